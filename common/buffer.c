@@ -1,0 +1,84 @@
+#include "common/buffer.h"
+
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FIRST_CAPACITY 256
+
+void buffer_release(struct buffer *buffer)
+{
+    free(buffer->data);
+    buffer->data = NULL;
+    buffer->length = 0;
+    buffer->capacity = 0;
+}
+
+void buffer_clear(struct buffer *buffer)
+{
+    buffer->length = 0;
+    if (buffer->data)
+        buffer->data[0] = '\0';
+}
+
+static enum error grow(struct buffer *buffer, size_t needed)
+{
+    size_t capacity = buffer->capacity ? buffer->capacity : FIRST_CAPACITY;
+    while (capacity < needed)
+        capacity = capacity > SIZE_MAX / 2 ? needed : capacity * 2;
+    if (capacity - 1 > buffer->limit_bytes)
+        capacity = buffer->limit_bytes + 1; /* still enough: the caller checked the limit */
+    char *data = realloc(buffer->data, capacity);
+    if (!data)
+        return error_set_memory(capacity, "a buffer");
+    buffer->data = data;
+    buffer->capacity = capacity;
+    return OK;
+}
+
+enum error buffer_reserve(struct buffer *buffer, size_t bytes)
+{
+    if (bytes > buffer->limit_bytes || buffer->length > buffer->limit_bytes - bytes ||
+        buffer->limit_bytes > SIZE_MAX - 1)
+        return error_set(ERROR_MEMORY, "%zu bytes and %zu more are over the limit of %zu bytes",
+                         buffer->length, bytes, buffer->limit_bytes);
+    size_t needed = buffer->length + bytes + 1; /* the NUL */
+    return needed <= buffer->capacity ? OK : grow(buffer, needed);
+}
+
+enum error buffer_add(struct buffer *buffer, const void *bytes, size_t length)
+{
+    enum error error = buffer_reserve(buffer, length);
+    if (error)
+        return error;
+    if (length > 0)
+        memcpy(buffer->data + buffer->length, bytes, length);
+    buffer->length += length;
+    buffer->data[buffer->length] = '\0';
+    return OK;
+}
+
+enum error buffer_add_text(struct buffer *buffer, const char *text)
+{
+    return buffer_add(buffer, text, strlen(text));
+}
+
+enum error buffer_print(struct buffer *buffer, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int length = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    if (length < 0)
+        return error_set(ERROR_MEMORY, "text for format \"%s\" cannot be printed", format);
+    enum error error = buffer_reserve(buffer, (size_t)length);
+    if (error)
+        return error;
+    va_start(args, format);
+    vsnprintf(buffer->data + buffer->length, (size_t)length + 1, format, args);
+    va_end(args);
+    buffer->length += (size_t)length;
+    return OK;
+}

@@ -1,0 +1,37 @@
+/*
+ * Bytes that grow up to a limit. Always NUL-terminated once something was added, so that `data`
+ * is also a C string. Start with BUFFER_INIT(limit); buffer_release() gives the memory back.
+ * Not for several threads at once.
+ */
+#ifndef COMMON_BUFFER_H
+#define COMMON_BUFFER_H
+
+#include <stddef.h>
+
+#include "common/error.h"
+
+struct buffer {
+    char *data;    /* owned; NULL while empty */
+    size_t length; /* without the NUL */
+    size_t capacity;
+    size_t limit_bytes; /* more than this is ERROR_MEMORY */
+};
+
+#define BUFFER_INIT(limit)     \
+    {                          \
+        .limit_bytes = (limit) \
+    }
+
+void buffer_release(struct buffer *buffer);
+
+/* length = 0; keeps the memory. */
+void buffer_clear(struct buffer *buffer);
+
+/* Room for `bytes` more behind `length`; data + length may then be written directly. */
+enum error buffer_reserve(struct buffer *buffer, size_t bytes) MUST_CHECK;
+enum error buffer_add(struct buffer *buffer, const void *bytes, size_t length) MUST_CHECK;
+enum error buffer_add_text(struct buffer *buffer, const char *text) MUST_CHECK;
+enum error buffer_print(struct buffer *buffer, const char *format, ...)
+    PRINTF_LIKE(2, 3) MUST_CHECK;
+
+#endif

@@ -1,0 +1,145 @@
+#include "common/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/array.h"
+
+#define READ_STEP_BYTES (64 << 10)
+
+enum error file_identity_of(int descriptor, const char *path, struct file_identity *ret_identity)
+{
+    struct stat status;
+    if (fstat(descriptor, &status))
+        return error_set_errno(ERROR_IO, errno, "cannot look at %s", path);
+    *ret_identity = (struct file_identity){
+        .size_bytes = (uint64_t)status.st_size,
+        .modified_ns = (int64_t)status.st_mtim.tv_sec * 1000000000 + status.st_mtim.tv_nsec,
+        .inode = status.st_ino,
+        .device = status.st_dev,
+    };
+    return OK;
+}
+
+bool file_identity_equal(const struct file_identity *a, const struct file_identity *b)
+{
+    return a->size_bytes == b->size_bytes && a->modified_ns == b->modified_ns &&
+           a->inode == b->inode && a->device == b->device;
+}
+
+enum error file_open_read(const char *path, int *ret_descriptor)
+{
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0)
+        return error_set_errno(ERROR_IO, errno, "cannot open %s", path);
+    struct stat status;
+    enum error error = OK;
+    if (fstat(descriptor, &status))
+        error = error_set_errno(ERROR_IO, errno, "cannot look at %s", path);
+    else if (S_ISDIR(status.st_mode))
+        error = error_set(ERROR_INPUT, "%s is a folder, a file was expected", path);
+    if (error) {
+        close(descriptor);
+        return error;
+    }
+    *ret_descriptor = descriptor;
+    return OK;
+}
+
+enum error file_read_at(int descriptor, const char *path, void *out, size_t bytes, uint64_t offset)
+{
+    size_t done = 0;
+    while (done < bytes) {
+        ssize_t got = pread(descriptor, (char *)out + done, bytes - done, (off_t)(offset + done));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return error_set_errno(ERROR_IO, errno, "cannot read %zu bytes at byte %llu of %s",
+                                   bytes, (unsigned long long)offset, path);
+        if (got == 0)
+            return error_set(ERROR_INPUT, "%s ends at byte %llu, %llu were expected", path,
+                             (unsigned long long)offset + done, (unsigned long long)offset + bytes);
+        done += (size_t)got;
+    }
+    return OK;
+}
+
+static enum error read_step(int descriptor, const char *path, struct buffer *buffer, bool *ret_end)
+{
+    size_t left = buffer->limit_bytes - buffer->length;
+    if (left == 0) { /* at the limit: only the end of the file may follow */
+        char byte;
+        ssize_t got = read(descriptor, &byte, 1);
+        if (got > 0)
+            return error_set(ERROR_INPUT, "%s is longer than %zu bytes, the most that is read",
+                             path, buffer->limit_bytes);
+        *ret_end = got == 0;
+        return got == 0 || errno == EINTR
+                   ? OK
+                   : error_set_errno(ERROR_IO, errno, "cannot read %s", path);
+    }
+    size_t step = left < READ_STEP_BYTES ? left : READ_STEP_BYTES;
+    enum error error = buffer_reserve(buffer, step);
+    if (error)
+        return error_prefix(error, "%s: ", path);
+    ssize_t got = read(descriptor, buffer->data + buffer->length, step);
+    if (got < 0 && errno != EINTR)
+        return error_set_errno(ERROR_IO, errno, "cannot read %s", path);
+    if (got > 0)
+        buffer->length += (size_t)got;
+    buffer->data[buffer->length] = '\0';
+    *ret_end = got == 0;
+    return OK;
+}
+
+enum error file_read_whole(const char *path, struct buffer *buffer)
+{
+    int descriptor;
+    buffer_clear(buffer);
+    enum error error = file_open_read(path, &descriptor);
+    if (error)
+        return error;
+    bool end = false;
+    while (!error && !end)
+        error = read_step(descriptor, path, buffer, &end);
+    close(descriptor);
+    return error;
+}
+
+static enum error make_folder(const char *path)
+{
+    struct stat status;
+    if (mkdir(path, 0777) == 0)
+        return OK;
+    int reason = errno; /* "/" and read-only parents answer EROFS or EACCES though they exist */
+    if (stat(path, &status) == 0) {
+        if (S_ISDIR(status.st_mode))
+            return OK;
+        reason = ENOTDIR;
+    }
+    return error_set_errno(ERROR_IO, reason, "cannot make folder %s", path);
+}
+
+enum error file_make_folders(const char *path)
+{
+    size_t length = strlen(path);
+    if (length == 0)
+        return error_set(ERROR_USAGE, "the name of a folder is empty");
+    char *part = array_new(length + 1, 1, "a folder's name");
+    if (!part)
+        return ERROR_MEMORY;
+    enum error error = OK;
+    for (size_t at = 1; at <= length && !error; at++) {
+        if (path[at] != '/' && path[at] != '\0')
+            continue;
+        memcpy(part, path, at);
+        part[at] = '\0';
+        error = make_folder(part);
+    }
+    free(part);
+    return error;
+}

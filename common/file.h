@@ -1,0 +1,67 @@
+/*
+ * Whole files in; files published whole. A struct file_writer writes PATH.tmp.<pid>.<n> beside the
+ * final name; file_writer_commit() flushes, fsyncs, renames and fsyncs the folder. Until then the
+ * final name shows the old content or nothing, and file_writer_close() without a commit removes the
+ * temporary file. Disk full is ERROR_NO_SPACE naming the path and the bytes needed.
+ */
+#ifndef COMMON_FILE_H
+#define COMMON_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/buffer.h"
+#include "common/error.h"
+
+/* What tells that a file is still the one that was read: all four must be equal. */
+struct file_identity {
+    uint64_t size_bytes;
+    int64_t modified_ns;
+    uint64_t inode;
+    uint64_t device;
+};
+
+enum error file_identity_of(int descriptor, const char *path,
+                            struct file_identity *ret_identity) MUST_CHECK;
+bool file_identity_equal(const struct file_identity *a, const struct file_identity *b);
+
+/* Opens for reading; a folder, or a file that cannot be read, is an error that names the path. */
+enum error file_open_read(const char *path, int *ret_descriptor) MUST_CHECK;
+
+/* Exactly `bytes` at `offset`; EINTR is retried; end of file before that is ERROR_INPUT
+ * ("PATH ends at byte N, M were expected"). */
+enum error file_read_at(int descriptor, const char *path, void *out, size_t bytes,
+                        uint64_t offset) MUST_CHECK;
+
+/* The whole file into `buffer` (cleared first); longer than its limit is ERROR_INPUT. */
+enum error file_read_whole(const char *path, struct buffer *buffer) MUST_CHECK;
+
+/* mkdir -p with mode 0777 & ~umask. */
+enum error file_make_folders(const char *path) MUST_CHECK;
+
+struct file_writer;
+
+/* Creates the temporary file beside `path` (its folder must exist). */
+enum error file_writer_open(const char *path, struct file_writer **ret_writer) MUST_CHECK;
+/* Discards the temporary file unless it was committed. NULL is legal. */
+void file_writer_close(struct file_writer *writer);
+/* Buffered append (1 MiB). */
+enum error file_writer_add(struct file_writer *writer, const void *bytes, size_t length) MUST_CHECK;
+/* Overwrites bytes that were added already (a header that is known last). */
+enum error file_writer_patch(struct file_writer *writer, const void *bytes, size_t length,
+                             uint64_t offset) MUST_CHECK;
+/* Hands everything added so far to the system, so that others can read the temporary file. */
+enum error file_writer_flush(struct file_writer *writer) MUST_CHECK;
+/* Bytes added so far. */
+uint64_t file_writer_length(const struct file_writer *writer);
+/* The name of the temporary file, for libraries that open files themselves (SQLite). */
+const char *file_writer_temporary_path(const struct file_writer *writer);
+/* Flush, fsync, rename over `path`, fsync the folder. Afterwards only close is legal. */
+enum error file_writer_commit(struct file_writer *writer) MUST_CHECK;
+
+/* A small file at once: open, add, commit. */
+enum error file_write_whole(const char *path, const void *bytes, size_t length) MUST_CHECK;
+
+#endif

@@ -1,0 +1,204 @@
+/*
+ * The temporary file is created with O_EXCL: writers in several processes, also in containers that
+ * share process numbers and a network file system, never share one. What kill -9 leaves behind has
+ * the name PATH.tmp.* and is never read.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/array.h"
+#include "common/file.h"
+
+#define PENDING_BYTES (1 << 20)
+#define NAMES_TRIED 1000
+
+struct file_writer {
+    char *path;      /* owned */
+    char *temporary; /* owned */
+    char *pending;   /* owned; PENDING_BYTES */
+    size_t pending_bytes;
+    uint64_t written_bytes; /* in the file already */
+    int descriptor;
+    bool committed;
+};
+
+static _Atomic unsigned next_number;
+
+static enum error create_temporary(struct file_writer *writer)
+{
+    size_t bytes = strlen(writer->path) + 64;
+    writer->temporary = array_new(bytes, 1, "a file's name");
+    if (!writer->temporary)
+        return ERROR_MEMORY;
+    for (int tries = 0; tries < NAMES_TRIED; tries++) {
+        snprintf(writer->temporary, bytes, "%s.tmp.%d.%u", writer->path, (int)getpid(),
+                 atomic_fetch_add(&next_number, 1));
+        writer->descriptor = open(writer->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (writer->descriptor >= 0)
+            return OK;
+        if (errno != EEXIST)
+            break;
+    }
+    enum error error = error_set_errno(ERROR_IO, errno, "cannot create %s", writer->temporary);
+    free(writer->temporary);
+    writer->temporary = NULL; /* nothing to remove */
+    return error;
+}
+
+enum error file_writer_open(const char *path, struct file_writer **ret_writer)
+{
+    enum error error = ERROR_MEMORY;
+    struct file_writer *writer = array_new(1, sizeof(*writer), "a file writer");
+    if (!writer)
+        return error;
+    writer->descriptor = -1;
+    writer->path = strdup(path);
+    if (!writer->path) {
+        error_set_memory(strlen(path), "a file's name");
+        goto out;
+    }
+    writer->pending = array_new(PENDING_BYTES, 1, "a file's write buffer");
+    if (!writer->pending)
+        goto out;
+    error = create_temporary(writer);
+    if (error)
+        goto out;
+    *ret_writer = writer;
+    writer = NULL;
+out:
+    file_writer_close(writer);
+    return error;
+}
+
+void file_writer_close(struct file_writer *writer)
+{
+    if (!writer)
+        return;
+    if (writer->temporary && !writer->committed)
+        unlink(writer->temporary);
+    if (writer->descriptor >= 0)
+        close(writer->descriptor);
+    free(writer->pending);
+    free(writer->temporary);
+    free(writer->path);
+    free(writer);
+}
+
+static enum error write_at(struct file_writer *writer, const void *bytes, size_t length,
+                           uint64_t offset)
+{
+    size_t done = 0;
+    while (done < length) {
+        ssize_t put = pwrite(writer->descriptor, (const char *)bytes + done, length - done,
+                             (off_t)(offset + done));
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put < 0)
+            return error_set_errno(ERROR_IO, errno, "cannot write %zu bytes at byte %llu of %s",
+                                   length, (unsigned long long)offset, writer->path);
+        done += (size_t)put;
+    }
+    return OK;
+}
+
+enum error file_writer_flush(struct file_writer *writer)
+{
+    enum error error =
+        write_at(writer, writer->pending, writer->pending_bytes, writer->written_bytes);
+    if (error)
+        return error;
+    writer->written_bytes += writer->pending_bytes;
+    writer->pending_bytes = 0;
+    return OK;
+}
+
+enum error file_writer_add(struct file_writer *writer, const void *bytes, size_t length)
+{
+    enum error error = OK;
+    if (length > PENDING_BYTES - writer->pending_bytes)
+        error = file_writer_flush(writer);
+    if (error)
+        return error;
+    if (length > PENDING_BYTES) {
+        error = write_at(writer, bytes, length, writer->written_bytes);
+        if (!error)
+            writer->written_bytes += length;
+        return error;
+    }
+    if (length > 0)
+        memcpy(writer->pending + writer->pending_bytes, bytes, length);
+    writer->pending_bytes += length;
+    return OK;
+}
+
+enum error file_writer_patch(struct file_writer *writer, const void *bytes, size_t length,
+                             uint64_t offset)
+{
+    assert(offset <= file_writer_length(writer) && length <= file_writer_length(writer) - offset);
+    enum error error = file_writer_flush(writer);
+    return error ? error : write_at(writer, bytes, length, offset);
+}
+
+uint64_t file_writer_length(const struct file_writer *writer)
+{
+    return writer->written_bytes + writer->pending_bytes;
+}
+
+const char *file_writer_temporary_path(const struct file_writer *writer)
+{
+    return writer->temporary;
+}
+
+/* A rename is durable only when its folder is. File systems without fsync of folders say EINVAL. */
+static enum error sync_folder_of(const char *path)
+{
+    char *folder = strdup(path);
+    if (!folder)
+        return error_set_memory(strlen(path), "a folder's name");
+    char *slash = strrchr(folder, '/');
+    if (slash)
+        slash[slash == folder] = '\0';
+    const char *name = slash ? folder : ".";
+    enum error error = OK;
+    int descriptor = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (descriptor < 0 || (fsync(descriptor) && errno != EINVAL))
+        error = error_set_errno(ERROR_IO, errno, "cannot sync the folder of %s", path);
+    if (descriptor >= 0)
+        close(descriptor);
+    free(folder);
+    return error;
+}
+
+enum error file_writer_commit(struct file_writer *writer)
+{
+    assert(!writer->committed);
+    enum error error = file_writer_flush(writer);
+    if (error)
+        return error;
+    if (fsync(writer->descriptor))
+        return error_set_errno(ERROR_IO, errno, "cannot sync %llu bytes of %s",
+                               (unsigned long long)file_writer_length(writer), writer->path);
+    if (rename(writer->temporary, writer->path))
+        return error_set_errno(ERROR_IO, errno, "cannot rename %s to %s", writer->temporary,
+                               writer->path);
+    writer->committed = true;
+    return sync_folder_of(writer->path);
+}
+
+enum error file_write_whole(const char *path, const void *bytes, size_t length)
+{
+    struct file_writer *writer = NULL;
+    enum error error = file_writer_open(path, &writer);
+    if (!error)
+        error = file_writer_add(writer, bytes, length);
+    if (!error)
+        error = file_writer_commit(writer);
+    file_writer_close(writer);
+    return error;
+}

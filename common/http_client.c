@@ -1,0 +1,441 @@
+/*
+ * One easy handle in one multi handle: the multi interface is what lets a signal or another thread
+ * end a wait at once (curl_multi_wakeup, and stop_descriptor() among the polled descriptors). The
+ * connection lives in the multi handle and is used again by the next call.
+ */
+#include "common/http_client.h"
+
+#include <curl/curl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "common/array.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/stop.h"
+#include "common/text.h"
+
+#define URL_BYTES_LIMIT (64 << 10)
+#define CONNECT_TIMEOUT_MS 10000L
+#define UNACKNOWLEDGED_TIMEOUT_MS 30000
+#define DNS_CACHE_SECONDS 5L
+#define POLL_LIMIT_MS 1000
+#define FIRST_PAUSE_MS 50
+#define LONGEST_PAUSE_MS 2000
+#define RETRY_AFTER_LIMIT_S 3600
+
+struct http_client {
+    CURLM *multi;
+    CURL *easy;
+    struct curl_slist *get_headers; /* owned; may be NULL */
+    struct curl_slist *post_headers;
+    char *base_url;                 /* owned; no trailing '/' */
+    struct buffer url;              /* of the call in progress */
+    struct http_response *response; /* of the call in progress; borrowed */
+    enum error callback_error;      /* why a callback ended the transfer */
+    char reason[CURL_ERROR_SIZE];
+    uint64_t random;
+    _Atomic bool cancelled;
+};
+
+/* One call: possibly several tries. */
+struct call {
+    int64_t started_ns;
+    int64_t deadline_ns;
+    bool retry_busy;
+    unsigned tries;
+    bool warned;
+};
+
+static pthread_once_t global_once = PTHREAD_ONCE_INIT;
+static CURLcode global_result;
+
+static void init_global(void)
+{
+    global_result = curl_global_init(CURL_GLOBAL_DEFAULT);
+}
+
+/* ---- callbacks of libcurl, on the caller's thread ------------------------------------------- */
+
+static size_t on_body(char *data, size_t size, size_t count, void *context)
+{
+    struct http_client *client = context;
+    client->callback_error = buffer_add(&client->response->body, data, size * count);
+    return client->callback_error ? 0 : size * count;
+}
+
+static size_t on_header(char *data, size_t size, size_t count, void *context)
+{
+    struct http_client *client = context;
+    size_t length = size * count;
+    if (length >= 5 && memcmp(data, "HTTP/", 5) == 0)
+        buffer_clear(&client->response->headers); /* those before belong to a 100 Continue */
+    else if (length > 2)
+        client->callback_error = buffer_add(&client->response->headers, data, length);
+    return client->callback_error ? 0 : length;
+}
+
+static int on_socket(void *context, curl_socket_t socket, curlsocktype purpose)
+{
+    (void)context;
+    (void)purpose;
+    unsigned limit_ms = UNACKNOWLEDGED_TIMEOUT_MS; /* a peer that vanished without a word */
+    setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit_ms, sizeof(limit_ms));
+    return CURL_SOCKOPT_OK;
+}
+
+/* ---- opening -------------------------------------------------------------------------------- */
+
+static enum error check_url(const char *url)
+{
+    CURLU *parts = curl_url();
+    char *scheme = NULL;
+    char *query = NULL;
+    char shown[TEXT_QUOTE_BYTES];
+    enum error error = OK;
+    if (!parts)
+        return error_set_memory(strlen(url), "a URL");
+    bool right = curl_url_set(parts, CURLUPART_URL, url, 0) == CURLUE_OK &&
+                 curl_url_get(parts, CURLUPART_SCHEME, &scheme, 0) == CURLUE_OK &&
+                 (strcmp(scheme, "http") == 0 || strcmp(scheme, "https") == 0) &&
+                 curl_url_get(parts, CURLUPART_QUERY, &query, 0) == CURLUE_NO_QUERY;
+    if (!right)
+        error = error_set(ERROR_USAGE, "%s is no URL of a server; http://HOST:PORT is right",
+                          text_quote(shown, sizeof(shown), url, strlen(url)));
+    curl_free(scheme);
+    curl_free(query);
+    curl_url_cleanup(parts);
+    return error;
+}
+
+static enum error add_header(struct curl_slist **list, const char *line)
+{
+    struct curl_slist *longer = curl_slist_append(*list, line);
+    if (!longer)
+        return error_set_memory(strlen(line), "an HTTP header");
+    *list = longer;
+    return OK;
+}
+
+static enum error make_headers(struct http_client *client)
+{
+    const char *token = getenv("TOMBOLA_TOKEN");
+    struct buffer line = BUFFER_INIT(16 << 10);
+    enum error error = add_header(&client->post_headers, "Content-Type: application/json");
+    if (!error)
+        error = add_header(&client->post_headers, "Expect:"); /* no wait for 100 Continue */
+    if (!error && token && token[0]) {
+        if (strpbrk(token, "\r\n"))
+            error = error_set(ERROR_USAGE, "TOMBOLA_TOKEN holds a line end");
+        if (!error)
+            error = buffer_print(&line, "Authorization: Bearer %s", token);
+        if (!error)
+            error = add_header(&client->get_headers, line.data);
+        if (!error)
+            error = add_header(&client->post_headers, line.data);
+    }
+    buffer_release(&line);
+    return error;
+}
+
+static bool set_options(struct http_client *client)
+{
+    CURL *easy = client->easy;
+#if LIBCURL_VERSION_NUM >= 0x075500
+    CURLcode code = curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+#else
+    CURLcode code = curl_easy_setopt(easy, CURLOPT_PROTOCOLS, CURLPROTO_HTTP | CURLPROTO_HTTPS);
+#endif
+    code |= curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    code |= curl_easy_setopt(easy, CURLOPT_PROXY, "");
+    code |= curl_easy_setopt(easy, CURLOPT_TCP_NODELAY, 1L);
+    code |= curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
+    code |= curl_easy_setopt(easy, CURLOPT_TCP_KEEPIDLE, 15L);
+    code |= curl_easy_setopt(easy, CURLOPT_TCP_KEEPINTVL, 5L);
+    code |= curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_TIMEOUT_MS);
+    code |= curl_easy_setopt(easy, CURLOPT_DNS_CACHE_TIMEOUT, DNS_CACHE_SECONDS);
+    code |= curl_easy_setopt(easy, CURLOPT_USERAGENT, "tombola");
+    code |= curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, client->reason);
+    code |= curl_easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, on_socket);
+    code |= curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
+    code |= curl_easy_setopt(easy, CURLOPT_WRITEDATA, client);
+    code |= curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
+    code |= curl_easy_setopt(easy, CURLOPT_HEADERDATA, client);
+    return code == CURLE_OK;
+}
+
+static enum error client_init(struct http_client *client, const char *base_url)
+{
+    pthread_once(&global_once, init_global);
+    if (global_result)
+        return error_set(ERROR_UNAVAILABLE, "libcurl does not start: %s",
+                         curl_easy_strerror(global_result));
+    enum error error = check_url(base_url);
+    if (error)
+        return error;
+    size_t length = strlen(base_url);
+    length -= base_url[length - 1] == '/';
+    client->base_url = strndup(base_url, length);
+    client->multi = curl_multi_init();
+    client->easy = curl_easy_init();
+    if (!client->base_url || !client->multi || !client->easy || !set_options(client))
+        return error_set_memory(length, "an HTTP client");
+    return make_headers(client);
+}
+
+enum error http_client_open(const char *base_url, struct http_client **ret_client)
+{
+    struct http_client *client = array_new(1, sizeof(*client), "an HTTP client");
+    if (!client)
+        return ERROR_MEMORY;
+    client->url = (struct buffer)BUFFER_INIT(URL_BYTES_LIMIT);
+    client->random = (uint64_t)clock_now_ns() ^ (uintptr_t)client;
+    enum error error = client_init(client, base_url);
+    if (error) {
+        http_client_close(client);
+        return error;
+    }
+    *ret_client = client;
+    return OK;
+}
+
+void http_client_close(struct http_client *client)
+{
+    if (!client)
+        return;
+    curl_easy_cleanup(client->easy);
+    curl_multi_cleanup(client->multi);
+    curl_slist_free_all(client->get_headers);
+    curl_slist_free_all(client->post_headers);
+    buffer_release(&client->url);
+    free(client->base_url);
+    free(client);
+}
+
+/* ---- one try -------------------------------------------------------------------------------- */
+
+static bool is_cancelled(const struct http_client *client)
+{
+    return atomic_load(&client->cancelled) || stop_requested();
+}
+
+/* Until something happens on the connection, a cancel, a stop, or `until_ns`. */
+static void wait_for_events(struct http_client *client, int64_t until_ns)
+{
+    struct curl_waitfd stop = {.fd = stop_descriptor(), .events = CURL_WAIT_POLLIN};
+    int64_t left_ms = clock_left_ms(until_ns);
+    curl_multi_poll(client->multi, &stop, stop.fd >= 0,
+                    (int)(left_ms < POLL_LIMIT_MS ? left_ms : POLL_LIMIT_MS), NULL);
+}
+
+static enum error drive(struct http_client *client, int64_t deadline_ns, CURLcode *ret_code)
+{
+    for (;;) {
+        int running = 0;
+        int left;
+        CURLMcode code = curl_multi_perform(client->multi, &running);
+        if (code)
+            return error_set(ERROR_NETWORK, "%s: %s", client->url.data, curl_multi_strerror(code));
+        CURLMsg *message = curl_multi_info_read(client->multi, &left);
+        if (message) {
+            *ret_code = message->data.result;
+            return OK;
+        }
+        if (is_cancelled(client))
+            return ERROR_CANCELLED;
+        if (clock_left_ms(deadline_ns) == 0) {
+            *ret_code = CURLE_OPERATION_TIMEDOUT;
+            return OK;
+        }
+        wait_for_events(client, deadline_ns);
+    }
+}
+
+static enum error try_once(struct http_client *client, const struct call *call, CURLcode *ret_code)
+{
+    long status = 0;
+    client->callback_error = OK;
+    client->reason[0] = '\0';
+    buffer_clear(&client->response->body);
+    buffer_clear(&client->response->headers);
+    CURLMcode added = curl_multi_add_handle(client->multi, client->easy);
+    if (added)
+        return error_set(ERROR_NETWORK, "%s: %s", client->url.data, curl_multi_strerror(added));
+    enum error error = drive(client, call->deadline_ns, ret_code);
+    curl_easy_getinfo(client->easy, CURLINFO_RESPONSE_CODE, &status);
+    curl_multi_remove_handle(client->multi, client->easy);
+    client->response->status = (int)status;
+    return error;
+}
+
+/* ---- a call: tries until the deadline ------------------------------------------------------- */
+
+static bool is_passing(CURLcode code)
+{
+    switch (code) {
+    case CURLE_COULDNT_RESOLVE_HOST:
+    case CURLE_COULDNT_CONNECT:
+    case CURLE_OPERATION_TIMEDOUT:
+    case CURLE_GOT_NOTHING:
+    case CURLE_SEND_ERROR:
+    case CURLE_RECV_ERROR:
+    case CURLE_PARTIAL_FILE:
+    case CURLE_SSL_CONNECT_ERROR:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool is_busy(const struct http_client *client, const struct call *call)
+{
+    int status = client->response->status;
+    return status == 429 || (status == 503 && call->retry_busy);
+}
+
+static const char *reason_of(const struct http_client *client, CURLcode code)
+{
+    return client->reason[0] ? client->reason : curl_easy_strerror(code);
+}
+
+static int64_t pause_ms(struct http_client *client, const struct call *call)
+{
+    char text[32];
+    int64_t seconds;
+    if (http_response_header(client->response, "Retry-After", text, sizeof(text)) &&
+        text_parse_integer(text, strlen(text), 0, RETRY_AFTER_LIMIT_S, &seconds) && seconds > 0)
+        return seconds * 1000;
+    int64_t pause = FIRST_PAUSE_MS;
+    for (unsigned i = 1; i < call->tries && pause < LONGEST_PAUSE_MS; i++)
+        pause *= 2;
+    client->random ^= client->random << 13; /* xorshift64: only to spread the clients */
+    client->random ^= client->random >> 7;
+    client->random ^= client->random << 17;
+    return pause / 2 + (int64_t)(client->random % (uint64_t)(pause / 2 + 1));
+}
+
+/* false: the deadline comes first, or it was cancelled. */
+static bool pause_before_next(struct http_client *client, const struct call *call)
+{
+    int64_t until_ns = clock_deadline_ns(pause_ms(client, call));
+    if (until_ns > call->deadline_ns)
+        until_ns = call->deadline_ns;
+    while (!is_cancelled(client) && clock_left_ms(until_ns) > 0)
+        wait_for_events(client, until_ns);
+    return !is_cancelled(client) && clock_left_ms(call->deadline_ns) > 0;
+}
+
+static void warn_once(struct http_client *client, struct call *call, const char *reason)
+{
+    if (!call->warned)
+        log_warning("%s: %s; trying again", client->url.data, reason);
+    call->warned = true;
+}
+
+static enum error give_up(const struct http_client *client, const struct call *call, CURLcode code)
+{
+    double seconds = (double)(clock_now_ns() - call->started_ns) * 1e-9;
+    return error_set(code == CURLE_OPERATION_TIMEDOUT ? ERROR_TIMEOUT : ERROR_NETWORK,
+                     "%s: no answer in %.1f s (%u %s): %s", client->url.data, seconds, call->tries,
+                     call->tries == 1 ? "try" : "tries", reason_of(client, code));
+}
+
+static enum error say_cancelled(const struct http_client *client)
+{
+    return error_set(ERROR_CANCELLED, "%s: stopped before the answer came", client->url.data);
+}
+
+static enum error run_call(struct http_client *client, struct call *call)
+{
+    for (;;) {
+        CURLcode code = CURLE_OK;
+        call->tries++;
+        enum error error = try_once(client, call, &code);
+        if (error == ERROR_CANCELLED)
+            return say_cancelled(client);
+        if (error)
+            return error;
+        if (client->callback_error)
+            return error_prefix(ERROR_NETWORK, "%s: the answer is refused: ", client->url.data);
+        if (code == CURLE_OK && !is_busy(client, call)) {
+            if (call->warned)
+                log_info("%s: answered after %u tries", client->base_url, call->tries);
+            return OK;
+        }
+        if (code != CURLE_OK && !is_passing(code))
+            return error_set(ERROR_NETWORK, "%s: %s", client->url.data, reason_of(client, code));
+        if (code != CURLE_OK) {
+            buffer_clear(&client->response->headers); /* no Retry-After of half an answer */
+            if (clock_left_ms(call->deadline_ns) == 0)
+                return give_up(client, call, code);
+        }
+        warn_once(client, call, code ? reason_of(client, code) : "the server is busy");
+        if (pause_before_next(client, call))
+            continue;
+        if (is_cancelled(client))
+            return say_cancelled(client);
+        return code ? give_up(client, call, code) : OK;
+    }
+}
+
+static enum error prepare(struct http_client *client, const char *target, const char *body)
+{
+    buffer_clear(&client->url);
+    enum error error = buffer_add_text(&client->url, client->base_url);
+    if (!error)
+        error = buffer_add_text(&client->url, target);
+    if (error)
+        return error_prefix(error, "a URL: ");
+    CURL *easy = client->easy;
+    CURLcode code = curl_easy_setopt(easy, CURLOPT_URL, client->url.data);
+    if (body) {
+        code |= curl_easy_setopt(easy, CURLOPT_POST, 1L);
+        code |= curl_easy_setopt(easy, CURLOPT_POSTFIELDS, body);
+        code |= curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)strlen(body));
+        code |= curl_easy_setopt(easy, CURLOPT_HTTPHEADER, client->post_headers);
+    } else {
+        code |= curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L);
+        code |= curl_easy_setopt(easy, CURLOPT_HTTPHEADER, client->get_headers);
+    }
+    return code == CURLE_OK ? OK : error_set_memory(client->url.length, "an HTTP request");
+}
+
+static enum error send_request(struct http_client *client, const char *target, const char *body,
+                               int64_t patience_ms, bool retry_busy, struct http_response *response)
+{
+    enum error error = prepare(client, target, body);
+    if (error)
+        return error;
+    if (is_cancelled(client))
+        return say_cancelled(client);
+    struct call call = {.started_ns = clock_now_ns(),
+                        .deadline_ns = clock_deadline_ns(patience_ms),
+                        .retry_busy = retry_busy};
+    client->response = response;
+    error = run_call(client, &call);
+    client->response = NULL;
+    return error;
+}
+
+enum error http_client_get(struct http_client *client, const char *target, int64_t patience_ms,
+                           bool retry_busy, struct http_response *response)
+{
+    return send_request(client, target, NULL, patience_ms, retry_busy, response);
+}
+
+enum error http_client_post(struct http_client *client, const char *target, const char *body,
+                            int64_t patience_ms, bool retry_busy, struct http_response *response)
+{
+    return send_request(client, target, body, patience_ms, retry_busy, response);
+}
+
+void http_client_cancel(struct http_client *client)
+{
+    atomic_store(&client->cancelled, true);
+    curl_multi_wakeup(client->multi);
+}

@@ -1,0 +1,62 @@
+/*
+ * GET over HTTP with keep-alive, a deadline and retries; one struct http_client a thread.
+ *
+ * Connection refused, reset, DNS failure, 429 and 503 are tried again with exponential backoff and
+ * jitter (Retry-After is obeyed) until the deadline of the call; each first failure of a call is
+ * logged once, and so is the recovery. Other statuses are the caller's to judge. Redirects are not
+ * followed and http_proxy is not used: peers are near, and an answer from elsewhere is not theirs.
+ * In the steady state nothing here allocates; libcurl does for its own.
+ */
+#ifndef COMMON_HTTP_CLIENT_H
+#define COMMON_HTTP_CLIENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/buffer.h"
+#include "common/error.h"
+
+struct http_client;
+
+struct http_response {
+    int status;            /* 200, 204, 404, ... */
+    struct buffer body;    /* owned by the caller: http_response_release() */
+    struct buffer headers; /* raw header lines, "Name: value\r\n" each */
+};
+
+#define HTTP_RESPONSE_INIT(body_limit)                                    \
+    {                                                                     \
+        .body = BUFFER_INIT(body_limit), .headers = BUFFER_INIT(64 << 10) \
+    }
+void http_response_release(struct http_response *response);
+
+/* `base_url`: "http://host:port", a trailing '/' is dropped. Copied. ERROR_USAGE if it is no URL.
+ * Environment TOMBOLA_TOKEN, when set, is sent as a bearer token. */
+enum error http_client_open(const char *base_url, struct http_client **ret_client) MUST_CHECK;
+void http_client_close(struct http_client *client);
+
+/* GET base_url + target ("/batch?size=100"). *response is cleared and filled; its memory is reused
+ * from call to call. ERROR_NETWORK or ERROR_TIMEOUT when `patience_ms` (< 0: for ever) is over
+ * without an answer, naming URL, what happened and how long it was tried; ERROR_CANCELLED soon
+ * after stop_requested() or http_client_cancel(). 429 is retried, 503 only if `retry_busy`; when
+ * patience is over they are the answer. A body over the response's limit is ERROR_NETWORK. */
+enum error http_client_get(struct http_client *client, const char *target, int64_t patience_ms,
+                           bool retry_busy, struct http_response *response) MUST_CHECK;
+
+/* As http_client_get() with POST and a JSON body. */
+enum error http_client_post(struct http_client *client, const char *target, const char *body,
+                            int64_t patience_ms, bool retry_busy,
+                            struct http_response *response) MUST_CHECK;
+
+/* From another thread: the call in progress and all later ones end with ERROR_CANCELLED. */
+void http_client_cancel(struct http_client *client);
+
+/* The value of a header (case-insensitive) without surrounding space, into `out`; false: absent. */
+bool http_response_header(const struct http_response *response, const char *name, char *out,
+                          size_t bytes);
+
+/* The `detail` (else `title`, else the first 200 bytes) of a problem+json body, for messages. */
+void http_response_problem(const struct http_response *response, char *out, size_t bytes);
+
+#endif

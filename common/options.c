@@ -1,0 +1,387 @@
+/*
+ * Three passes: collect the text of every option from the command line, fill the gaps from the
+ * environment and then from the config file, and only then convert, so that a value that loses is
+ * never judged. Values are converted in the table's order.
+ */
+#include "common/options.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+#include "common/file.h"
+#include "common/json.h"
+#include "common/log.h"
+#include "common/options_help.h"
+#include "common/options_value.h"
+#include "common/text.h"
+
+#define CONFIG_BYTES_LIMIT (1 << 20)
+#define NAME_BYTES 128
+#define EXACT_INTEGER_LIMIT 9007199254740992.0 /* 2^53 */
+
+static const char *config_path;
+static const char *log_level;
+static bool help_wanted;
+static bool version_wanted;
+
+static const struct option builtin[] = {
+    {.name = "config",
+     .type = OPTION_TEXT,
+     .target = &config_path,
+     .argument = "FILE",
+     .help = "JSON object with values for options"},
+    {.name = "log_level",
+     .type = OPTION_CHOICE,
+     .target = &log_level,
+     .choices = "debug|info|warning|error",
+     .help = "what is logged to standard error"},
+    {.name = "help", .type = OPTION_FLAG, .target = &help_wanted, .help = "print this and exit"},
+    {.name = "version",
+     .type = OPTION_FLAG,
+     .target = &version_wanted,
+     .help = "print the version and exit"},
+};
+#define BUILTIN_COUNT (sizeof(builtin) / sizeof(builtin[0]))
+#define BUILTIN_FROM_ELSEWHERE 2 /* only the first two may come from environment and config */
+
+/* Blocks that text targets borrow from; options_release() frees them. */
+struct kept {
+    struct kept *next;
+    char text[];
+};
+
+static struct kept *kept_blocks;
+
+/* What one call of options_parse() works on. */
+struct parse {
+    const struct program *program;
+    const struct command *command;
+    const struct option **options;    /* the command's, then the builtin ones */
+    const char **texts;               /* the value of each as text, NULL while nothing named it */
+    char (*sources)[NAME_BYTES + 64]; /* where it came from */
+    size_t count;
+    char **words; /* positional */
+    size_t word_count;
+};
+
+static char *keep_block(size_t bytes)
+{
+    struct kept *block = array_new(1, sizeof(*block) + bytes, "option values");
+    if (!block)
+        return NULL;
+    block->next = kept_blocks;
+    kept_blocks = block;
+    return block->text;
+}
+
+void options_release(void)
+{
+    while (kept_blocks) {
+        struct kept *next = kept_blocks->next;
+        free(kept_blocks);
+        kept_blocks = next;
+    }
+}
+
+static bool same_name(const char *name, const char *given, size_t length)
+{
+    if (strlen(name) != length)
+        return false;
+    for (size_t i = 0; i < length; i++) {
+        char letter = given[i] == '-' ? '_' : given[i];
+        if (letter != name[i])
+            return false;
+    }
+    return true;
+}
+
+/* The index of the option, or parse->count. */
+static size_t find_option(const struct parse *parse, const char *name, size_t length)
+{
+    size_t i = 0;
+    while (i < parse->count && !same_name(parse->options[i]->name, name, length))
+        i++;
+    return i;
+}
+
+static const char *nearest_option(const struct parse *parse, const char *name, char *out,
+                                  size_t bytes)
+{
+    const char *names[256];
+    char word[NAME_BYTES];
+    size_t count = parse->count < 256 ? parse->count : 256;
+    for (size_t i = 0; i < count; i++)
+        names[i] = parse->options[i]->name;
+    snprintf(word, sizeof(word), "%s", name);
+    for (char *letter = word; *letter; letter++)
+        *letter = *letter == '-' ? '_' : *letter;
+    const char *nearest = text_nearest(word, names, count);
+    if (nearest)
+        options_dashed(nearest, out, bytes);
+    return nearest ? out : NULL;
+}
+
+/* `what` is "unknown option" or what a config file does; `dashes` go before the nearest name. */
+static enum error refuse_unknown(const struct parse *parse, const char *what, const char *dashes,
+                                 const char *name)
+{
+    char shown[TEXT_QUOTE_BYTES];
+    char near[NAME_BYTES];
+    text_quote(shown, sizeof(shown), name, strlen(name));
+    const char *nearest = nearest_option(parse, name, near, sizeof(near));
+    if (nearest)
+        return error_set(ERROR_USAGE, "%s %s (did you mean %s%s?)", what, shown, dashes, nearest);
+    return error_set(ERROR_USAGE, "%s %s; see %s %s --help", what, shown, parse->program->name,
+                     parse->command->name);
+}
+
+static enum error take_option(struct parse *parse, int argc, char **argv, int *at)
+{
+    const char *name = argv[*at] + 2;
+    const char *equals = strchr(name, '=');
+    size_t length = equals ? (size_t)(equals - name) : strlen(name);
+    char given[NAME_BYTES];
+    snprintf(given, sizeof(given), "%.*s", (int)(length < NAME_BYTES ? length : NAME_BYTES), name);
+    size_t i = find_option(parse, name, length);
+    if (i == parse->count)
+        return refuse_unknown(parse, "unknown option", "--", given);
+    if (parse->texts[i])
+        return error_set(ERROR_USAGE, "--%s is given twice", given);
+    snprintf(parse->sources[i], sizeof(parse->sources[i]), "--%s", given);
+    if (equals) {
+        parse->texts[i] = equals + 1;
+        return OK;
+    }
+    if (parse->options[i]->type == OPTION_FLAG) {
+        parse->texts[i] = "yes";
+        return OK;
+    }
+    bool missing = *at + 1 >= argc || strncmp(argv[*at + 1], "--", 2) == 0;
+    if (missing)
+        return error_set(ERROR_USAGE, "--%s needs a value (--%s %s)", given, given,
+                         parse->options[i]->argument  ? parse->options[i]->argument
+                         : parse->options[i]->choices ? parse->options[i]->choices
+                                                      : "VALUE");
+    parse->texts[i] = argv[++*at];
+    return OK;
+}
+
+static enum error take_arguments(struct parse *parse, int argc, char **argv)
+{
+    bool options_ended = false;
+    enum error error = OK;
+    for (int at = 1; at < argc && !error; at++) {
+        if (options_ended || argv[at][0] != '-' || !argv[at][1]) {
+            parse->words[parse->word_count++] = argv[at];
+        } else if (strcmp(argv[at], "--") == 0) {
+            options_ended = true;
+        } else if (strcmp(argv[at], "-h") == 0) {
+            help_wanted = true;
+        } else if (strncmp(argv[at], "--", 2) == 0) {
+            error = take_option(parse, argc, argv, &at);
+        } else {
+            error = error_set(ERROR_USAGE, "unknown option \"%s\"; options begin with two dashes",
+                              argv[at]);
+        }
+    }
+    return error;
+}
+
+static enum error check_words(const struct parse *parse)
+{
+    const char *wanted = parse->command->positional;
+    size_t wanted_count = 0;
+    for (const char *next = wanted; next && *next;) {
+        wanted_count++;
+        next += strcspn(next, " ");
+        next += strspn(next, " ");
+    }
+    if (parse->word_count == wanted_count)
+        return OK;
+    if (wanted_count == 0)
+        return error_set(ERROR_USAGE, "unexpected argument \"%s\"; only options are allowed here",
+                         parse->words[0]);
+    return error_set(ERROR_USAGE, "needs %s (%zu argument%s), %zu given; see %s %s --help", wanted,
+                     wanted_count, wanted_count == 1 ? "" : "s", parse->word_count,
+                     parse->program->name, parse->command->name);
+}
+
+static void take_environment(struct parse *parse)
+{
+    for (size_t i = 0; i < parse->count; i++) {
+        char variable[NAME_BYTES];
+        bool allowed = i < parse->count - BUILTIN_COUNT + BUILTIN_FROM_ELSEWHERE;
+        if (parse->texts[i] || !allowed)
+            continue;
+        options_environment_name(parse->options[i]->name, variable, sizeof(variable));
+        const char *value = getenv(variable);
+        if (!value || !value[0])
+            continue;
+        parse->texts[i] = value;
+        snprintf(parse->sources[i], sizeof(parse->sources[i]), "environment variable %s", variable);
+    }
+}
+
+static enum error keep_copy(const char *text, const char **ret_text)
+{
+    char *copy = keep_block(strlen(text) + 1);
+    if (!copy)
+        return ERROR_MEMORY;
+    memcpy(copy, text, strlen(text) + 1);
+    *ret_text = copy;
+    return OK;
+}
+
+/* A config value as the text that the command line would have had. */
+static enum error config_text(const cJSON *item, const char *path, const char **ret_text)
+{
+    char number[64];
+    if (cJSON_IsString(item))
+        return keep_copy(item->valuestring, ret_text);
+    if (cJSON_IsBool(item))
+        return keep_copy(cJSON_IsTrue(item) ? "yes" : "no", ret_text);
+    if (!cJSON_IsNumber(item))
+        return error_set(ERROR_USAGE,
+                         "config file %s: \"%s\" must be a text, a number, true or false", path,
+                         item->string);
+    double value = item->valuedouble;
+    if (value == floor(value) && fabs(value) >= EXACT_INTEGER_LIMIT)
+        return error_set(ERROR_USAGE,
+                         "config file %s: \"%s\" is a number over 2^53, which JSON readers round: "
+                         "write it as a text, \"%s\": \"...\"",
+                         path, item->string, item->string);
+    snprintf(number, sizeof(number), value == floor(value) ? "%.0f" : "%.17g", value);
+    return keep_copy(number, ret_text);
+}
+
+static enum error take_config_item(struct parse *parse, const cJSON *item, const char *path)
+{
+    size_t i = find_option(parse, item->string, strlen(item->string));
+    bool allowed = i < parse->count - BUILTIN_COUNT ||
+                   (i < parse->count && strcmp(parse->options[i]->name, "log_level") == 0);
+    if (!allowed)
+        return error_prefix(refuse_unknown(parse, "has an unknown key", "", item->string),
+                            "config file %s ", path);
+    if (parse->texts[i])
+        return OK;
+    enum error error = config_text(item, path, &parse->texts[i]);
+    if (error)
+        return error;
+    snprintf(parse->sources[i], sizeof(parse->sources[i]), "\"%s\" in config file %s",
+             parse->options[i]->name, path);
+    return OK;
+}
+
+static enum error take_config(struct parse *parse, const char *path)
+{
+    struct buffer text = BUFFER_INIT(CONFIG_BYTES_LIMIT);
+    cJSON *json = NULL;
+    char what[NAME_BYTES + 64];
+    snprintf(what, sizeof(what), "config file %s", path);
+    enum error error = file_read_whole(path, &text);
+    if (error)
+        error = error_prefix(error, "--config: ");
+    if (!error)
+        error = json_parse(text.data, text.length, what, &json);
+    if (!error && !cJSON_IsObject(json))
+        error =
+            error_set(ERROR_INPUT, "%s must hold one JSON object, {\"option\": value, ...}", what);
+    const cJSON *item;
+    for (item = !error ? json->child : NULL; item && !error; item = item->next)
+        error = take_config_item(parse, item, path);
+    cJSON_Delete(json);
+    buffer_release(&text);
+    return error;
+}
+
+static enum error convert_all(struct parse *parse)
+{
+    enum error error = OK;
+    for (size_t i = 0; i < parse->count && !error; i++) {
+        const struct option *option = parse->options[i];
+        if (option->given)
+            *option->given = parse->texts[i] != NULL;
+        if (parse->texts[i]) {
+            error = options_set_value(option, parse->texts[i], parse->sources[i]);
+        } else if (option->required) {
+            char dashed[NAME_BYTES];
+            options_dashed(option->name, dashed, sizeof(dashed));
+            error = error_set(ERROR_USAGE, "--%s %s is required; see %s %s --help", dashed,
+                              option->argument ? option->argument : "VALUE", parse->program->name,
+                              parse->command->name);
+        }
+    }
+    return error;
+}
+
+static void apply_log_level(void)
+{
+    static const char *const names[] = {"debug", "info", "warning", "error"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (strcmp(log_level, names[i]) == 0)
+            log_set_level((enum log_level)i);
+    }
+}
+
+static enum error parse_init(struct parse *parse, const struct option *options, size_t count,
+                             int argc)
+{
+    parse->count = count + BUILTIN_COUNT;
+    parse->options = (const struct option **)(void *)keep_block(parse->count * sizeof(void *));
+    parse->texts = (const char **)(void *)keep_block(parse->count * sizeof(char *));
+    parse->sources = (void *)keep_block(parse->count * sizeof(parse->sources[0]));
+    parse->words = (char **)(void *)keep_block(((size_t)argc + 1) * sizeof(char *));
+    if (!parse->options || !parse->texts || !parse->sources || !parse->words)
+        return ERROR_MEMORY;
+    for (size_t i = 0; i < parse->count; i++)
+        parse->options[i] = i < count ? &options[i] : &builtin[i - count];
+    config_path = NULL;
+    log_level = "info";
+    help_wanted = false;
+    version_wanted = false;
+    return OK;
+}
+
+/* --help and --version work beside anything that is at least an option. */
+static bool is_answered(const struct parse *parse, const struct option *options, size_t count)
+{
+    if (help_wanted || parse->texts[parse->count - 2])
+        options_print_command_help(stdout, parse->program, parse->command, options, count, builtin,
+                                   BUILTIN_COUNT);
+    else if (parse->texts[parse->count - 1])
+        options_print_version(stdout, parse->program);
+    else
+        return false;
+    return true;
+}
+
+enum error options_parse(const struct program *program, const struct command *command,
+                         const struct option *options, size_t count, int argc, char **argv,
+                         char **ret_positional[])
+{
+    struct parse parse = {.program = program, .command = command};
+    enum error error = parse_init(&parse, options, count, argc);
+    if (!error)
+        error = take_arguments(&parse, argc, argv);
+    if (!error && is_answered(&parse, options, count))
+        return ERROR_END;
+    if (!error)
+        error = check_words(&parse);
+    if (error)
+        return error;
+    take_environment(&parse);
+    size_t config = parse.count - BUILTIN_COUNT;
+    if (parse.texts[config])
+        error = take_config(&parse, parse.texts[config]);
+    if (!error)
+        error = convert_all(&parse);
+    if (error)
+        return error;
+    apply_log_level();
+    if (ret_positional)
+        *ret_positional = parse.words;
+    return OK;
+}

@@ -1,0 +1,86 @@
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/options.h"
+#include "common/options_help.h"
+#include "common/stop.h"
+#include "common/text.h"
+
+#define COMMANDS_LIMIT 32
+
+static const struct command *find_command(const struct program *program, const char *name)
+{
+    for (size_t i = 0; i < program->command_count; i++) {
+        if (strcmp(program->commands[i].name, name) == 0)
+            return &program->commands[i];
+    }
+    return NULL;
+}
+
+static int refuse_command(const struct program *program, const char *name)
+{
+    const char *names[COMMANDS_LIMIT];
+    char shown[TEXT_QUOTE_BYTES];
+    size_t count =
+        program->command_count < COMMANDS_LIMIT ? program->command_count : COMMANDS_LIMIT;
+    for (size_t i = 0; i < count; i++)
+        names[i] = program->commands[i].name;
+    const char *nearest = text_nearest(name, names, count);
+    fprintf(stderr, "%s: unknown %s %s", program->name, name[0] == '-' ? "option" : "command",
+            text_quote(shown, sizeof(shown), name, strlen(name)));
+    if (nearest)
+        fprintf(stderr, " (did you mean %s?)", nearest);
+    fprintf(stderr, "; see %s --help\n", program->name);
+    return error_exit_status(ERROR_USAGE);
+}
+
+/* A result that did not reach its reader must not look like success. */
+static enum error finish_output(enum error error)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return error;
+    if (error && error != ERROR_END)
+        return error; /* the first failure is the one to tell */
+    return error_set_errno(ERROR_IO, errno, "cannot write to standard output");
+}
+
+static int run_command(const struct program *program, const struct command *command, int argc,
+                       char **argv)
+{
+    int exit_status = -1;
+    enum error error = finish_output(command->run(argc, argv, &exit_status));
+    if (error && error != ERROR_END)
+        fprintf(stderr, "%s %s: %s\n", program->name, command->name, error_message());
+    options_release();
+    if (exit_status >= 0)
+        return exit_status;
+    if (error == ERROR_CANCELLED && stop_signal())
+        return 128 + stop_signal();
+    return error_exit_status(error);
+}
+
+int program_main(const struct program *program, int argc, char **argv)
+{
+    if (argc < 2) {
+        options_print_program_help(stderr, program);
+        return error_exit_status(ERROR_USAGE);
+    }
+    const char *word = argv[1];
+    bool help = strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+    bool version = strcmp(word, "--version") == 0;
+    if (help || version) {
+        if (help)
+            options_print_program_help(stdout, program);
+        else
+            options_print_version(stdout, program);
+        enum error error = finish_output(OK);
+        if (error)
+            fprintf(stderr, "%s: %s\n", program->name, error_message());
+        return error_exit_status(error);
+    }
+    const struct command *command = find_command(program, word);
+    if (!command)
+        return refuse_command(program, word);
+    return run_command(program, command, argc - 1, argv + 1);
+}

@@ -1,0 +1,86 @@
+#include "common/stop.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+
+#define POLL_LIMIT_MS 1000000
+
+static _Atomic int first_signal;
+static _Atomic int interrupts; /* how many SIGINT came */
+static _Atomic int descriptor = -1;
+
+static void wake(int signal_number)
+{
+    int none = 0;
+    atomic_compare_exchange_strong(&first_signal, &none, signal_number);
+    int event = atomic_load(&descriptor);
+    uint64_t one = 1;
+    if (event >= 0 && write(event, &one, sizeof(one)) < 0)
+        return; /* the counter is full: it is readable anyway */
+}
+
+static void on_signal(int signal_number)
+{
+    int saved = errno;
+    if (signal_number == SIGINT && atomic_fetch_add(&interrupts, 1) > 0)
+        _exit(128 + SIGINT);
+    wake(signal_number);
+    errno = saved;
+}
+
+enum error stop_install(void)
+{
+    if (atomic_load(&descriptor) < 0) {
+        int event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+        if (event < 0)
+            return error_set_errno(ERROR_IO, errno, "cannot make an eventfd for signals");
+        atomic_store(&descriptor, event);
+    }
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    sigemptyset(&ignore.sa_mask);
+    if (sigaction(SIGINT, &action, NULL) || sigaction(SIGTERM, &action, NULL) ||
+        sigaction(SIGPIPE, &ignore, NULL))
+        return error_set_errno(ERROR_IO, errno, "cannot install the signal handlers");
+    return OK;
+}
+
+bool stop_requested(void)
+{
+    return atomic_load(&first_signal) != 0;
+}
+
+int stop_signal(void)
+{
+    return atomic_load(&first_signal);
+}
+
+int stop_descriptor(void)
+{
+    return atomic_load(&descriptor);
+}
+
+bool stop_wait(long long deadline_ns)
+{
+    struct pollfd event = {.fd = stop_descriptor(), .events = POLLIN};
+    while (!stop_requested()) {
+        int64_t left_ms = clock_left_ms(deadline_ns);
+        if (left_ms == 0)
+            return false;
+        poll(&event, 1, (int)(left_ms < POLL_LIMIT_MS ? left_ms : POLL_LIMIT_MS));
+    }
+    return true;
+}
+
+void stop_request(void)
+{
+    wake(SIGTERM);
+}

@@ -1,0 +1,30 @@
+/*
+ * SIGINT and SIGTERM as a flag and a descriptor. stop_install() once in main, before threads start;
+ * it also ignores SIGPIPE. Nothing happens in the handler but setting the flag and writing to an
+ * eventfd, so that poll loops wake up. A second SIGINT ends the process at once (exit 130).
+ */
+#ifndef COMMON_STOP_H
+#define COMMON_STOP_H
+
+#include <stdbool.h>
+
+#include "common/error.h"
+
+enum error stop_install(void) MUST_CHECK;
+
+/* Was it asked for? Async-signal-safe, from every thread. */
+bool stop_requested(void);
+
+/* The signal's number (SIGTERM, SIGINT), 0 while none came. The shell's exit status is 128 + it. */
+int stop_signal(void);
+
+/* Readable from the first signal on, for poll(). Owned here. */
+int stop_descriptor(void);
+
+/* Waits until a signal or the deadline (common/clock.h); true when a signal came. */
+bool stop_wait(long long deadline_ns);
+
+/* Asks for the stop from inside (as if SIGTERM had come). */
+void stop_request(void);
+
+#endif

@@ -1,0 +1,291 @@
+/*
+ * Reals take a short way when it is exact: a mantissa below 2^53 and a power of ten up to 22 are
+ * both doubles without error, so that one multiplication or division rounds correctly (Clinger
+ * 1990). Everything else goes to strtod_l() in the C locale.
+ */
+#include "common/text.h"
+
+#include <locale.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define REAL_LENGTH_LIMIT 1024
+#define QUOTE_CHARACTERS 60
+
+bool text_parse_integer(const char *text, size_t length, int64_t minimum, int64_t maximum,
+                        int64_t *ret_value)
+{
+    bool negative = length > 0 && text[0] == '-';
+    size_t at = negative;
+    if (at == length)
+        return false;
+    int64_t value = 0; /* kept negative: INT64_MIN has no positive counterpart */
+    for (; at < length; at++) {
+        unsigned digit = (unsigned char)text[at] - (unsigned)'0';
+        if (digit > 9 || __builtin_mul_overflow(value, 10, &value) ||
+            __builtin_sub_overflow(value, (int64_t)digit, &value))
+            return false;
+    }
+    if (!negative && __builtin_sub_overflow((int64_t)0, value, &value))
+        return false;
+    if (value < minimum || value > maximum)
+        return false;
+    *ret_value = value;
+    return true;
+}
+
+/* A decimal real taken apart: mantissa * 10^exponent while `exact`. */
+struct decimal {
+    uint64_t mantissa;
+    int exponent;
+    bool exact; /* every digit fits into the mantissa, and the exponent is small */
+};
+
+static size_t scan_digits(const char *text, size_t at, size_t length, struct decimal *decimal,
+                          bool fraction)
+{
+    for (; at < length && text[at] >= '0' && text[at] <= '9'; at++) {
+        if (decimal->mantissa > (UINT64_C(1) << 53) / 10 - 1)
+            decimal->exact = false;
+        else
+            decimal->mantissa = decimal->mantissa * 10 + (uint64_t)(text[at] - '0');
+        decimal->exponent -= fraction;
+    }
+    return at;
+}
+
+static size_t scan_exponent(const char *text, size_t at, size_t length, struct decimal *decimal)
+{
+    bool negative = text[at] == '-';
+    if (text[at] == '-' || text[at] == '+')
+        at++;
+    int exponent = 0;
+    for (; at < length && text[at] >= '0' && text[at] <= '9'; at++) {
+        if (exponent < 100000)
+            exponent = exponent * 10 + (text[at] - '0');
+    }
+    decimal->exponent += negative ? -exponent : exponent;
+    return at;
+}
+
+/* Checks -?(digits[.digits*] | .digits)([eE][+-]?digits)? */
+static bool scan_real(const char *text, size_t length, struct decimal *ret_decimal)
+{
+    struct decimal decimal = {.exact = true};
+    size_t start = length > 0 && text[0] == '-';
+    size_t at = scan_digits(text, start, length, &decimal, false);
+    size_t digits = at - start;
+    if (at < length && text[at] == '.') {
+        size_t fraction = at + 1;
+        at = scan_digits(text, fraction, length, &decimal, true);
+        digits += at - fraction;
+    }
+    if (digits == 0)
+        return false;
+    if (at < length && (text[at] == 'e' || text[at] == 'E')) {
+        if (++at == length)
+            return false;
+        at = scan_exponent(text, at, length, &decimal);
+        if (text[at - 1] < '0' || text[at - 1] > '9')
+            return false;
+    }
+    *ret_decimal = decimal;
+    return at == length;
+}
+
+static locale_t c_locale;
+static pthread_once_t c_locale_once = PTHREAD_ONCE_INIT;
+
+static void make_c_locale(void)
+{
+    c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+}
+
+static bool parse_real_slowly(const char *text, size_t length, double *ret_value)
+{
+    char copy[REAL_LENGTH_LIMIT + 1];
+    memcpy(copy, text, length);
+    copy[length] = '\0';
+    pthread_once(&c_locale_once, make_c_locale);
+    double value = c_locale ? strtod_l(copy, NULL, c_locale) : strtod(copy, NULL);
+    if (!isfinite(value))
+        return false;
+    *ret_value = value;
+    return true;
+}
+
+bool text_parse_real(const char *text, size_t length, double *ret_value)
+{
+    static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                    1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+                                    1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+    struct decimal decimal;
+    if (length > REAL_LENGTH_LIMIT || !scan_real(text, length, &decimal))
+        return false;
+    if (!decimal.exact || decimal.exponent < -22 || decimal.exponent > 22)
+        return parse_real_slowly(text, length, ret_value);
+    double value = (double)decimal.mantissa;
+    if (decimal.exponent < 0)
+        value /= powers[-decimal.exponent];
+    else
+        value *= powers[decimal.exponent];
+    *ret_value = text[0] == '-' ? -value : value;
+    return true;
+}
+
+bool text_parse_boolean(const char *text, size_t length, bool *ret_value)
+{
+    static const char *const words[] = {"no", "yes", "false", "true", "off", "on", "0", "1"};
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (strlen(words[i]) == length && memcmp(words[i], text, length) == 0) {
+            *ret_value = i % 2 == 1;
+            return true;
+        }
+    }
+    return false;
+}
+
+char *text_write_integer(char *out, int64_t value)
+{
+    static const char pairs[] = "0001020304050607080910111213141516171819"
+                                "2021222324252627282930313233343536373839"
+                                "4041424344454647484950515253545556575859"
+                                "6061626364656667686970717273747576777879"
+                                "8081828384858687888990919293949596979899";
+    char digits[TEXT_INTEGER_BYTES];
+    char *end = digits + sizeof(digits);
+    char *start = end;
+    uint64_t rest = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+    if (value < 0)
+        *out++ = '-';
+    while (rest >= 100) {
+        uint64_t quotient = rest / 100;
+        start -= 2;
+        memcpy(start, pairs + 2 * (rest - quotient * 100), 2);
+        rest = quotient;
+    }
+    if (rest >= 10) {
+        start -= 2;
+        memcpy(start, pairs + 2 * rest, 2);
+    } else {
+        *--start = (char)('0' + rest);
+    }
+    size_t length = (size_t)(end - start);
+    memcpy(out, start, length);
+    return out + length;
+}
+
+/* Bytes of the UTF-8 character at text[0], or 0 when there is none that is valid (RFC 3629). */
+static size_t utf8_length(const unsigned char *text, size_t left)
+{
+    unsigned char lead = text[0];
+    if (lead < 0x80)
+        return lead != 0;
+    size_t length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+    if (lead < 0xc2 || lead > 0xf4 || length > left)
+        return 0;
+    for (size_t i = 1; i < length; i++) {
+        if ((text[i] & 0xc0) != 0x80)
+            return 0;
+    }
+    unsigned char second = text[1];
+    bool overlong = (lead == 0xe0 && second < 0xa0) || (lead == 0xf0 && second < 0x90);
+    bool surrogate = lead == 0xed && second > 0x9f;
+    bool beyond = lead == 0xf4 && second > 0x8f;
+    return overlong || surrogate || beyond ? 0 : length;
+}
+
+bool text_is_utf8(const char *text, size_t length)
+{
+    for (size_t at = 0; at < length;) {
+        size_t bytes = utf8_length((const unsigned char *)text + at, length - at);
+        if (bytes == 0)
+            return false;
+        at += bytes;
+    }
+    return true;
+}
+
+/* C0, DEL and C1 control characters would act on the terminal that shows the message. */
+static bool is_control(const unsigned char *text, size_t length)
+{
+    return text[0] < 0x20 || text[0] == 0x7f || (length == 2 && text[0] == 0xc2 && text[1] < 0xa0);
+}
+
+const char *text_quote(char *out, size_t bytes, const char *text, size_t length)
+{
+    static const char end_cut[] = "...\"";
+    if (bytes < sizeof(end_cut) + 1) {
+        if (bytes > 0)
+            out[0] = '\0';
+        return out;
+    }
+    size_t room = bytes - sizeof(end_cut); /* for the text; the end always fits behind it */
+    size_t written = 0;
+    size_t at = 0;
+    out[written++] = '"';
+    for (int characters = 0; at < length && characters < QUOTE_CHARACTERS; characters++) {
+        const unsigned char *next = (const unsigned char *)text + at;
+        size_t step = utf8_length(next, length - at);
+        bool shown = step > 0 && !is_control(next, step);
+        if (written + (shown ? step : 1) > room)
+            break;
+        if (shown)
+            memcpy(out + written, next, step);
+        else
+            out[written] = '?';
+        written += shown ? step : 1;
+        at += step > 0 ? step : 1;
+    }
+    const char *end = at < length ? end_cut : end_cut + 3;
+    memcpy(out + written, end, strlen(end) + 1);
+    return out;
+}
+
+#define NEAREST_WORD_LIMIT 64
+#define NEAREST_EDITS_LIMIT 3
+
+/* Levenshtein's distance, one row at a time. */
+static size_t edit_distance(const char *a, size_t a_length, const char *b, size_t b_length)
+{
+    size_t row[NEAREST_WORD_LIMIT + 1];
+    for (size_t j = 0; j <= b_length; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= a_length; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= b_length; j++) {
+            size_t best = diagonal + (a[i - 1] != b[j - 1]);
+            diagonal = row[j];
+            if (row[j] + 1 < best)
+                best = row[j] + 1;
+            if (row[j - 1] + 1 < best)
+                best = row[j - 1] + 1;
+            row[j] = best;
+        }
+    }
+    return row[b_length];
+}
+
+const char *text_nearest(const char *word, const char *const candidates[], size_t count)
+{
+    const char *nearest = NULL;
+    size_t fewest = NEAREST_EDITS_LIMIT + 1;
+    size_t word_length = strlen(word);
+    if (word_length > NEAREST_WORD_LIMIT)
+        return NULL;
+    for (size_t i = 0; i < count; i++) {
+        size_t length = strlen(candidates[i]);
+        if (length > NEAREST_WORD_LIMIT)
+            continue;
+        size_t edits = edit_distance(word, word_length, candidates[i], length);
+        size_t longer = length > word_length ? length : word_length;
+        if (edits < fewest && 2 * edits <= longer) {
+            fewest = edits;
+            nearest = candidates[i];
+        }
+    }
+    return nearest;
+}

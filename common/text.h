@@ -1,0 +1,43 @@
+/*
+ * Numbers out of text, strictly, and into text, fast.
+ *
+ * The parsers take exactly what they name: no leading space, no sign where none is allowed, no
+ * trailing byte, no overflow, independent of the locale. They set no error message: the caller
+ * knows what the number was for. Safe from every thread.
+ */
+#ifndef COMMON_TEXT_H
+#define COMMON_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Decimal integer, optional '-', digits only; true and *ret_value when minimum <= it <= maximum. */
+bool text_parse_integer(const char *text, size_t length, int64_t minimum, int64_t maximum,
+                        int64_t *ret_value);
+
+/* Decimal real as JSON and C write it (1, -2.5, .5, 1e-3), finite, at most 1024 bytes. Rounds as
+ * strtod in the C locale. */
+bool text_parse_real(const char *text, size_t length, double *ret_value);
+
+/* true for yes/no, true/false, on/off, 1/0 (lower case). */
+bool text_parse_boolean(const char *text, size_t length, bool *ret_value);
+
+/* Writes `value` in decimal at `out` (no NUL; at most 20 bytes); returns the end. */
+#define TEXT_INTEGER_BYTES 20
+char *text_write_integer(char *out, int64_t value);
+
+/* Is `text` valid UTF-8 without NUL? */
+bool text_is_utf8(const char *text, size_t length);
+
+/* A printable, cut copy of bytes from outside for an error message, at most 60 characters, quoted;
+ * control bytes and broken UTF-8 shown as '?', "..." where it was cut. Writes at most `bytes` with
+ * NUL, returns `out`; TEXT_QUOTE_BYTES hold every result. */
+#define TEXT_QUOTE_BYTES 256
+const char *text_quote(char *out, size_t bytes, const char *text, size_t length);
+
+/* The candidate nearest to `word` in edit distance (at most 3 edits, and half of the longer of the
+ * two), or NULL: "did you mean". */
+const char *text_nearest(const char *word, const char *const candidates[], size_t count);
+
+#endif
