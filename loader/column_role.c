@@ -1,0 +1,123 @@
+#include "loader/column_role.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/text.h"
+
+#define NAMES_SHOWN 12
+
+static const char *const keys[COLUMN_ROLES] = {
+    [COLUMN_FEATURE] = "features", [COLUMN_ID] = "id",       [COLUMN_LABEL] = "label",
+    [COLUMN_WEIGHT] = "weight",    [COLUMN_GROUP] = "group",
+};
+
+const char *column_role_key(enum column_role role)
+{
+    return keys[role];
+}
+
+void column_choice_read(struct column_choice *choice, struct uri_query *query)
+{
+    for (size_t role = 0; role < COLUMN_ROLES; role++)
+        choice->names[role] = keys[role] ? uri_query_get(query, keys[role]) : NULL;
+}
+
+const char *name_list(const char *const names[], size_t count, char out[NAME_LIST_BYTES])
+{
+    size_t length = 0;
+    out[0] = '\0';
+    for (size_t i = 0; i < count; i++) {
+        char shown[TEXT_QUOTE_BYTES];
+        text_quote(shown, sizeof(shown), names[i], strlen(names[i]));
+        if (i == NAMES_SHOWN || length + strlen(shown) + 40 > NAME_LIST_BYTES) {
+            snprintf(out + length, NAME_LIST_BYTES - length, " and %zu more", count - i);
+            break;
+        }
+        length +=
+            (size_t)snprintf(out + length, NAME_LIST_BYTES - length, "%s%s", i ? ", " : "", shown);
+    }
+    return out;
+}
+
+static size_t find_name(const struct column_names *columns, const char *wanted, size_t length)
+{
+    for (size_t i = 0; i < columns->count; i++) {
+        const char *name = columns->names[i];
+        if (strlen(name) == length && columns->compare(name, wanted, length) == 0)
+            return i;
+    }
+    return columns->count;
+}
+
+static enum error refuse_name(const struct column_names *columns, enum column_role role,
+                              const char *wanted, size_t length)
+{
+    char shown[TEXT_QUOTE_BYTES];
+    char list[NAME_LIST_BYTES];
+    return error_set(ERROR_USAGE, "%s=%s names no column; there %s %s", keys[role],
+                     text_quote(shown, sizeof(shown), wanted, length),
+                     columns->count == 1 ? "is" : "are",
+                     name_list(columns->names, columns->count, list));
+}
+
+static enum error assign(const struct column_names *columns, enum column_role role,
+                         const char *wanted, size_t length, enum column_role *roles)
+{
+    size_t column = find_name(columns, wanted, length);
+    if (column == columns->count)
+        return refuse_name(columns, role, wanted, length);
+    if (roles[column] != COLUMN_IGNORED)
+        return error_set(ERROR_USAGE, "%s= and %s= both name the column \"%s\"",
+                         keys[roles[column]], keys[role], columns->names[column]);
+    roles[column] = role;
+    return OK;
+}
+
+static enum error assign_features(const struct column_names *columns, const char *list,
+                                  enum column_role *roles)
+{
+    enum error error = OK;
+    while (*list && !error) {
+        size_t length = strcspn(list, ",");
+        error = assign(columns, COLUMN_FEATURE, list, length, roles);
+        list += length + (list[length] == ',');
+    }
+    return error;
+}
+
+static void assign_default(const struct column_names *columns, enum column_role role,
+                           enum column_role *roles)
+{
+    size_t column = find_name(columns, keys[role], strlen(keys[role]));
+    if (column < columns->count && roles[column] == COLUMN_IGNORED)
+        roles[column] = role;
+}
+
+enum error column_roles_assign(const struct column_names *columns,
+                               const struct column_choice *choice, bool defaults,
+                               enum column_role *ret_roles)
+{
+    static const enum column_role single[] = {COLUMN_ID, COLUMN_LABEL, COLUMN_WEIGHT, COLUMN_GROUP};
+    const char *features = choice->names[COLUMN_FEATURE];
+    enum error error = OK;
+    for (size_t i = 0; i < columns->count; i++)
+        ret_roles[i] = COLUMN_IGNORED;
+    for (size_t i = 0; i < sizeof(single) / sizeof(single[0]) && !error; i++) {
+        const char *name = choice->names[single[i]];
+        if (name && name[0])
+            error = assign(columns, single[i], name, strlen(name), ret_roles);
+    }
+    if (!error && features)
+        error = assign_features(columns, features, ret_roles);
+    if (!error && defaults && !choice->names[COLUMN_ID])
+        assign_default(columns, COLUMN_ID, ret_roles);
+    if (!error && defaults && !choice->names[COLUMN_LABEL])
+        assign_default(columns, COLUMN_LABEL, ret_roles);
+    for (size_t i = 0; i < columns->count && !features && !error; i++) {
+        if (ret_roles[i] == COLUMN_IGNORED)
+            ret_roles[i] = COLUMN_FEATURE;
+    }
+    return error;
+}

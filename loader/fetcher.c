@@ -1,0 +1,196 @@
+#include "loader/fetcher.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+#include "common/clock.h"
+#include "common/log.h"
+
+struct fetcher {
+    struct fetchers *all;
+    struct reader *reader;
+    enum row_status *status; /* [B] */
+    pthread_t thread;
+    bool started;
+};
+
+struct fetchers {
+    struct fetcher_options options;
+    struct pull_queue *queue;
+    struct ring *ring;
+    size_t row_bytes;
+    struct fetcher *threads; /* [options.threads] */
+    _Atomic int64_t busy_ns;
+    _Atomic int64_t bad_rows;
+};
+
+/* ---- bad rows -------------------------------------------------------------------------------- */
+
+static size_t count_bad(const enum row_status *status, size_t rows)
+{
+    size_t bad = 0;
+    for (size_t i = 0; i < rows; i++)
+        bad += status[i] != ROW_OK;
+    return bad;
+}
+
+/* Moves the good rows together, in their order; returns how many there are. */
+static size_t squeeze(const struct fetcher *fetcher, struct slot *slot)
+{
+    size_t row_bytes = fetcher->all->row_bytes;
+    char *features = slot->host;
+    size_t kept = 0;
+    for (size_t i = 0; i < slot->rows; i++) {
+        if (fetcher->status[i] != ROW_OK)
+            continue;
+        if (kept != i) {
+            memcpy(features + kept * row_bytes, features + i * row_bytes, row_bytes);
+            slot->ids[kept] = slot->ids[i];
+            slot->labels[kept] = slot->labels[i];
+        }
+        kept++;
+    }
+    return kept;
+}
+
+static enum error refuse_row(const struct fetcher *fetcher)
+{
+    size_t at = 0;
+    while (fetcher->status[at] == ROW_OK)
+        at++;
+    /* The store has written the message. */
+    return fetcher->status[at] == ROW_MISSING ? ERROR_NOT_FOUND : ERROR_INPUT;
+}
+
+static enum error handle_bad_rows(struct fetcher *fetcher, struct slot *slot)
+{
+    struct fetchers *all = fetcher->all;
+    size_t bad = count_bad(fetcher->status, slot->rows);
+    if (bad == 0)
+        return OK;
+    if (all->options.bad_rows == BAD_ROWS_FAIL)
+        return refuse_row(fetcher);
+    bool skip = all->options.bad_rows == BAD_ROWS_SKIP;
+    if (atomic_fetch_add_explicit(&all->bad_rows, (int64_t)bad, memory_order_relaxed) == 0)
+        log_warning("%s; the row is %s (further ones are only counted)", error_message(),
+                    skip ? "skipped" : "replaced by zeros");
+    if (skip)
+        slot->rows = squeeze(fetcher, slot);
+    return OK;
+}
+
+/* ---- one batch ------------------------------------------------------------------------------- */
+
+static enum error fetch_batch(struct fetcher *fetcher, const struct pull *pull, struct slot *slot)
+{
+    struct fetchers *all = fetcher->all;
+    slot->rows = pull->rows;
+    slot->epoch = pull->epoch;
+    slot->first = pull->first;
+    slot->index = pull->index;
+    enum error error = device_mark_wait(all->options.device, slot->copied);
+    if (error)
+        return error; /* the slot's last copy would still read from it */
+    int64_t started_ns = clock_now_ns();
+    error = reader_fetch(fetcher->reader, slot->ids, slot->rows, slot->host, all->row_bytes,
+                         slot->labels, fetcher->status);
+    if (!error)
+        error = handle_bad_rows(fetcher, slot);
+    atomic_fetch_add_explicit(&all->busy_ns, clock_now_ns() - started_ns, memory_order_relaxed);
+    return error;
+}
+
+static void *run(void *context)
+{
+    struct fetcher *fetcher = context;
+    struct fetchers *all = fetcher->all;
+    struct slot *slot;
+    struct pull pull;
+    while (ring_take_free(all->ring, &slot) == OK &&
+           pull_queue_take(all->queue, &pull, slot->ids) == OK) {
+        enum error error = fetch_batch(fetcher, &pull, slot);
+        if (error) {
+            struct error_report report;
+            error_report_take(error, &report);
+            ring_end(all->ring, pull.sequence, &report);
+            pull_queue_stop(all->queue); /* all batches before this one are taken already */
+            break;
+        }
+        ring_filled(all->ring, slot, pull.sequence);
+    }
+    return NULL; /* a slot taken in vain stays FILLING: nothing is delivered any more */
+}
+
+/* ---- life cycle ------------------------------------------------------------------------------ */
+
+static enum error start_fetcher(struct fetchers *fetchers, struct fetcher *fetcher)
+{
+    fetcher->all = fetchers;
+    fetcher->status = array_new(fetchers->options.batch_rows, sizeof(*fetcher->status),
+                                "the status of rows");
+    if (!fetcher->status)
+        return ERROR_MEMORY;
+    enum error error = reader_open(fetchers->options.store, &fetcher->reader);
+    if (error)
+        return error;
+    int failure = pthread_create(&fetcher->thread, NULL, run, fetcher);
+    if (failure)
+        return error_set_errno(ERROR_MEMORY, failure, "cannot start a fetcher thread");
+    fetcher->started = true;
+    return OK;
+}
+
+enum error fetchers_start(const struct fetcher_options *options, struct pull_queue *queue,
+                          struct ring *ring, struct fetchers **ret_fetchers)
+{
+    struct fetchers *fetchers = array_new(1, sizeof(*fetchers), "fetchers");
+    if (!fetchers)
+        return ERROR_MEMORY;
+    const struct store_info *info = store_info(options->store);
+    fetchers->options = *options;
+    fetchers->queue = queue;
+    fetchers->ring = ring;
+    fetchers->row_bytes = info->features * element_bytes(info->element);
+    fetchers->threads = array_new(options->threads, sizeof(struct fetcher), "fetchers");
+    enum error error = fetchers->threads ? OK : ERROR_MEMORY;
+    for (size_t i = 0; !error && i < options->threads; i++)
+        error = start_fetcher(fetchers, &fetchers->threads[i]);
+    if (error) {
+        pull_queue_stop(queue);
+        ring_stop(ring);
+        fetchers_stop(fetchers);
+        return error;
+    }
+    *ret_fetchers = fetchers;
+    return OK;
+}
+
+void fetchers_stop(struct fetchers *fetchers)
+{
+    if (!fetchers)
+        return;
+    for (size_t i = 0; fetchers->threads && i < fetchers->options.threads; i++) {
+        struct fetcher *fetcher = &fetchers->threads[i];
+        if (fetcher->started)
+            pthread_join(fetcher->thread, NULL);
+        if (fetcher->reader)
+            reader_close(fetcher->reader);
+        free(fetcher->status);
+    }
+    free(fetchers->threads);
+    free(fetchers);
+}
+
+int64_t fetchers_busy_ns(const struct fetchers *fetchers)
+{
+    return atomic_load_explicit(&fetchers->busy_ns, memory_order_relaxed);
+}
+
+int64_t fetchers_bad_rows(const struct fetchers *fetchers)
+{
+    return atomic_load_explicit(&fetchers->bad_rows, memory_order_relaxed);
+}

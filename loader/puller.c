@@ -1,0 +1,223 @@
+#include "loader/puller.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "common/array.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "loader/pull_plan.h"
+#include "loader/puller_private.h"
+#include "loader/sampler_client.h"
+
+/* Units that one request of FEED_INDEX asks for, about. */
+#define ROWS_AHEAD 4096
+
+/* ---- answers into batches -------------------------------------------------------------------- */
+
+enum error puller_push(struct puller *puller, const struct sampler_batch *answer, size_t skip,
+                       int64_t limit, int64_t epoch_draws, int64_t *ret_pushed)
+{
+    int64_t pushed = 0;
+    for (size_t at = skip; at < answer->rows && pushed != limit; at += puller->options.batch_rows) {
+        size_t left = answer->rows - at;
+        struct pull pull = {
+            .first = answer->first + (int64_t)at,
+            .epoch = answer->epoch,
+            .index = puller->next_index,
+            .rows = left < puller->options.batch_rows ? left : puller->options.batch_rows};
+        if (epoch_draws > 0)
+            pull.epoch = pull.first / epoch_draws;
+        enum error error = pull_queue_push(puller->queue, &pull, answer->ids + at);
+        if (error)
+            return error;
+        puller->next_index++;
+        pushed++;
+    }
+    *ret_pushed = pushed;
+    return OK;
+}
+
+/* ---- FEED_INDEX ------------------------------------------------------------------------------ */
+
+static enum error ask_for(struct connection *connection, struct pull_plan *plan, int64_t index,
+                          struct pull_request *ret_request, struct sampler_batch *ret_batch)
+{
+    int64_t started_ns = clock_now_ns();
+    pull_plan_at(plan, index, ret_request);
+    enum error error = sampler_client_index(connection->client, ret_request->size,
+                                            ret_request->index, ret_batch);
+    if (error == ERROR_USAGE && plan->block > 1) { /* such as a smaller --max-size */
+        log_debug("batches are asked for one by one: %s", error_message());
+        pull_plan_single(plan);
+        pull_plan_at(plan, index, ret_request);
+        error = sampler_client_index(connection->client, ret_request->size, ret_request->index,
+                                     ret_batch);
+    }
+    atomic_fetch_add_explicit(&connection->puller->busy_ns, clock_now_ns() - started_ns,
+                              memory_order_relaxed);
+    return error;
+}
+
+static enum error check_position(const struct puller *puller, const struct pull_request *request,
+                                 const struct sampler_batch *batch)
+{
+    if (request->first >= 0 && request->first != batch->first)
+        return error_set(ERROR_CONFLICT,
+                         "the sampler at %s gives position %" PRId64 " for batch %" PRId64
+                         " of size %zu, which was at %" PRId64
+                         ": the stream is another one than it was",
+                         puller->options.url, batch->first, request->index, request->size,
+                         request->first);
+    if (request->rows > 0 && request->rows != batch->rows)
+        return error_set(ERROR_CONFLICT,
+                         "the sampler at %s gives %zu units for batch %" PRId64
+                         " of size %zu, which held %zu: the stream is another one than it was",
+                         puller->options.url, batch->rows, request->index, request->size,
+                         request->rows);
+    if (batch->rows <= request->skip_rows)
+        return error_set(ERROR_END, "the stream has ended");
+    return OK;
+}
+
+static enum error index_loop(struct connection *connection)
+{
+    struct puller *puller = connection->puller;
+    struct sampler_stream stream;
+    struct pull_plan plan;
+    int64_t left = puller->options.batches;
+    enum error error = sampler_client_describe(connection->client, &stream);
+    if (error)
+        return error;
+    pull_plan_init(&plan, &stream, puller->options.batch_rows, ROWS_AHEAD);
+    while (!error && left != 0) {
+        struct pull_request request;
+        struct sampler_batch batch;
+        int64_t pushed = 0;
+        error = ask_for(connection, &plan, puller->next_index, &request, &batch);
+        if (!error)
+            error = check_position(puller, &request, &batch);
+        if (!error)
+            error = puller_push(puller, &batch, request.skip_rows, left,
+                                request.first >= 0 ? stream.epoch_draws : 0, &pushed);
+        if (left > 0)
+            left -= pushed;
+    }
+    return error;
+}
+
+/* ---- threads -------------------------------------------------------------------------------- */
+
+static void note_result(struct puller *puller, enum error error)
+{
+    puller->ended = true;
+    if (error && (puller->report.code == OK || puller->report.code == ERROR_END))
+        error_report_take(error, &puller->report);
+    pthread_cond_broadcast(&puller->changed);
+}
+
+/* Under the lock; the thread is the last one. */
+static void tell_end(struct puller *puller)
+{
+    if (puller->report.code == OK) {
+        error_set(ERROR_END, "all %" PRId64 " batches were pulled", puller->options.batches);
+        error_report_take(ERROR_END, &puller->report);
+    }
+    ring_end(puller->ring, pull_queue_close(puller->queue), &puller->report);
+}
+
+static void *run(void *context)
+{
+    struct connection *connection = context;
+    struct puller *puller = connection->puller;
+    enum error error = puller->options.pull == FEED_INDEX ? index_loop(connection)
+                                                           : puller_draw_loop(connection);
+    pthread_mutex_lock(&puller->lock);
+    connection->state = CONNECTION_IDLE;
+    note_result(puller, error);
+    if (--puller->running == 0)
+        tell_end(puller);
+    pthread_mutex_unlock(&puller->lock);
+    return NULL;
+}
+
+static enum error start_connection(struct puller *puller, struct connection *connection)
+{
+    int failure = pthread_create(&connection->thread, NULL, run, connection);
+    if (failure)
+        return error_set_errno(ERROR_MEMORY, failure, "cannot start a puller thread");
+    connection->started = true;
+    puller->running++;
+    return OK;
+}
+
+static enum error start_all(struct puller *puller)
+{
+    enum error error = OK;
+    for (size_t i = 0; !error && i < puller->options.connections; i++) {
+        struct connection *connection = &puller->connections[i];
+        connection->puller = puller;
+        error = sampler_client_open(puller->options.url, puller->options.stream,
+                                    puller->options.patience_ms, &connection->client);
+    }
+    pthread_mutex_lock(&puller->lock); /* no thread may leave before all are counted */
+    for (size_t i = 0; !error && i < puller->options.connections; i++)
+        error = start_connection(puller, &puller->connections[i]);
+    pthread_mutex_unlock(&puller->lock);
+    return error;
+}
+
+enum error puller_start(const struct puller_options *options, struct pull_queue *queue,
+                        struct ring *ring, struct puller **ret_puller)
+{
+    struct puller *puller = array_new(1, sizeof(*puller), "a puller");
+    if (!puller)
+        return ERROR_MEMORY;
+    puller->options = *options;
+    puller->queue = queue;
+    puller->ring = ring;
+    if (options->pull == FEED_INDEX) {
+        puller->options.connections = 1;
+        puller->next_index = options->first_index;
+    }
+    pthread_mutex_init(&puller->lock, NULL);
+    pthread_cond_init(&puller->changed, NULL);
+    puller->connections =
+        array_new(puller->options.connections, sizeof(struct connection), "connections");
+    enum error error = puller->connections ? start_all(puller) : ERROR_MEMORY;
+    if (error) {
+        pull_queue_stop(queue);
+        puller_stop(puller);
+        return error;
+    }
+    *ret_puller = puller;
+    return OK;
+}
+
+void puller_stop(struct puller *puller)
+{
+    if (!puller)
+        return;
+    pthread_mutex_lock(&puller->lock);
+    puller->stopped = true;
+    pthread_cond_broadcast(&puller->changed);
+    pthread_mutex_unlock(&puller->lock);
+    for (size_t i = 0; puller->connections && i < puller->options.connections; i++) {
+        if (puller->connections[i].client)
+            sampler_client_cancel(puller->connections[i].client);
+    }
+    for (size_t i = 0; puller->connections && i < puller->options.connections; i++) {
+        if (puller->connections[i].started)
+            pthread_join(puller->connections[i].thread, NULL);
+        sampler_client_close(puller->connections[i].client);
+    }
+    pthread_cond_destroy(&puller->changed);
+    pthread_mutex_destroy(&puller->lock);
+    free(puller->connections);
+    free(puller);
+}
+
+int64_t puller_busy_ns(const struct puller *puller)
+{
+    return atomic_load_explicit(&puller->busy_ns, memory_order_relaxed);
+}

@@ -1,0 +1,194 @@
+#include "loader/sqlite_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/array.h"
+#include "common/buffer.h"
+
+#define HEADER_BYTES 100 /* https://www.sqlite.org/fileformat.html, 1.3 */
+#define URI_LIMIT_BYTES 65536
+
+static uint32_t big_endian(const uint8_t *at, int bytes)
+{
+    uint32_t value = 0;
+    for (int i = 0; i < bytes; i++)
+        value = value << 8 | at[i];
+    return value;
+}
+
+static enum error check_header(const struct source_file *file, const uint8_t *header)
+{
+    uint64_t page_bytes = big_endian(header + 16, 2);
+    uint64_t pages = big_endian(header + 28, 4);
+    bool counted = big_endian(header + 24, 4) == big_endian(header + 92, 4);
+    page_bytes = page_bytes == 1 ? 65536 : page_bytes;
+    if (memcmp(header, "SQLite format 3", 16) != 0)
+        return error_set(ERROR_INPUT, "%s is not an SQLite 3 file", file->path);
+    if (page_bytes < 512 || (page_bytes & (page_bytes - 1)) != 0)
+        return error_set(ERROR_INPUT, "%s is damaged: its header names pages of %llu bytes",
+                         file->path, (unsigned long long)page_bytes);
+    if (counted && pages > 0 && file->identity.size_bytes < pages * page_bytes)
+        return error_set(ERROR_INPUT, "%s is cut off: it has %llu bytes of %llu", file->path,
+                         (unsigned long long)file->identity.size_bytes,
+                         (unsigned long long)(pages * page_bytes));
+    if (header[18] != 1 || header[19] != 1)
+        return error_set(ERROR_INPUT,
+                         "%s is in WAL mode, which does not work on network file systems; \"PRAGMA "
+                         "journal_mode=DELETE\" on it, once, makes it an ordinary file",
+                         file->path);
+    return OK;
+}
+
+/* Does the file PATH-SUFFIX begin with anything but zeros? */
+static enum error has_content(const char *path, const char *suffix, bool *ret_content)
+{
+    char *name = NULL;
+    char bytes[8] = {0};
+    *ret_content = false;
+    if (asprintf(&name, "%s%s", path, suffix) < 0)
+        return error_set_memory(strlen(path), "a file's name");
+    int descriptor = open(name, O_RDONLY | O_CLOEXEC);
+    enum error error = OK;
+    if (descriptor < 0 && errno != ENOENT)
+        error = error_set_errno(ERROR_IO, errno, "cannot open %s", name);
+    if (descriptor >= 0) {
+        if (read(descriptor, bytes, sizeof(bytes)) < 0)
+            error = error_set_errno(ERROR_IO, errno, "cannot read %s", name);
+        close(descriptor);
+    }
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        *ret_content |= bytes[i] != 0;
+    free(name);
+    return error;
+}
+
+static enum error check_journals(const char *path)
+{
+    bool journal = false;
+    bool log = false;
+    enum error error = has_content(path, "-journal", &journal);
+    if (!error)
+        error = has_content(path, "-wal", &log);
+    if (!error && (journal || log))
+        error = error_set(ERROR_INPUT,
+                          "%s%s exists: a program is writing to the file, or died while it did; "
+                          "opening it once with sqlite3 puts it in order",
+                          path, journal ? "-journal" : "-wal");
+    return error;
+}
+
+enum error sqlite_file_check(struct source_file *file, uint32_t *ret_changes)
+{
+    uint8_t header[HEADER_BYTES];
+    enum error error = OK;
+    if (file->identity.size_bytes == 0)
+        return error_set(ERROR_INPUT, "%s is empty; an SQLite file was expected", file->path);
+    if (file->identity.size_bytes < HEADER_BYTES)
+        return error_set(ERROR_INPUT, "%s is not an SQLite 3 file: it has only %llu bytes",
+                         file->path, (unsigned long long)file->identity.size_bytes);
+    error = source_file_read(file, header, sizeof(header), 0);
+    if (!error)
+        error = check_header(file, header);
+    if (!error)
+        error = check_journals(file->path);
+    if (!error)
+        *ret_changes = big_endian(header + 24, 4);
+    return error;
+}
+
+/* A file name as SQLite's URI, where '?', '#' and '%' mean something. */
+static enum error make_uri(struct buffer *uri, const char *path)
+{
+    enum error error = buffer_add_text(uri, "file:");
+    if (!error && strncmp(path, "//", 2) == 0)
+        error = buffer_add_text(uri, "//"); /* else the next would be taken for a host */
+    for (; *path && !error; path++) {
+        if (strchr("?#%", *path))
+            error = buffer_print(uri, "%%%02X", (unsigned)*path);
+        else
+            error = buffer_add(uri, path, 1);
+    }
+    return error ? error : buffer_add_text(uri, "?mode=ro&immutable=1");
+}
+
+bool sqlite_may_heal(int result)
+{
+    return (result & 0xff) == SQLITE_IOERR || (result & 0xff) == SQLITE_CANTOPEN;
+}
+
+static enum error code_of(sqlite3 *connection, int result)
+{
+    int reason = connection ? sqlite3_system_errno(connection) : 0;
+    switch (result & 0xff) {
+    case SQLITE_FULL:
+        return ERROR_NO_SPACE;
+    case SQLITE_IOERR:
+        return reason == ENOSPC || reason == EDQUOT || reason == EFBIG ? ERROR_NO_SPACE : ERROR_IO;
+    case SQLITE_CANTOPEN:
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+        return ERROR_IO;
+    case SQLITE_NOMEM:
+        return ERROR_MEMORY;
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+        return ERROR_CONFLICT;
+    default:
+        return ERROR_INPUT;
+    }
+}
+
+enum error sqlite_refuse(sqlite3 *connection, int result, const char *path, const char *doing)
+{
+    enum error code = code_of(connection, result);
+    const char *words = connection ? sqlite3_errmsg(connection) : sqlite3_errstr(result);
+    if (code == ERROR_NO_SPACE)
+        return error_set(code,
+                         "%s: cannot %s: no space left on the device, or over a limit of "
+                         "file size or quota",
+                         path, doing);
+    return error_set(code, "%s: cannot %s: %s", path, doing, words);
+}
+
+enum error sqlite_connect(const struct source_file *file, sqlite3 **ret_connection)
+{
+    struct buffer uri = BUFFER_INIT(URI_LIMIT_BYTES);
+    sqlite3 *connection = NULL;
+    enum error error = make_uri(&uri, file->path);
+    if (!error) {
+        int flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX;
+        int result = sqlite3_open_v2(uri.data, &connection, flags, NULL);
+        if (result != SQLITE_OK)
+            error = sqlite_refuse(connection, result, file->path, "open it");
+    }
+    buffer_release(&uri);
+    if (!error) {
+        sqlite3_extended_result_codes(connection, 1);
+        error = sqlite_run(connection, file->path, "PRAGMA mmap_size=0");
+    }
+    if (error) {
+        sqlite3_close(connection);
+        return error;
+    }
+    *ret_connection = connection;
+    return OK;
+}
+
+enum error sqlite_prepare(sqlite3 *connection, const char *path, const char *sql,
+                          sqlite3_stmt **ret_statement)
+{
+    int result =
+        sqlite3_prepare_v3(connection, sql, -1, SQLITE_PREPARE_PERSISTENT, ret_statement, NULL);
+    return result == SQLITE_OK ? OK : sqlite_refuse(connection, result, path, "read it");
+}
+
+enum error sqlite_run(sqlite3 *connection, const char *path, const char *sql)
+{
+    int result = sqlite3_exec(connection, sql, NULL, NULL, NULL);
+    return result == SQLITE_OK ? OK : sqlite_refuse(connection, result, path, "use it");
+}

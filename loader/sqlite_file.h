@@ -1,0 +1,38 @@
+/*
+ * An SQLite file that is only read: checked first (is it SQLite, whole, closed properly, not in
+ * WAL mode?), then opened with mode=ro&immutable=1, which takes no locks and does not look again
+ * whether the file is still the same; source_file.h does that for us.
+ *
+ * Connections are opened with SQLITE_OPEN_NOMUTEX and mmap_size 0: one thread each, and I/O errors
+ * come as error codes, not as signals.
+ */
+#ifndef LOADER_SQLITE_FILE_H
+#define LOADER_SQLITE_FILE_H
+
+#include <sqlite3.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "loader/source_file.h"
+
+/* ERROR_INPUT: no SQLite file, cut off, in WAL mode, or a journal beside it says that a writer
+ * died or is at work. *ret_changes: how often it was written, as its header counts. */
+enum error sqlite_file_check(struct source_file *file, uint32_t *ret_changes) MUST_CHECK;
+
+/* A connection to the file that `file` has open. */
+enum error sqlite_connect(const struct source_file *file, sqlite3 **ret_connection) MUST_CHECK;
+
+/* The result code as one of ours: "PATH: cannot DOING: what SQLite says". */
+enum error sqlite_refuse(sqlite3 *connection, int result, const char *path, const char *doing);
+
+/* Might the same call succeed on a connection opened anew (EIO, ESTALE)? */
+bool sqlite_may_heal(int result);
+
+/* Prepares a persistent statement. */
+enum error sqlite_prepare(sqlite3 *connection, const char *path, const char *sql,
+                          sqlite3_stmt **ret_statement) MUST_CHECK;
+/* Runs statements that answer nothing. */
+enum error sqlite_run(sqlite3 *connection, const char *path, const char *sql) MUST_CHECK;
+
+#endif

@@ -1,0 +1,268 @@
+/*
+ * libtombola over feed.h: the public structs are the feed's own, member for member, so that a batch
+ * is handed out without a copy and without memory of its own.
+ */
+#include "loader/tombola.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+#include "common/log.h"
+#include "loader/device.h"
+#include "loader/feed.h"
+#include "loader/store.h"
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+#ifndef PACKAGE_VERSION
+#define PACKAGE_VERSION "unknown"
+#endif
+
+#define BATCH_ROWS_DEFAULT 100
+#define PATIENCE_MS_DEFAULT 60000
+
+#define SAME_MEMBER(member)                                                                        \
+    _Static_assert(offsetof(struct tombola_batch, member) == offsetof(struct feed_batch, member),  \
+                   #member)
+SAME_MEMBER(rows);
+SAME_MEMBER(ids);
+SAME_MEMBER(labels);
+SAME_MEMBER(features);
+SAME_MEMBER(epoch);
+SAME_MEMBER(first);
+SAME_MEMBER(index);
+_Static_assert(sizeof(struct tombola_batch) == sizeof(struct feed_batch), "a batch");
+_Static_assert((int)TOMBOLA_USAGE == ERROR_USAGE && (int)TOMBOLA_INPUT == ERROR_INPUT &&
+                   (int)TOMBOLA_NOT_FOUND == ERROR_NOT_FOUND &&
+                   (int)TOMBOLA_CONFLICT == ERROR_CONFLICT && (int)TOMBOLA_IO == ERROR_IO &&
+                   (int)TOMBOLA_NO_SPACE == ERROR_NO_SPACE &&
+                   (int)TOMBOLA_MEMORY == ERROR_MEMORY && (int)TOMBOLA_NETWORK == ERROR_NETWORK &&
+                   (int)TOMBOLA_TIMEOUT == ERROR_TIMEOUT &&
+                   (int)TOMBOLA_UNAVAILABLE == ERROR_UNAVAILABLE &&
+                   (int)TOMBOLA_CANCELLED == ERROR_CANCELLED && (int)TOMBOLA_END == ERROR_END,
+               "codes");
+_Static_assert((int)TOMBOLA_DRAW == FEED_DRAW && (int)TOMBOLA_INDEX == FEED_INDEX &&
+                   (int)TOMBOLA_BAD_ROWS_SKIP == BAD_ROWS_SKIP &&
+                   (int)TOMBOLA_BAD_ROWS_REPLACE == BAD_ROWS_REPLACE &&
+                   (int)TOMBOLA_U8 == ELEMENT_U8 && (int)TOMBOLA_F32 == ELEMENT_F32 &&
+                   (int)TOMBOLA_LABEL_NONE == LABEL_NONE && (int)TOMBOLA_LABEL_TEXT == LABEL_TEXT,
+               "enumerations");
+
+struct tombola_feed {
+    struct store *store;
+    struct device *device;
+    struct feed *feed;
+    struct device_queue *queue; /* around `stream` */
+    void *stream;               /* the caller's, of the last call */
+    bool expand;
+};
+
+static pthread_once_t quiet_once = PTHREAD_ONCE_INIT;
+
+/* A library says less than a program. */
+static void make_quiet(void)
+{
+    log_set_level(LOG_WARNING);
+}
+
+/* ---- opening -------------------------------------------------------------------------------- */
+
+static enum error check_options(const struct tombola_options *options)
+{
+    if (!options->sampler_url)
+        return error_set(ERROR_USAGE, "sampler_url is NULL; \"http://HOST:PORT\" is right");
+    if (!options->store_uri)
+        return error_set(ERROR_USAGE, "store_uri is NULL; \"sqlite:PATH\" or \"csv:PATH\" is right");
+    if (options->pull != TOMBOLA_DRAW && options->pull != TOMBOLA_INDEX)
+        return error_set(ERROR_USAGE, "pull is %d; TOMBOLA_DRAW and TOMBOLA_INDEX are possible",
+                         options->pull);
+    if (options->bad_rows < TOMBOLA_BAD_ROWS_FAIL || options->bad_rows > TOMBOLA_BAD_ROWS_REPLACE)
+        return error_set(ERROR_USAGE, "bad_rows is %d; 0 to 2 (enum tombola_bad_rows) are possible",
+                         options->bad_rows);
+    if (options->batches < 0)
+        return error_set(ERROR_USAGE, "batches is %lld; 0 (to the stream's end) or more is right",
+                         (long long)options->batches);
+    return OK;
+}
+
+/* Callers may have an older header, whose struct ends earlier, or a newer one, whose further members
+ * must then be zero. */
+static enum error copy_options(const struct tombola_options *given, struct tombola_options *options)
+{
+    const size_t known = sizeof(*options);
+    size_t bytes = given ? given->struct_bytes : 0;
+    if (bytes < offsetof(struct tombola_options, batch_rows) || bytes > 65536)
+        return error_set(ERROR_USAGE,
+                         "struct_bytes is %zu; sizeof(struct tombola_options) is right", bytes);
+    for (size_t i = known; i < bytes; i++) {
+        if (((const char *)given)[i] != 0)
+            return error_set(ERROR_USAGE, "the options hold more than this libtombola (%s) knows",
+                             PACKAGE_VERSION);
+    }
+    memset(options, 0, known);
+    memcpy(options, given, bytes < known ? bytes : known);
+    return check_options(options);
+}
+
+static enum error open_parts(struct tombola_feed *feed, const struct tombola_options *options)
+{
+    enum error error = store_open(options->store_uri, false, &feed->store);
+    if (!error)
+        error = device_open(options->device ? options->device : "cpu", &feed->device);
+    if (!error)
+        error = device_queue_borrow(feed->device, NULL, &feed->queue);
+    if (error)
+        return error;
+    feed->expand = options->expand != 0;
+    struct feed_options inner = {
+        .sampler_url = options->sampler_url,
+        .stream = options->stream,
+        .store = feed->store,
+        .device = feed->device,
+        .pull = (enum feed_pull)options->pull,
+        .first_index = options->first_index,
+        .batches = options->batches > 0 ? options->batches : -1,
+        .batch_rows = options->batch_rows > 0 ? options->batch_rows : BATCH_ROWS_DEFAULT,
+        .slots = options->slots,
+        .fetchers = options->fetchers,
+        .cache_bytes = options->cache_bytes,
+        .bad_rows = (enum bad_rows)options->bad_rows,
+        .expand = feed->expand,
+        .scale = options->scale != 0 ? options->scale : 1.0f / 255,
+        .patience_ms = options->patience_ms != 0 ? options->patience_ms : PATIENCE_MS_DEFAULT};
+    return feed_open(&inner, &feed->feed);
+}
+
+int tombola_feed_open(const struct tombola_options *given, struct tombola_feed **ret_feed)
+{
+    struct tombola_options options;
+    pthread_once(&quiet_once, make_quiet);
+    enum error error = copy_options(given, &options);
+    if (error)
+        return error;
+    struct tombola_feed *feed = array_new(1, sizeof(*feed), "a feed");
+    if (!feed)
+        return ERROR_MEMORY;
+    error = open_parts(feed, &options);
+    if (error) {
+        struct error_report report;
+        error_report_take(error, &report);
+        tombola_feed_close(feed);
+        return error_restore(&report);
+    }
+    *ret_feed = feed;
+    return TOMBOLA_OK;
+}
+
+void tombola_feed_close(struct tombola_feed *feed)
+{
+    if (!feed)
+        return;
+    feed_close(feed->feed);
+    if (feed->device)
+        device_queue_free(feed->device, feed->queue);
+    device_close(feed->device);
+    if (feed->store)
+        store_close(feed->store);
+    free(feed);
+}
+
+/* ---- batches -------------------------------------------------------------------------------- */
+
+/* The queue around the caller's stream; made anew only when the stream changes. */
+static enum error follow_stream(struct tombola_feed *feed, void *stream)
+{
+    struct device_queue *queue = NULL;
+    if (stream == feed->stream)
+        return OK;
+    enum error error = device_queue_borrow(feed->device, stream, &queue);
+    if (error)
+        return error;
+    device_queue_free(feed->device, feed->queue);
+    feed->queue = queue;
+    feed->stream = stream;
+    return OK;
+}
+
+int tombola_feed_next(struct tombola_feed *feed, void *stream,
+                      const struct tombola_batch **ret_batch)
+{
+    const struct feed_batch *batch;
+    enum error error = follow_stream(feed, stream);
+    if (!error)
+        error = feed_next(feed->feed, feed->queue, &batch);
+    if (!error)
+        *ret_batch = (const struct tombola_batch *)batch;
+    return error;
+}
+
+int tombola_feed_put(struct tombola_feed *feed, void *stream, const struct tombola_batch *batch)
+{
+    enum error error = follow_stream(feed, stream);
+    return error ? error
+                 : feed_put(feed->feed, feed->queue, (const struct feed_batch *)batch);
+}
+
+/* ---- what it is ------------------------------------------------------------------------------ */
+
+/* As much of a struct as both sides know; zeros where the caller knows more. */
+static void copy_out(void *out, size_t out_bytes, const void *from, size_t from_bytes)
+{
+    memset(out, 0, out_bytes);
+    memcpy(out, from, out_bytes < from_bytes ? out_bytes : from_bytes);
+}
+
+void tombola_feed_describe(const struct tombola_feed *feed,
+                           struct tombola_description *ret_description, size_t bytes)
+{
+    const struct store_info *info = store_info(feed->store);
+    struct tombola_description description = {
+        .rows = info->rows,
+        .features = info->features,
+        .element = feed->expand ? TOMBOLA_F32 : (int)info->element,
+        .label_kind = (int)info->label_kind,
+        .device_is_cuda = feed->device->kind == DEVICE_CUDA,
+        .device_index = feed->device->index,
+        .device = feed->device->description,
+        .feature_names = info->feature_names,
+        .label_texts = info->label_texts,
+        .label_text_count = info->label_text_count};
+    copy_out(ret_description, bytes, &description, sizeof(description));
+}
+
+void tombola_feed_stats(const struct tombola_feed *feed, struct tombola_stats *ret_stats,
+                        size_t bytes)
+{
+    struct feed_stats inner;
+    feed_get_stats(feed->feed, &inner);
+    struct tombola_stats stats = {.batches = inner.batches,
+                                  .rows = inner.rows,
+                                  .bytes = inner.bytes,
+                                  .bad_rows = inner.bad_rows,
+                                  .pull_ns = inner.pull_ns,
+                                  .fetch_ns = inner.fetch_ns,
+                                  .copy_ns = inner.copy_ns,
+                                  .wait_ns = inner.wait_ns,
+                                  .first_ns = inner.first_ns};
+    copy_out(ret_stats, bytes, &stats, sizeof(stats));
+}
+
+const char *tombola_error_message(void)
+{
+    return error_message();
+}
+
+void tombola_log_level(int level)
+{
+    pthread_once(&quiet_once, make_quiet); /* not later, over this one */
+    log_set_level(level <= 0 ? LOG_DEBUG : level == 1 ? LOG_INFO : level == 2 ? LOG_WARNING
+                                                                              : LOG_ERROR);
+}
+
+const char *tombola_version(void)
+{
+    return PACKAGE_VERSION;
+}

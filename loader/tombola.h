@@ -1,0 +1,193 @@
+/*
+ * libtombola: batches of training rows, drawn by a Tombola sampler and fetched from a store, ready
+ * in memory (or on the GPU) ahead of whoever trains on them.
+ *
+ * NAME
+ *   tombola - feed of training batches
+ *
+ * SYNOPSIS
+ *   #include <tombola.h>
+ *   cc program.c $(pkg-config --cflags --libs tombola)
+ *
+ *   struct tombola_options options = {0};
+ *   struct tombola_feed *feed;
+ *   const struct tombola_batch *batch;
+ *   int status;
+ *
+ *   options.struct_bytes = sizeof(options);
+ *   options.sampler_url = "http://127.0.0.1:8080";
+ *   options.store_uri = "sqlite:/data/train.db";
+ *   options.batch_rows = 100;
+ *   if (tombola_feed_open(&options, &feed) != TOMBOLA_OK)
+ *       errx(1, "%s", tombola_error_message());
+ *   while ((status = tombola_feed_next(feed, NULL, &batch)) == TOMBOLA_OK) {
+ *       train(batch->features, batch->labels, batch->rows);
+ *       tombola_feed_put(feed, NULL, batch);
+ *   }
+ *   if (status != TOMBOLA_END)
+ *       errx(1, "%s", tombola_error_message());
+ *   tombola_feed_close(feed);
+ *
+ * DESCRIPTION
+ *   A feed owns a ring of slots, all allocated (page-locked, where there is a GPU) by
+ *   tombola_feed_open(). Threads of its own pull batches of ids from the sampler, fetch their rows
+ *   from the store and copy them to the device. tombola_feed_next() lends the next slot, without a
+ *   copy; tombola_feed_put() gives it back. Batches come in the sampler's order, whatever the
+ *   threads do.
+ *
+ *   Draws (TOMBOLA_DRAW) move the sampler's stream, which several programs may share. With
+ *   TOMBOLA_INDEX nothing moves: batch number K is asked for by its number, so that a program that
+ *   remembers K goes on exactly where it was, as often as it likes.
+ *
+ *   ON A GPU features are in device memory. `stream` is the cudaStream_t on which the caller works
+ *   (NULL: CUDA's default stream): tombola_feed_next() makes it wait for the copy, and a slot that
+ *   was put back is not written before all that was in `stream` at tombola_feed_put() is done.
+ *   Neither call blocks the thread for that. On the CPU `stream` is ignored.
+ *
+ * THREADS
+ *   A feed belongs to one thread at a time, except tombola_feed_stats(). Feeds are independent of
+ *   each other. The error message is per thread. A feed does not survive fork() in the child.
+ *
+ * ERRORS
+ *   Functions that can fail return TOMBOLA_OK or a negative enum tombola_status;
+ *   tombola_error_message() then says what was met, where, and what would have been right. Outputs
+ *   are set only on success. Warnings go to standard error (tombola_log_level()).
+ *
+ * ENVIRONMENT
+ *   TOMBOLA_TOKEN, when set, is sent to the sampler as a bearer token.
+ */
+#ifndef TOMBOLA_H
+#define TOMBOLA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define TOMBOLA_API __attribute__((visibility("default")))
+#else
+#define TOMBOLA_API
+#endif
+
+enum tombola_status {
+    TOMBOLA_OK = 0,
+    TOMBOLA_USAGE = -1,        /* an option is wrong, or a call comes at the wrong time */
+    TOMBOLA_INPUT = -2,        /* a file or an answer is malformed or damaged */
+    TOMBOLA_NOT_FOUND = -3,    /* a file, row, stream or table does not exist */
+    TOMBOLA_CONFLICT = -4,     /* the sampler's stream is paused, or another one than it was */
+    TOMBOLA_IO = -5,           /* the system refused a read or a write */
+    TOMBOLA_NO_SPACE = -6,     /* disk or quota is full */
+    TOMBOLA_MEMORY = -7,       /* allocation failed */
+    TOMBOLA_NETWORK = -8,      /* the sampler is gone, refuses, or is no sampler */
+    TOMBOLA_TIMEOUT = -9,      /* it was silent or busy for longer than patience_ms */
+    TOMBOLA_UNAVAILABLE = -10, /* no such device on this machine, or in this build */
+    TOMBOLA_CANCELLED = -11,   /* stopped from outside */
+    TOMBOLA_END = -12          /* the stream has ended; not a failure */
+};
+
+enum tombola_pull { TOMBOLA_DRAW = 0, TOMBOLA_INDEX = 1 };
+
+enum tombola_bad_rows {
+    TOMBOLA_BAD_ROWS_FAIL = 0,   /* tombola_feed_next() fails, naming file, row and column */
+    TOMBOLA_BAD_ROWS_SKIP = 1,   /* the row is left out of its batch; counted */
+    TOMBOLA_BAD_ROWS_REPLACE = 2 /* the row is zeros, its label 0; counted */
+};
+
+enum tombola_element { TOMBOLA_U8 = 0, TOMBOLA_F32 = 1 };
+
+enum tombola_label_kind {
+    TOMBOLA_LABEL_NONE = 0,    /* the store has no labels: all are 0 */
+    TOMBOLA_LABEL_INTEGER = 1, /* exact up to 2^53 */
+    TOMBOLA_LABEL_REAL = 2,
+    TOMBOLA_LABEL_TEXT = 3 /* numbers into label_texts */
+};
+
+/* Zero is the default of every member but the first three. Texts are copied. */
+struct tombola_options {
+    size_t struct_bytes;     /* sizeof(struct tombola_options) */
+    const char *sampler_url; /* "http://host:port" */
+    const char *store_uri;   /* "csv:PATH?label=0&header=no", "sqlite:PATH", ...; a path will do */
+    size_t batch_rows;       /* 0: 100 */
+    const char *device;      /* "cpu", "cuda", "cuda:1", "auto"; NULL: "cpu" */
+    const char *stream;      /* the sampler's stream; NULL: "default" */
+    int pull;                /* enum tombola_pull */
+    int bad_rows;            /* enum tombola_bad_rows */
+    int64_t first_index;     /* TOMBOLA_INDEX: the first batch's number */
+    int64_t batches;         /* end after so many; 0: when the stream ends */
+    int expand;              /* 1: bytes become floats, times `scale`; 0: features as stored */
+    float scale;             /* 0: 1/255 */
+    size_t slots;            /* 0: 8 */
+    size_t fetchers;         /* threads that fetch; 0: 1 */
+    size_t cache_bytes;      /* memory for rows that were fetched before; 0: none */
+    int64_t patience_ms;     /* how long a silent sampler is waited for; 0: a minute; < 0: for ever */
+};
+
+struct tombola_batch {
+    size_t rows;          /* may be less than batch_rows: at an epoch's end, or bad rows skipped */
+    const int64_t *ids;   /* [rows] in host memory */
+    const double *labels; /* [rows] in host memory */
+    const void *features; /* [rows, features] in the device's memory */
+    int64_t epoch, first; /* the batch's epoch, and its first unit's position in the order */
+    int64_t index;        /* TOMBOLA_INDEX: the batch's number; else counted from 0 */
+};
+
+/* Borrowed until tombola_feed_close(). */
+struct tombola_description {
+    int64_t rows;        /* of the store */
+    size_t features;     /* a row */
+    int element;         /* enum tombola_element, as batches have them */
+    int label_kind;      /* enum tombola_label_kind */
+    int device_is_cuda;  /* features are in the memory of GPU device_index */
+    int device_index;
+    const char *device;  /* "CPU", "NVIDIA H200, 139 GiB, driver 13.0" */
+    const char *const *feature_names; /* [features] */
+    const char *const *label_texts;   /* [label_text_count] */
+    size_t label_text_count;
+};
+
+struct tombola_stats {
+    int64_t batches, rows, bytes;       /* handed out; bytes of features */
+    int64_t bad_rows;                   /* skipped or replaced */
+    int64_t pull_ns, fetch_ns, copy_ns; /* busy time of the threads */
+    int64_t wait_ns;  /* the caller waited in tombola_feed_next(), the first batch left out */
+    int64_t first_ns; /* from open to the first batch */
+};
+
+struct tombola_feed;
+
+/* Opens the store (which may take a while for a large CSV) and the device, starts the threads. What
+ * is wrong with the sampler, the first tombola_feed_next() says. */
+TOMBOLA_API int tombola_feed_open(const struct tombola_options *options,
+                                  struct tombola_feed **ret_feed);
+/* At any time, with batches out too: they are invalid then. NULL is legal. */
+TOMBOLA_API void tombola_feed_close(struct tombola_feed *feed);
+
+/* Lends the next batch, until tombola_feed_put(); waits for it. TOMBOLA_END behind the last one.
+ * One or two batches may be out at a time. */
+TOMBOLA_API int tombola_feed_next(struct tombola_feed *feed, void *stream,
+                                  const struct tombola_batch **ret_batch);
+TOMBOLA_API int tombola_feed_put(struct tombola_feed *feed, void *stream,
+                                 const struct tombola_batch *batch);
+
+/* `bytes`: sizeof of the struct, as the caller's header has it. */
+TOMBOLA_API void tombola_feed_describe(const struct tombola_feed *feed,
+                                       struct tombola_description *ret_description, size_t bytes);
+/* Cheap; from any thread. */
+TOMBOLA_API void tombola_feed_stats(const struct tombola_feed *feed,
+                                    struct tombola_stats *ret_stats, size_t bytes);
+
+/* This thread's last message; valid until its next call. Never NULL. */
+TOMBOLA_API const char *tombola_error_message(void);
+/* What goes to standard error: 0 all, 1 news, 2 warnings (the default), 3 errors. */
+TOMBOLA_API void tombola_log_level(int level);
+/* "0.1.0" */
+TOMBOLA_API const char *tombola_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
