@@ -1,0 +1,47 @@
+/*
+ * A batch as bytes, in the three formats of GET /batch:
+ *
+ *   json    {"stream":"default","epoch":0,"first":0,"size":2,"ids":[7,3],"labels":[1,0]}
+ *   csv     id,label\n7,1\n3,0\n
+ *   binary  little-endian, laid out in README.md
+ *
+ * Pure functions into a buffer of the caller's; nothing is allocated.
+ *
+ * Dimensions: B units of the batch, L labels.
+ */
+#ifndef SAMPLER_ANSWER_H
+#define SAMPLER_ANSWER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "sampler/label_texts.h"
+
+enum answer_format { ANSWER_JSON, ANSWER_CSV, ANSWER_BINARY };
+#define ANSWER_FORMATS 3
+
+/* "json", "csv", "binary". */
+const char *answer_format_name(enum answer_format format);
+/* "application/json" and so on. */
+const char *answer_content_type(enum answer_format format);
+
+struct answer {
+    const char *stream; /* a valid name: letters, digits, '.', '_', '-' */
+    int64_t epoch;
+    int64_t first;
+    size_t size;            /* B */
+    const int64_t *ids;     /* [B], each >= 0 */
+    const uint32_t *labels; /* [B], numbers of labels, each < L */
+};
+
+#define ANSWER_BINARY_MAGIC "TMBLBAT1"
+#define ANSWER_BINARY_HEADER_BYTES 32
+
+/* Room that answer_write() may touch; at least 1. */
+size_t answer_bound_bytes(const struct label_texts *texts, const struct answer *answer,
+                          enum answer_format format);
+/* Writes the answer at `out`; returns its length. */
+size_t answer_write(const struct label_texts *texts, const struct answer *answer,
+                    enum answer_format format, char *out);
+
+#endif

@@ -1,0 +1,191 @@
+#include "sampler/batch_request.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <strings.h>
+
+#include "common/text.h"
+#include "common/uri.h"
+
+bool stream_name_is_valid(const char *name)
+{
+    size_t length = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                                 "0123456789._-");
+    return length >= 1 && length < STREAM_NAME_BYTES && name[length] == '\0';
+}
+
+static enum error parse_stream(struct uri_query *query, struct batch_request *request)
+{
+    const char *name = uri_query_get(query, "stream");
+    char quoted[TEXT_QUOTE_BYTES];
+    if (!name)
+        name = "default";
+    if (!stream_name_is_valid(name))
+        return error_set(ERROR_USAGE, "stream=%s: a name is 1 to 64 characters of [A-Za-z0-9._-]",
+                         text_quote(quoted, sizeof(quoted), name, strlen(name)));
+    strcpy(request->stream, name);
+    return OK;
+}
+
+static enum error parse_format(struct uri_query *query, struct batch_request *request)
+{
+    const char *name = uri_query_get(query, "format");
+    char quoted[TEXT_QUOTE_BYTES];
+    request->format = ANSWER_JSON;
+    request->format_given = name != NULL;
+    if (!name)
+        return OK;
+    for (int format = 0; format < ANSWER_FORMATS; format++) {
+        if (strcmp(name, answer_format_name((enum answer_format)format)) == 0) {
+            request->format = (enum answer_format)format;
+            return OK;
+        }
+    }
+    return error_set(ERROR_USAGE, "format=%s: json, csv and binary exist",
+                     text_quote(quoted, sizeof(quoted), name, strlen(name)));
+}
+
+/* Looks without asking for them: they are not among the parameters that messages offer. */
+static enum error refuse_leases(const struct uri_query *query)
+{
+    static const char *const leases[] = {"worker", "seq", "ack"};
+    for (size_t i = 0; i < query->count; i++) {
+        const char *key = query->parameters[i].key;
+        for (size_t k = 0; k < sizeof(leases) / sizeof(leases[0]); k++) {
+            if (strcmp(key, leases[k]) == 0)
+                return error_set(ERROR_USAGE,
+                                 "%s: this server has no leases yet; draw without worker, seq and "
+                                 "ack",
+                                 key);
+        }
+        if (strcmp(key, "weights") == 0)
+            return error_set(ERROR_USAGE, "weights: this server does not answer weights yet");
+    }
+    return OK;
+}
+
+static enum error parse(struct uri_query *query, int64_t max_size, struct batch_request *request)
+{
+    int64_t size_default = max_size < BATCH_SIZE_DEFAULT ? max_size : BATCH_SIZE_DEFAULT;
+    int64_t sort;
+    enum error error = parse_stream(query, request);
+    if (error == OK)
+        error = uri_query_integer(query, "size", 1, max_size, size_default, &request->size);
+    if (error == OK)
+        error = uri_query_integer(query, "index", 0, INT64_MAX, -1, &request->index);
+    if (error == OK)
+        error = uri_query_integer(query, "sort", 0, 1, 0, &sort);
+    if (error == OK)
+        error = parse_format(query, request);
+    if (error == OK)
+        error = refuse_leases(query);
+    if (error == OK)
+        error = uri_query_finish(query);
+    if (error == OK)
+        request->sort = sort == 1;
+    return error;
+}
+
+enum error batch_request_parse(const char *query, int64_t max_size,
+                               struct batch_request *ret_request)
+{
+    struct uri_query parameters;
+    struct batch_request request = {0};
+    enum error error = uri_query_init(&parameters, query);
+    if (error != OK)
+        return error;
+    error = parse(&parameters, max_size, &request);
+    uri_query_release(&parameters);
+    if (error == OK)
+        *ret_request = request;
+    return error;
+}
+
+/* ---- Accept ---------------------------------------------------------------------------------- */
+
+/* One media range of the list: what it covers of ours, and how much it is wanted. */
+struct range {
+    int specificity[ANSWER_FORMATS]; /* 0: not covered, 1: * / *, 2: type / *, 3: exactly */
+    double quality;
+};
+
+static bool is_word(const char *text, size_t length, const char *word)
+{
+    return strlen(word) == length && strncasecmp(text, word, length) == 0;
+}
+
+static void trim(const char **text, size_t *length)
+{
+    while (*length > 0 && (**text == ' ' || **text == '\t')) {
+        (*text)++;
+        (*length)--;
+    }
+    while (*length > 0 && ((*text)[*length - 1] == ' ' || (*text)[*length - 1] == '\t'))
+        (*length)--;
+}
+
+/* Cuts what stands before `separator` off the front of *text. */
+static void cut_off(const char **text, size_t *length, char separator, const char **ret_part,
+                    size_t *ret_part_length)
+{
+    const char *found = memchr(*text, separator, *length);
+    size_t part = found ? (size_t)(found - *text) : *length;
+    *ret_part = *text;
+    *ret_part_length = part;
+    *text += part + (found != NULL);
+    *length -= part + (found != NULL);
+    trim(ret_part, ret_part_length);
+}
+
+static void parse_range(const char *text, size_t length, struct range *ret_range)
+{
+    static const char *const types[ANSWER_FORMATS] = {"application/json", "text/csv",
+                                                      "application/octet-stream"};
+    static const char *const groups[ANSWER_FORMATS] = {"application/*", "text/*", "application/*"};
+    const char *name;
+    size_t name_length;
+    cut_off(&text, &length, ';', &name, &name_length);
+    *ret_range = (struct range){.quality = 1};
+    for (int i = 0; i < ANSWER_FORMATS; i++) {
+        if (is_word(name, name_length, types[i]))
+            ret_range->specificity[i] = 3;
+        else if (is_word(name, name_length, groups[i]))
+            ret_range->specificity[i] = 2;
+        else if (is_word(name, name_length, "*/*"))
+            ret_range->specificity[i] = 1;
+    }
+    while (length > 0) {
+        const char *parameter;
+        size_t parameter_length;
+        double quality;
+        cut_off(&text, &length, ';', &parameter, &parameter_length);
+        if (parameter_length > 2 && strncasecmp(parameter, "q=", 2) == 0 &&
+            text_parse_real(parameter + 2, parameter_length - 2, &quality))
+            ret_range->quality = quality;
+    }
+}
+
+enum answer_format answer_format_of_accept(const char *accept, size_t length)
+{
+    int specificity[ANSWER_FORMATS] = {0};
+    double quality[ANSWER_FORMATS] = {0};
+    int best = ANSWER_JSON;
+    while (length > 0) {
+        const char *part;
+        size_t part_length;
+        struct range range;
+        cut_off(&accept, &length, ',', &part, &part_length);
+        parse_range(part, part_length, &range);
+        for (int i = 0; i < ANSWER_FORMATS; i++) {
+            if (range.specificity[i] > specificity[i]) {
+                specificity[i] = range.specificity[i];
+                quality[i] = range.quality;
+            }
+        }
+    }
+    for (int i = 1; i < ANSWER_FORMATS; i++) {
+        if (quality[i] > quality[best])
+            best = i;
+    }
+    return (enum answer_format)best;
+}

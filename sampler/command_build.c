@@ -1,0 +1,89 @@
+/* `tombola-sampler build`: a frame file from a store, all or nothing. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/options.h"
+#include "common/stop.h"
+#include "sampler/commands.h"
+#include "sampler/frame.h"
+
+struct build_options {
+    const char *store;
+    const char *out;
+};
+
+static enum error parse(struct build_options *build, int argc, char **argv)
+{
+    const struct option options[] = {
+        {.name = "store",
+         .type = OPTION_TEXT,
+         .target = &build->store,
+         .argument = "URI",
+         .required = true,
+         .help = "where the units are: csv:PATH, sqlite:PATH, range:N?labels=K"},
+        {.name = "out",
+         .type = OPTION_TEXT,
+         .target = &build->out,
+         .argument = "FILE",
+         .required = true,
+         .help = "the frame file; it appears under this name when it is complete"},
+    };
+    return options_parse(&sampler_program, &command_build, options,
+                         sizeof(options) / sizeof(options[0]), argc, argv, NULL);
+}
+
+static enum error report(const struct frame *frame, const char *path)
+{
+    char digest[FRAME_DIGEST_TEXT_BYTES];
+    frame_digest_text(frame_digest(frame), digest);
+    int written = frame_has_labels(frame)
+                      ? printf("%s: %" PRId64 " units, %" PRIu32 " labels, digest %s\n", path,
+                               frame_units(frame), frame_labels(frame), digest)
+                      : printf("%s: %" PRId64 " units without labels, digest %s\n", path,
+                               frame_units(frame), digest);
+    if (written < 0 || fflush(stdout) != 0)
+        return error_set(ERROR_IO, "cannot write to standard output");
+    return OK;
+}
+
+static enum error build(const struct build_options *options)
+{
+    int64_t start_ns = clock_now_ns();
+    struct frame *frame = NULL;
+    enum error error = frame_build(options->store, &frame);
+    if (error == OK)
+        error = frame_write(frame, options->out);
+    if (error == OK) {
+        log_info("built %s in %.1f s", options->out, 1e-9 * (double)(clock_now_ns() - start_ns));
+        error = report(frame, options->out);
+    }
+    frame_free(frame);
+    return error;
+}
+
+static enum error run(int argc, char **argv, int *exit_status)
+{
+    struct build_options options = {.store = NULL};
+    enum error error = parse(&options, argc, argv);
+    if (error == OK)
+        error = stop_install();
+    if (error == OK)
+        error = build(&options);
+    if (error == ERROR_CANCELLED && stop_signal() != 0)
+        *exit_status = 128 + stop_signal();
+    return error;
+}
+
+const struct command command_build = {
+    .name = "build",
+    .summary = "make a frame file from a store",
+    .details =
+        "Reads ids and labels once, so that `serve --frame FILE` starts at once at any size.\n"
+        "Prints the file's name, units, labels and digest; progress goes to the log.\n"
+        "\n"
+        "  tombola-sampler build --store csv:train.csv --out train.frame\n"
+        "  tombola-sampler build --store 'range:1000000000?labels=10' --out trial.frame\n",
+    .run = run,
+};

@@ -1,0 +1,193 @@
+/* `tombola-sampler info FILE`: what a frame file holds, for people or as JSON. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "common/buffer.h"
+#include "common/json.h"
+#include "common/options.h"
+#include "sampler/commands.h"
+#include "sampler/frame.h"
+#include "sampler/frame_file.h"
+
+#define FLUSH_BYTES (1 << 20)
+#define OUTPUT_LIMIT_BYTES (2 * FLUSH_BYTES)
+
+struct info_options {
+    const char *path;
+    bool json;
+    bool verify;
+};
+
+static enum error parse(struct info_options *info, int argc, char **argv)
+{
+    char **words;
+    const struct option options[] = {
+        {.name = "json",
+         .type = OPTION_FLAG,
+         .target = &info->json,
+         .help = "one JSON object instead of a table"},
+        {.name = "verify",
+         .type = OPTION_FLAG,
+         .target = &info->verify,
+         .help = "read the whole file and check every checksum (files up to 64 MiB always are)"},
+    };
+    enum error error = options_parse(&sampler_program, &command_info, options,
+                                     sizeof(options) / sizeof(options[0]), argc, argv, &words);
+    if (error == OK)
+        info->path = words[0];
+    return error;
+}
+
+/* Writes out what has gathered, so that a million labels need no memory. */
+static enum error flush(struct buffer *text)
+{
+    if (fwrite(text->data, 1, text->length, stdout) != text->length || fflush(stdout) != 0)
+        return error_set(ERROR_IO, "cannot write to standard output");
+    buffer_clear(text);
+    return OK;
+}
+
+static enum error flush_if_long(struct buffer *text)
+{
+    return text->length > FLUSH_BYTES ? flush(text) : OK;
+}
+
+/* ---- for people -------------------------------------------------------------------------------
+ */
+static const char *kind_of_ids(const struct id_column *ids)
+{
+    if (ids->is_consecutive)
+        return "consecutive";
+    return ids->is_ascending ? "ascending" : "in no order";
+}
+
+static enum error print_head(const struct frame *frame, const struct info_options *options,
+                             struct buffer *text)
+{
+    char digest[FRAME_DIGEST_TEXT_BYTES];
+    const struct id_column *ids = frame_id_column(frame);
+    frame_digest_text(frame_digest(frame), digest);
+    enum error error =
+        buffer_print(text,
+                     "file     %s\nversion  %d\nbytes    %" PRIu64 "\nunits    %" PRId64
+                     "\nids      %" PRId64 " to %" PRId64 ", %s\ndigest   %s\n",
+                     options->path, FRAME_FILE_VERSION, frame_file_bytes(frame), frame_units(frame),
+                     id_column_smallest(ids), id_column_largest(ids), kind_of_ids(ids), digest);
+    if (error == OK)
+        error = buffer_print(text, "weights  %s\n", frame_weights(frame) ? "yes" : "no");
+    if (error == OK && frame_groups(frame))
+        error = buffer_print(text, "groups   %" PRIu32 "\n", frame_groups(frame)->count);
+    if (error == OK && options->verify)
+        error = buffer_print(text, "verified all checksums are right\n");
+    if (error == OK && !frame_has_labels(frame))
+        error = buffer_print(text, "labels   none\n");
+    else if (error == OK)
+        error = buffer_print(
+            text, "labels   %" PRIu32 ", %s\n\n%12s  %-10s  label\n", frame_labels(frame),
+            frame_labels_are_integers(frame) ? "integers" : "texts", "units", "share");
+    return error;
+}
+
+static enum error print_labels(const struct frame *frame, struct buffer *text)
+{
+    enum error error = OK;
+    double units = (double)frame_units(frame);
+    for (uint32_t label = 0; frame_has_labels(frame) && label < frame_labels(frame); label++) {
+        int64_t own = frame_label_units(frame, label);
+        error = buffer_print(text, "%12" PRId64 "  %-10.6f  %s\n", own, (double)own / units,
+                             frame_label_text(frame, label));
+        if (error == OK)
+            error = flush_if_long(text);
+        if (error != OK)
+            break;
+    }
+    return error;
+}
+
+/* ---- for programs -----------------------------------------------------------------------------
+ */
+static enum error json_head(const struct frame *frame, const struct info_options *options,
+                            struct buffer *text)
+{
+    char digest[FRAME_DIGEST_TEXT_BYTES];
+    const struct id_column *ids = frame_id_column(frame);
+    frame_digest_text(frame_digest(frame), digest);
+    enum error error = buffer_add_text(text, "{\"file\":");
+    if (error == OK)
+        error = json_add_string(text, options->path);
+    if (error == OK)
+        error = buffer_print(
+            text,
+            ",\"version\":%d,\"bytes\":%" PRIu64 ",\"units\":%" PRId64 ",\"digest\":\"%s\","
+            "\"ids\":{\"smallest\":%" PRId64 ",\"largest\":%" PRId64 ",\"consecutive\":%s},"
+            "\"weights\":%s,\"groups\":%" PRIu32 ",\"verified\":%s,\"labels\":[",
+            FRAME_FILE_VERSION, frame_file_bytes(frame), frame_units(frame), digest,
+            id_column_smallest(ids), id_column_largest(ids), ids->is_consecutive ? "true" : "false",
+            frame_weights(frame) ? "true" : "false",
+            frame_groups(frame) ? frame_groups(frame)->count : 0,
+            options->verify ? "true" : "false");
+    return error;
+}
+
+static enum error json_label(const struct frame *frame, uint32_t label, struct buffer *text)
+{
+    enum error error = buffer_add_text(text, label > 0 ? ",{\"label\":" : "{\"label\":");
+    if (error == OK)
+        error = frame_labels_are_integers(frame)
+                    ? buffer_add_text(text, frame_label_text(frame, label))
+                    : json_add_string(text, frame_label_text(frame, label));
+    if (error == OK)
+        error = buffer_print(text, ",\"units\":%" PRId64 "}", frame_label_units(frame, label));
+    return error == OK ? flush_if_long(text) : error;
+}
+
+static enum error json_labels(const struct frame *frame, struct buffer *text)
+{
+    enum error error = OK;
+    for (uint32_t label = 0; error == OK && frame_has_labels(frame) && label < frame_labels(frame);
+         label++)
+        error = json_label(frame, label, text);
+    return error == OK ? buffer_add_text(text, "]}\n") : error;
+}
+
+/* ---- the command ------------------------------------------------------------------------------
+ */
+static enum error print(const struct frame *frame, const struct info_options *options)
+{
+    struct buffer text = BUFFER_INIT(OUTPUT_LIMIT_BYTES);
+    enum error error =
+        options->json ? json_head(frame, options, &text) : print_head(frame, options, &text);
+    if (error == OK)
+        error = options->json ? json_labels(frame, &text) : print_labels(frame, &text);
+    if (error == OK)
+        error = flush(&text);
+    buffer_release(&text);
+    return error;
+}
+
+static enum error run(int argc, char **argv, int *exit_status)
+{
+    struct info_options options = {.path = NULL};
+    struct frame *frame = NULL;
+    (void)exit_status;
+    enum error error = parse(&options, argc, argv);
+    if (error == OK)
+        error = frame_open(options.path, &frame);
+    if (error == OK && options.verify)
+        error = frame_verify(frame);
+    if (error == OK)
+        error = print(frame, &options);
+    frame_free(frame);
+    return error;
+}
+
+const struct command command_info = {
+    .name = "info",
+    .positional = "FILE",
+    .summary = "show what a frame file holds",
+    .details = "Units, ids, digest, and each label with its units.\n"
+               "\n"
+               "  tombola-sampler info train.frame\n"
+               "  tombola-sampler info --verify --json train.frame\n",
+    .run = run,
+};

@@ -1,0 +1,14 @@
+/* tombola-sampler's commands, one in each command_*.c, and the program they belong to. */
+#ifndef SAMPLER_COMMANDS_H
+#define SAMPLER_COMMANDS_H
+
+#include "common/options.h"
+
+/* Defined in main.c; options_parse() wants it for --help and --version. */
+extern const struct program sampler_program;
+
+extern const struct command command_serve;
+extern const struct command command_build;
+extern const struct command command_info;
+
+#endif

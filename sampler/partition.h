@@ -1,0 +1,84 @@
+/*
+ * A column of texts that parts N units into L classes (labels into strata, groups into clusters):
+ * the class of each row, and the rows of each class in frame order. Two forms:
+ *
+ *   cyclic  class(row) = (row + shift) mod L: nothing is stored. `range:` stores, frames without
+ *           labels (L = 1), and whatever list happens to look like that.
+ *   stored  codes[N], and rows[N] sorted by class, row: class c's rows are
+ *           rows[starts[c]] ... rows[starts[c + 1] - 1], ascending
+ *
+ * Immutable; any thread. The memory may be a damaged file's: what is read from codes and rows is
+ * kept below L and N, so that wrong bytes give wrong units, never a crash.
+ *
+ * Dimensions: N units, L classes.
+ */
+#ifndef SAMPLER_PARTITION_H
+#define SAMPLER_PARTITION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "sampler/names.h"
+#include "sampler/packed.h"
+
+struct partition {
+    int64_t units;      /* N */
+    struct names names; /* [L] */
+    uint32_t count;     /* L */
+    bool is_cyclic;
+    uint32_t shift;       /* cyclic: the class of row 0 */
+    struct packed codes;  /* stored: [N] */
+    struct packed rows;   /* stored: [N] */
+    struct packed starts; /* stored: [L + 1] */
+};
+
+/* Takes codes over: numbers of `builder` (by appearance), one a row, at least one. Names, order and
+ * form are decided here. On failure codes are released too. */
+enum error partition_init(struct partition *partition, const struct names_builder *builder,
+                          struct packed *codes) MUST_CHECK;
+/* N units of L = min(N, labels) classes, class(row) = row mod L, named 0 ... L-1. */
+enum error partition_of_range(struct partition *partition, int64_t units,
+                              uint32_t labels) MUST_CHECK;
+/* N units of one class named 0, as which loader/store.h reads labels that are not there. */
+enum error partition_of_nothing(struct partition *partition, int64_t units) MUST_CHECK;
+/* Rows [begin, end), begin < end, of `whole`. */
+enum error partition_slice(struct partition *partition, const struct partition *whole,
+                           int64_t begin, int64_t end) MUST_CHECK;
+void partition_release(struct partition *partition);
+
+/* Units of a class. */
+int64_t partition_units(const struct partition *partition, uint32_t class);
+
+/* Row -> class. O(1). */
+static inline uint32_t partition_class(const struct partition *partition, int64_t row)
+{
+    if (partition->is_cyclic)
+        return (uint32_t)(((uint64_t)row + partition->shift) % partition->count);
+    uint32_t class = (uint32_t)packed_get(&partition->codes, (size_t)row);
+    return __builtin_expect(class < partition->count, 1) ? class : partition->count - 1;
+}
+
+/* The j-th row of a class, 0 <= j < partition_units(). O(1). */
+static inline int64_t partition_row(const struct partition *partition, uint32_t class, int64_t j)
+{
+    if (partition->is_cyclic)
+        return (int64_t)(class >= partition->shift ? class - partition->shift
+                                                   : class + partition->count - partition->shift) +
+               j * partition->count;
+    size_t start = (size_t)packed_get(&partition->starts, class);
+    int64_t row = (int64_t)packed_get(&partition->rows, start + (size_t)j);
+    return __builtin_expect((uint64_t)row < (uint64_t)partition->units, 1) ? row
+                                                                           : partition->units - 1;
+}
+
+/* The same for many j of one class: ret_rows[i] of ranks[i]. */
+void partition_gather(const struct partition *partition, uint32_t class, const uint64_t *ranks,
+                      size_t count, int64_t *ret_rows);
+
+/* Which j a row is in its class. O(log N). */
+int64_t partition_rank(const struct partition *partition, int64_t row);
+/* How many rows before `row` (0 ... N) are of the class. O(log N). */
+int64_t partition_rows_before(const struct partition *partition, uint32_t class, int64_t row);
+
+#endif

@@ -1,0 +1,126 @@
+#include "sampler/request.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "common/clock.h"
+#include "common/error.h"
+#include "sampler/routes.h"
+
+static int hex_value(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return -1;
+}
+
+/* In place; a broken escape or a NUL stays as it is, and so names no path that exists. */
+static void decode(char *path)
+{
+    char *out = path;
+    for (const char *in = path; *in; in++) {
+        int high = *in == '%' ? hex_value(in[1]) : -1;
+        int low = high >= 0 ? hex_value(in[2]) : -1;
+        if (low >= 0 && high + low > 0) {
+            *out++ = (char)(high * 16 + low);
+            in += 2;
+        } else {
+            *out++ = *in;
+        }
+    }
+    *out = '\0';
+}
+
+/* "http://host:port/path" (RFC 9112, absolute-form) -> "/path". */
+static char *skip_authority(char *target)
+{
+    if (strncasecmp(target, "http://", 7) != 0)
+        return target;
+    char *slash = strpbrk(target + 7, "/?");
+    return slash ? slash : target;
+}
+
+static void parse_target(struct request *request, const char *target)
+{
+    size_t length = strlen(target);
+    request->too_long = length > REQUEST_TARGET_BYTES;
+    if (request->too_long) {
+        request->target[0] = '\0';
+        return;
+    }
+    memcpy(request->target, target, length + 1);
+    char *path = skip_authority(request->target);
+    char *mark = strchr(path, '?');
+    if (mark) {
+        *mark = '\0';
+        request->query = mark + 1;
+    }
+    decode(path);
+    request->route = route_find(path, &request->name);
+}
+
+static struct request *request_new(struct worker *worker)
+{
+    struct request *request = malloc(sizeof(*request));
+    if (!request)
+        return NULL;
+    request->worker = worker;
+    return request;
+}
+
+struct request *request_take(struct worker *worker, struct MHD_Connection *connection,
+                             const char *target)
+{
+    struct request *request = worker->requests;
+    if (request)
+        worker->requests = request->next;
+    else
+        request = request_new(worker);
+    if (!request)
+        return NULL;
+    memset(request, 0, offsetof(struct request, target));
+    request->worker = worker;
+    request->connection = connection;
+    request->started_ns = clock_now_ns();
+    if (!target)
+        target = "";
+    if (*target && strcmp(target, worker->memo.target) == 0) {
+        request->route = route_batch_route();
+        request->batch = worker->memo.batch;
+        request->batch_parsed = true;
+    } else {
+        parse_target(request, target);
+    }
+    return request;
+}
+
+enum metrics_path request_path(const struct request *request)
+{
+    return request->route ? request->route->metrics : PATH_OTHER;
+}
+
+void request_put(struct request *request)
+{
+    struct worker *worker = request->worker;
+    if (request->answered)
+        metrics_time(&worker->metrics, request_path(request), clock_now_ns() - request->started_ns);
+    if (request->active)
+        atomic_fetch_sub(&worker->active, 1);
+    worker_output_put(request->output);
+    request->next = worker->requests;
+    worker->requests = request;
+}
+
+void request_free_list(struct request *first)
+{
+    while (first) {
+        struct request *next = first->next;
+        free(first);
+        first = next;
+    }
+}

@@ -1,0 +1,86 @@
+/*
+ * What each HTTP thread owns, so that a request shares nothing with other threads and allocates
+ * nothing once the thread is warm: room for the units of a batch, recycled bodies and requests, its
+ * counters, and the last query it parsed.
+ *
+ * Threads: a worker belongs to the thread that worker_current() made it for. Only `metrics` and
+ * `active` are read by others. worker_set_release() runs when all those threads are gone.
+ *
+ * Dimensions: B units of a batch.
+ */
+#ifndef SAMPLER_WORKER_H
+#define SAMPLER_WORKER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "sampler/batch_request.h"
+#include "sampler/metrics.h"
+
+struct request;
+struct server;
+
+/* A body under construction; once it is handed to a response, that gives it back. */
+struct output {
+    struct output *next;
+    struct worker *worker;
+    size_t capacity_bytes;
+    char bytes[];
+};
+
+/* Clients ask the same thing again and again: one comparison instead of a parse. */
+#define WORKER_MEMO_BYTES 128
+struct worker_memo {
+    char target[WORKER_MEMO_BYTES]; /* "" at the start: no request has that target */
+    struct batch_request batch;
+};
+
+struct worker {
+    struct worker *next;
+    struct server *server;
+    _Atomic int64_t active; /* requests that were read and are not answered */
+    size_t capacity;        /* of the four arrays, in units */
+    int64_t *ids;
+    uint32_t *labels;
+    int64_t *scratch_ids;
+    uint32_t *scratch_labels;
+    struct output *outputs; /* free ones of WORKER_OUTPUT_BYTES */
+    size_t output_count;
+    struct request *requests; /* free ones */
+    struct worker_memo memo;
+    struct metrics metrics;
+};
+
+#define WORKER_OUTPUT_BYTES (16 << 10)
+#define WORKER_OUTPUTS_LIMIT 256
+
+struct worker_set {
+    struct server *server;
+    pthread_mutex_t mutex;
+    struct worker *first;
+};
+
+void worker_set_init(struct worker_set *set, struct server *server);
+void worker_set_release(struct worker_set *set);
+
+/* This thread's worker, made on the first call; NULL when there is no memory (error is set). */
+struct worker *worker_current(struct worker_set *set);
+
+/* Sums over all workers. */
+int64_t worker_set_active(struct worker_set *set);
+void worker_set_metrics(struct worker_set *set, struct metrics *ret_sum);
+
+/* Room for B units in the arrays. */
+enum error worker_reserve(struct worker *worker, size_t size) MUST_CHECK;
+
+/* A body of at least `bytes`; NULL: no memory (error is set). */
+struct output *worker_output_take(struct worker *worker, size_t bytes);
+/* Gives it back; NULL is legal. */
+void worker_output_put(struct output *output);
+/* The same by the address of output->bytes, as MHD's callback wants it. */
+void worker_output_put_bytes(void *bytes);
+
+#endif
