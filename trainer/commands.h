@@ -1,0 +1,37 @@
+/* tombola-trainer's commands, one in each command_*.c, and the program they belong to. */
+#ifndef TRAINER_COMMANDS_H
+#define TRAINER_COMMANDS_H
+
+#include <stdint.h>
+
+#include "common/options.h"
+#include "trainer/engine.h"
+
+/* Defined in main.c; options_parse() wants it for --help and --version. */
+extern const struct program trainer_program;
+
+extern const struct command command_train;
+extern const struct command command_evaluate;
+extern const struct command command_predict;
+
+/* The options that choose an engine, for each command's table: of a struct engine_options and an
+ * int64_t for the threads. */
+#define COMMANDS_THREADS_LIMIT 1024
+#define COMMANDS_ENGINE_OPTIONS(engine, thread_count)                                           \
+    {.name = "device",                                                                          \
+     .type = OPTION_TEXT,                                                                       \
+     .target = &(engine)->device,                                                               \
+     .argument = "NAME",                                                                        \
+     .help = "cpu, cuda, cuda:N, or auto: a GPU if there is one"},                              \
+        {.name = "blas",                                                                        \
+         .type = OPTION_TEXT,                                                                   \
+         .target = &(engine)->blas,                                                             \
+         .argument = "NAME",                                                                    \
+         .help = "matrix products on the CPU: auto, onednn, openblas, openblas:CORE or plain"}, \
+    {                                                                                           \
+        .name = "threads", .type = OPTION_INTEGER, .target = (thread_count), .argument = "N",   \
+        .help = "threads of one matrix product on the CPU", .minimum = 1,                       \
+        .maximum = COMMANDS_THREADS_LIMIT                                                       \
+    }
+
+#endif

@@ -1,0 +1,427 @@
+#include "trainer/logdir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/array.h"
+#include "common/file.h"
+#include "common/log.h"
+#include "common/text.h"
+#include "trainer/checkpoint_state.h"
+
+#define STATE_NAME "checkpoint"
+#define LOCK_NAME "trainer.lock"
+#define PREFIX "model.ckpt-"
+#define SUFFIX ".safetensors"
+#define STATE_LIMIT_BYTES (1 << 20)
+#define TRIES 5 /* of a reader whose file a trainer removed meanwhile */
+
+struct logdir {
+    char *path;
+    int lock; /* descriptor; -1: opened to look */
+    struct checkpoint_state state;
+    char *newest_path; /* of the newest that was opened or written; NULL: none */
+    int64_t newest_step;
+};
+
+/* PATH/NAME; an absolute name stays. NULL: error is set. free() it. */
+static char *join(const struct logdir *logdir, const char *name)
+{
+    size_t bytes = strlen(logdir->path) + strlen(name) + 2;
+    char *path = array_new(bytes, 1, "a path");
+
+    if (path && name[0] == '/')
+        snprintf(path, bytes, "%s", name);
+    else if (path)
+        snprintf(path, bytes, "%s/%s", logdir->path, name);
+    return path;
+}
+
+/* The step of model.ckpt-<step>.safetensors; -1 for every other name. */
+static int64_t step_of(const char *name)
+{
+    size_t length = strlen(name), ends = strlen(PREFIX) + strlen(SUFFIX);
+    int64_t step;
+
+    if (length <= ends || strncmp(name, PREFIX, strlen(PREFIX)) != 0 ||
+        strcmp(name + length - strlen(SUFFIX), SUFFIX) != 0 ||
+        !text_parse_integer(name + strlen(PREFIX), length - ends, 0, INT64_MAX, &step))
+        return -1;
+    return step;
+}
+
+static bool is_left_over(const char *name)
+{
+    return (strncmp(name, PREFIX, strlen(PREFIX)) == 0 ||
+            strncmp(name, STATE_NAME ".", strlen(STATE_NAME ".")) == 0) &&
+           strstr(name, ".tmp.");
+}
+
+/* Goes through the folder once: the largest step goes to *ret_step (-1: none); with `clean`, what
+ * an interrupted save left is removed. */
+static enum error look(const struct logdir *logdir, bool clean, int64_t *ret_step)
+{
+    DIR *folder = opendir(logdir->path);
+    const struct dirent *entry;
+    int64_t newest = -1;
+
+    if (!folder)
+        return error_set_errno(ERROR_IO, errno, "cannot read the folder %s", logdir->path);
+    while ((entry = readdir(folder))) {
+        int64_t step = step_of(entry->d_name);
+
+        if (step > newest)
+            newest = step;
+        if (clean && is_left_over(entry->d_name) && unlinkat(dirfd(folder), entry->d_name, 0) == 0)
+            log_info("%s: removed %s, which an interrupted save left", logdir->path, entry->d_name);
+    }
+    closedir(folder);
+    *ret_step = newest;
+    return OK;
+}
+
+static enum error refuse_second(const struct logdir *logdir, const char *lock_path)
+{
+    struct buffer holder = BUFFER_INIT(256);
+    const char *name = "";
+    enum error error;
+
+    if (file_read_whole(lock_path, &holder) == OK && holder.data) {
+        holder.data[strcspn(holder.data, "\n")] = '\0';
+        name = holder.data;
+    }
+    error = error_set(ERROR_CONFLICT,
+                      "%s is in use by another trainer (%s); wait for its end, stop it, or take "
+                      "another --logdir",
+                      logdir->path, name);
+    buffer_release(&holder);
+    return error;
+}
+
+static enum error take_lock(struct logdir *logdir)
+{
+    char host[256] = "", text[320];
+    char *path = join(logdir, LOCK_NAME);
+    enum error error = OK;
+    int length;
+
+    if (!path)
+        return ERROR_MEMORY;
+    logdir->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (logdir->lock < 0) {
+        error = error_set_errno(ERROR_IO, errno, "cannot open %s", path);
+    } else if (flock(logdir->lock, LOCK_EX | LOCK_NB)) {
+        error = errno == EWOULDBLOCK ? refuse_second(logdir, path)
+                                     : error_set_errno(ERROR_IO, errno, "cannot lock %s", path);
+    } else {
+        gethostname(host, sizeof(host) - 1);
+        length = snprintf(text, sizeof(text), "process %d on %s\n", (int)getpid(), host);
+        /* It only helps a message: a full disk must not keep training from starting here. */
+        if (ftruncate(logdir->lock, 0) || pwrite(logdir->lock, text, (size_t)length, 0) != length)
+            log_warning("cannot write to %s", path);
+    }
+    free(path);
+    return error;
+}
+
+/* NULL: error is set. */
+static struct logdir *new_logdir(const char *path)
+{
+    struct logdir *logdir = array_new(1, sizeof(*logdir), "a logdir");
+
+    if (!logdir)
+        return NULL;
+    logdir->lock = -1;
+    logdir->newest_step = -1;
+    logdir->path = strdup(path);
+    if (logdir->path)
+        return logdir;
+    free(logdir);
+    error_set_memory(strlen(path), "a path");
+    return NULL;
+}
+
+enum error logdir_open(const char *path, struct logdir **ret_logdir)
+{
+    struct logdir *logdir = new_logdir(path);
+    int64_t step;
+    enum error error;
+
+    if (!logdir)
+        return ERROR_MEMORY;
+    if ((error = file_make_folders(path)) || (error = take_lock(logdir)) ||
+        (error = look(logdir, true, &step))) {
+        logdir_close(logdir);
+        return error;
+    }
+    *ret_logdir = logdir;
+    return OK;
+}
+
+enum error logdir_open_read(const char *path, struct logdir **ret_logdir)
+{
+    struct logdir *logdir;
+    struct stat status;
+
+    if (stat(path, &status))
+        return error_set_errno(ERROR_IO, errno, "the logdir %s", path);
+    if (!S_ISDIR(status.st_mode))
+        return error_set(ERROR_INPUT, "the logdir %s is not a folder", path);
+    logdir = new_logdir(path);
+    if (!logdir)
+        return ERROR_MEMORY;
+    *ret_logdir = logdir;
+    return OK;
+}
+
+void logdir_close(struct logdir *logdir)
+{
+    if (!logdir)
+        return;
+    if (logdir->lock >= 0)
+        close(logdir->lock);
+    checkpoint_state_release(&logdir->state);
+    free(logdir->newest_path);
+    free(logdir->path);
+    free(logdir);
+}
+
+const char *logdir_newest_path(const struct logdir *logdir)
+{
+    return logdir->newest_path ? logdir->newest_path : "";
+}
+
+int64_t logdir_newest_step(const struct logdir *logdir)
+{
+    return logdir->newest_step;
+}
+
+/* `checkpoint` into logdir->state; without that file, the one with the largest step counts. */
+static enum error read_state(struct logdir *logdir)
+{
+    struct buffer text = BUFFER_INIT(STATE_LIMIT_BYTES);
+    char *path = join(logdir, STATE_NAME);
+    char name[64];
+    int64_t step = -1;
+    enum error error;
+
+    if (!path)
+        return ERROR_MEMORY;
+    checkpoint_state_release(&logdir->state);
+    error = file_read_whole(path, &text);
+    if (!error) {
+        error =
+            checkpoint_state_parse(&logdir->state, text.data ? text.data : "", text.length, path);
+    } else if (error == ERROR_NOT_FOUND) {
+        error = look(logdir, false, &step);
+        if (!error && step >= 0) {
+            snprintf(name, sizeof(name), PREFIX "%" PRId64 SUFFIX, step);
+            log_warning("%s is not there; %s has the largest step and is taken", path, name);
+            error = checkpoint_state_add(&logdir->state, name);
+        }
+    }
+    buffer_release(&text);
+    free(path);
+    return error;
+}
+
+/* Opens names[index]; TensorFlow's habit of naming checkpoints without an ending works too. */
+static enum error open_named(const struct logdir *logdir, size_t index, struct checkpoint **ret)
+{
+    const char *name = logdir->state.names[index];
+    size_t bytes = strlen(name) + sizeof(SUFFIX);
+    char *path = join(logdir, name), *longer = NULL;
+    enum error error = path ? checkpoint_open(path, ret) : ERROR_MEMORY;
+
+    if (error == ERROR_NOT_FOUND && step_of(name) < 0) {
+        longer = array_new(bytes, 1, "a path");
+        if (longer) {
+            snprintf(longer, bytes, "%s" SUFFIX, name);
+            free(path);
+            path = join(logdir, longer);
+        }
+        error = longer && path ? checkpoint_open(path, ret) : ERROR_MEMORY;
+    }
+    free(longer);
+    free(path);
+    return error;
+}
+
+/* The newest is damaged: says which of the others could be used instead. */
+static enum error refuse_damaged(struct logdir *logdir, size_t damaged)
+{
+    struct error_report report;
+    enum error error;
+
+    error_report_take(ERROR_INPUT, &report);
+    for (size_t i = damaged; i-- > 0;) {
+        struct checkpoint *other = NULL;
+
+        if (open_named(logdir, i, &other) != OK)
+            continue;
+        error = error_set(ERROR_INPUT,
+                          "%.700s; %s is whole: to go on from its step %" PRId64
+                          ", remove or rename the damaged file",
+                          report.message, checkpoint_path(other), checkpoint_step(other));
+        checkpoint_close(other);
+        return error;
+    }
+    return error_set(ERROR_INPUT,
+                     "%.700s; no older checkpoint in %s is whole: to begin anew, take another "
+                     "--logdir",
+                     report.message, logdir->path);
+}
+
+static enum error open_newest(struct logdir *logdir, struct checkpoint **ret_checkpoint)
+{
+    const struct checkpoint_state *state = &logdir->state;
+    enum error error = ERROR_NOT_FOUND;
+
+    for (size_t i = state->newest + 1; i-- > 0 && error == ERROR_NOT_FOUND;) {
+        error = open_named(logdir, i, ret_checkpoint);
+        if (error == ERROR_INPUT)
+            return refuse_damaged(logdir, i);
+        if (!error && i < state->newest)
+            log_warning("%s/" STATE_NAME " names %s, which is not there; going on from %s",
+                        logdir->path, state->names[state->newest], state->names[i]);
+    }
+    if (error == ERROR_NOT_FOUND)
+        return error_set(ERROR_NOT_FOUND,
+                         "%s/" STATE_NAME " names %s, which is not there, nor are the older ones; "
+                         "to begin anew, take another --logdir",
+                         logdir->path, state->names[state->newest]);
+    return error;
+}
+
+static enum error keep_newest(struct logdir *logdir, const char *path, int64_t step)
+{
+    char *copy = strdup(path);
+
+    if (!copy)
+        return error_set_memory(strlen(path), "a path");
+    free(logdir->newest_path);
+    logdir->newest_path = copy;
+    logdir->newest_step = step;
+    return OK;
+}
+
+enum error logdir_newest(struct logdir *logdir, struct checkpoint **ret_checkpoint)
+{
+    struct checkpoint *checkpoint = NULL;
+    enum error error = OK;
+
+    for (int i = 0; i < TRIES; i++) {
+        error = read_state(logdir);
+        if (error)
+            return error;
+        if (logdir->state.count == 0) {
+            *ret_checkpoint = NULL;
+            return OK;
+        }
+        error = open_newest(logdir, &checkpoint);
+        if (error != ERROR_NOT_FOUND || logdir->lock >= 0)
+            break;
+    }
+    if (!error)
+        error = keep_newest(logdir, checkpoint_path(checkpoint), checkpoint_step(checkpoint));
+    if (error)
+        checkpoint_close(checkpoint);
+    else
+        *ret_checkpoint = checkpoint;
+    return error;
+}
+
+static enum error write_state(const struct logdir *logdir)
+{
+    struct buffer text = BUFFER_INIT(STATE_LIMIT_BYTES);
+    char *path = join(logdir, STATE_NAME);
+    enum error error = path ? checkpoint_state_print(&logdir->state, &text) : ERROR_MEMORY;
+
+    if (!error)
+        error = file_write_whole(path, text.data, text.length);
+    buffer_release(&text);
+    free(path);
+    return error;
+}
+
+/* Takes the oldest off the list; its file goes when the new list is on disk. */
+static void prune(struct logdir *logdir, char *removed[], size_t *ret_count)
+{
+    struct checkpoint_state *state = &logdir->state;
+
+    *ret_count = 0;
+    while (state->count > LOGDIR_KEPT) {
+        if (step_of(state->names[0]) >= 0)
+            removed[(*ret_count)++] = join(logdir, state->names[0]);
+        checkpoint_state_remove(state, 0);
+    }
+}
+
+static void remove_files(char *paths[], size_t count, bool really)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (really && paths[i] && unlink(paths[i]) && errno != ENOENT)
+            log_warning("cannot remove the old checkpoint %s: %s", paths[i], strerror(errno));
+        free(paths[i]);
+    }
+}
+
+/* Names `name` in the state file, which ends the save. */
+static enum error publish(struct logdir *logdir, const char *name)
+{
+    char **removed = array_new(logdir->state.count + 1, sizeof(*removed), "paths");
+    size_t count = 0;
+    enum error error = removed ? checkpoint_state_add(&logdir->state, name) : ERROR_MEMORY;
+
+    if (!error) {
+        prune(logdir, removed, &count);
+        error = write_state(logdir);
+        remove_files(removed, count, error == OK);
+    }
+    free(removed);
+    return error;
+}
+
+/* After a failed publish(): the list as the disk has it, and without a file that it does not name.
+ * Keeps the error's message. */
+static void undo(struct logdir *logdir, const char *name, const char *path, enum error error)
+{
+    struct error_report report;
+
+    error_report_take(error, &report);
+    if (read_state(logdir) == OK && !checkpoint_state_find(&logdir->state, name, NULL))
+        unlink(path);
+    (void)error_restore(&report);
+}
+
+enum error logdir_save(struct logdir *logdir, struct model *model,
+                       const struct checkpoint_facts *facts)
+{
+    int64_t step = model_get_step(model);
+    char name[64];
+    char *path;
+    enum error error;
+
+    snprintf(name, sizeof(name), PREFIX "%" PRId64 SUFFIX, step);
+    path = join(logdir, name);
+    if (!path)
+        return ERROR_MEMORY;
+    error = checkpoint_write(path, model, facts);
+    if (!error) {
+        error = publish(logdir, name);
+        if (error)
+            undo(logdir, name, path, error);
+    }
+    if (!error)
+        error = keep_newest(logdir, path, step);
+    free(path);
+    return error;
+}

@@ -1,0 +1,119 @@
+#include "trainer/position.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/json.h"
+
+enum error position_fetch(const char *url, const char *stream, int64_t patience_ms,
+                          struct sampler_stream *ret_stream)
+{
+    struct sampler_client *client = NULL;
+    enum error error = sampler_client_open(url, stream, patience_ms, &client);
+
+    if (!error)
+        error = sampler_client_describe(client, ret_stream);
+    sampler_client_close(client);
+    return error;
+}
+
+static enum error differs(const char *called, const char *what, const char *theirs,
+                          const char *ours)
+{
+    return error_set(ERROR_CONFLICT, "%s is of another order: its %s is %s, the sampler's is %s",
+                     called, what, theirs, ours);
+}
+
+static const char *yes_no(bool value)
+{
+    return value ? "yes" : "no";
+}
+
+static enum error compare_streams(const struct sampler_stream *theirs, const char *called,
+                                  const struct sampler_stream *ours)
+{
+    char left[32], right[32];
+
+    if (strcmp(theirs->digest, ours->digest) != 0)
+        return error_set(ERROR_CONFLICT,
+                         "%s is of another frame: digest %s (%" PRId64 " units), the sampler's is "
+                         "%s (%" PRId64 " units)",
+                         called, theirs->digest, theirs->units, ours->digest, ours->units);
+    if (strcmp(theirs->design, ours->design) != 0)
+        return differs(called, "design", theirs->design, ours->design);
+    if (theirs->replacement != ours->replacement)
+        return differs(called, "replacement", yes_no(theirs->replacement),
+                       yes_no(ours->replacement));
+    if (strcmp(theirs->tail, ours->tail) != 0) /* it decides where the batches of an epoch end */
+        return differs(called, "tail", theirs->tail, ours->tail);
+    if (theirs->seed == ours->seed)
+        return OK;
+    snprintf(left, sizeof(left), "%" PRId64, theirs->seed);
+    snprintf(right, sizeof(right), "%" PRId64, ours->seed);
+    return differs(called, "seed", left, right);
+}
+
+enum error position_compare(const struct position *theirs, const char *called,
+                            const struct position *ours)
+{
+    enum error error = compare_streams(&theirs->stream, called, &ours->stream);
+
+    if (!error && theirs->batch_rows != ours->batch_rows)
+        error = error_set(ERROR_CONFLICT,
+                          "%s counts batches of %" PRId64 " rows, this run has --batch-size "
+                          "%" PRId64,
+                          called, theirs->batch_rows, ours->batch_rows);
+    return error;
+}
+
+static enum error print_text(struct buffer *out, const char *key, const char *value)
+{
+    enum error error = buffer_print(out, "\"%s\":", key);
+
+    if (!error)
+        error = json_add_string(out, value);
+    return error ? error : buffer_add_text(out, ",");
+}
+
+enum error position_print(const struct position *position, struct buffer *out)
+{
+    const struct sampler_stream *stream = &position->stream;
+    enum error error;
+
+    if ((error = buffer_add_text(out, "{")) || (error = print_text(out, "name", stream->name)) ||
+        (error = print_text(out, "digest", stream->digest)) ||
+        (error = print_text(out, "design", stream->design)) ||
+        (error = print_text(out, "tail", stream->tail)))
+        return error;
+    return buffer_print(
+        out,
+        "\"replacement\":%s,\"seed\":%" PRId64 ",\"units\":%" PRId64 ",\"epochs\":%" PRId64
+        ",\"epoch_draws\":%" PRId64 ",\"batch_size\":%" PRId64 ",\"next_index\":%" PRId64 "}",
+        stream->replacement ? "true" : "false", stream->seed, stream->units, stream->epochs,
+        stream->epoch_draws, position->batch_rows, position->next_index);
+}
+
+enum error position_parse(const char *text, const char *what, struct position *ret_position)
+{
+    struct position position = {.batch_rows = 0};
+    cJSON *json = NULL;
+    enum error error = json_parse(text, strlen(text), what, &json);
+
+    if (error)
+        return error;
+    if ((error = sampler_stream_parse(text, strlen(text), what, &position.stream)) ||
+        (error = json_get_integer(json, "batch_size", what, &position.batch_rows)) ||
+        (error = json_get_integer(json, "next_index", what, &position.next_index)))
+        goto out;
+    if (position.batch_rows < 1 || position.next_index < 0) {
+        error = error_set(ERROR_INPUT,
+                          "%s: batch_size %" PRId64 " and next_index %" PRId64 " are no counts",
+                          what, position.batch_rows, position.next_index);
+        goto out;
+    }
+    *ret_position = position;
+out:
+    cJSON_Delete(json);
+    return error;
+}

@@ -1,0 +1,49 @@
+/*
+ * A trained model, ready to use: a checkpoint, opened and verified, and a model without optimizer
+ * slots that holds its parameters; and the rows of a store going through it in batches.
+ */
+#ifndef TRAINER_TRAINED_H
+#define TRAINER_TRAINED_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "loader/store.h"
+#include "trainer/checkpoint.h"
+#include "trainer/engine.h"
+#include "trainer/model.h"
+
+struct trained_options {
+    const char *logdir;     /* its newest checkpoint is taken; may be NULL if ... */
+    const char *checkpoint; /* ... a file is named here */
+    struct engine_options engine;
+};
+
+struct trained {
+    struct checkpoint *checkpoint;
+    struct engine engine;
+    struct model *model; /* batch_rows: engine_rows(F) */
+};
+
+/* Rows of a store on their way through a model. All borrowed for the duration of the call. */
+struct trained_rows {
+    size_t rows; /* at least 1, at most engine_rows(F) */
+    const int64_t *ids;
+    const double *labels;  /* as the store gives them */
+    const float *features; /* [rows, F], device, scaled */
+};
+typedef enum error trained_sink(void *context, const struct trained_rows *rows);
+
+/* ERROR_USAGE when neither logdir nor checkpoint is named; ERROR_NOT_FOUND when there is no
+ * checkpoint yet. On failure *trained is empty. */
+enum error trained_open(const struct trained_options *options, struct trained *trained) MUST_CHECK;
+/* Legal on an empty one. */
+void trained_close(struct trained *trained);
+
+/* All rows of `store` in frame order. ERROR_INPUT when it has another number of features than the
+ * model; ERROR_CANCELLED after stop_requested(). */
+enum error trained_scan(struct trained *trained, struct store *store, trained_sink *sink,
+                        void *context) MUST_CHECK;
+
+#endif
