@@ -1,0 +1,41 @@
+/* A sampler's binary batch: whatever comes, either an error with a message or arrays that lie
+ * within the bytes. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "loader/sampler_batch.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length);
+
+static volatile uint64_t sink; /* keeps the reads */
+
+static void check(const struct sampler_batch *batch, const char *bytes, size_t length)
+{
+    uint64_t sum = 0;
+    assert(batch->rows > 0 && batch->rows <= SAMPLER_BATCH_ROWS_LIMIT);
+    assert(batch->epoch >= 0 && batch->first >= 0);
+    assert((const char *)batch->ids == bytes + SAMPLER_BATCH_HEADER_BYTES);
+    assert((const char *)(batch->labels + batch->rows) == bytes + length);
+    for (size_t i = 0; i < batch->rows; i++) {
+        assert(batch->ids[i] >= 0);
+        sum += (uint64_t)batch->ids[i] + batch->labels[i]; /* reads each */
+    }
+    sink = sum;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
+{
+    struct sampler_batch batch;
+    char *bytes = malloc(length ? length : 1); /* aligned, and the sanitizer sees its end */
+    if (!bytes)
+        return 0;
+    if (length > 0)
+        memcpy(bytes, data, length);
+    if (sampler_batch_parse(bytes, length, &batch) == OK)
+        check(&batch, bytes, length);
+    else
+        assert(strlen(error_message()) > 10);
+    free(bytes);
+    return 0;
+}

@@ -1,0 +1,127 @@
+/*
+ * A frame file. The first byte chooses whether its checksums are made to fit, so that what is
+ * behind them is met too. A frame that opens must answer every question within its bounds.
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <xxhash.h>
+
+#include "sampler/frame.h"
+#include "sampler/frame_file.h"
+#include "sampler/order.h"
+
+#define QUESTIONS 64
+#define FILE_LIMIT (1 << 20)
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length);
+
+static void check(bool holds)
+{
+    if (!holds)
+        abort();
+}
+
+/* Checksums of all sections that lie in the file, then of the head; the size in the header. */
+static void seal(uint8_t *bytes, size_t length)
+{
+    struct frame_header *header = (struct frame_header *)bytes;
+    struct frame_section *sections = (struct frame_section *)(bytes + sizeof(*header));
+    memcpy(header->magic, FRAME_FILE_MAGIC, sizeof(header->magic));
+    header->version = FRAME_FILE_VERSION;
+    header->file_bytes = length;
+    for (uint32_t i = 0; i < header->sections && i < FRAME_FILE_SECTIONS; i++) {
+        struct frame_section *section = &sections[i];
+        uint64_t count;
+        if (__builtin_mul_overflow(section->count, section->width, &count) || count > length)
+            continue;
+        count = frame_file_round_up(count);
+        if (section->offset <= length && count <= length - section->offset)
+            section->checksum = XXH3_64bits(bytes + section->offset, count);
+    }
+    header->checksum = 0;
+    header->checksum = XXH3_64bits(bytes, FRAME_FILE_HEAD_BYTES);
+}
+
+static void ask_rows(const struct frame *frame)
+{
+    int64_t units = frame_units(frame);
+    for (int64_t i = 0; i < QUESTIONS; i++) {
+        int64_t row = i * 7919 % units;
+        uint32_t label = frame_label(frame, row);
+        check(label < frame_labels(frame));
+        int64_t rank = frame_stratum_rank(frame, row);
+        check(rank >= 0 && rank < frame_label_units(frame, label));
+        int64_t again = frame_stratum_row(frame, label, rank);
+        check(again >= 0 && again < units);
+        int64_t found = frame_find(frame, frame_id(frame, row));
+        check(found >= -1 && found < units);
+    }
+}
+
+static void ask_labels(const struct frame *frame)
+{
+    for (uint32_t i = 0; i < QUESTIONS && i < frame_labels(frame); i++) {
+        check(strlen(frame_label_text(frame, i)) <= FILE_LIMIT);
+        (void)frame_label_integer(frame, i);
+        check(frame_label_units(frame, i) >= 1);
+        check(frame_find_label(frame, frame_label_text(frame, i)) < frame_labels(frame));
+    }
+}
+
+static void ask_order(const struct frame *frame, const char *name)
+{
+    struct design design = {.name = name, .seed = 1};
+    struct order *order;
+    int64_t rows[QUESTIONS];
+    if (order_new(frame, &design, &order) != OK)
+        return;
+    order_rows(order, order_epoch_positions(order) - 1, QUESTIONS, rows);
+    for (size_t i = 0; i < QUESTIONS; i++)
+        check(rows[i] >= 0 && rows[i] < frame_units(frame));
+    order_free(order);
+}
+
+static void ask_slice(const struct frame *frame)
+{
+    struct frame *slice;
+    int64_t units = frame_units(frame);
+    if (frame_slice(frame, units / 2, units - units / 2 < 50 ? units : units / 2 + 50, &slice) !=
+        OK)
+        return;
+    ask_rows(slice);
+    frame_free(slice);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
+{
+    struct frame *frame;
+    char path[64];
+    if (length < 1 || length > FILE_LIMIT)
+        return 0;
+    size_t count = length - 1;
+    int descriptor = memfd_create("frame", 0);
+    uint8_t *bytes = malloc(count + 1);
+    check(descriptor >= 0 && bytes);
+    memcpy(bytes, data + 1, count);
+    if (data[0] % 2 == 0 && count >= FRAME_FILE_HEAD_BYTES)
+        seal(bytes, count);
+    check(write(descriptor, bytes, count) == (ssize_t)count);
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", descriptor);
+    if (frame_open(path, &frame) == OK) {
+        check(frame_verify(frame) == OK);
+        ask_rows(frame);
+        ask_labels(frame);
+        ask_order(frame, "proportional");
+        ask_order(frame, "srs");
+        ask_slice(frame);
+        frame_free(frame);
+    }
+    free(bytes);
+    close(descriptor);
+    return 0;
+}

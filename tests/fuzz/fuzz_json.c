@@ -1,0 +1,53 @@
+/* What json_parse() takes, cJSON can print, and json_parse() takes that again. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/json.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length);
+
+static void check(bool holds)
+{
+    if (!holds)
+        abort();
+}
+
+static void use_members(const cJSON *json)
+{
+    int64_t integer = 0;
+    double real = 0;
+    const char *text = NULL;
+    const cJSON *array = NULL;
+    struct buffer buffer = BUFFER_INIT(1 << 20);
+    if (json_get_integer(json, "i", "input", &integer) == OK)
+        check(integer >= -(INT64_C(1) << 53) && integer <= INT64_C(1) << 53);
+    if (json_get_real(json, "r", "input", &real) == OK)
+        check(real - real == 0);
+    if (json_get_array(json, "a", "input", &array) == OK)
+        check(cJSON_IsArray(array));
+    if (json_get_text(json, "t", "input", &text) == OK && json_add_string(&buffer, text) == OK) {
+        cJSON *again = NULL;
+        check(json_parse(buffer.data, buffer.length, "again", &again) == OK);
+        check(strcmp(again->valuestring, text) == 0);
+        cJSON_Delete(again);
+    }
+    buffer_release(&buffer);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
+{
+    cJSON *json = NULL;
+    cJSON *again = NULL;
+    if (json_parse((const char *)data, length, "input", &json))
+        return 0;
+    use_members(json);
+    char *printed = cJSON_PrintUnformatted(json);
+    if (printed) {
+        check(json_parse(printed, strlen(printed), "again", &again) == OK);
+        cJSON_Delete(again);
+    }
+    cJSON_free(printed);
+    cJSON_Delete(json);
+    return 0;
+}

@@ -1,0 +1,45 @@
+/* The first byte chooses: the query of GET /batch, or its Accept header. What was taken is usable.
+ */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sampler/batch_request.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length);
+
+static void check(bool holds)
+{
+    if (!holds)
+        abort();
+}
+
+static void use_query(const char *query, int64_t max_size)
+{
+    struct batch_request request;
+    if (batch_request_parse(query, max_size, &request) != OK) {
+        check(strlen(error_message()) > 0);
+        return;
+    }
+    check(request.size >= 1 && request.size <= max_size);
+    check(request.index >= -1);
+    check(stream_name_is_valid(request.stream));
+    check((int)request.format >= 0 && (int)request.format < ANSWER_FORMATS);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
+{
+    if (length == 0)
+        return 0;
+    char *text = malloc(length); /* without the first byte, with a NUL */
+    if (!text)
+        return 0;
+    memcpy(text, data + 1, length - 1);
+    text[length - 1] = '\0';
+    if (data[0] % 2 == 0)
+        use_query(text, data[0] % 4 == 0 ? 1000000 : 1);
+    else
+        check((int)answer_format_of_accept(text, length - 1) < ANSWER_FORMATS);
+    free(text);
+    return 0;
+}

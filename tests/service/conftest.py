@@ -1,0 +1,262 @@
+"""What every service test starts from: the built programs, demo data, samplers that run.
+
+The programs are those of the build folder that TOMBOLA_BUILD names (default: build/ beside tests/).
+Whatever a test starts is ended when it is over, and a program that crashed or whose sanitizer
+complained fails the test, whatever else the test looked at.
+"""
+
+import gzip
+import http.client
+import json
+import os
+import re
+import select
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("TOMBOLA_BUILD", ROOT / "build")).resolve()
+LONG = os.environ.get("TOMBOLA_LONG") == "1"
+SANITIZED = "fsanitize" in (
+    (BUILD / "config.log").read_text(errors="replace") if (BUILD / "config.log").exists() else ""
+)
+PATIENCE_S = 120  # for things that take well under a second; a loaded machine must not fail a test
+COMPLAINT = re.compile(r"ERROR: \w+Sanitizer|WARNING: ThreadSanitizer|runtime error:|Assertion .* failed")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "heavy: left out of sanitizer runs, where it would take minutes")
+
+
+def program(name):
+    """The path of tombola-NAME: program("sampler")."""
+    path = BUILD / name / f"tombola-{name}"
+    assert path.exists(), f"{path} is not there: make it first, or set TOMBOLA_BUILD"
+    return str(path)
+
+
+def environment(changes=None):
+    """The environment without TOMBOLA_* of the person who runs the tests."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("TOMBOLA_")}
+    return {**kept, **(changes or {})}
+
+
+def check_alive_to_the_end(returncode, stderr, allowed_signals=()):
+    assert not COMPLAINT.search(stderr), stderr[-6000:]
+    if returncode < 0:
+        assert -returncode in allowed_signals, f"died of signal {-returncode}\n{stderr[-6000:]}"
+
+
+def run(name, *arguments, status=0, stdin=None, env=None, cwd=None, timeout=PATIENCE_S):
+    """Runs tombola-NAME to its end; status None takes any exit status but a crash."""
+    done = subprocess.run(
+        [program(name), *map(str, arguments)], input=stdin, capture_output=True, text=True,
+        env=environment(env), cwd=cwd, timeout=timeout, errors="replace", check=False)
+    check_alive_to_the_end(done.returncode, done.stderr)
+    if status is not None:
+        assert done.returncode == status, f"exit {done.returncode}, not {status}\n{done.stdout[-2000:]}{done.stderr[-4000:]}"
+    return done
+
+
+def run_fails(name, *arguments, says, status=2, **more):
+    """The run must end with `status`, and its message must hold each text of `says`."""
+    done = run(name, *arguments, status=status, **more)
+    for text in [says] if isinstance(says, str) else says:
+        assert text in done.stderr, f"{text!r} is not in: {done.stderr[-4000:]}"
+    assert done.stderr.strip(), "a failure without a message"
+    return done
+
+
+def free_port():
+    """A port of 127.0.0.1 that was free a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Answer:
+    """One HTTP answer: status, headers (lower-case names), body (bytes)."""
+
+    def __init__(self, status, headers, body):
+        self.status, self.headers, self.body = status, headers, body
+
+    @property
+    def text(self):
+        return self.body.decode()
+
+    @property
+    def json(self):
+        return json.loads(self.body)
+
+
+class Program:
+    """A program that runs in the background; its standard error is kept in a file."""
+
+    def __init__(self, name, *arguments, folder, env=None):
+        self.name = name
+        self.log = folder / f"{name}-{time.monotonic_ns()}.log"
+        with open(self.log, "wb") as log:
+            self.process = subprocess.Popen(
+                [program(name), *map(str, arguments)], stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE, stderr=log, env=environment(env))
+
+    @property
+    def stderr(self):
+        return self.log.read_text(errors="replace")
+
+    def wait_for_log(self, pattern, timeout=PATIENCE_S):
+        """The first match of `pattern` in what it wrote to standard error."""
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            ended = self.process.poll() is not None
+            found = re.search(pattern, self.stderr)
+            if found:
+                return found
+            assert not ended, f"{self.name} ended with {self.process.returncode}\n{self.stderr[-4000:]}"
+            time.sleep(0.01)
+        raise AssertionError(f"{self.name} never logged {pattern!r}\n{self.stderr[-4000:]}")
+
+    def read_line(self, timeout=PATIENCE_S):
+        """One line of standard output."""
+        ready, _, _ = select.select([self.process.stdout], [], [], timeout)
+        assert ready, f"no line from {self.name}"
+        return self.process.stdout.readline().decode()
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def wait(self, timeout=PATIENCE_S):
+        """Its exit status."""
+        self.process.communicate(timeout=timeout)
+        return self.process.returncode
+
+    def kill(self):
+        """kill -9, as a power cut would."""
+        self.process.kill()
+        self.process.wait()
+
+    def finish(self):
+        """SIGTERM, SIGKILL when that does not help; a complaint of a sanitizer fails the test."""
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.communicate(timeout=PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                self.kill()
+                raise AssertionError(f"{self.name} did not end after SIGTERM\n{self.stderr[-4000:]}") from None
+        self.process.stdout.close()
+        check_alive_to_the_end(self.process.returncode, self.stderr, (signal.SIGKILL, signal.SIGTERM, signal.SIGINT))
+
+
+class Sampler(Program):
+    """A sampler on a free port of 127.0.0.1, ready when the constructor returns."""
+
+    def __init__(self, *arguments, folder, env=None, listen="127.0.0.1:0"):
+        super().__init__("sampler", "serve", "--listen", listen, *arguments, folder=folder, env=env)
+        line = self.read_line()
+        found = re.match(r"listening on (http://\S+)", line)
+        if not found:
+            self.kill()
+            raise AssertionError(f"the sampler printed {line!r}, no address\n{self.stderr[-4000:]}")
+        self.url = found.group(1)
+        self.host, self.port = re.match(r"http://(.*):(\d+)", self.url).groups()
+        self.port = int(self.port)
+
+    def request(self, method, target, body=None, headers=None, timeout=PATIENCE_S):
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=timeout)
+        try:
+            connection.request(method, target, body=body, headers=headers or {})
+            answer = connection.getresponse()
+            return Answer(answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read())
+        finally:
+            connection.close()
+
+    def get(self, target, **more):
+        return self.request("GET", target, **more)
+
+    def batch(self, query="size=100"):
+        """The JSON of /batch?QUERY, which must be 200."""
+        answer = self.get(f"/batch?{query}")
+        assert answer.status == 200, f"{answer.status} {answer.text}"
+        return answer.json
+
+
+@pytest.fixture(scope="session")
+def build():
+    """The build folder."""
+    return BUILD
+
+
+@pytest.fixture
+def start(tmp_path):
+    """start("trainer", "train", ...) -> Program that runs in the background."""
+    started = []
+
+    def start_program(name, *arguments, env=None):
+        started.append(Program(name, *arguments, folder=tmp_path, env=env))
+        return started[-1]
+
+    yield start_program
+    finish_all(started)
+
+
+@pytest.fixture
+def sampler(tmp_path):
+    """sampler("--store", uri, ...) -> Sampler that listens."""
+    started = []
+
+    def start_sampler(*arguments, env=None, listen="127.0.0.1:0"):
+        started.append(Sampler(*arguments, folder=tmp_path, env=env, listen=listen))
+        return started[-1]
+
+    yield start_sampler
+    finish_all(started)
+
+
+def finish_all(started):
+    problems = []
+    for one in started:
+        try:
+            one.finish()
+        except AssertionError as problem:
+            problems.append(str(problem))
+    assert not problems, "\n".join(problems)
+
+
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory):
+    """A folder with mnist_train.csv and mnist_test.csv, small, made once a run. Read only."""
+    folder = tmp_path_factory.mktemp("demo")
+    run("loader", "demo", folder, "--rows", 2000, "--seed", 1)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def demo_database(demo, tmp_path_factory):
+    """The training rows of `demo` as URI of a SQLite store. Read only."""
+    uri = f"sqlite:{tmp_path_factory.mktemp('database')}/train.db?table=samples"
+    run("loader", "import", f"csv:{demo}/mnist_train.csv?label=0&header=no", uri)
+    return uri
+
+
+@pytest.fixture(scope="session")
+def mnist(tmp_path_factory):
+    """A folder with the real MNIST as mnist_train.csv and mnist_test.csv; skips where it is not."""
+    source = ROOT.parent / "shared" / "data" / "mnist"
+    if not source.is_dir():
+        pytest.skip("the real MNIST is not beside the source tree (../shared/data/mnist)")
+    folder = tmp_path_factory.mktemp("mnist")
+    for kind, name in (("train", "mnist_train.csv"), ("t10k", "mnist_test.csv")):
+        images = gzip.decompress((source / f"{kind}-images-idx3-ubyte.gz").read_bytes())[16:]
+        labels = gzip.decompress((source / f"{kind}-labels-idx1-ubyte.gz").read_bytes())[8:]
+        texts = [str(value) for value in range(256)]
+        with open(folder / name, "w", encoding="ascii") as out:
+            for row, label in enumerate(labels):
+                pixels = images[row * 784 : (row + 1) * 784]
+                out.write(f"{label},{','.join([texts[pixel] for pixel in pixels])}\n")
+    return folder

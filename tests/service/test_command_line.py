@@ -1,0 +1,117 @@
+"""What holds for every program and every command: help, version, exit statuses, where values come from."""
+
+import json
+import re
+import subprocess
+
+import pytest
+
+from conftest import environment, program, run, run_fails
+
+PROGRAMS = ["sampler", "loader", "trainer"]
+
+
+def commands_of(name):
+    text = run(name, "--help").stdout
+    section = text.split("Commands:\n", 1)[1].split("\n\n", 1)[0]
+    return re.findall(r"^  (\w+)\b", section, re.MULTILINE)
+
+
+@pytest.fixture(scope="module", params=PROGRAMS)
+def name(request):
+    return request.param
+
+
+def test_help_of_every_command_is_complete(name):
+    commands = commands_of(name)
+    assert commands
+    for command in commands:
+        done = run(name, command, "--help")
+        assert done.stderr == ""
+        assert done.stdout.startswith(f"Usage: tombola-{name} {command} ")
+        assert "TOMBOLA_" in done.stdout and "--config FILE" in done.stdout
+        assert "Exit status" in done.stdout
+        assert max(map(len, done.stdout.splitlines())) <= 100
+
+
+def test_the_contracts_commands_are_there():
+    assert set(commands_of("sampler")) >= {"serve", "build", "info"}
+    assert set(commands_of("loader")) >= {"demo", "import", "info", "pull"}
+    assert set(commands_of("trainer")) >= {"train", "evaluate", "predict"}
+
+
+def test_version(name):
+    first = run(name, "--version").stdout.splitlines()[0]
+    assert re.fullmatch(rf"tombola-{name} \d+\.\d+\.\d+\S*", first)
+    for command in commands_of(name):
+        assert run(name, command, "--version").stdout.splitlines()[0] == first
+
+
+def test_no_command_prints_help_to_standard_error(name):
+    done = run(name, status=2)
+    assert done.stdout == ""
+    assert "Commands:" in done.stderr
+
+
+def test_unknown_commands_and_options(name):
+    run_fails(name, "serbe", says="unknown command")
+    run_fails(name, "--serve", says="unknown option")
+    for command in commands_of(name):
+        run_fails(name, command, "--no-such-option", says=[f"tombola-{name} {command}: ", "no-such-option"])
+        run_fails(name, command, "--log-level", "loud", says=["--log-level", "debug, info, warning, error"])
+        run_fails(name, command, "--log-level", says="needs a value")
+        run_fails(name, command, "--log-level=info", "--log_level=info", says="given twice")
+
+
+def test_too_many_words(name):
+    for command in commands_of(name):
+        done = run(name, command, *["word"] * 9, status=2)
+        assert "argument" in done.stderr
+
+
+def test_bad_values_name_where_they_come_from(name, tmp_path):
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps({"log_level": "loud"}))
+    positional = {"info": ["x"], "demo": ["x"], "import": ["csv:a", "csv:b"]}
+    for command in commands_of(name):
+        words = positional.get(command, [])
+        needed = required_options(name, command)
+        run_fails(name, command, *words, *needed, env={"TOMBOLA_LOG_LEVEL": "loud"}, cwd=tmp_path,
+                  says="environment variable TOMBOLA_LOG_LEVEL")
+        run_fails(name, command, *words, *needed, "--config", config, cwd=tmp_path,
+                  says=f"in config file {config}")
+
+
+def required_options(name, command):
+    """Something for each option that --help calls required."""
+    words = []
+    for option in re.finditer(r"^  (--[\w-]+) [^\n]*(?:\n {10,}[^\n]*)*", run(name, command, "--help").stdout, re.MULTILINE):
+        if re.search(r"[(;] ?required\)", re.sub(r"\s+", " ", option[0])):
+            words += [option[1], "1"]
+    return words
+
+
+@pytest.mark.parametrize("text, says", [
+    ("", "ends at line 1"), ("[]", "one JSON object"), ('{"log_level": "info",}', "line 1, column"),
+    ('{"nonsense": 1}', "unknown key"), ('{"log_level": null}', "must be a text"), ("\xff", "JSON value"),
+])
+def test_bad_config_files(name, tmp_path, text, says):
+    config = tmp_path / "config.json"
+    config.write_text(text)
+    command = commands_of(name)[0]
+    words = {"demo": ["x"], "import": ["csv:a", "csv:b"], "info": ["x"]}.get(command, [])
+    run_fails(name, command, *words, "--config", config, says=[says, str(config)])
+
+
+def test_missing_config_file(name):
+    command = commands_of(name)[0]
+    words = {"demo": ["x"], "import": ["csv:a", "csv:b"], "info": ["x"]}.get(command, [])
+    run_fails(name, command, *words, "--config", "/no/such/config.json", says="/no/such/config.json")
+
+
+def test_results_that_reach_nobody_are_a_failure(name):
+    with open("/dev/full", "w", encoding="ascii") as full:
+        done = subprocess.run([program(name), "--help"], stdout=full, stderr=subprocess.PIPE, text=True,
+                              env=environment(), check=False)
+    assert done.returncode == 1
+    assert "standard output" in done.stderr

@@ -1,0 +1,290 @@
+"""deploy/quickstart: what a person does first must work, and leave nothing behind however it ends."""
+
+import os
+import re
+import signal
+import subprocess
+import time
+import uuid
+
+import pytest
+
+from conftest import BUILD, PATIENCE_S, ROOT, environment
+
+QUICKSTART = ROOT / "deploy" / "quickstart"
+ROWS, STEPS = 2000, 300
+
+pytestmark = pytest.mark.heavy
+
+
+class Started:
+    """A quickstart as a terminal starts it: leader of a process group of its own."""
+
+    def __init__(self, *arguments, folder):
+        self.mark = f"QUICKSTART_TEST={uuid.uuid4().hex}"
+        self.log = folder / f"quickstart-{uuid.uuid4().hex}.log"
+        key, value = self.mark.split("=")
+        with open(self.log, "wb") as log:
+            self.process = subprocess.Popen(
+                [str(QUICKSTART), *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=log,
+                stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=default_signals,
+                env=environment({"TOMBOLA_BUILD": str(BUILD), key: value}))
+
+    @property
+    def output(self):
+        return self.log.read_text(errors="replace")
+
+    def wait_for(self, text):
+        deadline = time.monotonic() + PATIENCE_S
+        while text not in self.output:
+            assert self.process.poll() is None, f"ended before {text!r}:\n{self.output}"
+            assert time.monotonic() < deadline, f"no {text!r} in:\n{self.output}"
+            time.sleep(0.005)
+
+    def wait(self):
+        status = self.process.wait(timeout=PATIENCE_S)
+        assert self.left_running() == [], self.output
+        return status
+
+    def left_running(self):
+        """Every process that inherited our mark, whatever session or parent it has now."""
+        found = []
+        for entry in os.listdir("/proc"):
+            try:
+                with open(f"/proc/{entry}/environ", "rb") as file:
+                    marked = self.mark.encode() in file.read().split(b"\0")
+                if marked:
+                    with open(f"/proc/{entry}/cmdline", "rb") as file:
+                        found.append(file.read().replace(b"\0", b" ").decode())
+            except (OSError, NotADirectoryError):
+                continue
+        return found
+
+    def end(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+
+def default_signals():
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
+@pytest.fixture
+def quickstart(tmp_path):
+    """quickstart(ARGUMENT...) -> Started, working below tmp_path."""
+    started = []
+
+    def start(*arguments):
+        started.append(Started("--no-install", "--work", tmp_path / "work", *arguments, folder=tmp_path))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.end()
+
+
+def done(started, status=0):
+    got = started.wait()
+    assert got == status, f"exit {got}, not {status}\n{started.output}"
+    return started.output
+
+
+def small(quickstart, *arguments):
+    return done(quickstart("--rows", ROWS, "--steps", STEPS, *arguments))
+
+
+def checkpoint_of(output):
+    return re.search(r"checkpoint: (\S+)", output).group(1)
+
+
+def files(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+# ---- usage ----------------------------------------------------------------------------------------
+
+
+def test_help_names_every_option(quickstart, tmp_path):
+    output = done(quickstart("--help"))
+    for option in ("--build-only", "--data", "--rows", "--steps", "--fresh", "--work", "--no-install"):
+        assert option in output
+    assert not (tmp_path / "work").exists()
+
+
+@pytest.mark.parametrize("arguments, says", [
+    (["--bogus"], "--bogus"),
+    (["extra"], "extra"),
+    (["--data"], "--data wants a value"),
+    (["--rows", "0"], "'0'"),
+    (["--steps", "ten"], "'ten'"),
+    (["--steps", "-1"], "'-1'"),
+])
+def test_bad_usage(quickstart, tmp_path, arguments, says):
+    assert says in done(quickstart(*arguments), status=2)
+    assert not (tmp_path / "work").exists()
+
+
+def test_data_that_is_not_there(quickstart, tmp_path):
+    output = done(quickstart("--data", tmp_path / "nowhere"), status=2)
+    assert f"{tmp_path}/nowhere/mnist_train.csv" in output
+    half = tmp_path / "half"
+    half.mkdir()
+    (half / "mnist_train.csv").write_text("1,2,3\n")
+    assert f"{half}/mnist_test.csv" in done(quickstart("--data", half), status=2)
+    (half / "mnist_test.csv").write_text("")
+    assert "is empty" in done(quickstart("--data", half), status=2)
+
+
+def test_a_second_one_in_the_same_folder_is_refused(quickstart):
+    first = quickstart("--rows", ROWS, "--steps", 10**9)
+    first.wait_for("train.log")
+    assert "another quickstart" in done(quickstart("--rows", ROWS), status=1)
+    os.killpg(first.process.pid, signal.SIGINT)
+    done(first, status=-signal.SIGINT)
+
+
+# ---- the whole way --------------------------------------------------------------------------------
+
+
+def test_build_only(quickstart, tmp_path):
+    output = done(quickstart("--build-only"))
+    assert "build" in output and "train" not in output
+    assert not (tmp_path / "work" / "demo" / "data").exists()
+
+
+def test_from_data_to_checkpoint_and_again(quickstart):
+    output = small(quickstart)
+    assert "/batch?size=100'" in output
+    assert '{"stream":"default","epoch":0,"first":0,"size":100,"ids":[' in output
+    assert re.search(r"evaluate\s+[\d.]+ s\s+accuracy: (0\.\d+|1\.0+)", output)
+    assert os.path.getsize(checkpoint_of(output)) > 0
+
+    again = small(quickstart)
+    assert "demo data is there" in again
+    assert "samples.sqlite is there" in again
+    assert '"first":100,' in again, "the sampler's position was not kept"
+    assert checkpoint_of(again) == checkpoint_of(output)
+
+    further = done(quickstart("--rows", ROWS, "--steps", STEPS + 50))
+    assert str(STEPS + 50) in checkpoint_of(further)
+
+
+def test_fresh_forgets_the_model_and_the_position(quickstart):
+    small(quickstart)
+    output = small(quickstart, "--fresh")
+    assert "demo data is there" in output
+    assert '"first":0,' in output
+
+
+def test_other_rows_are_other_data(quickstart):
+    small(quickstart)
+    output = done(quickstart("--rows", ROWS // 2, "--steps", STEPS))
+    assert f"drew {ROWS // 2}" in output
+    assert '"first":0,' in output
+
+
+@pytest.mark.parametrize("header", [False, True])
+def test_own_data(quickstart, demo, tmp_path, header):
+    folder = tmp_path / "own data 100% & more?"
+    folder.mkdir()
+    for name in ("mnist_train.csv", "mnist_test.csv"):
+        text = (demo / name).read_text()
+        columns = len(text.split("\n", 1)[0].split(","))
+        head = ",".join(["label", *(f"1x{column}" for column in range(1, columns))]) + "\n"
+        (folder / name).write_text((head if header else "") + text)
+    before = files(folder)
+    output = done(quickstart("--data", folder, "--steps", STEPS))
+    assert re.search(r"evaluate\s+[\d.]+ s\s+accuracy: ", output)
+    assert files(folder) == before
+    assert "samples.sqlite is there" in done(quickstart("--data", folder, "--steps", STEPS))
+
+
+def test_bad_data_is_named(quickstart, demo, tmp_path):
+    folder = tmp_path / "bad"
+    folder.mkdir()
+    good = (demo / "mnist_train.csv").read_text().splitlines()
+    (folder / "mnist_train.csv").write_text("\n".join([*good[:10], good[10] + ",7", *good[11:20]]) + "\n")
+    (folder / "mnist_test.csv").write_text("\n".join(good[:10]) + "\n")
+    output = done(quickstart("--data", folder), status=1)
+    assert "import.log" in output and "11" in output
+    assert not list((tmp_path / "work").rglob("samples.sqlite*"))
+
+
+# ---- stopped at any time --------------------------------------------------------------------------
+
+
+def nothing_half_made(work):
+    """Data and import are whole or not there; nothing temporary is left."""
+    demo = work / "demo"
+    for path in work.rglob("*"):
+        assert not path.name.endswith((".new", ".tmp", "-journal", "-wal", "-shm", ".partial")), path
+    if (demo / "data").exists():
+        assert {"made-with", "mnist_train.csv", "mnist_test.csv"} <= {path.name for path in (demo / "data").iterdir()}
+    assert (demo / "samples.sqlite").exists() == (demo / "samples.sqlite.from").exists()
+
+
+MOMENTS = [
+    ("Tombola quickstart", 0.0),
+    ("Tombola quickstart", 0.3),
+    ("  build ", 0.0),
+    ("  build ", 0.1),
+    ("  data ", 0.0),
+    ("  data ", 0.05),
+    ("  import ", 0.0),
+    ("  import ", 0.05),
+    ("  sampler ", 0.0),
+    ("train.log", 0.0),
+    ("train.log", 0.5),
+]
+
+
+@pytest.mark.parametrize("after, delay, number", [
+    *((after, delay, signal.SIGINT) for after, delay in MOMENTS),
+    *((after, delay, number) for after, delay in MOMENTS[1::3] for number in (signal.SIGTERM, signal.SIGHUP)),
+])
+def test_stopped(quickstart, tmp_path, after, delay, number):
+    """Ctrl-C reaches the whole process group of the terminal, a kill only the script."""
+    started = quickstart("--rows", ROWS, "--steps", 10**9)
+    started.wait_for(after)
+    time.sleep(delay)
+    if number == signal.SIGINT:
+        os.killpg(started.process.pid, number)
+    else:
+        started.process.send_signal(number)
+    done(started, status=-number)
+    nothing_half_made(tmp_path / "work")
+
+
+def test_stopped_training_goes_on(quickstart):
+    started = quickstart("--rows", ROWS, "--steps", 10**9)
+    started.wait_for("step ")
+    os.killpg(started.process.pid, signal.SIGINT)
+    done(started, status=-signal.SIGINT)
+    output = small(quickstart)
+    assert "demo data is there" in output
+    assert checkpoint_of(output)
+
+
+def test_a_closed_pipe_ends_everything(quickstart, tmp_path):
+    key, value = "QUICKSTART_TEST", uuid.uuid4().hex
+    started = Started("--help", folder=tmp_path)
+    started.wait()
+    started.mark = f"{key}={value}"
+    subprocess.run(
+        f"'{QUICKSTART}' --no-install --work '{tmp_path}/work' --rows {ROWS} --steps {STEPS} | head -n 1",
+        shell=True, check=True, timeout=PATIENCE_S, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        env=environment({"TOMBOLA_BUILD": str(BUILD), key: value}))
+    assert started.left_running() == []
+
+
+def test_kill_9_leaves_no_server(quickstart):
+    started = quickstart("--rows", ROWS, "--steps", 10**9)
+    started.wait_for("train.log")
+    started.process.kill()
+    started.process.wait()
+    deadline = time.monotonic() + PATIENCE_S
+    while started.left_running():
+        assert time.monotonic() < deadline, started.left_running()
+        time.sleep(0.05)

@@ -1,0 +1,215 @@
+"""How the sampler starts, refuses to start, and stops."""
+
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import time
+
+import pytest
+
+from conftest import PATIENCE_S, Program, free_port, run_fails
+
+STORE = ("--store", "range:1000?labels=10")
+ANY = ("--listen", "127.0.0.1:0")
+
+
+# ---- bad input ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arguments, says", [
+    ((), "--store"),
+    (("--store", "range:10", "--frame", "x.frame"), "one of --store"),
+    ((*STORE, "--sede", "1"), "seed"),
+    ((*STORE, "--seed", "-1"), "seed"),
+    ((*STORE, "--seed", "9223372036854775808"), "seed"),
+    ((*STORE, "--seed", "1", "--seed", "2"), "seed"),
+    ((*STORE, "--epochs", "-1"), "epochs"),
+    ((*STORE, "--epochs", "4611686018427387902"), "epochs"),
+    ((*STORE, "--tail", "cut"), "keep"),
+    ((*STORE, "--design", "fair"), "proportional"),
+    ((*STORE, "--max-size", "0"), "max"),
+    ((*STORE, "--rows", "5:5"), "A:B"),
+    ((*STORE, "--rows", "-1:5"), "A:B"),
+    ((*STORE, "--rows", "5"), "A:B"),
+    ((*STORE, "--rows", "0:1001"), "1000"),
+    ((*STORE, "--listen", "127.0.0.1"), "listen"),
+    ((*STORE, "--listen", "127.0.0.1:65536"), "listen"),
+    ((*STORE, "--listen", "host.invalid:80"), "host.invalid"),
+    ((*STORE, "--listen", "192.0.2.1:0"), "192.0.2.1"),
+    ((*STORE, "--lease", "30"), "lease"),
+    ((*STORE, "extra"), "extra"),
+    (("--store", "range:0"), "range:0"),
+    (("--store", "range:x"), "range:x"),
+    (("--store", "csv:/nowhere/x.csv"), "/nowhere/x.csv"),
+    (("--store", "/nowhere/x.db"), "/nowhere/x.db"),
+    (("--store", "ftp:x"), "ftp"),
+    (("--frame", "/nowhere/x.frame"), "/nowhere/x.frame"),
+])
+def test_bad_usage_exits_2_with_a_message(arguments, says):
+    listen = () if "--listen" in arguments else ANY
+    done = run_fails("sampler", "serve", *listen, *arguments, says=says)
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize("content, says", [
+    ("", ""), ("x,label\n", ""), ("x,label\n1,2\n1\n", "3"), ("x,label\n1,2\n1,2,3\n", "3"),
+    ("x,y\n1,2\n", "label"), ("id,label\n7,1\n8,1\n7,2\n", "7"), ("id,label\n-1,1\n", "-1"),
+    ("id,label\nabc,1\n", "abc"), ("id,label\n9223372036854775808,1\n", "9223372036854775808"),
+])
+def test_bad_stores_exit_2_and_name_the_place(tmp_path, content, says):
+    path = tmp_path / "train.csv"
+    path.write_text(content)
+    uri = f"csv:{path}?id=id" if content.startswith("id") else f"csv:{path}"
+    done = run_fails("sampler", "serve", *ANY, "--store", uri, "--state", tmp_path / "state", says=["train.csv", says])
+    assert done.stdout == ""
+    assert not (tmp_path / "state/position").exists()
+
+
+def test_a_port_in_use_exits_1(sampler):
+    server = sampler(*STORE)
+    done = run_fails("sampler", "serve", *STORE, "--listen", f"127.0.0.1:{server.port}", status=1, says=["in use", str(server.port)])
+    assert done.stdout == ""
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may listen on every port")
+def test_a_port_that_needs_root(sampler):  # pylint: disable=unused-argument
+    run_fails("sampler", "serve", *STORE, "--listen", "127.0.0.1:1", status=1, says="127.0.0.1:1")
+
+
+# ---- starting -----------------------------------------------------------------------------------
+
+
+def test_one_line_on_standard_output(start):
+    program = start("sampler", "serve", *STORE, *ANY)
+    line = program.read_line()
+    assert re.fullmatch(r"listening on http://127\.0\.0\.1:[1-9]\d*\n", line)
+    program.signal(signal.SIGTERM)
+    rest, _ = program.process.communicate(timeout=PATIENCE_S)
+    assert rest == b""
+    assert program.process.returncode == 0
+
+
+def test_the_seed_that_was_drawn_repeats_the_order(sampler):
+    first = sampler(*STORE)
+    seed = int(first.wait_for_log(r"seed (\d+) was drawn").group(1))
+    assert first.get("/streams/default").json["seed"] == seed
+    second = sampler(*STORE)
+    assert second.get("/streams/default").json["seed"] != seed
+    again = sampler(*STORE, "--seed", seed)
+    assert again.batch("size=1000") == first.batch("size=1000") != second.batch("size=1000")
+
+
+def test_options_from_environment_and_config(sampler, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"seed": 5, "tail": "span", "epochs": 2}))
+    server = sampler("--config", tmp_path / "config.json", "--epochs", 3,
+                     env={"TOMBOLA_STORE": "range:77", "TOMBOLA_SEED": "6"})
+    stream = server.get("/streams/default").json
+    assert (stream["units"], stream["seed"], stream["tail"], stream["epochs"]) == (77, 6, "span", 3)
+
+
+@pytest.mark.parametrize("host, shown", [("localhost", "localhost"), ("0.0.0.0", "0.0.0.0"), ("[::1]", "[::1]")])
+def test_other_addresses(sampler, host, shown):
+    if host == "[::1]":
+        try:
+            with socket.socket(socket.AF_INET6) as probe:
+                probe.bind(("::1", 0))
+        except OSError:
+            pytest.skip("this machine has no IPv6")
+    server = sampler(*STORE, listen=f"{host}:0")
+    assert server.url.startswith(f"http://{shown}:")
+    server.host = "::1" if host == "[::1]" else "127.0.0.1"
+    assert server.batch("size=3")["size"] == 3
+
+
+def test_not_ready_until_it_can_draw(tmp_path):
+    """While the frame is built /healthz is 200 and everything else 503; never anything else."""
+    path = tmp_path / "train.csv"
+    with open(path, "w", encoding="ascii") as out:
+        out.write("x,label\n")
+        out.writelines(f"{row},{row % 10}\n" for row in range(300000))
+    port = free_port()
+    program = Program("sampler", "serve", "--store", f"csv:{path}", "--listen", f"127.0.0.1:{port}", folder=tmp_path)
+    seen = set()
+    deadline = time.monotonic() + PATIENCE_S
+    try:
+        while ("/readyz", 200) not in seen:
+            assert time.monotonic() < deadline and program.process.poll() is None, program.stderr
+            for target in ("/healthz", "/readyz", "/batch?size=1&index=0", "/labels"):
+                try:
+                    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
+                    connection.request("GET", target)
+                    answer = connection.getresponse()
+                    answer.read()
+                    seen.add((target, answer.status))
+                    if answer.status == 503:
+                        assert answer.getheader("Retry-After") == "1"
+                        assert answer.getheader("Content-Type") == "application/problem+json"
+                except ConnectionRefusedError:
+                    pass  # it does not listen yet
+                finally:
+                    connection.close()
+        assert {status for target, status in seen if target == "/healthz"} == {200}
+        assert {status for target, status in seen} <= {200, 503}
+    finally:
+        program.finish()
+
+
+# ---- stopping -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_with_0(sampler, number):
+    server = sampler(*STORE)
+    server.batch("size=3")
+    server.signal(number)
+    assert server.wait() == 0
+
+
+def test_draining(sampler):
+    """What was asked is answered to its last byte; probes hear 503; nobody new is let in."""
+    server = sampler("--store", "range:2000000?labels=10")
+    slow = socket.create_connection((server.host, server.port))
+    kept = http.client.HTTPConnection(server.host, server.port, timeout=PATIENCE_S)
+    kept.request("GET", "/readyz")
+    assert kept.getresponse().read() == b"ok\n"
+    slow.sendall(b"GET /batch?size=1000000 HTTP/1.1\r\nHost: x\r\n\r\n")
+    head = slow.recv(1000)  # the answer has begun, and does not fit into the sockets
+    assert head.startswith(b"HTTP/1.1 200")
+    server.signal(signal.SIGTERM)
+    server.wait_for_log("stopping")
+    deadline = time.monotonic() + PATIENCE_S
+    while True:  # nobody new
+        try:
+            with socket.create_connection((server.host, server.port), timeout=PATIENCE_S) as probe:
+                probe.settimeout(0.2)
+                probe.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+                if not probe.recv(1):
+                    break
+        except (ConnectionError, socket.timeout):
+            break
+        assert time.monotonic() < deadline
+    kept.request("GET", "/readyz")
+    answer = kept.getresponse()
+    assert answer.status == 503 and answer.getheader("Connection") == "close"
+    answer.read()
+    while got := slow.recv(1 << 20):
+        head += got
+    slow.close()
+    body = head.split(b"\r\n\r\n", 1)[1]
+    assert len(set(json.loads(body)["ids"])) == 1000000
+    assert server.wait() == 0
+
+
+def test_idle_connections_do_not_hold_it(sampler):
+    server = sampler(*STORE)
+    idle = [socket.create_connection((server.host, server.port)) for _ in range(20)]
+    for connection in idle[:10]:
+        connection.sendall(b"GET /batch HTTP/1.1\r\n")
+    server.batch("size=3")
+    server.signal(signal.SIGTERM)
+    assert server.wait() == 0
+    for connection in idle:
+        connection.close()

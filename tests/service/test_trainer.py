@@ -1,0 +1,710 @@
+"""tombola-trainer beside a real sampler: what it prints, saves, goes on from and refuses."""
+
+import csv
+import io
+import json
+import os
+import re
+import signal
+import struct
+import subprocess
+import time
+
+import pytest
+
+from conftest import PATIENCE_S, free_port, run, run_fails
+
+NUMBERS = {"I64": "q", "F32": "f"}
+
+
+def csv_uri(path):
+    return f"csv:{path}?label=0&header=no"
+
+
+def read_checkpoint(path):
+    """(metadata, {name: (shape, values)}), read by hand and strictly."""
+    data = path.read_bytes()
+    (length,) = struct.unpack_from("<Q", data)
+    header = json.loads(data[8 : 8 + length])
+    metadata = header.pop("__metadata__")
+    tensors, end = {}, 0
+    for name, tensor in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
+        begin, stop = tensor["data_offsets"]
+        assert begin == end, "the tensors cover the data without holes"
+        end = stop
+        kind = NUMBERS[tensor["dtype"]]
+        values = struct.unpack(f"<{(stop - begin) // struct.calcsize(kind)}{kind}", data[8 + length + begin : 8 + length + stop])
+        tensors[name] = (tensor["shape"], values)
+    assert 8 + length + end == len(data)
+    return metadata, tensors
+
+
+def checkpoints(logdir):
+    """Steps of the files there are, ascending."""
+    return sorted(int(re.fullmatch(r"model\.ckpt-(\d+)\.safetensors", path.name)[1]) for path in logdir.glob("model.ckpt-*"))
+
+
+def newest(logdir):
+    """The file that `checkpoint` names."""
+    found = re.match(r'model_checkpoint_path: "(.*)"\n', (logdir / "checkpoint").read_text())
+    return logdir / found[1]
+
+
+def options(served, store, logdir, **more):
+    chosen = {"model": "mlp", "hidden_units": 16, "seed": 3, "batch_size": 50, "train_steps": 120, **more}
+    words = ["train", "--sampler", getattr(served, "url", served), "--store", store, "--logdir", logdir]
+    for name, value in chosen.items():
+        if value is not None:
+            words += [f"--{name}", value]
+    return words
+
+
+def train(served, store, logdir, status=0, env=None, **more):
+    return run("trainer", *options(served, store, logdir, **more), status=status, env=env)
+
+
+def train_fails(served, store, logdir, says, status=2, env=None, **more):
+    return run_fails("trainer", *options(served, store, logdir, **more), says=says, status=status, env=env)
+
+
+def evaluate(store, logdir):
+    """What the last line says."""
+    lines = run("trainer", "evaluate", "--store", store, "--logdir", logdir).stdout.splitlines()
+    name, value = lines[-1].split(": ")
+    assert name in ("accuracy", "mean squared error")
+    return float(value)
+
+
+@pytest.fixture
+def store(demo):
+    return csv_uri(demo / "mnist_train.csv")
+
+
+@pytest.fixture
+def test_store(demo):
+    return csv_uri(demo / "mnist_test.csv")
+
+
+@pytest.fixture
+def served(sampler, store):
+    """A sampler of the demo data with seed 7."""
+    return sampler("--store", store, "--seed", 7)
+
+
+# ---- the whole way --------------------------------------------------------------------------------
+
+
+def test_the_whole_way_from_rows_to_an_accuracy(served, store, test_store, tmp_path):
+    logdir = tmp_path / "new" / "run"
+    done = train(served, store, logdir, test_store=test_store, hidden_units=100, train_steps=400, batch_size=100)
+    accuracy = evaluate(test_store, logdir)
+    assert accuracy > 0.75
+    lines = done.stdout.splitlines()
+    assert lines[0] == "Worker 0: Initializing session..."
+    assert lines[1] == "Worker 0: Session initialization complete."
+    assert re.fullmatch(r"Training begins @ \d+\.\d{6}", lines[2])
+    steps = [line for line in lines if "training step" in line]
+    assert len(steps) == 400
+    for number, line in enumerate(steps, 1):
+        assert re.fullmatch(rf"\d+\.\d{{6}}: Worker 0: training step {number} done \(global step: {number}\)", line)
+    assert sum(line.startswith("acc: ") for line in lines) == 5
+    assert sum(line.startswith("cross entropy = ") for line in lines) == 5
+    assert lines.index(steps[99]) + 1 == next(i for i, line in enumerate(lines) if line.startswith("acc: "))
+    ends = next(i for i, line in enumerate(lines) if line.startswith("Training ends @ "))
+    assert re.fullmatch(r"Training elapsed time: \d+\.\d{6} s", lines[ends + 1])
+    assert lines[ends + 2] == f"acc: {accuracy:g}"
+    assert lines[ends + 3].startswith("cross entropy = ")
+    assert lines[-2:] == ["done.", f"accuracy: {accuracy:f}"]
+    assert re.search(r"400 steps in .* steps/s, .* rows/s, waited for data .* %", done.stderr)
+    assert checkpoints(logdir) == [0, 400]
+    assert newest(logdir).name == "model.ckpt-400.safetensors"
+    assert not list(logdir.glob("*.tmp.*"))
+
+
+def test_a_checkpoint_holds_parameters_slots_step_and_position(served, store, tmp_path):
+    train(served, store, tmp_path / "run", train_steps=30, save_secs=0)
+    metadata, tensors = read_checkpoint(newest(tmp_path / "run"))
+    assert {name: shape for name, (shape, _) in tensors.items()} == {
+        "hid_w": [784, 16], "hid_b": [16], "sm_w": [16, 10], "sm_b": [10], "global_step": [],
+        "hid_w/Adagrad": [784, 16], "hid_b/Adagrad": [16], "sm_w/Adagrad": [16, 10], "sm_b/Adagrad": [10]}
+    assert tensors["global_step"][1] == (30,)
+    assert all(value >= 0.0999 for value in tensors["hid_w/Adagrad"][1])
+    position = json.loads(metadata["sampler"])
+    stream = served.get("/streams/default").json
+    for key in ("digest", "design", "seed", "replacement", "tail"):
+        assert position[key] == stream[key]
+    assert (position["next_index"], position["batch_size"]) == (30, 50)
+    assert metadata["classes"] == "[0,1,2,3,4,5,6,7,8,9]"
+    assert (metadata["model"], metadata["hidden_units"], metadata["optimizer"]) == ("mlp", "16", "adagrad")
+    assert stream["position"] == 0, "a lone trainer does not move the stream"
+    first = read_checkpoint(tmp_path / "run" / "model.ckpt-0.safetensors")[1]
+    assert set(first["sm_b"][1]) == {0.0} and set(first["sm_b/Adagrad"][1]) == {struct.unpack("f", struct.pack("f", 0.1))[0]}
+
+
+def test_the_real_reader_reads_it(served, store, tmp_path):
+    safetensors = pytest.importorskip("safetensors.numpy", reason="the Python package safetensors is not installed")
+    train(served, store, tmp_path / "run", train_steps=5)
+    path = newest(tmp_path / "run")
+    theirs = safetensors.load_file(path)
+    _, ours = read_checkpoint(path)
+    assert theirs.keys() == ours.keys()
+    for name, (shape, values) in ours.items():
+        assert list(theirs[name].shape) == shape
+        assert theirs[name].reshape(-1).tolist() == list(values)
+
+
+def test_the_same_seed_gives_the_same_bytes_from_every_store(served, store, demo_database, tmp_path):
+    for name, uri, more in (("a", store, {}), ("b", store, {"cache_bytes": 0}), ("c", demo_database, {})):
+        train(served, uri, tmp_path / name, **more)
+    expected = newest(tmp_path / "a").read_bytes()
+    assert newest(tmp_path / "b").read_bytes() == expected
+    assert newest(tmp_path / "c").read_bytes() == expected
+    train(served, store, tmp_path / "d", seed=4)
+    assert newest(tmp_path / "d").read_bytes() != expected
+
+
+@pytest.mark.parametrize("model", ["softmax", "mlp"])
+@pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam"])
+def test_models_and_optimizers_learn(served, store, test_store, tmp_path, model, optimizer):
+    rate = {"sgd": 0.01, "momentum": 0.002, "adam": 0.003}[optimizer]
+    train(served, store, tmp_path / "run", model=model, optimizer=optimizer, learning_rate=rate, loss="sum",
+          hidden_units="24,12" if model == "mlp" else None, train_steps=300)
+    assert evaluate(test_store, tmp_path / "run") > 0.45
+
+
+def test_steps_are_printed_as_often_as_asked(served, store, tmp_path):
+    def numbers(done):
+        return [int(found) for found in re.findall(r"global step: (\d+)", done.stdout)]
+
+    assert numbers(train(served, store, tmp_path / "a", print_every=50)) == [50, 100]
+    assert numbers(train(served, store, tmp_path / "b", print_every=0)) == []
+
+
+# ---- interruptions ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def straight(served, store, tmp_path):
+    """The bytes of the last checkpoint of a training of 1500 steps without a break."""
+    train(served, store, tmp_path / "straight", train_steps=1500)
+    return newest(tmp_path / "straight").read_bytes()
+
+
+def interrupt(start, served, store, logdir, number, **more):
+    """Starts a training, sends the signal once some steps are done, and returns the program."""
+    trainer = start("trainer", *options(served, store, logdir, train_steps=1500, **more))
+    while "training step" not in trainer.read_line():
+        pass
+    trainer.signal(number)
+    return trainer
+
+
+@pytest.mark.parametrize("number, status", [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_saves_and_training_goes_on_bit_for_bit(start, served, store, straight, tmp_path, number, status):
+    logdir = tmp_path / "run"
+    for _ in range(2):
+        trainer = interrupt(start, served, store, logdir, number)
+        assert trainer.wait() == status
+        assert "start again with the same --logdir" in trainer.stderr
+    assert 0 < checkpoints(logdir)[-1] < 1500
+    before = newest(logdir).name
+    done = train(served, store, logdir, train_steps=1500)
+    assert f"going on from {logdir}/{before}" in done.stderr
+    assert newest(logdir).read_bytes() == straight
+
+
+def test_after_kill_9_training_goes_on_bit_for_bit(start, served, store, straight, tmp_path):
+    logdir = tmp_path / "run"
+    for _ in range(4):
+        trainer = start("trainer", *options(served, store, logdir, train_steps=1500, save_secs=0.01))
+        for _ in range(60):
+            trainer.read_line()
+        trainer.kill()
+    assert len(checkpoints(logdir)) > 1
+    train(served, store, logdir, train_steps=1500)
+    assert newest(logdir).read_bytes() == straight
+    assert not list(logdir.glob("*.tmp.*"))
+
+
+def test_five_checkpoints_are_kept(served, store, tmp_path):
+    train(served, store, tmp_path / "run", train_steps=1500, save_secs=0.001)
+    steps = checkpoints(tmp_path / "run")
+    assert len(steps) == 5 and steps[-1] == 1500
+    listed = re.findall(r'^all_model_checkpoint_paths: "model\.ckpt-(\d+)', (tmp_path / "run" / "checkpoint").read_text(), re.M)
+    assert [int(step) for step in listed] == steps
+
+
+def test_more_steps_go_on_and_enough_steps_are_enough(served, store, tmp_path):
+    train(served, store, tmp_path / "two", train_steps=60)
+    train(served, store, tmp_path / "two", train_steps=120)
+    train(served, store, tmp_path / "one", train_steps=120)
+    expected = newest(tmp_path / "one").read_bytes()
+    assert newest(tmp_path / "two").read_bytes() == expected
+    for steps in (120, 60):
+        done = train("http://127.0.0.1:1", store, tmp_path / "two", train_steps=steps)  # needs no sampler
+        assert "nothing is left to train" in done.stderr
+    assert newest(tmp_path / "two").read_bytes() == expected
+
+
+def test_training_ends_where_the_stream_ends(sampler, store, tmp_path):
+    served = sampler("--store", store, "--seed", 7, "--epochs", 2)
+    units = served.get("/streams/default").json["units"]
+    batches = 2 * -(-units // 70)  # tail keep: the last batch of each epoch is short
+    for _ in range(2):
+        done = train(served, store, tmp_path / "run", batch_size=70, train_steps=100000)
+        assert f"the sampler's stream ended after step {batches}" in done.stderr
+        assert checkpoints(tmp_path / "run") == [0, batches]
+
+
+def test_a_second_trainer_is_refused(start, served, store, tmp_path):
+    first = start("trainer", *options(served, store, tmp_path / "run", train_steps=10**9))
+    first.read_line()
+    while "training step" not in first.read_line():
+        pass
+    train_fails(served, store, tmp_path / "run", ["in use by another trainer", f"process {first.process.pid}"])
+    run("trainer", "evaluate", "--store", store, "--logdir", tmp_path / "run")
+    first.signal(signal.SIGTERM)
+    assert first.wait() == 143
+
+
+def test_lines_reach_a_pipe_while_training_waits(start, sampler, store, tmp_path):
+    served = sampler("--store", store, "--seed", 7)
+    trainer = start("trainer", *options(served, store, tmp_path / "run", train_steps=10**9, print_every=1000, patience=600))
+    while "training step" not in trainer.read_line():
+        pass
+    served.signal(signal.SIGSTOP)
+    try:
+        trainer.wait_for_log(r"wait for data (9\d\.\d|100\.0) %")
+        trainer.signal(signal.SIGTERM)
+        assert trainer.wait() == 143
+    finally:
+        served.signal(signal.SIGCONT)
+
+
+# ---- a sampler that is not there ---------------------------------------------------------------------
+
+
+def test_a_sampler_that_is_not_there_is_waited_for(sampler, start, store, tmp_path):
+    port = free_port()
+    trainer = start("trainer", *options(f"http://127.0.0.1:{port}", store, tmp_path / "run"))
+    trainer.wait_for_log(rf"127\.0\.0\.1:{port}")
+    sampler("--store", store, "--seed", 7, listen=f"127.0.0.1:{port}")
+    assert trainer.wait() == 0
+
+
+def test_a_sampler_that_never_comes_ends_the_training(store, tmp_path):
+    url = f"http://127.0.0.1:{free_port()}"
+    train_fails(url, store, tmp_path / "run", [url], status=1, patience=0.3)
+    assert checkpoints(tmp_path / "run") == []
+
+
+def test_a_sampler_that_dies_and_comes_back_changes_nothing(sampler, start, store, straight, tmp_path):
+    served = sampler("--store", store, "--seed", 7)
+    trainer = start("trainer", *options(served, store, tmp_path / "run", train_steps=1500))
+    while "training step" not in trainer.read_line():
+        pass
+    served.kill()
+    time.sleep(0.3)
+    sampler("--store", store, "--seed", 7, listen=f"127.0.0.1:{served.port}")
+    assert trainer.wait() == 0
+    assert newest(tmp_path / "run").read_bytes() == straight
+
+
+def test_a_sampler_that_stays_away_leaves_a_checkpoint(sampler, start, store, straight, tmp_path):
+    logdir = tmp_path / "run"
+    served = sampler("--store", store, "--seed", 7)
+    trainer = start("trainer", *options(served, store, logdir, train_steps=10**9, patience=0.5))
+    while "training step" not in trainer.read_line():
+        pass
+    served.kill()
+    assert trainer.wait() == 1
+    assert f"127.0.0.1:{served.port}" in trainer.stderr.splitlines()[-1]
+    step = checkpoints(logdir)[-1]
+    assert step > 0
+    back = sampler("--store", store, "--seed", 7)  # on another port: the order counts, not the place
+    train(back, store, logdir, train_steps=step + 10)
+    train(back, store, tmp_path / "other", train_steps=step + 10)
+    assert newest(logdir).read_bytes() == newest(tmp_path / "other").read_bytes()
+
+
+def test_a_sampler_that_comes_back_with_another_seed_is_noticed(sampler, start, store, tmp_path):
+    served = sampler("--store", store, "--seed", 7)
+    trainer = start("trainer", *options(served, store, tmp_path / "run", train_steps=10**9, save_secs=0.5))
+    while "training step" not in trainer.read_line():
+        pass
+    served.kill()
+    sampler("--store", store, "--seed", 8, listen=f"127.0.0.1:{served.port}")
+    assert trainer.wait() == 2
+    assert "seed is 7, the sampler's is 8" in trainer.stderr
+
+
+# ---- states that belong to something else --------------------------------------------------------------
+
+
+@pytest.fixture
+def trained(served, store, tmp_path):
+    """A logdir with the steps 0 and 40."""
+    train(served, store, tmp_path / "trained", train_steps=40)
+    return tmp_path / "trained"
+
+
+@pytest.mark.parametrize("change, says", [
+    ({"hidden_units": 17}, ["hidden_units is 16", "17"]),
+    ({"model": "softmax", "hidden_units": None, "loss": "sum"}, ["model is mlp", "softmax"]),
+    ({"optimizer": "sgd"}, ["optimizer is adagrad", "sgd"]),
+    ({"loss": "mean"}, ["loss is clipped_sum", "mean"]),
+    ({"batch_size": 51}, ["batches of 50 rows", "--batch-size 51"]),
+    ({"feature_scale": 1}, ["features times 0.00392157", "--feature-scale 1"]),
+])
+def test_another_model_does_not_continue(served, store, trained, change, says):
+    before = newest(trained).read_bytes()
+    train_fails(served, store, trained, ["model.ckpt-40.safetensors", *says], **change)
+    assert newest(trained).read_bytes() == before
+
+
+@pytest.mark.parametrize("change, says", [
+    (["--seed", 8], "seed is 7, the sampler's is 8"),
+    (["--seed", 7, "--design", "srs"], "design is proportional, the sampler's is srs"),
+    (["--seed", 7, "--replacement"], "replacement is no, the sampler's is yes"),
+    (["--seed", 7, "--tail", "drop"], "tail is keep, the sampler's is drop"),
+    (["--seed", 7, "--rows", "0:500"], "another frame"),
+])
+def test_another_order_is_not_continued(sampler, store, trained, change, says):
+    other = sampler("--store", store, *change)
+    train_fails(other, store, trained, ["model.ckpt-40.safetensors", says])
+
+
+def test_another_learning_rate_continues(served, store, trained):
+    done = train(served, store, trained, learning_rate=0.001, seed=99)
+    assert "learning rate 0.001 from now on (0.01 before)" in done.stderr
+    assert "--seed 99 is not used" in done.stderr
+    assert checkpoints(trained)[-1] == 120
+
+
+def test_a_damaged_checkpoint_is_named_with_the_way_back(served, store, trained):
+    train(served, store, trained, train_steps=60)
+    damaged = newest(trained)
+    whole = damaged.read_bytes()
+    for broken in (whole[:-1], whole[: len(whole) // 2], b"", whole[:-1] + bytes([whole[-1] ^ 1]), b"label,p0\n1,2\n" * 99):
+        damaged.write_bytes(broken)
+        says = [damaged.name, "model.ckpt-40.safetensors is whole: to go on from its step 40, remove"]
+        train_fails(served, store, trained, says)
+        run_fails("trainer", "evaluate", "--store", store, "--logdir", trained, says=says)
+    damaged.unlink()
+    train(served, store, trained, train_steps=60)
+    assert newest(trained).read_bytes() == whole
+
+
+def test_a_foreign_checkpoint_is_refused(served, store, trained):
+    header = json.dumps({"w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
+    newest(trained).write_bytes(struct.pack("<Q", len(header)) + header + bytes(4))
+    train_fails(served, store, trained, ["model.ckpt-40.safetensors", "not a file of this program"])
+    (trained / "checkpoint").write_text("rubbish\n")
+    train_fails(served, store, trained, ["checkpoint, line 1"])
+
+
+# ---- disks ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 1 MiB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder], capture_output=True, check=False)
+    if mounted.returncode:
+        pytest.skip("tmpfs cannot be mounted here")
+    yield folder
+    subprocess.run(["umount", "-l", folder], check=True)
+
+
+def fill(path):
+    """Makes a file of all the room that is left."""
+    file = os.open(path, os.O_WRONLY | os.O_CREAT)
+    try:
+        with pytest.raises(OSError, match="No space"):
+            while True:
+                os.write(file, bytes(4096))
+    finally:
+        os.close(file)
+
+
+def test_a_full_disk_loses_nothing_that_was_saved(small_disk, start, served, store, straight):
+    logdir = small_disk / "run"
+    trainer = start("trainer", *options(served, store, logdir, train_steps=10**9))
+    while "training step" not in trainer.read_line():
+        pass
+    filler = small_disk / "filler"
+    fill(filler)
+    trainer.signal(signal.SIGTERM)
+    assert trainer.wait() == 1
+    assert re.search(r"step \d+ was not saved, training can go on from step 0 \(.*model\.ckpt-0\.safetensors\): .*No space left", trainer.stderr)
+    assert checkpoints(logdir) == [0] and not list(logdir.glob("*.tmp.*"))
+    filler.unlink()
+    train(served, store, logdir, train_steps=1500)
+    assert newest(logdir).read_bytes() == straight
+
+
+def test_a_disk_that_is_full_from_the_start_is_told(small_disk, served, store):
+    fill(small_disk / "filler")
+    train_fails(served, store, small_disk / "run", ["No space left"], status=1)
+
+
+def test_a_logdir_that_cannot_be_is_named(served, store, tmp_path):
+    (tmp_path / "file").write_text("")
+    done = train(served, store, tmp_path / "file" / "run", status=None)
+    assert done.returncode in (1, 2) and str(tmp_path / "file") in done.stderr
+
+
+# ---- evaluate and predict ------------------------------------------------------------------------------
+
+
+def predictions(store, logdir, *more):
+    done = run("trainer", "predict", "--store", store, "--logdir", logdir, *more)
+    return list(csv.DictReader(io.StringIO(done.stdout)))
+
+
+def test_predictions_agree_with_the_accuracy(trained, test_store):
+    rows = predictions(test_store, trained)
+    assert list(rows[0]) == ["id", "label", "predicted", *[f"p{i}" for i in range(10)]]
+    assert [int(row["id"]) for row in rows] == list(range(len(rows)))
+    for row in rows:
+        shares = [float(row[f"p{i}"]) for i in range(10)]
+        assert abs(sum(shares) - 1) < 1e-5
+        assert int(row["predicted"]) == shares.index(max(shares))
+    correct = sum(row["label"] == row["predicted"] for row in rows) / len(rows)
+    assert evaluate(test_store, trained) == pytest.approx(correct, abs=1e-6)
+
+
+def test_a_named_checkpoint_is_taken(trained, test_store):
+    lines = [run("trainer", "evaluate", "--store", test_store, "--checkpoint", trained / f"model.ckpt-{step}.safetensors").stdout
+             for step in (0, 40)]
+    assert lines[0] != lines[1]
+    assert lines[1] == run("trainer", "evaluate", "--store", test_store, "--logdir", trained).stdout
+
+
+def test_features_stored_as_floats_are_scaled_alike(trained, demo, tmp_path):
+    lines = (demo / "mnist_test.csv").read_text().splitlines()
+    odd = lines[0].split(",")
+    odd[1] = "0.5"
+    (tmp_path / "floats.csv").write_text("\n".join([*lines[:50], ",".join(odd)]) + "\n")  # f32: one value is no byte
+    (tmp_path / "bytes.csv").write_text("\n".join(lines[:50]) + "\n")
+    floats = predictions(csv_uri(tmp_path / "floats.csv"), trained)
+    assert floats[:50] == predictions(csv_uri(tmp_path / "bytes.csv"), trained)
+
+
+def test_rows_without_labels_are_predicted(trained, demo, tmp_path):
+    lines = (demo / "mnist_test.csv").read_text().splitlines()[:20]
+    (tmp_path / "bare.csv").write_text("".join(line.split(",", 1)[1] + "\n" for line in lines))
+    uri = f"csv:{tmp_path}/bare.csv?header=no"
+    done = run("trainer", "predict", "--store", uri, "--logdir", trained, status=None)
+    if done.returncode == 0:  # a store may have no label column
+        rows = list(csv.DictReader(io.StringIO(done.stdout)))
+        assert len(rows) == 20 and {row["label"] for row in rows} == {""}
+    else:
+        assert "label" in done.stderr
+
+
+def test_a_reader_that_goes_away_is_a_failure(trained, test_store):
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([run.__globals__["program"]("trainer"), "predict", "--store", test_store, "--logdir", str(trained)],
+                              stdout=full, stderr=subprocess.PIPE, check=False, timeout=PATIENCE_S)
+    assert done.returncode == 1
+    assert b"write" in done.stderr
+
+
+# ---- other data than digits ------------------------------------------------------------------------------
+
+
+def write_line(path, rows, integers=False):
+    """y = 2 x + 10, as the first cluster's client trained it."""
+    with open(path, "w", encoding="ascii") as out:
+        out.write("x,y\n")
+        for i in range(rows):
+            x = i if integers else i / rows
+            out.write(f"{x},{2 * x + 10}\n")
+    return f"csv:{path}?label=y"
+
+
+def test_a_line_is_found(sampler, tmp_path):
+    uri = write_line(tmp_path / "line.csv", 1000)
+    served = sampler("--store", uri, "--design", "srs", "--seed", 1)
+    done = train(served, uri, tmp_path / "run", model="linear", hidden_units=None, optimizer="sgd", learning_rate=0.3,
+                 batch_size=50, train_steps=2000, test_store=uri)
+    metadata, tensors = read_checkpoint(newest(tmp_path / "run"))
+    assert tensors["w"][1][0] == pytest.approx(2, abs=0.01)
+    assert tensors["b"][1][0] == pytest.approx(10, abs=0.01)
+    assert (metadata["classes"], metadata["feature_scale"]) == ("[]", "1")
+    assert evaluate(uri, tmp_path / "run") < 1e-4
+    assert "mean squared error = " in done.stdout and "acc:" not in done.stdout
+    assert done.stdout.splitlines()[-1].startswith("mean squared error: ")
+    rows = predictions(uri, tmp_path / "run")
+    assert list(rows[0]) == ["id", "label", "predicted"]
+    assert all(float(row["predicted"]) == pytest.approx(float(row["label"]), abs=0.02) for row in rows)
+
+
+def test_bytes_can_be_taken_as_they_are(sampler, tmp_path):
+    uri = write_line(tmp_path / "line.csv", 10, integers=True)
+    served = sampler("--store", uri, "--design", "srs", "--seed", 1)
+    train(served, uri, tmp_path / "run", model="linear", hidden_units=None, optimizer="sgd", learning_rate=0.02,
+          batch_size=10, train_steps=3000, feature_scale=1)
+    tensors = read_checkpoint(newest(tmp_path / "run"))[1]
+    assert tensors["w"][1][0] == pytest.approx(2, abs=0.02)
+    assert tensors["b"][1][0] == pytest.approx(10, abs=0.1)
+
+
+def write_animals(path, labels=("cat", "dog"), rows=200):
+    with open(path, "w", encoding="utf-8") as out:
+        out.write("kind,a,b\n")
+        for i in range(rows):
+            which = i % len(labels)
+            out.write(f"{labels[which]},{which + (i % 7) / 100},{1 - which + (i % 5) / 100}\n")
+    return f"csv:{path}?label=kind"
+
+
+def test_labels_may_be_texts(sampler, tmp_path):
+    uri = write_animals(tmp_path / "animals.csv")
+    served = sampler("--store", uri, "--seed", 1)
+    train(served, uri, tmp_path / "run", model="softmax", hidden_units=None, learning_rate=0.5, batch_size=20)
+    assert read_checkpoint(newest(tmp_path / "run"))[0]["classes"] == '["cat","dog"]'
+    assert evaluate(uri, tmp_path / "run") == 1
+    rows = predictions(uri, tmp_path / "run")
+    assert {row["predicted"] for row in rows} == {"cat", "dog"}
+    assert all(row["label"] == row["predicted"] for row in rows)
+    other = write_animals(tmp_path / "more.csv", ("cat", "dog", "eel"))
+    run_fails("trainer", "evaluate", "--store", other, "--logdir", tmp_path / "run", says=["id 2", "eel", "cat", "dog"])
+    assert {row["label"] for row in predictions(other, tmp_path / "run")} == {"cat", "dog", "eel"}
+
+
+# ---- bad input --------------------------------------------------------------------------------------------
+
+
+def test_a_diverged_training_keeps_what_was_good(sampler, tmp_path):
+    uri = write_line(tmp_path / "line.csv", 200)
+    served = sampler("--store", uri, "--design", "srs", "--seed", 1)
+    more = {"model": "linear", "hidden_units": None, "optimizer": "sgd", "batch_size": 20}
+    train(served, uri, tmp_path / "run", learning_rate=0.1, train_steps=50, **more)
+    train_fails(served, uri, tmp_path / "run", ["diverged", "--learning-rate"], learning_rate=1e9, train_steps=200, **more)
+    assert newest(tmp_path / "run").name == "model.ckpt-50.safetensors"
+    train(served, uri, tmp_path / "run", learning_rate=0.1, train_steps=200, **more)
+
+
+def test_stores_that_do_not_fit_are_refused(served, store, trained, tmp_path):
+    other = write_animals(tmp_path / "animals.csv")
+    train_fails(served, other, tmp_path / "a", ["animals.csv"])
+    train_fails(served, other, trained, ["number of features is 784", "2"])
+    train_fails(served, store, tmp_path / "b", ["animals.csv", "2 features", "784"], test_store=other)
+    run_fails("trainer", "evaluate", "--store", other, "--logdir", trained, says=["animals.csv", "2 features", "784"])
+    run_fails("trainer", "predict", "--store", other, "--logdir", trained, says=["animals.csv", "2 features", "784"])
+    train_fails(served, "range:2000?labels=10", tmp_path / "c", ["no feature columns"])
+
+
+def test_labels_that_do_not_fit_are_refused(sampler, demo, tmp_path):
+    uri = write_animals(tmp_path / "animals.csv")
+    served = sampler("--store", uri, "--seed", 1)
+    train_fails(served, uri, tmp_path / "a", ["kind", "'cat'", "needs numbers"], model="linear", hidden_units=None)
+    line = write_line(tmp_path / "line.csv", 50)
+    served = sampler("--store", line, "--design", "srs", "--seed", 1)
+    train_fails(served, line, tmp_path / "b", ["real numbers", "--model linear"])
+    one = write_animals(tmp_path / "one.csv", ("cat",))
+    served = sampler("--store", one, "--seed", 1)
+    train_fails(served, one, tmp_path / "c", ["a single label, 'cat'"])
+
+
+def test_a_store_whose_labels_the_sampler_does_not_know_ends_training(sampler, tmp_path):
+    two = write_animals(tmp_path / "two.csv")
+    three = write_animals(tmp_path / "three.csv", ("cat", "dog", "eel"))
+    served = sampler("--store", two, "--seed", 1)
+    train_fails(served, three, tmp_path / "run", ["three.csv", "eel", "none of the 2 classes"], model="softmax",
+                hidden_units=None, batch_size=20)
+
+
+@pytest.mark.parametrize("content, says", [
+    (None, "missing.csv"),
+    ("", "missing.csv"),
+    ("kind,a,b\n", "missing.csv"),
+    ("kind,a,b\ncat,1,2\ndog,1\n", "3"),
+    ("kind,a,b\ncat,1,2\ndog,1,two\n", "3"),
+    ("kind,a,b\ncat,1,2\ndog,1,nan\n", "3"),
+])
+def test_bad_files_are_named(served, tmp_path, content, says):
+    path = tmp_path / "missing.csv"
+    if content is not None:
+        path.write_text(content)
+    train_fails(served, f"csv:{path}?label=kind", tmp_path / "run", ["missing.csv", says])
+    assert checkpoints(tmp_path / "run") in ([], [0])
+
+
+@pytest.mark.parametrize("words, says", [
+    (["--modle", "mlp"], "did you mean"),
+    (["--model", "forest"], "linear, softmax, mlp"),
+    (["--hidden-units", "100,,5"], "100,,5"),
+    (["--hidden-units", "0"], "0"),
+    (["--hidden-units", "9", "--model", "softmax"], "mlp"),
+    (["--batch-size", "0"], "batch-size"),
+    (["--batch-size", "1e3"], "batch-size"),
+    (["--train-steps", "-1"], "train-steps"),
+    (["--learning-rate", "0"], "learning"),
+    (["--learning-rate", "nan"], "learning"),
+    (["--seed", "-1"], "seed"),
+    (["--device", "tpu"], "tpu"),
+    (["--blas", "mkl"], "mkl"),
+    (["--threads", "0"], "threads"),
+    (["--sampler", "nonsense://x"], "nonsense"),
+    (["--ps-hosts", "a:1"], "ps"),
+])
+def test_bad_options_are_refused(served, store, tmp_path, words, says):
+    base = ["train", "--store", store, "--logdir", tmp_path / "run"]
+    if "--sampler" not in words:
+        base += ["--sampler", served.url]
+    run_fails("trainer", *base, *words, says=says)
+
+
+def test_required_options_are_named(tmp_path):
+    run_fails("trainer", "train", says="--sampler")
+    run_fails("trainer", "evaluate", "--logdir", tmp_path, says="--store")
+    run_fails("trainer", "evaluate", "--store", "x.csv", says="--logdir")
+    run_fails("trainer", "predict", "--store", "x.csv", "--logdir", tmp_path / "none", says=str(tmp_path / "none"), status=None)
+    (tmp_path / "empty").mkdir()
+    run_fails("trainer", "evaluate", "--store", "x.csv", "--logdir", tmp_path / "empty", says="no checkpoint yet", status=None)
+
+
+@pytest.mark.parametrize("text, status", [
+    ("{}", 0),
+    ('{"cluster": {}, "task": {"type": "worker", "index": 0}, "environment": "cloud"}', 0),
+    ('{"cluster": {"ps": ["a:1"], "worker": ["b:1"]}, "task": {"type": "worker", "index": 0}}', 2),
+    ('{"task": {"type": "ps", "index": 0}}', 2),
+    ("nonsense", 2),
+])
+def test_tf_config_of_one_process_is_accepted(served, store, tmp_path, text, status):
+    done = train(served, store, tmp_path / "run", status=status, env={"TF_CONFIG": text}, train_steps=5)
+    assert (status == 0) or "TF_CONFIG" in done.stderr
+
+
+def test_options_come_from_environment_and_config_too(served, store, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"train_steps": 7, "print_every": 1}))
+    done = run("trainer", "train", "--sampler", served.url, "--store", store, "--config", tmp_path / "config.json",
+               env={"TOMBOLA_LOGDIR": str(tmp_path / "run"), "TOMBOLA_HIDDEN_UNITS": "4", "TOMBOLA_TRAIN_STEPS": "9"})
+    assert "global step: 9)" in done.stdout and "global step: 10)" not in done.stdout
+    assert re.search(r"parameters start from --seed \d+", done.stderr)
+
+
+def test_help_and_version_say_what_there_is():
+    for command in ("train", "evaluate", "predict"):
+        assert "--logdir" in run("trainer", command, "--help").stdout
+    text = run("trainer", "--version").stdout
+    assert "tombola-trainer" in text and len(text.splitlines()) >= 2
+
+
+# ---- the real digits ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.heavy
+def test_the_classic_training_reaches_its_accuracy_twice_the_same(sampler, mnist, tmp_path):
+    uri = csv_uri(mnist / "mnist_train.csv")
+    served = sampler("--store", uri, "--rows", "0:20000", "--seed", 1)
+    for name in ("a", "b"):
+        train(served, uri, tmp_path / name, hidden_units=100, batch_size=100, train_steps=10000, loss="sum",
+              learning_rate=0.01, seed=1, print_every=100)
+    assert newest(tmp_path / "a").read_bytes() == newest(tmp_path / "b").read_bytes()
+    assert evaluate(csv_uri(mnist / "mnist_test.csv"), tmp_path / "a") >= 0.96

@@ -1,0 +1,105 @@
+/*
+ * A store of R rows in no memory: feature j of row `id` is (31 id + 7 j) mod 256 (or that number
+ * and a half as f32), its label id mod 10. What is wrong with it is a struct's members.
+ */
+#ifndef TESTS_UNIT_FAKE_STORE_H
+#define TESTS_UNIT_FAKE_STORE_H
+
+#include "tests/unit/unit.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+
+#include "loader/store.h"
+
+struct fake_store {
+    struct store store; /* first */
+    int64_t missing_id; /* -1: none */
+    int64_t bad_id;
+    int64_t broken_id; /* the fetch fails as a whole */
+    int delay_us;      /* of each fetch */
+    int64_t slow_id;   /* a batch that begins with it takes 20 ms more */
+    _Atomic int64_t readers;
+};
+
+static inline uint8_t fake_feature(int64_t id, size_t j)
+{
+    return (uint8_t)(31 * (uint64_t)id + 7 * j);
+}
+
+static inline enum error fake_reader_open(struct store *store, struct reader **ret_reader)
+{
+    struct reader *reader = calloc(1, sizeof(*reader));
+    reader->store = store;
+    atomic_fetch_add(&((struct fake_store *)store)->readers, 1);
+    *ret_reader = reader;
+    return OK;
+}
+
+static inline void fake_reader_close(struct reader *reader)
+{
+    atomic_fetch_sub(&((struct fake_store *)reader->store)->readers, 1);
+    free(reader);
+}
+
+static inline enum row_status fake_row(const struct fake_store *fake, int64_t id, char *features)
+{
+    const struct store_info *info = &fake->store.info;
+    if (id == fake->missing_id || id == fake->bad_id) {
+        memset(features, 0, info->features * element_bytes(info->element));
+        return id == fake->bad_id ? ROW_BAD : ROW_MISSING;
+    }
+    for (size_t j = 0; j < info->features; j++) {
+        uint8_t byte = fake_feature(id, j);
+        float real = (float)byte + 0.5f;
+        if (info->element == ELEMENT_U8)
+            features[j] = (char)byte;
+        else
+            memcpy(features + 4 * j, &real, 4);
+    }
+    return ROW_OK;
+}
+
+static inline enum error fake_fetch(struct reader *reader, const int64_t *ids, size_t count,
+                                    void *features, size_t stride_bytes, double *labels,
+                                    enum row_status *status)
+{
+    const struct fake_store *fake = (const struct fake_store *)reader->store;
+    int64_t first_bad = -1;
+    if (fake->delay_us > 0)
+        usleep((useconds_t)fake->delay_us);
+    if (fake->slow_id >= 0 && ids[0] == fake->slow_id)
+        usleep(20000);
+    for (size_t i = 0; i < count; i++) {
+        if (ids[i] == fake->broken_id)
+            return error_set(ERROR_IO, "fake.db: id %" PRId64 ": disk on fire", ids[i]);
+        status[i] = fake_row(fake, ids[i], (char *)features + i * stride_bytes);
+        labels[i] = status[i] == ROW_OK ? (double)(ids[i] % 10) : 0;
+        if (status[i] != ROW_OK && first_bad < 0)
+            first_bad = ids[i];
+    }
+    if (first_bad >= 0)
+        error_set(ERROR_INPUT, "fake.db, row of id %" PRId64 ", column p3: \"x\" is no number",
+                  first_bad);
+    return OK;
+}
+
+static const struct store_ops fake_store_ops = {.scheme = "fake",
+                                                .reader_open = fake_reader_open,
+                                                .reader_close = fake_reader_close,
+                                                .fetch = fake_fetch};
+
+static inline void fake_store_init(struct fake_store *fake, int64_t rows, size_t features,
+                                   enum element element)
+{
+    *fake = (struct fake_store){
+        .store = {.ops = &fake_store_ops,
+                  .info = {.uri = "fake:", .rows = rows, .features = features, .element = element,
+                           .label_kind = LABEL_INTEGER, .label_column = "label"}},
+        .missing_id = -1,
+        .bad_id = -1,
+        .broken_id = -1,
+        .slow_id = -1};
+}
+
+#endif

@@ -1,0 +1,40 @@
+/* Chi-square sums and how far they are from what chance gives, for tests of orders. */
+#ifndef TESTS_UNIT_STATISTICS_H
+#define TESTS_UNIT_STATISTICS_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* (chi - df) in standard errors of a chi-square of df degrees, or of a sum of such. */
+static inline double statistics_errors(double chi, double df)
+{
+    return (chi - df) / sqrt(2 * df);
+}
+
+/* Chi-square of `count` counts that should all be equal; df is count - 1. */
+static inline double statistics_chi_equal(const uint32_t *counts, size_t count)
+{
+    double total = 0;
+    double chi = 0;
+    for (size_t i = 0; i < count; i++)
+        total += counts[i];
+    double expected = total / (double)count;
+    for (size_t i = 0; i < count; i++)
+        chi += ((double)counts[i] - expected) * ((double)counts[i] - expected) / expected;
+    return chi;
+}
+
+/* Chi-square of one batch: counts[h] of B units against B * shares[h]. */
+static inline double statistics_chi_batch(const uint32_t *counts, const double *shares,
+                                          size_t labels, size_t batch)
+{
+    double chi = 0;
+    for (size_t h = 0; h < labels; h++) {
+        double expected = shares[h] * (double)batch;
+        chi += ((double)counts[h] - expected) * ((double)counts[h] - expected) / expected;
+    }
+    return chi;
+}
+
+#endif

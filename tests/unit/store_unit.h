@@ -1,0 +1,223 @@
+/* What tests of stores share: files from text, whole stores in memory, a small own generator. */
+#ifndef TESTS_UNIT_STORE_UNIT_H
+#define TESTS_UNIT_STORE_UNIT_H
+
+#include "tests/unit/unit.h"
+
+#include "common/file.h"
+#include "loader/sqlite_writer.h"
+#include "loader/store.h"
+
+static char folder[256];
+
+static inline int make_folder(void **state)
+{
+    (void)state;
+    unit_folder_make(folder);
+    return 0;
+}
+
+static inline int remove_folder(void **state)
+{
+    (void)state;
+    unit_folder_remove(folder);
+    return 0;
+}
+
+/* FOLDER/NAME; valid until the fourth call from here. */
+static inline const char *path_of(const char *name)
+{
+    static char paths[4][512];
+    static int next;
+    char *path = paths[next++ % 4];
+    snprintf(path, 512, "%s/%s", folder, name);
+    return path;
+}
+
+static inline void write_bytes(const char *name, const void *bytes, size_t length)
+{
+    assert_ok(file_write_whole(path_of(name), bytes, length));
+}
+
+static inline void write_file(const char *name, const char *text)
+{
+    write_bytes(name, text, strlen(text));
+}
+
+/* "csv:FOLDER/NAME?QUERY"; valid until the fourth call from here. */
+static inline const char *uri_of(const char *scheme, const char *name, const char *query)
+{
+    static char uris[4][1024];
+    static int next;
+    char *uri = uris[next++ % 4];
+    snprintf(uri, 1024, "%s:%s/%s%s%s", scheme, folder, name, query[0] ? "?" : "", query);
+    return uri;
+}
+
+/* Writes `text` to a file and opens it as CSV. */
+static inline enum error open_csv(const char *text, const char *query, struct store **ret_store)
+{
+    write_file("rows.csv", text);
+    return store_open(uri_of("csv", "rows.csv", query), false, ret_store);
+}
+
+/* Opening must fail, and the message must hold `says`. */
+static inline void refuse_csv(const char *text, const char *query, enum error code,
+                              const char *says)
+{
+    struct store *store = NULL;
+    assert_fails(open_csv(text, query, &store), code, says);
+}
+
+/* splitmix64: the tests' own generator. */
+static inline uint64_t dice(uint64_t *state)
+{
+    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+static inline size_t dice_below(uint64_t *state, size_t limit)
+{
+    return (size_t)(dice(state) % limit);
+}
+
+/* All that a scan hands out. */
+struct rows {
+    size_t count, capacity;
+    int64_t *ids;
+    char **labels, **groups;
+    double *values, *weights;
+    uint8_t *features;
+    enum row_status *status;
+    size_t row_bytes;
+};
+
+static inline char *text_copy(const struct store_text *text)
+{
+    char *copy = malloc(text->length + 1);
+    memcpy(copy, text->data, text->length);
+    copy[text->length] = '\0';
+    return copy;
+}
+
+static inline enum error keep_block(void *context, const struct store_block *block)
+{
+    struct rows *rows = context;
+    assert_int_equal(block->first_row, rows->count);
+    assert_true(block->rows > 0);
+    for (size_t i = 0; i < block->rows; i++) {
+        size_t at = rows->count++;
+        assert_true(at < rows->capacity);
+        rows->ids[at] = block->ids[i];
+        rows->labels[at] = text_copy(&block->labels[i]);
+        rows->groups[at] = block->groups ? text_copy(&block->groups[i]) : NULL;
+        rows->weights[at] = block->weights ? block->weights[i] : 1;
+        rows->values[at] = block->label_values ? block->label_values[i] : 0;
+        rows->status[at] = block->status ? block->status[i] : ROW_OK;
+        if (block->features && rows->row_bytes > 0)
+            memcpy(rows->features + at * rows->row_bytes,
+                   (const uint8_t *)block->features + i * rows->row_bytes, rows->row_bytes);
+    }
+    return OK;
+}
+
+static inline void rows_init(struct rows *rows, const struct store *store)
+{
+    const struct store_info *info = store_info(store);
+    size_t count = (size_t)info->rows;
+    rows->count = 0;
+    rows->capacity = count;
+    rows->row_bytes = info->features * element_bytes(info->element);
+    rows->ids = calloc(count, sizeof(*rows->ids));
+    rows->labels = calloc(count, sizeof(*rows->labels));
+    rows->groups = calloc(count, sizeof(*rows->groups));
+    rows->values = calloc(count, sizeof(*rows->values));
+    rows->weights = calloc(count, sizeof(*rows->weights));
+    rows->features = calloc(count, rows->row_bytes + 1);
+    rows->status = calloc(count, sizeof(*rows->status));
+}
+
+static inline void rows_release(struct rows *rows)
+{
+    for (size_t i = 0; i < rows->count; i++) {
+        free(rows->labels[i]);
+        free(rows->groups[i]);
+    }
+    free(rows->ids);
+    free(rows->labels);
+    free(rows->groups);
+    free(rows->values);
+    free(rows->weights);
+    free(rows->features);
+    free(rows->status);
+}
+
+static inline void rows_scan(struct rows *rows, struct store *store, enum scan_columns columns)
+{
+    rows_init(rows, store);
+    assert_ok(store_scan(store, columns, keep_block, rows));
+    assert_int_equal(rows->count, store_info(store)->rows);
+}
+
+static inline float feature_of(const struct rows *rows, const struct store_info *info, size_t row,
+                               size_t feature)
+{
+    const uint8_t *features = rows->features + row * rows->row_bytes;
+    float value;
+    if (info->element == ELEMENT_U8)
+        return features[feature];
+    memcpy(&value, features + feature * sizeof(value), sizeof(value));
+    return value;
+}
+
+/* What fetch() says of random ids must be what the scan said. */
+static inline void check_fetch(struct store *store, const struct rows *rows, uint64_t seed)
+{
+    enum { COUNT = 64, GUARD = 5 };
+    struct reader *reader = NULL;
+    size_t stride = rows->row_bytes + GUARD;
+    uint8_t *features = malloc(COUNT * stride);
+    int64_t ids[COUNT];
+    double labels[COUNT];
+    enum row_status status[COUNT];
+    size_t which[COUNT];
+    assert_ok(reader_open(store, &reader));
+    for (int round = 0; round < 8; round++) {
+        memset(features, 0xa5, COUNT * stride);
+        size_t count = 1 + dice_below(&seed, COUNT);
+        for (size_t i = 0; i < count; i++) {
+            which[i] = dice_below(&seed, rows->count);
+            ids[i] = rows->ids[which[i]];
+        }
+        assert_ok(reader_fetch(reader, ids, count, features, stride, labels, status));
+        for (size_t i = 0; i < count; i++) {
+            assert_int_equal(status[i], rows->status[which[i]]);
+            assert_memory_equal(features + i * stride, rows->features + which[i] * rows->row_bytes,
+                                rows->row_bytes);
+            assert_true(labels[i] == rows->values[which[i]]);
+            for (size_t k = 0; k < GUARD; k++)
+                assert_int_equal(features[i * stride + rows->row_bytes + k], 0xa5);
+        }
+    }
+    reader_close(reader);
+    free(features);
+}
+
+static inline enum error add_to_writer(void *writer, const struct store_block *block)
+{
+    return sqlite_writer_add(writer, block);
+}
+
+/* What `import` does. */
+static inline void import_store(struct store *store, const char *path)
+{
+    struct sqlite_writer *writer = NULL;
+    assert_ok(sqlite_writer_open(path, "samples", store_info(store), &writer));
+    assert_ok(store_scan(store, SCAN_FEATURES, add_to_writer, writer));
+    assert_ok(sqlite_writer_commit(writer));
+    sqlite_writer_close(writer);
+}
+
+#endif

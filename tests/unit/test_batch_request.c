@@ -1,0 +1,133 @@
+#include "tests/unit/unit.h"
+
+#include "sampler/batch_request.h"
+
+static struct batch_request parsed(const char *query)
+{
+    struct batch_request request;
+    assert_ok(batch_request_parse(query, 1000000, &request));
+    return request;
+}
+
+static void test_defaults(void **state)
+{
+    (void)state;
+    static const char *const empty[] = {NULL, ""};
+    for (size_t i = 0; i < 2; i++) {
+        struct batch_request request = parsed(empty[i]);
+        assert_string_equal(request.stream, "default");
+        assert_int_equal(request.size, 100);
+        assert_int_equal(request.index, -1);
+        assert_false(request.sort);
+        assert_false(request.format_given);
+    }
+    struct batch_request small;
+    assert_ok(batch_request_parse("", 7, &small));
+    assert_int_equal(small.size, 7);
+}
+
+static void test_every_parameter(void **state)
+{
+    (void)state;
+    struct batch_request request =
+        parsed("size=1000000&stream=a.B_9-&index=9223372036854775807&format=binary&sort=1");
+    assert_string_equal(request.stream, "a.B_9-");
+    assert_int_equal(request.size, 1000000);
+    assert_int_equal(request.index, INT64_MAX);
+    assert_true(request.sort);
+    assert_true(request.format_given);
+    assert_int_equal(request.format, ANSWER_BINARY);
+    assert_int_equal(parsed("s%69ze=%31%30").size, 10);
+    assert_int_equal(parsed("format=csv&sort=0").format, ANSWER_CSV);
+}
+
+static void test_bad_values_are_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *query;
+        const char *message;
+    } cases[] = {
+        {"size=0", "size"},
+        {"size=-1", "\"-1\""},
+        {"size=+1", "\"+1\""},
+        {"size=1e9", "1 to 1000000"},
+        {"size=1000001", "1 to 1000000"},
+        {"size=abc", "abc"},
+        {"size=", "size"},
+        {"size", "size"},
+        {"size=%20100", "size"},
+        {"size=10.0", "10.0"},
+        {"size=99999999999999999999", "1 to 1000000"},
+        {"index=-1", "index"},
+        {"index=9223372036854775808", "index"},
+        {"sort=2", "sort"},
+        {"sort=yes", "sort"},
+        {"format=xml", "json, csv and binary"},
+        {"format=JSON", "json, csv and binary"},
+        {"stream=", "stream"},
+        {"stream=a%2Fb", "[A-Za-z0-9._-]"},
+        {"stream=aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "1 to 64"},
+        {"size=1&size=1", "twice"},
+        {"size=1&s%69ze=1", "twice"},
+        {"Size=1", "Size"},
+        {"batch=1", "unknown parameter"},
+        {"worker=w0&seq=1", "no leases yet"},
+        {"seq=1", "no leases yet"},
+        {"ack=1", "no leases yet"},
+        {"weights=1", "weights"},
+        {"size=%zz", ""},
+        {"size=%", ""},
+        {"size=1%00", ""},
+        {"size=%ff", ""},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct batch_request request = {.size = 77};
+        assert_fails(batch_request_parse(cases[i].query, 1000000, &request), ERROR_USAGE,
+                     cases[i].message);
+        assert_int_equal(request.size, 77);
+    }
+}
+
+static void test_accept(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *accept;
+        enum answer_format format;
+    } cases[] = {
+        {"", ANSWER_JSON},
+        {"*/*", ANSWER_JSON},
+        {"application/json", ANSWER_JSON},
+        {"text/csv", ANSWER_CSV},
+        {"TEXT/CSV", ANSWER_CSV},
+        {"text/csv; charset=utf-8", ANSWER_CSV},
+        {"text/*", ANSWER_CSV},
+        {"application/octet-stream", ANSWER_BINARY},
+        {"application/*", ANSWER_JSON},
+        {"text/csv;q=0.5, application/octet-stream", ANSWER_BINARY},
+        {"application/json;q=0.1,text/csv;q=0.2 , application/octet-stream;q=0.15", ANSWER_CSV},
+        {"text/csv;q=0, */*", ANSWER_JSON},
+        {"application/json;q=0, */*", ANSWER_CSV},
+        {"application/json;q=0,text/*;q=0,*/*;q=0.1", ANSWER_BINARY},
+        {"text/csv;q=1.0, */*;q=0.8", ANSWER_CSV},
+        {"text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", ANSWER_JSON},
+        {"image/png", ANSWER_JSON},
+        {",,;;q=,=;,", ANSWER_JSON},
+        {"text/csv;q=abc", ANSWER_CSV},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const char *accept = cases[i].accept;
+        if (answer_format_of_accept(accept, strlen(accept)) != cases[i].format)
+            fail_msg("Accept: %s", accept);
+    }
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_defaults),
+    cmocka_unit_test(test_every_parameter),
+    cmocka_unit_test(test_bad_values_are_named),
+    cmocka_unit_test(test_accept),
+};
+
+UNIT_MAIN(tests)

@@ -1,0 +1,424 @@
+#include "tests/unit/unit.h"
+
+#include <math.h>
+
+#include "common/file.h"
+#include "trainer/checkpoint.h"
+#include "trainer/engine.h"
+
+#define FEATURES 3
+
+static char folder[256];
+static char path[300];
+static struct engine engine;
+static struct classes *three_classes;
+
+static struct classes *make_classes(const char *json_text)
+{
+    struct classes *classes = NULL;
+    cJSON *json = NULL;
+
+    assert_ok(json_parse(json_text, strlen(json_text), "test", &json));
+    assert_ok(classes_new(json, "test", &classes));
+    cJSON_Delete(json);
+    return classes;
+}
+
+static int set_up(void **state)
+{
+    struct engine_options options = {.device = "cpu", .blas = "plain", .threads = 1};
+
+    (void)state;
+    unit_folder_make(folder);
+    snprintf(path, sizeof(path), "%s/x.safetensors", folder);
+    assert_ok(engine_open(&options, &engine));
+    three_classes = make_classes("[0,5,10]");
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    classes_free(three_classes);
+    engine_close(&engine);
+    unit_folder_remove(folder);
+    return 0;
+}
+
+static struct checkpoint_facts make_facts(const char *optimizer)
+{
+    struct checkpoint_facts facts = {
+        .model = {.shape = {.kind = MODEL_MLP,
+                            .features = FEATURES,
+                            .outputs = 3,
+                            .hidden = {4, 2},
+                            .hidden_count = 2},
+                  .loss = LOSS_CLIPPED_SUM,
+                  .seed = 9223372036854775807u,
+                  .batch_rows = 2},
+        .feature_scale = 1.0f / 255.0f,
+        .classes = three_classes,
+        .position = {.stream = {.name = "default",
+                                .digest = "0123456789abcdef0123456789abcdef",
+                                .design = "proportional",
+                                .tail = "keep",
+                                .seed = 9007199254740993, /* 2^53 + 1: no double */
+                                .units = 20000,
+                                .epoch_draws = 20000},
+                     .batch_rows = 100,
+                     .next_index = 4711}};
+
+    assert_ok(optimizer_init(&facts.model.optimizer, optimizer, 0.1));
+    return facts;
+}
+
+static struct model *make_model(const struct checkpoint_facts *facts)
+{
+    struct model *model = NULL;
+
+    assert_ok(model_new(&facts->model, engine.kernel, &model));
+    return model;
+}
+
+static void train(struct model *model, int steps)
+{
+    const float features[2 * FEATURES] = {1, 0.5f, 0, -1, 0, 0.25f};
+    const int32_t classes[2] = {0, 2};
+    struct model_batch batch = {.rows = 2, .features = features, .classes = classes};
+
+    for (int i = 0; i < steps; i++)
+        assert_ok(model_step(model, &batch));
+}
+
+static float *state_of(struct model *model)
+{
+    float *state = calloc(model_state_count(model), sizeof(*state));
+
+    assert_non_null(state);
+    assert_ok(model_read(model, state));
+    return state;
+}
+
+static void assert_same_state(struct model *a, struct model *b)
+{
+    float *left = state_of(a), *right = state_of(b);
+
+    assert_int_equal(model_state_count(a), model_state_count(b));
+    assert_memory_equal(left, right, model_state_count(a) * sizeof(float));
+    assert_int_equal(model_get_step(a), model_get_step(b));
+    free(left);
+    free(right);
+}
+
+static void test_facts_read_back(void **state)
+{
+    struct checkpoint_facts facts = make_facts("momentum");
+    struct model *model = make_model(&facts);
+    struct checkpoint *checkpoint = NULL;
+    const struct checkpoint_facts *read;
+
+    (void)state;
+    train(model, 3);
+    assert_ok(checkpoint_write(path, model, &facts));
+    assert_ok(checkpoint_open(path, &checkpoint));
+    read = checkpoint_get_facts(checkpoint);
+    assert_int_equal(checkpoint_step(checkpoint), 3);
+    assert_string_equal(checkpoint_path(checkpoint), path);
+    assert_int_equal(read->model.shape.kind, MODEL_MLP);
+    assert_int_equal(read->model.shape.features, FEATURES);
+    assert_int_equal(read->model.shape.outputs, 3);
+    assert_int_equal(read->model.shape.hidden_count, 2);
+    assert_int_equal(read->model.shape.hidden[0], 4);
+    assert_int_equal(read->model.shape.hidden[1], 2);
+    assert_int_equal(read->model.loss, LOSS_CLIPPED_SUM);
+    assert_string_equal(optimizer_name(&read->model.optimizer), "momentum");
+    assert_true(read->model.optimizer.learning_rate == 0.1f);
+    assert_true(read->model.seed == facts.model.seed);
+    assert_true(read->feature_scale == 1.0f / 255.0f);
+    assert_ok(classes_compare(read->classes, "theirs", three_classes, "ours"));
+    assert_ok(position_compare(&read->position, "theirs", &facts.position));
+    assert_int_equal(read->position.next_index, 4711);
+    assert_int_equal(read->position.stream.units, 20000);
+    checkpoint_close(checkpoint);
+    model_free(model);
+}
+
+/* For each optimizer: save after 3 steps, go on from there, and be where 7 steps without a break
+ * lead, bit for bit. */
+static void test_training_goes_on_as_if_never_interrupted(void **state)
+{
+    static const char *const optimizers[] = {"sgd", "momentum", "adagrad", "adam"};
+
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        struct checkpoint_facts facts = make_facts(optimizers[i]);
+        struct model *straight = make_model(&facts), *first = make_model(&facts), *second;
+        struct checkpoint *checkpoint = NULL;
+
+        train(straight, 7);
+        train(first, 3);
+        assert_ok(checkpoint_write(path, first, &facts));
+        facts.model.seed = 1; /* initial values must not shine through */
+        second = make_model(&facts);
+        assert_ok(checkpoint_open(path, &checkpoint));
+        assert_ok(checkpoint_compare(checkpoint, &facts.model));
+        assert_ok(checkpoint_restore(checkpoint, second));
+        assert_same_state(first, second);
+        train(second, 4);
+        assert_same_state(straight, second);
+        checkpoint_close(checkpoint);
+        model_free(straight);
+        model_free(first);
+        model_free(second);
+    }
+}
+
+static void test_parameters_alone_can_be_restored(void **state)
+{
+    struct checkpoint_facts facts = make_facts("adam");
+    struct model *model = make_model(&facts), *bare;
+    struct checkpoint *checkpoint = NULL;
+    float *full, *parameters;
+
+    (void)state;
+    train(model, 2);
+    assert_ok(checkpoint_write(path, model, &facts));
+    assert_ok(optimizer_init(&facts.model.optimizer, "sgd", 1));
+    bare = make_model(&facts);
+    assert_ok(checkpoint_open(path, &checkpoint));
+    assert_ok(checkpoint_restore(checkpoint, bare));
+    full = state_of(model);
+    parameters = state_of(bare);
+    assert_memory_equal(full, parameters, model_parameters(model) * sizeof(float));
+    free(full);
+    free(parameters);
+    checkpoint_close(checkpoint);
+    model_free(model);
+    model_free(bare);
+}
+
+static void test_the_same_state_gives_the_same_bytes(void **state)
+{
+    struct checkpoint_facts facts = make_facts("adagrad");
+    struct model *model = make_model(&facts);
+    struct buffer one = BUFFER_INIT(1 << 20), two = BUFFER_INIT(1 << 20);
+
+    (void)state;
+    assert_ok(checkpoint_write(path, model, &facts));
+    assert_ok(file_read_whole(path, &one));
+    assert_ok(checkpoint_write(path, model, &facts));
+    assert_ok(file_read_whole(path, &two));
+    assert_int_equal(one.length, two.length);
+    assert_memory_equal(one.data, two.data, one.length);
+    buffer_release(&one);
+    buffer_release(&two);
+    model_free(model);
+}
+
+static void test_another_model_is_a_conflict_that_names_the_difference(void **state)
+{
+    struct checkpoint_facts facts = make_facts("adagrad");
+    struct model *model = make_model(&facts);
+    struct checkpoint *checkpoint = NULL;
+    struct model_options other;
+
+    (void)state;
+    assert_ok(checkpoint_write(path, model, &facts));
+    assert_ok(checkpoint_open(path, &checkpoint));
+    other = facts.model;
+    other.shape.kind = MODEL_SOFTMAX;
+    assert_fails(checkpoint_compare(checkpoint, &other), ERROR_CONFLICT,
+                 "model is mlp, this run's is softmax");
+    other = facts.model;
+    other.shape.hidden[1] = 5;
+    assert_fails(checkpoint_compare(checkpoint, &other), ERROR_CONFLICT,
+                 "hidden_units is 4,2, this run's is 4,5");
+    other = facts.model;
+    other.loss = LOSS_MEAN;
+    assert_fails(checkpoint_compare(checkpoint, &other), ERROR_CONFLICT, "loss");
+    other = facts.model;
+    assert_ok(optimizer_init(&other.optimizer, "sgd", 0.1));
+    assert_fails(checkpoint_compare(checkpoint, &other), ERROR_CONFLICT,
+                 "optimizer is adagrad, this run's is sgd");
+    other = facts.model;
+    other.shape.features = 4;
+    assert_fails(checkpoint_compare(checkpoint, &other), ERROR_CONFLICT, "features is 3");
+    other = facts.model;
+    other.shape.outputs = 2;
+    assert_fails(checkpoint_compare(checkpoint, &other), ERROR_CONFLICT, "outputs is 3");
+    other = facts.model;
+    other.shape.features = other.shape.outputs = 0; /* not known yet */
+    other.optimizer.learning_rate = 5;
+    other.seed = 5;
+    assert_ok(checkpoint_compare(checkpoint, &other));
+    checkpoint_close(checkpoint);
+    model_free(model);
+}
+
+static void test_tensors_must_fit_the_model(void **state)
+{
+    struct checkpoint_facts facts = make_facts("sgd");
+    struct model *model = make_model(&facts), *larger;
+    struct checkpoint *checkpoint = NULL;
+
+    (void)state;
+    assert_ok(checkpoint_write(path, model, &facts));
+    assert_ok(checkpoint_open(path, &checkpoint));
+    facts.model.shape.hidden[0] = 6;
+    larger = make_model(&facts);
+    assert_fails(checkpoint_restore(checkpoint, larger), ERROR_CONFLICT, "hid1_w is not F32");
+    model_free(larger);
+    facts = make_facts("adagrad");
+    larger = make_model(&facts);
+    assert_fails(checkpoint_restore(checkpoint, larger), ERROR_CONFLICT,
+                 "no tensor hid1_w/Adagrad");
+    model_free(larger);
+    checkpoint_close(checkpoint);
+    model_free(model);
+}
+
+static void test_a_diverged_state_is_never_written(void **state)
+{
+    struct checkpoint_facts facts = make_facts("sgd");
+    struct model *model = make_model(&facts);
+    float *values = state_of(model);
+    int descriptor;
+
+    (void)state;
+    values[5] = NAN;
+    assert_ok(model_write(model, values, 8));
+    assert_fails(checkpoint_write(path, model, &facts), ERROR_INPUT, "after step 8");
+    values[5] = -INFINITY;
+    assert_ok(model_write(model, values, 8));
+    assert_fails(checkpoint_write(path, model, &facts), ERROR_INPUT, "hid1_w is -inf");
+    assert_fails(file_open_read(path, &descriptor), ERROR_NOT_FOUND, path);
+    free(values);
+    model_free(model);
+}
+
+/* A safetensors file that verifies, of one tensor and this metadata. */
+static void put(const struct safetensors_pair *pairs, size_t count)
+{
+    const int64_t step = 1;
+    struct safetensors_entry entry = {
+        .name = "global_step", .type = SAFETENSORS_I64, .data = &step};
+
+    assert_ok(safetensors_write(path, &entry, 1, pairs, count));
+}
+
+static void test_foreign_files_are_refused(void **state)
+{
+    struct safetensors_pair pairs[] = {
+        {"format", CHECKPOINT_FORMAT},
+        {"model", "softmax"},
+        {"features", "4"},
+        {"hidden_units", ""},
+        {"outputs", "2"},
+        {"loss", "mean"},
+        {"optimizer", "sgd"},
+        {"learning_rate", "0.5"},
+        {"seed", "1"},
+        {"feature_scale", "1"},
+        {"classes", "[\"a\",\"b\"]"},
+        {"sampler", "{\"name\":\"default\",\"digest\":\"00\",\"design\":\"srs\",\"replacement\":"
+                    "false,\"seed\":1,\"tail\":\"keep\",\"units\":5,\"epochs\":0,\"epoch_draws\":5,"
+                    "\"batch_size\":1,"
+                    "\"next_index\":0}"},
+    };
+    static const struct {
+        int place;
+        const char *value, *message;
+    } wrong[] = {
+        {0, "pt", "format"},
+        {1, "forest", "forest"},
+        {1, "mlp", "hidden"},
+        {1, "linear", "loss"},
+        {2, "0", "features"},
+        {2, "4.0", "features"},
+        {3, "100", "hidden_units"},
+        {4, "3", "2 classes for 3 outputs"},
+        {5, "squared_mean", "loss"},
+        {6, "lbfgs", "lbfgs"},
+        {7, "0", "learning"},
+        {7, "fast", "learning_rate"},
+        {8, "-1", "seed"},
+        {9, "inf", "feature_scale"},
+        {10, "[\"a\",\"a\"]", "twice"},
+        {10, "a,b", "classes"},
+        {11, "{}", "sampler position"},
+        {11, "", "sampler position"},
+    };
+    size_t count = sizeof(pairs) / sizeof(pairs[0]);
+    struct checkpoint *checkpoint = NULL;
+
+    (void)state;
+    put(pairs, count);
+    assert_ok(checkpoint_open(path, &checkpoint));
+    checkpoint_close(checkpoint);
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        struct safetensors_pair kept = pairs[wrong[i].place];
+
+        checkpoint = NULL;
+        pairs[wrong[i].place].value = wrong[i].value;
+        put(pairs, count);
+        assert_fails(checkpoint_open(path, &checkpoint), ERROR_INPUT, wrong[i].message);
+        assert_fails(checkpoint_open(path, &checkpoint), ERROR_INPUT, path);
+        pairs[wrong[i].place] = kept;
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct safetensors_pair kept = pairs[i];
+
+        pairs[i].key = "other";
+        put(pairs, count);
+        assert_fails(checkpoint_open(path, &checkpoint), ERROR_INPUT, kept.key);
+        pairs[i] = kept;
+    }
+    assert_ok(file_write_whole(path, "label,p0\n1,2\n3,4\n", 17));
+    assert_fails(checkpoint_open(path, &checkpoint), ERROR_INPUT, "no safetensors file");
+}
+
+static void test_positions_differ_by_what_orders_differ_by(void **state)
+{
+    struct position ours = make_facts("sgd").position, theirs = ours;
+
+    (void)state;
+    theirs.next_index = 5;
+    theirs.stream.units = 0;
+    assert_ok(position_compare(&theirs, "it", &ours));
+    theirs.stream.seed = 7;
+    assert_fails(position_compare(&theirs, "it", &ours), ERROR_CONFLICT,
+                 "seed is 7, the sampler's is 9007199254740993");
+    theirs = ours;
+    snprintf(theirs.stream.digest, sizeof(theirs.stream.digest), "ffff");
+    assert_fails(position_compare(&theirs, "it", &ours), ERROR_CONFLICT, "another frame");
+    theirs = ours;
+    snprintf(theirs.stream.design, sizeof(theirs.stream.design), "srs");
+    assert_fails(position_compare(&theirs, "it", &ours), ERROR_CONFLICT, "design is srs");
+    theirs = ours;
+    snprintf(theirs.stream.tail, sizeof(theirs.stream.tail), "drop");
+    assert_fails(position_compare(&theirs, "it", &ours), ERROR_CONFLICT, "tail is drop");
+    theirs = ours;
+    theirs.stream.replacement = true;
+    assert_fails(position_compare(&theirs, "it", &ours), ERROR_CONFLICT, "replacement is yes");
+    theirs = ours;
+    theirs.batch_rows = 50;
+    assert_fails(position_compare(&theirs, "it", &ours), ERROR_CONFLICT,
+                 "batches of 50 rows, this run has --batch-size 100");
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test_setup_teardown(test_facts_read_back, set_up, tear_down),
+    cmocka_unit_test_setup_teardown(test_training_goes_on_as_if_never_interrupted, set_up,
+                                    tear_down),
+    cmocka_unit_test_setup_teardown(test_parameters_alone_can_be_restored, set_up, tear_down),
+    cmocka_unit_test_setup_teardown(test_the_same_state_gives_the_same_bytes, set_up, tear_down),
+    cmocka_unit_test_setup_teardown(test_another_model_is_a_conflict_that_names_the_difference,
+                                    set_up, tear_down),
+    cmocka_unit_test_setup_teardown(test_tensors_must_fit_the_model, set_up, tear_down),
+    cmocka_unit_test_setup_teardown(test_a_diverged_state_is_never_written, set_up, tear_down),
+    cmocka_unit_test_setup_teardown(test_foreign_files_are_refused, set_up, tear_down),
+    cmocka_unit_test_setup_teardown(test_positions_differ_by_what_orders_differ_by, set_up,
+                                    tear_down),
+};
+
+UNIT_MAIN(tests)

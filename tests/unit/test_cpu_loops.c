@@ -1,0 +1,332 @@
+/*
+ * Every variant of the CPU's loops that this machine can run, against scalar C. Element-wise loops
+ * must agree bit for bit, products within rounding. Arrays are exactly as long as needed, so that
+ * the address sanitizer sees a vector that reaches over an end.
+ */
+#include "tests/unit/trainer_unit.h"
+#include "trainer/cpu_loops.h"
+
+static const size_t lengths[] = {1, 3, 4, 7, 8, 15, 16, 17, 31, 33, 64, 100, 129};
+
+/* `density` of 100 are not zero. Freed by the caller. */
+static float *random_array(size_t count, unsigned density)
+{
+    float *values = malloc((count ? count : 1) * sizeof *values);
+    assert_non_null(values);
+    for (size_t i = 0; i < count; i++) {
+        values[i] = random_sparse(density);
+    }
+    return values;
+}
+
+static float *copy_array(const float *values, size_t count)
+{
+    float *copy = malloc((count ? count : 1) * sizeof *copy);
+    assert_non_null(copy);
+    memcpy(copy, values, count * sizeof *copy);
+    return copy;
+}
+
+static void assert_same(const struct cpu_loops *loops, const float *got, const float *wanted,
+                        size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (isnan(got[i]) && isnan(wanted[i]))
+            continue;
+        if (memcmp(&got[i], &wanted[i], sizeof(float)) != 0)
+            fail_msg("%s: element %zu of %zu is %a, not %a", loops->name, i, count, (double)got[i],
+                     (double)wanted[i]);
+    }
+}
+
+struct problem {
+    size_t rows, columns, outputs;
+    unsigned density;
+};
+
+static const struct problem problems[] = {
+    {1, 1, 1, 100},     {1, 64, 10, 20},    {2, 65, 4, 50},      {31, 63, 16, 20},
+    {32, 64, 17, 0},    {33, 130, 100, 20}, {100, 784, 100, 19}, {65, 200, 129, 30},
+    {129, 40, 300, 10}, {3, 128, 128, 100},
+};
+
+static void check_index(const struct cpu_loops *loops, const struct nonzeros *x)
+{
+    size_t count = 0;
+    for (size_t row = 0; row < x->rows; row++) {
+        for (size_t column = 0; column < x->columns; column++) {
+            bool there = x->values[row * x->columns + column] != 0;
+            bool by_row = x->row_bits[row * x->row_words + column / 64] >> (column % 64) & 1;
+            bool by_column = x->column_bits[row / 32 * x->columns + column] >> (row % 32) & 1;
+            if (there != by_row || there != by_column)
+                fail_msg("%s: element %zu,%zu is indexed wrong", loops->name, row, column);
+            count += there;
+        }
+    }
+    assert_int_equal(count, x->count);
+}
+
+static void check_product(const struct cpu_loops *loops, size_t rows, size_t columns, size_t inner,
+                          const float *a, size_t a_row, size_t a_inner, const float *b,
+                          const float *start, const float *got)
+{
+    for (size_t i = 0; i < rows; i++) {
+        for (size_t j = 0; j < columns; j++) {
+            double sum = start ? start[i * columns + j] : 0, size = fabs(sum);
+            for (size_t k = 0; k < inner; k++) {
+                double term = (double)a[i * a_row + k * a_inner] * (double)b[k * columns + j];
+                sum += term;
+                size += fabs(term);
+            }
+            if (fabs(got[i * columns + j] - sum) > 1e-6 * size)
+                fail_msg("%s: product[%zu,%zu] is %g, not %g", loops->name, i, j,
+                         (double)got[i * columns + j], sum);
+        }
+    }
+}
+
+static void check_problem(const struct cpu_loops *loops, const struct problem *p)
+{
+    struct nonzeros x = {0};
+    float *values = random_array(p->rows * p->columns, p->density);
+    float *weights = random_array(p->columns * p->outputs, 100);
+    float *start = random_array(p->rows * p->outputs, 100);
+    float *y = copy_array(start, p->rows * p->outputs);
+    float *weights_gradient = random_array(p->columns * p->outputs, 100);
+    assert_ok(nonzeros_reserve(&x, p->rows, p->columns));
+    nonzeros_index(&x, loops, values, p->rows, p->columns);
+    nonzeros_index_columns(&x, loops);
+    check_index(loops, &x);
+    loops->multiply(&x, weights, p->outputs, y);
+    check_product(loops, p->rows, p->outputs, p->columns, values, p->columns, 1, weights, start, y);
+    loops->multiply_transposed(&x, start, p->outputs, weights_gradient);
+    check_product(loops, p->columns, p->outputs, p->rows, values, 1, p->columns, start, NULL,
+                  weights_gradient);
+    nonzeros_release(&x);
+    free(values);
+    free(weights);
+    free(start);
+    free(y);
+    free(weights_gradient);
+}
+
+static void test_products_over_the_nonzeros(void **state)
+{
+    (void)state;
+    const struct cpu_loops *loops;
+    for (size_t variant = 0; (loops = cpu_loops_at(variant)) != NULL; variant++) {
+        for (size_t i = 0; i < sizeof problems / sizeof *problems; i++)
+            check_problem(loops, &problems[i]);
+    }
+}
+
+static void test_an_index_is_made_anew_for_each_batch(void **state)
+{
+    (void)state;
+    const struct cpu_loops *loops = cpu_loops_best();
+    struct nonzeros x = {0};
+    assert_ok(nonzeros_reserve(&x, 70, 100));
+    for (size_t i = 0; i < 20; i++) {
+        size_t rows = 1 + i * 3, columns = 100 - i * 4;
+        float *values = random_array(rows * columns, (unsigned)(i * 5));
+        nonzeros_index(&x, loops, values, rows, columns);
+        assert_false(x.has_columns);
+        nonzeros_index_columns(&x, loops);
+        nonzeros_index_columns(&x, loops);
+        check_index(loops, &x);
+        free(values);
+    }
+    nonzeros_release(&x);
+}
+
+static void test_nan_counts_and_negative_zero_does_not(void **state)
+{
+    (void)state;
+    const struct cpu_loops *loops;
+    for (size_t variant = 0; (loops = cpu_loops_at(variant)) != NULL; variant++) {
+        struct nonzeros x = {0};
+        float values[70] = {0};
+        values[3] = NAN;
+        values[5] = -0.0f;
+        values[64] = INFINITY;
+        values[69] = 1e-45f;
+        assert_ok(nonzeros_reserve(&x, 1, 70));
+        nonzeros_index(&x, loops, values, 1, 70);
+        assert_int_equal(x.count, 3);
+        assert_true(x.row_bits[0] == 8 && x.row_bits[1] == 33);
+        nonzeros_release(&x);
+    }
+}
+
+static void test_rows_are_finished(void **state)
+{
+    (void)state;
+    const struct cpu_loops *loops;
+    for (size_t variant = 0; (loops = cpu_loops_at(variant)) != NULL; variant++) {
+        for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+            size_t columns = lengths[i], rows = 3, count = rows * columns;
+            for (int relu = 0; relu < 2; relu++) {
+                float *bias = random_array(columns, 100), *got = random_array(count, 80);
+                got[0] = -bias[0];
+                got[count - 1] = NAN;
+                float *wanted = copy_array(got, count);
+                for (size_t j = 0; j < count; j++) {
+                    wanted[j] += bias[j % columns];
+                    wanted[j] = relu && wanted[j] < 0 ? 0 : wanted[j];
+                }
+                loops->finish_rows(got, rows, columns, bias, relu);
+                assert_same(loops, got, wanted, count);
+                free(bias);
+                free(got);
+                free(wanted);
+            }
+        }
+    }
+}
+
+static void test_columns_are_summed_in_order(void **state)
+{
+    (void)state;
+    const struct cpu_loops *loops;
+    for (size_t variant = 0; (loops = cpu_loops_at(variant)) != NULL; variant++) {
+        for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+            size_t columns = lengths[i], rows = 50;
+            float *values = random_array(rows * columns, 100);
+            float *got = random_array(columns, 100), *wanted = random_array(columns, 0);
+            for (size_t j = 0; j < rows * columns; j++)
+                wanted[j % columns] += values[j];
+            loops->sum_columns(values, rows, columns, got);
+            assert_same(loops, got, wanted, columns);
+            free(values);
+            free(got);
+            free(wanted);
+        }
+    }
+}
+
+static void test_gradients_are_masked(void **state)
+{
+    (void)state;
+    const struct cpu_loops *loops;
+    for (size_t variant = 0; (loops = cpu_loops_at(variant)) != NULL; variant++) {
+        for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+            size_t count = lengths[i];
+            float *x = random_array(count, 60), *got = random_array(count, 100);
+            float *wanted = copy_array(got, count);
+            for (size_t j = 0; j < count; j++)
+                wanted[j] = x[j] > 0 ? wanted[j] : 0;
+            loops->mask_positive(got, x, count);
+            assert_same(loops, got, wanted, count);
+            free(x);
+            free(got);
+            free(wanted);
+        }
+    }
+}
+
+static void test_exponentials_are_close_and_equal(void **state)
+{
+    (void)state;
+    enum { COUNT = 200003 };
+    const struct cpu_loops *loops;
+    float *wanted = NULL;
+    for (size_t variant = 0; (loops = cpu_loops_at(variant)) != NULL; variant++) {
+        float *got = random_array(COUNT, 100);
+        for (size_t i = 0; i < COUNT; i++)
+            got[i] = -90.0f * (float)i / COUNT;
+        got[1] = -INFINITY;
+        got[2] = -0.0f;
+        got[3] = -3.4e38f;
+        float *x = copy_array(got, COUNT);
+        loops->exponentials(got, COUNT);
+        for (size_t i = 0; i < COUNT; i++) {
+            double exact = exp((double)x[i]), error = fabs(got[i] - exact);
+            if (x[i] < -87 ? got[i] != 0 : error > exact * 2 * 0x1p-23)
+                fail_msg("%s: exp(%.9g) is %.9g", loops->name, (double)x[i], (double)got[i]);
+        }
+        assert_true(got[0] == 1 && got[1] == 0 && got[2] == 1 && got[3] == 0);
+        if (wanted)
+            assert_same(loops, got, wanted, COUNT);
+        else
+            wanted = copy_array(got, COUNT);
+        float nan[2] = {NAN, -1};
+        loops->exponentials(nan, 2);
+        assert_true(isnan(nan[0]) && nan[1] > 0.36f);
+        free(got);
+        free(x);
+    }
+    free(wanted);
+}
+
+static void check_update(const struct cpu_loops *loops, const char *name, size_t count)
+{
+    struct optimizer optimizer;
+    assert_ok(optimizer_init(&optimizer, name, 0.03));
+    void (*const apply[])(const struct optimizer *, float, size_t, const float *, float *,
+                          float *const *) = {loops->sgd, loops->momentum, loops->adagrad,
+                                             loops->adam};
+    float *var = random_array(count, 90), *s0 = random_array(count, 0),
+          *s1 = random_array(count, 0);
+    for (size_t i = 0; i < count; i++)
+        s0[i] = optimizer_slot_initial(&optimizer, 0);
+    float *wanted = copy_array(var, count), *w0 = copy_array(s0, count),
+          *w1 = copy_array(s1, count);
+    float *slots[OPTIMIZER_SLOTS_LIMIT] = {s0, s1};
+    for (int t = 1; t <= 5; t++) {
+        float *gradient = random_array(count, t == 3 ? 0 : 60);
+        gradient[0] = t == 5 ? NAN : -0.0f;
+        float rate = optimizer_rate(&optimizer, t);
+        apply[optimizer.kind](&optimizer, rate, count, gradient, var, slots);
+        for (size_t i = 0; i < count; i++)
+            update_one(&optimizer, rate, gradient[i], &wanted[i], &w0[i], &w1[i]);
+        free(gradient);
+    }
+    assert_same(loops, var, wanted, count);
+    assert_same(loops, s0, w0, count);
+    assert_same(loops, s1, w1, count);
+    free(var);
+    free(s0);
+    free(s1);
+    free(wanted);
+    free(w0);
+    free(w1);
+}
+
+static void test_updates_are_the_formulas_bit_for_bit(void **state)
+{
+    (void)state;
+    const struct cpu_loops *loops;
+    for (size_t variant = 0; (loops = cpu_loops_at(variant)) != NULL; variant++) {
+        for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+            check_update(loops, "sgd", lengths[i]);
+            check_update(loops, "momentum", lengths[i]);
+            check_update(loops, "adagrad", lengths[i]);
+            check_update(loops, "adam", lengths[i]);
+        }
+    }
+}
+
+static void test_the_index_is_used_where_it_pays(void **state)
+{
+    (void)state;
+    struct nonzeros x = {.rows = 100, .columns = 784, .count = 31360};
+    assert_true(nonzeros_worth(&x));
+    x.count++;
+    assert_false(nonzeros_worth(&x));
+    x = (struct nonzeros){.rows = 100, .columns = 4, .count = 0};
+    assert_false(nonzeros_worth(&x));
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_products_over_the_nonzeros),
+    cmocka_unit_test(test_an_index_is_made_anew_for_each_batch),
+    cmocka_unit_test(test_nan_counts_and_negative_zero_does_not),
+    cmocka_unit_test(test_rows_are_finished),
+    cmocka_unit_test(test_columns_are_summed_in_order),
+    cmocka_unit_test(test_gradients_are_masked),
+    cmocka_unit_test(test_exponentials_are_close_and_equal),
+    cmocka_unit_test(test_updates_are_the_formulas_bit_for_bit),
+    cmocka_unit_test(test_the_index_is_used_where_it_pays),
+};
+
+UNIT_MAIN(tests)

@@ -1,0 +1,234 @@
+#include "tests/unit/store_unit.h"
+
+#include <math.h>
+
+#include "loader/csv_row.h"
+
+enum { FEATURES = 6, RECORD_BYTES = 512 };
+
+static struct csv_columns columns;
+static struct csv_decoder decoder;
+
+/* Columns from a header line and a choice of label and id. */
+static void open_decoder(const char *header, const char *id, const char *label)
+{
+    char record[RECORD_BYTES];
+    struct csv_splitter first;
+    struct column_choice choice = {.names = {[COLUMN_ID] = id, [COLUMN_LABEL] = label}};
+    snprintf(record, sizeof(record), "%s\n", header);
+    assert_ok(csv_splitter_init(&first, ',', 64));
+    assert_ok(csv_split(&first, record, strlen(record)));
+    assert_ok(csv_columns_init(&columns, &first, CSV_HEADER_YES, &choice));
+    csv_splitter_release(&first);
+    assert_ok(csv_decoder_init(&decoder, &columns, ','));
+}
+
+static void close_decoder(void)
+{
+    csv_decoder_release(&decoder);
+    csv_columns_release(&columns);
+}
+
+struct decoded {
+    enum error error;
+    struct csv_row row;
+    char label[64];
+    char message[ERROR_MESSAGE_BYTES];
+    union {
+        uint8_t bytes[FEATURES];
+        float floats[FEATURES];
+    } features;
+};
+
+/* Decodes a copy with padding exactly as long as promised, so that a sanitizer sees more. */
+static struct decoded decode(const char *text, enum element element)
+{
+    struct decoded decoded = {.error = OK};
+    size_t length = strlen(text);
+    char *record = calloc(1, length + CSV_PADDING_BYTES);
+    memcpy(record, text, length);
+    decoded.error =
+        csv_decode_row(&decoder, record, length, false, element, &decoded.features, &decoded.row);
+    if (!decoded.error)
+        snprintf(decoded.label, sizeof(decoded.label), "%.*s", (int)decoded.row.label.length,
+                 decoded.row.label.data);
+    snprintf(decoded.message, sizeof(decoded.message), "%s", error_message());
+    free(record);
+    return decoded;
+}
+
+/* The same fields, all in quotes: they go through libcsv and the slow path. */
+static void quote_all(const char *record, char *out)
+{
+    size_t length = strcspn(record, "\r\n");
+    *out++ = '"';
+    for (size_t i = 0; i < length; i++) {
+        if (record[i] == ',') {
+            memcpy(out, "\",\"", 3);
+            out += 3;
+        } else {
+            *out++ = record[i];
+        }
+    }
+    sprintf(out, "\"%s", record + length);
+}
+
+static void check_same(const struct decoded *a, const struct decoded *b, enum element element,
+                       const char *record)
+{
+    if (a->error != b->error || (!a->error && a->row.status != b->row.status))
+        fail_msg("%s: %d %d \"%s\", %d %d \"%s\"", record, a->error, a->row.status, a->message,
+                 b->error, b->row.status, b->message);
+    if (a->error || a->row.status != ROW_OK)
+        return;
+    assert_int_equal(a->row.id, b->row.id);
+    assert_string_equal(a->label, b->label);
+    assert_int_equal(a->row.is_u8, b->row.is_u8);
+    if (element == ELEMENT_F32)
+        assert_memory_equal(a->features.floats, b->features.floats, sizeof(a->features.floats));
+    else if (a->row.is_u8)
+        assert_memory_equal(a->features.bytes, b->features.bytes, sizeof(a->features.bytes));
+}
+
+/* A field that mostly is a byte, and now and then something that looks like one. */
+static const char *random_field(uint64_t *seed)
+{
+    static const char *const odd[] = {
+        "",    "00", "007", "255", "256", "999", "1000", "-1", "-0",         "5.0", "1e2", ".5",
+        "1.5", "x",  "0x1", "+1",  "1e9", "3.",  "1e39", "2e", "0000000255", "12a", "1 2"};
+    static char number[8];
+    size_t kind = dice_below(seed, 40);
+    if (kind < sizeof(odd) / sizeof(odd[0]) && dice_below(seed, 4) == 0)
+        return odd[kind];
+    snprintf(number, sizeof(number), "%zu", dice_below(seed, 2) ? 0 : dice_below(seed, 256));
+    return number;
+}
+
+static void random_record(uint64_t *seed, char *out)
+{
+    size_t fields = 2 + FEATURES;
+    if (dice_below(seed, 30) == 0)
+        fields += dice_below(seed, 3) - 1;
+    out[0] = '\0';
+    for (size_t i = 0; i < fields; i++) {
+        strcat(out, i ? "," : "");
+        strcat(out, random_field(seed));
+    }
+    strcat(out, dice_below(seed, 2) ? "\n" : "\r\n");
+}
+
+static void test_quick_and_slow_path_agree(void **state)
+{
+    static const char *const headers[] = {"label,id,a,b,c,d,e,f", "a,b,c,label,d,e,f,id",
+                                          "id,a,b,c,d,e,f,label"};
+    uint64_t seed = 3;
+    (void)state;
+    for (size_t h = 0; h < sizeof(headers) / sizeof(headers[0]); h++) {
+        open_decoder(headers[h], NULL, NULL);
+        for (int round = 0; round < 20000; round++) {
+            char record[RECORD_BYTES];
+            char quoted[RECORD_BYTES];
+            enum element element = dice_below(&seed, 2) ? ELEMENT_F32 : ELEMENT_U8;
+            random_record(&seed, record);
+            quote_all(record, quoted);
+            struct decoded quick = decode(record, element);
+            struct decoded slow = decode(quoted, element);
+            check_same(&quick, &slow, element, record);
+        }
+        close_decoder();
+    }
+}
+
+static void test_bytes_and_floats(void **state)
+{
+    (void)state;
+    open_decoder("label,id,a,b,c,d,e,f", NULL, NULL);
+    struct decoded row = decode("7,12,0,0,0,0,255,1\n", ELEMENT_U8);
+    assert_ok(row.error);
+    assert_true(row.row.is_u8);
+    assert_int_equal(row.row.id, 12);
+    assert_string_equal(row.label, "7");
+    assert_memory_equal(row.features.bytes, "\0\0\0\0\xff\x01", 6);
+    row = decode("7,12,0,0,0,0,255,1\n", ELEMENT_F32);
+    assert_true(row.features.floats[4] == 255 && row.features.floats[5] == 1);
+    row = decode("7,12,0,-2.5,0,0,255,1e-3\n", ELEMENT_F32);
+    assert_false(row.row.is_u8);
+    assert_true(row.features.floats[1] == -2.5F && row.features.floats[5] == 1e-3F);
+    close_decoder();
+}
+
+static void check_bad(const char *text, enum error error, const char *says)
+{
+    struct decoded row = decode(text, ELEMENT_F32);
+    assert_int_equal(row.error, error);
+    if (!error)
+        assert_int_equal(row.row.status, ROW_BAD);
+    if (!strstr(row.message, says))
+        fail_msg("\"%s\" does not say \"%s\"", row.message, says);
+}
+
+static void test_messages_name_the_column(void **state)
+{
+    (void)state;
+    open_decoder("label,id,a,b,c,d,e,f", NULL, NULL);
+    check_bad("7,12,0,0,x,0,0,0\n", OK, "column \"c\" is \"x\"; a number belongs there");
+    check_bad("7,12,0,0,,0,0,0\n", OK, "column \"c\" is empty; a number belongs there");
+    check_bad("7,12,0,0,0,0,0,1e39\n", OK, "column \"f\" is \"1e39\"; a number that fits");
+    check_bad("7,12,0,0,0,0,0,nan\n", OK, "column \"f\" is \"nan\"");
+    check_bad("7,12,x,0,y,0,0,z\n", OK, "column \"a\" is \"x\"");
+    check_bad(",12,0,0,0,0,0,0\n", ERROR_INPUT, "column \"label\" is empty; a label");
+    check_bad("\xff,12,0,0,0,0,0,0\n", ERROR_INPUT, "UTF-8");
+    check_bad("7,-1,0,0,0,0,0,0\n", ERROR_INPUT, "column \"id\" is \"-1\"; an id from 0 to 9223");
+    check_bad("7,9223372036854775808,0,0,0,0,0,0\n", ERROR_INPUT, "column \"id\"");
+    check_bad("7,1.0,0,0,0,0,0,0\n", ERROR_INPUT, "column \"id\"");
+    check_bad("7,12,0,0,0,0,0\n", ERROR_INPUT, "the row has 7 fields, the header has 8");
+    check_bad("7,12,0,0,0,0,0,0,0\n", ERROR_INPUT, "the row has 9 fields, the header has 8");
+    check_bad("7,12,0,0,0,0,0,0,\n", ERROR_INPUT, "the row has 9 fields");
+    check_bad("7\n", ERROR_INPUT, "the row has 1 field, the header has 8");
+    close_decoder();
+}
+
+static void test_nul_is_no_number_and_no_label(void **state)
+{
+    char record[64 + CSV_PADDING_BYTES] = "7,1,0,0,0,0,0,0\n";
+    struct csv_row row;
+    float features[FEATURES];
+    (void)state;
+    open_decoder("label,id,a,b,c,d,e,f", NULL, NULL);
+    record[4] = '\0';
+    assert_ok(csv_decode_row(&decoder, record, 16, true, ELEMENT_F32, features, &row));
+    assert_int_equal(row.status, ROW_BAD);
+    memcpy(record, "7,1,0", 5);
+    record[0] = '\0';
+    assert_fails(csv_decode_row(&decoder, record, 16, true, ELEMENT_F32, features, &row),
+                 ERROR_INPUT, "UTF-8 text without NUL");
+    close_decoder();
+}
+
+static void test_keys_only_counts_fields(void **state)
+{
+    char good[64 + CSV_PADDING_BYTES] = "7,12,x,,0,0,0,0\n";
+    char less[64 + CSV_PADDING_BYTES] = "7,12,x,,0,0,0\n";
+    char more[64 + CSV_PADDING_BYTES] = "7,12,x,,0,0,0,0,0\n";
+    struct csv_row row;
+    (void)state;
+    open_decoder("label,id,a,b,c,d,e,f", NULL, NULL);
+    assert_ok(csv_decode_row(&decoder, good, strlen(good), true, ELEMENT_U8, NULL, &row));
+    assert_int_equal(row.status, ROW_OK);
+    assert_int_equal(row.id, 12);
+    assert_fails(csv_decode_row(&decoder, less, strlen(less), true, ELEMENT_U8, NULL, &row),
+                 ERROR_INPUT, "7 fields");
+    assert_fails(csv_decode_row(&decoder, more, strlen(more), true, ELEMENT_U8, NULL, &row),
+                 ERROR_INPUT, "9 fields");
+    close_decoder();
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_quick_and_slow_path_agree),
+    cmocka_unit_test(test_bytes_and_floats),
+    cmocka_unit_test(test_messages_name_the_column),
+    cmocka_unit_test(test_nul_is_no_number_and_no_label),
+    cmocka_unit_test(test_keys_only_counts_fields),
+};
+
+UNIT_MAIN(tests)

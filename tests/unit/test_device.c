@@ -1,0 +1,306 @@
+/* The same checks on every device there is; the CPU is the reference. */
+#include "tests/unit/unit.h"
+
+#include <math.h>
+#include <pthread.h>
+
+#include "common/log.h"
+#include "loader/device.h"
+
+#define COUNT 10007
+
+/* NULL where the machine does not have it: the test is skipped, with the reason. */
+static struct device *open_or_skip(void **state)
+{
+    const char *name = *state;
+    struct device *device = NULL;
+    enum error error = device_open(name, &device);
+    if (error == ERROR_UNAVAILABLE) {
+        print_message("# skipped: %s\n", error_message());
+        skip();
+    }
+    assert_ok(error);
+    return device;
+}
+
+static void test_memory(void **state)
+{
+    struct device *device = open_or_skip(state);
+    static const size_t sizes[] = {0, 1, 4095, 4096, 1 << 20};
+    struct device_queue *queue;
+    assert_ok(device_queue_new(device, &queue));
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        void *host, *memory;
+        assert_ok(device_host_new(device, sizes[i], &host));
+        assert_ok(device_memory_new(device, sizes[i], &memory));
+        assert_int_equal((uintptr_t)host % 4096, 0);
+        assert_int_equal((uintptr_t)memory % 256, 0);
+        for (size_t at = 0; at < sizes[i]; at++)
+            assert_int_equal(((char *)host)[at], 0);
+        memset(host, 0xff, sizes[i]);
+        assert_ok(device_copy_out(device, queue, host, memory, sizes[i]));
+        assert_ok(device_queue_wait(device, queue));
+        for (size_t at = 0; at < sizes[i]; at++)
+            assert_int_equal(((char *)host)[at], 0);
+        device_host_free(device, host);
+        device_memory_free(device, memory);
+    }
+    device_host_free(device, NULL);
+    device_memory_free(device, NULL);
+    device_queue_free(device, queue);
+    device_queue_free(device, NULL);
+    device_close(device);
+    device_close(NULL);
+}
+
+static void test_too_much_memory(void **state)
+{
+    struct device *device = open_or_skip(state);
+    void *memory;
+    assert_int_equal(device_memory_new(device, (size_t)1 << 60, &memory), ERROR_MEMORY);
+    assert_int_equal(device_host_new(device, SIZE_MAX, &memory), ERROR_MEMORY);
+    assert_ok(device_memory_new(device, 100, &memory)); /* the failure is forgotten */
+    device_memory_free(device, memory);
+    device_close(device);
+}
+
+static void test_copies_in_and_out(void **state)
+{
+    struct device *device = open_or_skip(state);
+    struct device_queue *queue;
+    void *host, *memory;
+    uint8_t back[COUNT];
+    assert_ok(device_queue_new(device, &queue));
+    assert_ok(device_host_new(device, COUNT, &host));
+    assert_ok(device_memory_new(device, COUNT, &memory));
+    for (size_t i = 0; i < COUNT; i++)
+        ((uint8_t *)host)[i] = (uint8_t)(i * i);
+    assert_ok(device_copy_in(device, queue, memory, host, COUNT));
+    assert_ok(device_copy_out(device, queue, back, memory, COUNT));
+    assert_ok(device_queue_wait(device, queue));
+    assert_memory_equal(back, host, COUNT);
+    device_host_free(device, host);
+    device_memory_free(device, memory);
+    device_queue_free(device, queue);
+    device_close(device);
+}
+
+/* ---- arithmetic, bit for bit ----------------------------------------------------------------- */
+
+struct bench {
+    struct device *device;
+    struct device_queue *queue;
+    void *source, *target; /* device memory */
+    float *out;            /* [COUNT], host */
+};
+
+static void bench_init(struct bench *bench, void **state)
+{
+    void *out;
+    bench->device = open_or_skip(state);
+    assert_ok(device_queue_new(bench->device, &bench->queue));
+    assert_ok(device_memory_new(bench->device, COUNT * sizeof(float) + 64, &bench->source));
+    assert_ok(device_memory_new(bench->device, COUNT * sizeof(float) + 64, &bench->target));
+    assert_ok(device_host_new(bench->device, COUNT * sizeof(float), &out));
+    bench->out = out;
+}
+
+static void bench_release(struct bench *bench)
+{
+    device_host_free(bench->device, bench->out);
+    device_memory_free(bench->device, bench->target);
+    device_memory_free(bench->device, bench->source);
+    device_queue_free(bench->device, bench->queue);
+    device_close(bench->device);
+}
+
+static void expand(struct bench *bench, const uint8_t *bytes, size_t offset, size_t count,
+                   float scale)
+{
+    uint8_t *source = (uint8_t *)bench->source + offset;
+    float *target = (float *)bench->target + offset;
+    assert_ok(device_copy_in(bench->device, bench->queue, source, bytes, count));
+    assert_ok(device_expand_u8(bench->device, bench->queue, target, source, count, scale));
+    assert_ok(device_copy_out(bench->device, bench->queue, bench->out, target,
+                              count * sizeof(float)));
+    assert_ok(device_queue_wait(bench->device, bench->queue));
+}
+
+static void test_expands_bytes(void **state)
+{
+    static const float scales[] = {1.0f / 255, 1.0f,  0.1f,    1e-41f /* subnormal */,
+                                   -3.7e30f,   1e38f, 0x1p-20f, 0.0f};
+    static const size_t counts[] = {0, 1, 3, 4, 5, 255, 256, 1023, 9999};
+    struct bench bench;
+    uint8_t bytes[COUNT];
+    bench_init(&bench, state);
+    for (size_t i = 0; i < COUNT; i++)
+        bytes[i] = (uint8_t)(i + i / 256); /* each byte at each place of a vector */
+    for (size_t s = 0; s < sizeof(scales) / sizeof(scales[0]); s++) {
+        for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); c++) {
+            for (size_t offset = 0; offset < 4; offset++) {
+                expand(&bench, bytes, offset, counts[c], scales[s]);
+                for (size_t i = 0; i < counts[c]; i++) {
+                    float right = (float)bytes[i] * scales[s];
+                    assert_memory_equal(&bench.out[i], &right, sizeof(right));
+                }
+            }
+        }
+    }
+    bench_release(&bench);
+}
+
+static void test_scales_floats(void **state)
+{
+    static const float values[] = {0.0f,     -0.0f,     1.0f,     -1.0f,    0.1f,  3.4e38f,
+                                   -3.4e38f, 1.2e-38f,  1e-42f,   -1e-45f,  123.456f,
+                                   INFINITY, -INFINITY, 0x1p-149f, 16777217.0f};
+    static const float scales[] = {1.0f / 255, 2.0f, -0.3f, 1e-30f};
+    const size_t kinds = sizeof(values) / sizeof(values[0]);
+    struct bench bench;
+    bench_init(&bench, state); /* may skip */
+    float *input = malloc(COUNT * sizeof(float));
+    assert_non_null(input);
+    for (size_t i = 0; i < COUNT; i++)
+        input[i] = values[(i + i / kinds) % kinds];
+    for (size_t s = 0; s < sizeof(scales) / sizeof(scales[0]); s++) {
+        for (size_t offset = 0; offset < 2; offset++) {
+            float *source = (float *)bench.source + offset;
+            float *target = (float *)bench.target + offset;
+            size_t count = COUNT - s;
+            assert_ok(device_copy_in(bench.device, bench.queue, source, input,
+                                     count * sizeof(float)));
+            assert_ok(device_scale_f32(bench.device, bench.queue, target, source, count, scales[s]));
+            assert_ok(device_scale_f32(bench.device, bench.queue, source, source, count, 1.0f));
+            assert_ok(device_copy_out(bench.device, bench.queue, bench.out, target,
+                                      count * sizeof(float)));
+            assert_ok(device_queue_wait(bench.device, bench.queue));
+            for (size_t i = 0; i < count; i++) {
+                float right = input[i] * scales[s];
+                assert_memory_equal(&bench.out[i], &right, sizeof(right));
+            }
+        }
+    }
+    bench_release(&bench);
+    free(input);
+}
+
+/* ---- queues and marks ------------------------------------------------------------------------ */
+
+static void test_a_mark_orders_two_queues(void **state)
+{
+    struct device *device = open_or_skip(state);
+    enum { BYTES = 1 << 22 };
+    struct device_queue *first, *second, *borrowed;
+    struct device_mark *mark;
+    void *host, *memory, *back;
+    assert_ok(device_queue_new(device, &first));
+    assert_ok(device_queue_new(device, &second));
+    assert_ok(device_mark_new(device, &mark));
+    assert_ok(device_host_new(device, BYTES, &host));
+    assert_ok(device_host_new(device, BYTES, &back));
+    assert_ok(device_memory_new(device, BYTES, &memory));
+    assert_ok(device_mark_wait(device, mark)); /* never set: reached */
+    assert_ok(device_mark_await(device, second, mark));
+    for (int round = 1; round <= 20; round++) {
+        memset(host, round, BYTES);
+        assert_ok(device_copy_in(device, first, memory, host, BYTES));
+        assert_ok(device_mark_set(device, mark, first));
+        assert_ok(device_mark_await(device, second, mark));
+        assert_ok(device_copy_out(device, second, back, memory, BYTES));
+        assert_ok(device_mark_set(device, mark, second));
+        assert_ok(device_mark_wait(device, mark));
+        assert_int_equal(((char *)back)[0], round);
+        assert_int_equal(((char *)back)[BYTES - 1], round);
+    }
+    assert_ok(device_queue_borrow(device, device_queue_native(device, first), &borrowed));
+    assert_ptr_equal(device_queue_native(device, borrowed), device_queue_native(device, first));
+    assert_ok(device_queue_wait(device, borrowed));
+    device_queue_free(device, borrowed);
+    assert_ok(device_queue_wait(device, first)); /* still there */
+    device_host_free(device, host);
+    device_host_free(device, back);
+    device_memory_free(device, memory);
+    device_mark_free(device, mark);
+    device_mark_free(device, NULL);
+    device_queue_free(device, first);
+    device_queue_free(device, second);
+    device_close(device);
+}
+
+static void *work(void *context)
+{
+    struct device *device = context;
+    struct device_queue *queue;
+    uint8_t bytes[256];
+    float floats[256];
+    void *source, *target;
+    for (int i = 0; i < 256; i++)
+        bytes[i] = (uint8_t)i;
+    if (device_queue_new(device, &queue) || device_memory_new(device, 256, &source) ||
+        device_memory_new(device, 1024, &target) ||
+        device_copy_in(device, queue, source, bytes, 256) ||
+        device_expand_u8(device, queue, target, source, 256, 0.5f) ||
+        device_copy_out(device, queue, floats, target, 1024) || device_queue_wait(device, queue))
+        return "failed";
+    device_memory_free(device, source);
+    device_memory_free(device, target);
+    device_queue_free(device, queue);
+    return floats[255] == 127.5f ? NULL : "wrong";
+}
+
+static void test_many_threads(void **state)
+{
+    struct device *device = open_or_skip(state);
+    pthread_t threads[8];
+    for (size_t i = 0; i < 8; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, work, device), 0);
+    for (size_t i = 0; i < 8; i++) {
+        void *result;
+        pthread_join(threads[i], &result);
+        assert_null(result);
+    }
+    device_close(device);
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+static void test_names(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = {"", "gpu", "CPU", "cpu:0", "cuda:", "cuda:-1", "cuda:x",
+                                        "cuda:1 ", "cuda:99999999999", "auto:1"};
+    struct device *device;
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+        assert_fails(device_open(wrong[i], &device), ERROR_USAGE, "\"cuda:N\" are");
+    assert_ok(device_open("auto", &device));
+    assert_true(device->description[0] != '\0');
+    device_close(device);
+    assert_fails(device_open("cuda:1000", &device), ERROR_UNAVAILABLE, "\"cuda");
+}
+
+int main(void)
+{
+    static char cpu[] = "cpu", cuda[] = "cuda";
+#define ON(device, test) {#test " on " #device, test, NULL, NULL, device}
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_names),
+        ON(cpu, test_memory),
+        ON(cuda, test_memory),
+        ON(cpu, test_too_much_memory),
+        ON(cuda, test_too_much_memory),
+        ON(cpu, test_copies_in_and_out),
+        ON(cuda, test_copies_in_and_out),
+        ON(cpu, test_expands_bytes),
+        ON(cuda, test_expands_bytes),
+        ON(cpu, test_scales_floats),
+        ON(cuda, test_scales_floats),
+        ON(cpu, test_a_mark_orders_two_queues),
+        ON(cuda, test_a_mark_orders_two_queues),
+        ON(cpu, test_many_threads),
+        ON(cuda, test_many_threads),
+    };
+    log_set_level(LOG_ERROR);
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

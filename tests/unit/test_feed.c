@@ -1,0 +1,328 @@
+/* What a feed delivers when nothing fails: the right rows in the right order, whatever the threads
+ * do. test_feed_failures.c has the rest. */
+#include "tests/unit/feed_unit.h"
+
+/* ---- FEED_INDEX ------------------------------------------------------------------------------ */
+
+static void test_one_epoch(void **state)
+{
+    (void)state;
+    struct setting setting;
+    setting_init(&setting, 1003, 100);
+    setting_open(&setting);
+    assert_int_equal(check_to_the_end(&setting, 0), 11);
+    struct feed_stats stats;
+    feed_get_stats(setting.feed, &stats);
+    assert_int_equal(stats.batches, 11);
+    assert_int_equal(stats.rows, 1003);
+    assert_int_equal(stats.bytes, 1003 * FEATURES);
+    assert_int_equal(stats.bad_rows, 0);
+    assert_true(stats.first_ns > 0 && stats.fetch_ns > 0 && stats.pull_ns > 0);
+    setting_close(&setting);
+}
+
+static void test_epochs_follow_each_other(void **state)
+{
+    (void)state;
+    struct setting setting;
+    setting_init(&setting, 77, 10);
+    setting.sampler.epochs = 5;
+    setting_open(&setting);
+    assert_int_equal(check_to_the_end(&setting, 0), 40);
+    setting_close(&setting);
+}
+
+static void test_expanded_to_floats(void **state)
+{
+    (void)state;
+    struct setting setting;
+    setting_init(&setting, 1000, 64);
+    setting.options.expand = true;
+    setting_open(&setting);
+    assert_int_equal(check_to_the_end(&setting, 0), 16);
+    struct feed_stats stats;
+    feed_get_stats(setting.feed, &stats);
+    assert_int_equal(stats.bytes, 1000 * FEATURES * 4);
+    setting_close(&setting);
+}
+
+static void test_floats_stay_as_they_are(void **state)
+{
+    (void)state;
+    struct setting setting;
+    setting_init(&setting, 500, 64);
+    fake_store_init(&setting.store, 500, FEATURES, ELEMENT_F32);
+    setting.options.expand = true;
+    setting_open(&setting);
+    assert_int_equal(check_to_the_end(&setting, 0), 8);
+    setting_close(&setting);
+}
+
+static void test_no_features(void **state)
+{
+    (void)state;
+    struct setting setting;
+    setting_init(&setting, 20, 10);
+    fake_store_init(&setting.store, 20, 0, ELEMENT_U8);
+    setting.options.expand = true;
+    setting_open(&setting);
+    const struct feed_batch *batch;
+    assert_ok(feed_next(setting.feed, NULL, &batch));
+    assert_int_equal(batch->rows, 10);
+    assert_int_equal(batch->ids[1], fake_id(&setting.sampler, 1));
+    setting_close(&setting);
+}
+
+static void test_starts_at_an_index(void **state)
+{
+    (void)state;
+    static const int64_t starts[] = {1, 7, 10, 11, 12, 54};
+    for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
+        struct setting setting;
+        setting_init(&setting, 1003, 100); /* 11 batches an epoch */
+        setting.sampler.epochs = 5;
+        setting.options.first_index = starts[i];
+        setting_open(&setting);
+        int64_t position = starts[i] / 11 * 1003 + starts[i] % 11 * 100;
+        const struct feed_batch *batch;
+        assert_ok(feed_next(setting.feed, NULL, &batch));
+        assert_int_equal(batch->index, starts[i]);
+        check_batch(&setting, batch, position, starts[i] % 11 == 10 ? 3 : 100);
+        assert_ok(feed_put(setting.feed, NULL, batch));
+        position += (int64_t)batch->rows;
+        assert_int_equal(check_to_the_end(&setting, position), 54 - starts[i]);
+        setting_close(&setting);
+    }
+}
+
+static void test_starts_beyond_the_end(void **state)
+{
+    (void)state;
+    struct setting setting;
+    setting_init(&setting, 100, 10);
+    setting.options.first_index = 10;
+    setting_open(&setting);
+    assert_int_equal(check_to_the_end(&setting, 100), 0);
+    setting_close(&setting);
+}
+
+static void test_many_batches_a_request(void **state)
+{
+    (void)state;
+    struct setting setting;
+    setting_init(&setting, 100000, 100);
+    setting_open(&setting);
+    assert_int_equal(check_to_the_end(&setting, 0), 1000);
+    assert_true(atomic_load(&setting.sampler.batch_requests) < 100);
+    setting_close(&setting);
+}
+
+static void test_a_sampler_that_gives_small_batches_only(void **state)
+{
+    (void)state;
+    struct setting setting;
+    setting_init(&setting, 3000, 100);
+    setting.sampler.max_size = 100;
+    setting_open(&setting);
+    assert_int_equal(check_to_the_end(&setting, 0), 30);
+    setting_close(&setting);
+}
+
+static void test_ends_after_so_many_batches(void **state)
+{
+    (void)state;
+    struct setting setting;
+    setting_init(&setting, 3000, 100);
+    setting.options.batches = 7;
+    setting_open(&setting);
+    assert_int_equal(check_to_the_end(&setting, 0), 7);
+    setting_close(&setting);
+}
+
+/* ---- FEED_DRAW ------------------------------------------------------------------------------- */
+
+static void draw_epoch(size_t draws_ahead, int delay_us)
+{
+    struct setting setting;
+    setting_init(&setting, 2003, 20);
+    setting.sampler.epochs = 2;
+    setting.sampler.delay_us = delay_us;
+    setting.options.pull = FEED_DRAW;
+    setting.options.draws_ahead = draws_ahead;
+    setting_open(&setting);
+    assert_int_equal(check_to_the_end(&setting, 0), 202);
+    setting_close(&setting);
+}
+
+static void test_draws_come_in_order(void **state)
+{
+    (void)state;
+    draw_epoch(1, 0);
+    draw_epoch(4, 0);
+    draw_epoch(16, 100);
+}
+
+static void test_draws_no_more_than_asked_for(void **state)
+{
+    (void)state;
+    struct setting setting;
+    setting_init(&setting, 2000, 20);
+    setting.options.pull = FEED_DRAW;
+    setting.options.batches = 5;
+    setting.options.draws_ahead = 16;
+    setting_open(&setting);
+    assert_int_equal(check_to_the_end(&setting, 0), 5);
+    assert_int_equal(atomic_load(&setting.sampler.position), 100);
+    assert_int_equal(atomic_load(&setting.sampler.batch_requests), 5);
+    setting_close(&setting);
+}
+
+static void test_no_batches_at_all(void **state)
+{
+    (void)state;
+    struct setting setting;
+    setting_init(&setting, 2000, 20);
+    setting.options.pull = FEED_DRAW;
+    setting.options.batches = 0;
+    setting_open(&setting);
+    assert_int_equal(check_to_the_end(&setting, 0), 0);
+    assert_int_equal(atomic_load(&setting.sampler.position), 0);
+    setting_close(&setting);
+}
+
+/* ---- threads and slots ----------------------------------------------------------------------- */
+
+static void test_order_does_not_depend_on_fetchers(void **state)
+{
+    (void)state;
+    static const size_t fetchers[] = {1, 2, 7, 32};
+    for (size_t i = 0; i < sizeof(fetchers) / sizeof(fetchers[0]); i++) {
+        struct setting setting;
+        setting_init(&setting, 1000, 10);
+        setting.options.fetchers = fetchers[i];
+        setting.options.slots = 5;
+        setting.store.slow_id = fake_id(&setting.sampler, 200); /* the others overtake it */
+        setting_open(&setting);
+        assert_int_equal(check_to_the_end(&setting, 0), 100);
+        setting_close(&setting);
+    }
+}
+
+static void test_few_and_many_slots(void **state)
+{
+    (void)state;
+    static const size_t slots[] = {2, 3, 4, 100};
+    for (size_t i = 0; i < sizeof(slots) / sizeof(slots[0]); i++) {
+        struct setting setting;
+        setting_init(&setting, 1000, 10);
+        setting.options.slots = slots[i];
+        setting.options.fetchers = 3;
+        setting.options.expand = true;
+        setting_open(&setting);
+        assert_int_equal(check_to_the_end(&setting, 0), 100);
+        setting_close(&setting);
+    }
+}
+
+static void test_a_lent_batch_stays_as_it_is(void **state)
+{
+    (void)state;
+    struct setting setting;
+    const struct feed_batch *held[2], *batch;
+    setting_init(&setting, 1000, 10);
+    setting.options.slots = 4;
+    setting_open(&setting);
+    assert_ok(feed_next(setting.feed, NULL, &held[0]));
+    assert_ok(feed_next(setting.feed, NULL, &held[1]));
+    for (int64_t i = 2; i < 60; i++) { /* the other slots go round many times */
+        assert_ok(feed_next(setting.feed, NULL, &batch));
+        check_batch(&setting, batch, i * 10, 10);
+        assert_ok(feed_put(setting.feed, NULL, batch));
+    }
+    check_batch(&setting, held[0], 0, 10);
+    check_batch(&setting, held[1], 10, 10);
+    assert_ok(feed_put(setting.feed, NULL, held[1]));
+    assert_ok(feed_put(setting.feed, NULL, held[0]));
+    assert_int_equal(check_to_the_end(&setting, 600), 40);
+    setting_close(&setting);
+}
+
+static void test_all_slots_out(void **state)
+{
+    (void)state;
+    struct setting setting;
+    const struct feed_batch *held[3], *batch;
+    setting_init(&setting, 1000, 10);
+    setting.options.slots = 3;
+    setting_open(&setting);
+    for (size_t i = 0; i < 3; i++)
+        assert_ok(feed_next(setting.feed, NULL, &held[i]));
+    assert_fails(feed_next(setting.feed, NULL, &batch), ERROR_USAGE, "all 3 batches are out");
+    assert_ok(feed_put(setting.feed, NULL, held[1]));
+    assert_ok(feed_next(setting.feed, NULL, &batch));
+    check_batch(&setting, batch, 30, 10);
+    setting_close(&setting); /* with three batches out */
+}
+
+/* ---- options --------------------------------------------------------------------------------- */
+
+static void test_wrong_options(void **state)
+{
+    (void)state;
+    struct setting setting;
+    struct feed *feed;
+    setting_init(&setting, 100, 10);
+    setting.options.sampler_url = "http://127.0.0.1:1";
+    struct feed_options options = setting.options;
+    options.batch_rows = 0;
+    assert_fails(feed_open(&options, &feed), ERROR_USAGE, "1 to 1000000");
+    options.batch_rows = 1000001;
+    assert_fails(feed_open(&options, &feed), ERROR_USAGE, "1000001 rows a batch");
+    options = setting.options;
+    options.slots = 1;
+    assert_fails(feed_open(&options, &feed), ERROR_USAGE, "slots");
+    options = setting.options;
+    options.fetchers = 65;
+    assert_fails(feed_open(&options, &feed), ERROR_USAGE, "65 fetchers");
+    options = setting.options;
+    options.draws_ahead = 65;
+    assert_fails(feed_open(&options, &feed), ERROR_USAGE, "draws ahead");
+    options = setting.options;
+    options.first_index = -1;
+    assert_fails(feed_open(&options, &feed), ERROR_USAGE, "index -1");
+    options = setting.options;
+    options.sampler_url = "ftp://x";
+    assert_fails(feed_open(&options, &feed), ERROR_USAGE, "ftp://x");
+    options = setting.options;
+    options.stream = "a b";
+    assert_fails(feed_open(&options, &feed), ERROR_USAGE, "\"a b\"");
+    feed_close(NULL);
+    device_close(setting.device);
+    assert_int_equal(atomic_load(&setting.store.readers), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_one_epoch),
+        cmocka_unit_test(test_epochs_follow_each_other),
+        cmocka_unit_test(test_expanded_to_floats),
+        cmocka_unit_test(test_floats_stay_as_they_are),
+        cmocka_unit_test(test_no_features),
+        cmocka_unit_test(test_starts_at_an_index),
+        cmocka_unit_test(test_starts_beyond_the_end),
+        cmocka_unit_test(test_many_batches_a_request),
+        cmocka_unit_test(test_a_sampler_that_gives_small_batches_only),
+        cmocka_unit_test(test_ends_after_so_many_batches),
+        cmocka_unit_test(test_draws_come_in_order),
+        cmocka_unit_test(test_draws_no_more_than_asked_for),
+        cmocka_unit_test(test_no_batches_at_all),
+        cmocka_unit_test(test_order_does_not_depend_on_fetchers),
+        cmocka_unit_test(test_few_and_many_slots),
+        cmocka_unit_test(test_a_lent_batch_stays_as_it_is),
+        cmocka_unit_test(test_all_slots_out),
+        cmocka_unit_test(test_wrong_options),
+    };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

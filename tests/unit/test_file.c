@@ -1,0 +1,277 @@
+#include "tests/unit/unit.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "common/file.h"
+
+static char folder[256];
+
+static int make_folder(void **state)
+{
+    (void)state;
+    unit_folder_make(folder);
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    unit_folder_remove(folder);
+    return 0;
+}
+
+static const char *path_of(const char *name)
+{
+    static char path[512];
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    return path;
+}
+
+static void check_content(const char *path, const char *expected)
+{
+    struct buffer content = BUFFER_INIT(1 << 20);
+    assert_ok(file_read_whole(path, &content));
+    assert_int_equal(content.length, strlen(expected));
+    assert_string_equal(content.data, expected);
+    buffer_release(&content);
+}
+
+static int exists(const char *path)
+{
+    return access(path, F_OK) == 0;
+}
+
+static void test_whole_files_come_back(void **state)
+{
+    (void)state;
+    assert_ok(file_write_whole(path_of("a"), "hello", 5));
+    check_content(path_of("a"), "hello");
+    assert_ok(file_write_whole(path_of("a"), "", 0));
+    check_content(path_of("a"), "");
+}
+
+static void test_reading_stops_at_the_limit(void **state)
+{
+    (void)state;
+    struct buffer content = BUFFER_INIT(5);
+    assert_ok(file_write_whole(path_of("a"), "hello", 5));
+    assert_ok(file_read_whole(path_of("a"), &content));
+    assert_string_equal(content.data, "hello");
+    assert_ok(file_write_whole(path_of("a"), "hello!", 6));
+    assert_fails(file_read_whole(path_of("a"), &content), ERROR_INPUT, "longer than 5 bytes");
+    buffer_release(&content);
+    struct buffer large = BUFFER_INIT(1 << 20);
+    char *bytes = malloc(300000);
+    memset(bytes, 'x', 300000);
+    assert_ok(file_write_whole(path_of("large"), bytes, 300000));
+    assert_ok(file_read_whole(path_of("large"), &large));
+    assert_int_equal(large.length, 300000);
+    assert_memory_equal(large.data, bytes, 300000);
+    free(bytes);
+    buffer_release(&large);
+}
+
+static void test_missing_and_wrong_files_are_named(void **state)
+{
+    (void)state;
+    struct buffer content = BUFFER_INIT(100);
+    int descriptor;
+    assert_fails(file_read_whole(path_of("none"), &content), ERROR_NOT_FOUND, "/none");
+    assert_fails(file_open_read(folder, &descriptor), ERROR_INPUT, "is a folder");
+    assert_fails(file_open_read("", &descriptor), ERROR_NOT_FOUND, "cannot open");
+    assert_fails(file_write_whole(path_of("no/such/x"), "x", 1), ERROR_NOT_FOUND, "/no/such/x");
+    buffer_release(&content);
+}
+
+static void test_read_at_is_exact(void **state)
+{
+    (void)state;
+    char bytes[8] = {0};
+    int descriptor;
+    assert_ok(file_write_whole(path_of("a"), "0123456789", 10));
+    assert_ok(file_open_read(path_of("a"), &descriptor));
+    assert_ok(file_read_at(descriptor, "a", bytes, 3, 7));
+    assert_memory_equal(bytes, "789", 3);
+    assert_ok(file_read_at(descriptor, "a", bytes, 0, 1000));
+    assert_fails(file_read_at(descriptor, "a", bytes, 4, 7), ERROR_INPUT,
+                 "a ends at byte 10, 11 were expected");
+    close(descriptor);
+    assert_fails(file_read_at(descriptor, "a", bytes, 1, 0), ERROR_IO, "cannot read");
+}
+
+static void test_identity_tells_files_apart(void **state)
+{
+    (void)state;
+    struct file_identity first;
+    struct file_identity second;
+    int descriptor;
+    assert_ok(file_write_whole(path_of("a"), "one", 3));
+    assert_ok(file_open_read(path_of("a"), &descriptor));
+    assert_ok(file_identity_of(descriptor, "a", &first));
+    assert_int_equal(first.size_bytes, 3);
+    assert_ok(file_identity_of(descriptor, "a", &second));
+    assert_true(file_identity_equal(&first, &second));
+    close(descriptor);
+    assert_ok(file_write_whole(path_of("b"), "two", 3));
+    assert_ok(file_open_read(path_of("b"), &descriptor));
+    assert_ok(file_identity_of(descriptor, "b", &second));
+    assert_false(file_identity_equal(&first, &second));
+    close(descriptor);
+}
+
+static void test_folders_are_made_with_parents(void **state)
+{
+    (void)state;
+    struct stat status;
+    assert_ok(file_make_folders(path_of("x/y//z/")));
+    assert_int_equal(stat(path_of("x/y/z"), &status), 0);
+    assert_true(S_ISDIR(status.st_mode));
+    assert_ok(file_make_folders(path_of("x/y")));
+    assert_ok(file_make_folders("/"));
+    assert_ok(file_make_folders("."));
+    assert_fails(file_make_folders(""), ERROR_USAGE, "empty");
+    assert_ok(file_write_whole(path_of("f"), "x", 1));
+    assert_fails(file_make_folders(path_of("f")), ERROR_IO, "Not a directory");
+    assert_fails(file_make_folders(path_of("f/g")), ERROR_IO, "Not a directory");
+}
+
+static void test_nothing_shows_before_commit(void **state)
+{
+    (void)state;
+    struct file_writer *writer = NULL;
+    char temporary[512];
+    assert_ok(file_write_whole(path_of("a"), "old", 3));
+    assert_ok(file_writer_open(path_of("a"), &writer));
+    snprintf(temporary, sizeof(temporary), "%s", file_writer_temporary_path(writer));
+    assert_ok(file_writer_add(writer, "new", 3));
+    check_content(path_of("a"), "old");
+    assert_true(exists(temporary));
+    file_writer_close(writer);
+    check_content(path_of("a"), "old");
+    assert_false(exists(temporary));
+    file_writer_close(NULL);
+}
+
+static void test_commit_replaces_at_once(void **state)
+{
+    (void)state;
+    struct file_writer *writer = NULL;
+    char temporary[512];
+    assert_ok(file_write_whole(path_of("a"), "old", 3));
+    assert_ok(file_writer_open(path_of("a"), &writer));
+    snprintf(temporary, sizeof(temporary), "%s", file_writer_temporary_path(writer));
+    assert_ok(file_writer_add(writer, "n__", 3));
+    assert_ok(file_writer_patch(writer, "ew", 2, 1));
+    assert_ok(file_writer_add(writer, "est", 3));
+    assert_int_equal(file_writer_length(writer), 6);
+    assert_ok(file_writer_commit(writer));
+    check_content(path_of("a"), "newest");
+    file_writer_close(writer);
+    check_content(path_of("a"), "newest");
+    assert_false(exists(temporary));
+}
+
+static void test_two_writers_do_not_mix(void **state)
+{
+    (void)state;
+    struct file_writer *first = NULL;
+    struct file_writer *second = NULL;
+    assert_ok(file_writer_open(path_of("a"), &first));
+    assert_ok(file_writer_open(path_of("a"), &second));
+    assert_string_not_equal(file_writer_temporary_path(first), file_writer_temporary_path(second));
+    assert_ok(file_writer_add(first, "1", 1));
+    assert_ok(file_writer_add(second, "2", 1));
+    assert_ok(file_writer_commit(second));
+    assert_ok(file_writer_commit(first));
+    file_writer_close(first);
+    file_writer_close(second);
+    check_content(path_of("a"), "1");
+}
+
+static void test_name_left_by_a_killed_writer_is_passed_over(void **state)
+{
+    (void)state;
+    struct file_writer *writer = NULL;
+    char left[600];
+    assert_ok(file_writer_open(path_of("a"), &writer));
+    snprintf(left, sizeof(left), "%s", file_writer_temporary_path(writer));
+    char *number = strrchr(left, '.') + 1;
+    snprintf(number, 16, "%d", atoi(number) + 1);
+    file_writer_close(writer);
+    close(open(left, O_CREAT | O_WRONLY, 0600));
+    assert_ok(file_writer_open(path_of("a"), &writer));
+    assert_string_not_equal(file_writer_temporary_path(writer), left);
+    file_writer_close(writer);
+    assert_true(exists(left));
+}
+
+static void test_large_and_small_pieces_keep_their_order(void **state)
+{
+    (void)state;
+    struct file_writer *writer = NULL;
+    struct buffer content = BUFFER_INIT(16 << 20);
+    static char piece[3 << 20];
+    const size_t sizes[] = {1, 1 << 20, 100, (1 << 20) - 1, 3 << 20, 7};
+    assert_ok(file_writer_open(path_of("a"), &writer));
+    uint64_t length = 0;
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        memset(piece, 'a' + (int)i, sizes[i]);
+        assert_ok(file_writer_add(writer, piece, sizes[i]));
+        length += sizes[i];
+        assert_int_equal(file_writer_length(writer), length);
+    }
+    assert_ok(file_writer_commit(writer));
+    file_writer_close(writer);
+    assert_ok(file_read_whole(path_of("a"), &content));
+    assert_int_equal(content.length, length);
+    size_t at = 0;
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        for (size_t k = 0; k < sizes[i]; k++, at++) {
+            if (content.data[at] != 'a' + (char)i)
+                fail_msg("byte %zu is of another piece", at);
+        }
+    }
+    buffer_release(&content);
+}
+
+/* RLIMIT_FSIZE stands for a full disk: both refuse a write in the middle. */
+static void test_failed_write_leaves_nothing(void **state)
+{
+    (void)state;
+    struct rlimit old;
+    static char megabytes[2 << 20];
+    assert_ok(file_write_whole(path_of("a"), "old", 3));
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    struct rlimit small = {.rlim_cur = 100000, .rlim_max = old.rlim_max};
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    enum error error = file_write_whole(path_of("a"), megabytes, sizeof(megabytes));
+    setrlimit(RLIMIT_FSIZE, &old);
+    assert_fails(error, ERROR_IO, "cannot write 2097152 bytes at byte 0 of");
+    check_content(path_of("a"), "old");
+    unlink(path_of("a"));
+    assert_int_equal(rmdir(folder), 0); /* nothing else was left */
+    assert_int_equal(mkdir(folder, 0700), 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
+
+static const struct CMUnitTest tests[] = {
+    TEST(test_whole_files_come_back),
+    TEST(test_reading_stops_at_the_limit),
+    TEST(test_missing_and_wrong_files_are_named),
+    TEST(test_read_at_is_exact),
+    TEST(test_identity_tells_files_apart),
+    TEST(test_folders_are_made_with_parents),
+    TEST(test_nothing_shows_before_commit),
+    TEST(test_commit_replaces_at_once),
+    TEST(test_two_writers_do_not_mix),
+    TEST(test_name_left_by_a_killed_writer_is_passed_over),
+    TEST(test_large_and_small_pieces_keep_their_order),
+    TEST(test_failed_write_leaves_nothing),
+};
+
+UNIT_MAIN(tests)

@@ -1,0 +1,339 @@
+/* Frame files: what comes back is what was written; whatever else is in the file is told, never
+ * met. */
+#include "tests/unit/frame_unit.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <xxhash.h>
+
+#include "common/file.h"
+#include "sampler/frame.h"
+#include "sampler/frame_file.h"
+#include "sampler/order.h"
+#include "sampler/random.h"
+
+static char folder[256];
+static char frame_path[300];
+static char other_path[300];
+
+static int make_folder(void **state)
+{
+    (void)state;
+    unit_folder_make(folder);
+    snprintf(frame_path, sizeof(frame_path), "%s/frame", folder);
+    snprintf(other_path, sizeof(other_path), "%s/other", folder);
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    unit_folder_remove(folder);
+    return 0;
+}
+
+static struct frame *listed_frame(size_t count, int64_t step)
+{
+    static const char *const words[] = {"owl", "ant", "bee", "cow"};
+    struct listed_unit *units = calloc(count, sizeof(*units));
+    char uri[512];
+    struct frame *frame;
+    assert_non_null(units);
+    for (uint64_t i = 0; i < count; i++)
+        units[i] = (struct listed_unit){.id = (int64_t)i * step % 1000003,
+                                        .label = words[random_mix(i) % 4]};
+    write_list(folder, "list.csv", units, count, uri);
+    assert_ok(frame_build(uri, &frame));
+    free(units);
+    return frame;
+}
+
+/* ---- there and back ---------------------------------------------------------------------------
+ */
+static void check_round_trip(struct frame *frame)
+{
+    struct frame *mapped;
+    struct frame *again;
+    struct stat status;
+    assert_ok(frame_write(frame, frame_path));
+    assert_ok(frame_open(frame_path, &mapped));
+    assert_ok(frame_verify(mapped));
+    check_equal_frames(frame, mapped);
+    assert_int_equal(stat(frame_path, &status), 0);
+    assert_true(frame_file_bytes(mapped) == (uint64_t)status.st_size);
+    assert_ok(frame_write(mapped, other_path)); /* also over a mapped one */
+    assert_ok(frame_open(other_path, &again));
+    check_equal_frames(mapped, again);
+    frame_free(again);
+    frame_free(mapped);
+    frame_free(frame);
+}
+
+static void test_round_trips(void **state)
+{
+    (void)state;
+    static const char *const ranges[] = {"range:1", "range:1?labels=4",
+                                         "range:1000000000?labels=10", "range:77777"};
+    for (size_t i = 0; i < 2; i++) {
+        struct frame *frame;
+        assert_ok(frame_build(ranges[i], &frame));
+        check_round_trip(frame);
+    }
+    check_round_trip(listed_frame(1000, 1));
+    check_round_trip(listed_frame(1000, 3));
+    check_round_trip(listed_frame(5000, 7919));
+    struct frame *big;
+    struct frame *mapped;
+    assert_ok(frame_build(ranges[2], &big));
+    assert_ok(frame_write(big, frame_path));
+    assert_ok(frame_open(frame_path, &mapped));
+    assert_true(frame_units(mapped) == 1000000000 && frame_id(mapped, 999999999) == 999999999);
+    assert_memory_equal(frame_digest(big), frame_digest(mapped), sizeof(struct frame_digest));
+    frame_free(mapped);
+    frame_free(big);
+}
+
+static void test_weights_and_groups_come_back(void **state)
+{
+    (void)state;
+    char uri[600], path[300];
+    struct frame *frame;
+    struct frame *mapped;
+    struct frame *slice;
+    snprintf(path, sizeof(path), "%s/full.csv", folder);
+    static const char rows[] = "id,label,w,g\n1,a,0.5,x\n5,b,2,y\n3,a,0,x\n9,a,1e-3,z\n";
+    assert_ok(file_write_whole(path, rows, sizeof(rows) - 1));
+    snprintf(uri, sizeof(uri), "csv:%s?id=id&weight=w&group=g", path);
+    assert_ok(frame_build(uri, &frame));
+    assert_ok(frame_write(frame, frame_path));
+    assert_ok(frame_open(frame_path, &mapped));
+    assert_memory_equal(frame_weights(frame), frame_weights(mapped), 4 * sizeof(double));
+    assert_int_equal(frame_groups(mapped)->count, 3);
+    for (int64_t row = 0; row < 4; row++)
+        assert_int_equal(partition_class(frame_groups(frame), row),
+                         partition_class(frame_groups(mapped), row));
+    assert_ok(frame_slice(mapped, 1, 3, &slice));
+    assert_true(frame_weights(slice)[0] == 2 && frame_groups(slice)->count == 2);
+    frame_free(slice);
+    frame_free(mapped);
+    frame_free(frame);
+}
+
+/* The same order from a store and from the file made of it. */
+static void test_the_order_does_not_see_the_file(void **state)
+{
+    (void)state;
+    struct frame *frame = listed_frame(3000, 7919);
+    struct frame *mapped;
+    struct order *a, *b;
+    struct design design = {.name = "proportional", .seed = 4};
+    int64_t ids[2][3000];
+    assert_ok(frame_write(frame, frame_path));
+    assert_ok(frame_open(frame_path, &mapped));
+    assert_ok(order_new(frame, &design, &a));
+    assert_ok(order_new(mapped, &design, &b));
+    order_units(a, 1500, 3000, ids[0], NULL);
+    order_units(b, 1500, 3000, ids[1], NULL);
+    assert_memory_equal(ids[0], ids[1], sizeof(ids[0]));
+    order_free(b);
+    order_free(a);
+    frame_free(mapped);
+    frame_free(frame);
+}
+
+/* ---- damage -----------------------------------------------------------------------------------
+ */
+static uint8_t *contents(const char *path, size_t *ret_bytes)
+{
+    struct buffer buffer = BUFFER_INIT(64 << 20);
+    assert_ok(file_read_whole(path, &buffer));
+    *ret_bytes = buffer.length;
+    return (uint8_t *)buffer.data;
+}
+
+static void put(const uint8_t *bytes, size_t count)
+{
+    FILE *file = fopen(other_path, "w");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, count, file), count);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void expect(const uint8_t *bytes, size_t count, const char *text)
+{
+    struct frame *frame;
+    put(bytes, count);
+    assert_fails(frame_open(other_path, &frame), ERROR_INPUT, text);
+}
+
+static uint8_t *small_file(size_t *ret_bytes)
+{
+    struct frame *frame = listed_frame(40, 7919);
+    assert_ok(frame_write(frame, frame_path));
+    frame_free(frame);
+    return contents(frame_path, ret_bytes);
+}
+
+static void test_every_changed_byte_is_noticed(void **state)
+{
+    (void)state;
+    size_t count;
+    uint8_t *bytes = small_file(&count);
+    for (size_t i = 0; i < count; i++) {
+        bytes[i] ^= (uint8_t)(1 << i % 8);
+        expect(bytes, count, other_path);
+        bytes[i] ^= (uint8_t)(1 << i % 8);
+    }
+    free(bytes);
+}
+
+static void test_every_cut_is_noticed(void **state)
+{
+    (void)state;
+    size_t count;
+    uint8_t *bytes = small_file(&count);
+    expect(bytes, 0, "empty");
+    for (size_t cut = 1; cut < count; cut += cut < 200 ? 1 : 61)
+        expect(bytes, cut, cut < 64 ? "not a frame file" : "cut off");
+    bytes = realloc(bytes, count + 64);
+    assert_non_null(bytes);
+    memset(bytes + count, 0, 64);
+    expect(bytes, count + 64, "cut off or damaged");
+    free(bytes);
+}
+
+static void test_foreign_files(void **state)
+{
+    (void)state;
+    static const uint8_t text[200] = "id,label\n1,2\n";
+    struct frame *frame;
+    size_t count;
+    uint8_t *bytes = small_file(&count);
+    expect(text, sizeof(text), "build makes one");
+    bytes[8] = 2;
+    expect(bytes, count, "version 2");
+    free(bytes);
+    assert_int_equal(frame_open("/no/such/frame", &frame), ERROR_NOT_FOUND);
+    assert_fails(frame_open(folder, &frame), ERROR_INPUT, "folder");
+}
+
+/* A head whose checksum fits but whose facts do not. */
+static void seal(uint8_t *bytes)
+{
+    struct frame_header *header = (struct frame_header *)bytes;
+    header->checksum = 0;
+    header->checksum = XXH3_64bits(bytes, FRAME_FILE_HEAD_BYTES);
+}
+
+static void expect_sealed(const uint8_t *original, size_t count, size_t offset, uint64_t value,
+                          size_t width, const char *text)
+{
+    uint8_t *bytes = malloc(count);
+    assert_non_null(bytes);
+    memcpy(bytes, original, count);
+    memcpy(bytes + offset, &value, width);
+    seal(bytes);
+    expect(bytes, count, text);
+    free(bytes);
+}
+
+static void test_facts_that_do_not_fit(void **state)
+{
+    (void)state;
+    size_t count;
+    uint8_t *bytes = small_file(&count);
+    size_t first = sizeof(struct frame_header);
+    size_t second = first + sizeof(struct frame_section);
+    expect_sealed(bytes, count, offsetof(struct frame_header, sections), 17, 4, "17 sections");
+    expect_sealed(bytes, count, offsetof(struct frame_header, units), 0, 8, "no units");
+    expect_sealed(bytes, count, offsetof(struct frame_header, units), UINT64_MAX, 8, "no units");
+    expect_sealed(bytes, count, offsetof(struct frame_header, units), 41, 8, "one a unit");
+    expect_sealed(bytes, count, first, 99, 4, "unknown kind 99");
+    expect_sealed(bytes, count, second, FRAME_IDS, 4, "twice");
+    expect_sealed(bytes, count, first + 4, 3, 4, "does not fit");
+    expect_sealed(bytes, count, first + 8, 1, 8, "does not fit");
+    expect_sealed(bytes, count, first + 8, UINT64_MAX - 63, 8, "does not fit");
+    expect_sealed(bytes, count, first + 16, UINT64_MAX / 4, 8, "does not fit");
+    expect_sealed(bytes, count, first + 16, UINT64_MAX / 2 + 1, 8, "does not fit");
+    free(bytes);
+}
+
+/* A file too large to be read wholly when it is opened: damage in it gives wrong units, no crash,
+ * and verify finds it. */
+static void test_damage_that_only_verify_finds(void **state)
+{
+    (void)state;
+    enum { COUNT = 7000000 };
+    struct frame *frame;
+    char path[300], uri[600];
+    snprintf(path, sizeof(path), "%s/large.csv", folder);
+    snprintf(uri, sizeof(uri), "csv:%s?id=id", path);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs("id,label\n", file);
+    for (uint64_t i = 0; i < COUNT; i++)
+        fprintf(file, "%" PRIu64 ",%" PRIu64 "\n", i * 1999 % 7000003, random_mix(i) % 3);
+    assert_int_equal(fclose(file), 0);
+    assert_ok(frame_build(uri, &frame));
+    assert_ok(frame_write(frame, frame_path));
+    frame_free(frame);
+    int descriptor = open(frame_path, O_RDWR);
+    struct stat status;
+    assert_true(descriptor >= 0 && fstat(descriptor, &status) == 0);
+    assert_true(status.st_size > FRAME_FILE_CHECKED_BYTES);
+    for (uint64_t i = 0; i < 200000; i++) {
+        uint8_t wrong = 0xff;
+        uint64_t place = 100000 + random_mix(i) % ((uint64_t)status.st_size - 200000);
+        assert_int_equal(pwrite(descriptor, &wrong, 1, (off_t)place), 1);
+    }
+    close(descriptor);
+    assert_ok(frame_open(frame_path, &frame));
+    struct design design = {.name = "proportional", .seed = 4};
+    struct order *order;
+    assert_ok(order_new(frame, &design, &order));
+    for (int64_t first = 0; first < COUNT; first += 5000) {
+        int64_t found[5000];
+        uint32_t labels[5000];
+        order_units(order, first, 5000, found, labels);
+        order_rows(order, first, 5000, found);
+        for (size_t i = 0; i < 5000; i += 97) {
+            assert_in_range(found[i], 0, COUNT - 1);
+            assert_in_range(frame_stratum_rank(frame, found[i]), 0, COUNT - 1);
+            assert_true(frame_find(frame, (int64_t)i) < COUNT);
+        }
+    }
+    order_free(order);
+    assert_fails(frame_verify(frame), ERROR_INPUT, "section");
+    frame_free(frame);
+}
+
+/* ---- writing ----------------------------------------------------------------------------------
+ */
+static void test_no_place_to_write(void **state)
+{
+    (void)state;
+    struct frame *frame = listed_frame(40, 3);
+    char path[400];
+    snprintf(path, sizeof(path), "%s/no/such/folder/frame", folder);
+    assert_int_not_equal(frame_write(frame, path), OK);
+    assert_fails(frame_write(frame, folder), ERROR_IO, folder);
+    frame_free(frame);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_round_trips),
+    cmocka_unit_test(test_weights_and_groups_come_back),
+    cmocka_unit_test(test_the_order_does_not_see_the_file),
+    cmocka_unit_test(test_every_changed_byte_is_noticed),
+    cmocka_unit_test(test_every_cut_is_noticed),
+    cmocka_unit_test(test_foreign_files),
+    cmocka_unit_test(test_facts_that_do_not_fit),
+    cmocka_unit_test(test_damage_that_only_verify_finds),
+    cmocka_unit_test(test_no_place_to_write),
+};
+
+int main(void)
+{
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

@@ -1,0 +1,397 @@
+/* A server of a few lines on loopback, a thread, scripted: each connection is answered in turn. */
+#include "tests/unit/unit.h"
+
+#include <arpa/inet.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/socket.h>
+
+#include "common/clock.h"
+#include "common/http_client.h"
+#include "common/log.h"
+
+#define ANSWERS_LIMIT 16
+#define REQUEST_BYTES 8192
+#define PATIENCE_MS 20000
+
+/* Closes the connection instead of answering. */
+#define HANG_UP ""
+/* Reads the request and says nothing. */
+#define SILENCE "silence"
+
+struct server {
+    int listener;
+    uint16_t port;
+    pthread_t thread;
+    const char *answers[ANSWERS_LIMIT]; /* one a request, in turn; the last one again and again */
+    size_t answer_count;
+    _Atomic int requests;
+    _Atomic int connections;
+    _Atomic int ending;
+    pthread_mutex_t lock;             /* of last_request, which is whole before it is answered */
+    char last_request[REQUEST_BYTES]; /* see request_of() */
+};
+
+static size_t wanted_length(const char *request)
+{
+    const char *end = strstr(request, "\r\n\r\n");
+    const char *length = strstr(request, "Content-Length: ");
+    if (!end)
+        return SIZE_MAX;
+    size_t head = (size_t)(end + 4 - request);
+    return head + (length && length < end ? (size_t)atol(length + 16) : 0);
+}
+
+/* false: the peer is gone or the test is over. */
+static int read_request(struct server *server, int connection)
+{
+    char request[REQUEST_BYTES] = "";
+    size_t length = 0;
+    while (!atomic_load(&server->ending)) {
+        struct pollfd event = {.fd = connection, .events = POLLIN};
+        if (poll(&event, 1, 20) <= 0)
+            continue;
+        ssize_t got = recv(connection, request + length, sizeof(request) - 1 - length, 0);
+        if (got <= 0)
+            return 0;
+        length += (size_t)got;
+        request[length] = '\0';
+        if (length >= wanted_length(request)) {
+            pthread_mutex_lock(&server->lock);
+            memcpy(server->last_request, request, sizeof(request));
+            pthread_mutex_unlock(&server->lock);
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static void serve_connection(struct server *server, int connection)
+{
+    while (read_request(server, connection)) {
+        size_t at = (size_t)atomic_fetch_add(&server->requests, 1);
+        const char *answer =
+            server->answers[at < server->answer_count ? at : server->answer_count - 1];
+        if (strcmp(answer, SILENCE) == 0)
+            continue;
+        if (!answer[0] || send(connection, answer, strlen(answer), MSG_NOSIGNAL) < 0 ||
+            strstr(answer, "Connection: close"))
+            return;
+    }
+}
+
+static void *serve(void *context)
+{
+    struct server *server = context;
+    while (!atomic_load(&server->ending)) {
+        struct pollfd event = {.fd = server->listener, .events = POLLIN};
+        if (poll(&event, 1, 20) <= 0)
+            continue;
+        int connection = accept(server->listener, NULL, NULL);
+        if (connection < 0)
+            continue;
+        atomic_fetch_add(&server->connections, 1);
+        serve_connection(server, connection);
+        close(connection);
+    }
+    return NULL;
+}
+
+static void bind_loopback(struct server *server)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof(address);
+    server->listener = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(bind(server->listener, (struct sockaddr *)&address, length), 0);
+    assert_int_equal(getsockname(server->listener, (struct sockaddr *)&address, &length), 0);
+    server->port = ntohs(address.sin_port);
+}
+
+static void start_server(struct server *server, struct http_client **ret_client)
+{
+    char url[64];
+    pthread_mutex_init(&server->lock, NULL);
+    bind_loopback(server);
+    assert_int_equal(listen(server->listener, 8), 0);
+    assert_int_equal(pthread_create(&server->thread, NULL, serve, server), 0);
+    snprintf(url, sizeof(url), "http://127.0.0.1:%u/", server->port);
+    assert_ok(http_client_open(url, ret_client));
+    log_set_level(LOG_ERROR);
+}
+
+static const char *request_of(struct server *server)
+{
+    static char copy[REQUEST_BYTES];
+    pthread_mutex_lock(&server->lock);
+    memcpy(copy, server->last_request, sizeof(copy));
+    pthread_mutex_unlock(&server->lock);
+    return copy;
+}
+
+static void stop_server(struct server *server, struct http_client *client)
+{
+    http_client_close(client);
+    atomic_store(&server->ending, 1);
+    pthread_join(server->thread, NULL);
+    close(server->listener);
+}
+
+#define GOOD "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX-Kind:  a b \t\r\nEmpty:\r\n\r\nhello"
+#define BUSY "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 4\r\n\r\nbusy"
+
+static void test_answers_and_headers_come_back(void **state)
+{
+    (void)state;
+    struct server server = {.answers = {GOOD}, .answer_count = 1};
+    struct http_client *client = NULL;
+    struct http_response response = HTTP_RESPONSE_INIT(100);
+    char value[16];
+    start_server(&server, &client);
+    assert_ok(http_client_get(client, "/batch?size=1", PATIENCE_MS, false, &response));
+    assert_int_equal(response.status, 200);
+    assert_string_equal(response.body.data, "hello");
+    assert_true(http_response_header(&response, "x-kind", value, sizeof(value)));
+    assert_string_equal(value, "a b");
+    assert_true(http_response_header(&response, "Empty", value, sizeof(value)));
+    assert_string_equal(value, "");
+    assert_false(http_response_header(&response, "X-Kin", value, sizeof(value)));
+    assert_false(http_response_header(&response, "Content-Length", value, 1));
+    assert_int_equal(strncmp(request_of(&server), "GET /batch?size=1 HTTP/1.1\r\n", 28), 0);
+    http_response_release(&response);
+    stop_server(&server, client);
+}
+
+static void test_one_connection_for_many_requests(void **state)
+{
+    (void)state;
+    struct server server = {.answers = {GOOD}, .answer_count = 1};
+    struct http_client *client = NULL;
+    struct http_response response = HTTP_RESPONSE_INIT(100);
+    start_server(&server, &client);
+    const char *data = NULL;
+    for (int i = 0; i < 200; i++) {
+        assert_ok(http_client_get(client, "/", PATIENCE_MS, false, &response));
+        assert_string_equal(response.body.data, "hello");
+        assert_true(!data || data == response.body.data); /* the memory is used again */
+        data = response.body.data;
+    }
+    assert_int_equal(server.connections, 1);
+    assert_int_equal(server.requests, 200);
+    http_response_release(&response);
+    stop_server(&server, client);
+}
+
+static void test_statuses_are_the_callers(void **state)
+{
+    (void)state;
+    struct server server = {
+        .answers =
+            {"HTTP/1.1 404 Not Found\r\nContent-Type: application/problem+json\r\n"
+             "Content-Length: 41\r\n\r\n{\"title\":\"t\",\"detail\":\"no\\nsuch stream\"}\r\n",
+             "HTTP/1.1 204 No Content\r\n\r\n", BUSY,
+             "HTTP/1.1 302 Found\r\nLocation: /there\r\nContent-Length: 0\r\n\r\n"},
+        .answer_count = 4};
+    struct http_client *client = NULL;
+    struct http_response response = HTTP_RESPONSE_INIT(100);
+    char problem[64];
+    start_server(&server, &client);
+    assert_ok(http_client_get(client, "/x", PATIENCE_MS, true, &response));
+    assert_int_equal(response.status, 404);
+    http_response_problem(&response, problem, sizeof(problem));
+    assert_string_equal(problem, "no?such stream");
+    assert_ok(http_client_get(client, "/x", PATIENCE_MS, true, &response));
+    assert_int_equal(response.status, 204);
+    assert_int_equal(response.body.length, 0);
+    assert_ok(http_client_get(client, "/x", PATIENCE_MS, false, &response));
+    assert_int_equal(response.status, 503);
+    http_response_problem(&response, problem, sizeof(problem));
+    assert_string_equal(problem, "busy");
+    assert_ok(http_client_get(client, "/x", PATIENCE_MS, false, &response));
+    assert_int_equal(response.status, 302);
+    assert_int_equal(server.requests, 4);
+    http_response_release(&response);
+    stop_server(&server, client);
+}
+
+static void test_passing_trouble_is_tried_again(void **state)
+{
+    (void)state;
+    struct server server = {
+        .answers = {HANG_UP, "HTTP/1.1 429 Slow\r\nContent-Length: 0\r\n\r\n", BUSY,
+                    "HTTP/1.1 200 OK\r\nContent-Length: 50\r\nConnection: close\r\n\r\nhalf", GOOD},
+        .answer_count = 5};
+    struct http_client *client = NULL;
+    struct http_response response = HTTP_RESPONSE_INIT(100);
+    start_server(&server, &client);
+    assert_ok(http_client_get(client, "/", PATIENCE_MS, true, &response));
+    assert_int_equal(response.status, 200);
+    assert_string_equal(response.body.data, "hello");
+    assert_int_equal(server.requests, 5);
+    http_response_release(&response);
+    stop_server(&server, client);
+}
+
+static void test_busy_is_the_answer_when_patience_ends(void **state)
+{
+    (void)state;
+    struct server server = {.answers = {BUSY}, .answer_count = 1};
+    struct http_client *client = NULL;
+    struct http_response response = HTTP_RESPONSE_INIT(100);
+    start_server(&server, &client);
+    assert_ok(http_client_get(client, "/", 300, true, &response));
+    assert_int_equal(response.status, 503);
+    assert_string_equal(response.body.data, "busy");
+    assert_true(server.requests > 1);
+    http_response_release(&response);
+    stop_server(&server, client);
+}
+
+static void test_nobody_there_is_told(void **state)
+{
+    (void)state;
+    struct server server = {.answers = {GOOD}};
+    struct http_client *client = NULL;
+    struct http_response response = HTTP_RESPONSE_INIT(100);
+    char url[64];
+    bind_loopback(&server); /* bound, never listening: refused */
+    snprintf(url, sizeof(url), "http://127.0.0.1:%u", server.port);
+    assert_ok(http_client_open(url, &client));
+    log_set_level(LOG_ERROR);
+    assert_fails(http_client_get(client, "/batch", 200, false, &response), ERROR_NETWORK, url);
+    assert_non_null(strstr(error_message(), "no answer in 0.2 s"));
+    http_client_close(client);
+    http_response_release(&response);
+    close(server.listener);
+}
+
+static void test_silence_times_out(void **state)
+{
+    (void)state;
+    struct server server = {.answers = {SILENCE}, .answer_count = 1};
+    struct http_client *client = NULL;
+    struct http_response response = HTTP_RESPONSE_INIT(100);
+    start_server(&server, &client);
+    assert_fails(http_client_get(client, "/", 200, false, &response), ERROR_TIMEOUT,
+                 "no answer in 0.2 s (1 try)");
+    http_response_release(&response);
+    stop_server(&server, client);
+}
+
+static void *cancel_soon(void *client)
+{
+    clock_sleep_ms(50);
+    http_client_cancel(client);
+    return NULL;
+}
+
+static void check_cancel(const char *answer)
+{
+    struct server server = {.answers = {answer}, .answer_count = 1};
+    struct http_client *client = NULL;
+    struct http_response response = HTTP_RESPONSE_INIT(100);
+    pthread_t thread;
+    start_server(&server, &client);
+    assert_int_equal(pthread_create(&thread, NULL, cancel_soon, client), 0);
+    assert_fails(http_client_get(client, "/", -1, true, &response), ERROR_CANCELLED, "stopped");
+    pthread_join(thread, NULL);
+    assert_fails(http_client_get(client, "/", -1, true, &response), ERROR_CANCELLED, "stopped");
+    http_response_release(&response);
+    stop_server(&server, client);
+}
+
+static void test_cancel_ends_every_wait(void **state)
+{
+    (void)state;
+    check_cancel(SILENCE);
+    check_cancel("HTTP/1.1 503 No\r\nRetry-After: 3000\r\nContent-Length: 0\r\n\r\n");
+}
+
+static void test_large_answers_are_refused(void **state)
+{
+    (void)state;
+    static char answer[200000];
+    struct server server = {.answers = {GOOD, answer}, .answer_count = 2};
+    struct http_client *client = NULL;
+    struct http_response response = HTTP_RESPONSE_INIT(4);
+    strcpy(answer, "HTTP/1.1 200 OK\r\n");
+    for (int i = 0; i < 1000; i++)
+        snprintf(answer + strlen(answer), 200, "X-%d: %090d\r\n", i, i);
+    strcat(answer, "Content-Length: 0\r\n\r\n");
+    start_server(&server, &client);
+    assert_fails(http_client_get(client, "/", PATIENCE_MS, false, &response), ERROR_NETWORK,
+                 "limit of 4 bytes");
+    assert_fails(http_client_get(client, "/", PATIENCE_MS, false, &response), ERROR_NETWORK,
+                 "refused");
+    http_response_release(&response);
+    stop_server(&server, client);
+}
+
+static void test_nonsense_is_no_answer(void **state)
+{
+    (void)state;
+    struct server server = {.answers = {"SSH-2.0-OpenSSH\r\nConnection: close\r\n\r\n"},
+                            .answer_count = 1};
+    struct http_client *client = NULL;
+    struct http_response response = HTTP_RESPONSE_INIT(1000);
+    start_server(&server, &client);
+    assert_fails(http_client_get(client, "/", 2000, false, &response), ERROR_NETWORK, "127.0.0.1");
+    http_response_release(&response);
+    stop_server(&server, client);
+}
+
+static void test_post_sends_its_body(void **state)
+{
+    (void)state;
+    struct server server = {.answers = {GOOD}, .answer_count = 1};
+    struct http_client *client = NULL;
+    struct http_response response = HTTP_RESPONSE_INIT(100);
+    setenv("TOMBOLA_TOKEN", "s3cret", 1);
+    start_server(&server, &client);
+    unsetenv("TOMBOLA_TOKEN");
+    assert_ok(http_client_post(client, "/ack", "{\"seqs\":[1]}", PATIENCE_MS, false, &response));
+    assert_int_equal(strncmp(request_of(&server), "POST /ack HTTP/1.1\r\n", 20), 0);
+    assert_non_null(strstr(request_of(&server), "Content-Type: application/json\r\n"));
+    assert_non_null(strstr(request_of(&server), "Authorization: Bearer s3cret\r\n"));
+    assert_non_null(strstr(request_of(&server), "\r\n\r\n{\"seqs\":[1]}"));
+    assert_ok(http_client_get(client, "/", PATIENCE_MS, false, &response));
+    assert_int_equal(strncmp(request_of(&server), "GET / HTTP/1.1\r\n", 16), 0);
+    assert_null(strstr(request_of(&server), "Content-Type"));
+    http_response_release(&response);
+    stop_server(&server, client);
+}
+
+static void test_bad_urls_are_refused(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {
+        "",        "127.0.0.1:8080", "ftp://x",       "file:///etc/passwd",
+        "http://", "http://x:99999", "http://x/?a=1", "http://a b"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct http_client *client = NULL;
+        assert_fails(http_client_open(bad[i], &client), ERROR_USAGE, "http://HOST:PORT");
+        assert_null(client);
+    }
+    struct http_client *client = NULL;
+    setenv("TOMBOLA_TOKEN", "a\r\nX-Evil: 1", 1);
+    assert_fails(http_client_open("http://x", &client), ERROR_USAGE, "TOMBOLA_TOKEN");
+    unsetenv("TOMBOLA_TOKEN");
+    http_client_close(NULL);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_answers_and_headers_come_back),
+    cmocka_unit_test(test_one_connection_for_many_requests),
+    cmocka_unit_test(test_statuses_are_the_callers),
+    cmocka_unit_test(test_passing_trouble_is_tried_again),
+    cmocka_unit_test(test_busy_is_the_answer_when_patience_ends),
+    cmocka_unit_test(test_nobody_there_is_told),
+    cmocka_unit_test(test_silence_times_out),
+    cmocka_unit_test(test_cancel_ends_every_wait),
+    cmocka_unit_test(test_large_answers_are_refused),
+    cmocka_unit_test(test_nonsense_is_no_answer),
+    cmocka_unit_test(test_post_sends_its_body),
+    cmocka_unit_test(test_bad_urls_are_refused),
+};
+
+UNIT_MAIN(tests)

@@ -1,0 +1,208 @@
+#include "tests/unit/unit.h"
+
+#include "common/json.h"
+
+static enum error parse(const char *text, cJSON **ret_json)
+{
+    return json_parse(text, strlen(text), "the text", ret_json);
+}
+
+static void test_values_come_back(void **state)
+{
+    (void)state;
+    cJSON *json = NULL;
+    int64_t integer = 0;
+    double real = 0;
+    const char *text = NULL;
+    const cJSON *array = NULL;
+    assert_ok(parse("{\"i\":-9007199254740992,\"r\":2.5e-3,\"t\":\"\\u00e9\\ud83c\\udfb2\","
+                    "\"a\":[1,2,3]}",
+                    &json));
+    assert_ok(json_get_integer(json, "i", "x", &integer));
+    assert_true(integer == -(INT64_C(1) << 53));
+    assert_ok(json_get_real(json, "r", "x", &real));
+    assert_true(real == 2.5e-3);
+    assert_ok(json_get_text(json, "t", "x", &text));
+    assert_string_equal(text, "\xc3\xa9\xf0\x9f\x8e\xb2");
+    assert_ok(json_get_array(json, "a", "x", &array));
+    assert_int_equal(cJSON_GetArraySize(array), 3);
+    cJSON_Delete(json);
+}
+
+static void test_wrong_members_are_named(void **state)
+{
+    (void)state;
+    cJSON *json = NULL;
+    int64_t integer;
+    double real;
+    const char *text;
+    const cJSON *array;
+    assert_ok(
+        parse("{\"f\":1.5,\"big\":9007199254740994,\"huge\":1e999,\"t\":\"5\",\"n\":null}", &json));
+    assert_fails(json_get_integer(json, "f", "x.json", &integer), ERROR_INPUT,
+                 "\"f\" in x.json is 1.5, must be an integer");
+    assert_fails(json_get_integer(json, "big", "x", &integer), ERROR_INPUT, "2^53");
+    assert_fails(json_get_integer(json, "huge", "x", &integer), ERROR_INPUT, "2^53");
+    assert_fails(json_get_real(json, "huge", "x", &real), ERROR_INPUT, "too large");
+    assert_fails(json_get_integer(json, "t", "x", &integer), ERROR_INPUT,
+                 "\"t\" in x is a text, must be an integer");
+    assert_fails(json_get_text(json, "f", "x", &text), ERROR_INPUT, "is a number, must be a text");
+    assert_fails(json_get_array(json, "n", "x", &array), ERROR_INPUT, "is null, must be an array");
+    assert_fails(json_get_array(json, "none", "x", &array), ERROR_INPUT, "x has no \"none\"");
+    assert_fails(json_get_integer(json, "F", "x", &integer), ERROR_INPUT, "x has no \"F\"");
+    cJSON_Delete(json);
+}
+
+static void test_everything_that_is_no_json_is_refused(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"",
+                                      " ",
+                                      "{",
+                                      "}",
+                                      "[",
+                                      "[1,",
+                                      "[1,]",
+                                      "[,1]",
+                                      "{\"a\"}",
+                                      "{\"a\":}",
+                                      "{\"a\":1,}",
+                                      "{a:1}",
+                                      "{'a':1}",
+                                      "{\"a\":1}}",
+                                      "1 2",
+                                      "tru",
+                                      "TRUE",
+                                      "nul",
+                                      "nan",
+                                      "Infinity",
+                                      "-",
+                                      "01",
+                                      "+1",
+                                      "1.",
+                                      ".5",
+                                      "1e",
+                                      "0x1",
+                                      "--1",
+                                      "\"",
+                                      "\"a",
+                                      "\"\\x\"",
+                                      "\"\\u12\"",
+                                      "\"\\u12g4\"",
+                                      "\"\\ud800\"",
+                                      "\"\\ud800\\u0041\"",
+                                      "\"\\udc00\"",
+                                      "\"\\u0000\"",
+                                      "\"\n\"",
+                                      "\"\t\"",
+                                      "\"\x01\"",
+                                      "\"\xff\"",
+                                      "\"\xc3\"",
+                                      "\xef\xbb\xbf{}",
+                                      "// c\n1",
+                                      "[1 2]",
+                                      "{\"a\" 1}",
+                                      "{\"a\":1 \"b\":2}"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        cJSON *json = NULL;
+        if (parse(bad[i], &json) != ERROR_INPUT)
+            fail_msg("taken as JSON: %s", bad[i]);
+        assert_null(json);
+        assert_non_null(strstr(error_message(), "the text"));
+    }
+    cJSON *json = NULL;
+    assert_int_equal(json_parse("1\0", 2, "the text", &json), ERROR_INPUT);
+}
+
+static void test_places_are_named(void **state)
+{
+    (void)state;
+    cJSON *json = NULL;
+    assert_fails(parse("{\n \"a\": 1,\n \"b\": x}", &json), ERROR_INPUT, "line 3, column 7");
+    assert_fails(parse("{\n \"a\": 1", &json), ERROR_INPUT, "ends at line 2, column 8");
+    assert_fails(parse("1\n\n 2", &json), ERROR_INPUT, "line 3, column 2: the end was expected");
+}
+
+static void test_key_twice_is_refused(void **state)
+{
+    (void)state;
+    cJSON *json = NULL;
+    assert_fails(parse("{\"a\":1,\"b\":2,\"a\":3}", &json), ERROR_INPUT, "\"a\" twice");
+    assert_fails(parse("[{\"x\":{\"k\":1,\"k\":1}}]", &json), ERROR_INPUT, "\"k\" twice");
+    assert_fails(parse("{\"a\":1,\"\\u0061\":3}", &json), ERROR_INPUT, "\"a\" twice");
+    assert_ok(parse("[{\"a\":1},{\"a\":1,\"A\":2}]", &json));
+    cJSON_Delete(json);
+}
+
+static void test_depth_is_bounded(void **state)
+{
+    (void)state;
+    cJSON *json = NULL;
+    char text[300000];
+    memset(text, '[', 64);
+    memset(text + 64, ']', 64);
+    text[128] = '\0';
+    assert_ok(parse(text, &json));
+    cJSON_Delete(json);
+    memset(text, '[', 65);
+    memset(text + 65, ']', 65);
+    text[130] = '\0';
+    assert_fails(parse(text, &json), ERROR_INPUT, "deeper than 64");
+    memset(text, '[', sizeof(text) - 1);
+    text[sizeof(text) - 1] = '\0';
+    assert_fails(parse(text, &json), ERROR_INPUT, "deeper than 64");
+}
+
+static void test_length_counts_not_the_nul(void **state)
+{
+    (void)state;
+    cJSON *json = NULL;
+    char *exact = malloc(7); /* exactly: the sanitizer watches */
+    memcpy(exact, "{\"a\":1}", 7);
+    assert_ok(json_parse(exact, 7, "the text", &json));
+    cJSON_Delete(json);
+    memcpy(exact, "1234567", 7);
+    assert_ok(json_parse(exact, 7, "the text", &json));
+    assert_true(json->valuedouble == 1234567);
+    cJSON_Delete(json);
+    assert_ok(json_parse(exact, 3, "the text", &json));
+    assert_true(json->valuedouble == 123);
+    cJSON_Delete(json);
+    free(exact);
+}
+
+static void test_written_strings_come_back(void **state)
+{
+    (void)state;
+    struct buffer buffer = BUFFER_INIT(4096);
+    char every[300];
+    size_t length = 0;
+    for (int letter = 1; letter < 128; letter++)
+        every[length++] = (char)letter;
+    strcpy(every + length, "\xc3\xa9\xf0\x9f\x8e\xb2");
+    assert_ok(json_add_string(&buffer, every));
+    cJSON *json = NULL;
+    assert_ok(json_parse(buffer.data, buffer.length, "the text", &json));
+    assert_string_equal(json->valuestring, every);
+    cJSON_Delete(json);
+    buffer_clear(&buffer);
+    assert_ok(json_add_string(&buffer, "a\"b\\c\n\x01"));
+    assert_string_equal(buffer.data, "\"a\\\"b\\\\c\\n\\u0001\"");
+    buffer_clear(&buffer);
+    assert_ok(json_add_string(&buffer, ""));
+    assert_string_equal(buffer.data, "\"\"");
+    buffer_release(&buffer);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_values_come_back),
+    cmocka_unit_test(test_wrong_members_are_named),
+    cmocka_unit_test(test_everything_that_is_no_json_is_refused),
+    cmocka_unit_test(test_places_are_named),
+    cmocka_unit_test(test_key_twice_is_refused),
+    cmocka_unit_test(test_depth_is_bounded),
+    cmocka_unit_test(test_length_counts_not_the_nul),
+    cmocka_unit_test(test_written_strings_come_back),
+};
+
+UNIT_MAIN(tests)

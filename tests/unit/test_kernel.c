@@ -1,0 +1,240 @@
+/* Layers and updates on every device there is, against the formulas in double and in float. */
+#include "tests/unit/kernel_unit.h"
+
+/* ---- dense layers ---------------------------------------------------------------------------- */
+
+struct layer {
+    size_t rows, inputs, outputs;
+    unsigned density;
+};
+
+static const struct layer layers[] = {
+    {1, 1, 1, 100},     {1, 784, 10, 19},   {100, 784, 100, 19}, {100, 784, 100, 80},
+    {7, 65, 33, 30},    {33, 100, 10, 100}, {300, 50, 129, 10},  {64, 128, 64, 50},
+    {31, 40, 300, 100}, {257, 3, 5, 100},   {2, 784, 10, 0},
+};
+
+static void check_forward(const struct layer *l, const struct kernel_input *input, const float *x,
+                          enum activation activation)
+{
+    struct array weights = sent_array(l->inputs * l->outputs, 100);
+    struct array bias = sent_array(l->outputs, 100);
+    struct array y = sent_array(l->rows * l->outputs, 100);
+    assert_ok(
+        kernel_forward(kernel, input, weights.there, bias.there, l->outputs, activation, y.there));
+    fetch(&y);
+    for (size_t at = 0; at < y.count; at++) {
+        size_t row = at / l->outputs, output = at % l->outputs;
+        double sum = bias.host[output], size = fabs(sum);
+        for (size_t i = 0; i < l->inputs; i++) {
+            double term =
+                (double)x[row * l->inputs + i] * (double)weights.host[i * l->outputs + output];
+            sum += term;
+            size += fabs(term);
+        }
+        if (activation == ACTIVATION_RELU && sum < 0)
+            sum = 0;
+        assert_near(y.host[at], sum, size, "y", at);
+    }
+    release(&weights);
+    release(&bias);
+    release(&y);
+}
+
+static void check_backward(const struct layer *l, const struct kernel_input *input, const float *x)
+{
+    struct array y_gradient = sent_array(l->rows * l->outputs, 90);
+    struct array weights = sent_array(l->inputs * l->outputs, 100);
+    struct array bias = sent_array(l->outputs, 100);
+    assert_ok(
+        kernel_backward(kernel, input, y_gradient.there, l->outputs, weights.there, bias.there));
+    fetch(&weights);
+    fetch(&bias);
+    for (size_t at = 0; at < weights.count + bias.count; at++) {
+        bool is_bias = at >= weights.count;
+        size_t output = is_bias ? at - weights.count : at % l->outputs;
+        double sum = 0, size = 0;
+        for (size_t row = 0; row < l->rows; row++) {
+            double factor = is_bias ? 1 : (double)x[row * l->inputs + at / l->outputs];
+            double term = factor * (double)y_gradient.host[row * l->outputs + output];
+            sum += term;
+            size += fabs(term);
+        }
+        assert_near(is_bias ? bias.host[output] : weights.host[at], sum, size,
+                    is_bias ? "db" : "dw", at);
+    }
+    release(&y_gradient);
+    release(&weights);
+    release(&bias);
+}
+
+static void check_backward_input(const struct layer *l, const struct kernel_input *input,
+                                 const float *x)
+{
+    struct array y_gradient = sent_array(l->rows * l->outputs, 90);
+    struct array weights = sent_array(l->inputs * l->outputs, 100);
+    struct array x_gradient = sent_array(l->rows * l->inputs, 100);
+    assert_ok(kernel_backward_input(kernel, input, y_gradient.there, weights.there, l->outputs,
+                                    x_gradient.there));
+    fetch(&x_gradient);
+    for (size_t at = 0; at < x_gradient.count; at++) {
+        double sum = 0, size = 0;
+        for (size_t output = 0; output < l->outputs && x[at] > 0; output++) {
+            double term = (double)y_gradient.host[at / l->inputs * l->outputs + output] *
+                          (double)weights.host[at % l->inputs * l->outputs + output];
+            sum += term;
+            size += fabs(term);
+        }
+        assert_near(x_gradient.host[at], sum, size, "dx", at);
+    }
+    release(&y_gradient);
+    release(&weights);
+    release(&x_gradient);
+}
+
+static void test_dense_layers(void **state)
+{
+    open_kernel(state);
+    for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
+        const struct layer *l = &layers[i];
+        struct array x = sent_array(l->rows * l->inputs, l->density);
+        struct kernel_input input;
+        assert_ok(kernel_reserve(kernel, l->rows, l->inputs));
+        assert_ok(kernel_input(kernel, x.there, l->rows, l->inputs, &input));
+        for (int indexed = input.indexed; indexed >= 0; indexed--) {
+            input.indexed = indexed;
+            check_forward(l, &input, x.host, ACTIVATION_NONE);
+            check_forward(l, &input, x.host, ACTIVATION_RELU);
+            check_backward(l, &input, x.host);
+            check_backward_input(l, &input, x.host);
+        }
+        release(&x);
+    }
+    close_kernel();
+}
+
+static void test_the_same_input_gives_the_same_bits(void **state)
+{
+    open_kernel(state);
+    enum { ROWS = 100, INPUTS = 784, OUTPUTS = 100 };
+    struct array x = sent_array(ROWS * INPUTS, 50), weights = sent_array(INPUTS * OUTPUTS, 100);
+    struct array bias = sent_array(OUTPUTS, 100), y_gradient = sent_array(ROWS * OUTPUTS, 100);
+    struct array y[2] = {sent_array(ROWS * OUTPUTS, 100), sent_array(ROWS * OUTPUTS, 100)};
+    struct array dw[2] = {sent_array(INPUTS * OUTPUTS, 100), sent_array(INPUTS * OUTPUTS, 100)};
+    struct array db[2] = {sent_array(OUTPUTS, 100), sent_array(OUTPUTS, 100)};
+    assert_ok(kernel_reserve(kernel, ROWS, INPUTS));
+    for (int i = 0; i < 2; i++) {
+        struct kernel_input input;
+        assert_ok(kernel_input(kernel, x.there, ROWS, INPUTS, &input));
+        assert_ok(kernel_forward(kernel, &input, weights.there, bias.there, OUTPUTS,
+                                 ACTIVATION_RELU, y[i].there));
+        assert_ok(
+            kernel_backward(kernel, &input, y_gradient.there, OUTPUTS, dw[i].there, db[i].there));
+        fetch(&y[i]);
+        fetch(&dw[i]);
+        fetch(&db[i]);
+    }
+    assert_memory_equal(y[0].host, y[1].host, y[0].count * sizeof(float));
+    assert_memory_equal(dw[0].host, dw[1].host, dw[0].count * sizeof(float));
+    assert_memory_equal(db[0].host, db[1].host, db[0].count * sizeof(float));
+    for (int i = 0; i < 2; i++) {
+        release(&y[i]);
+        release(&dw[i]);
+        release(&db[i]);
+    }
+    release(&x);
+    release(&weights);
+    release(&bias);
+    release(&y_gradient);
+    close_kernel();
+}
+
+/* ---- updates --------------------------------------------------------------------------------- */
+
+static void check_update(const char *name, size_t count)
+{
+    struct optimizer optimizer;
+    assert_ok(optimizer_init(&optimizer, name, 0.02));
+    struct array var = sent_array(count, 100), s0 = array_of(count, 0), s1 = sent_array(count, 0);
+    for (size_t i = 0; i < count; i++)
+        s0.host[i] = optimizer_slot_initial(&optimizer, 0);
+    send(&s0);
+    float *wanted = malloc(count * sizeof(float));
+    assert_non_null(wanted);
+    memcpy(wanted, var.host, count * sizeof(float));
+    for (int64_t t = 1; t <= 4; t++) {
+        struct array gradient = sent_array(count, 70);
+        struct kernel_update update = {.count = count,
+                                       .gradient = gradient.there,
+                                       .parameters = var.there,
+                                       .slots = {s0.there, s1.there}};
+        assert_ok(kernel_update(kernel, &optimizer, t, &update));
+        for (size_t i = 0; i < count; i++)
+            update_one(&optimizer, optimizer_rate(&optimizer, t), gradient.host[i], &wanted[i],
+                       &s0.host[i], &s1.host[i]);
+        assert_ok(device_queue_wait(device, queue));
+        release(&gradient);
+    }
+    fetch(&var);
+    assert_memory_equal(var.host, wanted, count * sizeof(float));
+    float *slot = malloc(count * sizeof(float));
+    assert_non_null(slot);
+    memcpy(slot, s0.host, count * sizeof(float));
+    if (optimizer_slots(&optimizer) > 0) {
+        fetch(&s0);
+        assert_memory_equal(s0.host, slot, count * sizeof(float));
+    }
+    free(slot);
+    free(wanted);
+    release(&var);
+    release(&s0);
+    release(&s1);
+}
+
+static void test_updates_give_the_same_bits_everywhere(void **state)
+{
+    open_kernel(state);
+    static const size_t counts[] = {1, 17, 256, 79510};
+    for (size_t i = 0; i < 4; i++) {
+        check_update("sgd", counts[i]);
+        check_update("momentum", counts[i]);
+        check_update("adagrad", counts[i]);
+        check_update("adam", counts[i]);
+    }
+    close_kernel();
+}
+
+static void test_the_description_names_the_parts(void **state)
+{
+    open_kernel(state);
+    assert_true(kernel->description[0] != 0);
+    assert_ptr_equal(kernel->device, device);
+    if (device->kind == DEVICE_CPU)
+        assert_non_null(strstr(kernel->description, "1 thread"));
+    else
+        assert_non_null(strstr(kernel->description, "cuBLAS"));
+    close_kernel();
+}
+
+static void test_a_wrong_blas_is_refused(void **state)
+{
+    (void)state;
+    const struct kernel_options options = {.blas = "nonesuch"};
+    struct kernel *none = NULL;
+    assert_ok(device_open("cpu", &device));
+    assert_ok(device_queue_new(device, &queue));
+    assert_fails(kernel_open(device, queue, &options, &none), ERROR_USAGE, "nonesuch");
+    assert_null(none);
+    device_queue_free(device, queue);
+    device_close(device);
+}
+
+static const struct CMUnitTest tests[] = {
+    ON_EACH_DEVICE(test_dense_layers),
+    ON_EACH_DEVICE(test_the_same_input_gives_the_same_bits),
+    ON_EACH_DEVICE(test_updates_give_the_same_bits_everywhere),
+    ON_EACH_DEVICE(test_the_description_names_the_parts),
+    cmocka_unit_test(test_a_wrong_blas_is_refused),
+};
+
+UNIT_MAIN(tests)

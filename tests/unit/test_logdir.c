@@ -1,0 +1,436 @@
+#include "tests/unit/unit.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include "common/file.h"
+#include "common/log.h"
+#include "trainer/checkpoint_state.h"
+#include "trainer/engine.h"
+#include "trainer/logdir.h"
+
+static char folder[256];
+static struct engine engine;
+static struct model *model;
+static struct checkpoint_facts facts;
+
+static int set_up(void **state)
+{
+    struct engine_options options = {.device = "cpu", .blas = "plain", .threads = 1};
+
+    (void)state;
+    log_set_level(LOG_ERROR);
+    unit_folder_make(folder);
+    assert_ok(engine_open(&options, &engine));
+    facts = (struct checkpoint_facts){
+        .model = {.shape = {.kind = MODEL_LINEAR, .features = 2, .outputs = 1},
+                  .loss = LOSS_SQUARED_MEAN,
+                  .batch_rows = 1},
+        .feature_scale = 1,
+        .position = {.stream = {.name = "default",
+                                .digest = "00",
+                                .design = "srs",
+                                .tail = "keep",
+                                .units = 1,
+                                .epoch_draws = 1},
+                     .batch_rows = 1}};
+    assert_ok(optimizer_init(&facts.model.optimizer, "sgd", 0.1));
+    assert_ok(model_new(&facts.model, engine.kernel, &model));
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    model_free(model);
+    engine_close(&engine);
+    unit_folder_remove(folder);
+    return 0;
+}
+
+/* The model as it would be after `step` steps. */
+static void set_step(int64_t step)
+{
+    float state[3] = {(float)step, 0, 0};
+
+    assert_ok(model_write(model, state, step));
+}
+
+static void save(struct logdir *logdir, int64_t step)
+{
+    set_step(step);
+    assert_ok(logdir_save(logdir, model, &facts));
+    assert_int_equal(logdir_newest_step(logdir), step);
+}
+
+static char *in_folder(const char *name)
+{
+    static char path[2][600];
+    static int turn;
+
+    turn = !turn;
+    snprintf(path[turn], sizeof(path[turn]), "%s/%s", folder, name);
+    return path[turn];
+}
+
+static bool is_there(const char *name)
+{
+    return access(in_folder(name), F_OK) == 0;
+}
+
+static void put(const char *name, const char *text)
+{
+    assert_ok(file_write_whole(in_folder(name), text, strlen(text)));
+}
+
+static void assert_content(const char *name, const char *expected)
+{
+    struct buffer text = BUFFER_INIT(1 << 20);
+
+    assert_ok(file_read_whole(in_folder(name), &text));
+    assert_string_equal(text.data, expected);
+    buffer_release(&text);
+}
+
+/* Opens to look; the newest must be this step (-1: none). */
+static void assert_newest(int64_t step)
+{
+    struct checkpoint *checkpoint = NULL;
+    struct logdir *logdir = NULL;
+
+    assert_ok(logdir_open_read(folder, &logdir));
+    assert_ok(logdir_newest(logdir, &checkpoint));
+    assert_int_equal(checkpoint ? checkpoint_step(checkpoint) : -1, step);
+    assert_int_equal(logdir_newest_step(logdir), step);
+    checkpoint_close(checkpoint);
+    logdir_close(logdir);
+}
+
+static void assert_newest_fails(enum error code, const char *message)
+{
+    struct checkpoint *checkpoint = NULL;
+    struct logdir *logdir = NULL;
+
+    assert_ok(logdir_open_read(folder, &logdir));
+    assert_fails(logdir_newest(logdir, &checkpoint), code, message);
+    assert_null(checkpoint);
+    logdir_close(logdir);
+}
+
+static struct logdir *open_and_save(int64_t first, int64_t last)
+{
+    struct logdir *logdir = NULL;
+
+    assert_ok(logdir_open(folder, &logdir));
+    for (int64_t step = first; step <= last; step++)
+        save(logdir, step);
+    return logdir;
+}
+
+static void test_five_are_kept_and_the_newest_is_named(void **state)
+{
+    struct logdir *logdir = open_and_save(0, 7);
+
+    (void)state;
+    logdir_close(logdir);
+    assert_content("checkpoint", "model_checkpoint_path: \"model.ckpt-7.safetensors\"\n"
+                                 "all_model_checkpoint_paths: \"model.ckpt-3.safetensors\"\n"
+                                 "all_model_checkpoint_paths: \"model.ckpt-4.safetensors\"\n"
+                                 "all_model_checkpoint_paths: \"model.ckpt-5.safetensors\"\n"
+                                 "all_model_checkpoint_paths: \"model.ckpt-6.safetensors\"\n"
+                                 "all_model_checkpoint_paths: \"model.ckpt-7.safetensors\"\n");
+    assert_false(is_there("model.ckpt-2.safetensors"));
+    assert_true(is_there("model.ckpt-3.safetensors"));
+    assert_newest(7);
+}
+
+static void test_a_new_folder_has_none(void **state)
+{
+    struct checkpoint *checkpoint = NULL;
+    struct logdir *logdir = NULL;
+
+    (void)state;
+    assert_ok(logdir_open(in_folder("a/b/c"), &logdir));
+    assert_ok(logdir_newest(logdir, &checkpoint));
+    assert_null(checkpoint);
+    assert_string_equal(logdir_newest_path(logdir), "");
+    assert_int_equal(logdir_newest_step(logdir), -1);
+    logdir_close(logdir);
+    assert_fails(logdir_open_read(in_folder("nothing"), &logdir), ERROR_NOT_FOUND, "nothing");
+}
+
+static void test_the_list_goes_on_after_a_restart(void **state)
+{
+    struct checkpoint *checkpoint = NULL;
+    struct logdir *logdir = open_and_save(0, 3);
+
+    (void)state;
+    logdir_close(logdir);
+    assert_ok(logdir_open(folder, &logdir));
+    assert_ok(logdir_newest(logdir, &checkpoint));
+    checkpoint_close(checkpoint);
+    save(logdir, 4);
+    save(logdir, 5);
+    logdir_close(logdir);
+    assert_false(is_there("model.ckpt-0.safetensors"));
+    assert_true(is_there("model.ckpt-1.safetensors"));
+    assert_newest(5);
+}
+
+static void test_saving_a_step_again_lists_it_once(void **state)
+{
+    struct logdir *logdir = open_and_save(1, 2);
+
+    (void)state;
+    save(logdir, 2);
+    logdir_close(logdir);
+    assert_content("checkpoint", "model_checkpoint_path: \"model.ckpt-2.safetensors\"\n"
+                                 "all_model_checkpoint_paths: \"model.ckpt-1.safetensors\"\n"
+                                 "all_model_checkpoint_paths: \"model.ckpt-2.safetensors\"\n");
+}
+
+static void test_a_second_trainer_is_refused(void **state)
+{
+    struct logdir *first = NULL, *second = NULL;
+    char process[40];
+
+    (void)state;
+    assert_ok(logdir_open(folder, &first));
+    assert_fails(logdir_open(folder, &second), ERROR_CONFLICT, "in use by another trainer");
+    snprintf(process, sizeof(process), "process %d", (int)getpid());
+    assert_non_null(strstr(error_message(), process));
+    assert_newest(-1); /* looking is allowed */
+    logdir_close(first);
+    assert_ok(logdir_open(folder, &second));
+    logdir_close(second);
+}
+
+static void test_a_lock_ends_with_its_process(void **state)
+{
+    struct logdir *logdir = NULL;
+    pid_t child = fork();
+    int status;
+
+    (void)state;
+    if (child == 0) {
+        if (logdir_open(folder, &logdir))
+            _exit(1);
+        kill(getpid(), SIGKILL);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+    assert_ok(logdir_open(folder, &logdir));
+    logdir_close(logdir);
+}
+
+static void test_what_an_interrupted_save_left_is_removed(void **state)
+{
+    struct logdir *logdir = open_and_save(1, 2);
+
+    (void)state;
+    logdir_close(logdir);
+    put("model.ckpt-3.safetensors.tmp.77.0", "half");
+    put("checkpoint.tmp.77.1", "half");
+    put("notes.tmp.txt", "mine");
+    put("model.ckpt-9.safetensors", "renamed, but never named: kill -9 came between");
+    assert_newest(2);
+    assert_true(is_there("checkpoint.tmp.77.1")); /* looking changes nothing */
+    assert_ok(logdir_open(folder, &logdir));
+    logdir_close(logdir);
+    assert_false(is_there("model.ckpt-3.safetensors.tmp.77.0"));
+    assert_false(is_there("checkpoint.tmp.77.1"));
+    assert_true(is_there("notes.tmp.txt"));
+    assert_true(is_there("model.ckpt-9.safetensors"));
+    assert_newest(2);
+}
+
+static void test_without_the_state_file_the_largest_step_counts(void **state)
+{
+    struct logdir *logdir = open_and_save(8, 11);
+
+    (void)state;
+    logdir_close(logdir);
+    assert_int_equal(unlink(in_folder("checkpoint")), 0);
+    assert_newest(11);
+}
+
+static void test_missing_files_are_passed_over(void **state)
+{
+    struct logdir *logdir = open_and_save(1, 4);
+
+    (void)state;
+    logdir_close(logdir);
+    assert_int_equal(unlink(in_folder("model.ckpt-4.safetensors")), 0);
+    assert_newest(3);
+    for (int step = 1; step < 4; step++) {
+        char name[64];
+
+        snprintf(name, sizeof(name), "model.ckpt-%d.safetensors", step);
+        assert_int_equal(unlink(in_folder(name)), 0);
+    }
+    assert_newest_fails(ERROR_NOT_FOUND, "model.ckpt-4.safetensors, which is not there");
+}
+
+static void damage(const char *name)
+{
+    struct buffer bytes = BUFFER_INIT(1 << 20);
+
+    assert_ok(file_read_whole(in_folder(name), &bytes));
+    bytes.data[bytes.length - 1] ^= 1;
+    assert_ok(file_write_whole(in_folder(name), bytes.data, bytes.length));
+    buffer_release(&bytes);
+}
+
+static void test_a_damaged_newest_is_named_with_the_way_back(void **state)
+{
+    struct logdir *logdir = open_and_save(1, 3);
+
+    (void)state;
+    logdir_close(logdir);
+    damage("model.ckpt-3.safetensors");
+    assert_newest_fails(ERROR_INPUT, "model.ckpt-3.safetensors is damaged");
+    assert_newest_fails(ERROR_INPUT, "model.ckpt-2.safetensors is whole: to go on from its step 2");
+    damage("model.ckpt-2.safetensors");
+    assert_newest_fails(ERROR_INPUT, "model.ckpt-1.safetensors is whole");
+    damage("model.ckpt-1.safetensors");
+    assert_newest_fails(ERROR_INPUT, "no older checkpoint");
+    damage("model.ckpt-1.safetensors"); /* whole again */
+    assert_int_equal(unlink(in_folder("model.ckpt-3.safetensors")), 0);
+    assert_newest_fails(ERROR_INPUT, "model.ckpt-2.safetensors is damaged");
+    assert_int_equal(unlink(in_folder("model.ckpt-2.safetensors")), 0);
+    assert_newest(1);
+}
+
+static void test_a_person_may_name_an_older_one(void **state)
+{
+    struct checkpoint *checkpoint = NULL;
+    struct logdir *logdir = open_and_save(1, 3);
+
+    (void)state;
+    logdir_close(logdir);
+    put("checkpoint", "# back\n  model_checkpoint_path :\"x\"\n"
+                      "model_checkpoint_path: \"model.ckpt-2\"\r\n"
+                      "all_model_checkpoint_timestamps: 1.5e9\n");
+    assert_newest(2);
+    assert_ok(logdir_open(folder, &logdir));
+    assert_ok(logdir_newest(logdir, &checkpoint));
+    checkpoint_close(checkpoint);
+    save(logdir, 10);
+    logdir_close(logdir);
+    assert_newest(10);
+    assert_true(is_there("model.ckpt-3.safetensors"));
+}
+
+static void test_a_malformed_state_file_is_refused(void **state)
+{
+    static const struct {
+        const char *text, *message;
+    } cases[] = {
+        {"", "does not say model_checkpoint_path"},
+        {"all_model_checkpoint_paths: \"a\"\n", "does not say model_checkpoint_path"},
+        {"model_checkpoint_path: \"a\"\nmodel_checkpoint_path: \"b\"\n", "line 2"},
+        {"model_checkpoint_path: a\n", "line 1"},
+        {"model_checkpoint_path: \"a\n", "line 1"},
+        {"model_checkpoint_path: \"\"\n", "line 1"},
+        {"model_checkpoint_path: \"a\\x\"\n", "line 1"},
+        {"model_checkpoint_path: \"a\\\"\n", "line 1"},
+        {"model_checkpoint_path: \"a\"b\"\n", "line 1"},
+        {"\n\nrubbish\n", "line 3"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        put("checkpoint", cases[i].text);
+        assert_newest_fails(ERROR_INPUT, cases[i].message);
+        assert_newest_fails(ERROR_INPUT, in_folder("checkpoint"));
+    }
+}
+
+static void test_names_with_quotes_read_back(void **state)
+{
+    struct checkpoint_state list = CHECKPOINT_STATE_INIT, again = CHECKPOINT_STATE_INIT;
+    struct buffer text = BUFFER_INIT(1 << 20);
+
+    (void)state;
+    assert_ok(checkpoint_state_add(&list, "a \"b\" \\ c"));
+    assert_ok(checkpoint_state_add(&list, "/absolute/name"));
+    assert_ok(checkpoint_state_print(&list, &text));
+    assert_ok(checkpoint_state_parse(&again, text.data, text.length, "text"));
+    assert_int_equal(again.count, 2);
+    assert_string_equal(again.names[0], "a \"b\" \\ c");
+    assert_string_equal(again.names[again.newest], "/absolute/name");
+    checkpoint_state_release(&list);
+    checkpoint_state_release(&again);
+    buffer_release(&text);
+}
+
+/* A limit on the size of files stands for a full disk: write() fails in the middle. */
+static void test_a_save_that_fails_changes_nothing(void **state)
+{
+    struct rlimit before, small = {.rlim_cur = 64, .rlim_max = RLIM_INFINITY};
+    struct logdir *logdir = open_and_save(1, 6);
+
+    (void)state;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    small.rlim_max = before.rlim_max;
+    set_step(7);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    assert_int_not_equal(logdir_save(logdir, model, &facts), OK);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_non_null(strstr(error_message(), "model.ckpt-7.safetensors"));
+    assert_int_equal(logdir_newest_step(logdir), 6);
+    assert_false(is_there("model.ckpt-7.safetensors"));
+    assert_newest(6);
+    save(logdir, 7); /* and once there is room, it is saved */
+    logdir_close(logdir);
+    assert_newest(7);
+    assert_false(is_there("model.ckpt-2.safetensors"));
+    assert_true(is_there("model.ckpt-3.safetensors"));
+}
+
+/* The new file is there when the state file fails: it goes, and nothing else does. */
+static void test_a_state_file_that_fails_undoes_the_save(void **state)
+{
+    struct logdir *logdir = open_and_save(1, 6);
+
+    (void)state;
+    assert_int_equal(unlink(in_folder("checkpoint")), 0);
+    assert_int_equal(mkdir(in_folder("checkpoint"), 0777), 0);
+    set_step(7);
+    assert_int_not_equal(logdir_save(logdir, model, &facts), OK);
+    assert_int_equal(logdir_newest_step(logdir), 6);
+    for (int64_t step = 2; step <= 6; step++) {
+        char name[64];
+
+        snprintf(name, sizeof(name), "model.ckpt-%" PRId64 ".safetensors", step);
+        assert_true(is_there(name));
+    }
+    logdir_close(logdir);
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+static const struct CMUnitTest tests[] = {
+    TEST(test_five_are_kept_and_the_newest_is_named),
+    TEST(test_a_new_folder_has_none),
+    TEST(test_the_list_goes_on_after_a_restart),
+    TEST(test_saving_a_step_again_lists_it_once),
+    TEST(test_a_second_trainer_is_refused),
+    TEST(test_a_lock_ends_with_its_process),
+    TEST(test_what_an_interrupted_save_left_is_removed),
+    TEST(test_without_the_state_file_the_largest_step_counts),
+    TEST(test_missing_files_are_passed_over),
+    TEST(test_a_damaged_newest_is_named_with_the_way_back),
+    TEST(test_a_person_may_name_an_older_one),
+    TEST(test_a_malformed_state_file_is_refused),
+    TEST(test_names_with_quotes_read_back),
+    TEST(test_a_save_that_fails_changes_nothing),
+    TEST(test_a_state_file_that_fails_undoes_the_save),
+};
+
+UNIT_MAIN(tests)

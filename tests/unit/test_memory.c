@@ -1,0 +1,249 @@
+/*
+ * Every allocation of common fails once: the program is linked with --wrap, so that the Nth call of
+ * malloc and its relatives from our objects answers NULL. The function must say ERROR_MEMORY, give
+ * back what it had (the sanitizer's leak check looks), leave no file, and work the next time.
+ */
+#include "tests/unit/unit.h"
+
+#include <dirent.h>
+
+#include "common/array.h"
+#include "common/file.h"
+#include "common/http_client.h"
+#include "common/json.h"
+#include "common/options.h"
+#include "common/uri.h"
+
+#define ALLOCATIONS_LIMIT 1000
+
+static long allocations_left = -1; /* until one fails; -1: none does */
+static int failures;
+
+void *__real_malloc(size_t bytes);
+void *__real_calloc(size_t count, size_t bytes);
+void *__real_realloc(void *block, size_t bytes);
+char *__real_strdup(const char *text);
+char *__real_strndup(const char *text, size_t length);
+void *__wrap_malloc(size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes);
+void *__wrap_realloc(void *block, size_t bytes);
+char *__wrap_strdup(const char *text);
+char *__wrap_strndup(const char *text, size_t length);
+
+static int fails_now(void)
+{
+    if (allocations_left < 0 || allocations_left-- > 0)
+        return 0;
+    failures++;
+    return 1;
+}
+
+void *__wrap_malloc(size_t bytes)
+{
+    return fails_now() ? NULL : __real_malloc(bytes);
+}
+
+void *__wrap_calloc(size_t count, size_t bytes)
+{
+    return fails_now() ? NULL : __real_calloc(count, bytes);
+}
+
+void *__wrap_realloc(void *block, size_t bytes)
+{
+    return fails_now() ? NULL : __real_realloc(block, bytes);
+}
+
+char *__wrap_strdup(const char *text)
+{
+    return fails_now() ? NULL : __real_strdup(text);
+}
+
+char *__wrap_strndup(const char *text, size_t length)
+{
+    return fails_now() ? NULL : __real_strndup(text, length);
+}
+
+/* Runs `work` with its first, second, ... allocation failing, until none is left to fail. */
+static void fail_each(enum error (*work)(void))
+{
+    for (long nth = 0; nth < ALLOCATIONS_LIMIT; nth++) {
+        failures = 0;
+        allocations_left = nth;
+        enum error error = work();
+        allocations_left = -1;
+        if (failures == 0) {
+            assert_true(nth > 0); /* else nothing was tested */
+            assert_ok(error);
+            return;
+        }
+        if (error != ERROR_MEMORY)
+            fail_msg("allocation %ld failed and the answer was %d, %s", nth, error,
+                     error_message());
+        assert_non_null(strstr(error_message(), "memory"));
+    }
+    fail_msg("more than %d allocations", ALLOCATIONS_LIMIT);
+}
+
+static char folder[256];
+
+static int make_folder(void **state)
+{
+    (void)state;
+    unit_folder_make(folder);
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    unit_folder_remove(folder);
+    return 0;
+}
+
+static enum error use_buffer(void)
+{
+    struct buffer buffer = BUFFER_INIT(100000);
+    enum error error = OK;
+    for (int i = 0; i < 1000 && !error; i++)
+        error = i % 2 ? buffer_print(&buffer, "%d", i) : buffer_add_text(&buffer, "text");
+    buffer_release(&buffer);
+    return error;
+}
+
+static enum error use_array(void)
+{
+    void *array = NULL;
+    size_t capacity = 0;
+    enum error error = OK;
+    for (size_t wanted = 1; wanted < 1000 && !error; wanted++)
+        error = array_grow(&array, &capacity, wanted, 8, "numbers");
+    free(array);
+    return error;
+}
+
+static enum error use_uri(void)
+{
+    struct uri uri;
+    enum error error = uri_init(&uri, "csv:/a%20b.csv?label=0&header=no&id=x");
+    if (error)
+        return error;
+    error = uri_query_add(&uri.query, "more", "value");
+    uri_release(&uri);
+    return error;
+}
+
+static enum error use_files(void)
+{
+    char path[300];
+    struct buffer content = BUFFER_INIT(1000);
+    snprintf(path, sizeof(path), "%s/x/y", folder);
+    enum error error = file_make_folders(path);
+    snprintf(path, sizeof(path), "%s/x/y/file", folder);
+    if (!error)
+        error = file_write_whole(path, "content", 7);
+    if (!error)
+        error = file_read_whole(path, &content);
+    buffer_release(&content);
+    return error;
+}
+
+static enum error use_json(void)
+{
+    static const char text[] = "{\"a\":{\"b\":[1,2]},\"c\":{}}";
+    cJSON *json = NULL;
+    enum error error = json_parse(text, sizeof(text) - 1, "text", &json);
+    cJSON_Delete(json);
+    return error;
+}
+
+static enum error use_http_client(void)
+{
+    struct http_client *client = NULL;
+    enum error error = http_client_open("http://127.0.0.1:1/", &client);
+    http_client_close(client);
+    return error;
+}
+
+static enum error use_options(void)
+{
+    static const char *name;
+    static int64_t size;
+    const struct option table[] = {
+        {.name = "name", .type = OPTION_TEXT, .target = &name, .help = ""},
+        {.name = "size", .type = OPTION_INTEGER, .target = &size, .help = ""},
+    };
+    const struct command command = {.name = "serve"};
+    const struct program program = {.name = "drum", .commands = &command, .command_count = 1};
+    char config[300];
+    char *words[] = {"serve", "--config", config};
+    snprintf(config, sizeof(config), "%s/config", folder);
+    enum error error = options_parse(&program, &command, table, 2, 3, words, NULL);
+    options_release();
+    return error;
+}
+
+static void test_buffer(void **state)
+{
+    (void)state;
+    fail_each(use_buffer);
+}
+
+static void test_array(void **state)
+{
+    (void)state;
+    fail_each(use_array);
+}
+
+static void test_uri(void **state)
+{
+    (void)state;
+    fail_each(use_uri);
+}
+
+static void test_files(void **state)
+{
+    (void)state;
+    fail_each(use_files);
+    char path[300];
+    int entries = 0;
+    snprintf(path, sizeof(path), "%s/x/y", folder);
+    DIR *list = opendir(path);
+    assert_non_null(list);
+    for (const struct dirent *entry = readdir(list); entry; entry = readdir(list))
+        entries += entry->d_name[0] != '.';
+    closedir(list);
+    assert_int_equal(entries, 1); /* the file: no temporary one was left */
+}
+
+static void test_json(void **state)
+{
+    (void)state;
+    fail_each(use_json);
+}
+
+static void test_http_client(void **state)
+{
+    (void)state;
+    setenv("TOMBOLA_TOKEN", "token", 1);
+    fail_each(use_http_client);
+    unsetenv("TOMBOLA_TOKEN");
+}
+
+static void test_options(void **state)
+{
+    (void)state;
+    static const char config[] = "{\"name\":\"x\",\"size\":5}";
+    char path[300];
+    snprintf(path, sizeof(path), "%s/config", folder);
+    assert_ok(file_write_whole(path, config, sizeof(config) - 1));
+    fail_each(use_options);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
+
+static const struct CMUnitTest tests[] = {
+    TEST(test_buffer), TEST(test_array),       TEST(test_uri),     TEST(test_files),
+    TEST(test_json),   TEST(test_http_client), TEST(test_options),
+};
+
+UNIT_MAIN(tests)

@@ -1,0 +1,402 @@
+#include "tests/unit/unit.h"
+
+#include <fcntl.h>
+
+#include "common/file.h"
+#include "common/options.h"
+
+static char folder[256];
+
+/* One table with an option of each type; targets are set back before every parse. */
+static const char *listen_at;
+static int64_t seed;
+static int64_t size;
+static double rate;
+static bool replacement;
+static const char *tail;
+static bool seed_given;
+static char **words;
+
+static const struct option table[] = {
+    {.name = "listen",
+     .type = OPTION_TEXT,
+     .target = &listen_at,
+     .argument = "HOST:PORT",
+     .help = "where it listens"},
+    {.name = "seed",
+     .type = OPTION_INTEGER,
+     .target = &seed,
+     .argument = "N",
+     .help = "the seed",
+     .maximum = INT64_MAX,
+     .given = &seed_given},
+    {.name = "max_size",
+     .type = OPTION_INTEGER,
+     .target = &size,
+     .argument = "N",
+     .help = "most units",
+     .minimum = 1,
+     .maximum = 1000000},
+    {.name = "rate",
+     .type = OPTION_REAL,
+     .target = &rate,
+     .argument = "X",
+     .help = "rate",
+     .minimum = 0,
+     .maximum = 1},
+    {.name = "replacement", .type = OPTION_FLAG, .target = &replacement, .help = "put back"},
+    {.name = "tail",
+     .type = OPTION_CHOICE,
+     .target = &tail,
+     .choices = "keep|drop|span",
+     .help = "last batch"},
+};
+#define TABLE_COUNT (sizeof(table) / sizeof(table[0]))
+
+static enum error run_serve(int argc, char **argv, int *exit_status);
+static const struct command commands[] = {
+    {.name = "serve",
+     .summary = "Serves.",
+     .details = "Example:\n  drum serve\n",
+     .run = run_serve},
+    {.name = "import", .positional = "SOURCE DEST", .summary = "Imports.", .run = run_serve},
+};
+static const struct program program = {
+    .name = "drum", .summary = "A drum.", .commands = commands, .command_count = 2};
+
+static enum error run_serve(int argc, char **argv, int *exit_status)
+{
+    (void)exit_status;
+    return options_parse(&program, &commands[0], table, TABLE_COUNT, argc, argv, NULL);
+}
+
+static enum error parse_command(const struct command *command, int argc, char **argv)
+{
+    options_release();
+    listen_at = "127.0.0.1:8080";
+    seed = 7;
+    size = 100;
+    rate = 0.5;
+    replacement = false;
+    tail = "keep";
+    return options_parse(&program, command, table, TABLE_COUNT, argc, argv, &words);
+}
+
+/* parse("--seed", "5") and so on. */
+#define parse(...)                                                                                \
+    parse_command(&commands[0], (int)(sizeof((char *[]){"serve", __VA_ARGS__}) / sizeof(char *)), \
+                  (char *[]){"serve", __VA_ARGS__})
+#define parse_nothing() parse_command(&commands[0], 1, (char *[]){"serve"})
+#define parse_words(...)                                                                           \
+    parse_command(&commands[1], (int)(sizeof((char *[]){"import", __VA_ARGS__}) / sizeof(char *)), \
+                  (char *[]){"import", __VA_ARGS__})
+
+static int set_up(void **state)
+{
+    (void)state;
+    unit_folder_make(folder);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"TOMBOLA_LISTEN", "TOMBOLA_SEED", "TOMBOLA_MAX_SIZE",
+                                        "TOMBOLA_TAIL", "TOMBOLA_CONFIG"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        unsetenv(names[i]);
+    options_release();
+    unit_folder_remove(folder);
+    return 0;
+}
+
+static char *config_of(const char *text)
+{
+    static char path[300];
+    snprintf(path, sizeof(path), "%s/config.json", folder);
+    assert_ok(file_write_whole(path, text, strlen(text)));
+    return path;
+}
+
+static void test_defaults_stay(void **state)
+{
+    (void)state;
+    assert_ok(parse_nothing());
+    assert_string_equal(listen_at, "127.0.0.1:8080");
+    assert_int_equal(seed, 7);
+    assert_false(seed_given);
+}
+
+static void test_all_ways_to_write_an_option(void **state)
+{
+    (void)state;
+    assert_ok(parse("--listen", "0.0.0.0:1", "--seed=9223372036854775807", "--max-size", "5",
+                    "--rate=1e-3", "--replacement", "--tail", "span"));
+    assert_string_equal(listen_at, "0.0.0.0:1");
+    assert_true(seed == INT64_MAX);
+    assert_true(seed_given);
+    assert_int_equal(size, 5);
+    assert_true(rate == 1e-3);
+    assert_true(replacement);
+    assert_string_equal(tail, "span");
+    assert_ok(parse("--max_size=6", "--replacement=no"));
+    assert_int_equal(size, 6);
+    assert_false(replacement);
+    assert_ok(parse("--listen="));
+    assert_string_equal(listen_at, "");
+}
+
+static void test_bad_values_say_what_is_allowed(void **state)
+{
+    (void)state;
+    assert_fails(parse("--max-size", "0"), ERROR_USAGE,
+                 "--max-size is \"0\", must be an integer from 1 to 1000000");
+    assert_fails(parse("--max-size=1000001"), ERROR_USAGE, "from 1 to 1000000");
+    assert_fails(parse("--seed=9223372036854775808"), ERROR_USAGE, "from 0 to 2^63-1");
+    assert_fails(parse("--seed", "-1"), ERROR_USAGE, "--seed is \"-1\"");
+    assert_fails(parse("--seed="), ERROR_USAGE, "--seed is \"\"");
+    assert_fails(parse("--rate", "1.5"), ERROR_USAGE, "must be a number from 0 to 1");
+    assert_fails(parse("--rate", "nan"), ERROR_USAGE, "must be a number from 0 to 1");
+    assert_fails(parse("--replacement=maybe"), ERROR_USAGE, "must be yes or no");
+    assert_fails(parse("--tail", "kep"), ERROR_USAGE, "must be one of keep, drop, span");
+    assert_fails(parse("--tail", "keep|drop"), ERROR_USAGE, "must be one of");
+    assert_fails(parse("--tail="), ERROR_USAGE, "must be one of");
+}
+
+static void test_bad_command_lines(void **state)
+{
+    (void)state;
+    assert_fails(parse("--sed", "1"), ERROR_USAGE, "\"sed\" (did you mean --seed?)");
+    assert_fails(parse("--max-siz", "1"), ERROR_USAGE, "did you mean --max-size?");
+    assert_fails(parse("--banana"), ERROR_USAGE, "drum serve --help");
+    assert_fails(parse("--seed", "1", "--seed=1"), ERROR_USAGE, "--seed is given twice");
+    assert_fails(parse("--max-size=1", "--max_size=1"), ERROR_USAGE, "given twice");
+    assert_fails(parse("--seed"), ERROR_USAGE, "--seed needs a value (--seed N)");
+    assert_fails(parse("--seed", "--tail"), ERROR_USAGE, "--seed needs a value");
+    assert_fails(parse("-s"), ERROR_USAGE, "two dashes");
+    assert_fails(parse("word"), ERROR_USAGE, "unexpected argument \"word\"");
+    assert_fails(parse("--="), ERROR_USAGE, "unknown option");
+}
+
+static void test_required_options(void **state)
+{
+    (void)state;
+    const char *store = NULL;
+    const struct option needed = {.name = "data_store",
+                                  .type = OPTION_TEXT,
+                                  .target = &store,
+                                  .argument = "URI",
+                                  .help = "rows",
+                                  .required = true};
+    char *none[] = {"serve"};
+    char *some[] = {"serve", "--data-store=x"};
+    assert_fails(options_parse(&program, &commands[0], &needed, 1, 1, none, NULL), ERROR_USAGE,
+                 "--data-store URI is required");
+    assert_ok(options_parse(&program, &commands[0], &needed, 1, 2, some, NULL));
+    assert_string_equal(store, "x");
+}
+
+static void test_words_count_exactly(void **state)
+{
+    (void)state;
+    assert_ok(parse_words("a", "--seed", "1", "b"));
+    assert_string_equal(words[0], "a");
+    assert_string_equal(words[1], "b");
+    assert_ok(parse_words("--", "--a", "-"));
+    assert_string_equal(words[0], "--a");
+    assert_string_equal(words[1], "-");
+    assert_fails(parse_words("a"), ERROR_USAGE, "needs SOURCE DEST (2 arguments), 1 given");
+    assert_fails(parse_words("a", "b", "c"), ERROR_USAGE, "3 given");
+}
+
+static void test_command_line_over_environment_over_config(void **state)
+{
+    (void)state;
+    char *config = config_of("{\"listen\":\"config\",\"max-size\":3,\"seed\":3,\"rate\":0.25,"
+                             "\"replacement\":true,\"log_level\":\"error\"}");
+    setenv("TOMBOLA_LISTEN", "environment", 1);
+    setenv("TOMBOLA_SEED", "2", 1);
+    assert_ok(parse("--config", config, "--seed", "1"));
+    assert_int_equal(seed, 1);
+    assert_string_equal(listen_at, "environment");
+    assert_int_equal(size, 3);
+    assert_true(rate == 0.25);
+    assert_true(replacement);
+    assert_string_equal(tail, "keep");
+    setenv("TOMBOLA_CONFIG", config, 1);
+    setenv("TOMBOLA_LISTEN", "", 1);
+    assert_ok(parse_nothing());
+    assert_string_equal(listen_at, "config");
+    assert_int_equal(seed, 2);
+    assert_true(seed_given);
+}
+
+static void test_losing_values_are_not_judged(void **state)
+{
+    (void)state;
+    setenv("TOMBOLA_SEED", "no number", 1);
+    assert_ok(parse("--seed=4"));
+    assert_int_equal(seed, 4);
+}
+
+static void test_bad_values_name_their_source(void **state)
+{
+    (void)state;
+    setenv("TOMBOLA_MAX_SIZE", "0", 1);
+    assert_fails(parse_nothing(), ERROR_USAGE, "environment variable TOMBOLA_MAX_SIZE is \"0\"");
+    unsetenv("TOMBOLA_MAX_SIZE");
+    assert_fails(parse("--config", config_of("{\"tail\":\"x\"}")), ERROR_USAGE,
+                 "\"tail\" in config file ");
+}
+
+static void test_config_files(void **state)
+{
+    (void)state;
+    assert_fails(parse("--config", "/no/such/file"), ERROR_NOT_FOUND, "/no/such/file");
+    assert_fails(parse("--config", config_of("")), ERROR_INPUT, "config.json");
+    assert_fails(parse("--config", config_of("[1]")), ERROR_INPUT, "one JSON object");
+    assert_fails(parse("--config", config_of("{\"seed\":1,}")), ERROR_INPUT, "line 1, column 11");
+    assert_fails(parse("--config", config_of("{\"seed\":1,\"seed\":2}")), ERROR_INPUT, "twice");
+    assert_fails(parse("--config", config_of("{\"sede\":1}")), ERROR_USAGE, "did you mean seed?");
+    assert_fails(parse("--config", config_of("{\"help\":true}")), ERROR_USAGE, "unknown key");
+    assert_fails(parse("--config", config_of("{\"config\":\"x\"}")), ERROR_USAGE, "unknown key");
+    assert_fails(parse("--config", config_of("{\"seed\":null}")), ERROR_USAGE, "\"seed\" must be");
+    assert_fails(parse("--config", config_of("{\"seed\":[1]}")), ERROR_USAGE, "\"seed\" must be");
+    assert_fails(parse("--config", config_of("{\"seed\":1.5}")), ERROR_USAGE, "must be an integer");
+    assert_fails(parse("--config", config_of("{\"seed\":9223372036854775807}")), ERROR_USAGE,
+                 "write it as a text");
+    assert_ok(parse("--config", config_of("{\"seed\":\"9223372036854775807\"}")));
+    assert_true(seed == INT64_MAX);
+    assert_ok(parse("--config", config_of(" {\"seed\":9007199254740991} ")));
+    assert_true(seed == 9007199254740991);
+}
+
+/* Standard output of the run goes into a file of the test's folder; what it held is returned. */
+static const char *output_of(int argc, char **argv, int expected_status)
+{
+    static char text[8192];
+    char path[300];
+    snprintf(path, sizeof(path), "%s/out", folder);
+    fflush(stdout);
+    int saved = dup(STDOUT_FILENO);
+    int out = open(path, O_CREAT | O_TRUNC | O_RDWR, 0600);
+    dup2(out, STDOUT_FILENO);
+    int status = program_main(&program, argc, argv);
+    fflush(stdout);
+    dup2(saved, STDOUT_FILENO);
+    ssize_t length = pread(out, text, sizeof(text) - 1, 0);
+    close(out);
+    close(saved);
+    assert_int_equal(status, expected_status);
+    text[length > 0 ? length : 0] = '\0';
+    return text;
+}
+
+static void test_help_holds_the_table(void **state)
+{
+    (void)state;
+    static const char *const parts[] = {"Usage: drum serve [OPTION]...",
+                                        "--listen HOST:PORT",
+                                        "(default 127.0.0.1:8080)",
+                                        "from 0 to 2^63-1",
+                                        "--max-size N",
+                                        "from 1 to 1000000",
+                                        "--tail keep|drop|span",
+                                        "TOMBOLA_LISTEN for",
+                                        "--config",
+                                        "Exit status",
+                                        "drum serve\n"};
+    assert_ok(parse_nothing());
+    const char *help = output_of(3, (char *[]){"drum", "serve", "--help"}, 0);
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        if (!strstr(help, parts[i]))
+            fail_msg("--help does not hold \"%s\"", parts[i]);
+    }
+    for (const char *line = help; line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL)
+        assert_true(strcspn(line, "\n") <= 80);
+    assert_non_null(strstr(output_of(2, (char *[]){"drum", "--help"}, 0), "Imports."));
+    assert_non_null(strstr(output_of(3, (char *[]){"drum", "serve", "-h"}, 0), "--seed"));
+    assert_int_equal(strncmp(output_of(2, (char *[]){"drum", "--version"}, 0), "drum ", 5), 0);
+    assert_int_equal(strncmp(output_of(3, (char *[]){"drum", "serve", "--version"}, 0), "drum ", 5),
+                     0);
+}
+
+static void test_exit_statuses_of_programs(void **state)
+{
+    (void)state;
+    assert_ok(parse_nothing());
+    assert_string_equal(output_of(1, (char *[]){"drum"}, 2), "");
+    assert_string_equal(output_of(2, (char *[]){"drum", "srve"}, 2), "");
+    assert_string_equal(output_of(2, (char *[]){"drum", "--serve"}, 2), "");
+    assert_string_equal(output_of(3, (char *[]){"drum", "serve", "--x"}, 2), "");
+    assert_string_equal(output_of(2, (char *[]){"drum", "serve"}, 0), "");
+}
+
+static void test_host_port(void **state)
+{
+    (void)state;
+    char host[256];
+    uint16_t port = 1;
+    assert_ok(options_host_port("listen", "127.0.0.1:8080", host, &port));
+    assert_string_equal(host, "127.0.0.1");
+    assert_int_equal(port, 8080);
+    assert_ok(options_host_port("listen", "[::1]:0", host, &port));
+    assert_string_equal(host, "::1");
+    assert_int_equal(port, 0);
+    static const char *const bad[] = {"",       ":",          ":80",       "host",
+                                      "host:",  "host:65536", "host:-1",   "host:8o",
+                                      "::1:80", "[]:80",      "host:80:90"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        assert_fails(options_host_port("listen_at", bad[i], host, &port), ERROR_USAGE,
+                     "--listen-at is ");
+    char endless[400];
+    memset(endless, 'h', sizeof(endless));
+    strcpy(endless + 300, ":80");
+    assert_fails(options_host_port("listen", endless, host, &port), ERROR_USAGE, "HOST:PORT");
+}
+
+static void test_ranges(void **state)
+{
+    (void)state;
+    int64_t first = -1;
+    int64_t end = -1;
+    assert_ok(options_range("rows", "0:20000", &first, &end));
+    assert_int_equal(first, 0);
+    assert_int_equal(end, 20000);
+    assert_ok(options_range("rows", "9223372036854775806:9223372036854775807", &first, &end));
+    static const char *const bad[] = {"",
+                                      ":",
+                                      "1",
+                                      "1:",
+                                      ":1",
+                                      "1:1",
+                                      "2:1",
+                                      "-1:5",
+                                      "a:b",
+                                      "1:2:3",
+                                      "0:9223372036854775808",
+                                      "9223372036854775807:0"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        assert_fails(options_range("rows", bad[i], &first, &end), ERROR_USAGE, "must be A:B");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+static const struct CMUnitTest tests[] = {
+    TEST(test_defaults_stay),
+    TEST(test_all_ways_to_write_an_option),
+    TEST(test_bad_values_say_what_is_allowed),
+    TEST(test_bad_command_lines),
+    TEST(test_required_options),
+    TEST(test_words_count_exactly),
+    TEST(test_command_line_over_environment_over_config),
+    TEST(test_losing_values_are_not_judged),
+    TEST(test_bad_values_name_their_source),
+    TEST(test_config_files),
+    TEST(test_help_holds_the_table),
+    TEST(test_exit_statuses_of_programs),
+    TEST(test_host_port),
+    TEST(test_ranges),
+};
+
+UNIT_MAIN(tests)

@@ -1,0 +1,375 @@
+#include "tests/unit/unit.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "loader/ring.h"
+
+#define ROWS 4
+
+static struct device *cpu;
+
+static struct ring *make_ring(size_t slots)
+{
+    struct ring_shape shape = {
+        .slots = slots, .rows = ROWS, .row_bytes = 8, .device_row_bytes = 32};
+    struct ring *ring;
+    assert_ok(ring_new(&shape, cpu, &ring));
+    return ring;
+}
+
+/* ---- one thread ------------------------------------------------------------------------------ */
+
+static void test_once_round(void **state)
+{
+    (void)state;
+    struct ring *ring = make_ring(2);
+    struct slot *slot, *same;
+    assert_int_equal(ring_count(ring, SLOT_FREE), 2);
+    assert_ok(ring_take_free(ring, &slot));
+    assert_int_equal(ring_count(ring, SLOT_FILLING), 1);
+    slot->rows = ROWS;
+    ring_filled(ring, slot, 0);
+    assert_int_equal(ring_count(ring, SLOT_READY), 1);
+    assert_ok(ring_take_ready(ring, 0, &same));
+    assert_ptr_equal(same, slot);
+    assert_int_equal(ring_count(ring, SLOT_COPYING), 1);
+    ring_copied(ring, slot);
+    assert_ok(ring_take_busy(ring, 0, &same));
+    assert_ptr_equal(same, slot);
+    assert_int_equal(ring_count(ring, SLOT_BUSY), 1);
+    ring_put(ring, slot);
+    assert_int_equal(ring_count(ring, SLOT_FREE), 2);
+    ring_free(ring);
+    ring_free(NULL);
+}
+
+static void test_memory_of_a_slot(void **state)
+{
+    (void)state;
+    struct ring *ring = make_ring(3);
+    for (size_t i = 0; i < ring_slots(ring); i++) {
+        struct slot *slot = ring_slot(ring, i);
+        assert_int_equal(slot->number, i);
+        memset(slot->ids, 1, ROWS * sizeof(int64_t));
+        memset(slot->labels, 1, ROWS * sizeof(double));
+        memset(slot->host, 1, ROWS * 8);
+        assert_ptr_not_equal(slot->device, slot->host);
+        memset(slot->device, 1, ROWS * 32);
+    }
+    ring_free(ring);
+    struct ring_shape alias = {.slots = 2, .rows = ROWS, .row_bytes = 8};
+    assert_ok(ring_new(&alias, cpu, &ring));
+    assert_ptr_equal(ring_slot(ring, 0)->device, ring_slot(ring, 0)->host);
+    ring_free(ring);
+}
+
+static void test_too_much_memory(void **state)
+{
+    (void)state;
+    struct ring *ring;
+    struct ring_shape shape = {.slots = 2, .rows = SIZE_MAX / 16, .row_bytes = 1 << 20};
+    assert_fails(ring_new(&shape, cpu, &ring), ERROR_MEMORY, "2 slots of");
+    shape = (struct ring_shape){
+        .slots = 2, .rows = 1, .row_bytes = 1, .device_row_bytes = SIZE_MAX / 4 * 3};
+    assert_fails(ring_new(&shape, cpu, &ring), ERROR_MEMORY, "than the");
+    shape = (struct ring_shape){.slots = 4096, .rows = 1 << 30, .row_bytes = 1024};
+    assert_fails(ring_new(&shape, cpu, &ring), ERROR_MEMORY, "4096 slots of 1073741824 rows");
+}
+
+static void fill(struct ring *ring, int64_t sequence)
+{
+    struct slot *slot;
+    assert_ok(ring_take_free(ring, &slot));
+    slot->rows = 1;
+    slot->ids[0] = sequence;
+    ring_filled(ring, slot, sequence);
+}
+
+static void copy(struct ring *ring, int64_t sequence)
+{
+    struct slot *slot;
+    assert_ok(ring_take_ready(ring, sequence, &slot));
+    assert_int_equal(slot->ids[0], sequence);
+    ring_copied(ring, slot);
+}
+
+static void test_order_is_by_number(void **state)
+{
+    (void)state;
+    static const int64_t filled[] = {3, 0, 2, 1};
+    struct ring *ring = make_ring(4);
+    struct slot *slots[4];
+    for (size_t i = 0; i < 4; i++)
+        fill(ring, filled[i]);
+    for (int64_t i = 0; i < 4; i++)
+        copy(ring, i);
+    for (int64_t i = 0; i < 4; i++) {
+        assert_ok(ring_take_busy(ring, i, &slots[i]));
+        assert_int_equal(slots[i]->sequence, i);
+    }
+    struct slot *none;
+    assert_fails(ring_take_busy(ring, 4, &none), ERROR_USAGE, "all 4 batches are out");
+    ring_put(ring, slots[2]); /* back in any order */
+    ring_put(ring, slots[0]);
+    assert_int_equal(ring_count(ring, SLOT_FREE), 2);
+    ring_free(ring);
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+static void end(struct ring *ring, int64_t sequence, enum error code, const char *message)
+{
+    struct error_report report;
+    error_set(code, "%s", message);
+    error_report_take(code, &report);
+    ring_end(ring, sequence, &report);
+}
+
+static void test_what_lies_before_the_end_is_delivered(void **state)
+{
+    (void)state;
+    struct ring *ring = make_ring(4);
+    struct slot *slot;
+    for (int64_t i = 0; i < 3; i++)
+        fill(ring, i);
+    end(ring, 2, ERROR_IO, "the disk is gone");
+    end(ring, 3, ERROR_END, "later, so it does not count");
+    copy(ring, 0);
+    copy(ring, 1);
+    assert_fails(ring_take_ready(ring, 2, &slot), ERROR_IO, "the disk is gone");
+    assert_ok(ring_take_busy(ring, 0, &slot));
+    assert_ok(ring_take_busy(ring, 1, &slot));
+    assert_fails(ring_take_busy(ring, 2, &slot), ERROR_IO, "the disk is gone");
+    error_set(OK, "something else");
+    assert_fails(ring_take_busy(ring, 7, &slot), ERROR_IO, "the disk is gone");
+    end(ring, 1, ERROR_NETWORK, "earlier, so it counts");
+    assert_fails(ring_take_busy(ring, 2, &slot), ERROR_NETWORK, "earlier, so it counts");
+    ring_free(ring);
+}
+
+static void test_stop_ends_everything(void **state)
+{
+    (void)state;
+    struct ring *ring = make_ring(2);
+    struct slot *slot;
+    fill(ring, 0);
+    copy(ring, 0);
+    ring_stop(ring);
+    assert_fails(ring_take_free(ring, &slot), ERROR_CANCELLED, "closed");
+    assert_fails(ring_take_ready(ring, 0, &slot), ERROR_CANCELLED, "closed");
+    assert_fails(ring_take_busy(ring, 0, &slot), ERROR_CANCELLED, "closed");
+    ring_free(ring);
+}
+
+/* ---- wrong use aborts: each in a process of its own ------------------------------------------ */
+
+static void put_what_was_not_taken(struct ring *ring)
+{
+    ring_put(ring, ring_slot(ring, 0));
+}
+
+static void fill_what_is_free(struct ring *ring)
+{
+    ring_filled(ring, ring_slot(ring, 0), 0);
+}
+
+static void copy_what_is_ready(struct ring *ring)
+{
+    fill(ring, 0);
+    ring_copied(ring, ring_slot(ring, 0));
+}
+
+static void put_twice(struct ring *ring)
+{
+    struct slot *slot;
+    fill(ring, 0);
+    copy(ring, 0);
+    assert_ok(ring_take_busy(ring, 0, &slot));
+    ring_put(ring, slot);
+    ring_put(ring, slot);
+}
+
+static void fill_too_many_rows(struct ring *ring)
+{
+    struct slot *slot;
+    assert_ok(ring_take_free(ring, &slot));
+    slot->rows = ROWS + 1;
+    ring_filled(ring, slot, 0);
+}
+
+static void test_wrong_transitions_abort(void **state)
+{
+    (void)state;
+    static void (*const wrongs[])(struct ring *) = {put_what_was_not_taken, fill_what_is_free,
+                                                    copy_what_is_ready, put_twice,
+                                                    fill_too_many_rows};
+    for (size_t i = 0; i < sizeof(wrongs) / sizeof(wrongs[0]); i++) {
+        fflush(stdout);
+        pid_t child = fork();
+        if (child == 0) {
+            struct rlimit none = {0, 0};
+            setrlimit(RLIMIT_CORE, &none);
+            signal(SIGABRT, SIG_DFL);
+            if (!freopen("/dev/null", "w", stderr))
+                _exit(1);
+            wrongs[i](make_ring(2));
+            _exit(0);
+        }
+        int status;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFSIGNALED(status));
+        assert_int_equal(WTERMSIG(status), SIGABRT);
+    }
+}
+
+/* ---- many threads ---------------------------------------------------------------------------- */
+
+#define BATCHES 3000
+
+struct crowd {
+    struct ring *ring;
+    _Atomic int64_t next;
+};
+
+static void *fill_many(void *context)
+{
+    struct crowd *crowd = context;
+    struct slot *slot;
+    while (ring_take_free(crowd->ring, &slot) == OK) {
+        int64_t sequence = atomic_fetch_add(&crowd->next, 1);
+        if (sequence % 7 == 3)
+            sched_yield();
+        slot->rows = 1;
+        slot->ids[0] = sequence * 3;
+        if (sequence >= BATCHES) {
+            end(crowd->ring, BATCHES, ERROR_END, "enough");
+            return NULL;
+        }
+        ring_filled(crowd->ring, slot, sequence);
+    }
+    return NULL;
+}
+
+static void *copy_many(void *context)
+{
+    struct crowd *crowd = context;
+    struct slot *slot;
+    for (int64_t i = 0; ring_take_ready(crowd->ring, i, &slot) == OK; i++) {
+        *(int64_t *)slot->device = slot->ids[0] + 1;
+        ring_copied(crowd->ring, slot);
+    }
+    return NULL;
+}
+
+static void run_crowd(size_t slots, size_t fillers, size_t held)
+{
+    struct crowd crowd = {.ring = make_ring(slots)};
+    pthread_t threads[16], copier;
+    struct slot *out[8] = {NULL};
+    struct slot *slot;
+    int64_t sequence = 0;
+    for (size_t i = 0; i < fillers; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, fill_many, &crowd), 0);
+    assert_int_equal(pthread_create(&copier, NULL, copy_many, &crowd), 0);
+    while (ring_take_busy(crowd.ring, sequence, &slot) == OK) {
+        size_t place = (size_t)sequence % held;
+        assert_int_equal(slot->sequence, sequence);
+        assert_int_equal(*(int64_t *)slot->device, sequence * 3 + 1);
+        if (out[place])
+            ring_put(crowd.ring, out[place]);
+        out[place] = slot;
+        sequence++;
+    }
+    assert_int_equal(sequence, BATCHES);
+    ring_stop(crowd.ring);
+    for (size_t i = 0; i < fillers; i++)
+        pthread_join(threads[i], NULL);
+    pthread_join(copier, NULL);
+    ring_free(crowd.ring);
+}
+
+static void test_many_threads(void **state)
+{
+    (void)state;
+    run_crowd(2, 1, 1);
+    run_crowd(3, 1, 2); /* the caller holds two of three */
+    run_crowd(4, 7, 3);
+    run_crowd(8, 3, 2);
+    run_crowd(64, 16, 2);
+}
+
+struct waiter {
+    struct ring *ring;
+    int which;
+    enum error error;
+};
+
+static void *wait_for_ever(void *context)
+{
+    struct waiter *waiter = context;
+    struct slot *slot;
+    waiter->error = waiter->which == 0   ? ring_take_free(waiter->ring, &slot)
+                    : waiter->which == 1 ? ring_take_ready(waiter->ring, 0, &slot)
+                                         : ring_take_busy(waiter->ring, 0, &slot);
+    return NULL;
+}
+
+static void test_stop_wakes_each_waiter(void **state)
+{
+    (void)state;
+    struct ring *ring = make_ring(2);
+    struct slot *slot;
+    struct waiter waiters[3];
+    pthread_t threads[3];
+    assert_ok(ring_take_free(ring, &slot));
+    assert_ok(ring_take_free(ring, &slot));
+    for (int i = 0; i < 3; i++) {
+        waiters[i] = (struct waiter){.ring = ring, .which = i};
+        assert_int_equal(pthread_create(&threads[i], NULL, wait_for_ever, &waiters[i]), 0);
+    }
+    clock_sleep_ms(20);
+    ring_stop(ring);
+    for (int i = 0; i < 3; i++) {
+        pthread_join(threads[i], NULL);
+        assert_int_equal(waiters[i].error, ERROR_CANCELLED);
+    }
+    ring_free(ring);
+}
+
+static int open_cpu(void **state)
+{
+    (void)state;
+    log_set_level(LOG_ERROR);
+    return device_open("cpu", &cpu);
+}
+
+static int close_cpu(void **state)
+{
+    (void)state;
+    device_close(cpu);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_once_round),
+        cmocka_unit_test(test_memory_of_a_slot),
+        cmocka_unit_test(test_too_much_memory),
+        cmocka_unit_test(test_order_is_by_number),
+        cmocka_unit_test(test_what_lies_before_the_end_is_delivered),
+        cmocka_unit_test(test_stop_ends_everything),
+        cmocka_unit_test(test_wrong_transitions_abort),
+        cmocka_unit_test(test_many_threads),
+        cmocka_unit_test(test_stop_wakes_each_waiter),
+    };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, open_cpu, close_cpu);
+}

@@ -1,0 +1,211 @@
+#include "tests/unit/fake_sampler.h"
+
+#include "common/log.h"
+#include "loader/sampler_client.h"
+
+/* ---- the bytes of a batch -------------------------------------------------------------------- */
+
+struct bytes {
+    _Alignas(8) char data[32 + 12 * 3];
+};
+
+static struct bytes batch_bytes(void)
+{
+    static const int64_t facts[2] = {4, 4000};
+    static const uint32_t counts[2] = {3, 0};
+    static const int64_t ids[3] = {7, 0, INT64_MAX};
+    static const uint32_t labels[3] = {1, 2, 3};
+    struct bytes bytes;
+    memcpy(bytes.data, "TMBLBAT1", 8);
+    memcpy(bytes.data + 8, facts, 16);
+    memcpy(bytes.data + 24, counts, 8);
+    memcpy(bytes.data + 32, ids, 24);
+    memcpy(bytes.data + 56, labels, 12);
+    return bytes;
+}
+
+static void test_a_right_batch(void **state)
+{
+    (void)state;
+    struct bytes bytes = batch_bytes();
+    struct sampler_batch batch;
+    assert_ok(sampler_batch_parse(bytes.data, sizeof(bytes.data), &batch));
+    assert_int_equal(batch.epoch, 4);
+    assert_int_equal(batch.first, 4000);
+    assert_int_equal(batch.rows, 3);
+    assert_true(batch.ids[2] == INT64_MAX);
+    assert_int_equal(batch.labels[0], 1);
+    assert_int_equal(batch.labels[2], 3);
+}
+
+static void test_wrong_bytes(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t at;
+        int byte;
+        const char *text;
+    } cases[] = {{0, 'X', "no binary batch"},   {7, '2', "no binary batch"},
+                 {28, 1, "flags 1"},            {31, 0x80, "flags 2147483648"},
+                 {24, 0, "a batch of 0 units"}, {24, 2, "a batch of 2 units in 68 bytes"},
+                 {24, 4, "a batch of 4 units"}, {27, 1, "1 to 1000000 are possible"},
+                 {15, 0x80, "neither can be"},  {23, 0x80, "neither can be"},
+                 {39, 0x80, "at place 0"},      {47, 0x80, "at place 1"}};
+    struct sampler_batch batch;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct bytes bytes = batch_bytes();
+        bytes.data[cases[i].at] = (char)cases[i].byte;
+        assert_fails(sampler_batch_parse(bytes.data, sizeof(bytes.data), &batch), ERROR_INPUT,
+                     cases[i].text);
+    }
+}
+
+static void test_every_other_length(void **state)
+{
+    (void)state;
+    struct bytes bytes = batch_bytes();
+    struct sampler_batch batch;
+    for (size_t length = 0; length < sizeof(bytes.data); length++)
+        assert_int_equal(sampler_batch_parse(bytes.data, length, &batch), ERROR_INPUT);
+}
+
+/* ---- a stream's description ------------------------------------------------------------------ */
+
+static const char right_stream[] =
+    "{\"name\":\"default\",\"frame\":\"default\",\"digest\":\"ab\",\"design\":\"srs\","
+    "\"replacement\":true,\"seed\":9007199254740993,\"generation\":1,\"units\":10,\"epochs\":0,"
+    "\"tail\":\"keep\",\"position\":4200,\"new\":[1],\"epoch_draws\":12}";
+
+static void test_a_right_description(void **state)
+{
+    (void)state;
+    struct sampler_stream stream;
+    assert_ok(sampler_stream_parse(right_stream, strlen(right_stream), "x", &stream));
+    assert_string_equal(stream.name, "default");
+    assert_string_equal(stream.digest, "ab");
+    assert_string_equal(stream.design, "srs");
+    assert_string_equal(stream.tail, "keep");
+    assert_true(stream.replacement);
+    assert_true(stream.seed == 9007199254740993); /* 2^53 + 1 */
+    assert_int_equal(stream.units, 10);
+    assert_int_equal(stream.epochs, 0);
+    assert_int_equal(stream.epoch_draws, 12);
+}
+
+static void check_changed(const char *from, const char *to, const char *text)
+{
+    char changed[1024];
+    struct sampler_stream stream;
+    const char *at = strstr(right_stream, from);
+    assert_non_null(at);
+    snprintf(changed, sizeof(changed), "%.*s%s%s", (int)(at - right_stream), right_stream, to,
+             at + strlen(from));
+    assert_fails(sampler_stream_parse(changed, strlen(changed), "the answer", &stream), ERROR_INPUT,
+                 text);
+}
+
+static void test_wrong_descriptions(void **state)
+{
+    (void)state;
+    check_changed("\"digest\":\"ab\",", "", "digest");
+    check_changed("\"design\":\"srs\"", "\"design\":5", "design");
+    check_changed("\"replacement\":true", "\"replacement\":1", "neither true nor false");
+    check_changed("9007199254740993", "-1", "\"seed\" is no integer");
+    check_changed("9007199254740993", "1.5", "\"seed\" is no integer");
+    check_changed("9007199254740993", "9223372036854775808", "\"seed\" is no integer");
+    check_changed("9007199254740993", "\"7\"", "\"seed\" is no integer");
+    check_changed("\"units\":10", "\"units\":0", "at least 1");
+    check_changed("\"epochs\":0", "\"epochs\":-1", "at least 0");
+    check_changed("\"epoch_draws\":12", "\"epoch_draws\":0", "at least 1");
+    check_changed(",\"epoch_draws\":12", "", "epoch_draws");
+    check_changed("\"tail\":\"keep\"",
+                  "\"tail\":\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"",
+                  "longer than 64");
+    check_changed("}", "", "the answer");
+}
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+static enum fake_answer second_is_wrong(int64_t request, void *context)
+{
+    const enum fake_answer *answer = context;
+    return request == 1 ? *answer : FAKE_RIGHT;
+}
+
+static void test_requests(void **state)
+{
+    (void)state;
+    struct fake_sampler sampler = {.units = 250, .epochs = 1};
+    struct sampler_client *client;
+    struct sampler_stream stream;
+    struct sampler_batch batch;
+    fake_start(&sampler);
+    assert_ok(sampler_client_open(sampler.url, NULL, 5000, &client));
+    assert_ok(sampler_client_describe(client, &stream));
+    assert_int_equal(stream.epoch_draws, 250);
+    assert_true(stream.seed == INT64_MAX); /* though the stream's name is "seed" */
+    assert_ok(sampler_client_index(client, 100, 2, &batch));
+    assert_int_equal(batch.first, 200);
+    assert_int_equal(batch.rows, 50);
+    assert_int_equal(batch.ids[0], fake_id(&sampler, 200));
+    assert_int_equal(sampler_client_index(client, 100, 3, &batch), ERROR_END);
+    assert_ok(sampler_client_draw(client, 200, &batch));
+    assert_int_equal(batch.first, 0);
+    assert_ok(sampler_client_draw(client, 200, &batch));
+    assert_int_equal(batch.rows, 50);
+    assert_int_equal(sampler_client_draw(client, 200, &batch), ERROR_END);
+    assert_int_equal(atomic_load(&sampler.connections), 1); /* kept */
+    sampler_client_cancel(client);
+    assert_int_equal(sampler_client_draw(client, 200, &batch), ERROR_CANCELLED);
+    sampler_client_close(client);
+    sampler_client_close(NULL);
+    fake_stop(&sampler);
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    enum fake_answer answer = FAKE_GARBAGE;
+    struct fake_sampler sampler = {
+        .units = 250, .max_size = 100, .script = second_is_wrong, .context = &answer};
+    struct sampler_client *client;
+    struct sampler_batch batch;
+    fake_start(&sampler);
+    assert_ok(sampler_client_open(sampler.url, "other", 5000, &client));
+    assert_fails(sampler_client_draw(client, 101, &batch), ERROR_USAGE, "over --max-size");
+    assert_non_null(strstr(error_message(), "answered 400"));
+    assert_non_null(strstr(error_message(), sampler.url));
+    assert_fails(sampler_client_draw(client, 100, &batch), ERROR_NETWORK, "no binary batch");
+    assert_ok(sampler_client_draw(client, 100, &batch)); /* the connection is still good */
+    sampler_client_close(client);
+    fake_stop(&sampler);
+}
+
+static void test_wrong_names(void **state)
+{
+    (void)state;
+    struct sampler_client *client;
+    char name[70];
+    memset(name, 'a', 65);
+    name[65] = '\0';
+    assert_fails(sampler_client_open("127.0.0.1:80", NULL, 1, &client), ERROR_USAGE, "no URL");
+    assert_fails(sampler_client_open("http://h", "", 1, &client), ERROR_USAGE, "1 to 64");
+    assert_fails(sampler_client_open("http://h", "a/b", 1, &client), ERROR_USAGE, "\"a/b\"");
+    assert_fails(sampler_client_open("http://h", name, 1, &client), ERROR_USAGE, "1 to 64");
+    name[64] = '\0';
+    assert_ok(sampler_client_open("http://h/", name, 1, &client));
+    sampler_client_close(client);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_right_batch),      cmocka_unit_test(test_wrong_bytes),
+        cmocka_unit_test(test_every_other_length), cmocka_unit_test(test_a_right_description),
+        cmocka_unit_test(test_wrong_descriptions), cmocka_unit_test(test_requests),
+        cmocka_unit_test(test_refusals),           cmocka_unit_test(test_wrong_names),
+    };
+    log_set_level(LOG_ERROR);
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,173 @@
+/* Signals change the process for good: each test is a child, judged by how it ends. */
+#include "tests/unit/unit.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/stop.h"
+
+#define LONG_MS 60000
+
+/* The child's exit status, 256 + signal when it was killed. */
+static int status_of(int (*work)(void))
+{
+    int status = 0;
+    fflush(stdout);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        _exit(work());
+    assert_true(waitpid(child, &status, 0) == child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 256 + WTERMSIG(status);
+}
+
+static int is_readable(void)
+{
+    struct pollfd event = {.fd = stop_descriptor(), .events = POLLIN};
+    return poll(&event, 1, 0) == 1;
+}
+
+static int work_term(void)
+{
+    if (stop_install() || stop_requested() || stop_signal() || is_readable())
+        return 1;
+    raise(SIGTERM);
+    if (!stop_requested() || stop_signal() != SIGTERM || !is_readable())
+        return 2;
+    raise(SIGTERM); /* a second one changes nothing */
+    raise(SIGINT);
+    return stop_signal() == SIGTERM && stop_wait(clock_deadline_ns(LONG_MS)) ? 0 : 3;
+}
+
+static void test_signal_sets_flag_and_descriptor(void **state)
+{
+    (void)state;
+    assert_int_equal(status_of(work_term), 0);
+}
+
+static int work_second_interrupt(void)
+{
+    if (stop_install())
+        return 1;
+    raise(SIGINT);
+    if (stop_signal() != SIGINT)
+        return 2;
+    raise(SIGINT);
+    return 3;
+}
+
+static void test_second_interrupt_ends_at_once(void **state)
+{
+    (void)state;
+    assert_int_equal(status_of(work_second_interrupt), 130);
+}
+
+static int work_pipe(void)
+{
+    int ends[2];
+    if (stop_install() || pipe(ends))
+        return 1;
+    close(ends[0]);
+    return write(ends[1], "x", 1) == -1 ? 0 : 2;
+}
+
+static void test_broken_pipes_do_not_kill(void **state)
+{
+    (void)state;
+    assert_int_equal(status_of(work_pipe), 0);
+}
+
+static void *request_soon(void *context)
+{
+    clock_sleep_ms(20);
+    stop_request();
+    return context;
+}
+
+static int work_request(void)
+{
+    pthread_t thread;
+    if (stop_install() || stop_wait(clock_deadline_ns(10)))
+        return 1;
+    if (pthread_create(&thread, NULL, request_soon, NULL))
+        return 2;
+    int stopped = stop_wait(clock_deadline_ns(-1)); /* for ever, but for the request */
+    pthread_join(thread, NULL);
+    return stopped && stop_signal() == SIGTERM ? 0 : 3;
+}
+
+static void test_request_from_inside_wakes_waits(void **state)
+{
+    (void)state;
+    assert_int_equal(status_of(work_request), 0);
+}
+
+static void test_deadlines(void **state)
+{
+    (void)state;
+    int64_t now = clock_now_ns();
+    assert_true(clock_now_ns() >= now);
+    assert_true(clock_deadline_ns(-1) == INT64_MAX);
+    assert_true(clock_deadline_ns(INT64_MAX) == INT64_MAX);
+    assert_true(clock_left_ms(INT64_MAX) == INT64_MAX);
+    assert_int_equal(clock_left_ms(now - 1), 0);
+    assert_int_equal(clock_left_ms(clock_deadline_ns(0)), 0);
+    int64_t left = clock_left_ms(clock_deadline_ns(LONG_MS));
+    assert_true(left > 0 && left <= LONG_MS);
+    struct timespec point = clock_timespec(1500000007);
+    assert_true(point.tv_sec == 1 && point.tv_nsec == 500000007);
+}
+
+static void *log_lines(void *name)
+{
+    for (int i = 0; i < 500; i++)
+        log_info("%s %0500d end", (const char *)name, i);
+    return NULL;
+}
+
+/* Standard error of a child is a pipe; every line must come whole, whatever thread wrote it. */
+static void test_log_lines_stay_whole(void **state)
+{
+    (void)state;
+    int ends[2];
+    char line[2048];
+    int lines = 0;
+    assert_int_equal(pipe(ends), 0);
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        pthread_t threads[4];
+        dup2(ends[1], STDERR_FILENO);
+        for (int i = 0; i < 4; i++)
+            pthread_create(&threads[i], NULL, log_lines, "thread");
+        for (int i = 0; i < 4; i++)
+            pthread_join(threads[i], NULL);
+        log_debug("not shown");
+        _exit(0);
+    }
+    close(ends[1]);
+    FILE *in = fdopen(ends[0], "r");
+    while (fgets(line, sizeof(line), in)) {
+        assert_non_null(strstr(line, " info  thread 0"));
+        assert_string_equal(line + strlen(line) - 5, " end\n");
+        lines++;
+    }
+    fclose(in);
+    assert_true(waitpid(child, NULL, 0) == child);
+    assert_int_equal(lines, 2000);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_signal_sets_flag_and_descriptor),
+    cmocka_unit_test(test_second_interrupt_ends_at_once),
+    cmocka_unit_test(test_broken_pipes_do_not_kill),
+    cmocka_unit_test(test_request_from_inside_wakes_waits),
+    cmocka_unit_test(test_deadlines),
+    cmocka_unit_test(test_log_lines_stay_whole),
+};
+
+UNIT_MAIN(tests)

@@ -1,0 +1,269 @@
+#include "tests/unit/unit.h"
+
+#include <math.h>
+
+#include "common/json.h"
+#include "trainer/classes.h"
+#include "trainer/targets.h"
+
+static enum error try_classes(const char *text, struct classes **ret_classes)
+{
+    cJSON *json = NULL;
+    enum error error;
+
+    assert_ok(json_parse(text, strlen(text), "test", &json));
+    error = classes_new(json, "the list", ret_classes);
+    cJSON_Delete(json);
+    return error;
+}
+
+static struct classes *make_classes(const char *text)
+{
+    struct classes *classes = NULL;
+
+    assert_ok(try_classes(text, &classes));
+    return classes;
+}
+
+static void test_classes_are_sorted_and_found(void **state)
+{
+    struct classes *classes = make_classes("[10,-3,9]");
+
+    (void)state;
+    assert_int_equal(classes->count, 3);
+    assert_true(classes->integers);
+    assert_string_equal(classes->texts[0], "-3"); /* by value, not by bytes */
+    assert_string_equal(classes->texts[1], "9");
+    assert_string_equal(classes->texts[2], "10");
+    assert_int_equal(classes_find(classes, "10"), 2);
+    assert_int_equal(classes_find(classes, "-3"), 0);
+    assert_int_equal(classes_find(classes, "4"), -1);
+    assert_int_equal(classes_find(classes, "ten"), -1);
+    assert_int_equal(classes_find(classes, ""), -1);
+    classes_free(classes);
+    classes = make_classes("[\"b\",\"\",\"10\",\"9\",\"\\u00e4\"]");
+    assert_false(classes->integers);
+    assert_string_equal(classes->texts[0], "");
+    assert_string_equal(classes->texts[1], "10"); /* by bytes */
+    assert_int_equal(classes_find(classes, "9"), 2);
+    assert_int_equal(classes_find(classes, "\xc3\xa4"), 4);
+    assert_int_equal(classes_find(classes, "a"), -1);
+    classes_free(classes);
+}
+
+static void test_class_lists_that_are_none_are_refused(void **state)
+{
+    static const struct {
+        const char *text, *message;
+    } cases[] = {
+        {"[]", "0 labels"},         {"{}", "0 labels"},
+        {"[1,2,1]", "comes twice"}, {"[\"a\",\"a\"]", "comes twice"},
+        {"[1.5]", "neither"},       {"[true]", "neither"},
+        {"[null]", "neither"},      {"[1e300]", "neither"},
+        {"[[1]]", "neither"},       {"[9007199254740994]", "neither"},
+    };
+    struct classes *classes = NULL;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        assert_int_equal(try_classes(cases[i].text, &classes), ERROR_INPUT);
+        assert_non_null(strstr(error_message(), "the list"));
+        assert_non_null(strstr(error_message(), cases[i].message));
+    }
+}
+
+static void test_class_lists_print_what_they_read(void **state)
+{
+    static const char *const lists[] = {"[0,1,2]", "[\"a\\\"b\",\"c\\\\\"]", "[-5]",
+                                        "[\"1\",\"x\"]"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        struct classes *classes = make_classes(lists[i]);
+        struct buffer text = BUFFER_INIT(1 << 20);
+
+        assert_ok(classes_print(classes, &text));
+        assert_string_equal(text.data, lists[i]);
+        buffer_release(&text);
+        classes_free(classes);
+    }
+}
+
+static void test_class_lists_are_compared(void **state)
+{
+    struct classes *a = make_classes("[0,1,2]"), *b = make_classes("[0,1,3]"),
+                   *c = make_classes("[0,1]"), *d = make_classes("[\"0\",\"1\",\"2\"]");
+    char text[100];
+
+    (void)state;
+    assert_ok(classes_compare(a, "A", a, "B"));
+    assert_fails(classes_compare(a, "A", b, "B"), ERROR_CONFLICT, "class 2 of A");
+    assert_fails(classes_compare(a, "A", c, "B"), ERROR_CONFLICT, "A has 3 classes, B has 2");
+    assert_int_equal(classes_compare(a, "A", d, "B"), ERROR_CONFLICT);
+    assert_string_equal(classes_describe(a, text, sizeof(text)), "0, 1, 2");
+    classes_free(a);
+    classes_free(b);
+    classes_free(c);
+    classes_free(d);
+    a = make_classes("[0,1,2,3,4,5,6,7,8,9]");
+    assert_string_equal(classes_describe(a, text, sizeof(text)), "0, 1, 2, 3, 4, 5, ... 9");
+    assert_true(strlen(classes_describe(a, text, 8)) < 8);
+    classes_free(a);
+}
+
+static struct store make_store(enum label_kind kind, const char *const *texts, size_t count)
+{
+    return (struct store){.info = {.uri = "csv:x.csv",
+                                   .label_kind = kind,
+                                   .label_column = kind == LABEL_NONE ? NULL : "y",
+                                   .label_texts = texts,
+                                   .label_text_count = count}};
+}
+
+static void test_integer_labels_become_classes(void **state)
+{
+    struct classes *classes = make_classes("[10,-3,9]");
+    struct store store = make_store(LABEL_INTEGER, NULL, 0);
+    struct targets *targets = NULL;
+    const int64_t ids[] = {5, 6, 7};
+    const double labels[] = {9, 10, -3}, unknown[] = {9, 4, -3}, zero[] = {0};
+    int32_t found[3];
+
+    (void)state;
+    assert_ok(targets_new(classes, &store, &targets));
+    assert_ok(targets_convert(targets, ids, labels, 3, found, NULL));
+    assert_int_equal(found[0], 1);
+    assert_int_equal(found[1], 2);
+    assert_int_equal(found[2], 0);
+    assert_fails(targets_convert(targets, ids, unknown, 3, found, NULL), ERROR_INPUT,
+                 "csv:x.csv: the row with id 6 has label 4, which is none of the 3 classes");
+    assert_non_null(strstr(error_message(), "-3, 9, 10"));
+    assert_int_equal(targets_convert(targets, ids, zero, 1, found, NULL), ERROR_INPUT);
+    targets_allow_zero(targets);
+    assert_ok(targets_convert(targets, ids, zero, 1, found, NULL));
+    assert_int_equal(found[0], 0);
+    assert_int_equal(targets_convert(targets, ids, unknown, 3, found, NULL), ERROR_INPUT);
+    targets_free(targets);
+    classes_free(classes);
+}
+
+static void test_labels_0_to_n_are_found_too(void **state)
+{
+    struct classes *classes = make_classes("[0,1,2]");
+    struct store store = make_store(LABEL_INTEGER, NULL, 0);
+    struct targets *targets = NULL;
+    const int64_t id = 1;
+    const double values[] = {0, 1, 2, 3, -1, 0.5, 9007199254740992.0};
+    int32_t found;
+
+    (void)state;
+    assert_ok(targets_new(classes, &store, &targets));
+    for (int i = 0; i < 3; i++) {
+        assert_ok(targets_convert(targets, &id, &values[i], 1, &found, NULL));
+        assert_int_equal(found, i);
+    }
+    for (int i = 3; i < 7; i++)
+        assert_int_equal(targets_convert(targets, &id, &values[i], 1, &found, NULL), ERROR_INPUT);
+    targets_free(targets);
+    classes_free(classes);
+}
+
+static void test_text_labels_become_classes(void **state)
+{
+    static const char *const texts[] = {"bird", "cat", "dog"};
+    struct classes *classes = make_classes("[\"dog\",\"cat\"]");
+    struct store store = make_store(LABEL_TEXT, texts, 3);
+    struct targets *targets = NULL;
+    const int64_t ids[] = {1, 2};
+    const double labels[] = {2, 1}, unknown[] = {1, 0};
+    int32_t found[2];
+
+    (void)state;
+    assert_ok(targets_new(classes, &store, &targets));
+    assert_ok(targets_convert(targets, ids, labels, 2, found, NULL));
+    assert_int_equal(found[0], 1);
+    assert_int_equal(found[1], 0);
+    assert_int_equal(targets_convert(targets, ids, unknown, 2, found, NULL), ERROR_INPUT);
+    assert_non_null(strstr(error_message(), "bird"));
+    assert_non_null(strstr(error_message(), "id 2"));
+    targets_free(targets);
+    classes_free(classes);
+}
+
+/* One store reads a column as integers, another, with a word in it, as texts. */
+static void test_kinds_may_differ_between_stores(void **state)
+{
+    static const char *const texts[] = {"1", "2", "none"};
+    struct classes *integers = make_classes("[1,2]"), *words = make_classes("[\"2\",\"none\"]"),
+                   *same = make_classes("[\"1\",\"01\",\"x\"]");
+    struct store text_store = make_store(LABEL_TEXT, texts, 3),
+                 integer_store = make_store(LABEL_INTEGER, NULL, 0);
+    struct targets *targets = NULL;
+    const int64_t id = 0;
+    double label = 1; /* "2" */
+    int32_t found;
+
+    (void)state;
+    assert_ok(targets_new(integers, &text_store, &targets));
+    assert_ok(targets_convert(targets, &id, &label, 1, &found, NULL));
+    assert_int_equal(found, 1);
+    targets_free(targets);
+    assert_ok(targets_new(words, &integer_store, &targets));
+    label = 2;
+    assert_ok(targets_convert(targets, &id, &label, 1, &found, NULL));
+    assert_int_equal(found, 0);
+    targets_free(targets);
+    assert_fails(targets_new(same, &integer_store, &targets), ERROR_INPUT, "the same number");
+    classes_free(integers);
+    classes_free(words);
+    classes_free(same);
+}
+
+static void test_labels_that_do_not_fit_the_model_are_refused(void **state)
+{
+    static const char *const texts[] = {"cat"};
+    struct classes *classes = make_classes("[0,1]");
+    struct store none = make_store(LABEL_NONE, NULL, 0), real = make_store(LABEL_REAL, NULL, 0),
+                 text = make_store(LABEL_TEXT, texts, 1);
+    struct targets *targets = NULL;
+
+    (void)state;
+    assert_fails(targets_new(classes, &none, &targets), ERROR_INPUT, "no label column");
+    assert_fails(targets_new(classes, &real, &targets), ERROR_INPUT, "--model linear");
+    assert_fails(targets_new(NULL, &none, &targets), ERROR_INPUT, "no label column");
+    assert_fails(targets_new(NULL, &text, &targets), ERROR_INPUT, "a regression (linear) needs");
+    assert_null(targets);
+    classes_free(classes);
+}
+
+static void test_a_regression_takes_numbers(void **state)
+{
+    struct store store = make_store(LABEL_REAL, NULL, 0);
+    struct targets *targets = NULL;
+    const int64_t ids[] = {1, 2};
+    const double labels[] = {0.1, -1e30}, too_large[] = {1, 1e39};
+    float numbers[2];
+
+    (void)state;
+    assert_ok(targets_new(NULL, &store, &targets));
+    assert_ok(targets_convert(targets, ids, labels, 2, NULL, numbers));
+    assert_true(numbers[0] == 0.1f && numbers[1] == -1e30f);
+    assert_fails(targets_convert(targets, ids, too_large, 2, NULL, numbers), ERROR_INPUT,
+                 "id 2 has label 1e+39");
+    targets_free(targets);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_classes_are_sorted_and_found),
+    cmocka_unit_test(test_class_lists_that_are_none_are_refused),
+    cmocka_unit_test(test_class_lists_print_what_they_read),
+    cmocka_unit_test(test_class_lists_are_compared),
+    cmocka_unit_test(test_integer_labels_become_classes),
+    cmocka_unit_test(test_labels_0_to_n_are_found_too),
+    cmocka_unit_test(test_text_labels_become_classes),
+    cmocka_unit_test(test_kinds_may_differ_between_stores),
+    cmocka_unit_test(test_labels_that_do_not_fit_the_model_are_refused),
+    cmocka_unit_test(test_a_regression_takes_numbers),
+};
+
+UNIT_MAIN(tests)

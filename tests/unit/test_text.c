@@ -1,0 +1,310 @@
+#include "tests/unit/unit.h"
+
+#include <inttypes.h>
+#include <locale.h>
+#include <math.h>
+#include <stdbool.h>
+
+#include "common/text.h"
+
+static bool parse_integer(const char *text, int64_t *ret_value)
+{
+    return text_parse_integer(text, strlen(text), INT64_MIN, INT64_MAX, ret_value);
+}
+
+static void test_integers_are_exact(void **state)
+{
+    (void)state;
+    static const int64_t values[] = {0,
+                                     1,
+                                     -1,
+                                     9,
+                                     10,
+                                     99,
+                                     100,
+                                     -100,
+                                     INT32_MAX,
+                                     INT32_MIN,
+                                     INT64_MAX,
+                                     INT64_MIN,
+                                     (INT64_C(1) << 53) + 1};
+    for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+        char text[32];
+        int64_t value;
+        snprintf(text, sizeof(text), "%" PRId64, values[i]);
+        assert_true(parse_integer(text, &value));
+        assert_true(value == values[i]);
+    }
+}
+
+static void test_bad_integers_are_refused(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"",
+                                      "-",
+                                      "+1",
+                                      " 1",
+                                      "1 ",
+                                      "1.0",
+                                      "0x10",
+                                      "1e3",
+                                      "--1",
+                                      "1-",
+                                      "abc",
+                                      "1_000",
+                                      "9223372036854775808",
+                                      "-9223372036854775809",
+                                      "99999999999999999999999999",
+                                      "\xd9\xa1"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        int64_t value = 42;
+        assert_false(parse_integer(bad[i], &value));
+        assert_int_equal(value, 42);
+    }
+}
+
+static void test_integer_bounds_and_length(void **state)
+{
+    (void)state;
+    int64_t value = 0;
+    assert_true(text_parse_integer("100", 3, 1, 100, &value));
+    assert_false(text_parse_integer("101", 3, 1, 100, &value));
+    assert_false(text_parse_integer("0", 1, 1, 100, &value));
+    assert_true(text_parse_integer("12345", 2, 0, 100, &value));
+    assert_int_equal(value, 12);
+    assert_false(text_parse_integer("1\0002", 3, 0, 100, &value));
+}
+
+static void check_written(int64_t value)
+{
+    char expected[32];
+    char written[TEXT_INTEGER_BYTES + 1];
+    memset(written, '#', sizeof(written));
+    char *end = text_write_integer(written, value);
+    *end = '\0';
+    snprintf(expected, sizeof(expected), "%" PRId64, value);
+    assert_string_equal(written, expected);
+}
+
+static void test_written_integers_equal_printf(void **state)
+{
+    (void)state;
+    check_written(INT64_MIN);
+    check_written(INT64_MAX);
+    for (int64_t value = -12000; value <= 12000; value++)
+        check_written(value);
+    for (int64_t power = 1; power <= INT64_MAX / 10; power *= 10) {
+        for (int64_t near = -2; near <= 2; near++) {
+            check_written(power + near);
+            check_written(-power + near);
+        }
+    }
+}
+
+/* strtod in the C locale is the reference, which is what the test program runs in. */
+static void check_real(const char *text)
+{
+    double value = -1;
+    assert_true(text_parse_real(text, strlen(text), &value));
+    double expected = strtod(text, NULL);
+    assert_memory_equal(&value, &expected, sizeof(value));
+}
+
+static void test_reals_round_as_strtod(void **state)
+{
+    (void)state;
+    static const char *const good[] = {"0",
+                                       "-0",
+                                       "1",
+                                       "-1.5",
+                                       ".5",
+                                       "5.",
+                                       "1e3",
+                                       "1E+3",
+                                       "1e-3",
+                                       "0.1",
+                                       "0.3",
+                                       "1e22",
+                                       "1e23",
+                                       "123456789012345678",
+                                       "9007199254740993",
+                                       "9007199254740992.5",
+                                       "1.7976931348623157e308",
+                                       "4.9e-324",
+                                       "1e-400",
+                                       "2.2250738585072011e-308",
+                                       "0.000000000000000000000000000001",
+                                       "3.14159265358979323846264338327950288",
+                                       "1e0",
+                                       "00012.5000",
+                                       "8.5e-22",
+                                       "123e-25"};
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+        check_real(good[i]);
+    uint64_t random = 88172645463325252u;
+    int rounds = unit_is_long() ? 2000000 : 50000;
+    for (int i = 0; i < rounds; i++) {
+        char text[64];
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        snprintf(text, sizeof(text), "%.*ge%d", 1 + (int)(random % 19),
+                 (double)(random >> 11) / 4096.0, (int)((random >> 3) % 60) - 30);
+        if (strchr(text, 'e') == strrchr(text, 'e'))
+            check_real(text);
+    }
+}
+
+static void test_bad_reals_are_refused(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"",
+                                      "-",
+                                      ".",
+                                      "-.",
+                                      "e5",
+                                      "1e",
+                                      "1e+",
+                                      "+1",
+                                      " 1",
+                                      "1 ",
+                                      "1,5",
+                                      "nan",
+                                      "inf",
+                                      "-inf",
+                                      "0x1",
+                                      "1.2.3",
+                                      "1e5e5",
+                                      "1f",
+                                      "1e99999999999",
+                                      "--1"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        double value = 42;
+        assert_false(text_parse_real(bad[i], strlen(bad[i]), &value));
+        assert_true(value == 42);
+    }
+    char endless[3000];
+    memset(endless, '1', sizeof(endless));
+    double value;
+    assert_false(text_parse_real(endless, sizeof(endless), &value));
+}
+
+static void test_reals_ignore_the_locale(void **state)
+{
+    (void)state;
+    double value = 0;
+    const char *old = setlocale(LC_ALL, "de_DE.UTF-8"); /* where it exists, ',' is the point */
+    assert_true(text_parse_real("1.25e300", 8, &value));
+    assert_true(value == 1.25e300);
+    assert_true(text_parse_real("1.2345678901234567890123", 24, &value));
+    assert_true(fabs(value - 1.2345678901234567) < 1e-15);
+    setlocale(LC_ALL, "C");
+    (void)old;
+}
+
+static void test_booleans(void **state)
+{
+    (void)state;
+    bool value = false;
+    assert_true(text_parse_boolean("yes", 3, &value) && value);
+    assert_true(text_parse_boolean("0", 1, &value) && !value);
+    assert_true(text_parse_boolean("true", 4, &value) && value);
+    assert_true(text_parse_boolean("off", 3, &value) && !value);
+    assert_false(text_parse_boolean("", 0, &value));
+    assert_false(text_parse_boolean("Yes", 3, &value));
+    assert_false(text_parse_boolean("y", 1, &value));
+    assert_false(text_parse_boolean("yesno", 5, &value));
+}
+
+static bool is_utf8(const char *text)
+{
+    return text_is_utf8(text, strlen(text));
+}
+
+static void test_utf8(void **state)
+{
+    (void)state;
+    assert_true(is_utf8("") && is_utf8("abc") && is_utf8("\xc3\xa9\xe2\x82\xac\xf0\x9f\x8e\xb2"));
+    assert_true(is_utf8("\xf4\x8f\xbf\xbf"));
+    static const char *const bad[] = {"\xff",         "\xc3",
+                                      "\xc0\xaf",     "\xe0\x80\x80",
+                                      "\xed\xa0\x80", "\xf4\x90\x80\x80",
+                                      "\x80",         "\xf0\x80\x80\x80",
+                                      "a\xe2\x82"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        assert_false(is_utf8(bad[i]));
+    assert_false(text_is_utf8("a\0b", 3));
+}
+
+static const char *quoted(const char *text)
+{
+    static char out[TEXT_QUOTE_BYTES];
+    return text_quote(out, sizeof(out), text, strlen(text));
+}
+
+static void test_quote_is_printable_and_bounded(void **state)
+{
+    (void)state;
+    assert_string_equal(quoted(""), "\"\"");
+    assert_string_equal(quoted("a\tb\x1b[1m\x7f"), "\"a?b?[1m?\"");
+    assert_string_equal(quoted("\xc3\xa9\xff\xc2\x85"), "\"\xc3\xa9??\"");
+    char longest[1000];
+    memset(longest, 'a', 60);
+    longest[60] = '\0';
+    assert_int_equal(strlen(quoted(longest)), 62);
+    strcpy(longest + 60, "b");
+    assert_int_equal(strlen(quoted(longest)), 65);
+    assert_string_equal(quoted(longest) + 61, "...\"");
+    for (size_t i = 0; i < 249; i++)
+        memcpy(longest + 4 * i, "\xf0\x9f\x8e\xb2", 5);
+    assert_true(strlen(quoted(longest)) < TEXT_QUOTE_BYTES);
+    assert_true(is_utf8(quoted(longest)));
+}
+
+static void test_quote_never_writes_beyond(void **state)
+{
+    (void)state;
+    const char *text = "\xe2\x82\xac\xe2\x82\xac-some text that is rather long";
+    for (size_t bytes = 0; bytes < 80; bytes++) {
+        char *out = malloc(bytes + 1); /* exactly: the sanitizer watches */
+        out[bytes] = '#';
+        text_quote(out, bytes, text, strlen(text));
+        assert_int_equal(out[bytes], '#');
+        if (bytes > 0)
+            assert_true(strnlen(out, bytes) < bytes);
+        free(out);
+    }
+}
+
+static void test_nearest(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"listen", "seed", "design", "replacement"};
+    assert_string_equal(text_nearest("lisen", names, 4), "listen");
+    assert_string_equal(text_nearest("seed", names, 4), "seed");
+    assert_string_equal(text_nearest("replacment", names, 4), "replacement");
+    assert_null(text_nearest("x", names, 4));
+    assert_null(text_nearest("banana", names, 4));
+    assert_null(text_nearest("listen", names, 0));
+    char endless[500];
+    memset(endless, 's', sizeof(endless) - 1);
+    endless[sizeof(endless) - 1] = '\0';
+    assert_null(text_nearest(endless, names, 4));
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_integers_are_exact),
+    cmocka_unit_test(test_bad_integers_are_refused),
+    cmocka_unit_test(test_integer_bounds_and_length),
+    cmocka_unit_test(test_written_integers_equal_printf),
+    cmocka_unit_test(test_reals_round_as_strtod),
+    cmocka_unit_test(test_bad_reals_are_refused),
+    cmocka_unit_test(test_reals_ignore_the_locale),
+    cmocka_unit_test(test_booleans),
+    cmocka_unit_test(test_utf8),
+    cmocka_unit_test(test_quote_is_printable_and_bounded),
+    cmocka_unit_test(test_quote_never_writes_beyond),
+    cmocka_unit_test(test_nearest),
+};
+
+UNIT_MAIN(tests)

@@ -1,0 +1,301 @@
+/*
+ * The stratified tree: totals exact, every prefix within 2 of the shares, j without gaps, closed
+ * forms equal to counting, on frames of every shape.
+ */
+#include "tests/unit/unit.h"
+
+#include <math.h>
+
+#include "sampler/random.h"
+#include "sampler/tree.h"
+#include "tests/unit/statistics.h"
+
+enum { STRATA = 400 };
+
+static uint64_t chance_state;
+
+static uint64_t chance(uint64_t below)
+{
+    chance_state += RANDOM_STEP;
+    return random_mix(chance_state) % below;
+}
+
+static struct random_key some_key(void)
+{
+    return (struct random_key){.first = random_mix(chance(UINT64_MAX)), .second = chance_state};
+}
+
+/* ---- frames -----------------------------------------------------------------------------------
+ */
+static void equal_sizes(int64_t *sizes, uint32_t strata)
+{
+    for (uint32_t h = 0; h < strata; h++)
+        sizes[h] = 30;
+}
+
+static void zipf_sizes(int64_t *sizes, uint32_t strata)
+{
+    for (uint32_t h = 0; h < strata; h++)
+        sizes[h] = 1 + 3000 / (h + 1);
+}
+
+static void one_giant(int64_t *sizes, uint32_t strata)
+{
+    for (uint32_t h = 0; h < strata; h++)
+        sizes[h] = h == 0 ? 10000 : 1 + (int64_t)chance(20);
+}
+
+static void any_sizes(int64_t *sizes, uint32_t strata)
+{
+    for (uint32_t h = 0; h < strata; h++)
+        sizes[h] = 1 + (int64_t)chance(100);
+}
+
+/* The worst for a Huffman tree: each level's sibling just as large as all below it. */
+static void fibonacci_sizes(int64_t *sizes, uint32_t strata)
+{
+    for (uint32_t h = 0; h < strata; h++) {
+        if (h < 4)
+            sizes[h] = h == 0 ? 1 : 60;
+        else
+            sizes[h] = sizes[h - 1] + sizes[h - 2] - (int64_t)chance(3);
+        if (sizes[h] > 4000)
+            sizes[h] = 4000;
+    }
+}
+
+static void (*const shapes[])(int64_t *sizes, uint32_t strata) = {
+    equal_sizes, zipf_sizes, one_giant, any_sizes, fibonacci_sizes};
+
+enum { SHAPES = sizeof(shapes) / sizeof(shapes[0]) };
+
+/* ---- one epoch --------------------------------------------------------------------------------
+ */
+/* The strata at positions first ... first + count - 1, and their j. */
+static void deal(const struct tree *tree, struct random_key key, int64_t first, uint32_t count,
+                 uint32_t *ret_strata, int64_t *ret_j)
+{
+    struct tree_run runs[TREE_BLOCK];
+    uint16_t slots[TREE_BLOCK];
+    size_t run_count = tree_deal(tree, key, first, count, runs, slots);
+    size_t done = 0;
+    for (size_t i = 0; i < run_count; i++) {
+        for (uint32_t j = 0; j < runs[i].count; j++) {
+            ret_strata[slots[done]] = runs[i].stratum;
+            ret_j[slots[done++]] = runs[i].first + j;
+        }
+    }
+    assert_int_equal(done, count);
+}
+
+struct walk {
+    const struct tree *tree;
+    const int64_t *sizes;
+    struct random_key key;
+    int64_t counts[STRATA];
+    int64_t position;
+    double worst; /* |count - t * share| */
+};
+
+static void take(struct walk *walk, uint32_t stratum, int64_t j)
+{
+    const struct tree *tree = walk->tree;
+    assert_true(j == walk->counts[stratum]);
+    if (walk->position % 13 == 0)
+        assert_true(tree_position(tree, walk->key, stratum, j) == walk->position);
+    walk->counts[stratum]++;
+    walk->position++;
+    for (uint32_t h = 0; h < tree->strata; h++) {
+        double expected = (double)walk->position * (double)walk->sizes[h] / (double)tree->positions;
+        walk->worst = fmax(walk->worst, fabs((double)walk->counts[h] - expected));
+    }
+    if (walk->position % 29 == 0) {
+        uint32_t asked = (uint32_t)chance(tree->strata);
+        assert_true(tree_count(tree, walk->key, asked, walk->position) == walk->counts[asked]);
+    }
+}
+
+/* Goes through a whole epoch in batches of `batch` (0: of any size). */
+static double walk_epoch(const struct tree *tree, const int64_t *sizes, struct random_key key,
+                         uint32_t batch)
+{
+    struct walk walk = {.tree = tree, .sizes = sizes, .key = key};
+    while (walk.position < tree->positions) {
+        uint32_t strata[TREE_BLOCK];
+        int64_t j[TREE_BLOCK];
+        uint32_t count = batch ? batch : 1 + (uint32_t)chance(TREE_BLOCK);
+        if (count > tree->positions - walk.position)
+            count = (uint32_t)(tree->positions - walk.position);
+        deal(tree, key, walk.position, count, strata, j);
+        for (uint32_t i = 0; i < count; i++)
+            take(&walk, strata[i], j[i]);
+    }
+    for (uint32_t h = 0; h < tree->strata; h++) {
+        assert_true(walk.counts[h] == sizes[h]);
+        assert_true(tree_count(tree, key, h, tree->positions) == sizes[h]);
+        assert_true(tree_count(tree, key, h, 0) == 0);
+    }
+    return walk.worst;
+}
+
+/* 2 to 400 labels of every shape, epochs of their own phases, batches larger and smaller than one
+ * unit of each label. */
+static void test_every_prefix_within_two(void **state)
+{
+    (void)state;
+    double worst = 0;
+    int frames = unit_is_long() ? 600 : 50;
+    for (int frame = 0; frame < frames; frame++) {
+        int64_t sizes[STRATA];
+        struct tree tree;
+        uint32_t strata = 2 + (uint32_t)chance(frame % 2 ? STRATA - 1 : 15);
+        int epochs = strata > 20 ? 1 : 8;
+        shapes[frame % SHAPES](sizes, strata);
+        assert_ok(tree_init(&tree, sizes, strata));
+        for (int epoch = 0; epoch < epochs; epoch++) {
+            double off = walk_epoch(&tree, sizes, some_key(), epoch % 2 ? 7 : 0);
+            worst = fmax(worst, off);
+            if (off >= 2)
+                fail_msg("frame %d of %u labels: a prefix is %.3f away", frame, strata, off);
+        }
+        tree_release(&tree);
+    }
+    print_message("# worst prefix of all frames: %.3f away from its share\n", worst);
+}
+
+/* Small frames in many epochs: the phases that come together seldom. */
+static void test_unlucky_phases(void **state)
+{
+    (void)state;
+    static const int64_t sizes[] = {1, 60, 60, 60, 119, 178, 296, 473};
+    struct tree tree;
+    assert_ok(tree_init(&tree, sizes, 8));
+    for (int epoch = 0; epoch < (unit_is_long() ? 2000 : 200); epoch++)
+        assert_true(walk_epoch(&tree, sizes, some_key(), 0) < 2);
+    tree_release(&tree);
+}
+
+static void test_one_label(void **state)
+{
+    (void)state;
+    int64_t size = 1000;
+    struct tree tree;
+    assert_ok(tree_init(&tree, &size, 1));
+    assert_true(walk_epoch(&tree, &size, some_key(), 0) < 1e-9);
+    assert_true(tree_position(&tree, some_key(), 0, 999) == 999);
+    tree_release(&tree);
+}
+
+/* Sizes near 2^61, where sums and products need every bit. */
+static void test_huge_sizes(void **state)
+{
+    (void)state;
+    int64_t sizes[] = {INT64_C(1) << 60, (INT64_C(1) << 60) - 1, 1, INT64_C(1000000000000), 3, 77};
+    struct tree tree;
+    assert_ok(tree_init(&tree, sizes, 6));
+    for (int trial = 0; trial < 2000; trial++) {
+        struct random_key key = some_key();
+        int64_t first = (int64_t)chance((uint64_t)tree.positions - 8);
+        uint32_t strata[8];
+        int64_t j[8];
+        deal(&tree, key, first, 8, strata, j);
+        int64_t sum = 0;
+        for (uint32_t h = 0; h < 6; h++)
+            sum += tree_count(&tree, key, h, first);
+        assert_true(sum == first);
+        for (int i = 0; i < 8; i++) {
+            assert_true(j[i] >= 0 && j[i] < sizes[strata[i]]);
+            assert_true(tree_position(&tree, key, strata[i], j[i]) == first + i);
+            assert_true(tree_count(&tree, key, strata[i], first + i) == j[i]);
+        }
+    }
+    tree_release(&tree);
+}
+
+/* The deepest tree there can be: Fibonacci sizes up to 2^62. */
+static void test_deepest_tree(void **state)
+{
+    (void)state;
+    int64_t sizes[STRATA];
+    int64_t sum = 0;
+    uint32_t strata = 0;
+    struct tree tree;
+    for (int64_t a = 1, b = 1; sum + a < INT64_C(1) << 62 && strata < STRATA;) {
+        sizes[strata++] = a;
+        sum += a;
+        int64_t next = a + b;
+        a = b;
+        b = next;
+    }
+    assert_ok(tree_init(&tree, sizes, strata));
+    for (uint32_t h = 0; h < strata; h++) {
+        struct random_key key = some_key();
+        int64_t at = tree_position(&tree, key, h, sizes[h] - 1);
+        uint32_t found;
+        int64_t j;
+        deal(&tree, key, at, 1, &found, &j);
+        assert_true(found == h && j == sizes[h] - 1);
+    }
+    tree_release(&tree);
+}
+
+/* Labels of like sizes: at each position each label comes with its share as probability. */
+static void test_positions_are_fair(void **state)
+{
+    (void)state;
+    static const int64_t sizes[] = {20, 25, 30, 25};
+    struct tree tree;
+    assert_ok(tree_init(&tree, sizes, 4));
+    assert_true(tree.spread_q32 == UINT64_C(1) << 32);
+    enum { EPOCHS = 20000 };
+    uint32_t counts[10][4] = {{0}};
+    double shares[4];
+    for (int h = 0; h < 4; h++)
+        shares[h] = (double)sizes[h] / 100;
+    for (int epoch = 0; epoch < EPOCHS; epoch++) {
+        uint32_t strata[10];
+        int64_t j[10];
+        deal(&tree, some_key(), 45, 10, strata, j);
+        for (int i = 0; i < 10; i++)
+            counts[i][strata[i]]++;
+    }
+    for (int i = 0; i < 10; i++)
+        assert_true(statistics_errors(statistics_chi_batch(counts[i], shares, 4, EPOCHS), 3) < 5);
+    tree_release(&tree);
+}
+
+/* A million labels: built at once, 24 bytes each, any position at once. */
+static void test_a_million_labels(void **state)
+{
+    (void)state;
+    enum { MANY = 1000000 };
+    int64_t *sizes = malloc(MANY * sizeof(*sizes));
+    struct tree tree;
+    assert_non_null(sizes);
+    for (uint32_t h = 0; h < MANY; h++)
+        sizes[h] = 1 + (int64_t)(1000000 / (h + 1));
+    assert_ok(tree_init(&tree, sizes, MANY));
+    for (int trial = 0; trial < 200; trial++) {
+        struct random_key key = some_key();
+        int64_t first = (int64_t)chance((uint64_t)tree.positions - 100);
+        uint32_t strata[100];
+        int64_t j[100];
+        deal(&tree, key, first, 100, strata, j);
+        for (int i = 0; i < 100; i++)
+            assert_true(tree_position(&tree, key, strata[i], j[i]) == first + i);
+    }
+    tree_release(&tree);
+    free(sizes);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_every_prefix_within_two),
+    cmocka_unit_test(test_unlucky_phases),
+    cmocka_unit_test(test_one_label),
+    cmocka_unit_test(test_huge_sizes),
+    cmocka_unit_test(test_deepest_tree),
+    cmocka_unit_test(test_positions_are_fair),
+    cmocka_unit_test(test_a_million_labels),
+};
+
+UNIT_MAIN(tests)

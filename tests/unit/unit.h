@@ -1,0 +1,76 @@
+/*
+ * What every unit test includes: cmocka in the order it wants, TAP on standard output, a folder of
+ * its own for files, and checks of error messages.
+ */
+#ifndef TESTS_UNIT_UNIT_H
+#define TESTS_UNIT_UNIT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h> /* wants those above before it */
+
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/error.h"
+
+/* The body of main(): runs the array `tests`. */
+#define UNIT_MAIN(tests)                                  \
+    int main(void)                                        \
+    {                                                     \
+        cmocka_set_message_output(CM_OUTPUT_TAP);         \
+        return cmocka_run_group_tests(tests, NULL, NULL); \
+    }
+
+/* `call` must fail with `code` and a message that holds `text`. */
+#define assert_fails(call, code, text)                                                \
+    do {                                                                              \
+        assert_int_equal((call), (code));                                             \
+        if (!strstr(error_message(), (text)))                                         \
+            fail_msg("message \"%s\" does not hold \"%s\"", error_message(), (text)); \
+    } while (0)
+
+#define assert_ok(call)                                                 \
+    do {                                                                \
+        enum error unit_error = (call);                                 \
+        if (unit_error)                                                 \
+            fail_msg("%s: %d, %s", #call, unit_error, error_message()); \
+    } while (0)
+
+/* True when the suite may take long (tests/run --long). */
+static inline int unit_is_long(void)
+{
+    const char *wanted = getenv("TOMBOLA_LONG");
+    return wanted && strcmp(wanted, "1") == 0;
+}
+
+/* A new empty folder, its path in `out`; remove it with unit_folder_remove(). */
+static inline void unit_folder_make(char out[256])
+{
+    const char *base = getenv("TMPDIR");
+    snprintf(out, 256, "%s/tombola-unit-XXXXXX", base && base[0] ? base : "/tmp");
+    if (!mkdtemp(out))
+        fail_msg("cannot make a folder like %s", out);
+}
+
+static inline int unit_remove_entry(const char *path, const struct stat *status, int kind,
+                                    struct FTW *walk)
+{
+    (void)status;
+    (void)kind;
+    (void)walk;
+    return remove(path);
+}
+
+static inline void unit_folder_remove(const char *folder)
+{
+    nftw(folder, unit_remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+#endif
