@@ -43,7 +43,8 @@ enum error file_make_folders(const char *path) MUST_CHECK;
 
 struct file_writer;
 
-/* Creates the temporary file beside `path` (its folder must exist). */
+/* Creates the temporary file beside `path` (its folder must exist). What is there under the name
+ * must be an ordinary file, not a folder or a device: ERROR_USAGE. */
 enum error file_writer_open(const char *path, struct file_writer **ret_writer) MUST_CHECK;
 /* Discards the temporary file unless it was committed. NULL is legal. */
 void file_writer_close(struct file_writer *writer);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/array.h"
@@ -51,9 +52,21 @@ static enum error create_temporary(struct file_writer *writer)
     return error;
 }
 
+/* A rename over a device, a pipe or a folder would put a file in its place, or fail at the end. */
+static enum error check_place(const char *path)
+{
+    struct stat status;
+    if (stat(path, &status) == 0 && !S_ISREG(status.st_mode))
+        return error_set(ERROR_USAGE, "%s is there and is no ordinary file", path);
+    return OK;
+}
+
 enum error file_writer_open(const char *path, struct file_writer **ret_writer)
 {
-    enum error error = ERROR_MEMORY;
+    enum error error = check_place(path);
+    if (error)
+        return error;
+    error = ERROR_MEMORY;
     struct file_writer *writer = array_new(1, sizeof(*writer), "a file writer");
     if (!writer)
         return error;

@@ -1,7 +1,7 @@
 /*
- * Three passes: collect the text of every option from the command line, fill the gaps from the
+ * Passes: collect the text of every option from the command line, fill the gaps from the
  * environment and then from the config file, and only then convert, so that a value that loses is
- * never judged. Values are converted in the table's order.
+ * never judged. What is wrong is told before what is missing.
  */
 #include "common/options.h"
 
@@ -304,17 +304,25 @@ static enum error convert_all(struct parse *parse)
         const struct option *option = parse->options[i];
         if (option->given)
             *option->given = parse->texts[i] != NULL;
-        if (parse->texts[i]) {
+        if (parse->texts[i])
             error = options_set_value(option, parse->texts[i], parse->sources[i]);
-        } else if (option->required) {
-            char dashed[NAME_BYTES];
-            options_dashed(option->name, dashed, sizeof(dashed));
-            error = error_set(ERROR_USAGE, "--%s %s is required; see %s %s --help", dashed,
-                              option->argument ? option->argument : "VALUE", parse->program->name,
-                              parse->command->name);
-        }
     }
     return error;
+}
+
+static enum error check_required(const struct parse *parse)
+{
+    char dashed[NAME_BYTES];
+    for (size_t i = 0; i < parse->count; i++) {
+        const struct option *option = parse->options[i];
+        if (!option->required || parse->texts[i])
+            continue;
+        options_dashed(option->name, dashed, sizeof(dashed));
+        return error_set(ERROR_USAGE, "--%s %s is required; see %s %s --help", dashed,
+                         option->argument ? option->argument : "VALUE", parse->program->name,
+                         parse->command->name);
+    }
+    return OK;
 }
 
 static void apply_log_level(void)
@@ -368,8 +376,6 @@ enum error options_parse(const struct program *program, const struct command *co
         error = take_arguments(&parse, argc, argv);
     if (!error && is_answered(&parse, options, count))
         return ERROR_END;
-    if (!error)
-        error = check_words(&parse);
     if (error)
         return error;
     take_environment(&parse);
@@ -378,6 +384,10 @@ enum error options_parse(const struct program *program, const struct command *co
         error = take_config(&parse, parse.texts[config]);
     if (!error)
         error = convert_all(&parse);
+    if (!error)
+        error = check_words(&parse);
+    if (!error)
+        error = check_required(&parse);
     if (error)
         return error;
     apply_log_level();

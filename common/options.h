@@ -55,7 +55,7 @@ struct command {
 struct program {
     const char *name; /* "tombola-sampler" */
     const char *summary;
-    const struct command *commands;
+    const struct command *const *commands; /* [command_count] */
     size_t command_count;
     const char *(*version_details)(void); /* NULL, or a further line for --version (BLAS, CUDA) */
 };

@@ -195,8 +195,8 @@ void options_print_program_help(FILE *out, const struct program *program)
     print_wrapped(out, program->summary, 0, 0);
     fputs("\nCommands:\n", out);
     for (size_t i = 0; i < program->command_count; i++) {
-        int column = fprintf(out, "  %-12s ", program->commands[i].name);
-        print_wrapped(out, program->commands[i].summary, column, column);
+        int column = fprintf(out, "  %-12s ", program->commands[i]->name);
+        print_wrapped(out, program->commands[i]->summary, column, column);
     }
     fprintf(out, "\n%s COMMAND --help  shows the options of a command\n%s --version\n",
             program->name, program->name);

@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,8 +13,8 @@
 static const struct command *find_command(const struct program *program, const char *name)
 {
     for (size_t i = 0; i < program->command_count; i++) {
-        if (strcmp(program->commands[i].name, name) == 0)
-            return &program->commands[i];
+        if (strcmp(program->commands[i]->name, name) == 0)
+            return program->commands[i];
     }
     return NULL;
 }
@@ -25,7 +26,7 @@ static int refuse_command(const struct program *program, const char *name)
     size_t count =
         program->command_count < COMMANDS_LIMIT ? program->command_count : COMMANDS_LIMIT;
     for (size_t i = 0; i < count; i++)
-        names[i] = program->commands[i].name;
+        names[i] = program->commands[i]->name;
     const char *nearest = text_nearest(name, names, count);
     fprintf(stderr, "%s: unknown %s %s", program->name, name[0] == '-' ? "option" : "command",
             text_quote(shown, sizeof(shown), name, strlen(name)));
@@ -62,6 +63,7 @@ static int run_command(const struct program *program, const struct command *comm
 
 int program_main(const struct program *program, int argc, char **argv)
 {
+    signal(SIGXFSZ, SIG_IGN); /* a limit of file size is an error to report, like a full disk */
     if (argc < 2) {
         options_print_program_help(stderr, program);
         return error_exit_status(ERROR_USAGE);

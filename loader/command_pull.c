@@ -34,20 +34,30 @@ static enum bad_rows bad_rows_of_name(const char *name)
     return strcmp(name, "replace") == 0 ? BAD_ROWS_REPLACE : BAD_ROWS_FAIL;
 }
 
-static enum error write_batches(struct feed *feed, struct device_queue *queue,
-                                struct row_writer *writer)
+/* What was drawn before a failure is gone for this epoch, so it is written all the same. */
+static enum error save_rows(struct output *output, enum error error)
+{
+    struct error_report report;
+    error_report_take(error, &report);
+    if (output_flush(output))
+        log_debug("%s", error_message());
+    return error_restore(&report);
+}
+
+static enum error write_batches(struct feed *feed, struct row_writer *writer)
 {
     const struct feed_batch *batch;
     enum error error;
-    while (!(error = feed_next(feed, queue, &batch))) {
-        error =
-            row_writer_add(writer, batch->rows, batch->ids, batch->labels, batch->features);
+    while (!(error = feed_next(feed, NULL, &batch))) {
+        error = row_writer_add(writer, batch->rows, batch->ids, batch->labels, batch->features);
         if (!error)
-            error = feed_put(feed, queue, batch);
+            error = feed_put(feed, NULL, batch);
         if (error)
-            return error;
+            break;
     }
-    return error == ERROR_END ? row_writer_finish(writer) : error;
+    if (error == ERROR_END)
+        return row_writer_finish(writer);
+    return writer->rows > 0 ? save_rows(writer->output, error) : error;
 }
 
 static void report(const struct feed *feed, const struct pull_options *pull)
@@ -60,8 +70,9 @@ static void report(const struct feed *feed, const struct pull_options *pull)
                     strcmp(pull->bad_rows, "skip") == 0 ? "left out" : "replaced by zeros");
 }
 
+/* The CPU's queues have nothing to wait for: NULL will do. */
 static enum error pull_rows(const struct pull_options *pull, struct store *store,
-                            struct device *device, struct row_writer *writer)
+                            struct device *device, struct output *output)
 {
     struct feed_options options = {.sampler_url = pull->sampler,
                                    .stream = pull->stream,
@@ -72,17 +83,17 @@ static enum error pull_rows(const struct pull_options *pull, struct store *store
                                    .batch_rows = (size_t)pull->size,
                                    .bad_rows = bad_rows_of_name(pull->bad_rows),
                                    .patience_ms = (int64_t)(pull->patience_seconds * 1000)};
-    struct device_queue *queue = NULL;
+    struct row_writer *writer = NULL;
     struct feed *feed = NULL;
-    enum error error = device_queue_new(device, &queue);
+    enum error error = feed_open(&options, &feed);
     if (!error)
-        error = feed_open(&options, &feed);
+        error = row_writer_open(pull->format, store_info(store), output, &writer);
     if (!error)
-        error = write_batches(feed, queue, writer);
+        error = write_batches(feed, writer);
     if (!error)
         report(feed, pull);
+    row_writer_close(writer);
     feed_close(feed);
-    device_queue_free(device, queue);
     return error;
 }
 
@@ -90,15 +101,11 @@ static enum error pull_to(const struct pull_options *pull, struct output *output
 {
     struct store *store = NULL;
     struct device *device = NULL;
-    struct row_writer *writer = NULL;
     enum error error = store_open(pull->store, false, &store);
     if (!error)
         error = device_open("cpu", &device);
     if (!error)
-        error = row_writer_open(pull->format, store_info(store), output, &writer);
-    if (!error)
-        error = pull_rows(pull, store, device, writer);
-    row_writer_close(writer);
+        error = pull_rows(pull, store, device, output);
     device_close(device);
     store_close(store);
     return error;

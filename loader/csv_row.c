@@ -200,6 +200,12 @@ static enum error take_key(const struct csv_decoder *decoder, size_t column, enu
     return OK;
 }
 
+/* Rows may begin at any byte. */
+static void store_float(void *features, size_t feature, float value)
+{
+    memcpy((uint8_t *)features + feature * sizeof(value), &value, sizeof(value));
+}
+
 /* Sets ROW_BAD and the message for the row's first bad feature. */
 static void take_feature(const struct csv_decoder *decoder, size_t column, enum element element,
                          void *features, size_t feature, struct csv_row *row)
@@ -217,7 +223,7 @@ static void take_feature(const struct csv_decoder *decoder, size_t column, enum 
     if (!(value >= 0 && value <= 255 && value == (double)(int)value))
         row->is_u8 = false;
     if (element == ELEMENT_F32)
-        ((float *)features)[feature] = (float)value;
+        store_float(features, feature, (float)value);
     else if (row->is_u8)
         ((uint8_t *)features)[feature] = (uint8_t)value;
 }
@@ -241,21 +247,24 @@ static enum error decode_slowly(struct csv_decoder *decoder, char *record, size_
     return error;
 }
 
-static void widen(const struct csv_decoder *decoder, float *features)
+/* The bytes lie at the end of the row, so that a float never overwrites one still unread. */
+static void widen(const struct csv_decoder *decoder, uint8_t *features)
 {
-    /* The bytes lie at the end of the row, so that a float never overwrites one still unread. */
-    const uint8_t *bytes =
-        (const uint8_t *)features + decoder->columns->features * (sizeof(float) - 1);
-    for (size_t i = 0; i < decoder->columns->features; i++) {
-        float value = (float)bytes[i];
-        memcpy(&features[i], &value, sizeof(value));
-    }
+    size_t count = decoder->columns->features;
+    const uint8_t *bytes = features + count * (sizeof(float) - 1);
+    for (size_t i = 0; i < count; i++)
+        store_float(features, i, bytes[i]);
 }
 
 enum error csv_decode_row(struct csv_decoder *decoder, char *record, size_t length, bool plain,
                           enum element element, void *features, struct csv_row *ret_row)
 {
-    static const struct csv_row fresh = {.id = -1, .weight = 1, .is_u8 = true, .status = ROW_OK};
+    static const struct csv_row fresh = {.id = -1,
+                                         .label = {.data = ""},
+                                         .group = {.data = ""},
+                                         .weight = 1,
+                                         .is_u8 = true,
+                                         .status = ROW_OK};
     uint8_t *bytes = features;
     *ret_row = fresh;
     if (bytes && element == ELEMENT_F32)

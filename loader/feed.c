@@ -213,8 +213,7 @@ void feed_close(struct feed *feed)
     copier_stop(feed->copier);
     pull_queue_free(feed->queue);
     ring_free(feed->ring);
-    if (feed->cache)
-        store_close(feed->cache);
+    store_close(feed->cache);
     free(feed->batches);
     free(feed->url);
     free(feed->stream);

@@ -84,8 +84,8 @@ enum error feed_open(const struct feed_options *options, struct feed **ret_feed)
  * frees everything. NULL is legal. */
 void feed_close(struct feed *feed);
 
-/* The next batch; lent until feed_put(). `queue` (the trainer's) is made to wait for the copy; the
- * thread is not. ERROR_END after the last one, ERROR_CANCELLED when the program is to stop, else
+/* The next batch; lent until feed_put(). `queue` (the trainer's; NULL will do on the CPU) is made to
+ * wait for the copy; the thread is not. ERROR_END after the last one, ERROR_CANCELLED when the program is to stop, else
  * what failed in any stage; asked again, it answers the same. One or two batches may be out at a
  * time (ERROR_USAGE when all K slots are). With BAD_ROWS_SKIP a batch may have no rows left. */
 enum error feed_next(struct feed *feed, struct device_queue *queue,

@@ -1,8 +1,7 @@
-#include <signal.h>
-
 #include "loader/commands.h"
 
-static struct command commands[4];
+static const struct command *const commands[] = {&command_demo, &command_import, &command_info,
+                                                 &command_pull};
 
 const struct program loader_program = {
     .name = "tombola-loader",
@@ -13,10 +12,5 @@ const struct program loader_program = {
 
 int main(int argc, char **argv)
 {
-    signal(SIGXFSZ, SIG_IGN); /* a limit of file size is an error to report, like a full disk */
-    commands[0] = command_demo;
-    commands[1] = command_import;
-    commands[2] = command_info;
-    commands[3] = command_pull;
     return program_main(&loader_program, argc, argv);
 }

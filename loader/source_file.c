@@ -93,6 +93,14 @@ enum error source_file_reopen(struct source_file *file, int attempt,
     return OK;
 }
 
+static enum error refuse_end(const struct source_file *file, uint64_t end, uint64_t expected)
+{
+    enum error error = source_file_check(file); /* cut off meanwhile, most likely */
+    return error ? error
+                 : error_set(ERROR_INPUT, "%s ends at byte %llu, %llu were expected", file->path,
+                             (unsigned long long)end, (unsigned long long)expected);
+}
+
 /* Like file_read_at(), and tells errors that another try may heal from those that stay. */
 static enum error read_once(const struct source_file *file, void *out, size_t bytes,
                             uint64_t offset, bool *ret_again)
@@ -109,13 +117,8 @@ static enum error read_once(const struct source_file *file, void *out, size_t by
             return error_set_errno(ERROR_IO, errno, "cannot read %zu bytes at byte %llu of %s",
                                    bytes, (unsigned long long)offset, file->path);
         }
-        if (got == 0) {
-            enum error error = source_file_check(file);
-            return error ? error
-                         : error_set(ERROR_INPUT, "%s ends at byte %llu, %llu were expected",
-                                     file->path, (unsigned long long)(offset + done),
-                                     (unsigned long long)(offset + bytes));
-        }
+        if (got == 0)
+            return refuse_end(file, offset + done, offset + bytes);
         done += (size_t)got;
     }
     return OK;

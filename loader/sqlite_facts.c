@@ -45,14 +45,15 @@ static bool take_names(struct sqlite_facts *facts, const char *text)
     bool right = cJSON_IsArray(json) && count == facts->features;
     if (right)
         facts->feature_names = array_new(count, sizeof(char *), "feature names");
+    right = right && facts->feature_names;
     const cJSON *item = json ? json->child : NULL;
-    for (size_t i = 0; i < count && right && facts->feature_names; i++, item = item->next) {
-        right = cJSON_IsString(item);
-        facts->feature_names[i] = right ? strdup(item->valuestring) : NULL;
+    for (size_t i = 0; right && item; i++, item = item->next) {
+        const char *name = cJSON_GetStringValue(item);
+        facts->feature_names[i] = name ? strdup(name) : NULL;
         right = facts->feature_names[i] != NULL;
     }
     cJSON_Delete(json);
-    return right && facts->feature_names;
+    return right;
 }
 
 /* One (name, value); names that are not known belong to a later version, and do no harm. */

@@ -25,6 +25,7 @@ static enum error check_header(const struct source_file *file, const uint8_t *he
 {
     uint64_t page_bytes = big_endian(header + 16, 2);
     uint64_t pages = big_endian(header + 28, 4);
+    uint64_t needed = 0;
     bool counted = big_endian(header + 24, 4) == big_endian(header + 92, 4);
     page_bytes = page_bytes == 1 ? 65536 : page_bytes;
     if (memcmp(header, "SQLite format 3", 16) != 0)
@@ -32,10 +33,10 @@ static enum error check_header(const struct source_file *file, const uint8_t *he
     if (page_bytes < 512 || (page_bytes & (page_bytes - 1)) != 0)
         return error_set(ERROR_INPUT, "%s is damaged: its header names pages of %llu bytes",
                          file->path, (unsigned long long)page_bytes);
-    if (counted && pages > 0 && file->identity.size_bytes < pages * page_bytes)
+    needed = pages * page_bytes;
+    if (counted && file->identity.size_bytes < needed)
         return error_set(ERROR_INPUT, "%s is cut off: it has %llu bytes of %llu", file->path,
-                         (unsigned long long)file->identity.size_bytes,
-                         (unsigned long long)(pages * page_bytes));
+                         (unsigned long long)file->identity.size_bytes, (unsigned long long)needed);
     if (header[18] != 1 || header[19] != 1)
         return error_set(ERROR_INPUT,
                          "%s is in WAL mode, which does not work on network file systems; \"PRAGMA "
@@ -128,11 +129,13 @@ static enum error code_of(sqlite3 *connection, int result)
     case SQLITE_FULL:
         return ERROR_NO_SPACE;
     case SQLITE_IOERR:
-        return reason == ENOSPC || reason == EDQUOT || reason == EFBIG ? ERROR_NO_SPACE : ERROR_IO;
+        return reason == ENOSPC || reason == EDQUOT ? ERROR_NO_SPACE : ERROR_IO;
     case SQLITE_CANTOPEN:
     case SQLITE_READONLY:
     case SQLITE_PERM:
         return ERROR_IO;
+    case SQLITE_INTERRUPT:
+        return ERROR_CANCELLED;
     case SQLITE_NOMEM:
         return ERROR_MEMORY;
     case SQLITE_BUSY:
@@ -147,11 +150,12 @@ enum error sqlite_refuse(sqlite3 *connection, int result, const char *path, cons
 {
     enum error code = code_of(connection, result);
     const char *words = connection ? sqlite3_errmsg(connection) : sqlite3_errstr(result);
+    if (code == ERROR_CANCELLED)
+        return error_set(code, "stopped before %s was complete", path);
     if (code == ERROR_NO_SPACE)
-        return error_set(code,
-                         "%s: cannot %s: no space left on the device, or over a limit of "
-                         "file size or quota",
-                         path, doing);
+        return error_set(code, "%s: cannot %s: no space left on the device", path, doing);
+    if (result == SQLITE_IOERR_WRITE)
+        words = "a write failed, by an error of the disk or over a limit of file size";
     return error_set(code, "%s: cannot %s: %s", path, doing, words);
 }
 
@@ -169,7 +173,9 @@ enum error sqlite_connect(const struct source_file *file, sqlite3 **ret_connecti
     buffer_release(&uri);
     if (!error) {
         sqlite3_extended_result_codes(connection, 1);
-        error = sqlite_run(connection, file->path, "PRAGMA mmap_size=0");
+        error = sqlite_run(connection, file->path,
+                           "PRAGMA mmap_size=0; PRAGMA trusted_schema=OFF;"
+                           "PRAGMA cell_size_check=ON");
     }
     if (error) {
         sqlite3_close(connection);
@@ -190,5 +196,5 @@ enum error sqlite_prepare(sqlite3 *connection, const char *path, const char *sql
 enum error sqlite_run(sqlite3 *connection, const char *path, const char *sql)
 {
     int result = sqlite3_exec(connection, sql, NULL, NULL, NULL);
-    return result == SQLITE_OK ? OK : sqlite_refuse(connection, result, path, "use it");
+    return result == SQLITE_OK ? OK : sqlite_refuse(connection, result, path, "work with it");
 }

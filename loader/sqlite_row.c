@@ -153,6 +153,12 @@ static void take_blob(const struct sqlite_format *format, sqlite3_stmt *statemen
     row->status = ROW_BAD;
 }
 
+/* Rows may begin at any byte. */
+static void store_float(void *features, size_t feature, float value)
+{
+    memcpy((uint8_t *)features + feature * sizeof(value), &value, sizeof(value));
+}
+
 static void take_columns(const struct sqlite_format *format, sqlite3_stmt *statement,
                          enum element element, void *features, struct sqlite_row *row)
 {
@@ -169,7 +175,7 @@ static void take_columns(const struct sqlite_format *format, sqlite3_stmt *state
         if (!(value >= 0 && value <= 255 && value == (double)(int)value))
             row->is_u8 = false;
         if (element == ELEMENT_F32)
-            ((float *)features)[i] = (float)value;
+            store_float(features, i, (float)value);
         else if (row->is_u8)
             ((uint8_t *)features)[i] = (uint8_t)value;
     }

@@ -95,7 +95,8 @@ enum error sqlite_table_find(sqlite3 *connection, const char *path, const char *
     enum error error = query_names(connection, path,
                                    "SELECT name FROM sqlite_master WHERE type = 'table' AND name "
                                    "NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND name NOT IN ('tombola', "
-                                   "'tombola_labels') ORDER BY name",
+                                   "'tombola_labels') AND sql NOT LIKE 'create virtual%' "
+                                   "ORDER BY name",
                                    NULL, &names);
     if (error)
         goto out;

@@ -9,12 +9,14 @@
 
 #include "common/array.h"
 #include "common/file.h"
+#include "common/stop.h"
 #include "loader/content_digest.h"
 #include "loader/sqlite_facts.h"
 #include "loader/sqlite_file.h"
 
-#define SMALL_ROW_BYTES 1000 /* up to here 8 KiB a page, beyond 16 KiB */
-#define CHANGE_COUNTER_AT 24 /* byte of the file's header, big-endian */
+#define SMALL_ROW_BYTES 1000  /* up to here 8 KiB a page, beyond 16 KiB */
+#define PROGRESS_STEPS 100000 /* of SQLite's machine, some milliseconds */
+#define CHANGE_COUNTER_AT 24  /* byte of the file's header, big-endian */
 
 struct sqlite_writer {
     char *path;  /* owned */
@@ -54,7 +56,7 @@ static enum error create_tables(struct sqlite_writer *writer)
         run_format(writer, sqlite3_mprintf("PRAGMA page_size=%d;"
                                            "PRAGMA journal_mode=OFF;"
                                            "PRAGMA synchronous=OFF;"
-                                           "PRAGMA cache_size=-65536;",
+                                           "PRAGMA cache_size=-16384;",
                                            row_bytes <= SMALL_ROW_BYTES ? 8192 : 16384));
     if (error)
         return error;
@@ -82,6 +84,13 @@ static enum error prepare_insert(struct sqlite_writer *writer)
     return error;
 }
 
+/* Making the index takes a while, and SQLite asks nobody else. */
+static int is_stopped(void *context)
+{
+    (void)context;
+    return stop_requested();
+}
+
 static enum error connect_writer(struct sqlite_writer *writer)
 {
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX;
@@ -90,6 +99,7 @@ static enum error connect_writer(struct sqlite_writer *writer)
     if (result != SQLITE_OK)
         return sqlite_refuse(writer->connection, result, writer->path, "create it");
     sqlite3_extended_result_codes(writer->connection, 1);
+    sqlite3_progress_handler(writer->connection, PROGRESS_STEPS, is_stopped, NULL);
     return OK;
 }
 
@@ -259,6 +269,8 @@ enum error sqlite_writer_commit(struct sqlite_writer *writer)
     disconnect(writer);
     if (!error && stat(file_writer_temporary_path(writer->file), &status))
         error = error_set_errno(ERROR_IO, errno, "cannot look at %s", writer->path);
+    if (!error && stop_requested())
+        error = error_set(ERROR_CANCELLED, "stopped before %s was complete", writer->path);
     if (error)
         return error;
     writer->bytes = (uint64_t)status.st_size;
@@ -306,6 +318,8 @@ enum error sqlite_writer_may_replace(const char *path, bool *ret_may)
         *ret_may = true;
         return errno == ENOENT ? OK : error_set_errno(ERROR_IO, errno, "cannot look at %s", path);
     }
+    if (S_ISDIR(status.st_mode))
+        return error_set(ERROR_USAGE, "%s is a folder; import writes a file", path);
     if (S_ISREG(status.st_mode) && status.st_size == 0) {
         *ret_may = true;
         return OK;

@@ -6,7 +6,8 @@
 #include "common/text.h"
 #include "loader/store_kinds.h"
 
-static const struct store_ops *const kinds[] = {&store_csv_ops, &store_range_ops, &store_sqlite_ops};
+static const struct store_ops *const kinds[] = {&store_csv_ops, &store_range_ops,
+                                                &store_sqlite_ops};
 
 #define KIND_COUNT (sizeof(kinds) / sizeof(kinds[0]))
 

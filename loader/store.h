@@ -112,8 +112,10 @@ struct reader {
 };
 
 /* Opens and checks. `keys_only`: only scan(SCAN_KEYS) will follow, so that the store need not look
- * at features (info.features and element may then be 0 and ELEMENT_U8). Blocks; progress of long
- * work goes to the log. Errors name file, line (as a text editor counts, from 1) and column. */
+ * at features: info.features and element may then be 0 and ELEMENT_U8, and label_kind only tells
+ * whether there is a label column (LABEL_TEXT without texts); ids that come twice are found by the
+ * scan. Blocks; progress of long work goes to the log. Errors name file, line (as a text editor
+ * counts, from 1) or id, and column. Rows with a bad feature are no error here: info.bad_rows. */
 enum error store_open(const char *uri, bool keys_only, struct store **ret_store) MUST_CHECK;
 void store_close(struct store *store);
 

@@ -18,7 +18,7 @@ struct range_store {
 
 enum error range_parse(struct uri *uri, struct range *ret_range)
 {
-    struct range range;
+    struct range range = {.units = 0};
     char shown[TEXT_QUOTE_BYTES];
     if (!text_parse_integer(uri->path, strlen(uri->path), 1, RANGE_UNITS_LIMIT, &range.units))
         return error_set(ERROR_USAGE,

@@ -165,8 +165,7 @@ void tombola_feed_close(struct tombola_feed *feed)
     if (feed->device)
         device_queue_free(feed->device, feed->queue);
     device_close(feed->device);
-    if (feed->store)
-        store_close(feed->store);
+    store_close(feed->store);
     free(feed);
 }
 

@@ -160,7 +160,7 @@ static enum error serve(const struct serve_options *options)
     error = server_open(descriptor, options->service.state != NULL, &server);
     if (error == OK)
         error = service_open(&options->service, &service);
-    if (error == OK)
+    if (error == OK && !stop_requested())
         error = serve_until_stopped(server, service, url);
     server_close(server);
     service_free(service);

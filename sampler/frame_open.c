@@ -151,7 +151,7 @@ static enum error open_weights(struct frame *frame)
         return OK;
     if (section->count != (uint64_t)frame->units || section->width != sizeof(double))
         return damaged(&frame->file, "its weights are not one a unit");
-    frame->weights = (double *)(frame->file.bytes + section->offset);
+    frame->weights = (double *)(void *)(frame->file.bytes + section->offset);
     return OK;
 }
 

@@ -1,7 +1,7 @@
 #include "common/options.h"
 #include "sampler/commands.h"
 
-static struct command commands[3];
+static const struct command *const commands[] = {&command_serve, &command_build, &command_info};
 
 const struct program sampler_program = {
     .name = "tombola-sampler",
@@ -12,8 +12,5 @@ const struct program sampler_program = {
 
 int main(int argc, char **argv)
 {
-    commands[0] = command_serve;
-    commands[1] = command_build;
-    commands[2] = command_info;
     return program_main(&sampler_program, argc, argv);
 }

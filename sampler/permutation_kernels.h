@@ -14,23 +14,38 @@
 #define KERNEL_LANES 16
 #define KERNEL_BLOCK 256 /* positions worked on together; a multiple of KERNEL_LANES */
 
-/* Positions of different small permutations, a lane each. */
+/* Positions of any large permutations, a lane each. Vectors are written whole, so that a run may
+ * touch up to KERNEL_LANES - 1 lanes behind it; there is room for them. */
+struct feistel_block {
+    _Alignas(64) uint32_t low[KERNEL_BLOCK + KERNEL_LANES]; /* the two halves of the value */
+    uint32_t high[KERNEL_BLOCK + KERNEL_LANES];
+    uint32_t low_bits[KERNEL_BLOCK + KERNEL_LANES];
+    uint32_t high_bits[KERNEL_BLOCK + KERNEL_LANES];
+    uint32_t keys[PERMUTATION_ROUNDS][KERNEL_BLOCK + KERNEL_LANES];
+    uint32_t target[KERNEL_BLOCK + KERNEL_LANES]; /* the caller's: where the result goes */
+    uint64_t units[KERNEL_BLOCK + KERNEL_LANES];
+    size_t count;
+};
+
+/* The same of small permutations. */
 struct small_block {
     _Alignas(64) uint32_t value[KERNEL_BLOCK]; /* in: position; out: unit */
     _Alignas(64) uint32_t units[KERNEL_BLOCK];
     _Alignas(64) uint32_t point_key[KERNEL_BLOCK];
     _Alignas(64) uint32_t coin_key[KERNEL_BLOCK];
-    uint32_t target[KERNEL_BLOCK]; /* the caller's: where the result goes */
+    uint32_t target[KERNEL_BLOCK];
     size_t count;
 };
 
 struct permutation_kernel {
     const char *name;
     bool (*is_supported)(void);
-    /* One pass of the network, no cycle walking; values in place, aligned to 64 bytes, count a
-     * multiple of KERNEL_LANES. */
-    void (*feistel)(const struct permutation *permutation, uint64_t *values, size_t count);
-    /* All rounds on block->count lanes, rounded up: lanes beyond must hold units >= 1. */
+    /* Appends positions first ... first + count - 1; they must fit the block. */
+    void (*add)(struct feistel_block *block, const struct permutation *permutation, uint64_t first,
+                size_t count, uint32_t target);
+    /* One pass of the network over all lanes; no cycle walking. */
+    void (*feistel)(struct feistel_block *block);
+    /* All rounds over all lanes, rounded up: lanes beyond must hold units >= 1. */
     void (*small)(struct small_block *block);
 };
 

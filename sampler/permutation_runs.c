@@ -1,88 +1,88 @@
 /*
- * Cuts runs into blocks for the vector kernels, puts values that landed outside through again, and
- * collects the lanes of short runs of small permutations into full vectors.
+ * Collects the positions of all runs, short and long, in blocks of lanes for the vector kernels.
+ * Lanes of a large permutation that land on n or above stay in the block for another pass, beside
+ * new ones, so that vectors are always full.
  */
-#include <string.h>
-
 #include "sampler/permutation.h"
 #include "sampler/permutation_kernels.h"
 
-#define FEW 6 /* fewer positions of a large permutation than this are done one by one */
+struct runner {
+    const struct permutation_kernel *kernel;
+    uint64_t *ret_units;
+    struct feistel_block large;
+    struct small_block small;
+};
 
-/* ---- large permutations: a run at a time ------------------------------------------------------
- */
 static size_t round_up(size_t count)
 {
     return (count + KERNEL_LANES - 1) / KERNEL_LANES * KERNEL_LANES;
 }
 
-/* Puts those that landed on n or above through again, until none is left. */
-static void walk(const struct permutation_kernel *kernel, const struct permutation *permutation,
-                 uint64_t *values, size_t count)
+/* ---- large permutations -----------------------------------------------------------------------
+ */
+static void move_lane(struct feistel_block *block, size_t from, size_t to)
 {
-    _Alignas(64) uint64_t again[KERNEL_BLOCK];
-    uint16_t where[KERNEL_BLOCK];
-    size_t left = 0;
-    for (size_t i = 0; i < count; i++) {
-        where[left] = (uint16_t)i;
-        left += values[i] >= permutation->units;
-    }
-    for (size_t i = 0; i < left; i++)
-        again[i] = values[where[i]];
-    while (left > 0) {
-        size_t kept = 0;
-        memset(again + left, 0, (round_up(left) - left) * sizeof(*again));
-        kernel->feistel(permutation, again, round_up(left));
-        for (size_t i = 0; i < left; i++) {
-            values[where[i]] = again[i];
-            again[kept] = again[i];
-            where[kept] = where[i];
-            kept += again[i] >= permutation->units;
-        }
-        left = kept;
-    }
+    block->low[to] = block->low[from];
+    block->high[to] = block->high[from];
+    block->low_bits[to] = block->low_bits[from];
+    block->high_bits[to] = block->high_bits[from];
+    block->target[to] = block->target[from];
+    block->units[to] = block->units[from];
+    for (unsigned r = 0; r < PERMUTATION_ROUNDS; r++)
+        block->keys[r][to] = block->keys[r][from];
 }
 
-static void run_large(const struct permutation_kernel *kernel, const struct permutation_run *run,
-                      uint64_t *ret_units)
+/* One pass; delivers the lanes that are done and keeps the others. */
+static void pass_large(struct runner *runner)
+{
+    struct feistel_block *block = &runner->large;
+    uint16_t again[KERNEL_BLOCK];
+    size_t left = 0;
+    runner->kernel->feistel(block);
+    for (size_t i = 0; i < block->count; i++) {
+        uint64_t value = (uint64_t)block->high[i] << block->low_bits[i] | block->low[i];
+        runner->ret_units[block->target[i]] = value; /* written over later if it is not done */
+        again[left] = (uint16_t)i;
+        left += value >= block->units[i];
+    }
+    for (size_t i = 0; i < left; i++)
+        move_lane(block, again[i], i);
+    block->count = left;
+}
+
+static void add_large(struct runner *runner, const struct permutation_run *run, size_t target)
 {
     struct permutation permutation;
     permutation_init(&permutation, run->units, run->key);
-    if (run->count < FEW) {
-        for (size_t i = 0; i < run->count; i++)
-            ret_units[i] = permutation_at(&permutation, run->first + i);
-        return;
-    }
-    for (size_t done = 0; done < run->count; done += KERNEL_BLOCK) {
-        _Alignas(64) uint64_t values[KERNEL_BLOCK];
-        size_t count = run->count - done < KERNEL_BLOCK ? run->count - done : KERNEL_BLOCK;
-        for (size_t i = 0; i < round_up(count); i++)
-            values[i] = run->first + done + i;
-        kernel->feistel(&permutation, values, round_up(count));
-        walk(kernel, &permutation, values, count);
-        memcpy(ret_units + done, values, count * sizeof(*values));
+    for (size_t done = 0; done < run->count;) {
+        size_t room = KERNEL_BLOCK - runner->large.count;
+        size_t count = run->count - done < room ? run->count - done : room;
+        runner->kernel->add(&runner->large, &permutation, run->first + done, count,
+                            (uint32_t)(target + done));
+        done += count;
+        if (runner->large.count == KERNEL_BLOCK)
+            pass_large(runner);
     }
 }
 
-/* ---- small permutations: lanes of several runs together ---------------------------------------
+/* ---- small permutations -----------------------------------------------------------------------
  */
-static void flush_small(const struct permutation_kernel *kernel, struct small_block *block,
-                        uint64_t *ret_units)
+static void finish_small(struct runner *runner)
 {
-    size_t count = block->count;
-    for (size_t i = count; i < round_up(count); i++) {
+    struct small_block *block = &runner->small;
+    for (size_t i = block->count; i < round_up(block->count); i++) {
         block->value[i] = block->point_key[i] = block->coin_key[i] = 0;
         block->units[i] = 1;
     }
-    kernel->small(block);
-    for (size_t i = 0; i < count; i++)
-        ret_units[block->target[i]] = block->value[i];
+    runner->kernel->small(block);
+    for (size_t i = 0; i < block->count; i++)
+        runner->ret_units[block->target[i]] = block->value[i];
     block->count = 0;
 }
 
-static void add_small(const struct permutation_kernel *kernel, struct small_block *block,
-                      const struct permutation_run *run, size_t target, uint64_t *ret_units)
+static void add_small(struct runner *runner, const struct permutation_run *run, size_t target)
 {
+    struct small_block *block = &runner->small;
     for (size_t i = 0; i < run->count; i++) {
         size_t lane = block->count++;
         block->value[lane] = (uint32_t)(run->first + i);
@@ -91,23 +91,27 @@ static void add_small(const struct permutation_kernel *kernel, struct small_bloc
         block->coin_key[lane] = (uint32_t)(run->key >> 32);
         block->target[lane] = (uint32_t)(target + i);
         if (block->count == KERNEL_BLOCK)
-            flush_small(kernel, block, ret_units);
+            finish_small(runner);
     }
 }
 
 void permutation_runs(const struct permutation_run *runs, size_t count, uint64_t *ret_units)
 {
-    const struct permutation_kernel *kernel = permutation_kernel();
-    struct small_block block;
+    struct runner runner; /* not set to zero: only lanes below the counts are read */
     size_t target = 0;
-    block.count = 0;
+    runner.kernel = permutation_kernel();
+    runner.ret_units = ret_units;
+    runner.large.count = 0;
+    runner.small.count = 0;
     for (size_t i = 0; i < count; i++) {
         if (runs[i].units >= PERMUTATION_SMALL)
-            run_large(kernel, &runs[i], ret_units + target);
+            add_large(&runner, &runs[i], target);
         else
-            add_small(kernel, &block, &runs[i], target, ret_units);
+            add_small(&runner, &runs[i], target);
         target += runs[i].count;
     }
-    if (block.count > 0)
-        flush_small(kernel, &block, ret_units);
+    while (runner.large.count > 0)
+        pass_large(&runner);
+    if (runner.small.count > 0)
+        finish_small(&runner);
 }

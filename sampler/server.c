@@ -32,7 +32,7 @@
 
 struct server {
     struct MHD_Daemon *daemon;
-    int descriptor; /* owned; -1 once MHD has it */
+    int quiesced; /* owned: the listening socket that MHD gave back, or -1 */
     struct worker_set workers;
     _Atomic(struct service *) service; /* borrowed */
     _Atomic int phase;
@@ -159,11 +159,18 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
     return answer(server, request, url, method);
 }
 
+/* Called before MHD takes the target apart. Its own list of arguments is cut off: nobody reads it,
+ * and MHD 0.9.75 never answers a request whose arguments overflow the connection's memory. The
+ * bytes are MHD's, in a buffer that it writes into itself right afterwards. */
 static void *on_target(void *context, const char *target, struct MHD_Connection *connection)
 {
     struct server *server = context;
     struct worker *worker = worker_current(&server->workers);
-    return worker ? request_take(worker, connection, target) : NULL;
+    struct request *request = worker ? request_take(worker, connection, target) : NULL;
+    char *query = target ? strchr(target, '?') : NULL;
+    if (query && query[1] != '\0')
+        query[1] = '\0';
+    return request;
 }
 
 static void on_completed(void *context, struct MHD_Connection *connection, void **request_context,
@@ -213,13 +220,13 @@ static unsigned int connection_limit(void)
     return room < SERVER_CONNECTIONS_LIMIT ? (unsigned int)room : SERVER_CONNECTIONS_LIMIT;
 }
 
-static struct MHD_Daemon *start_daemon(struct server *server, bool suspends)
+static struct MHD_Daemon *start_daemon(struct server *server, int descriptor, bool suspends)
 {
     unsigned int flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_TURBO | MHD_USE_ITC |
                          MHD_USE_ERROR_LOG | (suspends ? MHD_ALLOW_SUSPEND_RESUME : 0);
     return MHD_start_daemon(flags, 0, NULL, NULL, handle, server,                             //
                             MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,                         //
-                            MHD_OPTION_LISTEN_SOCKET, server->descriptor,                     //
+                            MHD_OPTION_LISTEN_SOCKET, descriptor,                             //
                             MHD_OPTION_THREAD_POOL_SIZE, thread_count(),                      //
                             MHD_OPTION_CONNECTION_LIMIT, connection_limit(),                  //
                             MHD_OPTION_CONNECTION_TIMEOUT, (unsigned int)SERVER_IDLE_SECONDS, //
@@ -236,10 +243,10 @@ enum error server_open(int descriptor, bool suspends, struct server **ret_server
         close(descriptor);
         return ERROR_MEMORY;
     }
-    server->descriptor = descriptor;
+    server->quiesced = -1;
     server->started_seconds = (int64_t)clock_wall_seconds();
     worker_set_init(&server->workers, server);
-    server->daemon = start_daemon(server, suspends);
+    server->daemon = start_daemon(server, descriptor, suspends);
     if (!server->daemon) {
         server_close(server);
         return error_set(ERROR_NETWORK, "cannot start the HTTP server (threads, descriptors or "
@@ -280,7 +287,7 @@ bool server_drain(struct server *server, int64_t deadline_ns)
     go_to(server, SERVER_CLOSED);
     complete = wait_until_idle(server, deadline_ns) && complete;
     if (listening != MHD_INVALID_SOCKET)
-        server->descriptor = listening;
+        server->quiesced = listening;
     return complete;
 }
 
@@ -290,8 +297,8 @@ void server_close(struct server *server)
         return;
     if (server->daemon)
         MHD_stop_daemon(server->daemon);
-    if (server->descriptor >= 0)
-        close(server->descriptor);
+    if (server->quiesced >= 0)
+        close(server->quiesced);
     worker_set_release(&server->workers);
     free(server);
 }

@@ -5,7 +5,7 @@
  * DIR/position holds two slots of 4 KiB that are written alternately; each carries a sequence
  * number and a checksum. A write that was cut short damages one slot only, and the other one is the
  * state before it. DIR/lock is locked as long as the state is open, so that two servers never share
- * a folder. README.md has the layout byte by byte.
+ * a folder. SERVING.md has the layout byte by byte.
  *
  * Not for several threads at once: the stream (sampler/stream.h) orders the calls.
  */

@@ -1,7 +1,6 @@
 #include <assert.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/array.h"
 #include "sampler/tree.h"
@@ -191,7 +190,8 @@ static uint32_t split(const struct pending *work, int64_t rest, int64_t left_siz
         lefts += goes_left;
         rights += !goes_left;
     }
-    memcpy(slots + lefts, right, rights * sizeof(*slots));
+    for (uint32_t i = 0; i < rights; i++)
+        slots[lefts + i] = right[i];
     return lefts;
 }
 

@@ -5,7 +5,8 @@
 #include "trainer/blas.h"
 #include "trainer/commands.h"
 
-static struct command commands[3];
+static const struct command *const commands[] = {&command_train, &command_evaluate,
+                                                 &command_predict};
 
 const struct program trainer_program = {
     .name = "tombola-trainer",
@@ -17,9 +18,6 @@ const struct program trainer_program = {
 
 int main(int argc, char **argv)
 {
-    commands[0] = command_train;
-    commands[1] = command_evaluate;
-    commands[2] = command_predict;
     if (stop_install()) {
         fprintf(stderr, "%s: %s\n", trainer_program.name, error_message());
         return 1;

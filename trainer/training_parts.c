@@ -252,6 +252,8 @@ enum error training_parts_open(struct training_parts *parts)
         (error = engine_open(&parts->options->engine, &parts->engine)) ||
         (error = make_model(parts)) || (error = load_tests(parts)) || (error = make_buffers(parts)))
         return error;
+    if (parts->options->bad_rows == BAD_ROWS_REPLACE)
+        targets_allow_zero(parts->targets);
     return open_feed(parts);
 }
 

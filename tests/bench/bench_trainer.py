@@ -58,9 +58,10 @@ def data():
     if not where:
         return demo_data()
     csv, database = Path(where) / "mnist_train.csv", CACHE / "named-train.db"
+    CACHE.mkdir(parents=True, exist_ok=True)
     database.unlink(missing_ok=True)
     subprocess.run([LOADER, "import", f"csv:{csv}?label=0&header=no", f"sqlite:{database}"],
-                   check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                   check=True, stdout=subprocess.DEVNULL)
     return csv, database
 
 

@@ -1,6 +1,6 @@
 /*
- * How fast a feed is: tests/bench/loader_epoch --sampler URL --store URI ... walks whole epochs of
- * a stream by index and prints one line of JSON an epoch. The caller does nothing but read one
+ * How fast a feed is: `loader_epoch epoch --sampler URL --store URI ...` walks whole epochs of a
+ * stream and prints one line of JSON an epoch. The caller does nothing but read one
  * float of each row, so that the feed is what is measured; --work_us makes it a trainer that
  * computes for so long a batch.
  */
@@ -16,15 +16,13 @@
 
 struct bench {
     const char *sampler, *store, *device;
-    int64_t size, epochs, slots, fetchers, cache_bytes, work_us;
+    int64_t size, epochs, slots, fetchers, cache_bytes, work_us, draws_ahead;
 };
 
 static const struct command command_epoch;
-static struct command commands[1];
-static const struct program program = {.name = "loader_epoch",
-                                       .summary = "measures a feed",
-                                       .commands = commands,
-                                       .command_count = 1};
+static const struct command *const commands[] = {&command_epoch};
+static const struct program program = {
+    .name = "loader_epoch", .summary = "measures a feed", .commands = commands, .command_count = 1};
 
 static enum error count_batches(const struct bench *bench, int64_t *ret_batches)
 {
@@ -89,7 +87,8 @@ static enum error measure(const struct bench *bench, struct store *store, struct
     struct feed_options options = {.sampler_url = bench->sampler,
                                    .store = store,
                                    .device = device,
-                                   .pull = FEED_INDEX,
+                                   .pull = bench->draws_ahead > 0 ? FEED_DRAW : FEED_INDEX,
+                                   .draws_ahead = (size_t)bench->draws_ahead,
                                    .batches = -1,
                                    .batch_rows = (size_t)bench->size,
                                    .slots = (size_t)bench->slots,
@@ -123,24 +122,67 @@ static enum error run(int argc, char **argv, int *exit_status)
     struct store *store = NULL;
     struct device *device = NULL;
     const struct option options[] = {
-        {.name = "sampler", .type = OPTION_TEXT, .target = &bench.sampler, .required = true,
-         .argument = "URL", .help = "the sampler"},
-        {.name = "store", .type = OPTION_TEXT, .target = &bench.store, .required = true,
-         .argument = "URI", .help = "the rows"},
-        {.name = "device", .type = OPTION_TEXT, .target = &bench.device, .argument = "NAME",
+        {.name = "sampler",
+         .type = OPTION_TEXT,
+         .target = &bench.sampler,
+         .required = true,
+         .argument = "URL",
+         .help = "the sampler"},
+        {.name = "store",
+         .type = OPTION_TEXT,
+         .target = &bench.store,
+         .required = true,
+         .argument = "URI",
+         .help = "the rows"},
+        {.name = "device",
+         .type = OPTION_TEXT,
+         .target = &bench.device,
+         .argument = "NAME",
          .help = "where batches go; only the CPU's are read"},
-        {.name = "size", .type = OPTION_INTEGER, .target = &bench.size, .minimum = 1,
-         .maximum = 1000000, .argument = "ROWS", .help = "rows a batch"},
-        {.name = "epochs", .type = OPTION_INTEGER, .target = &bench.epochs, .minimum = 1,
-         .maximum = 1000000, .argument = "N", .help = "epochs to walk"},
-        {.name = "slots", .type = OPTION_INTEGER, .target = &bench.slots, .maximum = 4096,
-         .argument = "K", .help = "slots of the ring"},
-        {.name = "fetchers", .type = OPTION_INTEGER, .target = &bench.fetchers, .maximum = 64,
-         .argument = "N", .help = "threads that fetch"},
-        {.name = "cache_bytes", .type = OPTION_INTEGER, .target = &bench.cache_bytes,
-         .maximum = 1e15L, .argument = "BYTES", .help = "row cache"},
-        {.name = "work_us", .type = OPTION_INTEGER, .target = &bench.work_us, .maximum = 1000000,
-         .argument = "US", .help = "computing time of the caller, each batch"},
+        {.name = "size",
+         .type = OPTION_INTEGER,
+         .target = &bench.size,
+         .minimum = 1,
+         .maximum = 1000000,
+         .argument = "ROWS",
+         .help = "rows a batch"},
+        {.name = "epochs",
+         .type = OPTION_INTEGER,
+         .target = &bench.epochs,
+         .minimum = 1,
+         .maximum = 1000000,
+         .argument = "N",
+         .help = "epochs to walk"},
+        {.name = "slots",
+         .type = OPTION_INTEGER,
+         .target = &bench.slots,
+         .maximum = 4096,
+         .argument = "K",
+         .help = "slots of the ring"},
+        {.name = "fetchers",
+         .type = OPTION_INTEGER,
+         .target = &bench.fetchers,
+         .maximum = 64,
+         .argument = "N",
+         .help = "threads that fetch"},
+        {.name = "cache_bytes",
+         .type = OPTION_INTEGER,
+         .target = &bench.cache_bytes,
+         .maximum = 1e15L,
+         .argument = "BYTES",
+         .help = "row cache"},
+        {.name = "draws_ahead",
+         .type = OPTION_INTEGER,
+         .target = &bench.draws_ahead,
+         .maximum = 64,
+         .argument = "N",
+         .help = "draw, with so many requests in flight; 0: ask by index"},
+        {.name = "work_us",
+         .type = OPTION_INTEGER,
+         .target = &bench.work_us,
+         .maximum = 1000000,
+         .argument = "US",
+         .help = "computing time of the caller, each batch"},
     };
     (void)exit_status;
     enum error error = options_parse(&program, &command_epoch, options,
@@ -156,17 +198,14 @@ static enum error run(int argc, char **argv, int *exit_status)
     if (!error)
         error = measure(&bench, store, device, started_ns);
     device_close(device);
-    if (store)
-        store_close(store);
+    store_close(store);
     return error;
 }
 
-static const struct command command_epoch = {.name = "epoch",
-                                             .summary = "walks epochs, a line of JSON each",
-                                             .run = run};
+static const struct command command_epoch = {
+    .name = "epoch", .summary = "walks epochs, a line of JSON each", .run = run};
 
 int main(int argc, char **argv)
 {
-    commands[0] = command_epoch;
     return program_main(&program, argc, argv);
 }

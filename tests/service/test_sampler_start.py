@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from conftest import PATIENCE_S, Program, free_port, run_fails
+from conftest import PATIENCE_S, Program, free_port, run, run_fails
 
 STORE = ("--store", "range:1000?labels=10")
 ANY = ("--listen", "127.0.0.1:0")
@@ -41,8 +41,8 @@ ANY = ("--listen", "127.0.0.1:0")
     ((*STORE, "--listen", "192.0.2.1:0"), "192.0.2.1"),
     ((*STORE, "--lease", "30"), "lease"),
     ((*STORE, "extra"), "extra"),
-    (("--store", "range:0"), "range:0"),
-    (("--store", "range:x"), "range:x"),
+    (("--store", "range:0"), 'range:"0"'),
+    (("--store", "range:x"), 'range:"x"'),
     (("--store", "csv:/nowhere/x.csv"), "/nowhere/x.csv"),
     (("--store", "/nowhere/x.db"), "/nowhere/x.db"),
     (("--store", "ftp:x"), "ftp"),
@@ -56,7 +56,7 @@ def test_bad_usage_exits_2_with_a_message(arguments, says):
 
 @pytest.mark.parametrize("content, says", [
     ("", ""), ("x,label\n", ""), ("x,label\n1,2\n1\n", "3"), ("x,label\n1,2\n1,2,3\n", "3"),
-    ("x,y\n1,2\n", "label"), ("id,label\n7,1\n8,1\n7,2\n", "7"), ("id,label\n-1,1\n", "-1"),
+    ("x,label\n1,2\n1,3\n\n4\n", "5"), ("id,label\n7,1\n8,1\n7,2\n", "7"), ("id,label\n-1,1\n", "-1"),
     ("id,label\nabc,1\n", "abc"), ("id,label\n9223372036854775808,1\n", "9223372036854775808"),
 ])
 def test_bad_stores_exit_2_and_name_the_place(tmp_path, content, says):
@@ -66,6 +66,16 @@ def test_bad_stores_exit_2_and_name_the_place(tmp_path, content, says):
     done = run_fails("sampler", "serve", *ANY, "--store", uri, "--state", tmp_path / "state", says=["train.csv", says])
     assert done.stdout == ""
     assert not (tmp_path / "state/position").exists()
+
+
+def test_frames_that_are_not_whole(tmp_path, sampler):
+    frame = tmp_path / "x.frame"
+    run("sampler", "build", *STORE, "--out", frame)
+    whole = frame.read_bytes()
+    assert sampler("--frame", frame, "--seed", 1).batch("size=1000") == sampler(*STORE, "--seed", 1).batch("size=1000")
+    for content in (b"", b"hello", whole[: len(whole) // 2], whole[:-1], b"X" + whole[1:], whole + b"x"):
+        frame.write_bytes(content)
+        run_fails("sampler", "serve", *ANY, "--frame", frame, says="x.frame")
 
 
 def test_a_port_in_use_exits_1(sampler):
@@ -158,6 +168,18 @@ def test_not_ready_until_it_can_draw(tmp_path):
 
 
 # ---- stopping -----------------------------------------------------------------------------------
+
+
+def test_a_signal_while_it_starts(start, tmp_path):
+    path = tmp_path / "train.csv"
+    with open(path, "w", encoding="ascii") as out:
+        out.write("x,label\n")
+        out.writelines(f"{row},{row % 10}\n" for row in range(500000))
+    for pause in (0.0, 0.02, 0.05, 0.1):
+        program = start("sampler", "serve", "--store", f"csv:{path}", *ANY, "--log-level", "debug")
+        time.sleep(pause)
+        program.signal(signal.SIGTERM)
+        assert program.wait() in (0, 128 + signal.SIGTERM, -signal.SIGTERM)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -5,12 +5,13 @@ import json
 import random
 import resource
 import signal
+import socket
 import threading
 import time
 
 import pytest
 
-from conftest import PATIENCE_S, run_fails
+from conftest import PATIENCE_S, run, run_fails
 
 STORE = ("--store", "range:1000?labels=10")
 
@@ -148,6 +149,27 @@ def test_a_restart_in_the_middle_keeps_every_unit_once(sampler, tmp_path):
         ids = [id for batch in answered if batch["epoch"] == epoch for id in batch["ids"]]
         assert sorted(ids) == list(range(5000))
     assert sampler(*options).get("/batch").status == 204
+
+
+def test_a_store_and_the_frame_built_from_it_are_the_same_order(sampler, tmp_path):
+    run("sampler", "build", *STORE, "--out", tmp_path / "x.frame")
+    server = sampler(*STORE, "--state", tmp_path / "state")
+    server.batch("size=40")
+    server.kill()
+    assert sampler("--frame", tmp_path / "x.frame", "--state", tmp_path / "state").batch("size=5")["first"] == 40
+
+
+def test_clients_that_leave_while_the_disk_works(sampler, tmp_path):
+    server = sampler("--store", "range:100000", "--state", tmp_path / "state")
+    for _ in range(300):
+        with socket.create_connection((server.host, server.port)) as connection:
+            connection.sendall(b"GET /batch?size=7 HTTP/1.1\r\nHost: x\r\n\r\n")
+    last = server.batch("size=7")
+    assert last["first"] % 7 == 0 and last["first"] <= 300 * 7
+    server.signal(signal.SIGTERM)
+    assert server.wait() == 0
+    after = sampler("--store", "range:100000", "--state", tmp_path / "state").batch("size=7")
+    assert after["first"] >= last["first"] + 7
 
 
 def test_a_second_server_is_refused(sampler, tmp_path):

@@ -493,6 +493,18 @@ def test_features_stored_as_floats_are_scaled_alike(trained, demo, tmp_path):
     assert floats[:50] == predictions(csv_uri(tmp_path / "bytes.csv"), trained)
 
 
+def test_floats_train_as_bytes_do(sampler, demo, tmp_path):
+    lines = (demo / "mnist_train.csv").read_text().splitlines()[:200]
+    (tmp_path / "bytes.csv").write_text("\n".join(lines) + "\n")
+    (tmp_path / "floats.csv").write_text("\n".join([*lines, "0,0.5" + ",0" * 783]) + "\n")
+    served = sampler("--store", csv_uri(tmp_path / "bytes.csv"), "--seed", 7)
+    train(served, csv_uri(tmp_path / "bytes.csv"), tmp_path / "a")
+    train(served, csv_uri(tmp_path / "floats.csv"), tmp_path / "b", feature_scale=repr(1 / 255))
+    train(served, csv_uri(tmp_path / "floats.csv"), tmp_path / "c")
+    assert newest(tmp_path / "a").read_bytes() == newest(tmp_path / "b").read_bytes()
+    assert newest(tmp_path / "a").read_bytes() != newest(tmp_path / "c").read_bytes()
+
+
 def test_rows_without_labels_are_predicted(trained, demo, tmp_path):
     lines = (demo / "mnist_test.csv").read_text().splitlines()[:20]
     (tmp_path / "bare.csv").write_text("".join(line.split(",", 1)[1] + "\n" for line in lines))
@@ -617,6 +629,23 @@ def test_a_store_whose_labels_the_sampler_does_not_know_ends_training(sampler, t
     served = sampler("--store", two, "--seed", 1)
     train_fails(served, three, tmp_path / "run", ["three.csv", "eel", "none of the 2 classes"], model="softmax",
                 hidden_units=None, batch_size=20)
+
+
+def test_bad_rows_end_training_or_are_passed_over(sampler, tmp_path):
+    good = write_animals(tmp_path / "good.csv", (1, 2))
+    served = sampler("--store", good, "--seed", 1)
+    lines = (tmp_path / "good.csv").read_text().splitlines()
+    lines[8] = "2,oops,0"
+    (tmp_path / "bad.csv").write_text("\n".join(lines) + "\n")
+    bad = f"csv:{tmp_path}/bad.csv?label=kind"
+    more = {"model": "softmax", "hidden_units": None, "batch_size": 20, "train_steps": 30}
+    for cache in (0, 1 << 20):
+        more["cache_bytes"] = cache
+        train_fails(served, bad, tmp_path / f"fail{cache}", ["bad.csv", "9", "oops"], **more)
+        for what, says in (("skip", "left out"), ("replace", "replaced by zeros")):
+            done = train(served, bad, tmp_path / f"{what}{cache}", bad_rows=what, **more)
+            assert re.search(rf"\b3 bad rows were {says}", done.stderr)  # once in each of three epochs
+            assert evaluate(good, tmp_path / f"{what}{cache}") > 0.9
 
 
 @pytest.mark.parametrize("content, says", [

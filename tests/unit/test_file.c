@@ -257,6 +257,17 @@ static void test_failed_write_leaves_nothing(void **state)
     assert_int_equal(mkdir(folder, 0700), 0);
 }
 
+/* A file is never put where a pipe, a device or a folder is. */
+static void test_only_files_are_replaced(void **state)
+{
+    (void)state;
+    struct file_writer *writer;
+    assert_int_equal(mkfifo(path_of("pipe"), 0600), 0);
+    assert_fails(file_writer_open(path_of("pipe"), &writer), ERROR_USAGE, "no ordinary file");
+    assert_fails(file_writer_open(folder, &writer), ERROR_USAGE, "no ordinary file");
+    assert_fails(file_writer_open("/dev/null", &writer), ERROR_USAGE, "/dev/null");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
 
 static const struct CMUnitTest tests[] = {
@@ -272,6 +283,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_name_left_by_a_killed_writer_is_passed_over),
     TEST(test_large_and_small_pieces_keep_their_order),
     TEST(test_failed_write_leaves_nothing),
+    TEST(test_only_files_are_replaced),
 };
 
 UNIT_MAIN(tests)

@@ -195,10 +195,11 @@ static void test_every_cut_is_noticed(void **state)
     expect(bytes, 0, "empty");
     for (size_t cut = 1; cut < count; cut += cut < 200 ? 1 : 61)
         expect(bytes, cut, cut < 64 ? "not a frame file" : "cut off");
-    bytes = realloc(bytes, count + 64);
-    assert_non_null(bytes);
-    memset(bytes + count, 0, 64);
-    expect(bytes, count + 64, "cut off or damaged");
+    uint8_t *longer = calloc(1, count + 64);
+    assert_non_null(longer);
+    memcpy(longer, bytes, count);
+    expect(longer, count + 64, "cut off or damaged");
+    free(longer);
     free(bytes);
 }
 
@@ -316,7 +317,7 @@ static void test_no_place_to_write(void **state)
     char path[400];
     snprintf(path, sizeof(path), "%s/no/such/folder/frame", folder);
     assert_int_not_equal(frame_write(frame, path), OK);
-    assert_fails(frame_write(frame, folder), ERROR_IO, folder);
+    assert_fails(frame_write(frame, folder), ERROR_USAGE, folder);
     frame_free(frame);
 }
 

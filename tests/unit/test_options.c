@@ -61,8 +61,10 @@ static const struct command commands[] = {
      .run = run_serve},
     {.name = "import", .positional = "SOURCE DEST", .summary = "Imports.", .run = run_serve},
 };
+static const struct command *const command_list[] = {&commands[0], &commands[1]};
+
 static const struct program program = {
-    .name = "drum", .summary = "A drum.", .commands = commands, .command_count = 2};
+    .name = "drum", .summary = "A drum.", .commands = command_list, .command_count = 2};
 
 static enum error run_serve(int argc, char **argv, int *exit_status)
 {

@@ -12,6 +12,7 @@
 #include "sampler/frame.h"
 #include "sampler/order.h"
 #include "sampler/random.h"
+#include "tests/unit/private_memory.h"
 #include "tests/unit/statistics.h"
 
 static struct frame *range_frame(int64_t units, uint32_t labels)
@@ -557,23 +558,6 @@ static void test_orders_stay(void **state)
 #define HAS_OWN_MEMORY 1
 #endif
 
-static long private_kilobytes(void)
-{
-    char line[256];
-    long sum = 0;
-    FILE *file = fopen("/proc/self/smaps_rollup", "r");
-    if (!file)
-        return -1;
-    while (fgets(line, sizeof(line), file)) {
-        long kilobytes;
-        if (sscanf(line, "Private_Clean: %ld kB", &kilobytes) == 1 ||
-            sscanf(line, "Private_Dirty: %ld kB", &kilobytes) == 1)
-            sum += kilobytes;
-    }
-    fclose(file);
-    return sum;
-}
-
 static void check_memory(int64_t units, uint32_t labels)
 {
     struct frame *frame = range_frame(units, labels);
@@ -583,7 +567,7 @@ static void check_memory(int64_t units, uint32_t labels)
         uint32_t found[100];
         order_units(order, i * (units - 77), 100, ids, found);
     }
-    long kilobytes = private_kilobytes();
+    long kilobytes = private_memory_kilobytes();
     print_message("# %lld units, %u labels: %ld kB private\n", (long long)units, labels, kilobytes);
     assert_true(kilobytes < 64 * 1024);
     order_free(order);
@@ -593,7 +577,7 @@ static void check_memory(int64_t units, uint32_t labels)
 static void test_memory_does_not_grow_with_units(void **state)
 {
     (void)state;
-    if (!HAS_OWN_MEMORY || private_kilobytes() < 0) {
+    if (!HAS_OWN_MEMORY || private_memory_kilobytes() < 0) {
         print_message("# not measured: sanitizer, or no /proc/self/smaps_rollup\n");
         skip();
     }

@@ -1,0 +1,83 @@
+/*
+ * The first byte chooses delimiter and header. Every record without a quote must be split alike by
+ * libcsv and by our own path, and decoded alike by the quick and the slow path; a file that opens
+ * must give the same rows to scan and fetch.
+ */
+#include "loader/csv_pass.h"
+#include "loader/csv_row.h"
+#include "tests/fuzz/fuzz_file.h"
+#include "tests/fuzz/fuzz_store.h"
+
+#define FIELDS_LIMIT 64
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length);
+
+static void check_same_fields(const struct csv_splitter *own, const struct csv_splitter *oracle)
+{
+    fuzz_check(own->count == oracle->count);
+    for (size_t i = 0; i < own->count && i < FIELDS_LIMIT; i++) {
+        fuzz_check(own->fields[i].length == oracle->fields[i].length);
+        fuzz_check(memcmp(own->fields[i].data, oracle->fields[i].data, own->fields[i].length) == 0);
+    }
+}
+
+static void check_split(char *record, size_t length, char delimiter)
+{
+    struct csv_splitter own;
+    struct csv_splitter oracle;
+    char *copy = malloc(length);
+    if (!copy || csv_splitter_init(&own, delimiter, FIELDS_LIMIT) ||
+        csv_splitter_init(&oracle, delimiter, FIELDS_LIMIT))
+        abort();
+    memcpy(copy, record, length);
+    enum error own_error = csv_split_plain(&own, record, length);
+    fuzz_check(own_error == csv_split_quoted(&oracle, copy, length));
+    if (!own_error)
+        check_same_fields(&own, &oracle);
+    csv_splitter_release(&own);
+    csv_splitter_release(&oracle);
+    free(copy);
+}
+
+/* The records of the input, cut as csv_block_next() cuts them. */
+static void check_records(const uint8_t *data, size_t length, char delimiter)
+{
+    struct csv_block block = {.data = malloc(length + 1 + CSV_PADDING_BYTES), .length = length + 1};
+    size_t at = 0;
+    int64_t lines = 0;
+    size_t record_length;
+    int64_t line;
+    char *record;
+    if (!block.data)
+        abort();
+    memcpy(block.data, data, length);
+    memset(block.data + length, 0, 1 + CSV_PADDING_BYTES);
+    block.data[length] = '\n';
+    block.plain = memchr(block.data, '"', length) == NULL;
+    while ((record = csv_block_next(&block, delimiter, &at, &lines, &record_length, &line))) {
+        fuzz_check(record[record_length - 1] == '\n');
+        if (!memchr(record, '"', record_length))
+            check_split(record, record_length, delimiter);
+    }
+    fuzz_check(at == block.length);
+    csv_block_release(&block);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
+{
+    static const char *const queries[] = {"",
+                                          "?header=no&label=0",
+                                          "?header=no",
+                                          "?delimiter=tab&label=",
+                                          "?weight=w&group=g",
+                                          "?header=no&id=0&delimiter=%3B"};
+    static const char delimiters[] = {',', ',', ',', '\t', ',', ';'};
+    char uri[1024];
+    if (length == 0)
+        return 0;
+    size_t choice = data[0] % (sizeof(queries) / sizeof(queries[0]));
+    check_records(data + 1, length - 1, delimiters[choice]);
+    snprintf(uri, sizeof(uri), "csv:%s%s", fuzz_file_write(data + 1, length - 1), queries[choice]);
+    fuzz_store(uri);
+    return 0;
+}

@@ -1,0 +1,78 @@
+/* What must hold for every store that opens, whatever its bytes are. */
+#ifndef TESTS_FUZZ_FUZZ_STORE_H
+#define TESTS_FUZZ_FUZZ_STORE_H
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "loader/store.h"
+
+static inline void fuzz_check(bool holds)
+{
+    if (!holds)
+        abort();
+}
+
+struct fuzz_scan {
+    struct reader *reader; /* NULL: rows are only counted */
+    const struct store_info *info;
+    int64_t rows, bad_rows;
+};
+
+/* Every row that the scan hands out can be fetched, and is the same. */
+static inline void fuzz_compare_row(const struct fuzz_scan *scan, const struct store_block *block,
+                                    size_t i)
+{
+    size_t bytes = scan->info->features * element_bytes(scan->info->element);
+    uint8_t *features = malloc(bytes + 1);
+    double label = -1;
+    enum row_status status = ROW_MISSING;
+    if (!features ||
+        reader_fetch(scan->reader, &block->ids[i], 1, features, bytes, &label, &status))
+        abort();
+    fuzz_check(status == block->status[i]);
+    fuzz_check(label == block->label_values[i]);
+    fuzz_check(memcmp(features, (const uint8_t *)block->features + i * bytes, bytes) == 0);
+    free(features);
+}
+
+static inline enum error fuzz_take(void *context, const struct store_block *block)
+{
+    struct fuzz_scan *scan = context;
+    fuzz_check(block->rows > 0 && block->first_row == scan->rows);
+    for (size_t i = 0; i < block->rows; i++) {
+        fuzz_check(block->ids[i] >= 0);
+        fuzz_check(block->labels[i].data != NULL);
+        if (block->status)
+            scan->bad_rows += block->status[i] == ROW_BAD;
+        if (scan->reader && scan->rows + (int64_t)i < 50)
+            fuzz_compare_row(scan, block, i);
+    }
+    scan->rows += (int64_t)block->rows;
+    return OK;
+}
+
+static inline void fuzz_store(const char *uri)
+{
+    struct store *store = NULL;
+    if (store_open(uri, false, &store)) {
+        fuzz_check(error_message()[0] != '\0');
+        return;
+    }
+    struct fuzz_scan keys = {.info = store_info(store)};
+    struct fuzz_scan all = {.info = store_info(store)};
+    fuzz_check(all.info->rows > 0);
+    fuzz_check((all.info->bad_rows > 0) == (all.info->first_bad_row != NULL));
+    if (!store_scan(store, SCAN_KEYS, fuzz_take, &keys))
+        fuzz_check(keys.rows == keys.info->rows);
+    if (!reader_open(store, &all.reader) &&
+        !store_scan(store, SCAN_FEATURES | SCAN_BAD_ROWS, fuzz_take, &all)) {
+        fuzz_check(all.rows == all.info->rows);
+        fuzz_check(all.bad_rows == all.info->bad_rows);
+    }
+    reader_close(all.reader);
+    store_close(store);
+}
+
+#endif

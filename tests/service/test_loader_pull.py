@@ -1,0 +1,347 @@
+"""tombola-loader pull: rows of a real sampler's batches on standard output."""
+
+import ast
+import csv
+import io
+import os
+import re
+import signal
+import socket
+import struct
+import subprocess
+import threading
+import time
+
+import pytest
+
+from conftest import PATIENCE_S, SANITIZED, check_alive_to_the_end, environment, free_port, program, run, run_fails
+
+
+def pull_bytes(*arguments, stdout=subprocess.PIPE, status=0, **more):
+    """Runs pull; standard output as bytes."""
+    done = subprocess.run([program("loader"), "pull", *map(str, arguments)], stdout=stdout, stderr=subprocess.PIPE,
+                          env=environment(), timeout=PATIENCE_S, check=False, **more)
+    stderr = done.stderr.decode(errors="replace")
+    check_alive_to_the_end(done.returncode, stderr)
+    assert done.returncode == status, stderr[-4000:]
+    return done.stdout
+
+
+def parse_csv(data):
+    return list(csv.reader(io.StringIO(data.decode(), newline="")))
+
+
+def parse_npy(data):
+    """(fields, rows, records) of a structured npy file, without numpy."""
+    assert data[:8] == b"\x93NUMPY\x01\x00"
+    (length,) = struct.unpack_from("<H", data, 8)
+    assert (10 + length) % 64 == 0 and data[9 + length] == ord("\n")
+    header = ast.literal_eval(data[10 : 10 + length].decode("ascii"))
+    assert header["fortran_order"] is False
+    (rows,) = header["shape"]
+    return header["descr"], rows, data[10 + length :]
+
+
+@pytest.fixture(scope="module")
+def classic(demo):
+    """The demo's training rows: [(label, [pixels])], as texts."""
+    with open(demo / "mnist_train.csv", newline="", encoding="ascii") as file:
+        return [(row[0], row[1:]) for row in csv.reader(file)]
+
+
+@pytest.fixture
+def stores(demo, demo_database):
+    return {"csv": f"csv:{demo}/mnist_train.csv?label=0&header=no", "sqlite": demo_database}
+
+
+# ---- formats --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["csv", "sqlite"])
+def test_an_epoch_is_every_row_once(kind, stores, classic, sampler):
+    url = sampler("--store", stores[kind], "--seed", 5, "--epochs", 1).url
+    rows = parse_csv(pull_bytes("--sampler", url, "--store", stores[kind], "--size", 30))
+    assert rows[0][:2] == ["id", "label"] and len(rows[0]) == 786
+    assert sorted(int(row[0]) for row in rows[1:]) == list(range(2000))
+    for row in rows[1:]:
+        label, pixels = classic[int(row[0])]
+        assert row[1] == label and row[2:] == pixels
+
+
+def test_rows_come_in_the_order_of_the_batches(stores, sampler):
+    one = sampler("--store", stores["csv"], "--seed", 9, "--epochs", 1)
+    ids = [i for k in range(20) for i in one.batch(f"size=100&index={k}")["ids"]]
+    rows = parse_csv(pull_bytes("--sampler", one.url, "--store", stores["sqlite"]))
+    assert [int(row[0]) for row in rows[1:]] == ids
+
+
+def test_draws_exactly_what_was_asked_for(stores, sampler):
+    one = sampler("--store", stores["csv"], "--seed", 9)
+    rows = parse_csv(pull_bytes("--sampler", one.url, "--store", stores["csv"], "--size", 7, "--batches", 3))
+    assert len(rows) == 1 + 21
+    assert one.get("/streams/default").json["position"] == 21
+    assert one.batch("size=1")["first"] == 21
+
+
+def test_npy(stores, classic, sampler, tmp_path):
+    url = sampler("--store", stores["csv"], "--seed", 3, "--epochs", 1).url
+    path = tmp_path / "rows.npy"
+    with open(path, "wb") as file:
+        pull_bytes("--sampler", url, "--store", stores["sqlite"], "--batches", 5, "--format", "npy", stdout=file)
+    fields, rows, records = parse_npy(path.read_bytes())
+    assert fields == [("id", "<i8"), ("label", "<i8"), ("x", "|u1", (784,))]
+    assert rows == 500 and len(records) == 500 * 800
+    for at in range(0, len(records), 800):
+        number, label = struct.unpack_from("<qq", records, at)
+        assert str(label) == classic[number][0]
+        assert list(records[at + 16 : at + 800]) == [int(pixel) for pixel in classic[number][1]]
+    numpy = pytest.importorskip("numpy")
+    array = numpy.load(path)
+    assert array.shape == (500,) and array["x"].shape == (500, 784)
+    assert array["label"][7] == int(classic[array["id"][7]][0])
+
+
+def test_npy_through_a_pipe_is_the_same_file(stores, sampler, tmp_path):
+    arguments = ("--store", stores["csv"], "--seed", 3, "--epochs", 1)
+    path = tmp_path / "rows.npy"
+    with open(path, "wb") as file:
+        pull_bytes("--sampler", sampler(*arguments).url, "--store", stores["csv"], "--format", "npy", stdout=file)
+    piped = pull_bytes("--sampler", sampler(*arguments).url, "--store", stores["csv"], "--format", "npy")
+    assert piped == path.read_bytes()
+    assert parse_npy(piped)[1] == 2000
+
+
+def test_raw(stores, classic, sampler):
+    url = sampler("--store", stores["csv"], "--seed", 3).url
+    data = pull_bytes("--sampler", url, "--store", stores["csv"], "--batches", 2, "--format", "raw")
+    assert len(data) == 200 * 800
+    for at in range(0, len(data), 800):
+        number, label = struct.unpack_from("<qd", data, at)
+        assert label == float(classic[number][0])
+        assert data[at + 16 : at + 800] == bytes(map(int, classic[number][1]))
+
+
+def test_texts_and_reals(sampler, tmp_path):
+    source = tmp_path / "rows.csv"
+    labels = ["plain", "with, comma", 'with "quotes"', "größer €", "🎲"]
+    values = ["0.1", "-1e-7", "16777216", "3.4028234e+38", "-0.0"]
+    with open(source, "w", newline="", encoding="utf-8") as file:
+        out = csv.writer(file)
+        out.writerow(["value", "label", "second, value"])
+        for i in range(50):
+            out.writerow([values[i % 5], labels[i * 7 % 5], values[(i + 1) % 5]])
+    url = sampler("--store", f"csv:{source}", "--seed", 1, "--epochs", 3, "--design", "sequential").url
+    rows = parse_csv(pull_bytes("--sampler", url, "--store", f"csv:{source}", "--batches", 1, "--size", 50))
+    assert rows[0] == ["id", "label", "value", "second, value"]
+    as_float = [struct.pack("<f", float(value)) for value in values]
+    for i, row in enumerate(rows[1:]):
+        assert row[:2] == [str(i), labels[i * 7 % 5]]
+        assert struct.pack("<f", float(row[2])) == as_float[i % 5]
+        assert struct.pack("<f", float(row[3])) == as_float[(i + 1) % 5]
+    data = pull_bytes("--sampler", url, "--store", f"csv:{source}", "--batches", 1, "--size", 50, "--format", "npy")
+    fields, count, records = parse_npy(data)
+    assert count == 50 and fields[1:] == [("label", "<U13"), ("x", "<f4", (2,))]
+    text = records[8 : 8 + 52].decode("utf-32-le").rstrip("\0")
+    assert text == labels[0]
+
+
+def test_an_ended_stream_is_a_header(stores, sampler):
+    url = sampler("--store", stores["csv"], "--epochs", 1).url
+    arguments = ("--sampler", url, "--store", stores["csv"])
+    pull_bytes(*arguments, "--size", 2000)
+    assert len(parse_csv(pull_bytes(*arguments))) == 1
+    assert parse_npy(pull_bytes(*arguments, "--format", "npy"))[1] == 0
+    assert pull_bytes(*arguments, "--format", "raw") == b""
+
+
+# ---- several ----------------------------------------------------------------------------------------
+
+
+def test_three_pulls_share_an_epoch(stores, sampler):
+    url = sampler("--store", stores["csv"], "--seed", 2, "--epochs", 1).url
+    seen, threads = [], []
+
+    def pull_some():
+        rows = parse_csv(pull_bytes("--sampler", url, "--store", stores["sqlite"], "--size", 9))
+        seen.append([int(row[0]) for row in rows[1:]])
+
+    for _ in range(3):
+        threads.append(threading.Thread(target=pull_some))
+        threads[-1].start()
+    for thread in threads:
+        thread.join()
+    assert len(seen) == 3
+    assert sorted(i for ids in seen for i in ids) == list(range(2000))
+
+
+# ---- trouble with the output ------------------------------------------------------------------------
+
+
+def test_closed_standard_output(stores, sampler):
+    url = sampler("--store", stores["csv"]).url
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$@" >&-', "sh", program("loader"), "pull", "--sampler", url, "--store", stores["sqlite"]],
+        stderr=subprocess.PIPE, text=True, env=environment(), timeout=PATIENCE_S, check=False)
+    assert done.returncode == 1 and "cannot write to standard output" in done.stderr
+
+
+def test_a_reader_that_goes(stores, sampler, start):
+    url = sampler("--store", stores["csv"]).url
+    pull = start("loader", "pull", "--sampler", url, "--store", stores["csv"])
+    assert pull.read_line().startswith("id,label,")
+    pull.process.stdout.close()
+    assert pull.process.wait(PATIENCE_S) == 1
+    assert "its reader is gone" in pull.stderr
+
+
+def test_a_full_disk(stores, sampler):
+    url = sampler("--store", stores["csv"]).url
+    with open("/dev/full", "wb") as full:
+        pull_bytes("--sampler", url, "--store", stores["csv"], "--batches", 1, stdout=full, status=1)
+
+
+def test_sigterm_while_nobody_reads(stores, sampler, start):
+    url = sampler("--store", stores["csv"]).url
+    pull = start("loader", "pull", "--sampler", url, "--store", stores["csv"])
+    pull.read_line()  # and nothing more: the pipe is full soon
+    pull.signal(signal.SIGTERM)
+    assert pull.process.wait(PATIENCE_S) == 128 + signal.SIGTERM
+
+
+# ---- trouble with the sampler -----------------------------------------------------------------------
+
+
+def test_no_sampler(stores):
+    url = f"http://127.0.0.1:{free_port()}"
+    run_fails("loader", "pull", "--sampler", url, "--store", stores["csv"], "--patience", 0.2, status=1, says=url)
+
+
+def test_a_sampler_that_comes_late(stores, sampler, start):
+    port = free_port()
+    pull = start("loader", "pull", "--sampler", f"http://127.0.0.1:{port}", "--store", stores["csv"], "--batches", 2)
+    pull.wait_for_log("trying again")
+    sampler("--store", stores["csv"], listen=f"127.0.0.1:{port}")
+    output, _ = pull.process.communicate(timeout=PATIENCE_S)
+    assert pull.process.returncode == 0
+    assert len(parse_csv(output)) == 201
+
+
+def test_a_sampler_that_is_killed(stores, sampler, start):
+    one = sampler("--store", stores["csv"])
+    pull = start("loader", "pull", "--sampler", one.url, "--store", stores["csv"], "--patience", 0.5)
+    deadline = time.monotonic() + PATIENCE_S
+    while one.get("/streams/default").json["position"] < 1000 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    one.kill()
+    output, _ = pull.process.communicate(timeout=PATIENCE_S)
+    assert pull.process.returncode == 1
+    assert one.url in pull.stderr
+    lines = output.decode().splitlines()
+    assert len(lines) > 100 and len(lines) % 100 == 1  # the header, and whole batches
+    assert all(len(line.split(",")) == 786 for line in lines)
+
+
+def test_what_is_no_sampler(stores):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer():
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(4096)
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nIt works!")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        run_fails("loader", "pull", "--sampler", url, "--store", stores["csv"], "--batches", 1, "--patience", 0.5,
+                  status=1, says=["no binary batch", "It works!"])
+        thread.join()
+
+
+def test_an_unknown_stream(stores, sampler):
+    url = sampler("--store", stores["csv"]).url
+    run_fails("loader", "pull", "--sampler", url, "--store", stores["csv"], "--stream", "other", status=2,
+              says=["404", "other"])
+
+
+def test_a_size_that_the_sampler_refuses(stores, sampler):
+    url = sampler("--store", stores["csv"], "--max-size", 50).url
+    run_fails("loader", "pull", "--sampler", url, "--store", stores["csv"], status=2, says=["400", "size", "50"])
+
+
+# ---- bad rows ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def fewer_rows(demo, tmp_path):
+    """The demo's first 1990 rows: ten that the sampler knows are missing."""
+    with open(demo / "mnist_train.csv", encoding="ascii") as source:
+        lines = source.readlines()[:1990]
+    (tmp_path / "fewer.csv").write_text("".join(lines), encoding="ascii")
+    return f"csv:{tmp_path}/fewer.csv?label=0&header=no"
+
+
+def test_a_missing_row_fails(fewer_rows, stores, sampler):
+    url = sampler("--store", stores["csv"], "--epochs", 1).url
+    done = run_fails("loader", "pull", "--sampler", url, "--store", fewer_rows, status=2, says="fewer.csv")
+    assert re.search(r"\b199\d\b", done.stderr)  # the id
+
+
+@pytest.mark.parametrize("how,rows", [("skip", 1990), ("replace", 2000)])
+def test_missing_rows_are_counted(how, rows, fewer_rows, stores, sampler):
+    url = sampler("--store", stores["csv"], "--epochs", 1).url
+    done = run("loader", "pull", "--sampler", url, "--store", fewer_rows, "--bad_rows", how)
+    lines = parse_csv(done.stdout.encode())[1:]
+    assert len(lines) == rows
+    assert "10 bad rows" in done.stderr
+    for line in lines:
+        if int(line[0]) >= 1990:
+            assert set(line[1:]) == {"0"}
+
+
+# ---- options ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arguments,says", [
+    ([], "--sampler"),
+    (["--sampler", "http://127.0.0.1:1"], "--store"),
+    (["--sampler", "nonsense", "--store", "STORE"], "nonsense"),
+    (["--sampler", "http://127.0.0.1:1", "--store", "/nowhere.csv"], "/nowhere.csv"),
+    (["--sampler", "http://127.0.0.1:1", "--store", "STORE", "--size", "0"], "1"),
+    (["--sampler", "http://127.0.0.1:1", "--store", "STORE", "--size", "1000001"], "1000000"),
+    (["--sampler", "http://127.0.0.1:1", "--store", "STORE", "--size", "abc"], "abc"),
+    (["--sampler", "http://127.0.0.1:1", "--store", "STORE", "--batches", "-1"], "-1"),
+    (["--sampler", "http://127.0.0.1:1", "--store", "STORE", "--format", "xml"], "csv"),
+    (["--sampler", "http://127.0.0.1:1", "--store", "STORE", "--bad_rows", "ignore"], "skip"),
+    (["--sampler", "http://127.0.0.1:1", "--store", "STORE", "--stream", "a/b"], "a/b"),
+    (["--sampler", "http://127.0.0.1:1", "--store", "STORE", "extra"], "extra"),
+    (["--sampler", "http://127.0.0.1:1", "--store", "STORE", "--unknown", "1"], "unknown"),
+])
+def test_wrong_options(arguments, says, stores):
+    arguments = [stores["csv"] if word == "STORE" else word for word in arguments]
+    done = run_fails("loader", "pull", *arguments, status=2, says=says)
+    assert done.stdout == ""
+
+
+def test_help_tells_the_formats():
+    text = run("loader", "pull", "--help").stdout
+    for word in ("csv", "npy", "raw", "little-endian", "--bad-rows", "--patience"):
+        assert word in text
+
+
+def test_memory_does_not_grow_with_the_rows(stores, sampler):
+    if SANITIZED:
+        pytest.skip("a sanitizer has its own idea of memory")
+    url = sampler("--store", stores["sqlite"], "--epochs", 0).url
+    peaks = []
+    for batches in (20, 2000):
+        with open(os.devnull, "wb") as nothing:
+            pull = subprocess.Popen(
+                [program("loader"), "pull", "--sampler", url, "--store", stores["sqlite"], "--batches", str(batches),
+                 "--format", "raw"], stdout=nothing, stderr=subprocess.PIPE, env=environment())
+            _, status, usage = os.wait4(pull.pid, 0)
+            pull.returncode = os.waitstatus_to_exitcode(status)
+            pull.stderr.close()
+        assert pull.returncode == 0
+        peaks.append(usage.ru_maxrss)
+    assert peaks[1] < peaks[0] + 8192  # KiB

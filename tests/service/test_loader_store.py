@@ -1,0 +1,358 @@
+"""tombola-loader import and info: the same rows in every store, and what happens when input, disk or
+the user is not as one would wish."""
+
+import json
+import os
+import resource
+import signal
+import sqlite3
+import subprocess
+import time
+
+import pytest
+
+from conftest import PATIENCE_S, environment, program, run, run_fails
+
+CLASSIC = "label=0&header=no"
+
+
+def info(uri, *more):
+    return json.loads(run("loader", "info", uri, "--json", *more).stdout)
+
+
+def write(folder, name, content):
+    path = folder / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def left_behind(folder, name):
+    return sorted(p.name for p in folder.iterdir() if p.name.startswith(name))
+
+
+# ---- what info says ----------------------------------------------------------------------------------
+
+
+def test_info_of_csv(tmp_path):
+    path = write(tmp_path, "people.csv", "id,label,height,age\n7,tall,1.9,30\n9,small,1.5,41\n11,tall,2,7\n")
+    found = info(path)
+    assert found["rows"] == 3
+    assert found["features"] == 2
+    assert found["element"] == "f32"
+    assert found["columns"] == ["height", "age"]
+    assert found["label_kind"] == "text"
+    assert found["labels"] == [{"label": "small", "rows": 1}, {"label": "tall", "rows": 2}]
+    assert found["id_column"] == "id" and found["label_column"] == "label"
+    text = run("loader", "info", path).stdout
+    assert "rows       3\n" in text
+    assert "2 of f32" in text
+    assert "height, age" in text
+
+
+def test_info_of_classic_csv(demo):
+    found = info(f"csv:{demo}/mnist_train.csv?{CLASSIC}")
+    assert found["rows"] == 2000
+    assert found["features"] == 784 and found["element"] == "u8"
+    assert found["columns"][0] == "1" and found["columns"][-1] == "784"
+    assert found["id_column"] is None
+    assert found["label_kind"] == "integer"
+    assert [one["label"] for one in found["labels"]] == list(range(10))
+    assert sum(one["rows"] for one in found["labels"]) == 2000
+
+
+def test_info_of_a_store_without_labels(tmp_path):
+    found = info(write(tmp_path, "plain.csv", "a,b\n1,2\n3,4\n"))
+    assert found["label_kind"] == "none" and found["labels"] == [] and found["label_column"] is None
+
+
+def test_info_to_a_full_disk_is_a_failure(tmp_path):
+    path = write(tmp_path, "plain.csv", "a,b\n1,2\n3,4\n")
+    with open("/dev/full", "w", encoding="ascii") as full:
+        done = subprocess.run([program("loader"), "info", path], stdout=full, stderr=subprocess.PIPE,
+                              env=environment(), timeout=PATIENCE_S, check=False)
+    assert done.returncode == 1
+    assert b"standard output" in done.stderr
+
+
+# ---- import keeps every bit --------------------------------------------------------------------------
+
+
+def test_import_gives_the_same_rows(demo, tmp_path):
+    csv = f"csv:{demo}/mnist_train.csv?{CLASSIC}"
+    database = tmp_path / "train.sqlite"
+    run("loader", "import", csv, database)
+    one, other = info(csv, "--verify"), info(database, "--verify")
+    assert one["digest"] == other["digest"]
+    for key in ("rows", "features", "element", "labels", "columns", "label_kind"):
+        assert one[key] == other[key]
+    assert left_behind(tmp_path, "train") == ["train.sqlite"]
+
+
+def test_import_of_a_database_gives_the_same_rows(demo_database, tmp_path):
+    run("loader", "import", demo_database, f"sqlite:{tmp_path}/copy.db?table=other")
+    found = info(tmp_path / "copy.db", "--verify")
+    assert found["digest"] == info(demo_database, "--verify")["digest"]
+    with sqlite3.connect(tmp_path / "copy.db") as database:
+        assert database.execute("SELECT count(*) FROM other").fetchone() == (2000,)
+
+
+def test_imported_rows_are_what_sqlite_shows(tmp_path):
+    csv = write(tmp_path, "w.csv", 'id,label,w,g,a,b\n5,"x, y",0.1,u,1,2\n2,\u00e4,2.5,v,3,255\n')
+    run("loader", "import", f"csv:{csv}?weight=w&group=g", tmp_path / "w.db")
+    with sqlite3.connect(tmp_path / "w.db") as database:
+        rows = database.execute('SELECT id, label, weight, "group", features FROM samples ORDER BY id').fetchall()
+        assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        assert database.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+    assert rows == [(2, "\u00e4", 2.5, "v", b"\x03\xff"), (5, "x, y", 0.1, "u", b"\x01\x02")]
+    found = info(tmp_path / "w.db")
+    assert found["weight_column"] == "weight" and found["group_column"] == "group"
+
+
+def test_import_of_units_without_features(tmp_path):
+    run("loader", "import", "range:1000?labels=3", tmp_path / "range.db")
+    found = info(tmp_path / "range.db")
+    assert found["rows"] == 1000 and found["features"] == 0
+    assert [one["rows"] for one in found["labels"]] == [334, 333, 333]
+
+
+def test_the_real_mnist(mnist, tmp_path):
+    csv = f"csv:{mnist}/mnist_train.csv?{CLASSIC}"
+    run("loader", "import", csv, tmp_path / "mnist.db")
+    found = info(tmp_path / "mnist.db", "--verify")
+    assert found["digest"] == info(csv, "--verify")["digest"]
+    assert found["rows"] == 60000 and found["features"] == 784 and found["element"] == "u8"
+    assert [one["rows"] for one in found["labels"]] == [
+        5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
+
+
+def test_damage_after_import_is_found(demo_database, tmp_path):
+    copy = tmp_path / "copy.db"
+    run("loader", "import", demo_database, copy)
+    content = bytearray(copy.read_bytes())
+    with sqlite3.connect(copy) as database:
+        features = database.execute("SELECT features FROM samples WHERE id = 1000").fetchone()[0]
+    at = content.find(features)
+    assert at > 0
+    content[at + 400] ^= 1
+    copy.write_bytes(content)
+    run_fails("loader", "info", copy, "--verify", says="is damaged: its rows have the digest")
+
+
+# ---- bad input ---------------------------------------------------------------------------------------
+
+BAD_CSV = {
+    "empty": ("", "is empty"),
+    "header only": ("label,a\n", "a header and no rows"),
+    "ragged": ("label,a\n1,2\n3\n", "line 3: the row has 1 field, the header has 2"),
+    "text for a number": ("label,a\n1,2\n3,four\n", 'line 3: column "a" is "four"; a number belongs there'),
+    "empty field": ("label,a\n1,2\n3,\n", 'line 3: column "a" is empty'),
+    "too large": ("label,a\n1,1e39\n", "32-bit float"),
+    "duplicate id": ("id,label,a\n4,1,2\n4,1,3\n", "lines 2 and 3 both have the id 4"),
+    "negative id": ("id,label,a\n-4,1,2\n", "an id from 0 to 9223372036854775807"),
+    "id too large": ("id,label,a\n9223372036854775808,1,2\n", "an id from 0 to"),
+    "no label": ("label,a\n,2\n", 'column "label" is empty'),
+    "open quote": ('label,a\n"1,2\n', "never closed"),
+    "stray quote": ('label,a\n1"2,2\n', "quote"),
+    "NUL": (b"label,a\nx\0y,2\n", "UTF-8 text without NUL"),
+    "no UTF-8": (b"label,a\n\xff,2\n", "UTF-8"),
+    "UTF-16": ("label,a\n1,2\n".encode("utf-16"), "UTF-16"),
+    "compressed": (b"\x1f\x8b\x08\0\0\0\0\0", "gzip"),
+    "old Mac": ("label,a\r1,2\r", "carriage return"),
+    "same name twice": ("label,a,a\n1,2,3\n", "twice"),
+    "no header": ("5,0,1\n7,0,2\n", "header=no"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_CSV)
+def test_bad_csv(kind, tmp_path):
+    content, says = BAD_CSV[kind]
+    path = write(tmp_path, "bad.csv", content)
+    run_fails("loader", "info", path, says=[says, "bad.csv"])
+    run_fails("loader", "import", path, tmp_path / "out.db", says=[says, "bad.csv"])
+    assert left_behind(tmp_path, "out") == []
+
+
+BAD_URIS = {
+    "missing": ("csv:{}/absent.csv", "absent.csv"),
+    "folder": ("csv:{}", "folder"),
+    "unknown column": ("csv:{}/good.csv?label=kind", 'label="kind" names no column; there are "label", "a"'),
+    "unknown parameter": ("csv:{}/good.csv?lable=a", "did you mean label?"),
+    "bad boolean": ("csv:{}/good.csv?header=maybe", "yes or no"),
+    "unknown ending": ("{}/good.xyz", "which kind of store"),
+    "no database": ("sqlite:{}/good.csv", "is not an SQLite 3 file"),
+    "missing database": ("sqlite:{}/absent.db", "absent.db"),
+    "not built in": ("postgresql://localhost/x", "PostgreSQL"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_URIS)
+def test_bad_uris(kind, tmp_path):
+    uri, says = BAD_URIS[kind]
+    write(tmp_path, "good.csv", "label,a\n1,2\n")
+    status = 1 if kind == "not built in" else 2
+    run_fails("loader", "info", uri.format(tmp_path), says=says, status=status)
+    run_fails("loader", "import", uri.format(tmp_path), tmp_path / "out.db", says=says, status=status)
+    assert left_behind(tmp_path, "out") == []
+
+
+def test_bad_databases(demo_database, tmp_path):
+    whole = tmp_path / "whole.db"
+    run("loader", "import", demo_database, whole)
+    content = whole.read_bytes()
+    run_fails("loader", "info", write(tmp_path, "cut.db", content[: len(content) // 2]), says="is cut off")
+    run_fails("loader", "info", write(tmp_path, "short.db", content[:50]), says="only 50 bytes")
+    run_fails("loader", "info", write(tmp_path, "none.db", ""), says="is empty")
+    run_fails("loader", "info", f"sqlite:{whole}?table=other", says='no table "other"; it has "samples"')
+    run_fails("loader", "info", f"sqlite:{whole}?label=kind", says='label="kind" names no column')
+    with sqlite3.connect(whole) as database:
+        database.execute("PRAGMA journal_mode=WAL")
+    run_fails("loader", "info", whole, says="WAL mode")
+
+
+def test_a_database_in_use_is_refused(tmp_path):
+    path = tmp_path / "busy.db"
+    database = sqlite3.connect(path)
+    database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, a)")
+    database.execute("INSERT INTO t VALUES (1, 2)")
+    database.commit()
+    database.execute("PRAGMA cache_size=1")
+    database.execute("INSERT INTO t SELECT value + 2, value FROM (WITH RECURSIVE n(value) AS (SELECT 0 UNION ALL "
+                     "SELECT value + 1 FROM n WHERE value < 20000) SELECT value FROM n)")
+    run_fails("loader", "info", path, says="busy.db")
+    database.rollback()
+    database.close()
+    assert info(path)["rows"] == 1
+
+
+@pytest.mark.parametrize("arguments", [["info"], ["info", "a", "b"], ["import", "a"], ["import"], ["frobnicate"],
+                                       ["info", "a.csv", "--josn"], ["import", "a.csv", "b.csv"],
+                                       ["import", "a.csv", "sqlite:b?table=tombola"],
+                                       ["import", "a.csv", "sqlite:b?tabel=x"]])
+def test_bad_usage(arguments, tmp_path):
+    write(tmp_path, "a.csv", "label,a\n1,2\n")
+    done = run("loader", *arguments, status=2, cwd=tmp_path)
+    assert done.stderr.strip() and not done.stdout
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.csv"]
+
+
+# ---- all or nothing ----------------------------------------------------------------------------------
+
+
+def test_import_again_replaces_what_it_made(tmp_path):
+    path = write(tmp_path, "a.csv", "label,a\n1,2\n")
+    run("loader", "import", path, tmp_path / "a.db")
+    write(tmp_path, "a.csv", "label,a\n1,2\n3,4\n")
+    run("loader", "import", path, tmp_path / "a.db")
+    assert info(tmp_path / "a.db")["rows"] == 2
+
+
+def test_import_spares_what_it_did_not_make(tmp_path):
+    csv = write(tmp_path, "a.csv", "label,a\n1,2\n")
+    diary = write(tmp_path, "diary.db", "dear diary")
+    run_fails("loader", "import", csv, diary, says=["diary.db exists", "--force"])
+    assert diary.read_text() == "dear diary"
+    run("loader", "import", csv, diary, "--force")
+    assert info(diary)["rows"] == 1
+    with sqlite3.connect(diary) as database:
+        database.execute("UPDATE samples SET label = 9")
+    run_fails("loader", "import", csv, diary, says="diary.db exists")
+
+
+def test_a_failed_import_leaves_the_old_file(tmp_path):
+    csv = write(tmp_path, "a.csv", "label,a\n1,2\n")
+    run("loader", "import", csv, tmp_path / "a.db")
+    before = (tmp_path / "a.db").read_bytes()
+    write(tmp_path, "a.csv", "label,a\n1,2\n3\n")
+    run_fails("loader", "import", csv, tmp_path / "a.db", says="line 3")
+    assert (tmp_path / "a.db").read_bytes() == before
+    assert left_behind(tmp_path, "a.db") == ["a.db"]
+
+
+def test_a_destination_that_cannot_be_made(tmp_path):
+    csv = write(tmp_path, "a.csv", "label,a\n1,2\n")
+    run_fails("loader", "import", csv, tmp_path / "no" / "a.db", says="no/a.db")
+    run_fails("loader", "import", csv, f"sqlite:{tmp_path}", says="is a folder")
+
+
+def test_a_limit_of_file_size(demo, tmp_path):
+    limit = 300_000
+    done = subprocess.run(
+        [program("loader"), "import", f"csv:{demo}/mnist_train.csv?{CLASSIC}", tmp_path / "out.db"],
+        capture_output=True, text=True, env=environment(), timeout=PATIENCE_S, check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
+    assert done.returncode == 1, done.stderr
+    assert "out.db" in done.stderr and "limit of file size" in done.stderr
+    assert left_behind(tmp_path, "out") == []
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 1 MB; skips where it cannot be mounted."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder], capture_output=True, check=False)
+    if done.returncode:
+        pytest.skip("a small tmpfs cannot be mounted here")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+def test_a_full_disk(demo, small_disk):
+    source = f"csv:{demo}/mnist_train.csv?{CLASSIC}"
+    run_fails("loader", "import", source, small_disk / "out.db", status=1, says=["out.db", "no space left"])
+    assert left_behind(small_disk, "") == []
+
+
+@pytest.fixture(scope="module")
+def large_csv(tmp_path_factory):
+    """A file whose import takes long enough to be interrupted."""
+    path = tmp_path_factory.mktemp("large") / "large.csv"
+    row = ",".join(str(value % 256) for value in range(500))
+    with open(path, "w", encoding="ascii") as out:
+        out.writelines(f"{number % 10},{row}\n" for number in range(60000))
+    return f"csv:{path}?{CLASSIC}"
+
+
+def interrupt_import(start, large_csv, folder, number, least_bytes):
+    """Sends the signal once the import has written so much; its exit status."""
+    process = start("loader", "import", large_csv, folder / "out.db")
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        sizes = [os.stat(p).st_size for p in folder.glob("out.db.tmp.*")]
+        if sizes and sizes[0] >= least_bytes:
+            break
+        assert process.process.poll() is None, process.stderr
+        time.sleep(0.001)
+    assert not (folder / "out.db").exists()
+    process.signal(number)
+    return process.wait(), process
+
+
+def test_kill_9_leaves_no_file_under_the_name(start, large_csv, tmp_path):
+    status, _ = interrupt_import(start, large_csv, tmp_path, signal.SIGKILL, 1)
+    assert status == -signal.SIGKILL
+    assert not (tmp_path / "out.db").exists()
+    run("loader", "import", large_csv, tmp_path / "out.db")
+    assert info(tmp_path / "out.db")["rows"] == 60000
+
+
+@pytest.mark.parametrize("number, status", [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_stopped_import_leaves_nothing(start, large_csv, tmp_path, number, status):
+    got, process = interrupt_import(start, large_csv, tmp_path, number, 0)
+    assert got == status, process.stderr
+    assert "stopped" in process.stderr
+    assert left_behind(tmp_path, "out") == []
+
+
+def test_a_file_that_changes_during_import(start, large_csv, tmp_path):
+    copy = tmp_path / "copy.csv"
+    copy.write_bytes(open(large_csv[4:].split("?")[0], "rb").read())
+    process = start("loader", "import", f"csv:{copy}?{CLASSIC}", tmp_path / "out.db")
+    deadline = time.monotonic() + PATIENCE_S
+    while not list(tmp_path.glob("out.db.tmp.*")) and time.monotonic() < deadline:
+        time.sleep(0.001)
+    with open(copy, "ab") as out:
+        out.write(b"1\n")
+    assert process.wait() == 2, process.stderr
+    assert "has changed since it was opened" in process.stderr
+    assert left_behind(tmp_path, "out") == []

@@ -1,0 +1,110 @@
+#include "tests/unit/store_unit.h"
+
+#include "loader/label_dictionary.h"
+
+static enum label_kind kind_of(const char *const texts[])
+{
+    struct label_kinds kinds = {.integers = false};
+    for (; *texts; texts++)
+        label_kind_add(&kinds, *texts, strlen(*texts));
+    return label_kind_of(&kinds);
+}
+
+#define KIND(...) kind_of((const char *const[]){__VA_ARGS__, NULL})
+
+static void test_kinds(void **state)
+{
+    (void)state;
+    assert_int_equal(KIND("0", "1", "-1"), LABEL_INTEGER);
+    assert_int_equal(KIND("9007199254740992", "-9007199254740992"), LABEL_INTEGER);
+    assert_int_equal(KIND("9007199254740993"), LABEL_TEXT);
+    assert_int_equal(KIND("99999999999999999999"), LABEL_TEXT);
+    assert_int_equal(KIND("-0"), LABEL_REAL);
+    assert_int_equal(KIND("01"), LABEL_REAL);
+    assert_int_equal(KIND("1", "1.5"), LABEL_REAL);
+    assert_int_equal(KIND("1.5", "x", "1"), LABEL_TEXT);
+    assert_int_equal(KIND("-"), LABEL_TEXT);
+    assert_int_equal(KIND("+1"), LABEL_TEXT);
+    assert_int_equal(KIND("nan"), LABEL_TEXT);
+}
+
+static void check_value(enum label_kind kind, const char *text, bool right, double expected)
+{
+    struct label_dictionary dictionary = {.kind = kind};
+    double value = -77;
+    assert_int_equal(label_value(&dictionary, text, strlen(text), &value), right);
+    if (right)
+        assert_true(value == expected);
+}
+
+static void test_values_of_numbers(void **state)
+{
+    (void)state;
+    check_value(LABEL_NONE, "anything", true, 0);
+    check_value(LABEL_INTEGER, "-12", true, -12);
+    check_value(LABEL_INTEGER, "012", false, 0);
+    check_value(LABEL_INTEGER, "1.0", false, 0);
+    check_value(LABEL_INTEGER, "9007199254740993", false, 0);
+    check_value(LABEL_REAL, "2.5", true, 2.5);
+    check_value(LABEL_REAL, "007", true, 7);
+    check_value(LABEL_REAL, "x", false, 0);
+    check_value(LABEL_TEXT, "x", false, 0);
+}
+
+static void test_many_texts(void **state)
+{
+    enum { TEXTS = 5000 };
+    struct label_dictionary dictionary = {.kind = LABEL_TEXT};
+    char text[32];
+    double value;
+    (void)state;
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < TEXTS; i++) {
+            size_t number = 0;
+            int length = snprintf(text, sizeof(text), "text %d", i);
+            assert_ok(label_dictionary_add(&dictionary, text, (size_t)length, &number));
+            assert_int_equal(number, i);
+        }
+    }
+    assert_int_equal(dictionary.count, TEXTS);
+    label_dictionary_finish(&dictionary);
+    for (size_t i = 1; i < TEXTS; i++)
+        assert_true(strcmp(dictionary.texts[i - 1], dictionary.texts[i]) < 0);
+    for (size_t i = 0; i < TEXTS; i++) {
+        assert_true(
+            label_value(&dictionary, dictionary.texts[i], strlen(dictionary.texts[i]), &value));
+        assert_true(value == (double)i);
+    }
+    assert_false(label_value(&dictionary, "text", 4, &value));
+    assert_false(label_value(&dictionary, "text 1x", 7, &value));
+    assert_false(label_value(&dictionary, "", 0, &value));
+    label_dictionary_release(&dictionary);
+}
+
+static void test_long_texts_and_prefixes(void **state)
+{
+    struct label_dictionary dictionary = {.kind = LABEL_TEXT};
+    char *text = malloc(200000);
+    double value;
+    (void)state;
+    memset(text, 'a', 200000);
+    for (size_t length = 1; length < 200000; length = length * 3 + 1)
+        assert_ok(label_dictionary_add(&dictionary, text, length, NULL));
+    assert_ok(label_dictionary_add(&dictionary, "", 0, NULL));
+    label_dictionary_finish(&dictionary);
+    assert_true(label_value(&dictionary, "", 0, &value) && value == 0);
+    assert_true(label_value(&dictionary, text, 1, &value) && value == 1);
+    assert_true(label_value(&dictionary, text, 4, &value) && value == 2);
+    assert_false(label_value(&dictionary, text, 3, &value));
+    label_dictionary_release(&dictionary);
+    free(text);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_kinds),
+    cmocka_unit_test(test_values_of_numbers),
+    cmocka_unit_test(test_many_texts),
+    cmocka_unit_test(test_long_texts_and_prefixes),
+};
+
+UNIT_MAIN(tests)

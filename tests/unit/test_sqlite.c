@@ -1,0 +1,479 @@
+#include "tests/unit/store_unit.h"
+
+#include <fcntl.h>
+#include <sqlite3.h>
+
+static sqlite3 *open_database(const char *name)
+{
+    sqlite3 *database = NULL;
+    assert_int_equal(sqlite3_open(path_of(name), &database), SQLITE_OK);
+    return database;
+}
+
+/* Runs SQL on FOLDER/NAME, which is made when it is not there. */
+static void run_sql(const char *name, const char *sql)
+{
+    sqlite3 *database = open_database(name);
+    char *message = NULL;
+    if (sqlite3_exec(database, sql, NULL, NULL, &message) != SQLITE_OK)
+        fail_msg("%s: %s", sql, message);
+    sqlite3_close(database);
+}
+
+static enum error open_sqlite(const char *name, const char *query, struct store **ret_store)
+{
+    return store_open(uri_of("sqlite", name, query), false, ret_store);
+}
+
+static void refuse_sqlite(const char *name, const char *query, enum error code, const char *says)
+{
+    struct store *store = NULL;
+    assert_fails(open_sqlite(name, query, &store), code, says);
+}
+
+/* Makes rows.db out of SQL and refuses it. */
+static void refuse_table(const char *sql, const char *query, enum error code, const char *says)
+{
+    unlink(path_of("rows.db"));
+    run_sql("rows.db", sql);
+    refuse_sqlite("rows.db", query, code, says);
+}
+
+/* One line per row: "id:label:f0,f1". */
+static void check_rows(const char *name, const char *query, const char *expected)
+{
+    struct store *store = NULL;
+    struct rows rows;
+    char text[4096] = "";
+    size_t length = 0;
+    assert_ok(open_sqlite(name, query, &store));
+    rows_scan(&rows, store, SCAN_FEATURES);
+    for (size_t i = 0; i < rows.count; i++) {
+        length += (size_t)snprintf(text + length, sizeof(text) - length,
+                                   "%lld:%s:", (long long)rows.ids[i], rows.labels[i]);
+        for (size_t k = 0; k < store_info(store)->features; k++)
+            length += (size_t)snprintf(text + length, sizeof(text) - length, "%s%g", k ? "," : "",
+                                       (double)feature_of(&rows, store_info(store), i, k));
+        length += (size_t)snprintf(text + length, sizeof(text) - length, "\n");
+    }
+    assert_string_equal(text, expected);
+    check_fetch(store, &rows, 1);
+    rows_release(&rows);
+    store_close(store);
+}
+
+static void check_table(const char *sql, const char *query, const char *expected)
+{
+    unlink(path_of("rows.db"));
+    run_sql("rows.db", sql);
+    check_rows("rows.db", query, expected);
+}
+
+/* ---- tables of others ------------------------------------------------------------------------ */
+
+static void test_columns_of_numbers(void **state)
+{
+    (void)state;
+    check_table("CREATE TABLE t(id INTEGER PRIMARY KEY, label, a, b);"
+                "INSERT INTO t VALUES (5,'x',1,2), (3,'y',0,255)",
+                "", "3:y:0,255\n5:x:1,2\n");
+    check_table("CREATE TABLE t(k INTEGER PRIMARY KEY, label INTEGER, a REAL);"
+                "INSERT INTO t VALUES (1,7,0.5), (2,8,-1)",
+                "", "1:7:0.5\n2:8:-1\n");
+    check_table("CREATE TABLE t(id INTEGER PRIMARY KEY, label REAL, a TEXT);"
+                "INSERT INTO t VALUES (1,5,'17'), (2,0.1,'3')",
+                "", "1:5:17\n2:0.1:3\n");
+    check_table("CREATE TABLE t(id INTEGER PRIMARY KEY, kind TEXT, a, b);"
+                "INSERT INTO t VALUES (1,'q',1,2)",
+                "label=kind&features=b", "1:q:2\n");
+    check_table("CREATE TABLE t(id INTEGER PRIMARY KEY, A, B); INSERT INTO t VALUES (1,1,2)",
+                "features=b&label=a", "1:1:2\n");
+    check_table("CREATE TABLE t(id INTEGER PRIMARY KEY, label); INSERT INTO t VALUES (0,'a')", "",
+                "0:a:\n");
+}
+
+static void test_ids_of_several_kinds(void **state)
+{
+    (void)state;
+    check_table("CREATE TABLE t(id INT UNIQUE, a); INSERT INTO t VALUES (9,1), (4,2)", "",
+                "4::2\n9::1\n");
+    check_table("CREATE TABLE t(a); INSERT INTO t VALUES (10), (20)", "id=rowid", "1::10\n2::20\n");
+    check_table("CREATE TABLE t(id INTEGER PRIMARY KEY, a) WITHOUT ROWID;"
+                "INSERT INTO t VALUES (7,1), (2,3)",
+                "", "2::3\n7::1\n");
+    check_table("CREATE TABLE t(n, a); CREATE UNIQUE INDEX i ON t(n);"
+                "INSERT INTO t VALUES (7,1), (2,3)",
+                "id=n", "2::3\n7::1\n");
+    check_table("CREATE TABLE t(id INTEGER PRIMARY KEY, a);"
+                "INSERT INTO t VALUES (9223372036854775807,1), (0,3)",
+                "", "0::3\n9223372036854775807::1\n");
+    refuse_table("CREATE TABLE t(id INTEGER, a); INSERT INTO t VALUES (1,1)", "", ERROR_INPUT,
+                 "cannot be found by \"id\" at once");
+    refuse_table("CREATE TABLE t(a, b); INSERT INTO t VALUES (1,1)", "", ERROR_INPUT, "id=rowid");
+    refuse_table("CREATE TABLE t(a TEXT PRIMARY KEY, b) WITHOUT ROWID;"
+                 "INSERT INTO t VALUES ('x',1)",
+                 "id=rowid", ERROR_INPUT, "no column \"id\" and no INTEGER PRIMARY KEY");
+    refuse_table("CREATE TABLE t(id INTEGER PRIMARY KEY, a); INSERT INTO t VALUES (-1,1)", "",
+                 ERROR_INPUT, "id -1: column \"id\" is \"-1\"; an id from 0 to");
+    refuse_table("CREATE TABLE t(id UNIQUE, a); INSERT INTO t VALUES ('x',1)", "", ERROR_INPUT,
+                 "column \"id\" is \"x\"");
+    refuse_table("CREATE TABLE t(id INT UNIQUE, a); INSERT INTO t VALUES (NULL,1), (2,2)", "",
+                 ERROR_INPUT, "is NULL in a row");
+    refuse_table("CREATE TABLE t(id INT, a); CREATE UNIQUE INDEX i ON t(id) WHERE a > 0;"
+                 "INSERT INTO t VALUES (1,1)",
+                 "", ERROR_INPUT, "cannot be found");
+}
+
+static void test_blobs_of_others(void **state)
+{
+    (void)state;
+    check_table("CREATE TABLE t(id INTEGER PRIMARY KEY, label, pixels BLOB);"
+                "INSERT INTO t VALUES (1,3,x'0001ff'), (2,4,x'050607')",
+                "", "1:3:0,1,255\n2:4:5,6,7\n");
+    check_table("CREATE TABLE t(id INTEGER PRIMARY KEY, label, v BLOB);"
+                "INSERT INTO t VALUES (1,3,x'0000803f000000c0')",
+                "element=f32", "1:3:1,-2\n");
+    refuse_table("CREATE TABLE t(id INTEGER PRIMARY KEY, v BLOB);"
+                 "INSERT INTO t VALUES (1,x'000080')",
+                 "element=f32", ERROR_INPUT, "no 32-bit floats");
+    refuse_sqlite("rows.db", "element=f64", ERROR_USAGE, "must be u8 or f32");
+    refuse_table("CREATE TABLE t(id INTEGER PRIMARY KEY, a, b); INSERT INTO t VALUES (1,2,3)",
+                 "element=u8", ERROR_USAGE, "no single BLOB");
+}
+
+static void test_bad_rows(void **state)
+{
+    struct store *store = NULL;
+    struct reader *reader = NULL;
+    int64_t ids[] = {3, 1, 2, 8, 4};
+    enum row_status status[5];
+    uint8_t features[10];
+    double labels[5];
+    (void)state;
+    run_sql("rows.db", "CREATE TABLE t(id INTEGER PRIMARY KEY, label, a, b);"
+                       "INSERT INTO t VALUES (1,7,1,2), (2,7,'x',2), (3,7,1,NULL), (4,7,3,4)");
+    assert_ok(open_sqlite("rows.db", "", &store));
+    assert_int_equal(store_info(store)->bad_rows, 2);
+    assert_non_null(strstr(store_info(store)->first_bad_row,
+                           "rows.db, table \"t\", id 2: column \"a\" is \"x\"; a number"));
+    assert_ok(reader_open(store, &reader));
+    memset(features, 9, sizeof(features));
+    assert_ok(reader_fetch(reader, ids, 5, features, 2, labels, status));
+    assert_memory_equal(features, "\0\0\x01\x02\0\0\0\0\x03\x04", 10);
+    assert_int_equal(status[0], ROW_BAD);
+    assert_int_equal(status[1], ROW_OK);
+    assert_int_equal(status[2], ROW_BAD);
+    assert_int_equal(status[3], ROW_MISSING);
+    assert_int_equal(status[4], ROW_OK);
+    assert_non_null(strstr(error_message(), "id 3: column \"b\" is NULL"));
+    assert_ok(reader_fetch(reader, ids + 3, 1, features, 2, NULL, status));
+    assert_non_null(strstr(error_message(), "no row with the id 8"));
+    reader_close(reader);
+    struct rows rows;
+    rows_scan(&rows, store, SCAN_FEATURES | SCAN_BAD_ROWS);
+    assert_int_equal(rows.status[1], ROW_BAD);
+    check_fetch(store, &rows, 2);
+    rows_release(&rows);
+    store_close(store);
+    refuse_table("CREATE TABLE t(id INTEGER PRIMARY KEY, label, a);"
+                 "INSERT INTO t VALUES (1,7,1), (2,NULL,2)",
+                 "", ERROR_INPUT, "id 2: column \"label\" is NULL; a label belongs there");
+    refuse_table("CREATE TABLE t(id INTEGER PRIMARY KEY, label, a);"
+                 "INSERT INTO t VALUES (1,7,1), (2,'',2)",
+                 "", ERROR_INPUT, "column \"label\"");
+    refuse_table("CREATE TABLE t(id INTEGER PRIMARY KEY, w, a); INSERT INTO t VALUES (1,-7,1)",
+                 "weight=w", ERROR_INPUT, "a weight");
+}
+
+/* ---- which table ----------------------------------------------------------------------------- */
+
+static void test_tables_are_chosen(void **state)
+{
+    (void)state;
+    run_sql("two.db",
+            "CREATE TABLE samples(id INTEGER PRIMARY KEY, a);"
+            "CREATE TABLE \"odd \"\"name\"(id INTEGER PRIMARY KEY, \"b c\");"
+            "INSERT INTO samples VALUES (1,1); INSERT INTO \"odd \"\"name\" VALUES (2,2)");
+    check_rows("two.db", "", "1::1\n");
+    check_rows("two.db", "table=SAMPLES", "1::1\n");
+    check_rows("two.db", "table=odd%20%22name", "2::2\n");
+    refuse_sqlite("two.db", "table=other", ERROR_INPUT, "no table \"other\"; it has \"odd");
+    refuse_sqlite("two.db", "label=b", ERROR_USAGE, "label=\"b\" names no column");
+    refuse_sqlite("two.db", "tables=samples", ERROR_USAGE, "did you mean table?");
+    run_sql("other.db", "CREATE TABLE a(id INTEGER PRIMARY KEY, x);"
+                        "CREATE TABLE b(id INTEGER PRIMARY KEY, x);");
+    refuse_sqlite("other.db", "", ERROR_INPUT, "table= must name one of \"a\", \"b\"");
+    run_sql("none.db", "CREATE TABLE a(x); DROP TABLE a;");
+    refuse_sqlite("none.db", "", ERROR_INPUT, "has no tables");
+    refuse_table("CREATE TABLE t(id INTEGER PRIMARY KEY, a)", "", ERROR_INPUT, "has no rows");
+}
+
+/* ---- files that are not right ---------------------------------------------------------------- */
+
+static void make_small(const char *name)
+{
+    unlink(path_of(name));
+    run_sql(name, "CREATE TABLE t(id INTEGER PRIMARY KEY, a); WITH RECURSIVE n(i) AS (SELECT 0 "
+                  "UNION ALL SELECT i + 1 FROM n WHERE i < 999) INSERT INTO t SELECT i, i FROM n");
+}
+
+static void test_files_that_are_no_database(void **state)
+{
+    (void)state;
+    refuse_sqlite("absent.db", "", ERROR_NOT_FOUND, "absent.db");
+    refuse_sqlite(".", "", ERROR_INPUT, "folder");
+    write_file("empty.db", "");
+    refuse_sqlite("empty.db", "", ERROR_INPUT, "is empty");
+    write_file("text.db", "label,a\n1,2\n");
+    refuse_sqlite("text.db", "", ERROR_INPUT, "is not an SQLite 3 file");
+    char bytes[300];
+    memset(bytes, 'x', sizeof(bytes));
+    write_bytes("noise.db", bytes, sizeof(bytes));
+    refuse_sqlite("noise.db", "", ERROR_INPUT, "is not an SQLite 3 file");
+    assert_fails(store_open("", false, &(struct store *){NULL}), ERROR_USAGE, "names nothing");
+}
+
+static void test_files_that_were_cut_off(void **state)
+{
+    (void)state;
+    make_small("cut.db");
+    assert_int_equal(truncate(path_of("cut.db"), 5000), 0);
+    refuse_sqlite("cut.db", "", ERROR_INPUT, "cut.db is cut off: it has 5000 bytes of");
+}
+
+static void test_damaged_pages(void **state)
+{
+    struct store *store = NULL;
+    char noise[4096];
+    (void)state;
+    make_small("damaged.db");
+    memset(noise, 0xee, sizeof(noise));
+    int descriptor = open(path_of("damaged.db"), O_WRONLY);
+    assert_int_equal(pwrite(descriptor, noise, sizeof(noise), 4096), sizeof(noise));
+    close(descriptor);
+    assert_fails(open_sqlite("damaged.db", "", &store), ERROR_INPUT, "damaged.db");
+}
+
+static void test_files_in_wal_mode(void **state)
+{
+    (void)state;
+    make_small("wal.db");
+    run_sql("wal.db", "PRAGMA journal_mode=WAL; UPDATE t SET a = 1 WHERE id = 1");
+    refuse_sqlite("wal.db", "", ERROR_INPUT, "WAL mode");
+    run_sql("wal.db", "PRAGMA journal_mode=DELETE");
+    struct store *store = NULL;
+    assert_ok(open_sqlite("wal.db", "", &store));
+    store_close(store);
+}
+
+static void test_hot_journals(void **state)
+{
+    struct store *store = NULL;
+    (void)state;
+    make_small("hot.db");
+    write_bytes("hot.db-journal", "\xd9\xd5\x05\xf9 and more", 12);
+    refuse_sqlite("hot.db", "", ERROR_INPUT, "hot.db-journal exists");
+    write_bytes("hot.db-journal", "\0\0\0\0\0\0\0\0", 8); /* journal_mode=PERSIST leaves that */
+    assert_ok(open_sqlite("hot.db", "", &store));
+    store_close(store);
+    unlink(path_of("hot.db-journal"));
+    write_file("hot.db-wal", "x");
+    refuse_sqlite("hot.db", "", ERROR_INPUT, "hot.db-wal exists");
+}
+
+static void test_file_names_with_signs(void **state)
+{
+    static const char *const names[] = {"a b.db", "100%25.db", "what?.db", "a#b.db", "\xc3\xa4.db"};
+    (void)state;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        struct store *store = NULL;
+        char path[512];
+        make_small(names[i]);
+        snprintf(path, sizeof(path), "%s", path_of(names[i]));
+        assert_ok(store_open(path, false, &store));
+        assert_int_equal(store_info(store)->rows, 1000);
+        store_close(store);
+    }
+}
+
+static void test_a_file_that_changed_is_refused(void **state)
+{
+    struct store *store = NULL;
+    struct reader *reader = NULL;
+    int64_t id = 5;
+    float feature;
+    double label;
+    enum row_status status;
+    (void)state;
+    make_small("change.db");
+    assert_ok(open_sqlite("change.db", "", &store));
+    assert_ok(reader_open(store, &reader));
+    assert_ok(reader_fetch(reader, &id, 1, &feature, 4, &label, &status));
+    run_sql("change.db", "UPDATE t SET a = 77777");
+    assert_fails(reader_fetch(reader, &id, 1, &feature, 4, &label, &status), ERROR_INPUT,
+                 "change.db");
+    reader_close(reader);
+    assert_fails(reader_open(store, &reader), ERROR_INPUT, "since it was opened");
+    store_close(store);
+}
+
+/* ---- imported files -------------------------------------------------------------------------- */
+
+static void import_text(const char *text, const char *query, const char *name)
+{
+    struct store *store = NULL;
+    assert_ok(open_csv(text, query, &store));
+    import_store(store, path_of(name));
+    store_close(store);
+}
+
+static void test_import_keeps_everything(void **state)
+{
+    struct store *store = NULL;
+    (void)state;
+    import_text("id,label,w,g,a,b\n7,x,0.5,u,1,2\n3,y,2,v,0,255\n", "weight=w&group=g", "i.db");
+    check_rows("i.db", "", "3:y:0,255\n7:x:1,2\n");
+    assert_ok(open_sqlite("i.db", "", &store));
+    const struct store_info *info = store_info(store);
+    assert_int_equal(info->features, 2);
+    assert_string_equal(info->feature_names[0], "a");
+    assert_string_equal(info->feature_names[1], "b");
+    assert_int_equal(info->label_kind, LABEL_TEXT);
+    assert_int_equal(info->label_text_count, 2);
+    assert_string_equal(info->weight_column, "weight");
+    assert_string_equal(info->group_column, "group");
+    assert_non_null(info->digest);
+    struct rows rows;
+    rows_scan(&rows, store, SCAN_KEYS);
+    assert_true(rows.weights[0] == 2 && rows.weights[1] == 0.5);
+    assert_string_equal(rows.groups[0], "v");
+    assert_string_equal(rows.labels[1], "x");
+    rows_release(&rows);
+    store_close(store);
+}
+
+static void test_a_file_that_was_written_to_is_looked_at_again(void **state)
+{
+    struct store *store = NULL;
+    (void)state;
+    import_text("label,a,b\n1,2,3\n4,5,6\n", "", "i.db");
+    assert_ok(open_sqlite("i.db", "", &store));
+    assert_int_equal(store_info(store)->rows, 2);
+    assert_non_null(store_info(store)->digest);
+    store_close(store);
+    run_sql("i.db", "INSERT INTO samples VALUES (9, 'word', x'0708')");
+    assert_ok(open_sqlite("i.db", "", &store));
+    assert_int_equal(store_info(store)->rows, 3);
+    assert_int_equal(store_info(store)->label_kind, LABEL_TEXT);
+    assert_string_equal(store_info(store)->feature_names[1], "b");
+    assert_null(store_info(store)->digest);
+    store_close(store);
+    check_rows("i.db", "", "0:1:2,3\n1:4:5,6\n9:word:7,8\n");
+    run_sql("i.db", "UPDATE samples SET features = x'07' WHERE id = 9");
+    assert_ok(open_sqlite("i.db", "", &store));
+    assert_int_equal(store_info(store)->bad_rows, 1);
+    assert_non_null(strstr(store_info(store)->first_bad_row,
+                           "column \"features\" is a BLOB of 1 bytes; a BLOB of 2 bytes"));
+    store_close(store);
+}
+
+static void test_the_uri_may_ask_otherwise(void **state)
+{
+    struct store *store = NULL;
+    (void)state;
+    import_text("label,a,b\n1,0.5,3\n4,5,6\n", "", "i.db");
+    check_rows("i.db", "label=", "0::0.5,3\n1::5,6\n");
+    check_rows("i.db", "label=label&id=id&features=features", "0:1:0.5,3\n1:4:5,6\n");
+    assert_ok(open_sqlite("i.db", "label=", &store));
+    assert_int_equal(store_info(store)->label_kind, LABEL_NONE);
+    store_close(store);
+}
+
+static void test_what_import_noted_is_checked(void **state)
+{
+    static const char *const damage[] = {
+        "UPDATE tombola SET value = 'x' WHERE name = 'rows'",
+        "UPDATE tombola SET value = 'u16' WHERE name = 'element'",
+        "UPDATE tombola SET value = 'some' WHERE name = 'label_kind'",
+        "UPDATE tombola SET value = '[1,2]' WHERE name = 'feature_names'",
+        "UPDATE tombola SET value = '[\"a\"]' WHERE name = 'feature_names'",
+        "UPDATE tombola SET value = 'short' WHERE name = 'digest'",
+        "UPDATE tombola SET value = '-1' WHERE name = 'features'",
+        "DELETE FROM tombola",
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(damage) / sizeof(damage[0]); i++) {
+        import_text("label,a,b\n1,2,3\n", "", "i.db");
+        run_sql("i.db", damage[i]);
+        refuse_sqlite("i.db", "", ERROR_INPUT, "is damaged: its table tombola says");
+    }
+    import_text("label,a,b\n1,2,3\n", "", "i.db");
+    run_sql("i.db", "UPDATE tombola SET value = 2 WHERE name = 'format'");
+    refuse_sqlite("i.db", "", ERROR_INPUT, "later version");
+}
+
+static void test_import_replaces_only_its_own(void **state)
+{
+    bool may = false;
+    (void)state;
+    assert_ok(sqlite_writer_may_replace(path_of("absent.db"), &may));
+    assert_true(may);
+    write_file("empty.db", "");
+    assert_ok(sqlite_writer_may_replace(path_of("empty.db"), &may));
+    assert_true(may);
+    import_text("label,a\n1,2\n", "", "i.db");
+    assert_ok(sqlite_writer_may_replace(path_of("i.db"), &may));
+    assert_true(may);
+    run_sql("i.db", "CREATE TABLE precious(x)");
+    assert_ok(sqlite_writer_may_replace(path_of("i.db"), &may));
+    assert_false(may);
+    write_file("text.db", "dear diary");
+    assert_ok(sqlite_writer_may_replace(path_of("text.db"), &may));
+    assert_false(may);
+    make_small("other.db");
+    assert_ok(sqlite_writer_may_replace(path_of("other.db"), &may));
+    assert_false(may);
+}
+
+static void test_a_closed_writer_leaves_nothing(void **state)
+{
+    struct store *store = NULL;
+    struct sqlite_writer *writer = NULL;
+    char command[600];
+    (void)state;
+    assert_ok(open_csv("label,a\n1,2\n3,4\n", "", &store));
+    assert_ok(sqlite_writer_open(path_of("gone.db"), "samples", store_info(store), &writer));
+    assert_ok(store_scan(store, SCAN_FEATURES, add_to_writer, writer));
+    sqlite_writer_close(writer);
+    snprintf(command, sizeof(command), "ls '%s' | grep -q gone", folder);
+    assert_int_not_equal(system(command), 0);
+    assert_fails(sqlite_writer_open(path_of("no/such.db"), "samples", store_info(store), &writer),
+                 ERROR_NOT_FOUND, "no/such.db");
+    store_close(store);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test_setup_teardown(test_columns_of_numbers, make_folder, remove_folder),
+    cmocka_unit_test_setup_teardown(test_ids_of_several_kinds, make_folder, remove_folder),
+    cmocka_unit_test_setup_teardown(test_blobs_of_others, make_folder, remove_folder),
+    cmocka_unit_test_setup_teardown(test_bad_rows, make_folder, remove_folder),
+    cmocka_unit_test_setup_teardown(test_tables_are_chosen, make_folder, remove_folder),
+    cmocka_unit_test_setup_teardown(test_files_that_are_no_database, make_folder, remove_folder),
+    cmocka_unit_test_setup_teardown(test_files_that_were_cut_off, make_folder, remove_folder),
+    cmocka_unit_test_setup_teardown(test_damaged_pages, make_folder, remove_folder),
+    cmocka_unit_test_setup_teardown(test_files_in_wal_mode, make_folder, remove_folder),
+    cmocka_unit_test_setup_teardown(test_hot_journals, make_folder, remove_folder),
+    cmocka_unit_test_setup_teardown(test_file_names_with_signs, make_folder, remove_folder),
+    cmocka_unit_test_setup_teardown(test_a_file_that_changed_is_refused, make_folder,
+                                    remove_folder),
+    cmocka_unit_test_setup_teardown(test_import_keeps_everything, make_folder, remove_folder),
+    cmocka_unit_test_setup_teardown(test_a_file_that_was_written_to_is_looked_at_again, make_folder,
+                                    remove_folder),
+    cmocka_unit_test_setup_teardown(test_the_uri_may_ask_otherwise, make_folder, remove_folder),
+    cmocka_unit_test_setup_teardown(test_what_import_noted_is_checked, make_folder, remove_folder),
+    cmocka_unit_test_setup_teardown(test_import_replaces_only_its_own, make_folder, remove_folder),
+    cmocka_unit_test_setup_teardown(test_a_closed_writer_leaves_nothing, make_folder,
+                                    remove_folder),
+};
+
+UNIT_MAIN(tests)

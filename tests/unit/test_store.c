@@ -1,0 +1,280 @@
+#include "tests/unit/store_unit.h"
+
+#include "common/text.h"
+#include "loader/content_digest.h"
+#include "loader/row_cache.h"
+
+/* ---- the same rows in every store -------------------------------------------------------------
+ */
+
+enum shape { SHAPE_BYTES, SHAPE_REALS, SHAPE_BARE, SHAPES };
+
+struct recipe {
+    enum shape shape;
+    bool ids, weights, groups;
+    enum label_kind labels;
+    size_t rows, features;
+};
+
+static void print_label(FILE *file, const struct recipe *recipe, uint64_t *seed)
+{
+    static const char *const texts[] = {"cat", "dog",     "\"a,b\"", "\xc3\xa4\xc3\xb6",
+                                        "007", "\"x\ny\""};
+    switch (recipe->labels) {
+    case LABEL_NONE:
+        break;
+    case LABEL_INTEGER:
+        fprintf(file, "%lld", (long long)dice_below(seed, 7) - 2);
+        break;
+    case LABEL_REAL:
+        fprintf(file, "%.3f", (double)dice_below(seed, 1000) / 7);
+        break;
+    case LABEL_TEXT:
+        fputs(texts[dice_below(seed, 6)], file);
+        break;
+    }
+}
+
+static void print_feature(FILE *file, enum shape shape, uint64_t *seed)
+{
+    if (shape == SHAPE_BYTES) {
+        fprintf(file, ",%zu", dice_below(seed, 2) ? 0 : dice_below(seed, 256));
+        return;
+    }
+    switch (dice_below(seed, 4)) {
+    case 0:
+        fprintf(file, ",%zu", dice_below(seed, 256));
+        break;
+    case 1:
+        fprintf(file, ",-%.17g", (double)dice(seed) / 1e18);
+        break;
+    case 2:
+        fprintf(file, ",%.9g", (double)dice(seed) * 1e-30);
+        break;
+    default:
+        fprintf(file, ",0.%llu", (unsigned long long)dice(seed));
+    }
+}
+
+static void write_recipe(const char *name, const struct recipe *recipe, uint64_t *seed)
+{
+    FILE *file = fopen(path_of(name), "w");
+    fprintf(file, "%s%s%s%s", recipe->labels ? "label," : "", recipe->ids ? "id," : "",
+            recipe->weights ? "w," : "", recipe->groups ? "g," : "");
+    fprintf(file, "last");
+    for (size_t k = 1; k < recipe->features; k++)
+        fprintf(file, ",f%zu", k);
+    fprintf(file, "\n");
+    for (size_t i = 0; i < recipe->rows; i++) {
+        if (recipe->labels) {
+            print_label(file, recipe, seed);
+            fputc(',', file);
+        }
+        if (recipe->ids)
+            fprintf(file, "%zu,", (i * 7919 % recipe->rows) * 3 + 11);
+        if (recipe->weights)
+            fprintf(file, "%.17g,", (double)dice(seed) / 1e17);
+        if (recipe->groups)
+            fprintf(file, "g%zu,", dice_below(seed, 5));
+        fprintf(file, "%zu", dice_below(seed, 256));
+        for (size_t k = 1; k < recipe->features; k++)
+            print_feature(file, recipe->shape, seed);
+        fprintf(file, "\n");
+    }
+    fclose(file);
+}
+
+static enum error add_digest(void *context, const struct store_block *block)
+{
+    void **both = context;
+    return content_digest_add(both[0], both[1], block);
+}
+
+static void digest_of(struct store *store, char out[CONTENT_DIGEST_TEXT_BYTES])
+{
+    struct content_digest digest;
+    void *both[] = {&digest, (void *)store_info(store)};
+    content_digest_init(&digest);
+    assert_ok(store_scan(store, SCAN_FEATURES, add_digest, both));
+    content_digest_text(&digest, out);
+    content_digest_release(&digest);
+}
+
+/* Every row of `rows` fetched from `store` is the same to the last bit. */
+static void check_fetch_all(struct store *store, const struct rows *rows)
+{
+    struct reader *reader = NULL;
+    uint8_t *features = malloc(rows->count * rows->row_bytes + 1);
+    double *labels = calloc(rows->count, sizeof(*labels));
+    enum row_status *status = calloc(rows->count, sizeof(*status));
+    assert_ok(reader_open(store, &reader));
+    assert_ok(
+        reader_fetch(reader, rows->ids, rows->count, features, rows->row_bytes, labels, status));
+    assert_memory_equal(features, rows->features, rows->count * rows->row_bytes);
+    assert_memory_equal(labels, rows->values, rows->count * sizeof(*labels));
+    for (size_t i = 0; i < rows->count; i++)
+        assert_int_equal(status[i], ROW_OK);
+    reader_close(reader);
+    free(features);
+    free(labels);
+    free(status);
+}
+
+/* Are the keys of two stores the same row by row, in their own orders? */
+static void check_keys(const struct rows *a, const struct rows *b)
+{
+    assert_int_equal(a->count, b->count);
+    for (size_t i = 0; i < a->count; i++) {
+        size_t k = 0;
+        while (k < b->count && b->ids[k] != a->ids[i])
+            k++;
+        assert_true(k < b->count);
+        assert_string_equal(a->labels[i], b->labels[k]);
+        assert_true(a->weights[i] == b->weights[k]);
+        assert_true(!a->groups[i] == !b->groups[k]);
+        if (a->groups[i])
+            assert_string_equal(a->groups[i], b->groups[k]);
+    }
+}
+
+static void check_recipe(const struct recipe *recipe, uint64_t *seed)
+{
+    struct store *csv = NULL;
+    struct store *sqlite = NULL;
+    struct store *cache = NULL;
+    struct rows rows;
+    struct rows other;
+    char csv_digest[CONTENT_DIGEST_TEXT_BYTES];
+    char sqlite_digest[CONTENT_DIGEST_TEXT_BYTES];
+    char query[64];
+    snprintf(query, sizeof(query), "%s%s%s", recipe->weights ? "weight=w" : "",
+             recipe->weights && recipe->groups ? "&" : "", recipe->groups ? "group=g" : "");
+    write_recipe("same.csv", recipe, seed);
+    assert_ok(store_open(uri_of("csv", "same.csv", query), false, &csv));
+    import_store(csv, path_of("same.db"));
+    assert_ok(store_open(path_of("same.db"), false, &sqlite));
+    assert_ok(row_cache_open(csv, UINT64_MAX, &cache));
+    assert_int_equal(store_info(csv)->element,
+                     recipe->shape == SHAPE_REALS ? ELEMENT_F32 : ELEMENT_U8);
+    assert_int_equal(store_info(csv)->label_kind, recipe->labels);
+    assert_int_equal(store_info(sqlite)->label_kind, recipe->labels);
+    assert_int_equal(store_info(sqlite)->element, store_info(csv)->element);
+    assert_int_equal(store_info(sqlite)->features, store_info(csv)->features);
+    for (size_t k = 0; k < store_info(csv)->features; k++)
+        assert_string_equal(store_info(sqlite)->feature_names[k],
+                            store_info(csv)->feature_names[k]);
+    digest_of(csv, csv_digest);
+    digest_of(sqlite, sqlite_digest);
+    assert_string_equal(csv_digest, sqlite_digest);
+    assert_string_equal(csv_digest, store_info(sqlite)->digest);
+    rows_scan(&rows, csv, SCAN_FEATURES);
+    check_fetch_all(csv, &rows);
+    check_fetch_all(sqlite, &rows);
+    check_fetch_all(cache, &rows);
+    rows_scan(&other, sqlite, SCAN_KEYS);
+    check_keys(&rows, &other);
+    rows_release(&other);
+    rows_release(&rows);
+    store_close(cache);
+    store_close(csv);
+    store_close(sqlite);
+}
+
+static void test_every_store_gives_the_same_bytes(void **state)
+{
+    uint64_t seed = 11;
+    (void)state;
+    for (int round = 0; round < 40; round++) {
+        struct recipe recipe = {.shape = (enum shape)dice_below(&seed, SHAPES),
+                                .ids = dice_below(&seed, 2),
+                                .weights = dice_below(&seed, 2),
+                                .groups = dice_below(&seed, 2),
+                                .labels = (enum label_kind)dice_below(&seed, 4),
+                                .rows = 30 + dice_below(&seed, 300),
+                                .features = 2 + dice_below(&seed, 40)};
+        if (recipe.shape == SHAPE_BARE)
+            recipe.features = 1;
+        check_recipe(&recipe, &seed);
+    }
+}
+
+/* ---- digest ---------------------------------------------------------------------------------- */
+
+static void digest_csv(const char *text, const char *query, char out[CONTENT_DIGEST_TEXT_BYTES])
+{
+    struct store *store = NULL;
+    assert_ok(open_csv(text, query, &store));
+    digest_of(store, out);
+    store_close(store);
+}
+
+static void test_digest_knows_rows_not_their_order(void **state)
+{
+    static const char base[] = "id,label,w,g,a\n1,x,1,u,5\n2,y,1,v,6\n";
+    static const char query[] = "weight=w&group=g";
+    static const char *const others[] = {
+        "id,label,w,g,a\n1,x,1,u,6\n2,y,1,v,5\n",  "id,label,w,g,a\n2,x,1,u,5\n1,y,1,v,6\n",
+        "id,label,w,g,a\n1,y,1,u,5\n2,x,1,v,6\n",  "id,label,w,g,a\n1,x,2,u,5\n2,y,1,v,6\n",
+        "id,label,w,g,a\n1,xu,1,u,5\n2,y,1,v,6\n", "id,label,w,g,a\n1,x,1,u,5\n",
+    };
+    char expected[CONTENT_DIGEST_TEXT_BYTES];
+    char digest[CONTENT_DIGEST_TEXT_BYTES];
+    (void)state;
+    digest_csv(base, query, expected);
+    digest_csv("g,id,label,a,w\nv,2,y,6,1\nu,1,x,5,1.0\n", query, digest);
+    assert_string_equal(digest, expected);
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        digest_csv(others[i], query, digest);
+        assert_string_not_equal(digest, expected);
+    }
+}
+
+/* ---- which store ------------------------------------------------------------------------------
+ */
+
+static void test_stores_are_chosen_by_uri(void **state)
+{
+    struct store *store = NULL;
+    (void)state;
+    write_file("a.csv", "label,a\n1,2\n");
+    write_file("a.tsv", "label\ta\n1\t2\n");
+    write_file("a.txt", "label,a\n1,2\n");
+    static const char *const names[] = {"a.csv", "a.tsv"};
+    for (int i = 0; i < 2; i++) {
+        assert_ok(store_open(path_of(names[i]), false, &store));
+        assert_int_equal(store_info(store)->features, 1);
+        assert_string_equal(store_info(store)->uri, path_of(names[i]));
+        store_close(store);
+    }
+    assert_ok(store_open(uri_of("csv", "a.txt", ""), false, &store));
+    store_close(store);
+    char query[600];
+    snprintf(query, sizeof(query), "%s?label=a", path_of("a.csv"));
+    assert_ok(store_open(query, false, &store));
+    assert_string_equal(store_info(store)->label_column, "a");
+    store_close(store);
+    assert_fails(store_open(path_of("a.txt"), false, &store), ERROR_USAGE, "which kind of store");
+    assert_fails(store_open("postgresql://host/db", false, &store), ERROR_UNAVAILABLE,
+                 "PostgreSQL");
+    assert_fails(store_open("csv:", false, &store), ERROR_USAGE, "names nothing");
+    assert_fails(store_open("csv:x?a=1&a=2", false, &store), ERROR_USAGE, "twice");
+    assert_fails(store_open("csv:%zz", false, &store), ERROR_USAGE, "hex digits");
+}
+
+static void test_closing_nothing_is_legal(void **state)
+{
+    (void)state;
+    store_close(NULL);
+    reader_close(NULL);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test_setup_teardown(test_every_store_gives_the_same_bytes, make_folder,
+                                    remove_folder),
+    cmocka_unit_test_setup_teardown(test_digest_knows_rows_not_their_order, make_folder,
+                                    remove_folder),
+    cmocka_unit_test_setup_teardown(test_stores_are_chosen_by_uri, make_folder, remove_folder),
+    cmocka_unit_test(test_closing_nothing_is_legal),
+};
+
+UNIT_MAIN(tests)

@@ -1,0 +1,208 @@
+/* libtombola as its users see it: linked against the library and nothing else of ours. */
+#include "tests/unit/fake_sampler.h"
+
+#include "loader/tombola.h"
+
+#define FEATURES 5
+
+static char folder[256], uri[512];
+
+static int make_store(void **state)
+{
+    (void)state;
+    unit_folder_make(folder);
+    snprintf(uri, sizeof(uri), "%s/rows.csv", folder);
+    FILE *file = fopen(uri, "w");
+    assert_non_null(file);
+    fputs("a,b,label,c,d,e\n", file);
+    for (int row = 0; row < 250; row++)
+        fprintf(file, "%d,%d,%s,%d,%d,%d\n", row, 255 - row, row % 2 ? "odd" : "even", row, 0, 9);
+    assert_int_equal(fclose(file), 0);
+    snprintf(uri, sizeof(uri), "csv:%s/rows.csv?label=label", folder);
+    return 0;
+}
+
+static int remove_store(void **state)
+{
+    (void)state;
+    unit_folder_remove(folder);
+    return 0;
+}
+
+static struct tombola_options options_for(const struct fake_sampler *sampler)
+{
+    return (struct tombola_options){.struct_bytes = sizeof(struct tombola_options),
+                                    .sampler_url = sampler->url,
+                                    .store_uri = uri};
+}
+
+static void assert_refused(int status, int right, const char *text)
+{
+    assert_int_equal(status, right);
+    if (!strstr(tombola_error_message(), text))
+        fail_msg("message \"%s\" does not hold \"%s\"", tombola_error_message(), text);
+}
+
+static void check_rows(const struct fake_sampler *sampler, const struct tombola_batch *batch)
+{
+    const float *features = batch->features;
+    for (size_t i = 0; i < batch->rows; i++) {
+        int64_t id = fake_id(sampler, batch->first + (int64_t)i);
+        assert_int_equal(batch->ids[i], id);
+        assert_true(batch->labels[i] == (double)(id % 2)); /* "even" sorts before "odd" */
+        assert_true(features[i * FEATURES] == (float)id * (1.0f / 255));
+        assert_true(features[i * FEATURES + 1] == (float)(255 - id) * (1.0f / 255));
+        assert_true(features[i * FEATURES + 4] == 9 * (1.0f / 255));
+    }
+}
+
+static void test_an_epoch(void **state)
+{
+    (void)state;
+    struct fake_sampler sampler = {.units = 250, .epochs = 2};
+    struct tombola_feed *feed;
+    const struct tombola_batch *batch;
+    int64_t rows = 0;
+    int status;
+    fake_start(&sampler);
+    struct tombola_options options = options_for(&sampler);
+    options.pull = TOMBOLA_INDEX;
+    options.expand = 1;
+    options.cache_bytes = 1 << 20;
+    assert_int_equal(tombola_feed_open(&options, &feed), TOMBOLA_OK);
+    while ((status = tombola_feed_next(feed, NULL, &batch)) == TOMBOLA_OK) {
+        assert_int_equal(batch->first, rows);
+        check_rows(&sampler, batch);
+        rows += (int64_t)batch->rows;
+        /* On the CPU the stream is ignored, whatever it is. */
+        assert_int_equal(tombola_feed_put(feed, &sampler, batch), TOMBOLA_OK);
+    }
+    assert_int_equal(status, TOMBOLA_END);
+    assert_int_equal(rows, 500);
+    struct tombola_stats stats;
+    tombola_feed_stats(feed, &stats, sizeof(stats));
+    assert_int_equal(stats.batches, 6); /* 100, 100, 50 twice: 100 is the default */
+    assert_int_equal(stats.rows, 500);
+    assert_int_equal(stats.bytes, 500 * FEATURES * 4);
+    tombola_feed_close(feed);
+    fake_stop(&sampler);
+}
+
+static void test_description(void **state)
+{
+    (void)state;
+    struct fake_sampler sampler = {.units = 250};
+    struct tombola_feed *feed;
+    struct tombola_description description, cut;
+    fake_start(&sampler);
+    struct tombola_options options = options_for(&sampler);
+    assert_int_equal(tombola_feed_open(&options, &feed), TOMBOLA_OK);
+    tombola_feed_describe(feed, &description, sizeof(description));
+    assert_int_equal(description.rows, 250);
+    assert_int_equal(description.features, FEATURES);
+    assert_int_equal(description.element, TOMBOLA_U8);
+    assert_int_equal(description.label_kind, TOMBOLA_LABEL_TEXT);
+    assert_int_equal(description.device_is_cuda, 0);
+    assert_string_equal(description.device, "CPU");
+    assert_string_equal(description.feature_names[2], "c");
+    assert_int_equal(description.label_text_count, 2);
+    assert_string_equal(description.label_texts[1], "odd");
+    memset(&cut, 0x5a, sizeof(cut)); /* a caller with an older header */
+    tombola_feed_describe(feed, &cut, offsetof(struct tombola_description, element));
+    assert_int_equal(cut.features, FEATURES);
+    assert_int_equal(cut.element, 0x5a5a5a5a);
+    tombola_feed_close(feed);
+    fake_stop(&sampler);
+}
+
+static void test_close_with_batches_out(void **state)
+{
+    (void)state;
+    struct fake_sampler sampler = {.units = 250};
+    struct tombola_feed *feed;
+    const struct tombola_batch *batch;
+    fake_start(&sampler);
+    struct tombola_options options = options_for(&sampler);
+    options.batch_rows = 7;
+    assert_int_equal(tombola_feed_open(&options, &feed), TOMBOLA_OK);
+    assert_int_equal(tombola_feed_next(feed, NULL, &batch), TOMBOLA_OK);
+    assert_int_equal(batch->rows, 7);
+    tombola_feed_close(feed);
+    tombola_feed_close(NULL);
+    fake_stop(&sampler);
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    struct fake_sampler sampler = {.units = 250, .port = 1, .url = "http://127.0.0.1:1"};
+    struct tombola_feed *feed;
+    struct tombola_options options = options_for(&sampler);
+    struct {
+        struct tombola_options options;
+        char more[8];
+    } newer = {.options = options};
+    assert_refused(tombola_feed_open(NULL, &feed), TOMBOLA_USAGE, "struct_bytes is 0");
+    options.struct_bytes = 8;
+    assert_refused(tombola_feed_open(&options, &feed), TOMBOLA_USAGE, "struct_bytes is 8");
+    options = options_for(&sampler);
+    options.sampler_url = NULL;
+    assert_refused(tombola_feed_open(&options, &feed), TOMBOLA_USAGE, "sampler_url");
+    options = options_for(&sampler);
+    options.store_uri = NULL;
+    assert_refused(tombola_feed_open(&options, &feed), TOMBOLA_USAGE, "store_uri");
+    options = options_for(&sampler);
+    options.pull = 7;
+    assert_refused(tombola_feed_open(&options, &feed), TOMBOLA_USAGE, "pull is 7");
+    options = options_for(&sampler);
+    options.bad_rows = -1;
+    assert_refused(tombola_feed_open(&options, &feed), TOMBOLA_USAGE, "bad_rows is -1");
+    options = options_for(&sampler);
+    options.batches = -1;
+    assert_refused(tombola_feed_open(&options, &feed), TOMBOLA_USAGE, "batches is -1");
+    options = options_for(&sampler);
+    options.store_uri = "/nowhere/at/all.csv";
+    assert_refused(tombola_feed_open(&options, &feed), TOMBOLA_NOT_FOUND, "/nowhere/at/all.csv");
+    options = options_for(&sampler);
+    options.device = "abacus";
+    assert_refused(tombola_feed_open(&options, &feed), TOMBOLA_USAGE, "abacus");
+    newer.options.struct_bytes = sizeof(newer);
+    newer.more[3] = 1;
+    assert_refused(tombola_feed_open(&newer.options, &feed), TOMBOLA_USAGE, "more than this");
+}
+
+static void test_no_sampler(void **state)
+{
+    (void)state;
+    struct fake_sampler sampler = {.units = 250};
+    struct tombola_feed *feed;
+    const struct tombola_batch *batch;
+    fake_bind(&sampler); /* and nobody listens */
+    struct tombola_options options = options_for(&sampler);
+    options.patience_ms = 50;
+    tombola_log_level(3);
+    assert_int_equal(tombola_feed_open(&options, &feed), TOMBOLA_OK);
+    assert_refused(tombola_feed_next(feed, NULL, &batch), TOMBOLA_NETWORK, sampler.url);
+    tombola_feed_close(feed);
+    close(sampler.listener);
+}
+
+static void test_version(void **state)
+{
+    (void)state;
+    assert_true(tombola_version()[0] >= '0' && tombola_version()[0] <= '9');
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_an_epoch),
+        cmocka_unit_test(test_description),
+        cmocka_unit_test(test_close_with_batches_out),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_no_sampler),
+        cmocka_unit_test(test_version),
+    };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, make_store, remove_store);
+}
