@@ -26,6 +26,9 @@ static enum error code_of_errno(enum error code, int errno_value)
     case EDQUOT:
         return ERROR_NO_SPACE;
     case ENOENT:
+    case ENOTDIR:
+    case ELOOP:
+    case ENAMETOOLONG:
         return ERROR_NOT_FOUND;
     case ENOMEM:
         return ERROR_MEMORY;

@@ -50,7 +50,8 @@ struct error_report {
 enum error error_set(enum error code, const char *format, ...) PRINTF_LIKE(2, 3);
 
 /* As error_set() with ": " and the text of `errno_value` behind; ENOSPC and EDQUOT become
- * ERROR_NO_SPACE, ENOENT becomes ERROR_NOT_FOUND, ENOMEM becomes ERROR_MEMORY, all else `code`. */
+ * ERROR_NO_SPACE; names that lead nowhere (ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG) ERROR_NOT_FOUND;
+ * ENOMEM becomes ERROR_MEMORY, all else `code`. */
 enum error error_set_errno(enum error code, int errno_value, const char *format, ...)
     PRINTF_LIKE(3, 4);
 

@@ -259,6 +259,7 @@ static enum error drive(struct http_client *client, int64_t deadline_ns, CURLcod
 static enum error try_once(struct http_client *client, const struct call *call, CURLcode *ret_code)
 {
     long status = 0;
+    long connections = 0;
     client->callback_error = OK;
     client->reason[0] = '\0';
     buffer_clear(&client->response->body);
@@ -268,8 +269,10 @@ static enum error try_once(struct http_client *client, const struct call *call, 
         return error_set(ERROR_NETWORK, "%s: %s", client->url.data, curl_multi_strerror(added));
     enum error error = drive(client, call->deadline_ns, ret_code);
     curl_easy_getinfo(client->easy, CURLINFO_RESPONSE_CODE, &status);
+    curl_easy_getinfo(client->easy, CURLINFO_NUM_CONNECTS, &connections);
     curl_multi_remove_handle(client->multi, client->easy);
     client->response->status = (int)status;
+    client->response->reconnected |= connections > 0;
     return error;
 }
 
@@ -417,6 +420,7 @@ static enum error send_request(struct http_client *client, const char *target, c
                         .deadline_ns = clock_deadline_ns(patience_ms),
                         .retry_busy = retry_busy};
     client->response = response;
+    response->reconnected = false;
     error = run_call(client, &call);
     client->response = NULL;
     return error;

@@ -21,6 +21,7 @@ struct http_client;
 
 struct http_response {
     int status;            /* 200, 204, 404, ... */
+    bool reconnected;      /* on a new connection: it may come from another server than the last */
     struct buffer body;    /* owned by the caller: http_response_release() */
     struct buffer headers; /* raw header lines, "Name: value\r\n" each */
 };

@@ -33,6 +33,8 @@ static enum error add_block(void *context, const struct store_block *block)
 {
     struct findings *findings = context;
     enum error error = OK;
+    if (stop_requested())
+        return error_set(ERROR_CANCELLED, "stopped while reading %s", findings->info->uri);
     if (findings->info->label_kind != LABEL_NONE)
         error = label_counts_add(&findings->labels, block);
     if (!error && findings->verify)
@@ -54,8 +56,7 @@ static enum error find(struct store *store, struct findings *findings)
     return OK;
 }
 
-/* ---- for people
- * ---------------------------------------------------------------------------------- */
+/* ---- for people ------------------------------------------------------------------------------ */
 
 static void print_column(const char *what, const char *name)
 {
@@ -117,8 +118,7 @@ static void print_text(const struct findings *findings)
         printf("%-10s %s when it was imported\n", "digest", info->digest);
 }
 
-/* ---- JSON
- * ---------------------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
 static enum error add_text(struct buffer *json, const char *key, const char *text)
 {
@@ -194,8 +194,7 @@ static enum error print_json(const struct findings *findings)
     return error;
 }
 
-/* ---- the command
- * --------------------------------------------------------------------------------- */
+/* ---- the command ----------------------------------------------------------------------------- */
 
 static enum error check_digest(const struct findings *findings)
 {

@@ -197,15 +197,18 @@ const struct command command_pull = {
     .summary = "draws batches from a sampler and writes their rows to standard output",
     .details =
         "Every draw moves the sampler's stream: several pulls at once share its rows among them.\n"
-        "Rows that were drawn ahead and not written when a pull is stopped are gone for this epoch.\n"
+        "Rows that were drawn ahead and not written when a pull is stopped are gone for this "
+        "epoch.\n"
         "\n"
         "  csv  a header id,label,FEATURE NAMES, then a line a row\n"
-        "  npy  one structured array for numpy.load(): fields id, label, x. It is complete when the\n"
+        "  npy  one structured array for numpy.load(): fields id, label, x. It is complete when "
+        "the\n"
         "       pull is; on a pipe it is kept in a temporary file (TMPDIR) until then\n"
         "  raw  a record a row, little-endian, no header: i64 id, f64 label, then the features as\n"
         "       u8 or f32. Text labels are their numbers in the store's sorted list of labels\n"
         "\n"
-        "  tombola-loader pull --sampler http://127.0.0.1:8080 --store sqlite:train.db --batches 3\n"
+        "  tombola-loader pull --sampler http://127.0.0.1:8080 --store sqlite:train.db --batches "
+        "3\n"
         "  tombola-loader pull --sampler http://127.0.0.1:8080 --store sqlite:train.db \\\n"
         "      --batches 600 --format npy > epoch.npy\n",
     .run = run,

@@ -6,6 +6,8 @@
 
 #include "common/array.h"
 #include "common/clock.h"
+#include "common/log.h"
+#include "loader/thread.h"
 
 struct copier {
     struct copier_options options;
@@ -67,11 +69,9 @@ static enum error copier_init(struct copier *copier)
                                   &copier->staging);
     if (error)
         return error;
-    int failure = pthread_create(&copier->thread, NULL, run, copier);
-    if (failure)
-        return error_set_errno(ERROR_MEMORY, failure, "cannot start the copier thread");
-    copier->started = true;
-    return OK;
+    error = thread_start("tombola-copy", run, copier, &copier->thread);
+    copier->started = !error;
+    return error;
 }
 
 enum error copier_start(const struct copier_options *options, struct ring *ring,
@@ -97,6 +97,9 @@ void copier_stop(struct copier *copier)
         return;
     if (copier->started)
         pthread_join(copier->thread, NULL);
+    /* What is still on its way must not read memory that is gone. */
+    if (copier->queue && device_queue_wait(copier->options.device, copier->queue))
+        log_warning("%s", error_message());
     device_memory_free(copier->options.device, copier->staging);
     device_queue_free(copier->options.device, copier->queue);
     free(copier);

@@ -22,7 +22,7 @@ void csv_decoder_release(struct csv_decoder *decoder)
     csv_splitter_release(&decoder->splitter);
 }
 
-/* ---- quick path ---------------------------------------------------------------------------- */
+/* ---- quick path ------------------------------------------------------------------------------ */
 
 /* `count` fields of one to three digits, 0..255, each with `delimiter` behind it; returns what
  * follows, or NULL. */
@@ -158,7 +158,7 @@ static bool decode_quickly(const struct csv_decoder *decoder, const char *record
     return at != NULL;
 }
 
-/* ---- slow path ----------------------------------------------------------------------------- */
+/* ---- slow path ------------------------------------------------------------------------------- */
 
 static enum error refuse_field(const struct csv_decoder *decoder, size_t column, const char *wanted)
 {

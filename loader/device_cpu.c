@@ -146,9 +146,8 @@ static enum error cpu_copy(struct device_queue *queue, void *to, const void *fro
 #define VECTORIZED __attribute__((optimize("tree-vectorize", "vect-cost-model=dynamic")))
 #endif
 
-__attribute__((always_inline)) static inline void expand_body(float *restrict to,
-                                                              const uint8_t *restrict from,
-                                                              size_t count, float scale)
+__attribute__((always_inline)) static inline void
+expand_body(float *restrict to, const uint8_t *restrict from, size_t count, float scale)
 {
     for (size_t i = 0; i < count; i++)
         to[i] = (float)from[i] * scale;

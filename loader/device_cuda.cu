@@ -60,17 +60,19 @@ static enum error count_devices(int *ret_count)
         driver = 0;
     cudaGetLastError();
     if (driver == 0)
-        return error_set(ERROR_UNAVAILABLE, "device \"cuda\": no NVIDIA driver on this machine (%s)",
+        return error_set(ERROR_UNAVAILABLE,
+                         "device \"cuda\": no NVIDIA driver on this machine (%s)",
                          cudaGetErrorString(status));
     if (status == cudaSuccess || status == cudaErrorNoDevice)
         return error_set(ERROR_UNAVAILABLE,
                          "device \"cuda\": the driver (CUDA %d.%d) is there, but no GPU",
                          driver / 1000, driver % 1000 / 10);
-    return error_set(ERROR_UNAVAILABLE,
-                     "device \"cuda\": %s (the driver knows CUDA %d.%d, this program was built with "
-                     "%d.%d)",
-                     cudaGetErrorString(status), driver / 1000, driver % 1000 / 10,
-                     CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+    return error_set(
+        ERROR_UNAVAILABLE,
+        "device \"cuda\": %s (the driver knows CUDA %d.%d, this program was built with "
+        "%d.%d)",
+        cudaGetErrorString(status), driver / 1000, driver % 1000 / 10, CUDART_VERSION / 1000,
+        CUDART_VERSION % 1000 / 10);
 }
 
 /* A GPU that exists may still be one that this build has no code for. */
@@ -104,8 +106,8 @@ static enum error cuda_open(int index, struct device **ret_device)
         return error;
     if (index >= count)
         return error_set(ERROR_UNAVAILABLE,
-                         "device \"cuda:%d\" is not there; this machine has cuda:0 to cuda:%d", index,
-                         count - 1);
+                         "device \"cuda:%d\" is not there; this machine has cuda:0 to cuda:%d",
+                         index, count - 1);
     struct device *device = (struct device *)calloc(1, sizeof(*device));
     if (!device)
         return error_set_memory(sizeof(*device), "a device");
@@ -273,8 +275,8 @@ static enum error cuda_mark_new(struct device *device, struct device_mark **ret_
     mark->device = device;
     enum error error = enter(device);
     if (!error) {
-        cudaError_t status = cudaEventCreateWithFlags(
-            &mark->event, cudaEventDisableTiming | cudaEventBlockingSync);
+        cudaError_t status =
+            cudaEventCreateWithFlags(&mark->event, cudaEventDisableTiming | cudaEventBlockingSync);
         if (status != cudaSuccess)
             error = fail(device, status, "an event");
     }
@@ -362,8 +364,9 @@ static enum error check_kernels(struct device *device)
     struct cudaFuncAttributes attributes;
     cudaError_t status = cudaFuncGetAttributes(&attributes, (const void *)expand_u8_by_4);
     return status == cudaSuccess ? OK
-                                 : fail(device, status, "this build has no code for this GPU (set "
-                                                        "NVCC_ARCH when configuring)");
+                                 : fail(device, status,
+                                        "this build has no code for this GPU (set "
+                                        "NVCC_ARCH when configuring)");
 }
 
 static unsigned blocks_for(size_t elements)
@@ -421,9 +424,11 @@ static enum error cuda_scale_f32(struct device_queue *queue, float *to, const fl
 
 /* In the order of struct device_ops; "extern" because C++ constants are local otherwise. */
 extern "C" const struct device_ops device_cuda_ops = {
-    "cuda",          cuda_open,       cuda_close,        cuda_host_new,  cuda_host_free,
-    cuda_memory_new, cuda_memory_free, cuda_queue_new,   cuda_queue_borrow, cuda_queue_free,
-    cuda_queue_native, cuda_copy_in,  cuda_copy_out,     cuda_expand_u8, cuda_scale_f32,
-    cuda_queue_wait, cuda_mark_new,   cuda_mark_free,    cuda_mark_set,  cuda_mark_wait,
-    cuda_mark_await,
+    "cuda",           cuda_open,         cuda_close,
+    cuda_host_new,    cuda_host_free,    cuda_memory_new,
+    cuda_memory_free, cuda_queue_new,    cuda_queue_borrow,
+    cuda_queue_free,  cuda_queue_native, cuda_copy_in,
+    cuda_copy_out,    cuda_expand_u8,    cuda_scale_f32,
+    cuda_queue_wait,  cuda_mark_new,     cuda_mark_free,
+    cuda_mark_set,    cuda_mark_wait,    cuda_mark_await,
 };

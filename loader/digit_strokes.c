@@ -1,9 +1,12 @@
 /* How people write digits: the control points, as digit.h describes them. */
 #include "loader/digit.h"
 
-#define STROKE(...)                                                                                \
-    {                                                                                              \
-        sizeof((struct digit_point[]){__VA_ARGS__}) / sizeof(struct digit_point), { __VA_ARGS__ }  \
+#define STROKE(...)                                                               \
+    {                                                                             \
+        sizeof((struct digit_point[]){__VA_ARGS__}) / sizeof(struct digit_point), \
+        {                                                                         \
+            __VA_ARGS__                                                           \
+        }                                                                         \
     }
 
 /* clang-format off */
@@ -59,9 +62,9 @@ static const struct digit_form nine[] = {
 };
 /* clang-format on */
 
-#define FORMS(list)                                                                                \
-    {                                                                                              \
-        list, sizeof(list) / sizeof((list)[0])                                                     \
+#define FORMS(list)                            \
+    {                                          \
+        list, sizeof(list) / sizeof((list)[0]) \
     }
 static const struct {
     const struct digit_form *forms;

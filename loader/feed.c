@@ -62,8 +62,7 @@ static enum error check_options(struct feed_options *options)
     if (!error)
         error = check_count("slots", options->slots, 2, RING_SLOTS_LIMIT);
     if (!error)
-        error =
-            check_count("draws ahead", options->draws_ahead, 1, PULLER_CONNECTIONS_LIMIT);
+        error = check_count("draws ahead", options->draws_ahead, 1, PULLER_CONNECTIONS_LIMIT);
     if (!error)
         error = check_count("fetchers", options->fetchers, 1, FETCHERS_LIMIT);
     if (!error && options->pull == FEED_INDEX && options->first_index < 0)
@@ -84,7 +83,8 @@ static enum error copy_text(const char *text, char **ret_copy)
 static size_t queue_capacity(const struct feed_options *options)
 {
     size_t capacity = QUEUE_ROWS / options->batch_rows;
-    if (options->pull == FEED_DRAW) /* what is drawn and not delivered is gone: no more than needed */
+    if (options->pull ==
+        FEED_DRAW) /* what is drawn and not delivered is gone: no more than needed */
         capacity = options->draws_ahead;
     if (capacity > QUEUE_CAPACITY_LIMIT)
         capacity = QUEUE_CAPACITY_LIMIT;
@@ -118,8 +118,7 @@ static enum error make_ring(struct feed *feed)
     const struct feed_options *options = &feed->options;
     const struct store_info *info = store_info(options->store);
     size_t fetched_bytes = info->features * element_bytes(info->element);
-    feed->row_bytes =
-        expands(feed) ? info->features * element_bytes(ELEMENT_F32) : fetched_bytes;
+    feed->row_bytes = expands(feed) ? info->features * element_bytes(ELEMENT_F32) : fetched_bytes;
     bool own_memory = expands(feed) || options->device->kind != DEVICE_CPU;
     struct ring_shape shape = {.slots = options->slots,
                                .rows = options->batch_rows,

@@ -16,7 +16,8 @@
  *   FEED_DRAW   /batch?size=B            moves the stream; several pullers share it. What was drawn
  *                                        ahead and not taken when the feed is closed is gone
  *   FEED_INDEX  /batch?size=B&index=K    pure: K is counted here from `first_index`, nothing moves,
- *                                        and a checkpoint that holds K says exactly what was trained
+ *                                        and a checkpoint that holds K says exactly what was
+ * trained
  *
  * Dimensions: B rows a batch, F features, K slots.
  */
@@ -40,39 +41,39 @@ enum bad_rows {
 };
 
 struct feed_options {
-    const char *sampler_url;   /* copied */
-    const char *stream;        /* NULL: "default"; copied */
-    struct store *store;       /* borrowed until feed_close() */
-    struct device *device;     /* borrowed until feed_close() */
+    const char *sampler_url; /* copied */
+    const char *stream;      /* NULL: "default"; copied */
+    struct store *store;     /* borrowed until feed_close() */
+    struct device *device;   /* borrowed until feed_close() */
     enum feed_pull pull;
-    int64_t first_index;       /* FEED_INDEX */
-    int64_t batches;           /* end after so many; < 0: when the stream ends */
-    size_t batch_rows;         /* B, 1 to 1,000,000 */
-    size_t draws_ahead;        /* FEED_DRAW: requests in flight, 1 to 64; 0: 4 */
-    size_t slots;              /* K, 2 to 4096; 0: 8 */
-    size_t fetchers;           /* threads, 1 to 64; 0: 1 */
-    size_t cache_bytes;        /* all rows in memory if they take no more; 0: never */
+    int64_t first_index; /* FEED_INDEX */
+    int64_t batches;     /* end after so many; < 0: when the stream ends */
+    size_t batch_rows;   /* B, 1 to 1,000,000 */
+    size_t draws_ahead;  /* FEED_DRAW: requests in flight, 1 to 64; 0: 4 */
+    size_t slots;        /* K, 2 to 4096; 0: 8 */
+    size_t fetchers;     /* threads, 1 to 64; 0: 1 */
+    size_t cache_bytes;  /* all rows in memory if they take no more; 0: never */
     enum bad_rows bad_rows;
-    bool expand;               /* true: features arrive as f32 (u8 times `scale`); false: as stored */
-    float scale;               /* 1/255 for u8 pixels; applied to u8 only */
-    int64_t patience_ms;       /* how long a silent sampler is waited for; < 0: for ever */
+    bool expand;         /* true: features arrive as f32 (u8 times `scale`); false: as stored */
+    float scale;         /* 1/255 for u8 pixels; applied to u8 only */
+    int64_t patience_ms; /* how long a silent sampler is waited for; < 0: for ever */
 };
 
 struct feed_batch {
-    size_t rows;            /* 0 only with BAD_ROWS_SKIP */
-    const int64_t *ids;     /* [rows], host */
-    const double *labels;   /* [rows], host: as reader_fetch() gives them */
-    const void *features;   /* [rows, F] in device memory: f32 when `expand`, else info.element */
-    int64_t epoch, first;   /* as the sampler said; `first` is of the batch's first unit */
-    int64_t index;          /* FEED_INDEX: the sampler's index of this batch; else counted from 0 */
+    size_t rows;          /* 0 only with BAD_ROWS_SKIP */
+    const int64_t *ids;   /* [rows], host */
+    const double *labels; /* [rows], host: as reader_fetch() gives them */
+    const void *features; /* [rows, F] in device memory: f32 when `expand`, else info.element */
+    int64_t epoch, first; /* as the sampler said; `first` is of the batch's first unit */
+    int64_t index;        /* FEED_INDEX: the sampler's index of this batch; else counted from 0 */
 };
 
 struct feed_stats {
-    int64_t batches, rows, bytes; /* handed out; bytes of features */
-    int64_t bad_rows;             /* skipped or replaced */
+    int64_t batches, rows, bytes;       /* handed out; bytes of features */
+    int64_t bad_rows;                   /* skipped or replaced */
     int64_t pull_ns, fetch_ns, copy_ns; /* busy time of the stages, summed over threads */
-    int64_t wait_ns;              /* the caller waited in feed_next(), the first batch left out */
-    int64_t first_ns;             /* open to first batch */
+    int64_t wait_ns;  /* the caller waited in feed_next(), the first batch left out */
+    int64_t first_ns; /* open to first batch */
 };
 
 struct feed;
@@ -84,15 +85,16 @@ enum error feed_open(const struct feed_options *options, struct feed **ret_feed)
  * frees everything. NULL is legal. */
 void feed_close(struct feed *feed);
 
-/* The next batch; lent until feed_put(). `queue` (the trainer's; NULL will do on the CPU) is made to
- * wait for the copy; the thread is not. ERROR_END after the last one, ERROR_CANCELLED when the program is to stop, else
- * what failed in any stage; asked again, it answers the same. One or two batches may be out at a
- * time (ERROR_USAGE when all K slots are). With BAD_ROWS_SKIP a batch may have no rows left. */
+/* The next batch; lent until feed_put(). `queue` (the trainer's; NULL will do on the CPU) is made
+ * to wait for the copy; the thread is not. ERROR_END after the last one, ERROR_CANCELLED when the
+ * program is to stop, else what failed in any stage; asked again, it answers the same. One or two
+ * batches may be out at a time (ERROR_USAGE when all K slots are). With BAD_ROWS_SKIP a batch may
+ * have no rows left. */
 enum error feed_next(struct feed *feed, struct device_queue *queue,
                      const struct feed_batch **ret_batch) MUST_CHECK;
 /* Gives a batch back; the slot is reused once all that is in `queue` now is done. */
-enum error feed_put(struct feed *feed, struct device_queue *queue, const struct feed_batch *batch)
-    MUST_CHECK;
+enum error feed_put(struct feed *feed, struct device_queue *queue,
+                    const struct feed_batch *batch) MUST_CHECK;
 
 /* Cheap: any thread, at any time. */
 void feed_get_stats(const struct feed *feed, struct feed_stats *ret_stats);

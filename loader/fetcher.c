@@ -9,6 +9,7 @@
 #include "common/array.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "loader/thread.h"
 
 struct fetcher {
     struct fetchers *all;
@@ -130,18 +131,16 @@ static void *run(void *context)
 static enum error start_fetcher(struct fetchers *fetchers, struct fetcher *fetcher)
 {
     fetcher->all = fetchers;
-    fetcher->status = array_new(fetchers->options.batch_rows, sizeof(*fetcher->status),
-                                "the status of rows");
+    fetcher->status =
+        array_new(fetchers->options.batch_rows, sizeof(*fetcher->status), "the status of rows");
     if (!fetcher->status)
         return ERROR_MEMORY;
     enum error error = reader_open(fetchers->options.store, &fetcher->reader);
     if (error)
         return error;
-    int failure = pthread_create(&fetcher->thread, NULL, run, fetcher);
-    if (failure)
-        return error_set_errno(ERROR_MEMORY, failure, "cannot start a fetcher thread");
-    fetcher->started = true;
-    return OK;
+    error = thread_start("tombola-fetch", run, fetcher, &fetcher->thread);
+    fetcher->started = !error;
+    return error;
 }
 
 enum error fetchers_start(const struct fetcher_options *options, struct pull_queue *queue,

@@ -22,9 +22,9 @@
 struct output {
     int descriptor;
     const char *name;
-    bool owned;    /* the descriptor is closed here */
-    bool regular;  /* a file: writing never waits for a reader */
-    bool seekable; /* and bytes may be replaced */
+    bool owned;     /* the descriptor is closed here */
+    bool regular;   /* a file: writing never waits for a reader */
+    bool seekable;  /* and bytes may be replaced */
     uint64_t start; /* where in the file the output begins */
     uint64_t flushed;
     char *data; /* [capacity] */
@@ -220,8 +220,7 @@ enum error output_copy(struct output *to, struct output *from)
         error = output_reserve(to, BLOCK_BYTES, &room);
         if (error)
             break;
-        ssize_t got =
-            pread(from->descriptor, room, BLOCK_BYTES, (off_t)(from->start + at));
+        ssize_t got = pread(from->descriptor, room, BLOCK_BYTES, (off_t)(from->start + at));
         if (got < 0 && errno == EINTR)
             continue;
         if (got <= 0)

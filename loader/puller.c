@@ -9,6 +9,7 @@
 #include "loader/pull_plan.h"
 #include "loader/puller_private.h"
 #include "loader/sampler_client.h"
+#include "loader/thread.h"
 
 /* Units that one request of FEED_INDEX asks for, about. */
 #define ROWS_AHEAD 4096
@@ -21,11 +22,11 @@ enum error puller_push(struct puller *puller, const struct sampler_batch *answer
     int64_t pushed = 0;
     for (size_t at = skip; at < answer->rows && pushed != limit; at += puller->options.batch_rows) {
         size_t left = answer->rows - at;
-        struct pull pull = {
-            .first = answer->first + (int64_t)at,
-            .epoch = answer->epoch,
-            .index = puller->next_index,
-            .rows = left < puller->options.batch_rows ? left : puller->options.batch_rows};
+        struct pull pull = {.first = answer->first + (int64_t)at,
+                            .epoch = answer->epoch,
+                            .index = puller->next_index,
+                            .rows = left < puller->options.batch_rows ? left
+                                                                      : puller->options.batch_rows};
         if (epoch_draws > 0)
             pull.epoch = pull.first / epoch_draws;
         enum error error = pull_queue_push(puller->queue, &pull, answer->ids + at);
@@ -45,8 +46,8 @@ static enum error ask_for(struct connection *connection, struct pull_plan *plan,
 {
     int64_t started_ns = clock_now_ns();
     pull_plan_at(plan, index, ret_request);
-    enum error error = sampler_client_index(connection->client, ret_request->size,
-                                            ret_request->index, ret_batch);
+    enum error error =
+        sampler_client_index(connection->client, ret_request->size, ret_request->index, ret_batch);
     if (error == ERROR_USAGE && plan->block > 1) { /* such as a smaller --max-size */
         log_debug("batches are asked for one by one: %s", error_message());
         pull_plan_single(plan);
@@ -63,12 +64,11 @@ static enum error check_position(const struct puller *puller, const struct pull_
                                  const struct sampler_batch *batch)
 {
     if (request->first >= 0 && request->first != batch->first)
-        return error_set(ERROR_CONFLICT,
-                         "the sampler at %s gives position %" PRId64 " for batch %" PRId64
-                         " of size %zu, which was at %" PRId64
-                         ": the stream is another one than it was",
-                         puller->options.url, batch->first, request->index, request->size,
-                         request->first);
+        return error_set(
+            ERROR_CONFLICT,
+            "the sampler at %s gives position %" PRId64 " for batch %" PRId64
+            " of size %zu, which was at %" PRId64 ": the stream is another one than it was",
+            puller->options.url, batch->first, request->index, request->size, request->first);
     if (request->rows > 0 && request->rows != batch->rows)
         return error_set(ERROR_CONFLICT,
                          "the sampler at %s gives %zu units for batch %" PRId64
@@ -78,6 +78,26 @@ static enum error check_position(const struct puller *puller, const struct pull_
     if (batch->rows <= request->skip_rows)
         return error_set(ERROR_END, "the stream has ended");
     return OK;
+}
+
+/* A sampler that was started again must walk the same order; asked on the connection that the
+ * batch came from, else the batch is asked for again. */
+static enum error ask_the_same(struct connection *connection, const struct sampler_stream *stream,
+                               struct pull_plan *plan, struct pull_request *ret_request,
+                               struct sampler_batch *ret_batch)
+{
+    struct puller *puller = connection->puller;
+    for (;;) {
+        struct sampler_stream now;
+        enum error error = ask_for(connection, plan, puller->next_index, ret_request, ret_batch);
+        if (error || !sampler_client_reconnected(connection->client))
+            return error;
+        error = sampler_client_describe(connection->client, &now);
+        if (!error)
+            error = sampler_stream_compare(stream, &now);
+        if (error || !sampler_client_reconnected(connection->client))
+            return error ? error_prefix(error, "%s: ", puller->options.url) : OK;
+    }
 }
 
 static enum error index_loop(struct connection *connection)
@@ -94,7 +114,7 @@ static enum error index_loop(struct connection *connection)
         struct pull_request request;
         struct sampler_batch batch;
         int64_t pushed = 0;
-        error = ask_for(connection, &plan, puller->next_index, &request, &batch);
+        error = ask_the_same(connection, &stream, &plan, &request, &batch);
         if (!error)
             error = check_position(puller, &request, &batch);
         if (!error)
@@ -130,8 +150,8 @@ static void *run(void *context)
 {
     struct connection *connection = context;
     struct puller *puller = connection->puller;
-    enum error error = puller->options.pull == FEED_INDEX ? index_loop(connection)
-                                                           : puller_draw_loop(connection);
+    enum error error =
+        puller->options.pull == FEED_INDEX ? index_loop(connection) : puller_draw_loop(connection);
     pthread_mutex_lock(&puller->lock);
     connection->state = CONNECTION_IDLE;
     note_result(puller, error);
@@ -143,12 +163,10 @@ static void *run(void *context)
 
 static enum error start_connection(struct puller *puller, struct connection *connection)
 {
-    int failure = pthread_create(&connection->thread, NULL, run, connection);
-    if (failure)
-        return error_set_errno(ERROR_MEMORY, failure, "cannot start a puller thread");
-    connection->started = true;
-    puller->running++;
-    return OK;
+    enum error error = thread_start("tombola-pull", run, connection, &connection->thread);
+    connection->started = !error;
+    puller->running += !error;
+    return error;
 }
 
 static enum error start_all(struct puller *puller)

@@ -37,8 +37,8 @@ struct puller {
     uint64_t clock;
     int64_t requested; /* draws sent so far */
     int64_t next_index;
-    size_t running;      /* threads that have not left */
-    bool ended, stopped; /* nobody sends a new request */
+    size_t running;             /* threads that have not left */
+    bool ended, stopped;        /* nobody sends a new request */
     struct error_report report; /* why: the first failure, else ERROR_END */
 };
 

@@ -28,6 +28,7 @@ struct ring {
     pthread_cond_t freed, filled, copied;
     size_t counts[SLOT_STATES];
     size_t taken;          /* slots that the caller holds */
+    size_t cursor;         /* where the search for a free slot begins */
     size_t free_waiters;   /* fetchers in ring_take_free() */
     size_t wake_free_at;   /* free slots that are worth waking them for */
     int64_t wanted_filled; /* what the copier waits for; -1: it does not */
@@ -59,8 +60,8 @@ static enum error slot_init(struct ring *ring, struct slot *slot)
     if (!error && shape->device_row_bytes == 0)
         slot->device = slot->host;
     else if (!error)
-        error = device_memory_new(ring->device, shape->rows * shape->device_row_bytes,
-                                  &slot->device);
+        error =
+            device_memory_new(ring->device, shape->rows * shape->device_row_bytes, &slot->device);
     if (!error)
         error = device_mark_new(ring->device, &slot->copied);
     if (!error)
@@ -70,6 +71,8 @@ static enum error slot_init(struct ring *ring, struct slot *slot)
 
 static void slot_release(struct ring *ring, struct slot *slot)
 {
+    if (slot->released && device_mark_wait(ring->device, slot->released))
+        log_warning("%s", error_message()); /* whoever used the batch is still at work */
     device_host_free(ring->device, slot->ids);
     device_host_free(ring->device, slot->labels);
     if (slot->device != slot->host)
@@ -163,11 +166,14 @@ static void slot_move(struct ring *ring, struct slot *slot, enum slot_state from
     slot->state = to;
 }
 
+/* Round and round, so that the slot whose work on the device is most likely done comes first. */
 static struct slot *find_free(struct ring *ring)
 {
     for (size_t i = 0; i < ring->shape.slots; i++) {
-        if (ring->slots[i].state == SLOT_FREE)
-            return &ring->slots[i];
+        struct slot *slot = &ring->slots[ring->cursor];
+        ring->cursor = (ring->cursor + 1) % ring->shape.slots;
+        if (slot->state == SLOT_FREE)
+            return slot;
     }
     return NULL;
 }
@@ -242,8 +248,7 @@ enum error ring_take_ready(struct ring *ring, int64_t sequence, struct slot **re
     struct slot *slot = NULL;
     enum error error;
     pthread_mutex_lock(&ring->lock);
-    while (!(error = check_for(ring, sequence)) &&
-           !(slot = find(ring, SLOT_READY, sequence))) {
+    while (!(error = check_for(ring, sequence)) && !(slot = find(ring, SLOT_READY, sequence))) {
         ring->wanted_filled = sequence;
         wait_a_tick(ring, &ring->filled);
         ring->wanted_filled = -1;
@@ -295,8 +300,7 @@ static enum error wait_for_busy(struct ring *ring, int64_t sequence, struct slot
     int64_t warn_ns = clock_deadline_ns(LONG_WAIT_MS);
     enum error error;
     hurry(ring);
-    while (!(error = check_for(ring, sequence)) &&
-           !(*ret_slot = find(ring, SLOT_BUSY, sequence))) {
+    while (!(error = check_for(ring, sequence)) && !(*ret_slot = find(ring, SLOT_BUSY, sequence))) {
         ring->wanted_copied = sequence;
         wait_a_tick(ring, &ring->copied);
         ring->wanted_copied = -1;

@@ -51,8 +51,8 @@ struct row_writer {
 
 /* `format` is one of ROW_WRITER_FORMATS. Writes the header, where there is one. `info` and `output`
  * must outlive the writer. */
-enum error row_writer_open(const char *format, const struct store_info *info,
-                           struct output *output, struct row_writer **ret_writer) MUST_CHECK;
+enum error row_writer_open(const char *format, const struct store_info *info, struct output *output,
+                           struct row_writer **ret_writer) MUST_CHECK;
 /* NULL is legal. What row_writer_finish() did not complete stays incomplete: a npy file that was
  * cut short has no header. */
 void row_writer_close(struct row_writer *writer);

@@ -55,10 +55,9 @@ enum error sampler_batch_parse(const void *bytes, size_t length, struct sampler_
     struct header header;
     char shown[TEXT_QUOTE_BYTES];
     if (length < sizeof(header) || memcmp(bytes, magic, sizeof(magic)) != 0)
-        return error_set(ERROR_INPUT,
-                         "%zu bytes that are no binary batch (%s; a batch starts with \"%.8s\")",
-                         length, text_quote(shown, sizeof(shown), bytes, length < 24 ? length : 24),
-                         magic);
+        return error_set(
+            ERROR_INPUT, "%zu bytes that are no binary batch (%s; a batch starts with \"%.8s\")",
+            length, text_quote(shown, sizeof(shown), bytes, length < 24 ? length : 24), magic);
     assert((uintptr_t)bytes % sizeof(int64_t) == 0);
     memcpy(&header, bytes, sizeof(header));
     enum error error = check_header(&header, length);

@@ -22,13 +22,15 @@ struct sampler_client {
     char stream[SAMPLER_NAME_BYTES];
     int64_t patience_ms;
     struct http_response response; /* of the last batch */
+    bool reconnected;              /* by the last request */
 };
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
 static enum error check_stream_name(const char *name)
 {
-    static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+    static const char allowed[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
     char shown[TEXT_QUOTE_BYTES];
     size_t length = strlen(name);
     if (length > 0 && length < SAMPLER_NAME_BYTES && strspn(name, allowed) == length)
@@ -76,6 +78,19 @@ void sampler_client_close(struct sampler_client *client)
 void sampler_client_cancel(struct sampler_client *client)
 {
     http_client_cancel(client->http);
+}
+
+bool sampler_client_reconnected(const struct sampler_client *client)
+{
+    return client->reconnected;
+}
+
+static enum error get(struct sampler_client *client, const char *target,
+                      struct http_response *response)
+{
+    enum error error = http_client_get(client->http, target, client->patience_ms, true, response);
+    client->reconnected = response->reconnected;
+    return error;
 }
 
 /* ---- answers -------------------------------------------------------------------------------- */
@@ -149,11 +164,11 @@ static enum error read_seed(const cJSON *object, const char *text, const char *w
 {
     static const char key[] = "\"seed\"";
     const cJSON *member = cJSON_GetObjectItemCaseSensitive(object, "seed");
-    const char *at = cJSON_IsNumber(member) ? text : NULL;
-    while (at && (at = strstr(at, key))) {
+    bool number = cJSON_IsNumber(member);
+    for (const char *at = strstr(text, key); number && at; at = strstr(at, key)) {
+        int64_t value;
         at += sizeof(key) - 1;
         const char *digits = at + strspn(at, " \t\r\n:");
-        int64_t value;
         if (text_parse_integer(digits, strspn(digits, "-0123456789.eE"), 0, INT64_MAX, &value) &&
             (double)value == member->valuedouble) {
             *ret_seed = value;
@@ -209,15 +224,50 @@ enum error sampler_client_describe(struct sampler_client *client, struct sampler
     char what[TARGET_BYTES + 32];
     snprintf(target, sizeof(target), "/streams/%s", client->stream);
     snprintf(what, sizeof(what), "the answer to GET %s", target);
-    enum error error = http_client_get(client->http, target, client->patience_ms, true, &response);
+    enum error error = get(client, target, &response);
     if (!error && response.status != 200)
         error = refuse_status(client, target, &response);
-    else if (!error &&
-             sampler_stream_parse(response.body.data ? response.body.data : "",
-                                  response.body.length, what, ret_stream) != OK)
+    else if (!error && sampler_stream_parse(response.body.data ? response.body.data : "",
+                                            response.body.length, what, ret_stream) != OK)
         error = error_prefix(ERROR_NETWORK, "%s is no Tombola sampler: ", client->url);
     http_response_release(&response);
     return error;
+}
+
+static enum error differs(const char *what, const char *before, const char *now)
+{
+    return error_set(ERROR_CONFLICT,
+                     "the sampler's stream is another one than it was: its %s was %s and is %s now",
+                     what, before, now);
+}
+
+static enum error differs_in_number(const char *what, int64_t before, int64_t now)
+{
+    char texts[2][32];
+    snprintf(texts[0], sizeof(texts[0]), "%" PRId64, before);
+    snprintf(texts[1], sizeof(texts[1]), "%" PRId64, now);
+    return differs(what, texts[0], texts[1]);
+}
+
+enum error sampler_stream_compare(const struct sampler_stream *before,
+                                  const struct sampler_stream *now)
+{
+    if (strcmp(before->digest, now->digest) != 0)
+        return differs("frame digest", before->digest, now->digest);
+    if (strcmp(before->design, now->design) != 0)
+        return differs("design", before->design, now->design);
+    if (before->replacement != now->replacement)
+        return differs("replacement", before->replacement ? "on" : "off",
+                       now->replacement ? "on" : "off");
+    if (before->seed != now->seed)
+        return differs_in_number("seed", before->seed, now->seed);
+    if (strcmp(before->tail, now->tail) != 0)
+        return differs("tail", before->tail, now->tail);
+    if (before->epoch_draws != now->epoch_draws)
+        return differs_in_number("number of draws an epoch", before->epoch_draws, now->epoch_draws);
+    if (before->epochs != now->epochs)
+        return differs_in_number("number of epochs", before->epochs, now->epochs);
+    return OK;
 }
 
 /* ---- batches -------------------------------------------------------------------------------- */
@@ -226,7 +276,7 @@ static enum error get_batch(struct sampler_client *client, const char *target,
                             struct sampler_batch *ret_batch)
 {
     struct http_response *response = &client->response;
-    enum error error = http_client_get(client->http, target, client->patience_ms, true, response);
+    enum error error = get(client, target, response);
     if (error)
         return error;
     if (response->status == 204)

@@ -6,8 +6,8 @@
  * Threads: one at a time, except sampler_client_cancel(). In the steady state nothing here
  * allocates (libcurl does for its own).
  *
- * Errors of all requests: ERROR_TIMEOUT or ERROR_NETWORK when patience is over; ERROR_USAGE when the
- * sampler refuses the request (400), with its reason; ERROR_NOT_FOUND for an unknown stream;
+ * Errors of all requests: ERROR_TIMEOUT or ERROR_NETWORK when patience is over; ERROR_USAGE when
+ * the sampler refuses the request (400), with its reason; ERROR_NOT_FOUND for an unknown stream;
  * ERROR_CONFLICT when the stream is paused; ERROR_NETWORK for an answer that no sampler gives;
  * ERROR_CANCELLED after sampler_client_cancel() or a signal.
  */
@@ -53,7 +53,7 @@ enum error sampler_client_describe(struct sampler_client *client,
 
 /* The stream's next batch; the stream moves. It may hold more than `size` units: a batch that was
  * lent to somebody else and ran out comes whole. ERROR_END when the stream has ended. The batch is
- * borrowed until the next request. */
+ * borrowed until the next request for one. */
 enum error sampler_client_draw(struct sampler_client *client, size_t size,
                                struct sampler_batch *ret_batch) MUST_CHECK;
 
@@ -61,8 +61,17 @@ enum error sampler_client_draw(struct sampler_client *client, size_t size,
 enum error sampler_client_index(struct sampler_client *client, size_t size, int64_t index,
                                 struct sampler_batch *ret_batch) MUST_CHECK;
 
-/* A stream's description out of the body of an answer (NUL-terminated); `what` names it in messages.
- * ERROR_INPUT names the member that is missing or not what it should be. */
+/* Did the last request open a new connection? Then another sampler may have answered it than the
+ * one before: describe it again. */
+bool sampler_client_reconnected(const struct sampler_client *client);
+
+/* OK when both walk the same order in the same way (digest, design, replacement, seed, tail, M,
+ * epochs), else ERROR_CONFLICT naming the first difference. */
+enum error sampler_stream_compare(const struct sampler_stream *before,
+                                  const struct sampler_stream *now) MUST_CHECK;
+
+/* A stream's description out of the body of an answer (NUL-terminated); `what` names it in
+ * messages. ERROR_INPUT names the member that is missing or not what it should be. */
 enum error sampler_stream_parse(const char *text, size_t length, const char *what,
                                 struct sampler_stream *ret_stream) MUST_CHECK;
 

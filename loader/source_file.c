@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/clock.h"
@@ -24,12 +25,25 @@ static enum error refuse_change(const char *path, const struct file_identity *th
     return error_set(ERROR_INPUT, "%s was written to since it was opened", path);
 }
 
+/* Before it is opened: opening a pipe waits for its writer. */
+static enum error check_kind(const char *path)
+{
+    struct stat status;
+    if (stat(path, &status) || S_ISREG(status.st_mode) || S_ISDIR(status.st_mode))
+        return OK; /* opening it says what is wrong */
+    return error_set(ERROR_INPUT,
+                     "%s is no ordinary file; rows are read by their place, and more than once",
+                     path);
+}
+
 enum error source_file_open(struct source_file *file, const char *path,
                             const struct file_identity *expected)
 {
     int descriptor = -1;
     struct file_identity identity;
-    enum error error = file_open_read(path, &descriptor);
+    enum error error = check_kind(path);
+    if (!error)
+        error = file_open_read(path, &descriptor);
     if (error)
         return error;
     error = file_identity_of(descriptor, path, &identity);
@@ -44,6 +58,13 @@ enum error source_file_open(struct source_file *file, const char *path,
     }
     *file = (struct source_file){.path = copy, .descriptor = descriptor, .identity = identity};
     return OK;
+}
+
+enum error source_file_expect(const struct source_file *file, const struct file_identity *expected)
+{
+    return file_identity_equal(expected, &file->identity)
+               ? OK
+               : refuse_change(file->path, expected, &file->identity);
 }
 
 void source_file_close(struct source_file *file)
@@ -71,8 +92,9 @@ static enum error pause_before(int attempt)
     return OK;
 }
 
-enum error source_file_reopen(struct source_file *file, int attempt,
-                              const struct error_report *reason)
+/* Opens the path again after a read failed for `reason`, if it still is the same file. */
+static enum error open_again(struct source_file *file, int attempt,
+                             const struct error_report *reason)
 {
     struct source_file again;
     if (attempt >= ATTEMPTS) {
@@ -131,7 +153,7 @@ enum error source_file_read(struct source_file *file, void *out, size_t bytes, u
     for (int attempt = 0; error && again; attempt++) {
         struct error_report report;
         error_report_take(error, &report);
-        error = source_file_reopen(file, attempt, &report);
+        error = open_again(file, attempt, &report);
         if (!error)
             error = read_once(file, out, bytes, offset, &again);
         else

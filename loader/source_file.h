@@ -20,6 +20,9 @@ struct source_file {
 /* `expected` NULL: whatever is there; else ERROR_INPUT when the path now is another file. */
 enum error source_file_open(struct source_file *file, const char *path,
                             const struct file_identity *expected) MUST_CHECK;
+/* ERROR_INPUT saying what changed, when the file was `expected` to be another. */
+enum error source_file_expect(const struct source_file *file,
+                              const struct file_identity *expected) MUST_CHECK;
 /* Legal for a file that was zeroed and never opened. */
 void source_file_close(struct source_file *file);
 
@@ -31,11 +34,5 @@ enum error source_file_check(const struct source_file *file) MUST_CHECK;
  * ERROR_CANCELLED when the program is to stop during a pause. */
 enum error source_file_read(struct source_file *file, void *out, size_t bytes,
                             uint64_t offset) MUST_CHECK;
-
-/* Opens the path again after a read failed and checks that it still is the same file. `attempt`
- * counts from 0; sleeps first, longer each time. ERROR_IO after the last attempt, with `reason`
- * as the message: what to call in a loop around libraries that read by themselves. */
-enum error source_file_reopen(struct source_file *file, int attempt,
-                              const struct error_report *reason) MUST_CHECK;
 
 #endif

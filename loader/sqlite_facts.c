@@ -8,6 +8,7 @@
 #include "common/text.h"
 #include "loader/sqlite_file.h"
 
+#define FEATURES_LIMIT (1 << 30)
 #define NAMES_LIMIT_BYTES ((size_t)64 << 20)
 
 static const char *const element_names[] = {[ELEMENT_U8] = "u8", [ELEMENT_F32] = "f32"};
@@ -19,89 +20,12 @@ static const char *const kind_names[] = {[LABEL_NONE] = "none",
 /* ---- reading -----------------------------------------------------------------------------------
  */
 
-static bool find_word(const char *const words[], size_t count, const char *text, int *ret_index)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(words[i], text) == 0) {
-            *ret_index = (int)i;
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool take_number(const char *text, int64_t *ret_value)
-{
-    return text_parse_integer(text, strlen(text), 0, INT64_MAX, ret_value);
-}
-
-/* The names are a JSON array of texts. */
-static bool take_names(struct sqlite_facts *facts, const char *text)
-{
-    cJSON *json = NULL;
-    if (json_parse(text, strlen(text), "feature names", &json))
-        return false;
-    size_t count = cJSON_IsArray(json) ? (size_t)cJSON_GetArraySize(json) : 0;
-    bool right = cJSON_IsArray(json) && count == facts->features;
-    if (right)
-        facts->feature_names = array_new(count, sizeof(char *), "feature names");
-    right = right && facts->feature_names;
-    const cJSON *item = json ? json->child : NULL;
-    for (size_t i = 0; right && item; i++, item = item->next) {
-        const char *name = cJSON_GetStringValue(item);
-        facts->feature_names[i] = name ? strdup(name) : NULL;
-        right = facts->feature_names[i] != NULL;
-    }
-    cJSON_Delete(json);
-    return right;
-}
-
-/* One (name, value); names that are not known belong to a later version, and do no harm. */
-static bool take_fact(struct sqlite_facts *facts, const char *name, const char *value,
-                      int64_t *changes)
-{
-    int64_t number = 0;
-    int word = 0;
-    if (strcmp(name, "table") == 0)
-        return !facts->table && (facts->table = strdup(value)) != NULL;
-    if (strcmp(name, "change_counter") == 0)
-        return take_number(value, changes);
-    if (strcmp(name, "rows") == 0)
-        return take_number(value, &facts->rows);
-    if (strcmp(name, "features") == 0) {
-        bool right = take_number(value, &number) && number <= 1 << 30;
-        facts->features = right ? (size_t)number : 0;
-        return right;
-    }
-    if (strcmp(name, "element") == 0) {
-        bool right = find_word(element_names, 2, value, &word);
-        facts->element = (enum element)word;
-        return right;
-    }
-    if (strcmp(name, "label_kind") == 0) {
-        bool right = find_word(kind_names, 4, value, &word);
-        facts->label_kind = (enum label_kind)word;
-        return right;
-    }
-    if (strcmp(name, "weight") == 0)
-        return text_parse_boolean(value, strlen(value), &facts->has_weight);
-    if (strcmp(name, "group") == 0)
-        return text_parse_boolean(value, strlen(value), &facts->has_group);
-    if (strcmp(name, "digest") == 0) {
-        bool right = strlen(value) == CONTENT_DIGEST_TEXT_BYTES - 1;
-        if (right)
-            memcpy(facts->digest, value, sizeof(facts->digest));
-        return right;
-    }
-    return true;
-}
-
-static enum error refuse_fact(const char *path, const char *name, const char *value)
-{
-    char shown[TEXT_QUOTE_BYTES];
-    return error_set(ERROR_INPUT, "%s is damaged: its table tombola says that \"%s\" is %s", path,
-                     name, text_quote(shown, sizeof(shown), value, strlen(value)));
-}
+struct reading {
+    struct sqlite_facts *facts;
+    sqlite3 *connection;
+    const char *path;
+    sqlite3_stmt *statement; /* the value of a name */
+};
 
 static const char *text_of(sqlite3_stmt *statement, int column)
 {
@@ -109,57 +33,169 @@ static const char *text_of(sqlite3_stmt *statement, int column)
     return text ? text : "";
 }
 
-static enum error check_format(const char *path, const char *value)
+static enum error refuse_fact(const struct reading *reading, const char *name, const char *value)
 {
-    int64_t format = 0;
-    if (!take_number(value, &format) || format < 1)
-        return refuse_fact(path, "format", value);
-    if (format > SQLITE_FACTS_FORMAT)
-        return error_set(ERROR_INPUT,
-                         "%s was imported by a later version (format %lld, this one reads up to "
-                         "%d)",
-                         path, (long long)format, SQLITE_FACTS_FORMAT);
+    char shown[TEXT_QUOTE_BYTES];
+    return error_set(ERROR_INPUT, "%s is damaged: its table tombola says that \"%s\" is %s",
+                     reading->path, name, text_quote(shown, sizeof(shown), value, strlen(value)));
+}
+
+/* Borrowed until the next fact is read. */
+static enum error read_text(const struct reading *reading, const char *name, const char **ret_value)
+{
+    sqlite3_reset(reading->statement);
+    sqlite3_bind_text(reading->statement, 1, name, -1, SQLITE_STATIC);
+    int result = sqlite3_step(reading->statement);
+    if (result != SQLITE_ROW && result != SQLITE_DONE)
+        return sqlite_refuse(reading->connection, result, reading->path, "read it");
+    *ret_value = result == SQLITE_ROW ? text_of(reading->statement, 0) : "";
     return OK;
 }
 
-/* All rows of the table tombola; the names need the number of features, so they come second. */
-static enum error read_facts(struct sqlite_facts *facts, sqlite3_stmt *statement, const char *path,
-                             bool names, int64_t *changes, int *ret_result)
+static enum error read_number(const struct reading *reading, const char *name, int64_t minimum,
+                              int64_t maximum, int64_t *ret_value)
 {
-    enum error error = OK;
-    int result;
-    while (!error && (result = sqlite3_step(statement)) == SQLITE_ROW) {
-        const char *name = text_of(statement, 0);
-        const char *value = text_of(statement, 1);
-        bool is_names = strcmp(name, "feature_names") == 0;
-        if (strcmp(name, "format") == 0)
-            error = check_format(path, value);
-        else if (is_names != names)
-            continue;
-        else if (!(names ? take_names(facts, value) : take_fact(facts, name, value, changes)))
-            error = refuse_fact(path, name, value);
-    }
-    sqlite3_reset(statement);
-    *ret_result = error ? SQLITE_DONE : result;
+    const char *value = "";
+    enum error error = read_text(reading, name, &value);
+    if (!error && !text_parse_integer(value, strlen(value), minimum, maximum, ret_value))
+        error = refuse_fact(reading, name, value);
     return error;
 }
 
-static enum error read_all(struct sqlite_facts *facts, sqlite3 *connection, const char *path,
-                           int64_t *changes)
+static enum error read_word(const struct reading *reading, const char *name,
+                            const char *const words[], size_t count, size_t *ret_index)
 {
-    sqlite3_stmt *statement = NULL;
-    int result = SQLITE_DONE;
-    enum error error =
-        sqlite_prepare(connection, path, "SELECT name, value FROM tombola", &statement);
+    const char *value = "";
+    enum error error = read_text(reading, name, &value);
+    if (error)
+        return error;
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(words[i], value) == 0) {
+            *ret_index = i;
+            return OK;
+        }
+    }
+    return refuse_fact(reading, name, value);
+}
+
+static enum error read_flag(const struct reading *reading, const char *name, bool *ret_flag)
+{
+    static const char *const words[] = {"no", "yes"};
+    size_t index = 0;
+    enum error error = read_word(reading, name, words, 2, &index);
     if (!error)
-        error = read_facts(facts, statement, path, false, changes, &result);
-    if (!error && result == SQLITE_DONE)
-        error = read_facts(facts, statement, path, true, changes, &result);
-    if (!error && result != SQLITE_DONE)
-        error = sqlite_refuse(connection, result, path, "read it");
-    if (!error && (!facts->table || !facts->feature_names || facts->rows == 0))
-        error = refuse_fact(path, facts->table ? "rows" : "table", "missing");
-    sqlite3_finalize(statement);
+        *ret_flag = index == 1;
+    return error;
+}
+
+static enum error copy_text(const char *text, char **ret_copy)
+{
+    *ret_copy = strdup(text);
+    return *ret_copy ? OK : error_set_memory(strlen(text), "what is noted in an SQLite file");
+}
+
+/* A JSON array of as many texts as there are features. */
+static enum error take_names(const struct reading *reading, const cJSON *json, const char *text)
+{
+    struct sqlite_facts *facts = reading->facts;
+    size_t count = facts->features;
+    if (!cJSON_IsArray(json) || (size_t)cJSON_GetArraySize(json) != count)
+        return refuse_fact(reading, "feature_names", text);
+    facts->feature_names = array_new(count, sizeof(char *), "feature names");
+    if (!facts->feature_names)
+        return ERROR_MEMORY;
+    enum error error = OK;
+    const cJSON *item = json->child;
+    for (size_t i = 0; item && !error; i++, item = item->next) {
+        const char *name = cJSON_GetStringValue(item);
+        error = name ? copy_text(name, &facts->feature_names[i])
+                     : refuse_fact(reading, "feature_names", text);
+    }
+    return error;
+}
+
+static enum error read_names(const struct reading *reading)
+{
+    const char *text = "";
+    cJSON *json = NULL;
+    enum error error = read_text(reading, "feature_names", &text);
+    if (error)
+        return error;
+    error = json_parse(text, strlen(text), "feature names", &json);
+    if (!error)
+        error = take_names(reading, json, text);
+    else if (error != ERROR_MEMORY)
+        error = refuse_fact(reading, "feature_names", text);
+    cJSON_Delete(json);
+    return error;
+}
+
+static enum error read_digest(const struct reading *reading)
+{
+    const char *text = "";
+    enum error error = read_text(reading, "digest", &text);
+    if (error)
+        return error;
+    if (strlen(text) != CONTENT_DIGEST_TEXT_BYTES - 1)
+        return refuse_fact(reading, "digest", text);
+    memcpy(reading->facts->digest, text, CONTENT_DIGEST_TEXT_BYTES);
+    return OK;
+}
+
+static enum error read_format(const struct reading *reading)
+{
+    int64_t format = 0;
+    enum error error = read_number(reading, "format", 1, INT64_MAX, &format);
+    if (!error && format > SQLITE_FACTS_FORMAT)
+        error = error_set(ERROR_INPUT,
+                          "%s was imported by a later version (format %lld, this one reads up to "
+                          "%d)",
+                          reading->path, (long long)format, SQLITE_FACTS_FORMAT);
+    return error;
+}
+
+static enum error read_shape(const struct reading *reading)
+{
+    struct sqlite_facts *facts = reading->facts;
+    int64_t features = 0;
+    size_t element = 0;
+    size_t kind = 0;
+    enum error error = read_number(reading, "rows", 1, INT64_MAX, &facts->rows);
+    if (!error)
+        error = read_number(reading, "features", 0, FEATURES_LIMIT, &features);
+    if (!error)
+        error = read_word(reading, "element", element_names, 2, &element);
+    if (!error)
+        error = read_word(reading, "label_kind", kind_names, 4, &kind);
+    facts->features = (size_t)features;
+    facts->element = (enum element)element;
+    facts->label_kind = (enum label_kind)kind;
+    return error;
+}
+
+static enum error read_all(const struct reading *reading, int64_t *ret_changes)
+{
+    struct sqlite_facts *facts = reading->facts;
+    const char *table = "";
+    enum error error = read_format(reading);
+    if (!error)
+        error = read_text(reading, "table", &table);
+    if (!error && !table[0])
+        error = refuse_fact(reading, "table", table);
+    if (!error)
+        error = copy_text(table, &facts->table);
+    if (!error)
+        error = read_shape(reading);
+    if (!error)
+        error = read_flag(reading, "weight", &facts->has_weight);
+    if (!error)
+        error = read_flag(reading, "group", &facts->has_group);
+    if (!error)
+        error = read_names(reading);
+    if (!error)
+        error = read_digest(reading);
+    if (!error)
+        error = read_number(reading, "change_counter", 0, UINT32_MAX, ret_changes);
     return error;
 }
 
@@ -171,7 +207,12 @@ enum error sqlite_facts_read(struct sqlite_facts *facts, sqlite3 *connection, co
     if (sqlite3_table_column_metadata(connection, NULL, "tombola", "value", NULL, NULL, NULL, NULL,
                                       NULL) != SQLITE_OK)
         return OK;
-    enum error error = read_all(facts, connection, path, &expected);
+    struct reading reading = {.facts = facts, .connection = connection, .path = path};
+    enum error error = sqlite_prepare(connection, path, "SELECT value FROM tombola WHERE name = ?1",
+                                      &reading.statement);
+    if (!error)
+        error = read_all(&reading, &expected);
+    sqlite3_finalize(reading.statement);
     if (error) {
         sqlite_facts_release(facts);
         return error;

@@ -7,11 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/array.h"
-#include "common/buffer.h"
+#include "loader/sqlite_vfs.h"
 
 #define HEADER_BYTES 100 /* https://www.sqlite.org/fileformat.html, 1.3 */
-#define URI_LIMIT_BYTES 65536
 
 static uint32_t big_endian(const uint8_t *at, int bytes)
 {
@@ -68,7 +66,7 @@ static enum error has_content(const char *path, const char *suffix, bool *ret_co
     return error;
 }
 
-static enum error check_journals(const char *path)
+enum error sqlite_check_journals(const char *path)
 {
     bool journal = false;
     bool log = false;
@@ -96,30 +94,10 @@ enum error sqlite_file_check(struct source_file *file, uint32_t *ret_changes)
     if (!error)
         error = check_header(file, header);
     if (!error)
-        error = check_journals(file->path);
+        error = sqlite_check_journals(file->path);
     if (!error)
         *ret_changes = big_endian(header + 24, 4);
     return error;
-}
-
-/* A file name as SQLite's URI, where '?', '#' and '%' mean something. */
-static enum error make_uri(struct buffer *uri, const char *path)
-{
-    enum error error = buffer_add_text(uri, "file:");
-    if (!error && strncmp(path, "//", 2) == 0)
-        error = buffer_add_text(uri, "//"); /* else the next would be taken for a host */
-    for (; *path && !error; path++) {
-        if (strchr("?#%", *path))
-            error = buffer_print(uri, "%%%02X", (unsigned)*path);
-        else
-            error = buffer_add(uri, path, 1);
-    }
-    return error ? error : buffer_add_text(uri, "?mode=ro&immutable=1");
-}
-
-bool sqlite_may_heal(int result)
-{
-    return (result & 0xff) == SQLITE_IOERR || (result & 0xff) == SQLITE_CANTOPEN;
 }
 
 static enum error code_of(sqlite3 *connection, int result)
@@ -146,10 +124,23 @@ static enum error code_of(sqlite3 *connection, int result)
     }
 }
 
+/* What the file itself says of a failure: a read that failed, or somebody writing to it. */
+static enum error ask_file(sqlite3 *connection)
+{
+    const struct error_report *failure = sqlite_vfs_failure(connection);
+    const struct source_file *file = sqlite_vfs_file(connection);
+    if (failure && failure->code)
+        return error_restore(failure);
+    return file ? source_file_check(file) : OK;
+}
+
 enum error sqlite_refuse(sqlite3 *connection, int result, const char *path, const char *doing)
 {
     enum error code = code_of(connection, result);
     const char *words = connection ? sqlite3_errmsg(connection) : sqlite3_errstr(result);
+    enum error of_file = ask_file(connection);
+    if (of_file)
+        return of_file;
     if (code == ERROR_CANCELLED)
         return error_set(code, "stopped before %s was complete", path);
     if (code == ERROR_NO_SPACE)
@@ -159,23 +150,38 @@ enum error sqlite_refuse(sqlite3 *connection, int result, const char *path, cons
     return error_set(code, "%s: cannot %s: %s", path, doing, words);
 }
 
-enum error sqlite_connect(const struct source_file *file, sqlite3 **ret_connection)
+/* SQLite would take ":memory:" and "file:x" for something else than files. */
+static enum error open_connection(const char *path, sqlite3 **ret_connection)
 {
-    struct buffer uri = BUFFER_INIT(URI_LIMIT_BYTES);
+    char *name = NULL;
+    const char *vfs = sqlite_vfs_name();
+    if (!vfs)
+        return ERROR_MEMORY;
+    if (asprintf(&name, "%s%s", path[0] == '/' ? "" : "./", path) < 0)
+        return error_set_memory(strlen(path), "a file's name");
+    int flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX;
+    int result = sqlite3_open_v2(name, ret_connection, flags, vfs);
+    free(name);
+    return result == SQLITE_OK ? OK : sqlite_refuse(*ret_connection, result, path, "open it");
+}
+
+enum error sqlite_connect(const char *path, const struct file_identity *expected,
+                          sqlite3 **ret_connection)
+{
+    struct source_file file;
     sqlite3 *connection = NULL;
-    enum error error = make_uri(&uri, file->path);
-    if (!error) {
-        int flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX;
-        int result = sqlite3_open_v2(uri.data, &connection, flags, NULL);
-        if (result != SQLITE_OK)
-            error = sqlite_refuse(connection, result, file->path, "open it");
-    }
-    buffer_release(&uri);
+    enum error error = source_file_open(&file, path, expected); /* has better words than SQLite */
+    if (error)
+        return error;
+    source_file_close(&file);
+    error = open_connection(path, &connection);
+    if (!error && expected)
+        error = source_file_expect(sqlite_vfs_file(connection), expected);
     if (!error) {
         sqlite3_extended_result_codes(connection, 1);
-        error = sqlite_run(connection, file->path,
-                           "PRAGMA mmap_size=0; PRAGMA trusted_schema=OFF;"
-                           "PRAGMA cell_size_check=ON");
+        error = sqlite_run(connection, path,
+                           "PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON;"
+                           "PRAGMA temp_store=MEMORY");
     }
     if (error) {
         sqlite3_close(connection);

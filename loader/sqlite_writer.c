@@ -13,8 +13,8 @@
 #include "loader/content_digest.h"
 #include "loader/sqlite_facts.h"
 #include "loader/sqlite_file.h"
+#include "loader/sqlite_vfs.h"
 
-#define SMALL_ROW_BYTES 1000  /* up to here 8 KiB a page, beyond 16 KiB */
 #define PROGRESS_STEPS 100000 /* of SQLite's machine, some milliseconds */
 #define CHANGE_COUNTER_AT 24  /* byte of the file's header, big-endian */
 
@@ -31,8 +31,7 @@ struct sqlite_writer {
     uint64_t bytes;
 };
 
-/* ---- opening
- * ------------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 static bool has_label(const struct sqlite_writer *writer)
 {
@@ -47,17 +46,24 @@ static enum error run_format(struct sqlite_writer *writer, char *sql)
     return error;
 }
 
+/* Random rows are cheapest where a page holds a few of them; large rows are chains of pages. */
+static int page_bytes(size_t row_bytes)
+{
+    if (row_bytes <= 1000)
+        return 8192;
+    return row_bytes <= 32768 ? 16384 : 65536;
+}
+
 /* The file is nobody else's and is thrown away when anything goes wrong: no journal, no syncs. */
 static enum error create_tables(struct sqlite_writer *writer)
 {
     const struct store_info *info = writer->info;
     size_t row_bytes = info->features * element_bytes(info->element);
-    enum error error =
-        run_format(writer, sqlite3_mprintf("PRAGMA page_size=%d;"
-                                           "PRAGMA journal_mode=OFF;"
-                                           "PRAGMA synchronous=OFF;"
-                                           "PRAGMA cache_size=-16384;",
-                                           row_bytes <= SMALL_ROW_BYTES ? 8192 : 16384));
+    enum error error = run_format(writer, sqlite3_mprintf("PRAGMA page_size=%d;"
+                                                          "PRAGMA journal_mode=OFF;"
+                                                          "PRAGMA synchronous=OFF;"
+                                                          "PRAGMA cache_size=-16384;",
+                                                          page_bytes(row_bytes)));
     if (error)
         return error;
     return run_format(
@@ -117,6 +123,8 @@ enum error sqlite_writer_open(const char *path, const char *table, const struct 
     if (!writer->path || !writer->table)
         error = error_set_memory(strlen(path) + strlen(table), "names of an SQLite file");
     if (!error)
+        error = sqlite_check_journals(path);
+    if (!error)
         error = file_writer_open(path, &writer->file);
     if (!error)
         error = connect_writer(writer);
@@ -152,8 +160,7 @@ void sqlite_writer_close(struct sqlite_writer *writer)
     free(writer);
 }
 
-/* ---- rows
- * ---------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 static void bind_text(sqlite3_stmt *statement, int at, const struct store_text *text)
 {
@@ -204,8 +211,7 @@ enum error sqlite_writer_add(struct sqlite_writer *writer, const struct store_bl
     return error;
 }
 
-/* ---- the end
- * ------------------------------------------------------------------------------------- */
+/* ---- the end --------------------------------------------------------------------------------- */
 
 /* Over all but the features: SCAN_KEYS then reads 20 bytes a row instead of all. */
 static enum error create_index(struct sqlite_writer *writer)
@@ -287,8 +293,7 @@ const char *sqlite_writer_digest(const struct sqlite_writer *writer)
     return writer->digest_text;
 }
 
-/* ---- what stands in the way
- * ---------------------------------------------------------------------- */
+/* ---- what stands in the way ------------------------------------------------------------------ */
 
 static enum error has_foreign_tables(sqlite3 *connection, const char *path, const char *table,
                                      bool *ret_has)
@@ -309,7 +314,6 @@ static enum error has_foreign_tables(sqlite3 *connection, const char *path, cons
 enum error sqlite_writer_may_replace(const char *path, bool *ret_may)
 {
     struct stat status;
-    struct source_file file = {.descriptor = -1};
     struct sqlite_facts facts = {.there = false};
     sqlite3 *connection = NULL;
     uint32_t changes = 0;
@@ -324,11 +328,9 @@ enum error sqlite_writer_may_replace(const char *path, bool *ret_may)
         *ret_may = true;
         return OK;
     }
-    enum error error = source_file_open(&file, path, NULL);
+    enum error error = sqlite_connect(path, NULL, &connection);
     if (!error)
-        error = sqlite_file_check(&file, &changes);
-    if (!error)
-        error = sqlite_connect(&file, &connection);
+        error = sqlite_file_check(sqlite_vfs_file(connection), &changes);
     if (!error)
         error = sqlite_facts_read(&facts, connection, path, NULL, changes);
     if (!error && facts.there)
@@ -336,6 +338,5 @@ enum error sqlite_writer_may_replace(const char *path, bool *ret_may)
     *ret_may = !error && facts.fresh && !foreign;
     sqlite_facts_release(&facts);
     sqlite3_close(connection);
-    source_file_close(&file);
     return error == ERROR_INPUT ? OK : error;
 }

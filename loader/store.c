@@ -44,7 +44,9 @@ static enum error refuse_kind(const char *text, const struct uri *uri)
     char shown[TEXT_QUOTE_BYTES];
     text_quote(shown, sizeof(shown), text, strlen(text));
     if (strcmp(uri->scheme, "postgresql") == 0)
-        return error_set(ERROR_UNAVAILABLE, "%s: this build has no PostgreSQL store", shown);
+        return error_set(
+            ERROR_USAGE,
+            "%s: this build has no PostgreSQL store; csv:, sqlite: and range: are there", shown);
     return error_set(ERROR_USAGE,
                      "%s: which kind of store is that? csv:PATH, sqlite:PATH and range:N are "
                      "known, and bare paths ending in .csv, .tsv, .sqlite, .sqlite3 or .db",

@@ -278,13 +278,22 @@ static enum error refuse_twice(const struct csv_store *store, const struct inspe
                                   csv_store_line(store, store->offsets[twice[1]]));
 }
 
+/* Doubling left up to half of it unused. */
+static void trim_offsets(struct csv_store *store, int64_t rows)
+{
+    size_t count = (size_t)rows + 1;
+    uint64_t *trimmed = realloc(store->offsets, count * sizeof(*trimmed));
+    if (trimmed)
+        store->offsets = trimmed;
+}
+
 static enum error finish(struct inspection *all)
 {
     struct csv_store *store = all->store;
     struct store_info *info = &store->store.info;
     int64_t twice[2];
-    if (all->rows > 0)
-        store->offsets[all->rows] = store->source.identity.size_bytes;
+    trim_offsets(store, all->rows);
+    store->offsets[all->rows] = store->source.identity.size_bytes;
     info->rows = all->rows;
     info->element = all->is_u8 ? ELEMENT_U8 : ELEMENT_F32;
     info->bad_rows = all->bad_rows;
@@ -293,7 +302,8 @@ static enum error finish(struct inspection *all)
     enum error error = id_index_init(&store->ids, all->ids, all->rows, twice);
     if (error == ERROR_CONFLICT)
         return refuse_twice(store, all, twice);
-    all->ids = NULL; /* the index has them */
+    if (!error)
+        all->ids = NULL; /* the index has them */
     return error;
 }
 

@@ -6,6 +6,7 @@
 #include "common/array.h"
 #include "common/text.h"
 #include "loader/sqlite_file.h"
+#include "loader/sqlite_vfs.h"
 #include "loader/store_kinds.h"
 
 /* What the URI says. Borrowed from it. */
@@ -27,8 +28,7 @@ static enum error read_uri(struct uri *uri, struct request *request)
     return error ? error_prefix(error, "%s: ", uri->path) : OK;
 }
 
-/* ---- how features lie in the table
- * --------------------------------------------------------------- */
+/* ---- how features lie in the table ----------------------------------------------------------- */
 
 /* One query that answers one row; *ret_statement is on it, or NULL when there is no row. */
 static enum error query_row(sqlite3 *connection, const char *path, const char *sql,
@@ -115,8 +115,7 @@ static enum error find_format(struct sqlite_store *store, sqlite3 *connection,
     return error;
 }
 
-/* ---- opening
- * ------------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 static bool is_key(const struct sqlite_store *store, enum column_role role, const char *name)
 {
@@ -138,7 +137,7 @@ static bool is_as_imported(const struct sqlite_store *store)
 static enum error make_statements(struct sqlite_store *store)
 {
     static const char by_id[] = " WHERE @ = ?1";
-    static const char from_id[] = " WHERE @ >= ?1 ORDER BY @";
+    static const char in_order[] = " ORDER BY @";
     char *index = NULL;
     enum error error = OK;
     if (is_as_imported(store)) {
@@ -148,9 +147,9 @@ static enum error make_statements(struct sqlite_store *store)
     if (!error)
         error = sqlite_table_select(&store->table, true, NULL, by_id, &store->fetch_sql);
     if (!error)
-        error = sqlite_table_select(&store->table, true, NULL, from_id, &store->scan_sql);
+        error = sqlite_table_select(&store->table, true, NULL, in_order, &store->scan_sql);
     if (!error)
-        error = sqlite_table_select(&store->table, false, index, from_id, &store->keys_sql);
+        error = sqlite_table_select(&store->table, false, index, in_order, &store->keys_sql);
     sqlite3_free(index);
     return error;
 }
@@ -163,25 +162,6 @@ static enum error take_facts(struct sqlite_store *store, sqlite3 *connection)
     if (store->labels.kind != LABEL_TEXT)
         return OK;
     return sqlite_facts_read_labels(connection, store->path, &store->labels);
-}
-
-/* A unique index allows NULL, and scans by id would pass such rows over. */
-static enum error check_null_ids(struct sqlite_store *store, sqlite3 *connection)
-{
-    sqlite3_stmt *statement = NULL;
-    char *sql = NULL;
-    enum error error =
-        sqlite_table_select(&store->table, false, NULL, " WHERE @ IS NULL LIMIT 1", &sql);
-    if (!error)
-        error = query_row(connection, store->path, sql, &statement);
-    free(sql);
-    if (!error && statement)
-        error = error_set(ERROR_INPUT,
-                          "%s: column \"%s\" of table \"%s\" is NULL in a row; every "
-                          "row needs an id",
-                          store->path, store->table.key_of[COLUMN_ID], store->table.name);
-    sqlite3_finalize(statement);
-    return error;
 }
 
 static enum error count_rows(struct sqlite_store *store, sqlite3 *connection)
@@ -219,9 +199,6 @@ static enum error look(struct sqlite_store *store, sqlite3 *connection,
         return error;
     if (is_as_imported(store))
         return take_facts(store, connection);
-    error = check_null_ids(store, connection);
-    if (error)
-        return error;
     return store->keys_only ? count_rows(store, connection) : sqlite_store_inspect(store);
 }
 
@@ -265,22 +242,19 @@ static void sqlite_store_close(struct store *base)
 
 static enum error open_file(struct sqlite_store *store, const struct request *request)
 {
-    struct source_file file;
     sqlite3 *connection = NULL;
     uint32_t changes = 0;
-    enum error error = source_file_open(&file, store->path, NULL);
+    enum error error = sqlite_connect(store->path, NULL, &connection);
     if (error)
         return error;
-    store->identity = file.identity;
-    error = sqlite_file_check(&file, &changes);
-    if (!error)
-        error = sqlite_connect(&file, &connection);
+    struct source_file *file = sqlite_vfs_file(connection);
+    store->identity = file->identity;
+    error = sqlite_file_check(file, &changes);
     if (!error)
         error = look(store, connection, request, changes);
     if (!error)
-        error = source_file_check(&file);
+        error = source_file_check(file);
     sqlite3_close(connection);
-    source_file_close(&file);
     return error;
 }
 

@@ -34,20 +34,19 @@ struct sqlite_store {
 /* A statement on a connection of its own. One thread. */
 struct sqlite_cursor {
     const char *path; /* borrowed */
-    const char *sql;  /* borrowed */
-    struct source_file file;
     sqlite3 *connection;
     sqlite3_stmt *statement;
 };
 
-/* Opens file, connection and statement; ERROR_INPUT when the file is not what it was. */
+/* ERROR_INPUT when the file is not what it was. */
 enum error sqlite_cursor_open(struct sqlite_cursor *cursor, const struct sqlite_store *store,
                               const char *sql) MUST_CHECK;
 /* Legal for a zeroed cursor. */
 void sqlite_cursor_close(struct sqlite_cursor *cursor);
-/* After a step failed with `result`: waits, and opens connection and statement anew when that may
- * help; else the failure. *attempt: 0 at first, counted here. */
-enum error sqlite_cursor_heal(struct sqlite_cursor *cursor, int *attempt, int result) MUST_CHECK;
+/* ERROR_INPUT when the open file was written to. */
+enum error sqlite_cursor_check(const struct sqlite_cursor *cursor) MUST_CHECK;
+/* To the next row; *ret_row false: there is none. */
+enum error sqlite_cursor_step(struct sqlite_cursor *cursor, bool *ret_row) MUST_CHECK;
 
 /* "PATH, table T, id N: " in front of this thread's message; returns `code`. */
 enum error sqlite_store_prefix(const struct sqlite_store *store, enum error code, int64_t id);

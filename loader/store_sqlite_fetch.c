@@ -36,22 +36,12 @@ void sqlite_reader_close(struct reader *base)
     free(reader);
 }
 
-/* Steps to the row with this id: SQLITE_ROW or SQLITE_DONE, once the connection works. */
-static enum error find_row(struct sqlite_cursor *cursor, int64_t id, int *ret_result)
+static enum error find_row(struct sqlite_cursor *cursor, int64_t id, bool *ret_row)
 {
-    int attempt = 0;
-    for (;;) {
-        sqlite3_reset(cursor->statement);
-        sqlite3_bind_int64(cursor->statement, 1, id);
-        int result = sqlite3_step(cursor->statement);
-        if (result == SQLITE_ROW || result == SQLITE_DONE) {
-            *ret_result = result;
-            return OK;
-        }
-        enum error error = sqlite_cursor_heal(cursor, &attempt, result);
-        if (error)
-            return error_prefix(error, "id %lld: ", (long long)id);
-    }
+    sqlite3_reset(cursor->statement);
+    sqlite3_bind_int64(cursor->statement, 1, id);
+    enum error error = sqlite_cursor_step(cursor, ret_row);
+    return error ? error_prefix(error, "id %lld: ", (long long)id) : OK;
 }
 
 static enum error refuse_other(const struct sqlite_store *store, int64_t id)
@@ -86,11 +76,11 @@ static enum error fetch_one(struct sqlite_reader *reader, struct fetch_call *cal
 {
     const struct sqlite_store *store = (const struct sqlite_store *)reader->reader.store;
     int64_t id = call->ids[index];
-    int result = SQLITE_DONE;
-    enum error error = find_row(&reader->cursor, id, &result);
+    bool there = false;
+    enum error error = find_row(&reader->cursor, id, &there);
     if (error)
         return error;
-    if (result == SQLITE_ROW)
+    if (there)
         return take_row(store, reader->cursor.statement, call, index);
     error_set(ERROR_INPUT, "%s, table \"%s\", has no row with the id %lld", store->path,
               store->table.name, (long long)id);
@@ -105,7 +95,7 @@ enum error sqlite_reader_fetch(struct reader *base, const int64_t *ids, size_t c
     struct sqlite_reader *reader = (struct sqlite_reader *)base;
     struct fetch_call call;
     fetch_call_init(&call, &base->store->info, ids, features, stride_bytes, labels, status);
-    enum error error = source_file_check(&reader->cursor.file);
+    enum error error = sqlite_cursor_check(&reader->cursor);
     if (!error)
         error = array_grow((void **)&reader->places, &reader->places_capacity, count,
                            sizeof(*reader->places), "a batch of rows");

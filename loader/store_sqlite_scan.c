@@ -1,6 +1,6 @@
 /*
  * All rows of a table by ascending id, once: to be handed out in blocks (scan), or to find what
- * they are (inspect). A connection that breaks is opened anew, and goes on behind the last id.
+ * they are (inspect).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +17,7 @@
 #define PROGRESS_NS INT64_C(2000000000)
 #define PROGRESS_ROWS 1024 /* the clock is looked at so often */
 
-/* ---- walking
- * ------------------------------------------------------------------------------------- */
+/* ---- walking --------------------------------------------------------------------------------- */
 
 /* Called for every row; `row` is lent. */
 typedef enum error row_visitor(void *context, sqlite3_stmt *statement, struct sqlite_row *row);
@@ -70,34 +69,23 @@ static enum error visit_row(struct walk *walk, sqlite3_stmt *statement)
 static enum error walk_rows(struct walk *walk, const char *sql)
 {
     struct sqlite_cursor cursor;
-    int attempt = 0;
+    bool row = true;
     enum error error = sqlite_cursor_open(&cursor, walk->store, sql);
     if (error)
         return error;
     walk->progress_ns = clock_now_ns() + PROGRESS_NS;
-    sqlite3_bind_int64(cursor.statement, 1,
-                       INT64_MIN); /* ids below 0 are to be seen, and refused */
-    while (!error) {
-        int result = sqlite3_step(cursor.statement);
-        if (result == SQLITE_DONE)
-            break;
-        if (result == SQLITE_ROW) {
+    while (!error && row) {
+        error = sqlite_cursor_step(&cursor, &row);
+        if (!error && row)
             error = visit_row(walk, cursor.statement);
-            attempt = 0;
-            continue;
-        }
-        error = sqlite_cursor_heal(&cursor, &attempt, result);
-        if (!error)
-            sqlite3_bind_int64(cursor.statement, 1, walk->next_id);
     }
     if (!error)
-        error = source_file_check(&cursor.file);
+        error = sqlite_cursor_check(&cursor);
     sqlite_cursor_close(&cursor);
     return error;
 }
 
-/* ---- inspect
- * ------------------------------------------------------------------------------------- */
+/* ---- inspect --------------------------------------------------------------------------------- */
 
 struct inspection {
     struct sqlite_store *store;
@@ -163,8 +151,7 @@ enum error sqlite_store_inspect(struct sqlite_store *store)
     return store->labels.kind == LABEL_TEXT ? collect_labels(store) : OK;
 }
 
-/* ---- scan
- * ---------------------------------------------------------------------------------------- */
+/* ---- scan ------------------------------------------------------------------------------------ */
 
 /* A block that fills up. Texts are kept as offsets until it is handed out: their memory moves. */
 struct block {

@@ -24,8 +24,8 @@
 #define BATCH_ROWS_DEFAULT 100
 #define PATIENCE_MS_DEFAULT 60000
 
-#define SAME_MEMBER(member)                                                                        \
-    _Static_assert(offsetof(struct tombola_batch, member) == offsetof(struct feed_batch, member),  \
+#define SAME_MEMBER(member)                                                                       \
+    _Static_assert(offsetof(struct tombola_batch, member) == offsetof(struct feed_batch, member), \
                    #member)
 SAME_MEMBER(rows);
 SAME_MEMBER(ids);
@@ -38,9 +38,8 @@ _Static_assert(sizeof(struct tombola_batch) == sizeof(struct feed_batch), "a bat
 _Static_assert((int)TOMBOLA_USAGE == ERROR_USAGE && (int)TOMBOLA_INPUT == ERROR_INPUT &&
                    (int)TOMBOLA_NOT_FOUND == ERROR_NOT_FOUND &&
                    (int)TOMBOLA_CONFLICT == ERROR_CONFLICT && (int)TOMBOLA_IO == ERROR_IO &&
-                   (int)TOMBOLA_NO_SPACE == ERROR_NO_SPACE &&
-                   (int)TOMBOLA_MEMORY == ERROR_MEMORY && (int)TOMBOLA_NETWORK == ERROR_NETWORK &&
-                   (int)TOMBOLA_TIMEOUT == ERROR_TIMEOUT &&
+                   (int)TOMBOLA_NO_SPACE == ERROR_NO_SPACE && (int)TOMBOLA_MEMORY == ERROR_MEMORY &&
+                   (int)TOMBOLA_NETWORK == ERROR_NETWORK && (int)TOMBOLA_TIMEOUT == ERROR_TIMEOUT &&
                    (int)TOMBOLA_UNAVAILABLE == ERROR_UNAVAILABLE &&
                    (int)TOMBOLA_CANCELLED == ERROR_CANCELLED && (int)TOMBOLA_END == ERROR_END,
                "codes");
@@ -75,7 +74,8 @@ static enum error check_options(const struct tombola_options *options)
     if (!options->sampler_url)
         return error_set(ERROR_USAGE, "sampler_url is NULL; \"http://HOST:PORT\" is right");
     if (!options->store_uri)
-        return error_set(ERROR_USAGE, "store_uri is NULL; \"sqlite:PATH\" or \"csv:PATH\" is right");
+        return error_set(ERROR_USAGE,
+                         "store_uri is NULL; \"sqlite:PATH\" or \"csv:PATH\" is right");
     if (options->pull != TOMBOLA_DRAW && options->pull != TOMBOLA_INDEX)
         return error_set(ERROR_USAGE, "pull is %d; TOMBOLA_DRAW and TOMBOLA_INDEX are possible",
                          options->pull);
@@ -88,8 +88,8 @@ static enum error check_options(const struct tombola_options *options)
     return OK;
 }
 
-/* Callers may have an older header, whose struct ends earlier, or a newer one, whose further members
- * must then be zero. */
+/* Callers may have an older header, whose struct ends earlier, or a newer one, whose further
+ * members must then be zero. */
 static enum error copy_options(const struct tombola_options *given, struct tombola_options *options)
 {
     const size_t known = sizeof(*options);
@@ -201,8 +201,7 @@ int tombola_feed_next(struct tombola_feed *feed, void *stream,
 int tombola_feed_put(struct tombola_feed *feed, void *stream, const struct tombola_batch *batch)
 {
     enum error error = follow_stream(feed, stream);
-    return error ? error
-                 : feed_put(feed->feed, feed->queue, (const struct feed_batch *)batch);
+    return error ? error : feed_put(feed->feed, feed->queue, (const struct feed_batch *)batch);
 }
 
 /* ---- what it is ------------------------------------------------------------------------------ */
@@ -218,17 +217,17 @@ void tombola_feed_describe(const struct tombola_feed *feed,
                            struct tombola_description *ret_description, size_t bytes)
 {
     const struct store_info *info = store_info(feed->store);
-    struct tombola_description description = {
-        .rows = info->rows,
-        .features = info->features,
-        .element = feed->expand ? TOMBOLA_F32 : (int)info->element,
-        .label_kind = (int)info->label_kind,
-        .device_is_cuda = feed->device->kind == DEVICE_CUDA,
-        .device_index = feed->device->index,
-        .device = feed->device->description,
-        .feature_names = info->feature_names,
-        .label_texts = info->label_texts,
-        .label_text_count = info->label_text_count};
+    struct tombola_description description = {.rows = info->rows,
+                                              .features = info->features,
+                                              .element =
+                                                  feed->expand ? TOMBOLA_F32 : (int)info->element,
+                                              .label_kind = (int)info->label_kind,
+                                              .device_is_cuda = feed->device->kind == DEVICE_CUDA,
+                                              .device_index = feed->device->index,
+                                              .device = feed->device->description,
+                                              .feature_names = info->feature_names,
+                                              .label_texts = info->label_texts,
+                                              .label_text_count = info->label_text_count};
     copy_out(ret_description, bytes, &description, sizeof(description));
 }
 
@@ -257,8 +256,10 @@ const char *tombola_error_message(void)
 void tombola_log_level(int level)
 {
     pthread_once(&quiet_once, make_quiet); /* not later, over this one */
-    log_set_level(level <= 0 ? LOG_DEBUG : level == 1 ? LOG_INFO : level == 2 ? LOG_WARNING
-                                                                              : LOG_ERROR);
+    log_set_level(level <= 0   ? LOG_DEBUG
+                  : level == 1 ? LOG_INFO
+                  : level == 2 ? LOG_WARNING
+                               : LOG_ERROR);
 }
 
 const char *tombola_version(void)

@@ -122,7 +122,7 @@ struct tombola_options {
     size_t slots;            /* 0: 8 */
     size_t fetchers;         /* threads that fetch; 0: 1 */
     size_t cache_bytes;      /* memory for rows that were fetched before; 0: none */
-    int64_t patience_ms;     /* how long a silent sampler is waited for; 0: a minute; < 0: for ever */
+    int64_t patience_ms; /* how long a silent sampler is waited for; 0: a minute; < 0: for ever */
 };
 
 struct tombola_batch {
@@ -136,13 +136,13 @@ struct tombola_batch {
 
 /* Borrowed until tombola_feed_close(). */
 struct tombola_description {
-    int64_t rows;        /* of the store */
-    size_t features;     /* a row */
-    int element;         /* enum tombola_element, as batches have them */
-    int label_kind;      /* enum tombola_label_kind */
-    int device_is_cuda;  /* features are in the memory of GPU device_index */
+    int64_t rows;       /* of the store */
+    size_t features;    /* a row */
+    int element;        /* enum tombola_element, as batches have them */
+    int label_kind;     /* enum tombola_label_kind */
+    int device_is_cuda; /* features are in the memory of GPU device_index */
     int device_index;
-    const char *device;  /* "CPU", "NVIDIA H200, 139 GiB, driver 13.0" */
+    const char *device;               /* "CPU", "NVIDIA H200, 139 GiB, driver 13.0" */
     const char *const *feature_names; /* [features] */
     const char *const *label_texts;   /* [label_text_count] */
     size_t label_text_count;

@@ -23,7 +23,7 @@ static enum error parse_stream(struct uri_query *query, struct batch_request *re
     if (!stream_name_is_valid(name))
         return error_set(ERROR_USAGE, "stream=%s: a name is 1 to 64 characters of [A-Za-z0-9._-]",
                          text_quote(quoted, sizeof(quoted), name, strlen(name)));
-    strcpy(request->stream, name);
+    memcpy(request->stream, name, strlen(name) + 1);
     return OK;
 }
 

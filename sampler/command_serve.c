@@ -1,4 +1,3 @@
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -152,7 +151,6 @@ static enum error serve(const struct serve_options *options)
     enum error error = options_host_port("listen", options->listen, host, &port);
     if (error == OK)
         error = stop_install();
-    signal(SIGXFSZ, SIG_IGN); /* a limit on file sizes is an error to tell, not our end */
     if (error == OK)
         error = listener_open(host, port, &descriptor, url);
     if (error != OK)
@@ -162,6 +160,10 @@ static enum error serve(const struct serve_options *options)
         error = service_open(&options->service, &service);
     if (error == OK && !stop_requested())
         error = serve_until_stopped(server, service, url);
+    if (error == ERROR_CANCELLED) { /* a signal while the frame was built: an orderly end, too */
+        log_info("stopping: %s", error_message());
+        error = OK;
+    }
     server_close(server);
     service_free(service);
     return error;

@@ -50,13 +50,15 @@ static enum error listen_on(const struct addrinfo *address, const char *host, ui
 
 static uint16_t port_of(int descriptor)
 {
-    struct sockaddr_storage address;
+    union {
+        struct sockaddr any;
+        struct sockaddr_in four;
+        struct sockaddr_in6 six;
+    } address = {.six = {0}};
     socklen_t length = sizeof(address);
-    if (getsockname(descriptor, (struct sockaddr *)&address, &length) != 0)
+    if (getsockname(descriptor, &address.any, &length) != 0)
         return 0;
-    if (address.ss_family == AF_INET6)
-        return ntohs(((struct sockaddr_in6 *)&address)->sin6_port);
-    return ntohs(((struct sockaddr_in *)&address)->sin_port);
+    return ntohs(address.any.sa_family == AF_INET6 ? address.six.sin6_port : address.four.sin_port);
 }
 
 /* A name may have addresses of both kinds ("localhost"): clients expect the older one. */

@@ -30,7 +30,7 @@ static enum error read_query(const struct request *request, const char *key, cha
             error_set(ERROR_USAGE, "%s=%s is too long: at most %zu characters", key,
                       text_quote(quoted, sizeof(quoted), value, strlen(value)), value_bytes - 1);
     if (error == OK && value)
-        strcpy(ret_value, value);
+        memcpy(ret_value, value, strlen(value) + 1);
     uri_query_release(&query);
     return error;
 }

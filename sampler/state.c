@@ -18,6 +18,7 @@
 
 #include "common/array.h"
 #include "common/file.h"
+#include "common/log.h"
 
 #define MAGIC "TMBLPOS1"
 #define CHECKSUM_OFFSET (STATE_SLOT_BYTES - 8)
@@ -126,12 +127,15 @@ static enum error read_slots(struct state *state)
     error = file_read_at(state->descriptor, state->path, bytes, length, 0);
     if (error != OK)
         return error; /* a file that was cut may still hold one whole slot */
+    int damaged = 0;
     for (int slot = 0; slot < 2; slot++) {
         struct state_record record;
         uint64_t sequence;
         if (!state_slot_decode(bytes + slot * STATE_SLOT_BYTES, &record, &sequence) ||
-            (int)(sequence % 2) != slot)
+            (int)(sequence % 2) != slot) {
+            damaged++;
             continue;
+        }
         if (!state->has_kept || sequence > state->sequence) {
             state->kept = record;
             state->sequence = sequence;
@@ -139,6 +143,10 @@ static enum error read_slots(struct state *state)
         }
     }
     if (state->has_kept) {
+        if (damaged > 0)
+            log_warning("%s: one of its two records is damaged; going on from the other, position "
+                        "%lld. If the damaged one was the newer, some units come twice",
+                        state->path, (long long)state->kept.position);
         state->record = state->kept;
         return OK;
     }

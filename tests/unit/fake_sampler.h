@@ -19,12 +19,12 @@
 
 enum fake_answer {
     FAKE_RIGHT,
-    FAKE_BUSY,       /* 503 with Retry-After: 0 */
-    FAKE_SILENT,     /* no answer, the connection stays open */
-    FAKE_HANG_UP,    /* closes without an answer */
-    FAKE_DIES,       /* closes in the middle of the body */
-    FAKE_SHORT,      /* a body of one unit less than it says */
-    FAKE_TOO_MANY,   /* one unit more than was asked for */
+    FAKE_BUSY,     /* 503 with Retry-After: 0 */
+    FAKE_SILENT,   /* no answer, the connection stays open */
+    FAKE_HANG_UP,  /* closes without an answer */
+    FAKE_DIES,     /* closes in the middle of the body */
+    FAKE_SHORT,    /* a body of one unit less than it says */
+    FAKE_TOO_MANY, /* one unit more than was asked for */
     FAKE_NEGATIVE_ID,
     FAKE_GARBAGE,    /* HTML */
     FAKE_OTHER_PLACE /* begins one unit further on */
@@ -47,11 +47,12 @@ struct fake_sampler {
     int64_t epochs;   /* 0: without end */
     int64_t max_size; /* 0: no limit */
     const char *tail; /* as GET /streams tells it; NULL: "keep" */
+    bool new_seed;    /* another seed from the second description on, as after a restart */
     enum fake_answer (*script)(int64_t request, void *context); /* NULL: always right */
     void *context;
     int delay_us; /* before each batch */
     /* Seen: */
-    _Atomic int64_t batch_requests, connections, largest_size;
+    _Atomic int64_t batch_requests, connections, largest_size, descriptions;
     _Atomic int64_t position; /* of the default stream */
     /* Its own: */
     uint16_t port;
@@ -96,24 +97,27 @@ static inline void fake_reply(struct fake_connection *connection, int status, co
 static inline void fake_problem(struct fake_connection *connection, int status, const char *detail)
 {
     char body[256];
-    int length = snprintf(body, sizeof(body),
-                          "{\"type\":\"about:blank\",\"title\":\"No\",\"status\":%d,\"detail\":\"%s\"}",
-                          status, detail);
+    int length =
+        snprintf(body, sizeof(body),
+                 "{\"type\":\"about:blank\",\"title\":\"No\",\"status\":%d,\"detail\":\"%s\"}",
+                 status, detail);
     fake_reply(connection, status, "application/problem+json", body, (size_t)length,
                (size_t)length);
 }
 
 static inline void fake_describe(struct fake_connection *connection)
 {
-    const struct fake_sampler *sampler = connection->sampler;
+    struct fake_sampler *sampler = connection->sampler;
+    bool again = atomic_fetch_add(&sampler->descriptions, 1) > 0;
     char body[512];
     int length = snprintf(
         body, sizeof(body),
         "{\"name\":\"seed\",\"frame\":\"default\",\"digest\":\"00112233445566778899aabbccddeeff\","
         "\"design\":\"sequential\",\"replacement\":false,\"other\":{\"seed\":5},"
-        "\"seed\":9223372036854775807,\"units\":%" PRId64 ",\"epochs\":%" PRId64
+        "\"seed\":%" PRId64 ",\"units\":%" PRId64 ",\"epochs\":%" PRId64
         ",\"tail\":\"%s\",\"epoch_draws\":%" PRId64 ",\"position\":0}",
-        sampler->units, sampler->epochs, sampler->tail ? sampler->tail : "keep", sampler->units);
+        again && sampler->new_seed ? 7 : INT64_MAX, sampler->units, sampler->epochs,
+        sampler->tail ? sampler->tail : "keep", sampler->units);
     fake_reply(connection, 200, "application/json", body, (size_t)length, (size_t)length);
 }
 
@@ -258,8 +262,7 @@ static inline void *fake_listen(void *context)
  * fake_start(). */
 static inline void fake_bind(struct fake_sampler *sampler)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t length = sizeof(address);
     sampler->listener = socket(AF_INET, SOCK_STREAM, 0);
     assert_true(sampler->listener >= 0);

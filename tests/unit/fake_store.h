@@ -92,14 +92,17 @@ static const struct store_ops fake_store_ops = {.scheme = "fake",
 static inline void fake_store_init(struct fake_store *fake, int64_t rows, size_t features,
                                    enum element element)
 {
-    *fake = (struct fake_store){
-        .store = {.ops = &fake_store_ops,
-                  .info = {.uri = "fake:", .rows = rows, .features = features, .element = element,
-                           .label_kind = LABEL_INTEGER, .label_column = "label"}},
-        .missing_id = -1,
-        .bad_id = -1,
-        .broken_id = -1,
-        .slow_id = -1};
+    *fake = (struct fake_store){.store = {.ops = &fake_store_ops,
+                                          .info = {.uri = "fake:",
+                                                   .rows = rows,
+                                                   .features = features,
+                                                   .element = element,
+                                                   .label_kind = LABEL_INTEGER,
+                                                   .label_column = "label"}},
+                                .missing_id = -1,
+                                .bad_id = -1,
+                                .broken_id = -1,
+                                .slow_id = -1};
 }
 
 #endif

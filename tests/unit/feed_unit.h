@@ -82,8 +82,8 @@ static inline int64_t check_to_the_end(struct setting *setting, int64_t position
     int64_t batches = 0;
     enum error error;
     while (!(error = feed_next(setting->feed, NULL, &batch))) {
-        size_t rows = (size_t)fake_cut(&setting->sampler, position,
-                                       (int64_t)setting->options.batch_rows);
+        size_t rows =
+            (size_t)fake_cut(&setting->sampler, position, (int64_t)setting->options.batch_rows);
         check_batch(setting, batch, position, rows);
         position += (int64_t)rows;
         batches++;

@@ -121,14 +121,14 @@ static void expand(struct bench *bench, const uint8_t *bytes, size_t offset, siz
     float *target = (float *)bench->target + offset;
     assert_ok(device_copy_in(bench->device, bench->queue, source, bytes, count));
     assert_ok(device_expand_u8(bench->device, bench->queue, target, source, count, scale));
-    assert_ok(device_copy_out(bench->device, bench->queue, bench->out, target,
-                              count * sizeof(float)));
+    assert_ok(
+        device_copy_out(bench->device, bench->queue, bench->out, target, count * sizeof(float)));
     assert_ok(device_queue_wait(bench->device, bench->queue));
 }
 
 static void test_expands_bytes(void **state)
 {
-    static const float scales[] = {1.0f / 255, 1.0f,  0.1f,    1e-41f /* subnormal */,
+    static const float scales[] = {1.0f / 255, 1.0f,  0.1f,     1e-41f /* subnormal */,
                                    -3.7e30f,   1e38f, 0x1p-20f, 0.0f};
     static const size_t counts[] = {0, 1, 3, 4, 5, 255, 256, 1023, 9999};
     struct bench bench;
@@ -152,9 +152,9 @@ static void test_expands_bytes(void **state)
 
 static void test_scales_floats(void **state)
 {
-    static const float values[] = {0.0f,     -0.0f,     1.0f,     -1.0f,    0.1f,  3.4e38f,
-                                   -3.4e38f, 1.2e-38f,  1e-42f,   -1e-45f,  123.456f,
-                                   INFINITY, -INFINITY, 0x1p-149f, 16777217.0f};
+    static const float values[] = {0.0f,     -0.0f,    1.0f,      -1.0f,     0.1f,
+                                   3.4e38f,  -3.4e38f, 1.2e-38f,  1e-42f,    -1e-45f,
+                                   123.456f, INFINITY, -INFINITY, 0x1p-149f, 16777217.0f};
     static const float scales[] = {1.0f / 255, 2.0f, -0.3f, 1e-30f};
     const size_t kinds = sizeof(values) / sizeof(values[0]);
     struct bench bench;
@@ -168,9 +168,10 @@ static void test_scales_floats(void **state)
             float *source = (float *)bench.source + offset;
             float *target = (float *)bench.target + offset;
             size_t count = COUNT - s;
-            assert_ok(device_copy_in(bench.device, bench.queue, source, input,
-                                     count * sizeof(float)));
-            assert_ok(device_scale_f32(bench.device, bench.queue, target, source, count, scales[s]));
+            assert_ok(
+                device_copy_in(bench.device, bench.queue, source, input, count * sizeof(float)));
+            assert_ok(
+                device_scale_f32(bench.device, bench.queue, target, source, count, scales[s]));
             assert_ok(device_scale_f32(bench.device, bench.queue, source, source, count, 1.0f));
             assert_ok(device_copy_out(bench.device, bench.queue, bench.out, target,
                                       count * sizeof(float)));
@@ -268,8 +269,9 @@ static void test_many_threads(void **state)
 static void test_names(void **state)
 {
     (void)state;
-    static const char *const wrong[] = {"", "gpu", "CPU", "cpu:0", "cuda:", "cuda:-1", "cuda:x",
-                                        "cuda:1 ", "cuda:99999999999", "auto:1"};
+    static const char *const wrong[] = {
+        "",      "gpu", "CPU", "cpu:0", "cuda:", "cuda:-1", "cuda:x", "cuda:1 ", "cuda:99999999999",
+        "auto:1"};
     struct device *device;
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
         assert_fails(device_open(wrong[i], &device), ERROR_USAGE, "\"cuda:N\" are");
@@ -282,7 +284,10 @@ static void test_names(void **state)
 int main(void)
 {
     static char cpu[] = "cpu", cuda[] = "cuda";
-#define ON(device, test) {#test " on " #device, test, NULL, NULL, device}
+#define ON(device, test)                               \
+    {                                                  \
+#test " on " #device, test, NULL, NULL, device \
+    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names),
         ON(cpu, test_memory),

@@ -1,6 +1,6 @@
 /*
- * "No allocation in the steady state": this program's malloc() and its relatives are counted while a
- * feed hands out batches 10 to 1000. Calls that come from our own code (everything that is linked
+ * "No allocation in the steady state": this program's malloc() and its relatives are counted while
+ * a feed hands out batches 10 to 1000. Calls that come from our own code (everything that is linked
  * into this program) must be none; those of libcurl are shown.
  */
 #include "tests/unit/feed_unit.h"
@@ -211,8 +211,8 @@ static void test_from_a_row_cache(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_counts_at_all), cmocka_unit_test(test_by_index),
-        cmocka_unit_test(test_by_draws),      cmocka_unit_test(test_from_a_csv),
+        cmocka_unit_test(test_counts_at_all),    cmocka_unit_test(test_by_index),
+        cmocka_unit_test(test_by_draws),         cmocka_unit_test(test_from_a_csv),
         cmocka_unit_test(test_from_a_row_cache),
     };
     dl_iterate_phdr(find_ranges, NULL);

@@ -123,8 +123,26 @@ static void test_passing_trouble(void **state)
         setting.options.pull = FEED_INDEX;
         setting_open(&setting);
         assert_int_equal(check_to_the_end(&setting, 0), 100);
+        assert_true(atomic_load(&setting.sampler.descriptions) >=
+                    (answers[i] == FAKE_BUSY ? 1 : 2)); /* is it still the same? */
         setting_close(&setting);
     }
+}
+
+static void test_another_sampler_after_a_restart(void **state)
+{
+    (void)state;
+    struct setting setting;
+    struct script script = {.at = 1, .answer = FAKE_HANG_UP};
+    scripted(&setting, &script);
+    setting.options.pull = FEED_INDEX;
+    setting.sampler.new_seed = true;
+    setting_open(&setting);
+    assert_int_equal(check_until_failure(&setting, ERROR_CONFLICT,
+                                         "its seed was 9223372036854775807 and is 7 now"),
+                     64);
+    assert_non_null(strstr(error_message(), setting.sampler.url));
+    setting_close(&setting);
 }
 
 static void test_patience_ends(void **state)
@@ -420,6 +438,7 @@ int main(void)
         cmocka_unit_test(test_wrong_answers_to_an_index),
         cmocka_unit_test(test_a_draw_larger_than_a_batch),
         cmocka_unit_test(test_passing_trouble),
+        cmocka_unit_test(test_another_sampler_after_a_restart),
         cmocka_unit_test(test_patience_ends),
         cmocka_unit_test(test_no_sampler_at_all),
         cmocka_unit_test(test_a_sampler_that_comes_late),

@@ -52,8 +52,11 @@ static size_t write_rows(const char *format, const struct store_info *info, size
 static struct store_info info_of(size_t features, enum element element, enum label_kind kind)
 {
     static const char *const names[] = {"p0", "a \"quoted\" name", "with,comma"};
-    return (struct store_info){.uri = "x", .features = features, .element = element,
-                               .label_kind = kind, .feature_names = names};
+    return (struct store_info){.uri = "x",
+                               .features = features,
+                               .element = element,
+                               .label_kind = kind,
+                               .feature_names = names};
 }
 
 /* ---- csv ------------------------------------------------------------------------------------- */
@@ -155,7 +158,10 @@ static void test_npy_of_bytes(void **state)
 static void test_npy_of_text_labels(void **state)
 {
     (void)state;
-    static const char *const texts[] = {"", "a\xc3\xa9", "\xf0\x9f\x8e\xb2" "x", "\xe2\x82\xac"};
+    static const char *const texts[] = {"", "a\xc3\xa9",
+                                        "\xf0\x9f\x8e\xb2"
+                                        "x",
+                                        "\xe2\x82\xac"};
     static const uint32_t characters[4][2] = {{0, 0}, {'a', 0xe9}, {0x1f3b2, 'x'}, {0x20ac, 0}};
     struct store_info info = info_of(0, ELEMENT_U8, LABEL_TEXT);
     static const int64_t ids[] = {1, 2, 3, 4};

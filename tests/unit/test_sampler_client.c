@@ -45,12 +45,18 @@ static void test_wrong_bytes(void **state)
         size_t at;
         int byte;
         const char *text;
-    } cases[] = {{0, 'X', "no binary batch"},   {7, '2', "no binary batch"},
-                 {28, 1, "flags 1"},            {31, 0x80, "flags 2147483648"},
-                 {24, 0, "a batch of 0 units"}, {24, 2, "a batch of 2 units in 68 bytes"},
-                 {24, 4, "a batch of 4 units"}, {27, 1, "1 to 1000000 are possible"},
-                 {15, 0x80, "neither can be"},  {23, 0x80, "neither can be"},
-                 {39, 0x80, "at place 0"},      {47, 0x80, "at place 1"}};
+    } cases[] = {{0, 'X', "no binary batch"},
+                 {7, '2', "no binary batch"},
+                 {28, 1, "flags 1"},
+                 {31, 0x80, "flags 2147483648"},
+                 {24, 0, "a batch of 0 units"},
+                 {24, 2, "a batch of 2 units in 68 bytes"},
+                 {24, 4, "a batch of 4 units"},
+                 {27, 1, "1 to 1000000 are possible"},
+                 {15, 0x80, "neither can be"},
+                 {23, 0x80, "neither can be"},
+                 {39, 0x80, "at place 0"},
+                 {47, 0x80, "at place 1"}};
     struct sampler_batch batch;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct bytes bytes = batch_bytes();
@@ -124,6 +130,37 @@ static void test_wrong_descriptions(void **state)
     check_changed("}", "", "the answer");
 }
 
+static void test_comparison(void **state)
+{
+    (void)state;
+    struct sampler_stream stream, other;
+    assert_ok(sampler_stream_parse(right_stream, strlen(right_stream), "x", &stream));
+    other = stream;
+    snprintf(other.name, sizeof(other.name), "another");
+    other.units++; /* for people; the digest decides */
+    assert_ok(sampler_stream_compare(&stream, &other));
+    snprintf(other.digest, sizeof(other.digest), "cd");
+    assert_fails(sampler_stream_compare(&stream, &other), ERROR_CONFLICT, "was ab and is cd now");
+    other = stream;
+    snprintf(other.design, sizeof(other.design), "sequential");
+    assert_fails(sampler_stream_compare(&stream, &other), ERROR_CONFLICT, "design");
+    other = stream;
+    other.replacement = false;
+    assert_fails(sampler_stream_compare(&stream, &other), ERROR_CONFLICT, "was on and is off");
+    other = stream;
+    other.seed--;
+    assert_fails(sampler_stream_compare(&stream, &other), ERROR_CONFLICT, "9007199254740992");
+    other = stream;
+    snprintf(other.tail, sizeof(other.tail), "span");
+    assert_fails(sampler_stream_compare(&stream, &other), ERROR_CONFLICT, "tail");
+    other = stream;
+    other.epoch_draws++;
+    assert_fails(sampler_stream_compare(&stream, &other), ERROR_CONFLICT, "draws an epoch");
+    other = stream;
+    other.epochs++;
+    assert_fails(sampler_stream_compare(&stream, &other), ERROR_CONFLICT, "epochs");
+}
+
 /* ---- requests -------------------------------------------------------------------------------- */
 
 static enum fake_answer second_is_wrong(int64_t request, void *context)
@@ -144,7 +181,9 @@ static void test_requests(void **state)
     assert_ok(sampler_client_describe(client, &stream));
     assert_int_equal(stream.epoch_draws, 250);
     assert_true(stream.seed == INT64_MAX); /* though the stream's name is "seed" */
+    assert_true(sampler_client_reconnected(client));
     assert_ok(sampler_client_index(client, 100, 2, &batch));
+    assert_false(sampler_client_reconnected(client));
     assert_int_equal(batch.first, 200);
     assert_int_equal(batch.rows, 50);
     assert_int_equal(batch.ids[0], fake_id(&sampler, 200));
@@ -202,8 +241,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_right_batch),      cmocka_unit_test(test_wrong_bytes),
         cmocka_unit_test(test_every_other_length), cmocka_unit_test(test_a_right_description),
-        cmocka_unit_test(test_wrong_descriptions), cmocka_unit_test(test_requests),
-        cmocka_unit_test(test_refusals),           cmocka_unit_test(test_wrong_names),
+        cmocka_unit_test(test_wrong_descriptions), cmocka_unit_test(test_comparison),
+        cmocka_unit_test(test_requests),           cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_wrong_names),
     };
     log_set_level(LOG_ERROR);
     cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -1,7 +1,9 @@
 #include "tests/unit/store_unit.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <sqlite3.h>
+#include <sys/syscall.h>
 
 static sqlite3 *open_database(const char *name)
 {
@@ -118,7 +120,7 @@ static void test_ids_of_several_kinds(void **state)
     refuse_table("CREATE TABLE t(id UNIQUE, a); INSERT INTO t VALUES ('x',1)", "", ERROR_INPUT,
                  "column \"id\" is \"x\"");
     refuse_table("CREATE TABLE t(id INT UNIQUE, a); INSERT INTO t VALUES (NULL,1), (2,2)", "",
-                 ERROR_INPUT, "is NULL in a row");
+                 ERROR_INPUT, "column \"id\" is NULL; an id from 0");
     refuse_table("CREATE TABLE t(id INT, a); CREATE UNIQUE INDEX i ON t(id) WHERE a > 0;"
                  "INSERT INTO t VALUES (1,1)",
                  "", ERROR_INPUT, "cannot be found");
@@ -452,7 +454,108 @@ static void test_a_closed_writer_leaves_nothing(void **state)
     store_close(store);
 }
 
+/* ---- reads that fail ---------------------------------------------------------------------- */
+
+static int reads_until_failure = -1; /* -1: none fails */
+static int failures_left;
+
+/* pread of the library under test. */
+ssize_t pread(int descriptor, void *out, size_t bytes, off_t offset);
+ssize_t pread(int descriptor, void *out, size_t bytes, off_t offset)
+{
+    if (reads_until_failure > 0) {
+        reads_until_failure--;
+    } else if (reads_until_failure == 0 && failures_left > 0) {
+        failures_left--;
+        errno = EIO;
+        return -1;
+    }
+    return syscall(SYS_pread64, descriptor, out, bytes, offset);
+}
+
+static void fail_reads(int after, int count)
+{
+    reads_until_failure = after;
+    failures_left = count;
+}
+
+static void stop_failing(void)
+{
+    assert_int_equal(failures_left, 0); /* else nothing was tested */
+    reads_until_failure = -1;
+}
+
+static void test_a_fetch_survives_reads_that_fail(void **state)
+{
+    struct store *store = NULL;
+    struct reader *reader = NULL;
+    int64_t ids[] = {900, 1, 500};
+    float features[3];
+    double labels[3];
+    enum row_status status[3];
+    (void)state;
+    make_small("rows.db");
+    assert_ok(open_sqlite("rows.db", "", &store));
+    for (int after = 0; after < 3; after++) {
+        assert_ok(reader_open(store, &reader));
+        fail_reads(after, 2);
+        assert_ok(reader_fetch(reader, ids, 3, features, sizeof(float), labels, status));
+        stop_failing();
+        assert_true(features[0] == 900 && features[1] == 1 && features[2] == 500);
+        reader_close(reader);
+    }
+    store_close(store);
+}
+
+static void test_a_scan_goes_on_where_a_read_failed(void **state)
+{
+    struct store *store = NULL;
+    (void)state;
+    make_small("rows.db");
+    assert_ok(open_sqlite("rows.db", "", &store));
+    for (int after = 0; after < 6; after++) {
+        struct rows rows;
+        fail_reads(after, 1);
+        rows_scan(&rows, store, SCAN_FEATURES);
+        stop_failing();
+        for (size_t i = 0; i < 1000; i++) {
+            assert_int_equal(rows.ids[i], i);
+            assert_true(feature_of(&rows, store_info(store), i, 0) == (float)i);
+        }
+        rows_release(&rows);
+    }
+    store_close(store);
+}
+
+static void test_a_replaced_file_is_not_read_after_a_failure(void **state)
+{
+    struct store *store = NULL;
+    struct reader *reader = NULL;
+    int64_t id = 900;
+    float feature;
+    double label;
+    enum row_status status;
+    (void)state;
+    make_small("rows.db");
+    assert_ok(open_sqlite("rows.db", "", &store));
+    assert_ok(reader_open(store, &reader));
+    make_small("rows.db");
+    fail_reads(0, 1);
+    assert_fails(reader_fetch(reader, &id, 1, &feature, sizeof(float), &label, &status),
+                 ERROR_INPUT, "id 900: ");
+    stop_failing();
+    assert_non_null(strstr(error_message(), "was replaced"));
+    reader_close(reader);
+    store_close(store);
+}
+
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test_setup_teardown(test_a_fetch_survives_reads_that_fail, make_folder,
+                                    remove_folder),
+    cmocka_unit_test_setup_teardown(test_a_scan_goes_on_where_a_read_failed, make_folder,
+                                    remove_folder),
+    cmocka_unit_test_setup_teardown(test_a_replaced_file_is_not_read_after_a_failure, make_folder,
+                                    remove_folder),
     cmocka_unit_test_setup_teardown(test_columns_of_numbers, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_ids_of_several_kinds, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_blobs_of_others, make_folder, remove_folder),

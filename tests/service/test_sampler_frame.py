@@ -1,0 +1,160 @@
+"""`tombola-sampler build` and `info`: one list is one frame, whatever store it came from; files whole or not at all."""
+
+import json
+import os
+import signal
+import time
+
+import pytest
+
+from conftest import PATIENCE_S, Program, run, run_fails
+
+
+def write(path, text):
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def build(store, out):
+    run("sampler", "build", "--store", store, "--out", out)
+    return facts(out)
+
+
+def facts(path, *more):
+    return json.loads(run("sampler", "info", "--json", *more, path).stdout)
+
+
+# ---- the same list, the same frame --------------------------------------------------------------
+
+
+def test_csv_sqlite_and_range_have_one_digest(tmp_path):
+    rows = "".join(f"{i},{i % 7},{i % 3}\n" for i in range(1000))
+    csv = write(tmp_path / "list.csv", "id,label,p0\n" + rows)
+    run("loader", "import", f"csv:{csv}?id=id", f"sqlite:{tmp_path}/list.db")
+    frames = [build(f"csv:{csv}?id=id", tmp_path / "a"), build(f"sqlite:{tmp_path}/list.db", tmp_path / "b"),
+              build("range:1000?labels=7", tmp_path / "c")]
+    assert len({frame["digest"] for frame in frames}) == 1
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes() == (tmp_path / "c").read_bytes()
+    assert frames[0]["units"] == 1000
+    assert frames[0]["labels"] == [{"label": h, "units": 143 if h < 6 else 142} for h in range(7)]
+
+
+def test_store_and_frame_file_serve_the_same_batches(tmp_path, sampler, demo):
+    store = f"csv:{demo}/mnist_train.csv?label=0&header=no"
+    build(store, tmp_path / "train.frame")
+    one = sampler("--store", store, "--seed", "3")
+    other = sampler("--frame", tmp_path / "train.frame", "--seed", "3")
+    for index in (0, 7, 41):
+        assert one.get(f"/batch?size=64&index={index}").body == other.get(f"/batch?size=64&index={index}").body
+    assert one.get("/labels").json == other.get("/labels").json
+
+
+def test_texts_weights_and_groups_are_kept(tmp_path):
+    csv = write(tmp_path / "list.csv", "id,label,w,g\n7,dog,0.5,north\n3,äpfel,2,south\n900000000000,cat,1,north\n")
+    plain = build(f"csv:{csv}?id=id", tmp_path / "plain")
+    full = build(f"csv:{csv}?id=id&weight=w&group=g", tmp_path / "full")
+    assert [label["label"] for label in plain["labels"]] == ["cat", "dog", "äpfel"]
+    assert (plain["weights"], plain["groups"]) == (False, 0)
+    assert (full["weights"], full["groups"]) == (True, 2)
+    assert full["digest"] != plain["digest"]
+    assert full["ids"] == {"smallest": 3, "largest": 900000000000, "consecutive": False}
+    text = run("sampler", "info", tmp_path / "full").stdout
+    for part in ("units    3", "3 to 900000000000", full["digest"], "äpfel", "groups   2"):
+        assert part in text
+
+
+def test_a_billion_units_cost_nothing(tmp_path):
+    frame = build("range:1000000000?labels=10", tmp_path / "billion")
+    assert frame["units"] == 10**9 and frame["bytes"] < 10000
+    assert [label["units"] for label in frame["labels"]] == [10**8] * 10
+
+
+def test_many_labels_are_all_shown(tmp_path):
+    frame = build("range:250000?labels=200000", tmp_path / "many")
+    assert len(frame["labels"]) == 200000
+    assert run("sampler", "info", tmp_path / "many").stdout.count("\n") > 200000
+
+
+# ---- damage -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def frame(tmp_path):
+    csv = write(tmp_path / "list.csv", "id,label\n" + "".join(f"{i * 31},{i % 5 * 3 % 4}\n" for i in range(300)))
+    build(f"csv:{csv}?id=id", tmp_path / "good")
+    return (tmp_path / "good").read_bytes()
+
+
+@pytest.mark.parametrize("change, says", [
+    (lambda b: b[: len(b) // 2], "cut off"),
+    (lambda b: b[:40], "is not a frame file"),
+    (lambda b: b"", "is empty"),
+    (lambda b: b + b"\0" * 64, "cut off or damaged"),
+    (lambda b: b"id,label\n" + b[9:], "is not a frame file"),
+    (lambda b: b[:8] + b"\x09" + b[9:], "version 9"),
+    (lambda b: b[:30] + b"\x01" + b[31:], "checksum of its header"),
+    (lambda b: b[:1500] + bytes([b[1500] ^ 4]) + b[1501:], "checksum of its section"),
+    (lambda b: b[:-1] + b"\x01", "checksum of its section"),
+])
+def test_damaged_files_are_refused_by_info_and_serve(tmp_path, frame, change, says):
+    path = write(tmp_path / "bad", change(frame))
+    run_fails("sampler", "info", path, says=[says, str(path)])
+    run_fails("sampler", "serve", "--listen", "127.0.0.1:0", "--frame", path, says=[says, str(path)])
+
+
+def test_verify_reads_it_all(tmp_path, frame):
+    assert facts(write(tmp_path / "good", frame), "--verify")["verified"] is True
+
+
+def test_missing_files_and_wrong_words(tmp_path):
+    run_fails("sampler", "info", tmp_path / "none", says="none")
+    run_fails("sampler", "info", tmp_path, says="is a folder")
+    run_fails("sampler", "info", says="FILE")
+    run_fails("sampler", "build", "--store", "range:5", says="--out")
+    run_fails("sampler", "build", "--out", tmp_path / "x", says="--store")
+    assert os.listdir(tmp_path) == []
+
+
+# ---- all or nothing -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text, says", [
+    ("id,label\n", "list.csv"),
+    ("id,label\n1,a\n2,b\n1,c\n", "1"),
+    ("id,label\n1,a\n-5,b\n", "-5"),
+    ("id,label\n1,a\nx,b\n", "x"),
+    ("id,label\n1,a\n2,\n", "label"),
+    ("id,label\n1,a\n2\n", "list.csv"),
+])
+def test_a_bad_store_leaves_the_old_frame(tmp_path, text, says):
+    csv = write(tmp_path / "list.csv", text)
+    write(tmp_path / "out", "old")
+    run_fails("sampler", "build", "--store", f"csv:{csv}?id=id", "--out", tmp_path / "out", says=says)
+    assert (tmp_path / "out").read_text() == "old"
+    assert sorted(os.listdir(tmp_path)) == ["list.csv", "out"]
+
+
+def test_only_ordinary_files_are_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path, "/dev/null"):
+        run_fails("sampler", "build", "--store", "range:5", "--out", path, says="no ordinary file")
+    run_fails("sampler", "build", "--store", "range:5", "--out", tmp_path / "no" / "folder", says="folder")
+    assert os.listdir(tmp_path) == ["pipe"]
+
+
+@pytest.mark.heavy
+def test_sigterm_leaves_nothing(tmp_path):
+    csv = tmp_path / "list.csv"
+    with open(csv, "w", encoding="ascii") as out:
+        out.write("id,label\n")
+        out.writelines(f"{i * 7919 % 4000037},{i % 10}\n" for i in range(4000000))
+    for pause in (0.02, 0.3):
+        building = Program("sampler", "build", "--store", f"csv:{csv}?id=id", "--out", tmp_path / "out", folder=tmp_path)
+        time.sleep(pause)
+        building.signal(signal.SIGTERM)
+        status = building.wait(PATIENCE_S)
+        building.finish()
+        assert status in (0, 143, -signal.SIGTERM)
+        assert (tmp_path / "out").exists() == (status == 0)
+        assert not list(tmp_path.glob("out.tmp*"))
+        (tmp_path / "out").unlink(missing_ok=True)

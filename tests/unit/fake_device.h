@@ -1,0 +1,261 @@
+/*
+ * A device that is as asynchronous as a GPU may be: each queue is a thread that does what was
+ * enqueued, in order, late; marks are reached when a queue comes to them. What host or device
+ * memory holds when an operation is done is what counts, so that a slot that is reused too early
+ * shows. ThreadSanitizer sees the missing order as well.
+ */
+#ifndef TESTS_UNIT_FAKE_DEVICE_H
+#define TESTS_UNIT_FAKE_DEVICE_H
+
+#include "tests/unit/unit.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "loader/device.h"
+
+#define FAKE_OPERATIONS 4096
+
+enum fake_kind { FAKE_COPY, FAKE_EXPAND, FAKE_SCALE, FAKE_SET, FAKE_AWAIT };
+
+struct fake_operation {
+    enum fake_kind kind;
+    void *to;
+    const void *from;
+    size_t count; /* bytes or elements */
+    float scale;
+    struct device_mark *mark;
+    int64_t moment; /* of the mark */
+};
+
+struct device_queue {
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct fake_operation operations[FAKE_OPERATIONS];
+    size_t added, done;
+    bool ending;
+};
+
+/* The n-th setting is reached when `reached` is n. */
+struct device_mark {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    int64_t set, reached;
+};
+
+static _Atomic int64_t fake_allocations; /* what was taken and not given back */
+
+static inline void fake_wait_mark(struct device_mark *mark, int64_t moment)
+{
+    pthread_mutex_lock(&mark->lock);
+    while (mark->reached < moment)
+        pthread_cond_wait(&mark->changed, &mark->lock);
+    pthread_mutex_unlock(&mark->lock);
+}
+
+static inline void fake_do(const struct fake_operation *operation)
+{
+    switch (operation->kind) {
+    case FAKE_COPY:
+        memcpy(operation->to, operation->from, operation->count);
+        break;
+    case FAKE_EXPAND:
+        for (size_t i = 0; i < operation->count; i++)
+            ((float *)operation->to)[i] =
+                (float)((const uint8_t *)operation->from)[i] * operation->scale;
+        break;
+    case FAKE_SCALE:
+        for (size_t i = 0; i < operation->count; i++)
+            ((float *)operation->to)[i] = ((const float *)operation->from)[i] * operation->scale;
+        break;
+    case FAKE_SET:
+        pthread_mutex_lock(&operation->mark->lock);
+        operation->mark->reached = operation->moment;
+        pthread_cond_broadcast(&operation->mark->changed);
+        pthread_mutex_unlock(&operation->mark->lock);
+        break;
+    case FAKE_AWAIT:
+        fake_wait_mark(operation->mark, operation->moment);
+        break;
+    }
+}
+
+static inline void *fake_run(void *context)
+{
+    struct device_queue *queue = context;
+    pthread_mutex_lock(&queue->lock);
+    for (;;) {
+        while (queue->done == queue->added && !queue->ending)
+            pthread_cond_wait(&queue->changed, &queue->lock);
+        if (queue->done == queue->added)
+            break;
+        struct fake_operation operation = queue->operations[queue->done % FAKE_OPERATIONS];
+        pthread_mutex_unlock(&queue->lock);
+        if (queue->done % 5 == 0)
+            usleep(300); /* late */
+        fake_do(&operation);
+        pthread_mutex_lock(&queue->lock);
+        queue->done++;
+        pthread_cond_broadcast(&queue->changed);
+    }
+    pthread_mutex_unlock(&queue->lock);
+    return NULL;
+}
+
+static inline enum error fake_enqueue(struct device_queue *queue, struct fake_operation operation)
+{
+    pthread_mutex_lock(&queue->lock);
+    while (queue->added - queue->done == FAKE_OPERATIONS)
+        pthread_cond_wait(&queue->changed, &queue->lock);
+    queue->operations[queue->added++ % FAKE_OPERATIONS] = operation;
+    pthread_cond_broadcast(&queue->changed);
+    pthread_mutex_unlock(&queue->lock);
+    return OK;
+}
+
+/* ---- struct device_ops ----------------------------------------------------------------------- */
+
+static inline enum error fake_memory_new(struct device *device, size_t bytes, void **ret_memory)
+{
+    (void)device;
+    *ret_memory = calloc(1, bytes ? bytes : 1);
+    atomic_fetch_add(&fake_allocations, 1);
+    return *ret_memory ? OK : ERROR_MEMORY;
+}
+
+static inline void fake_memory_free(struct device *device, void *memory)
+{
+    (void)device;
+    free(memory);
+    atomic_fetch_sub(&fake_allocations, 1);
+}
+
+static inline enum error fake_queue_new(struct device *device, struct device_queue **ret_queue)
+{
+    (void)device;
+    struct device_queue *queue = calloc(1, sizeof(*queue));
+    pthread_mutex_init(&queue->lock, NULL);
+    pthread_cond_init(&queue->changed, NULL);
+    pthread_create(&queue->thread, NULL, fake_run, queue);
+    atomic_fetch_add(&fake_allocations, 1);
+    *ret_queue = queue;
+    return OK;
+}
+
+static inline void fake_queue_free(struct device *device, struct device_queue *queue)
+{
+    (void)device;
+    pthread_mutex_lock(&queue->lock);
+    queue->ending = true;
+    pthread_cond_broadcast(&queue->changed);
+    pthread_mutex_unlock(&queue->lock);
+    pthread_join(queue->thread, NULL);
+    free(queue);
+    atomic_fetch_sub(&fake_allocations, 1);
+}
+
+static inline enum error fake_copy(struct device_queue *queue, void *to, const void *from,
+                                   size_t bytes)
+{
+    return fake_enqueue(
+        queue, (struct fake_operation){.kind = FAKE_COPY, .to = to, .from = from, .count = bytes});
+}
+
+static inline enum error fake_expand(struct device_queue *queue, float *to, const uint8_t *from,
+                                     size_t count, float scale)
+{
+    return fake_enqueue(
+        queue, (struct fake_operation){
+                   .kind = FAKE_EXPAND, .to = to, .from = from, .count = count, .scale = scale});
+}
+
+static inline enum error fake_scale(struct device_queue *queue, float *to, const float *from,
+                                    size_t count, float scale)
+{
+    return fake_enqueue(
+        queue, (struct fake_operation){
+                   .kind = FAKE_SCALE, .to = to, .from = from, .count = count, .scale = scale});
+}
+
+static inline enum error fake_queue_wait(struct device_queue *queue)
+{
+    pthread_mutex_lock(&queue->lock);
+    while (queue->done < queue->added)
+        pthread_cond_wait(&queue->changed, &queue->lock);
+    pthread_mutex_unlock(&queue->lock);
+    return OK;
+}
+
+static inline enum error fake_mark_new(struct device *device, struct device_mark **ret_mark)
+{
+    (void)device;
+    struct device_mark *mark = calloc(1, sizeof(*mark));
+    pthread_mutex_init(&mark->lock, NULL);
+    pthread_cond_init(&mark->changed, NULL);
+    atomic_fetch_add(&fake_allocations, 1);
+    *ret_mark = mark;
+    return OK;
+}
+
+static inline void fake_mark_free(struct device *device, struct device_mark *mark)
+{
+    (void)device;
+    free(mark);
+    atomic_fetch_sub(&fake_allocations, 1);
+}
+
+static inline int64_t fake_moment(struct device_mark *mark, int64_t more)
+{
+    pthread_mutex_lock(&mark->lock);
+    int64_t moment = mark->set += more;
+    pthread_mutex_unlock(&mark->lock);
+    return moment;
+}
+
+static inline enum error fake_mark_set(struct device_mark *mark, struct device_queue *queue)
+{
+    return fake_enqueue(queue, (struct fake_operation){
+                                   .kind = FAKE_SET, .mark = mark, .moment = fake_moment(mark, 1)});
+}
+
+static inline enum error fake_mark_wait(struct device_mark *mark)
+{
+    fake_wait_mark(mark, fake_moment(mark, 0));
+    return OK;
+}
+
+static inline enum error fake_mark_await(struct device_queue *queue, struct device_mark *mark)
+{
+    return fake_enqueue(
+        queue,
+        (struct fake_operation){.kind = FAKE_AWAIT, .mark = mark, .moment = fake_moment(mark, 0)});
+}
+
+static const struct device_ops fake_device_ops = {
+    .name = "fake",
+    .host_new = fake_memory_new,
+    .host_free = fake_memory_free,
+    .memory_new = fake_memory_new,
+    .memory_free = fake_memory_free,
+    .queue_new = fake_queue_new,
+    .queue_free = fake_queue_free,
+    .copy_in = fake_copy,
+    .copy_out = fake_copy,
+    .expand_u8 = fake_expand,
+    .scale_f32 = fake_scale,
+    .queue_wait = fake_queue_wait,
+    .mark_new = fake_mark_new,
+    .mark_free = fake_mark_free,
+    .mark_set = fake_mark_set,
+    .mark_wait = fake_mark_wait,
+    .mark_await = fake_mark_await,
+};
+
+/* DEVICE_CUDA: memory of its own, work that is done later. */
+static struct device fake_device = {
+    .kind = DEVICE_CUDA, .description = "a fake device", .ops = &fake_device_ops};
+
+#endif

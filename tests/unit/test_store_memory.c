@@ -1,0 +1,237 @@
+/*
+ * Every allocation of the stores fails once: the program is linked with --wrap, so that the Nth
+ * call of malloc and its relatives from our objects answers NULL. The answer must be ERROR_MEMORY,
+ * what was allocated is given back (the sanitizer's leak check looks), and no file is left.
+ */
+#include "tests/unit/store_unit.h"
+
+#include <dirent.h>
+
+#include "loader/row_cache.h"
+
+#define ALLOCATIONS_LIMIT 3000
+
+static long allocations_left = -1; /* until one fails; -1: none does */
+static int failures;
+
+void *__real_malloc(size_t bytes);
+void *__real_calloc(size_t count, size_t bytes);
+void *__real_realloc(void *block, size_t bytes);
+char *__real_strdup(const char *text);
+char *__real_strndup(const char *text, size_t length);
+void *__wrap_malloc(size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes);
+void *__wrap_realloc(void *block, size_t bytes);
+char *__wrap_strdup(const char *text);
+char *__wrap_strndup(const char *text, size_t length);
+
+static int fails_now(void)
+{
+    if (allocations_left < 0 || allocations_left-- > 0)
+        return 0;
+    failures++;
+    return 1;
+}
+
+void *__wrap_malloc(size_t bytes)
+{
+    return fails_now() ? NULL : __real_malloc(bytes);
+}
+
+void *__wrap_calloc(size_t count, size_t bytes)
+{
+    return fails_now() ? NULL : __real_calloc(count, bytes);
+}
+
+void *__wrap_realloc(void *block, size_t bytes)
+{
+    return fails_now() ? NULL : __real_realloc(block, bytes);
+}
+
+char *__wrap_strdup(const char *text)
+{
+    return fails_now() ? NULL : __real_strdup(text);
+}
+
+char *__wrap_strndup(const char *text, size_t length)
+{
+    return fails_now() ? NULL : __real_strndup(text, length);
+}
+
+static int entries(void)
+{
+    DIR *open = opendir(folder);
+    int count = 0;
+    while (readdir(open))
+        count++;
+    closedir(open);
+    return count;
+}
+
+/* Runs `work` with its first, second, ... allocation failing, until none is left to fail. A failed
+ * realloc that only gives memory back is no failure. */
+static void fail_each(enum error (*work)(void))
+{
+    int before = entries();
+    for (long nth = 0; nth < ALLOCATIONS_LIMIT; nth++) {
+        failures = 0;
+        allocations_left = nth;
+        enum error error = work();
+        allocations_left = -1;
+        if (failures == 0) {
+            assert_true(nth > 0); /* else nothing was tested */
+            assert_ok(error);
+            return;
+        }
+        if (error && error != ERROR_MEMORY)
+            fail_msg("allocation %ld failed and the answer was %d, %s", nth, error,
+                     error_message());
+        unlink(path_of("out.db")); /* whole, when all that failed came after it */
+        if (error)
+            assert_int_equal(entries(), before);
+    }
+    fail_msg("more than %d allocations", ALLOCATIONS_LIMIT);
+}
+
+static enum error ignore(void *context, const struct store_block *block)
+{
+    (void)context;
+    (void)block;
+    return OK;
+}
+
+static enum error fetch_some(struct store *store)
+{
+    struct reader *reader = NULL;
+    int64_t ids[] = {5, 900, 7, 6};
+    uint8_t features[64];
+    double labels[4];
+    enum row_status status[4];
+    enum error error = reader_open(store, &reader);
+    if (!error)
+        error = reader_fetch(reader, ids, 4, features, 16, labels, status);
+    reader_close(reader);
+    return error;
+}
+
+static enum error use_store(const char *uri)
+{
+    struct store *store = NULL;
+    enum error error = store_open(uri, false, &store);
+    if (!error)
+        error = store_scan(store, SCAN_FEATURES | SCAN_BAD_ROWS, ignore, NULL);
+    if (!error)
+        error = store_scan(store, SCAN_KEYS, ignore, NULL);
+    if (!error)
+        error = fetch_some(store);
+    store_close(store);
+    if (!error)
+        error = store_open(uri, true, &store);
+    if (error)
+        return error;
+    error = store_scan(store, SCAN_KEYS, ignore, NULL);
+    store_close(store);
+    return error;
+}
+
+static const char query[] = "weight=w&group=g";
+
+static void write_rows(void)
+{
+    write_file("in.csv", "id,label,w,g,a,b\n900,x,1,u,1,2.5\n5,\"y\nz\",2,v,bad,4\n7,x,3,u,5,6\n"
+                         "6,w,1,u,7,8\n");
+    write_file("good.csv", "id,label,w,g,a,b\n900,x,1,u,1,2.5\n5,\"y\nz\",2,v,3,4\n7,x,3,u,5,6\n");
+}
+
+static enum error use_csv(void)
+{
+    return use_store(uri_of("csv", "in.csv", query));
+}
+
+static enum error use_sqlite(void)
+{
+    return use_store(uri_of("sqlite", "good.db", ""));
+}
+
+static enum error use_foreign(void)
+{
+    return use_store(uri_of("sqlite", "good.db", "label=&features=features"));
+}
+
+static enum error use_cache(void)
+{
+    struct store *inner = NULL;
+    struct store *cache = NULL;
+    enum error error = store_open(uri_of("csv", "in.csv", query), false, &inner);
+    if (!error)
+        error = row_cache_open(inner, UINT64_MAX, &cache);
+    if (!error)
+        error = fetch_some(cache);
+    store_close(cache);
+    store_close(inner);
+    return error;
+}
+
+static enum error use_import(void)
+{
+    struct store *store = NULL;
+    struct sqlite_writer *writer = NULL;
+    bool may = false;
+    enum error error = store_open(uri_of("csv", "good.csv", query), false, &store);
+    if (!error)
+        error = sqlite_writer_open(path_of("out.db"), "samples", store_info(store), &writer);
+    if (!error)
+        error = store_scan(store, SCAN_FEATURES, add_to_writer, writer);
+    if (!error)
+        error = sqlite_writer_commit(writer);
+    sqlite_writer_close(writer);
+    store_close(store);
+    return error ? error : sqlite_writer_may_replace(path_of("good.db"), &may);
+}
+
+static void make_database(void)
+{
+    struct store *store = NULL;
+    write_rows();
+    assert_ok(store_open(uri_of("csv", "good.csv", query), false, &store));
+    import_store(store, path_of("good.db"));
+    store_close(store);
+}
+
+static void test_csv(void **state)
+{
+    (void)state;
+    write_rows();
+    fail_each(use_csv);
+}
+
+static void test_sqlite(void **state)
+{
+    (void)state;
+    make_database();
+    fail_each(use_sqlite);
+    fail_each(use_foreign);
+}
+
+static void test_cache(void **state)
+{
+    (void)state;
+    write_rows();
+    fail_each(use_cache);
+}
+
+static void test_import(void **state)
+{
+    (void)state;
+    make_database();
+    fail_each(use_import);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test_setup_teardown(test_csv, make_folder, remove_folder),
+    cmocka_unit_test_setup_teardown(test_sqlite, make_folder, remove_folder),
+    cmocka_unit_test_setup_teardown(test_cache, make_folder, remove_folder),
+    cmocka_unit_test_setup_teardown(test_import, make_folder, remove_folder),
+};
+
+UNIT_MAIN(tests)
