@@ -23,11 +23,6 @@ const char *csv_column_text(const struct csv_columns *columns, size_t column,
 static enum error copy_header_name(struct csv_columns *columns, size_t column,
                                    const struct store_text *field)
 {
-    if (field->length == 0)
-        return error_set(ERROR_INPUT,
-                         "column %zu (counted from 0) has no name in the header; each column needs "
-                         "one (a file without a header is opened with header=no)",
-                         column);
     if (!text_is_utf8(field->data, field->length))
         return error_set(ERROR_INPUT, "the name of column %zu (counted from 0) is not UTF-8 text",
                          column);
@@ -48,7 +43,26 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static enum error check_doubles(const struct csv_columns *columns)
+/* Of two columns of one name, one may have it for want of a better. */
+static enum error refuse_double(const struct csv_columns *columns, const struct csv_splitter *first,
+                                const char *name)
+{
+    char shown[TEXT_QUOTE_BYTES];
+    for (size_t i = 0; i < columns->count; i++) {
+        if (first->fields[i].length == 0 && strcmp(columns->names[i], name) == 0)
+            return error_set(ERROR_INPUT,
+                             "column %zu (counted from 0) has no name in the header, and its "
+                             "number is the name of another column; give it a name (a file without "
+                             "a header is opened with header=no)",
+                             i);
+    }
+    return error_set(ERROR_INPUT,
+                     "the header names the column %s twice (a file without a header is opened with "
+                     "header=no)",
+                     text_quote(shown, sizeof(shown), name, strlen(name)));
+}
+
+static enum error check_doubles(const struct csv_columns *columns, const struct csv_splitter *first)
 {
     enum error error = OK;
     const char **sorted = array_new(columns->count, sizeof(*sorted), "column names");
@@ -57,12 +71,8 @@ static enum error check_doubles(const struct csv_columns *columns)
     memcpy(sorted, columns->names, columns->count * sizeof(*sorted));
     qsort(sorted, columns->count, sizeof(*sorted), compare_names);
     for (size_t i = 1; i < columns->count && !error; i++) {
-        char shown[TEXT_QUOTE_BYTES];
         if (strcmp(sorted[i - 1], sorted[i]) == 0)
-            error = error_set(ERROR_INPUT,
-                              "the header names the column %s twice (a file without a header is "
-                              "opened with header=no)",
-                              text_quote(shown, sizeof(shown), sorted[i], strlen(sorted[i])));
+            error = refuse_double(columns, first, sorted[i]);
     }
     free(sorted);
     return error;
@@ -85,13 +95,45 @@ static enum error make_names(struct csv_columns *columns, const struct csv_split
 {
     enum error error = OK;
     for (size_t i = 0; i < columns->count && !error; i++)
-        error = columns->header ? copy_header_name(columns, i, &first->fields[i])
-                                : copy_number_name(columns, i);
+        error = columns->header && first->fields[i].length > 0
+                    ? copy_header_name(columns, i, &first->fields[i])
+                    : copy_number_name(columns, i);
     if (!error && header == CSV_HEADER_ASSUMED)
         error = check_looks_like_row(columns);
     if (!error && columns->header)
-        error = check_doubles(columns);
+        error = check_doubles(columns, first);
     return error;
+}
+
+/* A first line in one piece may have been cut at the wrong bytes. */
+static enum error hint_at_delimiter(enum error error, const struct csv_splitter *first)
+{
+    static const struct {
+        char byte;
+        const char *shown, *parameter;
+    } others[] = {
+        {'\t', "tabs", "tab"}, {';', "semicolons", ";"}, {'|', "bars", "|"}, {',', "commas", ","}};
+    struct error_report report;
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]) && first->count == 1; i++) {
+        const struct store_text *field = &first->fields[0];
+        if (others[i].byte == first->delimiter ||
+            !memchr(field->data, others[i].byte, field->length))
+            continue;
+        error_report_take(error, &report);
+        return error_set(error, "%s; the first line holds %s: is it delimiter=%s?", report.message,
+                         others[i].shown, others[i].parameter);
+    }
+    return error;
+}
+
+static void note_unnamed(struct csv_columns *columns, const struct csv_splitter *first)
+{
+    for (size_t i = 0; i < columns->count && columns->header; i++) {
+        if (first->fields[i].length > 0 || columns->roles[i] != COLUMN_FEATURE)
+            continue;
+        if (columns->unnamed++ == 0)
+            columns->first_unnamed = i;
+    }
 }
 
 static enum error make_roles(struct csv_columns *columns, const struct column_choice *choice)
@@ -143,8 +185,13 @@ enum error csv_columns_init(struct csv_columns *columns, const struct csv_splitt
     columns->roles = array_new(columns->count, sizeof(*columns->roles), "CSV columns");
     if (columns->names && columns->roles)
         error = make_names(columns, first, header);
-    if (!error)
+    if (!error) {
         error = make_roles(columns, choice);
+        if (error == ERROR_USAGE)
+            error = hint_at_delimiter(error, first);
+    }
+    if (!error)
+        note_unnamed(columns, first);
     if (!error)
         error = make_runs(columns);
     if (error)

@@ -29,12 +29,14 @@ struct csv_columns {
     const char **feature_names; /* owned list of borrowed names; [features] */
     size_t features;
     ptrdiff_t column_of[COLUMN_ROLES]; /* id, label, weight, group; -1: none */
+    size_t unnamed; /* features that the header leaves without a name: their number is it */
+    size_t first_unnamed;
 };
 
 /* What the URI says of the header line. */
 enum csv_header { CSV_HEADER_ASSUMED, CSV_HEADER_YES, CSV_HEADER_NO };
 
-/* From the fields of the first record. ERROR_INPUT: the header has an empty or doubled name, or is
+/* From the fields of the first record. ERROR_INPUT: the header has a doubled name, or is
  * not UTF-8, or is only assumed and looks like a row; ERROR_USAGE: as column_roles_assign().
  * Messages do not name the file. */
 enum error csv_columns_init(struct csv_columns *columns, const struct csv_splitter *first,

@@ -160,7 +160,7 @@ static bool same_point(struct digit_point a, struct digit_point b)
 static void sheet_add_stroke(struct sheet *sheet, const struct digit_stroke *stroke,
                              const struct hand *hand, struct dice *dice)
 {
-    struct place place[DIGIT_STROKE_POINTS];
+    struct place place[DIGIT_STROKE_POINTS] = {{0, 0}};
     int reach = hand->pen + SOFT_EDGE;
     for (size_t i = 0; i < stroke->points; i++) {
         place[i] = hand_put(hand, dice, stroke->point[i]);

@@ -105,6 +105,13 @@ static enum error take_id(const struct sqlite_table *table, sqlite3_stmt *statem
 {
     bool integer = sqlite3_column_type(statement, ID_AT) == SQLITE_INTEGER;
     int64_t id = sqlite3_column_int64(statement, ID_AT);
+    if (sqlite3_column_type(statement, ID_AT) == SQLITE_TEXT) {
+        char shown[TEXT_QUOTE_BYTES];
+        return error_set(ERROR_INPUT,
+                         "column \"%s\" holds the text %s; integers from 0 to "
+                         "9223372036854775807 belong there, kept as INTEGER and not as TEXT",
+                         table->key_of[COLUMN_ID], show_value(statement, ID_AT, shown));
+    }
     if (!integer || id < 0)
         return refuse_value(statement, ID_AT, table->key_of[COLUMN_ID],
                             "an id from 0 to 9223372036854775807");

@@ -42,7 +42,7 @@ static enum error add_name(struct names *names, const char *text)
     return OK;
 }
 
-/* The first column of every row; `argument` is ?1. */
+/* The last column of every row; `argument` is ?1. */
 static enum error query_names(sqlite3 *connection, const char *path, const char *sql,
                               const char *argument, struct names *names)
 {
@@ -52,7 +52,8 @@ static enum error query_names(sqlite3 *connection, const char *path, const char 
     if (!error && argument)
         sqlite3_bind_text(statement, 1, argument, -1, SQLITE_STATIC);
     while (!error && (result = sqlite3_step(statement)) == SQLITE_ROW) {
-        const char *text = (const char *)sqlite3_column_text(statement, 0);
+        const char *text =
+            (const char *)sqlite3_column_text(statement, sqlite3_column_count(statement) - 1);
         error = add_name(names, text ? text : "");
     }
     if (!error && result != SQLITE_DONE)
@@ -73,6 +74,12 @@ static const char *find(const struct names *names, const char *wanted)
     return NULL;
 }
 
+static const char tables_sql[] =
+    "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' "
+    "ESCAPE '\\' AND name NOT IN ('tombola', 'tombola_labels') AND sql NOT LIKE 'create virtual%' "
+    "ORDER BY name";
+static const char views_sql[] = "SELECT name FROM sqlite_master WHERE type = 'view' ORDER BY name";
+
 static enum error refuse_table(const char *path, const char *wanted, const struct names *names)
 {
     char list[NAME_LIST_BYTES];
@@ -81,7 +88,8 @@ static enum error refuse_table(const char *path, const char *wanted, const struc
         return error_set(ERROR_INPUT, "%s has no tables", path);
     name_list((const char *const *)names->items, names->count, list);
     if (!wanted)
-        return error_set(ERROR_INPUT, "%s has several tables; table= must name one of %s", path,
+        return error_set(ERROR_INPUT,
+                         "%s does not say which table is meant; table= must name one of %s", path,
                          list);
     return error_set(ERROR_INPUT, "%s has no table %s; it has %s", path,
                      text_quote(shown, sizeof(shown), wanted, strlen(wanted)), list);
@@ -92,21 +100,19 @@ enum error sqlite_table_find(sqlite3 *connection, const char *path, const char *
 {
     struct names names = {.items = NULL};
     const char *found = NULL;
-    enum error error = query_names(connection, path,
-                                   "SELECT name FROM sqlite_master WHERE type = 'table' AND name "
-                                   "NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND name NOT IN ('tombola', "
-                                   "'tombola_labels') AND sql NOT LIKE 'create virtual%' "
-                                   "ORDER BY name",
-                                   NULL, &names);
+    enum error error = query_names(connection, path, tables_sql, NULL, &names);
+    size_t tables = names.count;
+    if (!error)
+        error = query_names(connection, path, views_sql, NULL, &names);
     if (error)
         goto out;
     if (wanted)
         found = find(&names, wanted);
     else if (facts->there)
         found = find(&names, facts->table);
-    else
+    if (!found && !wanted)
         found = find(&names, "samples");
-    if (!found && !wanted && names.count == 1)
+    if (!found && !wanted && tables == 1)
         found = names.items[0];
     if (!found) {
         error = refuse_table(path, wanted, &names);
@@ -124,10 +130,10 @@ out:
  */
 
 /* A table made WITHOUT ROWID has none. */
-static bool has_rowid(sqlite3 *connection, const char *table)
+static bool has_rowid(sqlite3 *connection, const char *table, const char *name)
 {
     sqlite3_stmt *statement = NULL;
-    char *sql = sqlite3_mprintf("SELECT rowid FROM \"%w\"", table);
+    char *sql = sqlite3_mprintf("SELECT %s FROM \"%w\"", name, table);
     bool has = sql && sqlite3_prepare_v2(connection, sql, -1, &statement, NULL) == SQLITE_OK;
     sqlite3_finalize(statement);
     sqlite3_free(sql);
@@ -158,14 +164,73 @@ static enum error refuse_id(const struct sqlite_table *table, const char *path, 
 {
     if (!id)
         return error_set(ERROR_INPUT,
-                         "%s: table \"%s\" has no column \"id\" and no INTEGER PRIMARY KEY; id= "
+                         "%s: %s \"%s\" has no column \"id\" and no INTEGER PRIMARY KEY; id= "
                          "must name the column of the ids%s",
-                         path, table->name, rows ? " (id=rowid takes SQLite's row numbers)" : "");
+                         path, table->view ? "view" : "table", table->name,
+                         rows ? " (id=rowid takes SQLite's row numbers)" : "");
+    if (table->view)
+        return error_set(ERROR_INPUT,
+                         "%s: \"%s\" is a view, and its rows cannot be found by \"%s\" at once, "
+                         "which must be the INTEGER PRIMARY KEY of the tables behind it; make a "
+                         "table of it (CREATE TABLE t AS SELECT * FROM \"%s\") and say table=t",
+                         path, table->name, id, table->name);
     return error_set(ERROR_INPUT,
-                     "%s: rows of table \"%s\" cannot be found by \"%s\" at once; it must be the "
-                     "INTEGER PRIMARY KEY or have a unique index (CREATE UNIQUE INDEX i ON "
+                     "%s: rows of table \"%s\" cannot be found by \"%s\" at once; in a table "
+                     "without row numbers it must have a unique index (CREATE UNIQUE INDEX i ON "
                      "\"%s\"(\"%s\"))",
                      path, table->name, id, table->name, id);
+}
+
+/* Does SQLite find one id of a view by nothing but row numbers? Its plan says so. */
+static enum error view_has_key(sqlite3 *connection, const char *path, const char *view,
+                               const char *id, bool *ret_has)
+{
+    struct names steps = {.items = NULL};
+    size_t searches = 0;
+    char *sql =
+        sqlite3_mprintf("EXPLAIN QUERY PLAN SELECT * FROM \"%w\" WHERE \"%w\" = ?1", view, id);
+    if (!sql)
+        return error_set_memory(strlen(view), "an SQLite statement");
+    enum error error = query_names(connection, path, sql, NULL, &steps);
+    sqlite3_free(sql);
+    *ret_has = !error;
+    for (size_t i = 0; i < steps.count; i++) {
+        bool search = strncmp(steps.items[i], "SEARCH", 6) == 0;
+        searches += search;
+        if (strncmp(steps.items[i], "SCAN", 4) == 0 ||
+            (search && !strstr(steps.items[i], "INTEGER PRIMARY KEY (rowid=?)")))
+            *ret_has = false;
+    }
+    *ret_has &= searches > 0;
+    release_names(&steps);
+    return error;
+}
+
+/* A column may bear one of the names of row numbers, and hides them. */
+static const char *find_row_name(const struct sqlite_table *table, sqlite3 *connection)
+{
+    static const char *const row_names[] = {rowid, "_rowid_", "oid"};
+    struct names columns = {.items = table->columns, .count = table->count};
+    for (size_t i = 0; i < sizeof(row_names) / sizeof(row_names[0]); i++) {
+        if (!find(&columns, row_names[i]) && has_rowid(connection, table->name, row_names[i]))
+            return row_names[i];
+    }
+    return NULL;
+}
+
+/* How rows are found where the id column is no key. */
+static enum error choose_way(struct sqlite_table *table, sqlite3 *connection, const char *path,
+                             const char *id)
+{
+    bool found = false;
+    enum error error = OK;
+    if (table->view) {
+        error = view_has_key(connection, path, table->name, id, &found);
+    } else {
+        table->row_name = find_row_name(table, connection);
+        found = table->row_name;
+    }
+    return error || found ? error : refuse_id(table, path, id, false);
 }
 
 /* The INTEGER PRIMARY KEY, whatever its name. */
@@ -182,7 +247,7 @@ static enum error choose_id(struct sqlite_table *table, sqlite3 *connection, con
                             const struct column_choice *choice)
 {
     struct names keys = {.items = NULL};
-    bool rows = has_rowid(connection, table->name);
+    bool rows = !table->view && has_rowid(connection, table->name, rowid);
     const char *id = table->key_of[COLUMN_ID];
     bool by_row = !id && choice->names[COLUMN_ID] && rows;
     enum error error = OK;
@@ -190,8 +255,10 @@ static enum error choose_id(struct sqlite_table *table, sqlite3 *connection, con
         error = find_keys(connection, path, table->name, &keys);
     if (!error && !id && !choice->names[COLUMN_ID])
         id = default_id(table, &keys);
-    if (!error && !by_row && (!id || !find(&keys, id)))
-        error = refuse_id(table, path, id, rows);
+    if (!error && !by_row && !id)
+        error = refuse_id(table, path, NULL, rows);
+    if (!error && !by_row && !find(&keys, id))
+        error = choose_way(table, connection, path, id);
     if (!error)
         table->key_of[COLUMN_ID] = by_row ? rowid : id;
     release_names(&keys);
@@ -262,6 +329,16 @@ out:
     return error;
 }
 
+static enum error find_whether_view(struct sqlite_table *table, sqlite3 *connection,
+                                    const char *path)
+{
+    struct names views = {.items = NULL};
+    enum error error = query_names(connection, path, views_sql, NULL, &views);
+    table->view = find(&views, table->name);
+    release_names(&views);
+    return error;
+}
+
 enum error sqlite_table_init(struct sqlite_table *table, sqlite3 *connection, const char *path,
                              char *name, const struct column_choice *choice,
                              const struct sqlite_facts *facts)
@@ -270,8 +347,10 @@ enum error sqlite_table_init(struct sqlite_table *table, sqlite3 *connection, co
     struct column_choice full = *choice;
     *table = (struct sqlite_table){.name = name};
     add_imported(&full, facts);
-    enum error error =
-        query_names(connection, path, "SELECT name FROM pragma_table_info(?1)", name, &columns);
+    enum error error = find_whether_view(table, connection, path);
+    if (!error)
+        error =
+            query_names(connection, path, "SELECT name FROM pragma_table_info(?1)", name, &columns);
     table->columns = columns.items;
     table->count = columns.count;
     if (!error)
@@ -330,6 +409,24 @@ static enum error add_columns(struct buffer *sql, const struct sqlite_table *tab
         if (!error)
             error = add_quoted(sql, table->features[i]);
     }
+    if (!error && table->row_name)
+        error = buffer_add_text(sql, ", ");
+    if (!error && table->row_name)
+        error = add_quoted(sql, table->name);
+    if (!error && table->row_name)
+        error = buffer_add_text(sql, ".");
+    if (!error && table->row_name)
+        error = buffer_add_text(sql, table->row_name);
+    return error;
+}
+
+static enum error add_table(struct buffer *sql, const char *name, const char *index)
+{
+    enum error error = add_quoted(sql, name);
+    if (!error && index)
+        error = buffer_add_text(sql, " INDEXED BY ");
+    if (!error && index)
+        error = add_quoted(sql, index);
     return error;
 }
 
@@ -338,17 +435,13 @@ enum error sqlite_table_select(const struct sqlite_table *table, bool features, 
 {
     struct buffer sql = BUFFER_INIT(SQL_LIMIT_BYTES);
     enum error error = add_columns(&sql, table, features);
-    if (!error)
-        error = buffer_add_text(&sql, " FROM ");
-    if (!error)
-        error = add_quoted(&sql, table->name);
-    if (!error && index)
-        error = buffer_add_text(&sql, " INDEXED BY ");
-    if (!error && index)
-        error = add_quoted(&sql, index);
     for (; *tail && !error; tail++) {
         if (*tail == '@')
             error = add_column(&sql, table->key_of[COLUMN_ID]);
+        else if (*tail == '$')
+            error = add_table(&sql, table->name, index);
+        else if (*tail == '#')
+            error = buffer_add_text(&sql, table->row_name);
         else
             error = buffer_add(&sql, tail, 1);
     }

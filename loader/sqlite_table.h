@@ -1,7 +1,8 @@
 /*
- * Which table of an SQLite file is the store, and which of its columns are what. Any ordinary
- * table will do whose rows can be found by id: an INTEGER PRIMARY KEY, or a column with a unique
- * index of its own, or id=rowid.
+ * Which table of an SQLite file is the store, and which of its columns are what. Rows of an
+ * ordinary table are found by id (an INTEGER PRIMARY KEY, a column with a unique index of its own,
+ * id=rowid), else by SQLite's row numbers, which the store keeps beside the ids. A view will do
+ * where SQLite looks its ids up in INTEGER PRIMARY KEYs.
  */
 #ifndef LOADER_SQLITE_TABLE_H
 #define LOADER_SQLITE_TABLE_H
@@ -21,10 +22,12 @@ struct sqlite_table {
     const char *key_of[COLUMN_ROLES]; /* id, label, weight, group: borrowed from columns; NULL */
     const char **features;            /* owned list of borrowed names; [feature_count] */
     size_t feature_count;             /* columns that hold features */
+    bool view;
+    const char *row_name; /* what SQL calls row numbers, where only they find a row; else NULL */
 };
 
-/* `wanted` is the URI's table=, or NULL: the imported one, "samples", or the only one. Messages
- * name the file and what it has. */
+/* `wanted` is the URI's table=, or NULL: the imported one, "samples", or the only table. The first
+ * two may be views. Messages name the file and what it has. */
 enum error sqlite_table_find(sqlite3 *connection, const char *path, const char *wanted,
                              const struct sqlite_facts *facts, char **ret_name) MUST_CHECK;
 
@@ -35,7 +38,8 @@ enum error sqlite_table_init(struct sqlite_table *table, sqlite3 *connection, co
 void sqlite_table_release(struct sqlite_table *table);
 
 /* SELECT of id, label, weight, group (NULL where there is none), then, with `features`, all feature
- * columns; `tail` follows the table's name, "@" in it is the id column. free() it. */
+ * columns, last the row number if there is a row_name. `tail` follows: "$" in it is the table, used
+ * with `index` (NULL: any), "@" the id column, "#" the row_name. free() it. */
 enum error sqlite_table_select(const struct sqlite_table *table, bool features, const char *index,
                                const char *tail, char **ret_sql) MUST_CHECK;
 

@@ -1,9 +1,11 @@
 #include "loader/store_csv.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/array.h"
+#include "common/log.h"
 #include "common/text.h"
 #include "loader/store_kinds.h"
 
@@ -97,6 +99,22 @@ static enum error split_first(struct csv_store *store, char *record, size_t leng
     return OK;
 }
 
+/* As pandas writes its index. */
+static void warn_of_unnamed(const struct csv_store *store)
+{
+    const struct csv_columns *columns = &store->columns;
+    char more[64] = "";
+    if (columns->unnamed == 0)
+        return;
+    if (columns->unnamed > 1)
+        snprintf(more, sizeof(more), ", and so do %zu more", columns->unnamed - 1);
+    log_warning(
+        "%s: column %zu (counted from 0) has no name in the header: it is called \"%s\" and "
+        "taken for a feature%s; id=%s makes it the id",
+        store->path, columns->first_unnamed, columns->names[columns->first_unnamed], more,
+        columns->names[columns->first_unnamed]);
+}
+
 static enum error take_first(struct csv_store *store, struct csv_block *block,
                              enum csv_header header, const struct column_choice *choice)
 {
@@ -117,6 +135,7 @@ static enum error take_first(struct csv_store *store, struct csv_block *block,
         return csv_store_prefix(store, error, line);
     if (error)
         return error_prefix(error, "%s: ", store->path);
+    warn_of_unnamed(store);
     if (store->columns.header) {
         uint64_t begin = block->offset + at;
         uint64_t size = store->source.identity.size_bytes;

@@ -127,17 +127,36 @@ static bool is_key(const struct sqlite_store *store, enum column_role role, cons
 static bool is_as_imported(const struct sqlite_store *store)
 {
     const struct sqlite_facts *facts = &store->facts;
-    return facts->fresh && is_key(store, COLUMN_ID, "id") &&
+    return facts->fresh && !store->table.view && !store->table.row_name &&
+           is_key(store, COLUMN_ID, "id") &&
            is_key(store, COLUMN_LABEL, facts->label_kind == LABEL_NONE ? NULL : "label") &&
            is_key(store, COLUMN_WEIGHT, facts->has_weight ? "weight" : NULL) &&
            is_key(store, COLUMN_GROUP, facts->has_group ? "group" : NULL) && store->format.blob &&
            store->format.features == facts->features && store->format.element == facts->element;
 }
 
+/* Without a key rows are sorted: only ids and row numbers, which then lead to the features. A row
+ * that a damaged table does not lead to comes without id, and is refused. */
+static enum error make_row_statements(struct sqlite_store *store)
+{
+    static const char by_row[] = " FROM $ WHERE # = ?1";
+    static const char all[] = " FROM (SELECT # AS \"tombola row\" FROM $ ORDER BY @, # LIMIT -1) "
+                              "LEFT JOIN $ ON $.# = \"tombola row\"";
+    static const char keys[] = " FROM $ ORDER BY @, #";
+    enum error error = sqlite_table_select(&store->table, true, NULL, by_row, &store->fetch_sql);
+    if (!error)
+        error = sqlite_table_select(&store->table, true, NULL, all, &store->scan_sql);
+    if (!error)
+        error = sqlite_table_select(&store->table, false, NULL, keys, &store->keys_sql);
+    return error;
+}
+
 static enum error make_statements(struct sqlite_store *store)
 {
-    static const char by_id[] = " WHERE @ = ?1";
-    static const char in_order[] = " ORDER BY @";
+    static const char by_id[] = " FROM $ WHERE @ = ?1";
+    static const char in_order[] = " FROM $ ORDER BY @";
+    if (store->table.row_name)
+        return make_row_statements(store);
     char *index = NULL;
     enum error error = OK;
     if (is_as_imported(store)) {
@@ -232,6 +251,8 @@ static void sqlite_store_close(struct store *base)
     label_dictionary_release(&store->labels);
     sqlite_facts_release(&store->facts);
     sqlite_table_release(&store->table);
+    id_index_release(&store->ids);
+    free(store->row_numbers);
     free(store->fetch_sql);
     free(store->scan_sql);
     free(store->keys_sql);

@@ -7,6 +7,7 @@
 
 #include <sqlite3.h>
 
+#include "loader/id_index.h"
 #include "loader/label_dictionary.h"
 #include "loader/source_file.h"
 #include "loader/sqlite_facts.h"
@@ -24,10 +25,13 @@ struct sqlite_store {
     struct sqlite_format format;
     struct label_dictionary labels;
     char *
-        *numbered_names; /* owned; [format.features]: names of a BLOB's features that none named */
-    char *fetch_sql;     /* owned; one row by id */
-    char *scan_sql;      /* owned; all rows from an id on */
-    char *keys_sql;      /* owned; all keys from an id on */
+        *numbered_names;  /* owned; [format.features]: names of a BLOB's features that none named */
+    char *fetch_sql;      /* owned; one row by id, or by row number (table.row_name) */
+    char *scan_sql;       /* owned; all rows by id */
+    char *keys_sql;       /* owned; all keys by id */
+    struct id_index ids;  /* with table.row_name, unless keys_only: the ids in their order */
+    int64_t *row_numbers; /* owned; of each of them */
+    size_t row_numbers_capacity;
     char *first_bad_row; /* owned */
 };
 

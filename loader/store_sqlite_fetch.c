@@ -36,10 +36,19 @@ void sqlite_reader_close(struct reader *base)
     free(reader);
 }
 
-static enum error find_row(struct sqlite_cursor *cursor, int64_t id, bool *ret_row)
+static enum error find_row(const struct sqlite_store *store, struct sqlite_cursor *cursor,
+                           int64_t id, bool *ret_row)
 {
+    int64_t key = id;
     sqlite3_reset(cursor->statement);
-    sqlite3_bind_int64(cursor->statement, 1, id);
+    if (store->table.row_name) {
+        int64_t row = id_index_row(&store->ids, id);
+        *ret_row = false;
+        if (row < 0)
+            return OK;
+        key = store->row_numbers[row];
+    }
+    sqlite3_bind_int64(cursor->statement, 1, key);
     enum error error = sqlite_cursor_step(cursor, ret_row);
     return error ? error_prefix(error, "id %lld: ", (long long)id) : OK;
 }
@@ -65,7 +74,7 @@ static enum error take_row(const struct sqlite_store *store, sqlite3_stmt *state
         fetch_call_refuse(call, index, ROW_BAD);
         return OK;
     }
-    if ((!row.is_u8 && element == ELEMENT_U8) ||
+    if (row.id != call->ids[index] || (!row.is_u8 && element == ELEMENT_U8) ||
         !label_value(&store->labels, row.label.data, row.label.length, &label))
         return refuse_other(store, row.id);
     fetch_call_accept(call, index, label);
@@ -77,7 +86,7 @@ static enum error fetch_one(struct sqlite_reader *reader, struct fetch_call *cal
     const struct sqlite_store *store = (const struct sqlite_store *)reader->reader.store;
     int64_t id = call->ids[index];
     bool there = false;
-    enum error error = find_row(&reader->cursor, id, &there);
+    enum error error = find_row(store, &reader->cursor, id, &there);
     if (error)
         return error;
     if (there)

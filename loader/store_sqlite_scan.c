@@ -29,7 +29,7 @@ struct walk {
     void *features;       /* NULL: keys only */
     row_visitor *visit;
     void *context;
-    int64_t rows, next_id, progress_ns;
+    int64_t rows, last_id, last_row_number, progress_ns;
 };
 
 static enum error show_progress(struct walk *walk)
@@ -46,23 +46,59 @@ static enum error show_progress(struct walk *walk)
     return OK;
 }
 
+static int64_t row_number(sqlite3_stmt *statement)
+{
+    return sqlite3_column_int64(statement, sqlite3_column_count(statement) - 1);
+}
+
+static enum error refuse_order(const struct walk *walk, sqlite3_stmt *statement, int64_t id)
+{
+    const struct sqlite_store *store = walk->store;
+    const char *name = store->table.name;
+    if (id == walk->last_id && store->table.row_name)
+        return error_set(ERROR_INPUT,
+                         "%s: table \"%s\" has the id %lld twice, in the rows with the %s %lld and "
+                         "%lld; each may come only once",
+                         store->path, name, (long long)id, store->table.row_name,
+                         (long long)walk->last_row_number, (long long)row_number(statement));
+    if (id == walk->last_id && store->table.view)
+        return error_set(ERROR_INPUT,
+                         "%s: view \"%s\" has the id %lld twice; each may come only once",
+                         store->path, name, (long long)id);
+    return error_set(ERROR_INPUT, "%s: table \"%s\" is damaged: id %lld comes %s", store->path,
+                     name, (long long)id, id == walk->last_id ? "twice" : "out of its order");
+}
+
+/* A row whose id is none is named by its number, if by anything. */
+static enum error prefix_row(const struct sqlite_store *store, sqlite3_stmt *statement,
+                             enum error error)
+{
+    if (sqlite3_column_type(statement, 0) == SQLITE_INTEGER)
+        return sqlite_store_prefix(store, error, sqlite3_column_int64(statement, 0));
+    if (store->table.row_name)
+        return error_prefix(error, "%s, table \"%s\", %s %lld: ", store->path, store->table.name,
+                            store->table.row_name, (long long)row_number(statement));
+    return error_prefix(error, "%s, table \"%s\": ", store->path, store->table.name);
+}
+
 static enum error visit_row(struct walk *walk, sqlite3_stmt *statement)
 {
     struct sqlite_row row;
     enum error error =
         sqlite_decode_row(&walk->store->format, statement, walk->element, walk->features, &row);
     if (error)
-        return sqlite_store_prefix(walk->store, error, sqlite3_column_int64(statement, 0));
+        return prefix_row(walk->store, statement, error);
     if (row.status == ROW_BAD)
         sqlite_store_prefix(walk->store, ERROR_INPUT, row.id);
-    if (row.id < walk->next_id)
-        return error_set(ERROR_INPUT, "%s: table \"%s\" is damaged: id %lld comes twice",
-                         walk->store->path, walk->store->table.name, (long long)row.id);
+    if (walk->rows > 0 && row.id <= walk->last_id)
+        return refuse_order(walk, statement, row.id);
     error = walk->visit(walk->context, statement, &row);
     if (error)
         return error;
     walk->rows++;
-    walk->next_id = row.id + (row.id < INT64_MAX);
+    walk->last_id = row.id;
+    if (walk->store->table.row_name)
+        walk->last_row_number = row_number(statement);
     return show_progress(walk);
 }
 
@@ -91,13 +127,47 @@ struct inspection {
     struct sqlite_store *store;
     bool is_u8;
     struct label_kinds kinds;
+    int64_t *ids; /* owned until the index takes them; only with table.row_name */
+    size_t ids_capacity;
 };
+
+/* Grows both lists by one: the rows' number is not known before. */
+static enum error keep_place(struct inspection *all, sqlite3_stmt *statement, int64_t id)
+{
+    struct sqlite_store *store = all->store;
+    size_t row = (size_t)store->ids.rows;
+    enum error error =
+        array_grow((void **)&all->ids, &all->ids_capacity, row + 1, sizeof(*all->ids), "ids");
+    if (!error)
+        error = array_grow((void **)&store->row_numbers, &store->row_numbers_capacity, row + 1,
+                           sizeof(*store->row_numbers), "row numbers");
+    if (error)
+        return error;
+    all->ids[row] = id;
+    store->row_numbers[row] = row_number(statement);
+    store->ids.rows++;
+    return OK;
+}
+
+/* The walk has seen to it that they ascend. */
+static enum error index_places(struct inspection *all)
+{
+    int64_t twice[2];
+    enum error error = id_index_init(&all->store->ids, all->ids, all->store->ids.rows, twice);
+    if (!error)
+        all->ids = NULL;
+    return error;
+}
 
 static enum error inspect_row(void *context, sqlite3_stmt *statement, struct sqlite_row *row)
 {
     struct inspection *all = context;
     struct store_info *info = &all->store->store.info;
-    (void)statement;
+    if (all->store->table.row_name) {
+        enum error error = keep_place(all, statement, row->id);
+        if (error)
+            return error;
+    }
     if (all->store->table.key_of[COLUMN_LABEL])
         label_kind_add(&all->kinds, row->label.data, row->label.length);
     all->is_u8 &= row->is_u8;
@@ -139,6 +209,9 @@ enum error sqlite_store_inspect(struct sqlite_store *store)
     if (!walk.features)
         return ERROR_MEMORY;
     enum error error = walk_rows(&walk, store->scan_sql);
+    if (!error && store->table.row_name)
+        error = index_places(&all);
+    free(all.ids);
     free(walk.features);
     if (error)
         return error;

@@ -134,7 +134,7 @@ static enum error serve_until_stopped(struct server *server, struct service *ser
     if (printf("listening on %s\n", url) < 0 || fflush(stdout) != 0)
         log_warning("cannot write the address to standard output; listening on %s", url);
     (void)stop_wait(clock_deadline_ns(-1));
-    log_info("stopping: no new connections, answering what was asked");
+    log_info("stopping: answering what was asked");
     if (!server_drain(server, clock_deadline_ns(DRAIN_MS)))
         log_warning("some requests were not answered within %d s", DRAIN_MS / 1000);
     return service_finish(service);

@@ -29,10 +29,10 @@
 /* A body is read to its end, so that its sender hears the answer, unless it is longer than this. */
 #define BODY_SWALLOW_BYTES (16 << 20)
 #define DRAIN_POLL_MS 2
+#define DRAIN_GRACE_MS 500
 
 struct server {
     struct MHD_Daemon *daemon;
-    int quiesced; /* owned: the listening socket that MHD gave back, or -1 */
     struct worker_set workers;
     _Atomic(struct service *) service; /* borrowed */
     _Atomic int phase;
@@ -243,7 +243,6 @@ enum error server_open(int descriptor, bool suspends, struct server **ret_server
         close(descriptor);
         return ERROR_MEMORY;
     }
-    server->quiesced = -1;
     server->started_seconds = (int64_t)clock_wall_seconds();
     worker_set_init(&server->workers, server);
     server->daemon = start_daemon(server, descriptor, suspends);
@@ -278,17 +277,16 @@ static bool wait_until_idle(struct server *server, int64_t deadline_ns)
     return true;
 }
 
+/* MHD_quiesce_daemon() would end the process now and then: with epoll, it and MHD's own thread both
+ * take the listening socket out of the epoll set, and the later one panics (0.9.75). */
 bool server_drain(struct server *server, int64_t deadline_ns)
 {
+    int64_t grace_ns = clock_deadline_ns(DRAIN_GRACE_MS);
     go_to(server, SERVER_DRAINING);
-    MHD_socket listening = MHD_quiesce_daemon(server->daemon);
-    bool complete = wait_until_idle(server, deadline_ns);
+    (void)wait_until_idle(server, grace_ns < deadline_ns ? grace_ns : deadline_ns);
     /* A request that came after that look may have drawn; one that comes after this will not. */
     go_to(server, SERVER_CLOSED);
-    complete = wait_until_idle(server, deadline_ns) && complete;
-    if (listening != MHD_INVALID_SOCKET)
-        server->quiesced = listening;
-    return complete;
+    return wait_until_idle(server, deadline_ns);
 }
 
 void server_close(struct server *server)
@@ -297,8 +295,6 @@ void server_close(struct server *server)
         return;
     if (server->daemon)
         MHD_stop_daemon(server->daemon);
-    if (server->quiesced >= 0)
-        close(server->quiesced);
     worker_set_release(&server->workers);
     free(server);
 }

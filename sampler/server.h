@@ -3,7 +3,7 @@
  *
  *   SERVER_STARTING   /healthz, /readyz and /metrics answer; everything else is 503
  *   SERVER_READY      all answers
- *   SERVER_DRAINING   no new connections; what was asked is answered with Connection: close
+ *   SERVER_DRAINING   what is asked is answered with Connection: close, for a moment
  *   SERVER_CLOSED     nothing is drawn any more (503); the connections are closed
  *
  * Phases only go forward, through one function. Limits: SERVER_CONNECTIONS_LIMIT connections (more

@@ -280,7 +280,9 @@ static enum error refuse_damaged(struct logdir *logdir, size_t damaged)
                      report.message, logdir->path);
 }
 
-static enum error open_newest(struct logdir *logdir, struct checkpoint **ret_checkpoint)
+/* *ret_passed: the newest that is named is not there. */
+static enum error open_newest(struct logdir *logdir, struct checkpoint **ret_checkpoint,
+                              bool *ret_passed)
 {
     const struct checkpoint_state *state = &logdir->state;
     enum error error = ERROR_NOT_FOUND;
@@ -289,6 +291,7 @@ static enum error open_newest(struct logdir *logdir, struct checkpoint **ret_che
         error = open_named(logdir, i, ret_checkpoint);
         if (error == ERROR_INPUT)
             return refuse_damaged(logdir, i);
+        *ret_passed = i < state->newest;
         if (!error && i < state->newest)
             log_warning("%s/" STATE_NAME " names %s, which is not there; going on from %s",
                         logdir->path, state->names[state->newest], state->names[i]);
@@ -313,32 +316,6 @@ static enum error keep_newest(struct logdir *logdir, const char *path, int64_t s
     return OK;
 }
 
-enum error logdir_newest(struct logdir *logdir, struct checkpoint **ret_checkpoint)
-{
-    struct checkpoint *checkpoint = NULL;
-    enum error error = OK;
-
-    for (int i = 0; i < TRIES; i++) {
-        error = read_state(logdir);
-        if (error)
-            return error;
-        if (logdir->state.count == 0) {
-            *ret_checkpoint = NULL;
-            return OK;
-        }
-        error = open_newest(logdir, &checkpoint);
-        if (error != ERROR_NOT_FOUND || logdir->lock >= 0)
-            break;
-    }
-    if (!error)
-        error = keep_newest(logdir, checkpoint_path(checkpoint), checkpoint_step(checkpoint));
-    if (error)
-        checkpoint_close(checkpoint);
-    else
-        *ret_checkpoint = checkpoint;
-    return error;
-}
-
 static enum error write_state(const struct logdir *logdir)
 {
     struct buffer text = BUFFER_INIT(STATE_LIMIT_BYTES);
@@ -352,41 +329,82 @@ static enum error write_state(const struct logdir *logdir)
     return error;
 }
 
-/* Takes the oldest off the list; its file goes when the new list is on disk. */
-static void prune(struct logdir *logdir, char *removed[], size_t *ret_count)
+/* false: the file is still there. Names of other forms are not ours to remove, only to forget. */
+static bool remove_file(const struct logdir *logdir, const char *name)
+{
+    char *path;
+    bool gone;
+
+    if (step_of(name) < 0)
+        return true;
+    path = join(logdir, name);
+    gone = path && (unlink(path) == 0 || errno == ENOENT);
+    if (path && !gone)
+        log_warning("cannot remove the old checkpoint %s: %s", path, strerror(errno));
+    free(path);
+    return gone;
+}
+
+/* Removes what is named beyond the last LOGDIR_KEPT, the file first and then its name: a kill in
+ * between leaves names, by which this is done again. */
+static void remove_old(struct logdir *logdir)
 {
     struct checkpoint_state *state = &logdir->state;
+    size_t excess = state->count > LOGDIR_KEPT ? state->count - LOGDIR_KEPT : 0, at = 0;
+    bool changed = false;
 
-    *ret_count = 0;
-    while (state->count > LOGDIR_KEPT) {
-        if (step_of(state->names[0]) >= 0)
-            removed[(*ret_count)++] = join(logdir, state->names[0]);
-        checkpoint_state_remove(state, 0);
+    for (; excess > 0 && at != state->newest; excess--) {
+        if (remove_file(logdir, state->names[at])) {
+            checkpoint_state_remove(state, at);
+            changed = true;
+        } else {
+            at++;
+        }
     }
+    if (changed && write_state(logdir))
+        log_warning("%s/" STATE_NAME " still names checkpoints that were removed: %s", logdir->path,
+                    error_message());
 }
 
-static void remove_files(char *paths[], size_t count, bool really)
+enum error logdir_newest(struct logdir *logdir, struct checkpoint **ret_checkpoint)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (really && paths[i] && unlink(paths[i]) && errno != ENOENT)
-            log_warning("cannot remove the old checkpoint %s: %s", paths[i], strerror(errno));
-        free(paths[i]);
+    struct checkpoint *checkpoint = NULL;
+    bool passed = false;
+    enum error error = OK;
+
+    for (int i = 0; i < TRIES; i++) {
+        error = read_state(logdir);
+        if (error)
+            return error;
+        if (logdir->state.count == 0) {
+            *ret_checkpoint = NULL;
+            return OK;
+        }
+        error = open_newest(logdir, &checkpoint, &passed);
+        if (error != ERROR_NOT_FOUND || logdir->lock >= 0)
+            break;
     }
+    if (!error)
+        error = keep_newest(logdir, checkpoint_path(checkpoint), checkpoint_step(checkpoint));
+    if (error)
+        checkpoint_close(checkpoint);
+    else
+        *ret_checkpoint = checkpoint;
+    if (!error && logdir->lock >= 0 && !passed)
+        remove_old(logdir);
+    return error;
 }
 
-/* Names `name` in the state file, which ends the save. */
+/* Names `name` in the state file, which ends the save. The oldest stay named until they are gone.
+ */
 static enum error publish(struct logdir *logdir, const char *name)
 {
-    char **removed = array_new(logdir->state.count + 1, sizeof(*removed), "paths");
-    size_t count = 0;
-    enum error error = removed ? checkpoint_state_add(&logdir->state, name) : ERROR_MEMORY;
+    enum error error = checkpoint_state_add(&logdir->state, name);
 
-    if (!error) {
-        prune(logdir, removed, &count);
+    if (!error)
         error = write_state(logdir);
-        remove_files(removed, count, error == OK);
-    }
-    free(removed);
+    if (!error)
+        remove_old(logdir);
     return error;
 }
 

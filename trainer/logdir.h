@@ -3,14 +3,15 @@
  *
  *   model.ckpt-<step>.safetensors   the last LOGDIR_KEPT checkpoints
  *   checkpoint                      which is the newest and which are kept: text in the form of
- *                                   TensorFlow's CheckpointState, changed last
+ *                                   TensorFlow's CheckpointState
  *   trainer.lock                    held (flock) by the one trainer that works here
  *
  * What `checkpoint` names is whole, and stays until a newer one is: kill -9 at any time leaves the
- * state before or after a save. Checkpoints that it does not name are never read or removed, so a
- * person may go back by naming an older one in it; where `checkpoint` itself is missing, the file
- * with the largest step counts. A named file that is not there any more is passed over for the
- * newest one that is, with a line in the log.
+ * state before or after a save. It names a file until that is removed, so that a removal that was
+ * cut off is finished by the next run or save. Checkpoints that it does not name are never read or
+ * removed, so a person may go back by naming an older one in it; where `checkpoint` itself is
+ * missing, the file with the largest step counts. A named file that is not there any more is passed
+ * over for the newest one that is, with a line in the log.
  *
  * Threads: one at a time.
  */
@@ -35,12 +36,14 @@ enum error logdir_open(const char *path, struct logdir **ret_logdir) MUST_CHECK;
 enum error logdir_open_read(const char *path, struct logdir **ret_logdir) MUST_CHECK;
 void logdir_close(struct logdir *logdir);
 
-/* The newest checkpoint; *ret_checkpoint is NULL when there is none yet. ERROR_INPUT when it is
- * damaged: the message names it, and the newest of the others that is whole. */
+/* The newest checkpoint; with the lock, removals that were cut off are finished. *ret_checkpoint is
+ * NULL when there is none yet. ERROR_INPUT when it is damaged: the message names it, and the newest
+ * of the others that is whole. */
 enum error logdir_newest(struct logdir *logdir, struct checkpoint **ret_checkpoint) MUST_CHECK;
 
-/* Writes model.ckpt-<the model's step>, then `checkpoint`, then removes what is too old. On failure
- * the state is as it was before. */
+/* Writes model.ckpt-<the model's step>, then `checkpoint`, then removes what is too old and its
+ * name. On failure the state is as it was before; a file that cannot be removed is a warning, and
+ * is tried again by the next save. */
 enum error logdir_save(struct logdir *logdir, struct model *model,
                        const struct checkpoint_facts *facts) MUST_CHECK;
 

@@ -1,10 +1,14 @@
 #include "trainer/position.h"
 
+#include <curl/curl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "common/json.h"
+
+#define CONNECT_MS 150L
+#define PEEK_MS 300
 
 enum error position_fetch(const char *url, const char *stream, int64_t patience_ms,
                           struct sampler_stream *ret_stream)
@@ -16,6 +20,33 @@ enum error position_fetch(const char *url, const char *stream, int64_t patience_
         error = sampler_client_describe(client, ret_stream);
     sampler_client_close(client);
     return error;
+}
+
+/* A server that refuses connections is asked again, with a line in the log, by every request; a
+ * bare connection tells without. */
+static bool takes_connections(const char *url)
+{
+    CURL *easy = curl_easy_init();
+    CURLcode code;
+
+    if (!easy)
+        return false;
+    code = curl_easy_setopt(easy, CURLOPT_URL, url);
+    code |= curl_easy_setopt(easy, CURLOPT_CONNECT_ONLY, 1L);
+    code |= curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, CONNECT_MS);
+    code |= curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    code |= curl_easy_setopt(easy, CURLOPT_PROXY, "");
+    if (code == CURLE_OK)
+        code = curl_easy_perform(easy);
+    curl_easy_cleanup(easy);
+    return code == CURLE_OK;
+}
+
+enum error position_peek(const char *url, const char *stream, struct sampler_stream *ret_stream)
+{
+    if (!takes_connections(url))
+        return error_set(ERROR_NETWORK, "%s takes no connections now", url);
+    return position_fetch(url, stream, PEEK_MS, ret_stream);
 }
 
 static enum error differs(const char *called, const char *what, const char *theirs,

@@ -24,6 +24,11 @@ struct position {
 enum error position_fetch(const char *url, const char *stream, int64_t patience_ms,
                           struct sampler_stream *ret_stream) MUST_CHECK;
 
+/* As position_fetch(), but one try of less than half a second that logs nothing: for what is asked
+ * again soon. */
+enum error position_peek(const char *url, const char *stream,
+                         struct sampler_stream *ret_stream) MUST_CHECK;
+
 /* OK when `theirs` walks the same order in the same batches as `ours`, wherever they are; else
  * ERROR_CONFLICT naming the first difference with both values: "CALLED is of another order: its
  * seed is 7, the sampler's is 9". `called` names `theirs`. */

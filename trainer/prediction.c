@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "common/array.h"
+#include "common/log.h"
 #include "common/text.h"
+#include "trainer/targets.h"
 
 #define NUMBER_BYTES 32
 #define LINES_LIMIT_BYTES ((size_t)1 << 31)
@@ -14,6 +16,7 @@ struct predicting {
     struct trained *trained;
     const struct store_info *info;
     const struct classes *classes; /* NULL: a regression */
+    struct targets *targets;       /* NULL: a regression, or labels that cannot be looked up */
     size_t outputs;                /* 1 for a regression */
     float *output;                 /* [rows of a batch, outputs] */
     struct buffer lines;
@@ -57,10 +60,15 @@ static enum error add_real(struct buffer *lines, double value)
     return buffer_add_text(lines, text);
 }
 
+/* A class as the sampler writes it, so that it compares with `predicted`; what is no class, as the
+ * store has it. */
 static enum error add_label(struct predicting *predicting, double label)
 {
     struct buffer *lines = &predicting->lines;
+    int32_t class = predicting->targets ? targets_find(predicting->targets, label) : -1;
 
+    if (class >= 0)
+        return add_field(lines, predicting->classes->texts[class]);
     switch (predicting->info->label_kind) {
     case LABEL_NONE:
         return OK;
@@ -131,6 +139,15 @@ static enum error predict_rows(void *context, const struct trained_rows *rows)
     return error ? error : write_lines(predicting);
 }
 
+/* Labels are only passed on here: where they cannot be looked up, that is no failure. */
+static void look_up_labels(struct predicting *predicting, const struct store *store)
+{
+    if (!predicting->classes || predicting->info->label_kind == LABEL_NONE)
+        return;
+    if (targets_new(predicting->classes, store, &predicting->targets))
+        log_warning("labels are written as the store has them: %s", error_message());
+}
+
 static enum error predict_store(struct predicting *predicting, struct store *store)
 {
     const struct model_options *model = model_get_options(predicting->trained->model);
@@ -143,6 +160,7 @@ static enum error predict_store(struct predicting *predicting, struct store *sto
                                    sizeof(*predicting->output), "a batch's predictions");
     if (!predicting->output)
         return ERROR_MEMORY;
+    look_up_labels(predicting, store);
     for (size_t i = 0; predicting->classes && i < predicting->outputs && !error; i++)
         error = buffer_print(&predicting->lines, ",p%zu", i);
     if (error || (error = buffer_add(&predicting->lines, "\n", 1)))
@@ -163,6 +181,7 @@ enum error prediction_run(struct trained *trained, const char *store_uri, FILE *
     error = predict_store(&predicting, store);
     buffer_release(&predicting.lines);
     free(predicting.output);
+    targets_free(predicting.targets);
     store_close(store);
     return error;
 }

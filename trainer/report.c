@@ -97,6 +97,7 @@ static void *run(void *context)
 {
     struct report *report = context;
     struct moment last, now;
+    int64_t check_ns = clock_now_ns() + FIRST_PROGRESS_MS * 1000000LL;
     int64_t next_ns = clock_now_ns() + (report->live ? FLUSH_MS : FIRST_PROGRESS_MS) * 1000000LL;
 
     take_moment(report, &last);
@@ -114,6 +115,11 @@ static void *run(void *context)
             show_progress(report, &last, &now);
             last = now;
             next_ns = now.at_ns + (report->live ? FLUSH_MS : PROGRESS_MS) * 1000000LL;
+        }
+        if (report->options.check && now.at_ns >= check_ns &&
+            atomic_load(&report->shared.step) >= 0) {
+            report->options.check(report->options.context);
+            check_ns = now.at_ns + PROGRESS_MS * 1000000LL;
         }
         pthread_mutex_lock(&report->mutex);
     }

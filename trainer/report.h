@@ -24,6 +24,10 @@ struct report_options {
     int64_t print_every; /* steps between two lines of a step; 0: none */
     int64_t last_step;   /* the global step at which training ends */
     bool squared;        /* a regression: tests show the mean squared error */
+    /* Called on the report's thread every few seconds between report_begin() and report_close();
+     * should take less than half a second. NULL: none. */
+    void (*check)(void *context);
+    void *context;
 };
 
 struct report;

@@ -47,8 +47,8 @@ static enum error map_texts(struct targets *targets)
     return OK;
 }
 
-/* Classes that are no integers cannot occur among a store's integers, and are left out. */
-static enum error map_integers(struct targets *targets)
+/* Classes that are no numbers cannot occur among a store's numbers, and are left out. */
+static enum error map_numbers(struct targets *targets)
 {
     const struct classes *classes = targets->classes;
 
@@ -65,9 +65,12 @@ static enum error map_integers(struct targets *targets)
     qsort(targets->entries, targets->count, sizeof(*targets->entries), compare_entries);
     for (size_t i = 1; i < targets->count; i++) {
         if (targets->entries[i - 1].value == targets->entries[i].value)
-            return error_set(ERROR_INPUT, "the classes '%s' and '%s' are the same number in %s",
+            return error_set(ERROR_INPUT,
+                             "the classes '%s' and '%s' are the same number in %s, whose column %s "
+                             "holds numbers; write it one way in what the sampler serves",
                              classes->texts[targets->entries[i - 1].class],
-                             classes->texts[targets->entries[i].class], targets->info->uri);
+                             classes->texts[targets->entries[i].class], targets->info->uri,
+                             targets->info->label_column);
     }
     return OK;
 }
@@ -87,12 +90,7 @@ static enum error map_labels(struct targets *targets)
                              info->uri, info->label_column, info->label_texts[0]);
         return OK;
     }
-    if (info->label_kind == LABEL_REAL)
-        return error_set(ERROR_INPUT,
-                         "%s: column %s holds real numbers; classes are integers or texts "
-                         "(a regression is --model linear)",
-                         info->uri, info->label_column);
-    return info->label_kind == LABEL_TEXT ? map_texts(targets) : map_integers(targets);
+    return info->label_kind == LABEL_TEXT ? map_texts(targets) : map_numbers(targets);
 }
 
 enum error targets_new(const struct classes *classes, const struct store *store,
@@ -141,12 +139,13 @@ static enum error unknown_label(const struct targets *targets, int64_t id, doubl
     }
     return error_set(ERROR_INPUT,
                      "%s: the row with id %" PRId64 " has label %s, which is none of the %zu "
-                     "classes of the model (%s)",
+                     "classes of the model (%s)%s",
                      info->uri, id, text, targets->classes->count,
-                     classes_describe(targets->classes, known, sizeof(known)));
+                     classes_describe(targets->classes, known, sizeof(known)),
+                     info->label_kind == LABEL_REAL ? "; a regression is --model linear" : "");
 }
 
-static int32_t find_class(const struct targets *targets, double label)
+int32_t targets_find(const struct targets *targets, double label)
 {
     size_t low = 0, high = targets->count;
 
@@ -163,7 +162,7 @@ static int32_t find_class(const struct targets *targets, double label)
     }
     if (low < targets->count && targets->entries[low].value == label)
         return targets->entries[low].class;
-    return targets->allow_zero && label == 0 ? 0 : -1;
+    return -1;
 }
 
 enum error targets_convert(const struct targets *targets, const int64_t *ids, const double *labels,
@@ -179,7 +178,9 @@ enum error targets_convert(const struct targets *targets, const int64_t *ids, co
                                  targets->info->uri, ids[i], labels[i]);
             continue;
         }
-        ret_classes[i] = find_class(targets, labels[i]);
+        ret_classes[i] = targets_find(targets, labels[i]);
+        if (ret_classes[i] < 0 && targets->allow_zero && labels[i] == 0)
+            ret_classes[i] = 0;
         if (ret_classes[i] < 0)
             return unknown_label(targets, ids[i], labels[i]);
     }

@@ -89,6 +89,14 @@ static enum error pass_on(void *context, const struct store_block *block)
     return device_queue_wait(scan->trained->engine.device, scan->trained->engine.queue);
 }
 
+/* One column more is most often the label, taken for a feature. */
+static const char *maybe_label(const struct store_info *info, size_t features)
+{
+    if (info->features != features + 1 || info->label_kind != LABEL_NONE)
+        return "";
+    return "; if one of its columns is the label, the URI lacks label=COLUMN";
+}
+
 enum error trained_scan(struct trained *trained, struct store *store, trained_sink *sink,
                         void *context)
 {
@@ -102,9 +110,10 @@ enum error trained_scan(struct trained *trained, struct store *store, trained_si
     enum error error;
 
     if (info->features != facts->model.shape.features)
-        return error_set(ERROR_INPUT, "%s has %zu features, the model of %s takes %zu", info->uri,
+        return error_set(ERROR_INPUT, "%s has %zu features, the model of %s takes %zu%s", info->uri,
                          info->features, checkpoint_path(trained->checkpoint),
-                         facts->model.shape.features);
+                         facts->model.shape.features,
+                         maybe_label(info, facts->model.shape.features));
     error = expander_new(&trained->engine, info->element, info->features, scan.limit,
                          facts->feature_scale, &scan.expander);
     if (!error)

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -19,8 +20,17 @@
 #define LOSS_EVERY_CUDA 20 /* reading a loss waits for the device; the CPU has it at hand */
 #define CHECK_MS 1000      /* for the sampler's answer before a save */
 
+/* What the report's thread looks for every few seconds. */
+struct watch {
+    const char *url;
+    struct position position; /* of the training's begin */
+    _Atomic bool changed;     /* the sampler walks another order; `report` says so */
+    struct error_report report;
+};
+
 struct training {
     struct training_parts parts;
+    struct watch watch;
     const struct training_options *options;
     struct report *report;
     int64_t next_save_ns;
@@ -39,22 +49,56 @@ static double accuracy_of(const struct model_score *score)
     return score->rows ? (double)score->correct / (double)score->rows : 0;
 }
 
+/* Is the stream of now still the one that `position` is of? */
+static enum error compare_order(const struct position *position, const struct sampler_stream *now)
+{
+    struct position theirs = *position;
+    enum error error;
+
+    theirs.stream = *now;
+    error = position_compare(position, "this training", &theirs);
+    return error ? error_prefix(error, "the sampler changed while it was trained from: ") : OK;
+}
+
+/* On the report's thread. */
+static void watch_order(void *context)
+{
+    struct watch *watch = context;
+    struct sampler_stream now;
+    enum error error;
+
+    if (atomic_load(&watch->changed) || stop_requested() ||
+        position_peek(watch->url, TRAINING_STREAM, &now))
+        return;
+    error = compare_order(&watch->position, &now);
+    if (!error)
+        return;
+    error_report_take(error, &watch->report);
+    atomic_store(&watch->changed, true);
+}
+
+static enum error heed_watch(struct training *training)
+{
+    if (!atomic_load_explicit(&training->watch.changed, memory_order_acquire))
+        return OK;
+    training->unsavable = true;
+    return error_restore(&training->watch.report);
+}
+
 /* A sampler that came back with another frame or seed would have mixed two orders unseen. One that
  * does not answer is no reason not to save. */
 static enum error check_order(struct training *training)
 {
     struct training_parts *parts = &training->parts;
-    struct position now = parts->facts.position;
+    struct sampler_stream now;
     enum error error;
 
     if (stop_requested() ||
-        position_fetch(training->options->sampler_url, TRAINING_STREAM, CHECK_MS, &now.stream))
+        position_fetch(training->options->sampler_url, TRAINING_STREAM, CHECK_MS, &now))
         return OK;
-    error = position_compare(&parts->facts.position, "this training", &now);
-    if (error) {
+    error = compare_order(&parts->facts.position, &now);
+    if (error)
         training->unsavable = true;
-        error = error_prefix(error, "the sampler changed while it was trained from: ");
-    }
     return error;
 }
 
@@ -218,6 +262,8 @@ static enum error loop(struct training *training)
             return ERROR_CANCELLED;
         error = train_batch(training);
         if (!error)
+            error = heed_watch(training);
+        if (!error)
             error = save_in_time(training);
     }
     return error;
@@ -288,10 +334,13 @@ static enum error train(struct training *training)
         error = save(training);
     if (error)
         return error;
+    training->watch.url = training->options->sampler_url;
+    training->watch.position = parts->facts.position;
     report_begin(training->report, global_step(training));
     error = loop(training);
     if (error == ERROR_END) {
-        log_info("the sampler's stream ended after step %" PRId64, global_step(training));
+        log_info("the stream ended after %" PRId64 " of %" PRId64 " steps", global_step(training),
+                 training->options->train_steps);
         error = OK;
     }
     error = save_at_end(training, error);
@@ -305,7 +354,9 @@ enum error training_run(const struct training_options *options)
     struct training training = {.options = options, .tested_step = -1};
     struct report_options report = {.print_every = options->print_every,
                                     .last_step = options->train_steps,
-                                    .squared = options->model.shape.kind == MODEL_LINEAR};
+                                    .squared = options->model.shape.kind == MODEL_LINEAR,
+                                    .check = watch_order,
+                                    .context = &training.watch};
     bool done = false;
     enum error error = training_parts_take_logdir(&training.parts, options, &done);
 

@@ -2,11 +2,25 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/random.h>
 
 #include "common/array.h"
 #include "common/log.h"
+#include "common/text.h"
+
+static void warn_of_seed(const struct training_parts *parts)
+{
+    const struct training_options *options = parts->options;
+    uint64_t seed = checkpoint_get_facts(parts->checkpoint)->model.seed;
+
+    if (options->seed_given && options->model.seed != seed)
+        log_warning("--seed %" PRIu64 " is not used: training goes on from a checkpoint that began "
+                    "with seed %" PRIu64,
+                    options->model.seed, seed);
+}
 
 enum error training_parts_take_logdir(struct training_parts *parts,
                                       const struct training_options *options, bool *ret_done)
@@ -21,6 +35,7 @@ enum error training_parts_take_logdir(struct training_parts *parts,
         error = checkpoint_compare(parts->checkpoint, &options->model);
         if (error)
             return error;
+        warn_of_seed(parts);
     }
     *ret_done = parts->checkpoint && checkpoint_step(parts->checkpoint) >= options->train_steps;
     return OK;
@@ -124,16 +139,34 @@ static enum error ask_classes(struct training_parts *parts)
     return OK;
 }
 
+/* As a rule numbers with fractions are measured, not chosen from: a person may have meant linear.
+ */
+static void warn_of_fractions(const struct training_parts *parts)
+{
+    const struct store_info *info = store_info(parts->store);
+    const struct classes *classes = parts->facts.classes;
+    double value;
+
+    if (!classes || info->label_kind != LABEL_REAL)
+        return;
+    for (size_t i = 0; i < classes->count; i++) {
+        const char *text = classes->texts[i];
+
+        if (!text_parse_real(text, strlen(text), &value) || value == floor(value))
+            continue;
+        log_warning("%s: column %s holds real numbers such as %s; each of the %zu is a class of "
+                    "its own (a regression is --model linear)",
+                    info->uri, info->label_column, text, classes->count);
+        return;
+    }
+}
+
 static enum error choose_seed(struct training_parts *parts)
 {
     const struct checkpoint_facts *saved = saved_facts(parts);
     uint64_t *seed = &parts->facts.model.seed;
 
     if (saved) {
-        if (parts->options->seed_given && *seed != saved->model.seed)
-            log_warning("--seed %" PRIu64 " is not used: training goes on from a checkpoint that "
-                        "began with seed %" PRIu64,
-                        *seed, saved->model.seed);
         *seed = saved->model.seed;
     } else if (!parts->options->seed_given) {
         if (getrandom(seed, sizeof(*seed), 0) != (ssize_t)sizeof(*seed))
@@ -184,15 +217,16 @@ static enum error load_tests(struct training_parts *parts)
     if (error)
         return error;
     info = store_info(store);
+    error = targets_new(parts->facts.classes, store, &targets);
+    if (error)
+        goto out;
     if (info->features != parts->facts.model.shape.features) {
         error = error_set(ERROR_INPUT, "%s has %zu features, %s has %zu", info->uri, info->features,
                           parts->options->store_uri, parts->facts.model.shape.features);
         goto out;
     }
-    error = targets_new(parts->facts.classes, store, &targets);
-    if (!error)
-        error = test_set_new(&parts->engine, store, targets, parts->facts.feature_scale,
-                             &parts->test_set);
+    error =
+        test_set_new(&parts->engine, store, targets, parts->facts.feature_scale, &parts->test_set);
 out:
     targets_free(targets);
     store_close(store);
@@ -252,6 +286,7 @@ enum error training_parts_open(struct training_parts *parts)
         (error = engine_open(&parts->options->engine, &parts->engine)) ||
         (error = make_model(parts)) || (error = load_tests(parts)) || (error = make_buffers(parts)))
         return error;
+    warn_of_fractions(parts);
     if (parts->options->bad_rows == BAD_ROWS_REPLACE)
         targets_allow_zero(parts->targets);
     return open_feed(parts);

@@ -33,6 +33,12 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "heavy: left out of sanitizer runs, where it would take minutes")
 
 
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if "mnist" in item.fixturenames:
+            item.add_marker("heavy")
+
+
 def program(name):
     """The path of tombola-NAME: program("sampler")."""
     path = BUILD / name / f"tombola-{name}"

@@ -60,6 +60,40 @@ def test_info_of_classic_csv(demo):
     assert sum(one["rows"] for one in found["labels"]) == 2000
 
 
+def test_the_index_that_pandas_writes(tmp_path):
+    path = write(tmp_path, "pandas.csv", ",label,x\n7,a,1\n9,b,2\n")
+    done = run("loader", "info", path, "--json")
+    assert json.loads(done.stdout)["columns"] == ["0", "x"]
+    assert done.stderr.count('column 0 (counted from 0) has no name in the header: it is called "0"') == 1
+    assert "id=0 makes it the id" in done.stderr
+    done = run("loader", "info", f"csv:{path}?id=0", "--json")
+    assert json.loads(done.stdout)["id_column"] == "0" and json.loads(done.stdout)["columns"] == ["x"]
+    assert "warn" not in done.stderr
+
+
+def test_a_table_without_keys_gives_the_same_rows(tmp_path):
+    path = tmp_path / "pandas.db"
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE samples(id INTEGER, label INTEGER, x REAL)")
+        database.executemany("INSERT INTO samples VALUES (?,?,?)", [(i * 37 % 101, i % 10, i / 4) for i in range(101)])
+    run("loader", "import", path, tmp_path / "own.db")
+    assert info(path, "--verify")["rows"] == 101
+    with sqlite3.connect(tmp_path / "own.db") as database:
+        assert database.execute("SELECT id, label FROM samples ORDER BY id").fetchall() == sorted(
+            (i * 37 % 101, i % 10) for i in range(101))
+
+
+def test_a_view_is_not_passed_over(tmp_path):
+    path = tmp_path / "view.db"
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE raw(id INTEGER PRIMARY KEY, label, x)")
+        database.execute("INSERT INTO raw VALUES (1,1,1), (2,2,2), (3,3,3)")
+        database.execute("CREATE VIEW samples AS SELECT * FROM raw WHERE x > 1")
+    assert info(path)["rows"] == 2
+    assert info(f"sqlite:{path}?table=samples")["rows"] == 2
+    assert info(f"sqlite:{path}?table=raw")["rows"] == 3
+
+
 def test_info_of_a_store_without_labels(tmp_path):
     found = info(write(tmp_path, "plain.csv", "a,b\n1,2\n3,4\n"))
     assert found["label_kind"] == "none" and found["labels"] == [] and found["label_column"] is None

@@ -220,9 +220,15 @@ def test_after_kill_9_training_goes_on_bit_for_bit(start, served, store, straigh
         for _ in range(60):
             trainer.read_line()
         trainer.kill()
+    trainer = start("trainer", *options(served, store, logdir, train_steps=1500, save_secs=0.01))
+    while len(checkpoints(logdir)) < 2 and trainer.read_line():
+        pass
+    trainer.kill()
     assert len(checkpoints(logdir)) > 1
     train(served, store, logdir, train_steps=1500)
     assert newest(logdir).read_bytes() == straight
+    listed = re.findall(r'^all_model_checkpoint_paths: "(.*)"', (logdir / "checkpoint").read_text(), re.M)
+    assert len(listed) <= 5 and all((logdir / name).exists() for name in listed)
     assert not list(logdir.glob("*.tmp.*"))
 
 
@@ -232,6 +238,20 @@ def test_five_checkpoints_are_kept(served, store, tmp_path):
     assert len(steps) == 5 and steps[-1] == 1500
     listed = re.findall(r'^all_model_checkpoint_paths: "model\.ckpt-(\d+)', (tmp_path / "run" / "checkpoint").read_text(), re.M)
     assert [int(step) for step in listed] == steps
+
+
+def test_a_removal_that_kill_9_cut_off_is_finished(served, store, tmp_path):
+    logdir = tmp_path / "run"
+    for steps in range(10, 60, 10):
+        train(served, store, logdir, train_steps=steps)
+    assert checkpoints(logdir) == [10, 20, 30, 40, 50]
+    (logdir / "model.ckpt-0.safetensors").write_bytes((logdir / "model.ckpt-10.safetensors").read_bytes())
+    state = (logdir / "checkpoint").read_text()
+    name = 'all_model_checkpoint_paths: "model.ckpt-%d.safetensors"\n'
+    (logdir / "checkpoint").write_text(state.replace(name % 10, name % 0 + name % 10))  # as between naming 50 and removing 0
+    train(served, store, logdir, train_steps=50)  # nothing left to train
+    assert checkpoints(logdir) == [10, 20, 30, 40, 50]
+    assert (logdir / "checkpoint").read_text() == state
 
 
 def test_more_steps_go_on_and_enough_steps_are_enough(served, store, tmp_path):
@@ -252,7 +272,8 @@ def test_training_ends_where_the_stream_ends(sampler, store, tmp_path):
     batches = 2 * -(-units // 70)  # tail keep: the last batch of each epoch is short
     for _ in range(2):
         done = train(served, store, tmp_path / "run", batch_size=70, train_steps=100000)
-        assert f"the sampler's stream ended after step {batches}" in done.stderr
+        assert f"the stream ended after {batches} of 100000 steps" in done.stderr
+        assert re.search(r"^Training ends @ \d", done.stdout, re.M)
         assert checkpoints(tmp_path / "run") == [0, batches]
 
 
@@ -338,6 +359,25 @@ def test_a_sampler_that_comes_back_with_another_seed_is_noticed(sampler, start, 
     assert "seed is 7, the sampler's is 8" in trainer.stderr
 
 
+def test_another_seed_is_noticed_long_before_the_next_save(sampler, start, demo, tmp_path):
+    lines = (demo / "mnist_train.csv").read_text().splitlines() * 10
+    (tmp_path / "many.csv").write_text("\n".join(lines) + "\n")
+    uri = csv_uri(tmp_path / "many.csv")
+    served = sampler("--store", uri, "--seed", 7)
+    logdir = tmp_path / "run"
+    # Tests make it so slow that the feed, which sees it too, asks for no batch in the first seconds.
+    trainer = start("trainer", *options(served, uri, logdir, train_steps=10**9, save_secs=0, batch_size=5, hidden_units=1000,
+                                        test_store=uri, test_every=1))
+    while "training step" not in trainer.read_line():
+        pass
+    served.kill()
+    sampler("--store", uri, "--seed", 8, listen=f"127.0.0.1:{served.port}")
+    assert trainer.wait() == 2
+    assert "the sampler changed while it was trained from: " in trainer.stderr
+    assert "seed is 7, the sampler's is 8" in trainer.stderr
+    assert checkpoints(logdir) == [0]
+
+
 # ---- states that belong to something else --------------------------------------------------------------
 
 
@@ -377,8 +417,11 @@ def test_another_order_is_not_continued(sampler, store, trained, change, says):
 def test_another_learning_rate_continues(served, store, trained):
     done = train(served, store, trained, learning_rate=0.001, seed=99)
     assert "learning rate 0.001 from now on (0.01 before)" in done.stderr
-    assert "--seed 99 is not used" in done.stderr
     assert checkpoints(trained)[-1] == 120
+    again = train(served, store, trained, seed=99)  # with nothing left to train, too
+    for one in (done, again):
+        assert one.stderr.count("--seed 99 is not used: training goes on from a checkpoint that began with seed 3") == 1
+    assert "is not used" not in train(served, store, trained, seed=3).stderr + train(served, store, trained, seed=None).stderr
 
 
 def test_a_damaged_checkpoint_is_named_with_the_way_back(served, store, trained):
@@ -588,6 +631,39 @@ def test_labels_may_be_texts(sampler, tmp_path):
     assert {row["label"] for row in predictions(other, tmp_path / "run")} == {"cat", "dog", "eel"}
 
 
+@pytest.mark.parametrize("model, hidden", [("softmax", None), ("mlp", 8)])
+@pytest.mark.parametrize("labels", [("1.0", "2.0"), ("007", "8"), ("1e0", "-2.5")])
+def test_labels_may_be_numbers_written_in_any_way(sampler, tmp_path, labels, model, hidden):
+    table = write_animals(tmp_path / "numbers.csv", labels)
+    database = f"sqlite:{tmp_path}/numbers.db?table=samples"
+    run("loader", "import", table, database)
+    for name, uri in (("csv", table), ("sqlite", database)):
+        logdir = tmp_path / name
+        served = sampler("--store", uri, "--seed", 1)
+        texts = [str(entry["label"]) for entry in served.get("/labels").json["labels"]]
+        train(served, uri, logdir, model=model, hidden_units=hidden, learning_rate=0.5, batch_size=20)
+        for other in (table, database):  # whatever a store writes, the value counts
+            assert evaluate(other, logdir) == 1
+            rows = predictions(other, logdir)
+            assert {row["predicted"] for row in rows} == set(texts)
+            assert all(row["label"] == row["predicted"] for row in rows)
+    assert sorted(texts) == sorted(set(texts)) and len(texts) == 2
+
+
+def test_integer_classes_meet_a_store_of_reals(sampler, tmp_path):
+    integers, reals = write_animals(tmp_path / "a.csv", (0, 1)), write_animals(tmp_path / "b.csv", ("0.0", "1.0"))
+    served = sampler("--store", integers, "--seed", 1)
+    train(served, reals, tmp_path / "run", model="softmax", hidden_units=None, learning_rate=0.5, batch_size=20)
+    assert evaluate(integers, tmp_path / "run") == evaluate(reals, tmp_path / "run") == 1
+    assert {row["label"] for row in predictions(reals, tmp_path / "run")} == {"0", "1"}
+
+
+def test_one_number_written_two_ways_is_refused(sampler, tmp_path):
+    uri = write_animals(tmp_path / "numbers.csv", ("7", "007"))
+    served = sampler("--store", uri, "--seed", 1)
+    train_fails(served, uri, tmp_path / "run", ["'007' and '7' are the same number", "numbers.csv"], model="softmax", hidden_units=None)
+
+
 # ---- bad input --------------------------------------------------------------------------------------------
 
 
@@ -601,13 +677,20 @@ def test_a_diverged_training_keeps_what_was_good(sampler, tmp_path):
     train(served, uri, tmp_path / "run", learning_rate=0.1, train_steps=200, **more)
 
 
-def test_stores_that_do_not_fit_are_refused(served, store, trained, tmp_path):
+def test_stores_that_do_not_fit_are_refused(sampler, served, store, trained, tmp_path):
     other = write_animals(tmp_path / "animals.csv")
     train_fails(served, other, tmp_path / "a", ["animals.csv"])
     train_fails(served, other, trained, ["number of features is 784", "2"])
     train_fails(served, store, tmp_path / "b", ["animals.csv", "2 features", "784"], test_store=other)
     run_fails("trainer", "evaluate", "--store", other, "--logdir", trained, says=["animals.csv", "2 features", "784"])
     run_fails("trainer", "predict", "--store", other, "--logdir", trained, says=["animals.csv", "2 features", "784"])
+    (tmp_path / "plain.csv").write_text((tmp_path / "animals.csv").read_text().replace("cat", "1").replace("dog", "2"))
+    sampled = sampler("--store", other, "--seed", 1)
+    train(sampled, other, tmp_path / "two", model="softmax", hidden_units=None, batch_size=20, train_steps=5)
+    run_fails("trainer", "predict", "--store", f"csv:{tmp_path}/plain.csv", "--logdir", tmp_path / "two",
+              says=["plain.csv has 3 features", "takes 2; if one of its columns is the label, the URI lacks label=COLUMN"])
+    run_fails("trainer", "evaluate", "--store", f"csv:{tmp_path}/plain.csv", "--logdir", tmp_path / "two", says=["?label=COLUMN"])
+    train_fails(sampled, other, tmp_path / "three", ["plain.csv", "?label=COLUMN"], test_store=f"csv:{tmp_path}/plain.csv")
     train_fails(served, "range:2000?labels=10", tmp_path / "c", ["no feature columns"])
 
 
@@ -617,7 +700,8 @@ def test_labels_that_do_not_fit_are_refused(sampler, demo, tmp_path):
     train_fails(served, uri, tmp_path / "a", ["kind", "'cat'", "needs numbers"], model="linear", hidden_units=None)
     line = write_line(tmp_path / "line.csv", 50)
     served = sampler("--store", line, "--design", "srs", "--seed", 1)
-    train_fails(served, line, tmp_path / "b", ["real numbers", "--model linear"])
+    done = train(served, line, tmp_path / "b", model="softmax", hidden_units=None, batch_size=10, train_steps=5)
+    assert "holds real numbers such as" in done.stderr and "--model linear" in done.stderr
     one = write_animals(tmp_path / "one.csv", ("cat",))
     served = sampler("--store", one, "--seed", 1)
     train_fails(served, one, tmp_path / "c", ["a single label, 'cat'"])

@@ -1,5 +1,6 @@
-#include "tests/unit/unit.h"
+#include "tests/unit/fake_sampler.h"
 
+#include <fcntl.h>
 #include <math.h>
 
 #include "common/file.h"
@@ -377,6 +378,50 @@ static void test_foreign_files_are_refused(void **state)
     assert_fails(checkpoint_open(path, &checkpoint), ERROR_INPUT, "no safetensors file");
 }
 
+/* What `logs` to standard error during the call. */
+static enum error peek(const char *url, struct sampler_stream *ret_stream, char logged[1000])
+{
+    int before = dup(STDERR_FILENO), file = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+    enum error error;
+    ssize_t length;
+
+    assert_true(before >= 0 && file >= 0 && dup2(file, STDERR_FILENO) >= 0);
+    error = position_peek(url, NULL, ret_stream);
+    assert_true(dup2(before, STDERR_FILENO) >= 0);
+    length = pread(file, logged, 999, 0);
+    assert_true(length >= 0);
+    logged[length] = '\0';
+    close(file);
+    close(before);
+    return error;
+}
+
+static void test_a_peek_tells_another_order_and_is_silent_about_a_sampler_that_is_away(void **state)
+{
+    struct fake_sampler *sampler = calloc(1, sizeof(*sampler)), silent = {.units = 1};
+    struct sampler_stream first, second;
+    char logged[1000];
+
+    (void)state;
+    sampler->units = 100;
+    sampler->new_seed = true;
+    fake_bind(&silent);
+    assert_int_equal(peek(silent.url, &first, logged), ERROR_NETWORK); /* nobody listens */
+    assert_string_equal(logged, "");
+    assert_int_equal(listen(silent.listener, 64), 0); /* connects, but nobody answers */
+    assert_int_equal(peek(silent.url, &first, logged), ERROR_TIMEOUT);
+    assert_string_equal(logged, "");
+    close(silent.listener);
+    fake_start(sampler);
+    assert_ok(position_fetch(sampler->url, NULL, 5000, &first));
+    assert_int_equal(first.units, 100);
+    assert_ok(peek(sampler->url, &second, logged));
+    assert_string_equal(logged, "");
+    assert_int_not_equal(first.seed, second.seed);
+    fake_stop(sampler);
+    free(sampler);
+}
+
 static void test_positions_differ_by_what_orders_differ_by(void **state)
 {
     struct position ours = make_facts("sgd").position, theirs = ours;
@@ -417,6 +462,9 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_tensors_must_fit_the_model, set_up, tear_down),
     cmocka_unit_test_setup_teardown(test_a_diverged_state_is_never_written, set_up, tear_down),
     cmocka_unit_test_setup_teardown(test_foreign_files_are_refused, set_up, tear_down),
+    cmocka_unit_test_setup_teardown(
+        test_a_peek_tells_another_order_and_is_silent_about_a_sampler_that_is_away, set_up,
+        tear_down),
     cmocka_unit_test_setup_teardown(test_positions_differ_by_what_orders_differ_by, set_up,
                                     tear_down),
 };

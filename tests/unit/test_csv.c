@@ -214,7 +214,16 @@ static void test_headers(void **state)
 {
     (void)state;
     refuse_csv("label,a,a\n1,2,3\n", "", ERROR_INPUT, "names the column \"a\" twice");
-    refuse_csv("label,,a\n1,2,3\n", "", ERROR_INPUT, "column 1 (counted from 0) has no name");
+    refuse_csv(",label,0\n1,2,3\n", "", ERROR_INPUT,
+               "column 0 (counted from 0) has no name in the header, and its number is the name of "
+               "another column");
+    refuse_csv("5,,0\n1,2,3\n", "", ERROR_INPUT, "nothing but numbers");
+    refuse_csv("label\ta\n1\t2\n", "label=label", ERROR_USAGE, "is it delimiter=tab?");
+    refuse_csv("label;a\n1;2\n", "label=label", ERROR_USAGE,
+               "there is \"label;a\"; the first line holds semicolons: is it delimiter=;?");
+    refuse_csv("1;2\n", "header=no&label=1", ERROR_USAGE, "is it delimiter=;?");
+    refuse_csv("label,a\n1,2\n", "delimiter=tab&label=label", ERROR_USAGE, "is it delimiter=,?");
+    refuse_csv("label;a,b\n1,2\n", "label=label", ERROR_USAGE, "\"label;a\", \"b\"");
     refuse_csv("label,\xff\n1,2\n", "", ERROR_INPUT, "is not UTF-8");
     refuse_csv("5,0,0\n1,2,3\n", "", ERROR_INPUT, "header=no");
     refuse_csv("5,1,2\n1,2,3\n", "", ERROR_INPUT, "nothing but numbers");

@@ -134,8 +134,8 @@ static void test_folders_are_made_with_parents(void **state)
     assert_ok(file_make_folders("."));
     assert_fails(file_make_folders(""), ERROR_USAGE, "empty");
     assert_ok(file_write_whole(path_of("f"), "x", 1));
-    assert_fails(file_make_folders(path_of("f")), ERROR_IO, "Not a directory");
-    assert_fails(file_make_folders(path_of("f/g")), ERROR_IO, "Not a directory");
+    assert_fails(file_make_folders(path_of("f")), ERROR_NOT_FOUND, "Not a directory");
+    assert_fails(file_make_folders(path_of("f/g")), ERROR_NOT_FOUND, "Not a directory");
 }
 
 static void test_nothing_shows_before_commit(void **state)

@@ -248,6 +248,122 @@ static void test_what_an_interrupted_save_left_is_removed(void **state)
     assert_newest(2);
 }
 
+static const char *state_text(int64_t first, int64_t last)
+{
+    static char text[2000];
+    int length = snprintf(text, sizeof(text),
+                          "model_checkpoint_path: \"model.ckpt-%" PRId64 ".safetensors\"\n", last);
+
+    for (int64_t step = first; step <= last; step++)
+        length +=
+            snprintf(text + length, sizeof(text) - (size_t)length,
+                     "all_model_checkpoint_paths: \"model.ckpt-%" PRId64 ".safetensors\"\n", step);
+    return text;
+}
+
+static void assert_files(int64_t first, int64_t last)
+{
+    for (int64_t step = first - 3; step <= last + 1; step++) {
+        char name[64];
+
+        snprintf(name, sizeof(name), "model.ckpt-%" PRId64 ".safetensors", step);
+        assert_int_equal(is_there(name), step >= first && step <= last);
+    }
+}
+
+/* The folder as kill -9 leaves it between the state file and the removal: steps 1 to 6 are named,
+ * and the first `gone` of them are removed already. */
+static void leave_six(int64_t gone)
+{
+    struct buffer bytes = BUFFER_INIT(1 << 20);
+    struct logdir *logdir = open_and_save(1, 5);
+
+    logdir_close(logdir);
+    assert_ok(file_read_whole(in_folder("model.ckpt-5.safetensors"), &bytes));
+    assert_ok(file_write_whole(in_folder("model.ckpt-6.safetensors"), bytes.data, bytes.length));
+    buffer_release(&bytes);
+    put("checkpoint", state_text(1, 6));
+    if (gone)
+        assert_int_equal(unlink(in_folder("model.ckpt-1.safetensors")), 0);
+}
+
+static void test_a_removal_that_was_cut_off_is_finished_by_the_next_run(void **state)
+{
+    (void)state;
+    for (int64_t gone = 0; gone <= 1; gone++) {
+        struct checkpoint *checkpoint = NULL;
+        struct logdir *logdir = NULL;
+
+        leave_six(gone);
+        assert_ok(logdir_open_read(folder, &logdir));
+        assert_ok(logdir_newest(logdir, &checkpoint));
+        checkpoint_close(checkpoint);
+        logdir_close(logdir);
+        assert_int_equal(is_there("model.ckpt-1.safetensors"), !gone); /* looking changes nothing */
+        assert_ok(logdir_open(folder, &logdir));
+        assert_ok(logdir_newest(logdir, &checkpoint));
+        checkpoint_close(checkpoint);
+        assert_files(2, 6);
+        assert_content("checkpoint", state_text(2, 6));
+        save(logdir, 7);
+        assert_files(3, 7);
+        assert_content("checkpoint", state_text(3, 7));
+        logdir_close(logdir);
+        unit_folder_remove(folder);
+        unit_folder_make(folder);
+    }
+}
+
+/* What cannot be removed stays named, is tried again, and nothing newer goes in its place. */
+static void test_a_removal_that_fails_is_done_by_a_later_save(void **state)
+{
+    struct logdir *logdir = open_and_save(1, 5);
+
+    (void)state;
+    assert_int_equal(unlink(in_folder("model.ckpt-1.safetensors")), 0);
+    assert_int_equal(mkdir(in_folder("model.ckpt-1.safetensors"), 0777), 0);
+    save(logdir, 6);
+    assert_content("checkpoint", state_text(1, 6));
+    assert_files(1, 6);
+    assert_int_equal(rmdir(in_folder("model.ckpt-1.safetensors")), 0);
+    save(logdir, 7);
+    logdir_close(logdir);
+    assert_content("checkpoint", state_text(3, 7));
+    assert_files(3, 7);
+}
+
+/* The newest of six is an older one by a person's choice, or by loss: it is not removed. */
+static void test_what_is_gone_on_from_is_never_removed(void **state)
+{
+    struct checkpoint *checkpoint = NULL;
+    struct logdir *logdir = NULL;
+    char text[2100], name[64];
+
+    (void)state;
+    leave_six(0);
+    snprintf(text, sizeof(text), "model_checkpoint_path: \"model.ckpt-1.safetensors\"\n%s",
+             strchr(state_text(1, 6), '\n') + 1);
+    put("checkpoint", text);
+    assert_ok(logdir_open(folder, &logdir));
+    assert_ok(logdir_newest(logdir, &checkpoint));
+    assert_int_equal(checkpoint_step(checkpoint), 1);
+    checkpoint_close(checkpoint);
+    logdir_close(logdir);
+    assert_files(1, 6);
+    put("checkpoint", state_text(1, 6));
+    for (int64_t step = 2; step <= 6; step++) {
+        snprintf(name, sizeof(name), "model.ckpt-%" PRId64 ".safetensors", step);
+        assert_int_equal(unlink(in_folder(name)), 0);
+    }
+    checkpoint = NULL;
+    assert_ok(logdir_open(folder, &logdir));
+    assert_ok(logdir_newest(logdir, &checkpoint));
+    assert_int_equal(checkpoint_step(checkpoint), 1);
+    checkpoint_close(checkpoint);
+    logdir_close(logdir);
+    assert_files(1, 1);
+}
+
 static void test_without_the_state_file_the_largest_step_counts(void **state)
 {
     struct logdir *logdir = open_and_save(8, 11);
@@ -423,6 +539,9 @@ static const struct CMUnitTest tests[] = {
     TEST(test_a_second_trainer_is_refused),
     TEST(test_a_lock_ends_with_its_process),
     TEST(test_what_an_interrupted_save_left_is_removed),
+    TEST(test_a_removal_that_was_cut_off_is_finished_by_the_next_run),
+    TEST(test_a_removal_that_fails_is_done_by_a_later_save),
+    TEST(test_what_is_gone_on_from_is_never_removed),
     TEST(test_without_the_state_file_the_largest_step_counts),
     TEST(test_missing_files_are_passed_over),
     TEST(test_a_damaged_newest_is_named_with_the_way_back),

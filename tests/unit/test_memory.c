@@ -173,7 +173,8 @@ static enum error use_options(void)
         {.name = "size", .type = OPTION_INTEGER, .target = &size, .help = ""},
     };
     const struct command command = {.name = "serve"};
-    const struct program program = {.name = "drum", .commands = &command, .command_count = 1};
+    const struct command *const list[] = {&command};
+    const struct program program = {.name = "drum", .commands = list, .command_count = 1};
     char config[300];
     char *words[] = {"serve", "--config", config};
     snprintf(config, sizeof(config), "%s/config", folder);

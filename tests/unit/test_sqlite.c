@@ -109,8 +109,6 @@ static void test_ids_of_several_kinds(void **state)
     check_table("CREATE TABLE t(id INTEGER PRIMARY KEY, a);"
                 "INSERT INTO t VALUES (9223372036854775807,1), (0,3)",
                 "", "0::3\n9223372036854775807::1\n");
-    refuse_table("CREATE TABLE t(id INTEGER, a); INSERT INTO t VALUES (1,1)", "", ERROR_INPUT,
-                 "cannot be found by \"id\" at once");
     refuse_table("CREATE TABLE t(a, b); INSERT INTO t VALUES (1,1)", "", ERROR_INPUT, "id=rowid");
     refuse_table("CREATE TABLE t(a TEXT PRIMARY KEY, b) WITHOUT ROWID;"
                  "INSERT INTO t VALUES ('x',1)",
@@ -118,12 +116,142 @@ static void test_ids_of_several_kinds(void **state)
     refuse_table("CREATE TABLE t(id INTEGER PRIMARY KEY, a); INSERT INTO t VALUES (-1,1)", "",
                  ERROR_INPUT, "id -1: column \"id\" is \"-1\"; an id from 0 to");
     refuse_table("CREATE TABLE t(id UNIQUE, a); INSERT INTO t VALUES ('x',1)", "", ERROR_INPUT,
-                 "column \"id\" is \"x\"");
+                 "table \"t\": column \"id\" holds the text \"x\"; integers");
     refuse_table("CREATE TABLE t(id INT UNIQUE, a); INSERT INTO t VALUES (NULL,1), (2,2)", "",
                  ERROR_INPUT, "column \"id\" is NULL; an id from 0");
-    refuse_table("CREATE TABLE t(id INT, a); CREATE UNIQUE INDEX i ON t(id) WHERE a > 0;"
-                 "INSERT INTO t VALUES (1,1)",
-                 "", ERROR_INPUT, "cannot be found");
+    check_table("CREATE TABLE t(id INT, a); CREATE UNIQUE INDEX i ON t(id) WHERE a > 0;"
+                "INSERT INTO t VALUES (4,1), (1,1)",
+                "", "1::1\n4::1\n");
+    refuse_table("CREATE TABLE t(id TEXT UNIQUE, a); INSERT INTO t VALUES ('5',1)", "", ERROR_INPUT,
+                 "column \"id\" holds the text \"5\"; integers");
+}
+
+/* The scan that the sampler makes. */
+static void check_keys(const char *name, const char *query, const int64_t *ids, size_t count)
+{
+    struct store *store = NULL;
+    struct rows rows;
+    assert_ok(store_open(uri_of("sqlite", name, query), true, &store));
+    rows_scan(&rows, store, SCAN_KEYS);
+    assert_int_equal(rows.count, count);
+    for (size_t i = 0; i < count; i++)
+        assert_int_equal(rows.ids[i], ids[i]);
+    rows_release(&rows);
+    store_close(store);
+}
+
+static enum error pass_over(void *context, const struct store_block *block)
+{
+    (void)context;
+    (void)block;
+    return OK;
+}
+
+static void test_ids_that_are_no_key(void **state)
+{
+    static const int64_t ids[] = {0, 3, 5, INT64_MAX};
+    struct store *store = NULL;
+    (void)state;
+    check_table(
+        "CREATE TABLE t(id INTEGER, label, a, b); INSERT INTO t VALUES (5,'x',1,2), "
+        "(9223372036854775807,'z',5,6), (3,'y',0,255), (0,'x',7,8); DELETE FROM t WHERE id = 3;"
+        "INSERT INTO t VALUES (3,'y',0,255)",
+        "", "0:x:7,8\n3:y:0,255\n5:x:1,2\n9223372036854775807:z:5,6\n");
+    check_keys("rows.db", "", ids, 4);
+    check_table("CREATE TABLE t(id INTEGER, a); INSERT INTO t VALUES (12,1), (11,2), (10,3)", "",
+                "10::3\n11::2\n12::1\n");
+    check_table("CREATE TABLE t(id INTEGER, v BLOB); INSERT INTO t VALUES (2,x'0102'), (1,x'0304')",
+                "", "1::3,4\n2::1,2\n");
+    check_table("CREATE TABLE t(id INTEGER, rowid, oid); INSERT INTO t VALUES (2,3,4), (1,5,6)", "",
+                "1::5,6\n2::3,4\n");
+    check_table("CREATE TABLE \"a $#@ b\"(\"@\" INTEGER, \"#\", \"$\");"
+                "INSERT INTO \"a $#@ b\" VALUES (2,3,4), (1,5,6)",
+                "id=@", "1::5,6\n2::3,4\n");
+    refuse_table("CREATE TABLE t(id INTEGER, rowid, oid, _rowid_); INSERT INTO t VALUES (1,2,3,4)",
+                 "", ERROR_INPUT, "cannot be found by \"id\" at once");
+    refuse_table("CREATE TABLE t(id INTEGER, b, a, PRIMARY KEY (a, b)) WITHOUT ROWID;"
+                 "INSERT INTO t VALUES (1,2,3)",
+                 "", ERROR_INPUT, "it must have a unique index");
+    refuse_table("CREATE TABLE t(id INTEGER, a); INSERT INTO t VALUES (4,1), (1,1), (4,2)", "",
+                 ERROR_INPUT, "has the id 4 twice, in the rows with the rowid 1 and 3");
+    assert_ok(store_open(uri_of("sqlite", "rows.db", ""), true, &store));
+    assert_fails(store_scan(store, SCAN_KEYS, pass_over, NULL), ERROR_INPUT,
+                 "has the id 4 twice, in the rows with the rowid 1 and 3");
+    store_close(store);
+    refuse_table("CREATE TABLE t(id INTEGER, a);"
+                 "INSERT INTO t VALUES (9223372036854775807,1), (9223372036854775807,2)",
+                 "", ERROR_INPUT, "twice, in the rows with the rowid 1 and 2");
+    refuse_table("CREATE TABLE t(id INTEGER, a); INSERT INTO t VALUES (1,1), (NULL,2)", "",
+                 ERROR_INPUT, "column \"id\" is NULL");
+    refuse_table("CREATE TABLE t(id TEXT, a); INSERT INTO t VALUES ('5',1)", "", ERROR_INPUT,
+                 "column \"id\" holds the text \"5\"; integers");
+    check_table("CREATE TABLE t(id INTEGER, a); INSERT INTO t VALUES (1,1), (2,'?')",
+                "features=", "1::\n2::\n");
+}
+
+/* More rows than a block and than SQLite's sorter likes to keep, in no order. */
+static void test_many_ids_that_are_no_key(void **state)
+{
+    struct store *store = NULL;
+    struct rows rows;
+    (void)state;
+    run_sql("many.db",
+            "CREATE TABLE t(id INTEGER, label INTEGER, a, b, c);"
+            "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 19999)"
+            "INSERT INTO t SELECT (i * 7919) % 20011 * 3, i % 10, i % 256, i % 7, 1 FROM n");
+    assert_ok(open_sqlite("many.db", "", &store));
+    assert_int_equal(store_info(store)->rows, 20000);
+    rows_scan(&rows, store, SCAN_FEATURES);
+    assert_int_equal(rows.count, 20000);
+    for (size_t i = 1; i < rows.count; i++)
+        assert_true(rows.ids[i] > rows.ids[i - 1]);
+    check_fetch(store, &rows, 3);
+    rows_release(&rows);
+    store_close(store);
+}
+
+static void test_views(void **state)
+{
+    static const int64_t ids[] = {1, 3};
+    (void)state;
+    run_sql("view.db",
+            "CREATE TABLE raw(id INTEGER PRIMARY KEY, label, a, split);"
+            "INSERT INTO raw VALUES (3,'x',1,'train'), (2,'y',2,'test'), (1,'z',3,'train');"
+            "CREATE VIEW samples AS SELECT id, label, a FROM raw WHERE split = 'train'");
+    check_rows("view.db", "", "1:z:3\n3:x:1\n");
+    check_rows("view.db", "table=Samples", "1:z:3\n3:x:1\n");
+    check_rows("view.db", "table=raw&features=a", "1:z:3\n2:y:2\n3:x:1\n");
+    check_keys("view.db", "", ids, 2);
+    refuse_sqlite("view.db", "table=other", ERROR_INPUT, "it has \"raw\", \"samples\"");
+    refuse_sqlite("view.db", "id=a", ERROR_INPUT, "\"samples\" is a view, and its rows cannot");
+    refuse_sqlite("view.db", "id=rowid", ERROR_INPUT, "view \"samples\" has no column \"id\"");
+    refuse_table("CREATE TABLE raw(id INTEGER, a); INSERT INTO raw VALUES (1,2);"
+                 "CREATE VIEW samples AS SELECT * FROM raw",
+                 "", ERROR_INPUT, "CREATE TABLE t AS SELECT * FROM \"samples\"");
+    refuse_table("CREATE TABLE raw(id INTEGER PRIMARY KEY, a); INSERT INTO raw VALUES (1,2);"
+                 "CREATE VIEW samples AS SELECT id + 1 AS id, a FROM raw",
+                 "", ERROR_INPUT, "is a view, and its rows cannot be found");
+    refuse_table(
+        "CREATE TABLE raw(id INTEGER PRIMARY KEY, a); INSERT INTO raw VALUES (1,2), (2,3);"
+        "CREATE VIEW samples AS SELECT one.id AS id, other.a AS a FROM raw AS one JOIN raw "
+        "AS other ON other.id IN (1,2)",
+        "", ERROR_INPUT, "view \"samples\" has the id 1 twice");
+    check_table("CREATE TABLE raw(id INTEGER PRIMARY KEY, a); INSERT INTO raw VALUES (1,2), (2,3);"
+                "CREATE TABLE more(id INTEGER PRIMARY KEY, b); INSERT INTO more VALUES (2,4);"
+                "CREATE VIEW samples AS SELECT * FROM raw JOIN more USING (id)",
+                "", "2::3,4\n");
+    refuse_table("CREATE VIEW v AS SELECT 1 AS id", "", ERROR_INPUT,
+                 "table= must name one of \"v\"");
+    refuse_table("CREATE VIEW samples AS WITH RECURSIVE n(id) AS (SELECT 0 UNION ALL SELECT id + 1 "
+                 "FROM n) SELECT id, 1 AS a FROM n",
+                 "", ERROR_INPUT, "is a view, and its rows cannot be found");
+    check_table("CREATE TABLE raw(id INTEGER PRIMARY KEY, a); INSERT INTO raw VALUES (1,2);"
+                "CREATE VIEW report AS SELECT count(*) FROM raw",
+                "", "1::2\n");
+    refuse_table(
+        "CREATE TABLE raw(id INTEGER PRIMARY KEY, a); CREATE VIEW samples AS SELECT * FROM "
+        "raw; DROP TABLE raw",
+        "", ERROR_INPUT, "rows.db");
 }
 
 static void test_blobs_of_others(void **state)
@@ -558,6 +686,9 @@ static const struct CMUnitTest tests[] = {
                                     remove_folder),
     cmocka_unit_test_setup_teardown(test_columns_of_numbers, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_ids_of_several_kinds, make_folder, remove_folder),
+    cmocka_unit_test_setup_teardown(test_ids_that_are_no_key, make_folder, remove_folder),
+    cmocka_unit_test_setup_teardown(test_many_ids_that_are_no_key, make_folder, remove_folder),
+    cmocka_unit_test_setup_teardown(test_views, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_blobs_of_others, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_bad_rows, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_tables_are_chosen, make_folder, remove_folder),

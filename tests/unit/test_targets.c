@@ -219,17 +219,92 @@ static void test_kinds_may_differ_between_stores(void **state)
     classes_free(same);
 }
 
+/* Convert `labels` of a store of `kind`; each must be of the class beside it. */
+static void assert_classes(const char *list, enum label_kind kind, const double *labels,
+                           const int32_t *expected, size_t count)
+{
+    struct classes *classes = make_classes(list);
+    struct store store = make_store(kind, NULL, 0);
+    struct targets *targets = NULL;
+    const int64_t id = 4;
+    int32_t found;
+
+    assert_ok(targets_new(classes, &store, &targets));
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(targets_find(targets, labels[i]), expected[i]);
+        if (expected[i] >= 0)
+            assert_ok(targets_convert(targets, &id, &labels[i], 1, &found, NULL));
+        else
+            assert_fails(targets_convert(targets, &id, &labels[i], 1, &found, NULL), ERROR_INPUT,
+                         "id 4");
+    }
+    targets_free(targets);
+    classes_free(classes);
+}
+
+/* What the sampler numbers as texts, a store may know as numbers, and the other way round. */
+static void test_numbers_are_found_by_value_however_they_are_written(void **state)
+{
+    static const double one_two[] = {1, 2, 3, 1.5};
+    static const int32_t first_second[] = {0, 1, -1, -1};
+    static const double mixed[] = {7, 8, 100, 0.5, 0};
+    static const int32_t mixed_classes[] = {1, 3, 2, 0, -1}; /* by bytes: 0.5 007 1e2 8 x */
+
+    (void)state;
+    assert_classes("[\"1.0\",\"2.0\"]", LABEL_REAL, one_two, first_second, 4);
+    assert_classes("[\"1.0\",\"2.0\"]", LABEL_INTEGER, one_two, first_second, 4);
+    assert_classes("[1,2]", LABEL_REAL, one_two, first_second, 4);
+    assert_classes("[\"007\",\"8\",\"1e2\",\"0.5\",\"x\"]", LABEL_REAL, mixed, mixed_classes, 5);
+    assert_classes("[\"007\",\"8\",\"1e2\",\"0.5\",\"x\"]", LABEL_INTEGER, mixed, mixed_classes, 5);
+    assert_classes("[\"cat\",\"nan\",\"1e999\"]", LABEL_REAL, mixed,
+                   (int32_t[]){-1, -1, -1, -1, -1}, 5);
+}
+
+static void test_one_number_written_two_ways_is_ambiguous(void **state)
+{
+    static const char *const lists[] = {"[\"7\",\"007\"]", "[\"1\",\"1.0\",\"x\"]",
+                                        "[\"-0\",\"0.0\"]"};
+    static const char *const both[] = {"'007' and '7'", "'1' and '1.0'", "'-0' and '0.0'"};
+    static const enum label_kind kinds[] = {LABEL_INTEGER, LABEL_REAL};
+    struct targets *targets = NULL;
+
+    (void)state;
+    for (size_t i = 0; i < 6; i++) {
+        struct classes *classes = make_classes(lists[i / 2]);
+        struct store store = make_store(kinds[i % 2], NULL, 0);
+
+        assert_fails(targets_new(classes, &store, &targets), ERROR_INPUT, both[i / 2]);
+        assert_null(targets);
+        classes_free(classes);
+    }
+}
+
+static void test_a_real_that_is_no_class_hints_at_the_regression(void **state)
+{
+    struct classes *classes = make_classes("[0,1]");
+    struct store store = make_store(LABEL_REAL, NULL, 0);
+    struct targets *targets = NULL;
+    const int64_t id = 4;
+    const double label = 0.25;
+    int32_t found;
+
+    (void)state;
+    assert_ok(targets_new(classes, &store, &targets));
+    assert_fails(targets_convert(targets, &id, &label, 1, &found, NULL), ERROR_INPUT,
+                 "--model linear");
+    targets_free(targets);
+    classes_free(classes);
+}
+
 static void test_labels_that_do_not_fit_the_model_are_refused(void **state)
 {
     static const char *const texts[] = {"cat"};
     struct classes *classes = make_classes("[0,1]");
-    struct store none = make_store(LABEL_NONE, NULL, 0), real = make_store(LABEL_REAL, NULL, 0),
-                 text = make_store(LABEL_TEXT, texts, 1);
+    struct store none = make_store(LABEL_NONE, NULL, 0), text = make_store(LABEL_TEXT, texts, 1);
     struct targets *targets = NULL;
 
     (void)state;
     assert_fails(targets_new(classes, &none, &targets), ERROR_INPUT, "no label column");
-    assert_fails(targets_new(classes, &real, &targets), ERROR_INPUT, "--model linear");
     assert_fails(targets_new(NULL, &none, &targets), ERROR_INPUT, "no label column");
     assert_fails(targets_new(NULL, &text, &targets), ERROR_INPUT, "a regression (linear) needs");
     assert_null(targets);
@@ -262,6 +337,9 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_labels_0_to_n_are_found_too),
     cmocka_unit_test(test_text_labels_become_classes),
     cmocka_unit_test(test_kinds_may_differ_between_stores),
+    cmocka_unit_test(test_numbers_are_found_by_value_however_they_are_written),
+    cmocka_unit_test(test_one_number_written_two_ways_is_ambiguous),
+    cmocka_unit_test(test_a_real_that_is_no_class_hints_at_the_regression),
     cmocka_unit_test(test_labels_that_do_not_fit_the_model_are_refused),
     cmocka_unit_test(test_a_regression_takes_numbers),
 };
