@@ -27,7 +27,7 @@ static uint64_t dice_next(struct dice *dice)
 /* An integer in [low, high], uniform up to 2^-32. */
 static int dice_between(struct dice *dice, int low, int high)
 {
-    uint64_t range = (uint64_t)(high - low + 1);
+    uint64_t range = (uint64_t)((int64_t)high - low + 1);
     return low + (int)(((dice_next(dice) >> 32) * range) >> 32);
 }
 
