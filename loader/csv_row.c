@@ -4,7 +4,6 @@
  */
 #include "loader/csv_row.h"
 
-#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -215,7 +214,7 @@ static void take_feature(const struct csv_decoder *decoder, size_t column, enum 
     if (row->status != ROW_OK)
         return;
     bool number = text_parse_real(field->data, field->length, &value);
-    if (!number || fabs(value) > FLT_MAX) {
+    if (!number || !isfinite((float)value)) {
         row->status = ROW_BAD;
         refuse_field(decoder, column, number ? "a number that fits 32-bit float" : "a number");
         return;

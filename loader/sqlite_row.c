@@ -1,6 +1,5 @@
 #include "loader/sqlite_row.h"
 
-#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -173,7 +172,7 @@ static void take_columns(const struct sqlite_format *format, sqlite3_stmt *state
         double value = 0;
         int column = FEATURES_AT + (int)i;
         bool number = take_number(statement, column, &value);
-        if (!number || fabs(value) > FLT_MAX) {
+        if (!number || !isfinite((float)value)) {
             refuse_value(statement, column, format->table->features[i],
                          number ? "a number that fits 32-bit float" : "a number");
             row->status = ROW_BAD;

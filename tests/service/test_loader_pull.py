@@ -124,7 +124,7 @@ def test_raw(stores, classic, sampler):
 def test_texts_and_reals(sampler, tmp_path):
     source = tmp_path / "rows.csv"
     labels = ["plain", "with, comma", 'with "quotes"', "größer €", "🎲"]
-    values = ["0.1", "-1e-7", "16777216", "3.4028234e+38", "-0.0"]
+    values = ["0.1", "-1e-7", "16777216", "3.4028235e+38", "-0.0"]
     with open(source, "w", newline="", encoding="utf-8") as file:
         out = csv.writer(file)
         out.writerow(["value", "label", "second, value"])
