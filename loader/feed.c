@@ -38,7 +38,7 @@ struct feed {
     size_t row_bytes;           /* of a row as it is handed out */
     int64_t opened_ns;
     int64_t next; /* number of the next batch */
-    _Atomic int64_t batch_count, row_count, wait_ns, first_ns;
+    _Atomic int64_t batch_count, row_count, bad_row_count, wait_ns, first_ns;
 };
 
 /* ---- opening -------------------------------------------------------------------------------- */
@@ -274,6 +274,7 @@ enum error feed_next(struct feed *feed, struct device_queue *queue,
                                  .index = slot->index};
     count(&feed->batch_count, 1);
     count(&feed->row_count, (int64_t)slot->rows);
+    count(&feed->bad_row_count, (int64_t)slot->bad_rows);
     *ret_batch = batch;
     return OK;
 }
@@ -295,7 +296,7 @@ void feed_get_stats(const struct feed *feed, struct feed_stats *ret_stats)
         .batches = atomic_load_explicit(&feed->batch_count, memory_order_relaxed),
         .rows = rows,
         .bytes = rows * (int64_t)feed->row_bytes,
-        .bad_rows = fetchers_bad_rows(feed->fetchers),
+        .bad_rows = atomic_load_explicit(&feed->bad_row_count, memory_order_relaxed),
         .pull_ns = puller_busy_ns(feed->puller),
         .fetch_ns = fetchers_busy_ns(feed->fetchers),
         .copy_ns = copier_busy_ns(feed->copier),

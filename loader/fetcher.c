@@ -26,7 +26,7 @@ struct fetchers {
     size_t row_bytes;
     struct fetcher *threads; /* [options.threads] */
     _Atomic int64_t busy_ns;
-    _Atomic int64_t bad_rows;
+    atomic_bool bad_row_told;
 };
 
 /* ---- bad rows -------------------------------------------------------------------------------- */
@@ -70,13 +70,13 @@ static enum error refuse_row(const struct fetcher *fetcher)
 static enum error handle_bad_rows(struct fetcher *fetcher, struct slot *slot)
 {
     struct fetchers *all = fetcher->all;
-    size_t bad = count_bad(fetcher->status, slot->rows);
-    if (bad == 0)
+    slot->bad_rows = count_bad(fetcher->status, slot->rows);
+    if (slot->bad_rows == 0)
         return OK;
     if (all->options.bad_rows == BAD_ROWS_FAIL)
         return refuse_row(fetcher);
     bool skip = all->options.bad_rows == BAD_ROWS_SKIP;
-    if (atomic_fetch_add_explicit(&all->bad_rows, (int64_t)bad, memory_order_relaxed) == 0)
+    if (!atomic_exchange(&all->bad_row_told, true))
         log_warning("%s; the row is %s (further ones are only counted)", error_message(),
                     skip ? "skipped" : "replaced by zeros");
     if (skip)
@@ -187,9 +187,4 @@ void fetchers_stop(struct fetchers *fetchers)
 int64_t fetchers_busy_ns(const struct fetchers *fetchers)
 {
     return atomic_load_explicit(&fetchers->busy_ns, memory_order_relaxed);
-}
-
-int64_t fetchers_bad_rows(const struct fetchers *fetchers)
-{
-    return atomic_load_explicit(&fetchers->bad_rows, memory_order_relaxed);
 }

@@ -35,8 +35,7 @@ enum error fetchers_start(const struct fetcher_options *options, struct pull_que
  * legal. */
 void fetchers_stop(struct fetchers *fetchers);
 
-/* Time spent fetching, summed over threads; rows that were skipped or replaced. */
+/* Time spent fetching, summed over threads. */
 int64_t fetchers_busy_ns(const struct fetchers *fetchers);
-int64_t fetchers_bad_rows(const struct fetchers *fetchers);
 
 #endif

@@ -50,7 +50,8 @@ struct slot {
     /* What the batch is; the state's owner writes it. */
     int64_t sequence;
     int64_t epoch, first, index;
-    size_t rows; /* 0..B */
+    size_t rows;     /* 0..B */
+    size_t bad_rows; /* left out, or replaced by zeros */
     /* The ring's own. */
     enum slot_state state;
     bool taken; /* BUSY, and the caller has it */
