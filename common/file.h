@@ -62,6 +62,10 @@ const char *file_writer_temporary_path(const struct file_writer *writer);
 /* Flush, fsync, rename over `path`, fsync the folder. Afterwards only close is legal. */
 enum error file_writer_commit(struct file_writer *writer) MUST_CHECK;
 
+/* Removes what killed writers left of `path`, and says so in the log. Only for files whose living
+ * writers all hold a flock(2) on the temporary file. What cannot be locked or removed stays. */
+enum error file_remove_leftovers(const char *path) MUST_CHECK;
+
 /* A small file at once: open, add, commit. */
 enum error file_write_whole(const char *path, const void *bytes, size_t length) MUST_CHECK;
 

@@ -10,6 +10,7 @@
 #include <netinet/tcp.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -22,6 +23,8 @@
 
 #define URL_BYTES_LIMIT (64 << 10)
 #define CONNECT_TIMEOUT_MS 10000L
+#define LATE_ROUNDS 3
+#define BUSY_BYTES_LIMIT ((size_t)4 << 10)
 #define UNACKNOWLEDGED_TIMEOUT_MS 30000
 #define DNS_CACHE_SECONDS 5L
 #define POLL_LIMIT_MS 1000
@@ -37,6 +40,7 @@ struct http_client {
     char *base_url;                 /* owned; no trailing '/' */
     struct buffer url;              /* of the call in progress */
     struct http_response *response; /* of the call in progress; borrowed */
+    struct buffer busy_body;        /* of the last answer that said "later" */
     enum error callback_error;      /* why a callback ended the transfer */
     char reason[CURL_ERROR_SIZE];
     uint64_t random;
@@ -50,6 +54,9 @@ struct call {
     bool retry_busy;
     unsigned tries;
     bool warned;
+    CURLcode met; /* what ended the last whole try that had no answer */
+    char met_reason[CURL_ERROR_SIZE];
+    int busy_status; /* of the last whole try, when its answer was 429 or 503; else 0 */
 };
 
 static pthread_once_t global_once = PTHREAD_ONCE_INIT;
@@ -166,6 +173,9 @@ static bool set_options(struct http_client *client)
     code |= curl_easy_setopt(easy, CURLOPT_WRITEDATA, client);
     code |= curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
     code |= curl_easy_setopt(easy, CURLOPT_HEADERDATA, client);
+    const char *authority = getenv("TOMBOLA_CA");
+    if (authority && authority[0])
+        code |= curl_easy_setopt(easy, CURLOPT_CAINFO, authority);
     return code == CURLE_OK;
 }
 
@@ -194,6 +204,7 @@ enum error http_client_open(const char *base_url, struct http_client **ret_clien
     if (!client)
         return ERROR_MEMORY;
     client->url = (struct buffer)BUFFER_INIT(URL_BYTES_LIMIT);
+    client->busy_body = (struct buffer)BUFFER_INIT(BUSY_BYTES_LIMIT);
     client->random = (uint64_t)clock_now_ns() ^ (uintptr_t)client;
     enum error error = client_init(client, base_url);
     if (error) {
@@ -213,6 +224,7 @@ void http_client_close(struct http_client *client)
     curl_slist_free_all(client->get_headers);
     curl_slist_free_all(client->post_headers);
     buffer_release(&client->url);
+    buffer_release(&client->busy_body);
     free(client->base_url);
     free(client);
 }
@@ -233,9 +245,11 @@ static void wait_for_events(struct http_client *client, int64_t until_ns)
                     (int)(left_ms < POLL_LIMIT_MS ? left_ms : POLL_LIMIT_MS), NULL);
 }
 
+/* What is here when the deadline comes still counts: a refusal must not read as silence only
+ * because this process had no processor. */
 static enum error drive(struct http_client *client, int64_t deadline_ns, CURLcode *ret_code)
 {
-    for (;;) {
+    for (int late_rounds = 0;;) {
         int running = 0;
         int left;
         CURLMcode code = curl_multi_perform(client->multi, &running);
@@ -248,7 +262,7 @@ static enum error drive(struct http_client *client, int64_t deadline_ns, CURLcod
         }
         if (is_cancelled(client))
             return ERROR_CANCELLED;
-        if (clock_left_ms(deadline_ns) == 0) {
+        if (clock_left_ms(deadline_ns) == 0 && late_rounds++ == LATE_ROUNDS) {
             *ret_code = CURLE_OPERATION_TIMEDOUT;
             return OK;
         }
@@ -348,6 +362,33 @@ static enum error give_up(const struct http_client *client, const struct call *c
                      call->tries == 1 ? "try" : "tries", reason_of(client, code));
 }
 
+/* A whole try that must be repeated: noted, in case the deadline cuts the next one short. */
+static void note_try(struct http_client *client, struct call *call, CURLcode code)
+{
+    const struct buffer *body = &client->response->body;
+    call->met = code;
+    call->busy_status = code ? 0 : client->response->status;
+    snprintf(call->met_reason, sizeof(call->met_reason), "%s", code ? reason_of(client, code) : "");
+    buffer_clear(&client->busy_body);
+    if (call->busy_status && buffer_add(&client->busy_body, body->data, body->length))
+        buffer_clear(&client->busy_body); /* its words are lost, its status is not */
+}
+
+/* The deadline cut a try short: what the whole try before it met is the answer. */
+static enum error end_cut_short(struct http_client *client, struct call *call)
+{
+    if (call->busy_status) {
+        const struct buffer *body = &client->busy_body;
+        client->response->status = call->busy_status;
+        buffer_clear(&client->response->body);
+        return buffer_add(&client->response->body, body->data, body->length);
+    }
+    if (!call->met)
+        return give_up(client, call, CURLE_OPERATION_TIMEDOUT);
+    memcpy(client->reason, call->met_reason, sizeof(client->reason));
+    return give_up(client, call, call->met);
+}
+
 static enum error say_cancelled(const struct http_client *client)
 {
     return error_set(ERROR_CANCELLED, "%s: stopped before the answer came", client->url.data);
@@ -375,8 +416,10 @@ static enum error run_call(struct http_client *client, struct call *call)
         if (code != CURLE_OK) {
             buffer_clear(&client->response->headers); /* no Retry-After of half an answer */
             if (clock_left_ms(call->deadline_ns) == 0)
-                return give_up(client, call, code);
+                return code == CURLE_OPERATION_TIMEDOUT ? end_cut_short(client, call)
+                                                        : give_up(client, call, code);
         }
+        note_try(client, call, code);
         warn_once(client, call, code ? reason_of(client, code) : "the server is busy");
         if (pause_before_next(client, call))
             continue;

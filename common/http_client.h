@@ -33,15 +33,17 @@ struct http_response {
 void http_response_release(struct http_response *response);
 
 /* `base_url`: "http://host:port", a trailing '/' is dropped. Copied. ERROR_USAGE if it is no URL.
- * Environment TOMBOLA_TOKEN, when set, is sent as a bearer token. */
+ * Environment TOMBOLA_TOKEN, when set, is sent as a bearer token; TOMBOLA_CA, when set, is the PEM
+ * file of those who may have signed the server's certificate, in place of the system's. */
 enum error http_client_open(const char *base_url, struct http_client **ret_client) MUST_CHECK;
 void http_client_close(struct http_client *client);
 
 /* GET base_url + target ("/batch?size=100"). *response is cleared and filled; its memory is reused
  * from call to call. ERROR_NETWORK or ERROR_TIMEOUT when `patience_ms` (< 0: for ever) is over
- * without an answer, naming URL, what happened and how long it was tried; ERROR_CANCELLED soon
- * after stop_requested() or http_client_cancel(). 429 is retried, 503 only if `retry_busy`; when
- * patience is over they are the answer. A body over the response's limit is ERROR_NETWORK. */
+ * without an answer, naming URL, what happened and how long it was tried (a try that the deadline
+ * cuts short says nothing: the whole one before it counts); ERROR_CANCELLED soon after
+ * stop_requested() or http_client_cancel(). 429 is retried, 503 only if `retry_busy`; when patience
+ * is over they are the answer. A body over the response's limit is ERROR_NETWORK. */
 enum error http_client_get(struct http_client *client, const char *target, int64_t patience_ms,
                            bool retry_busy, struct http_response *response) MUST_CHECK;
 

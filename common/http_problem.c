@@ -19,10 +19,12 @@ static const struct {
     {409, "Conflict"},
     {413, "Content Too Large"},
     {414, "URI Too Long"},
+    {415, "Unsupported Media Type"},
     {429, "Too Many Requests"},
     {431, "Request Header Fields Too Large"},
     {500, "Internal Server Error"},
     {503, "Service Unavailable"},
+    {505, "HTTP Version Not Supported"},
     {507, "Insufficient Storage"},
 };
 
@@ -48,6 +50,7 @@ int http_status_of_error(enum error error)
     case ERROR_NO_SPACE:
         return 507;
     case ERROR_IO:
+    case ERROR_MEMORY:
     case ERROR_UNAVAILABLE:
     case ERROR_TIMEOUT:
         return 503;

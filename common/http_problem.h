@@ -14,7 +14,7 @@
 const char *http_status_title(int status);
 
 /* The status for an error code: 400 for ERROR_USAGE, 404, 409, 507 for ERROR_NO_SPACE, 503 where a
- * later try may work (ERROR_IO, ERROR_UNAVAILABLE, ERROR_TIMEOUT), else 500. */
+ * later try may work (ERROR_IO, ERROR_MEMORY, ERROR_UNAVAILABLE, ERROR_TIMEOUT), else 500. */
 int http_status_of_error(enum error error);
 
 /* Appends the body. */

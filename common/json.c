@@ -9,6 +9,7 @@
 #include "common/text.h"
 
 #define EXACT_INTEGER_LIMIT 9007199254740992.0 /* 2^53 */
+#define EXACT_INTEGER_DIGITS 16                /* shorter numbers are below it */
 
 static int compare_keys(const void *a, const void *b)
 {
@@ -49,8 +50,68 @@ static enum error check_tree(const cJSON *item, const char *what)
     return error;
 }
 
+/* ---- numbers that a double does not hold ----------------------------------------------------- */
+
+/* The text is valid JSON: outside strings, a digit or '-' begins a number. */
+struct number_scan {
+    const char *at;
+    const char *end;
+};
+
+static const char *skip_string(const char *at)
+{
+    while (*at != '"')
+        at += *at == '\\' ? 2 : 1;
+    return at + 1;
+}
+
+static void next_number(struct number_scan *scan, const char **ret_number, size_t *ret_length)
+{
+    while (*scan->at != '-' && !(*scan->at >= '0' && *scan->at <= '9'))
+        scan->at = *scan->at == '"' ? skip_string(scan->at + 1) : scan->at + 1;
+    *ret_number = scan->at;
+    while (scan->at < scan->end && *scan->at && strchr("+-.eE0123456789", *scan->at))
+        scan->at++;
+    *ret_length = (size_t)(scan->at - *ret_number);
+}
+
+/* In the order of the text; json_check() bounds the depth. */
+static enum error keep_long_numbers(cJSON *item, struct number_scan *scan)
+{
+    enum error error = OK;
+    if (cJSON_IsNumber(item)) {
+        const char *number;
+        size_t length;
+        next_number(scan, &number, &length);
+        if (length < EXACT_INTEGER_DIGITS)
+            return OK;
+        item->valuestring = strndup(number, length);
+        return item->valuestring ? OK : error_set_memory(length, "a number");
+    }
+    for (cJSON *child = item->child; child && !error; child = child->next)
+        error = keep_long_numbers(child, scan);
+    return error;
+}
+
+bool json_integer(const cJSON *item, int64_t *ret_value)
+{
+    if (!cJSON_IsNumber(item))
+        return false;
+    if (item->valuestring && text_parse_integer(item->valuestring, strlen(item->valuestring),
+                                                INT64_MIN, INT64_MAX, ret_value))
+        return true;
+    double value = item->valuedouble;
+    if (value != floor(value) || fabs(value) > EXACT_INTEGER_LIMIT)
+        return false;
+    *ret_value = (int64_t)value;
+    return true;
+}
+
+/* ---- parsing --------------------------------------------------------------------------------- */
+
 enum error json_parse(const char *text, size_t length, const char *what, cJSON **ret_json)
 {
+    struct number_scan scan = {.at = text, .end = text + length};
     enum error error = json_check(text, length, what);
     if (error)
         return error;
@@ -58,6 +119,8 @@ enum error json_parse(const char *text, size_t length, const char *what, cJSON *
     if (!json)
         return error_set_memory(length, what); /* the text is right: only memory can fail */
     error = check_tree(json, what);
+    if (!error)
+        error = keep_long_numbers(json, &scan);
     if (error) {
         cJSON_Delete(json);
         return error;
@@ -66,7 +129,7 @@ enum error json_parse(const char *text, size_t length, const char *what, cJSON *
     return OK;
 }
 
-static const char *kind_of(const cJSON *item)
+const char *json_kind(const cJSON *item)
 {
     if (cJSON_IsString(item))
         return "a text";
@@ -87,7 +150,7 @@ static const cJSON *find(const cJSON *object, const char *key, const char *what,
     if (!item)
         error_set(ERROR_INPUT, "%s has no \"%s\" (%s was expected)", what, key, expected);
     else if (!is_right(item))
-        error_set(ERROR_INPUT, "\"%s\" in %s is %s, must be %s", key, what, kind_of(item),
+        error_set(ERROR_INPUT, "\"%s\" in %s is %s, must be %s", key, what, json_kind(item),
                   expected);
     else
         return item;
@@ -100,13 +163,16 @@ enum error json_get_integer(const cJSON *object, const char *key, const char *wh
     const cJSON *item = find(object, key, what, "an integer", cJSON_IsNumber);
     if (!item)
         return ERROR_INPUT;
-    double value = item->valuedouble;
-    if (value != floor(value) || fabs(value) > EXACT_INTEGER_LIMIT)
+    if (json_integer(item, ret_value))
+        return OK;
+    if (item->valuestring)
         return error_set(ERROR_INPUT,
-                         "\"%s\" in %s is %.17g, must be an integer within -2^53 and 2^53", key,
-                         what, value);
-    *ret_value = (int64_t)value;
-    return OK;
+                         "\"%s\" in %s is %.40s, must be an integer within -2^63 and 2^63 - 1, "
+                         "without point and exponent",
+                         key, what, item->valuestring);
+    return error_set(ERROR_INPUT,
+                     "\"%s\" in %s is %.17g, must be an integer within -2^63 and 2^63 - 1", key,
+                     what, item->valuedouble);
 }
 
 enum error json_get_real(const cJSON *object, const char *key, const char *what, double *ret_value)

@@ -1,8 +1,8 @@
 /*
  * cJSON with limits and exact integers. json_parse() refuses whatever RFC 8259 does not allow,
  * trailing bytes, invalid UTF-8, NUL, a key twice in one object and a depth over 64; the message
- * names line and column. cJSON keeps numbers as double: json_get_integer() therefore accepts only
- * integers of at most 2^53 in magnitude and says so; 64-bit ids travel in the binary batch format.
+ * names line and column. cJSON keeps numbers as double; those of 16 digits and more also keep their
+ * text (item->valuestring), so that integers are exact over all 64 bits.
  */
 #ifndef COMMON_JSON_H
 #define COMMON_JSON_H
@@ -18,6 +18,11 @@
 /* `what` names the text in messages ("config file x.json"). cJSON_Delete() the result. */
 enum error json_parse(const char *text, size_t length, const char *what,
                       cJSON **ret_json) MUST_CHECK;
+
+/* Is it an integer within 64 bits? 1.0 and 1e3 are; beyond 2^53 plain digits only. */
+bool json_integer(const cJSON *item, int64_t *ret_value);
+/* "a text", "a number", "true or false", "an array", "an object", "null": for messages. */
+const char *json_kind(const cJSON *item);
 
 /* A member of `object`; absent or of another type: ERROR_INPUT naming `what` and the key.
  * Strings are borrowed from the tree. */

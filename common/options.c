@@ -5,7 +5,7 @@
  */
 #include "common/options.h"
 
-#include <math.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,10 +20,10 @@
 
 #define CONFIG_BYTES_LIMIT (1 << 20)
 #define NAME_BYTES 128
-#define EXACT_INTEGER_LIMIT 9007199254740992.0 /* 2^53 */
 
 static const char *config_path;
 static const char *log_level;
+static const char *log_format;
 static bool help_wanted;
 static bool version_wanted;
 
@@ -38,6 +38,11 @@ static const struct option builtin[] = {
      .target = &log_level,
      .choices = "debug|info|warning|error",
      .help = "what is logged to standard error"},
+    {.name = "log_format",
+     .type = OPTION_CHOICE,
+     .target = &log_format,
+     .choices = "text|json",
+     .help = "a line of text, or one JSON object a line"},
     {.name = "help", .type = OPTION_FLAG, .target = &help_wanted, .help = "print this and exit"},
     {.name = "version",
      .type = OPTION_FLAG,
@@ -45,7 +50,7 @@ static const struct option builtin[] = {
      .help = "print the version and exit"},
 };
 #define BUILTIN_COUNT (sizeof(builtin) / sizeof(builtin[0]))
-#define BUILTIN_FROM_ELSEWHERE 2 /* only the first two may come from environment and config */
+#define BUILTIN_FROM_ELSEWHERE 3 /* only the first three may come from environment and config */
 
 /* Blocks that text targets borrow from; options_release() frees them. */
 struct kept {
@@ -138,6 +143,19 @@ static enum error refuse_unknown(const struct parse *parse, const char *what, co
                      parse->command->name);
 }
 
+/* `before`: the values that came so far, or NULL. */
+static enum error set_text(struct parse *parse, size_t i, const char *before, const char *text)
+{
+    size_t bytes = before ? strlen(before) + strlen(text) + 2 : 0;
+    char *lines = before ? keep_block(bytes) : NULL;
+    if (before && !lines)
+        return ERROR_MEMORY;
+    if (before)
+        snprintf(lines, bytes, "%s\n%s", before, text);
+    parse->texts[i] = before ? lines : text;
+    return OK;
+}
+
 static enum error take_option(struct parse *parse, int argc, char **argv, int *at)
 {
     const char *name = argv[*at] + 2;
@@ -148,13 +166,12 @@ static enum error take_option(struct parse *parse, int argc, char **argv, int *a
     size_t i = find_option(parse, name, length);
     if (i == parse->count)
         return refuse_unknown(parse, "unknown option", "--", given);
-    if (parse->texts[i])
+    const char *before = parse->texts[i];
+    if (before && !parse->options[i]->repeated)
         return error_set(ERROR_USAGE, "--%s is given twice", given);
     snprintf(parse->sources[i], sizeof(parse->sources[i]), "--%s", given);
-    if (equals) {
-        parse->texts[i] = equals + 1;
-        return OK;
-    }
+    if (equals)
+        return set_text(parse, i, before, equals + 1);
     if (parse->options[i]->type == OPTION_FLAG) {
         parse->texts[i] = "yes";
         return OK;
@@ -165,8 +182,7 @@ static enum error take_option(struct parse *parse, int argc, char **argv, int *a
                          parse->options[i]->argument  ? parse->options[i]->argument
                          : parse->options[i]->choices ? parse->options[i]->choices
                                                       : "VALUE");
-    parse->texts[i] = argv[++*at];
-    return OK;
+    return set_text(parse, i, before, argv[++*at]);
 }
 
 static enum error take_arguments(struct parse *parse, int argc, char **argv)
@@ -248,12 +264,13 @@ static enum error config_text(const cJSON *item, const char *path, const char **
                          "config file %s: \"%s\" must be a text, a number, true or false", path,
                          item->string);
     double value = item->valuedouble;
-    if (value == floor(value) && fabs(value) >= EXACT_INTEGER_LIMIT)
-        return error_set(ERROR_USAGE,
-                         "config file %s: \"%s\" is a number over 2^53, which JSON readers round: "
-                         "write it as a text, \"%s\": \"...\"",
-                         path, item->string, item->string);
-    snprintf(number, sizeof(number), value == floor(value) ? "%.0f" : "%.17g", value);
+    int64_t integer;
+    if (item->valuestring) /* long ones are kept as they were written */
+        return keep_copy(item->valuestring, ret_text);
+    if (json_integer(item, &integer))
+        snprintf(number, sizeof(number), "%" PRId64, integer);
+    else
+        snprintf(number, sizeof(number), "%.17g", value);
     return keep_copy(number, ret_text);
 }
 
@@ -261,7 +278,7 @@ static enum error take_config_item(struct parse *parse, const cJSON *item, const
 {
     size_t i = find_option(parse, item->string, strlen(item->string));
     bool allowed = i < parse->count - BUILTIN_COUNT ||
-                   (i < parse->count && strcmp(parse->options[i]->name, "log_level") == 0);
+                   (i < parse->count && strncmp(parse->options[i]->name, "log_", 4) == 0);
     if (!allowed)
         return error_prefix(refuse_unknown(parse, "has an unknown key", "", item->string),
                             "config file %s ", path);
@@ -325,13 +342,14 @@ static enum error check_required(const struct parse *parse)
     return OK;
 }
 
-static void apply_log_level(void)
+static void apply_log_options(void)
 {
     static const char *const names[] = {"debug", "info", "warning", "error"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (strcmp(log_level, names[i]) == 0)
             log_set_level((enum log_level)i);
     }
+    log_set_format(strcmp(log_format, "json") == 0 ? LOG_JSON : LOG_TEXT);
 }
 
 static enum error parse_init(struct parse *parse, const struct option *options, size_t count,
@@ -348,6 +366,7 @@ static enum error parse_init(struct parse *parse, const struct option *options, 
         parse->options[i] = i < count ? &options[i] : &builtin[i - count];
     config_path = NULL;
     log_level = "info";
+    log_format = "text";
     help_wanted = false;
     version_wanted = false;
     return OK;
@@ -390,7 +409,7 @@ enum error options_parse(const struct program *program, const struct command *co
         error = check_required(&parse);
     if (error)
         return error;
-    apply_log_level();
+    apply_log_options();
     if (ret_positional)
         *ret_positional = parse.words;
     return OK;

@@ -4,11 +4,13 @@
  * config file (a JSON object, keys as the long names), that over the default.
  *
  * `--name VALUE` and `--name=VALUE`; '-' and '_' in names are alike; flags also take `--flag=no`.
- * An option twice on one command line is an error, so is an unknown one (the nearest is named).
- * `--` ends the options. Every command has --help, --config, --log_level and --version besides.
+ * An option twice on one command line is an error unless it may be repeated; so is an unknown one
+ * (the nearest is named).
+ * `--` ends the options. Every command has --help, --config, --log_level, --log_format and
+ * --version besides.
  * Environment variables that are empty or that no option is named after are ignored; an unknown key
- * in a config file is an error. Config values are texts, numbers, true or false; an integer over
- * 2^53 is written as a text. An option of type OPTION_TEXT must hold a literal or NULL as default.
+ * in a config file is an error. Config values are texts, numbers, true or false; integers are
+ * exact. An option of type OPTION_TEXT must hold a literal or NULL as default.
  *
  * All of this belongs to main's thread.
  */
@@ -39,6 +41,8 @@ struct option {
     const char *choices;          /* OPTION_CHOICE: "keep|drop|span" */
     bool *given;                  /* NULL, or set to whether anything but the default named it */
     bool required;                /* absent everywhere: ERROR_USAGE */
+    bool repeated;                /* OPTION_TEXT: may come several times on the command line; the
+                                   * target gets all values, one a line */
 };
 
 struct command {

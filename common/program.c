@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/log.h"
 #include "common/options.h"
 #include "common/options_help.h"
 #include "common/stop.h"
@@ -52,7 +53,7 @@ static int run_command(const struct program *program, const struct command *comm
     int exit_status = -1;
     enum error error = finish_output(command->run(argc, argv, &exit_status));
     if (error && error != ERROR_END)
-        fprintf(stderr, "%s %s: %s\n", program->name, command->name, error_message());
+        log_failure(program->name, command->name, error_message());
     options_release();
     if (exit_status >= 0)
         return exit_status;

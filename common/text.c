@@ -70,11 +70,11 @@ static size_t scan_exponent(const char *text, size_t at, size_t length, struct d
     return at;
 }
 
-/* Checks -?(digits[.digits*] | .digits)([eE][+-]?digits)? */
+/* Checks [+-]?(digits[.digits*] | .digits)([eE][+-]?digits)? */
 static bool scan_real(const char *text, size_t length, struct decimal *ret_decimal)
 {
     struct decimal decimal = {.exact = true};
-    size_t start = length > 0 && text[0] == '-';
+    size_t start = length > 0 && (text[0] == '-' || text[0] == '+');
     size_t at = scan_digits(text, start, length, &decimal, false);
     size_t digits = at - start;
     if (at < length && text[at] == '.') {

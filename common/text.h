@@ -16,8 +16,8 @@
 bool text_parse_integer(const char *text, size_t length, int64_t minimum, int64_t maximum,
                         int64_t *ret_value);
 
-/* Decimal real as JSON and C write it (1, -2.5, .5, 1e-3), finite, at most 1024 bytes. Rounds as
- * strtod in the C locale. */
+/* Decimal real as JSON and C write it (1, -2.5, +4, .5, 1e-3), finite, at most 1024 bytes. Rounds
+ * as strtod in the C locale. */
 bool text_parse_real(const char *text, size_t length, double *ret_value);
 
 /* true for yes/no, true/false, on/off, 1/0 (lower case). */

@@ -6,9 +6,11 @@
 #include "common/json.h"
 #include "common/options.h"
 #include "common/stop.h"
+#include "common/text.h"
 #include "loader/commands.h"
 #include "loader/content_digest.h"
 #include "loader/label_counts.h"
+#include "loader/label_dictionary.h"
 #include "loader/store.h"
 
 #define LABELS_SHOWN 20
@@ -76,6 +78,20 @@ static void print_names(const struct store_info *info)
     printf("\n");
 }
 
+/* Integers that a double would not keep apart are texts inside, but not to people. */
+static const char *kind_of(const struct findings *findings)
+{
+    const struct store_info *info = findings->info;
+    int64_t integer;
+    bool integers = info->label_kind == LABEL_TEXT;
+    for (size_t i = 0; i < info->label_text_count && integers; i++) {
+        const char *text = info->label_texts[i];
+        integers = label_is_integer(text, strlen(text)) &&
+                   text_parse_integer(text, strlen(text), INT64_MIN, INT64_MAX, &integer);
+    }
+    return kind_names[integers ? LABEL_INTEGER : info->label_kind];
+}
+
 static void print_labels(const struct findings *findings)
 {
     const struct store_info *info = findings->info;
@@ -84,8 +100,7 @@ static void print_labels(const struct findings *findings)
         printf("%-10s none\n", "labels");
         return;
     }
-    printf("%-10s %zu, %s, column %s\n", "labels", count, kind_names[info->label_kind],
-           info->label_column);
+    printf("%-10s %zu, %s, column %s\n", "labels", count, kind_of(findings), info->label_column);
     for (size_t i = 0; i < count && i < LABELS_SHOWN; i++) {
         const struct label_count *label = &findings->labels.counts[i];
         printf("  %-20s %12" PRId64 "  %6.2f %%\n", label->text, label->rows,
@@ -181,7 +196,7 @@ static enum error print_json(const struct findings *findings)
                              ",\"rows\":%" PRId64 ",\"features\":%zu,\"element\":\"%s\","
                              "\"bad_rows\":%" PRId64 ",\"label_kind\":\"%s\"",
                              info->rows, info->features, element_names[info->element],
-                             info->bad_rows, kind_names[info->label_kind]);
+                             info->bad_rows, kind_of(findings));
     if (!error)
         error = add_columns(&json, info);
     if (!error)

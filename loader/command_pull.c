@@ -188,6 +188,10 @@ static enum error run(int argc, char **argv, int *exit_status)
         error = output_open(STDOUT_FILENO, STDOUT_NAME, &output);
     if (!error)
         error = pull_to(&pull, output);
+    if (error && output && output_reader_gone(output)) {
+        log_debug("%s", error_message()); /* such as head: it has all it wants */
+        error = OK;
+    }
     output_close(output);
     return error;
 }

@@ -111,7 +111,7 @@ static void *worker(void *argument)
 
 static void show_progress(const struct run *run, const struct csv_block *block, int64_t *next_ns)
 {
-    if (clock_now_ns() < *next_ns)
+    if (run->pass->quiet || clock_now_ns() < *next_ns)
         return;
     *next_ns = clock_now_ns() + PROGRESS_NS;
     double size = (double)run->source->identity.size_bytes;

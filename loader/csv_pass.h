@@ -39,6 +39,7 @@ struct csv_block {
 
 struct csv_pass {
     const char *what; /* "reading", for the log */
+    bool quiet;       /* progress is not logged */
     size_t result_bytes;
     /* `result` is zeroed once; work() finds in it what it left for an earlier block. NULL
      * `release`: nothing to do. Errors of work() end the pass when its block's turn has come. */

@@ -1,59 +1,38 @@
 /*
  * The quick path never reports: whatever it does not expect it leaves to the slow path, which then
- * finds the words. The loads of 8 bytes may reach beyond the record, into the padding.
+ * finds the words.
  */
 #include "loader/csv_row.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "common/text.h"
+#include "loader/csv_bytes.h"
 
 enum error csv_decoder_init(struct csv_decoder *decoder, const struct csv_columns *columns,
                             char delimiter)
 {
     decoder->columns = columns;
-    return csv_splitter_init(&decoder->splitter, delimiter, columns->count);
+    decoder->bytes = array_new(columns->features + CSV_BYTES_PADDING, 1, "a row of CSV");
+    if (!decoder->bytes)
+        return ERROR_MEMORY;
+    enum error error = csv_splitter_init(&decoder->splitter, delimiter, columns->count);
+    if (error)
+        free(decoder->bytes);
+    return error;
 }
 
 void csv_decoder_release(struct csv_decoder *decoder)
 {
     csv_splitter_release(&decoder->splitter);
+    free(decoder->bytes);
+    decoder->bytes = NULL;
 }
 
 /* ---- quick path ------------------------------------------------------------------------------ */
-
-/* `count` fields of one to three digits, 0..255, each with `delimiter` behind it; returns what
- * follows, or NULL. */
-static const char *quick_bytes(const char *at, size_t count, char delimiter, uint8_t *out)
-{
-    const char zeros[8] = {'0', delimiter, '0', delimiter, '0', delimiter, '0', delimiter};
-    uint64_t four_zeros;
-    uint8_t *end = out + count;
-    memcpy(&four_zeros, zeros, sizeof(zeros));
-    while (out < end) {
-        uint64_t next;
-        memcpy(&next, at, sizeof(next));
-        if (next == four_zeros && end - out >= 4) {
-            memset(out, 0, 4);
-            out += 4;
-            at += 8;
-            continue;
-        }
-        unsigned value = (uint8_t)at[0] - (unsigned)'0';
-        if (value > 9)
-            return NULL;
-        for (at++; *at != delimiter; at++) {
-            unsigned digit = (uint8_t)*at - (unsigned)'0';
-            value = value * 10 + digit;
-            if (digit > 9 || value > 255)
-                return NULL;
-        }
-        at++;
-        *out++ = (uint8_t)value;
-    }
-    return at;
-}
 
 static bool is_line_end(const char *at)
 {
@@ -129,7 +108,7 @@ static const char *quick_run(const struct csv_decoder *decoder, const struct col
     bool last = run->first + run->count == decoder->columns->count;
     if (run->role == COLUMN_FEATURE && *features) {
         uint8_t *out = *features;
-        at = quick_bytes(at, run->count - last, delimiter, out);
+        at = csv_bytes_decode(at, end, run->count - last, delimiter, out);
         *features = out + run->count;
         return at && (!last || quick_last_byte(at, out + run->count - 1)) ? at : NULL;
     }
@@ -246,13 +225,15 @@ static enum error decode_slowly(struct csv_decoder *decoder, char *record, size_
     return error;
 }
 
-/* The bytes lie at the end of the row, so that a float never overwrites one still unread. */
-static void widen(const struct csv_decoder *decoder, uint8_t *features)
+static void copy_bytes(const struct csv_decoder *decoder, enum element element, void *features)
 {
     size_t count = decoder->columns->features;
-    const uint8_t *bytes = features + count * (sizeof(float) - 1);
+    if (element == ELEMENT_U8) {
+        memcpy(features, decoder->bytes, count);
+        return;
+    }
     for (size_t i = 0; i < count; i++)
-        store_float(features, i, bytes[i]);
+        store_float(features, i, decoder->bytes[i]);
 }
 
 enum error csv_decode_row(struct csv_decoder *decoder, char *record, size_t length, bool plain,
@@ -264,15 +245,13 @@ enum error csv_decode_row(struct csv_decoder *decoder, char *record, size_t leng
                                          .weight = 1,
                                          .is_u8 = true,
                                          .status = ROW_OK};
-    uint8_t *bytes = features;
     *ret_row = fresh;
-    if (bytes && element == ELEMENT_F32)
-        bytes += decoder->columns->features * (sizeof(float) - 1);
     if (!plain)
         plain = !memchr(record, '"', length);
-    if (plain && decode_quickly(decoder, record, length, bytes, ret_row)) {
-        if (features && element == ELEMENT_F32)
-            widen(decoder, features);
+    if (plain &&
+        decode_quickly(decoder, record, length, features ? decoder->bytes : NULL, ret_row)) {
+        if (features)
+            copy_bytes(decoder, element, features);
         return OK;
     }
     *ret_row = fresh;

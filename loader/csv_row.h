@@ -1,7 +1,7 @@
 /*
  * One CSV record into ids, labels and features. A quick path decodes what nearly every row is -
- * plain integers 0..255 and unquoted keys - straight from the text; all else is split first. Both
- * give the same row.
+ * plain integers 0..255 (csv_bytes.h) and unquoted keys - straight from the text; all else is split
+ * first. Both give the same row.
  *
  * Two kinds of trouble: a row whose structure is broken (number of fields, quotes, id, label,
  * weight, group) is ERROR_INPUT; a row with a feature that is no number is OK with ROW_BAD, and
@@ -15,11 +15,12 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "loader/csv_bytes.h"
 #include "loader/csv_columns.h"
 #include "loader/csv_split.h"
 
 /* Bytes that may be read (never used) behind a record. */
-#define CSV_PADDING_BYTES 16
+#define CSV_PADDING_BYTES CSV_BYTES_PADDING
 
 struct csv_row {
     int64_t id;              /* -1 without an id column */
@@ -33,6 +34,7 @@ struct csv_row {
 struct csv_decoder {
     const struct csv_columns *columns; /* borrowed */
     struct csv_splitter splitter;
+    uint8_t *bytes; /* owned; [F] and padding: the quick path's features */
 };
 
 enum error csv_decoder_init(struct csv_decoder *decoder, const struct csv_columns *columns,

@@ -32,7 +32,8 @@ static enum error open_best(struct device **ret_device)
 {
     enum error error = open_cuda(0, ret_device);
     if (error == ERROR_UNAVAILABLE) {
-        log_info("the CPU does the work: %s", error_message());
+        log_debug("no GPU is used: %s", error_message());
+        log_info("device: cpu");
         error = device_cpu_ops.open(0, ret_device);
     }
     return error;

@@ -5,10 +5,12 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "loader/device.h"
 
 #define ALIGNMENT_BYTES 4096
+#define HUGE_PAGE_BYTES ((size_t)2 << 20)
 /* More than any machine of today has; keeps the sums below from overflowing. */
 #define BYTES_LIMIT ((size_t)1 << 46)
 
@@ -40,10 +42,13 @@ static enum error cpu_memory_new(struct device *device, size_t bytes, void **ret
     (void)device;
     if (bytes > BYTES_LIMIT)
         return error_set_memory(bytes, "a device buffer");
-    size_t rounded = (bytes / ALIGNMENT_BYTES + 1) * ALIGNMENT_BYTES;
-    void *memory = aligned_alloc(ALIGNMENT_BYTES, rounded);
+    size_t alignment = bytes >= HUGE_PAGE_BYTES ? HUGE_PAGE_BYTES : ALIGNMENT_BYTES;
+    size_t rounded = (bytes / alignment + 1) * alignment;
+    void *memory = aligned_alloc(alignment, rounded);
     if (!memory)
         return error_set_memory(bytes, "a device buffer");
+    if (bytes >= HUGE_PAGE_BYTES)
+        madvise(memory, rounded, MADV_HUGEPAGE); /* a wish: small pages do too */
     memset(memory, 0, rounded);
     *ret_memory = memory;
     return OK;

@@ -11,6 +11,7 @@
 #include "common/log.h"
 #include "loader/copier.h"
 #include "loader/fetcher.h"
+#include "loader/label_check.h"
 #include "loader/pull_queue.h"
 #include "loader/puller.h"
 #include "loader/ring.h"
@@ -31,6 +32,7 @@ struct feed {
     struct store *cache; /* of options.store; NULL: rows are fetched from the store itself */
     struct ring *ring;
     struct pull_queue *queue;
+    struct label_check *labels; /* NULL: the labels are trusted */
     struct puller *puller;
     struct fetchers *fetchers;
     struct copier *copier;
@@ -156,7 +158,8 @@ static enum error start_stages(struct feed *feed)
                                       .device = options->device,
                                       .threads = options->fetchers,
                                       .batch_rows = options->batch_rows,
-                                      .bad_rows = options->bad_rows};
+                                      .bad_rows = options->bad_rows,
+                                      .labels = feed->labels};
     struct puller_options puller = {.url = feed->url,
                                     .stream = feed->stream,
                                     .patience_ms = options->patience_ms,
@@ -164,7 +167,11 @@ static enum error start_stages(struct feed *feed)
                                     .first_index = options->first_index,
                                     .batches = options->batches,
                                     .batch_rows = options->batch_rows,
-                                    .connections = options->draws_ahead};
+                                    .connections = options->draws_ahead,
+                                    .labels = feed->labels,
+                                    .store_rows = info->rows};
+    if (options->bad_rows == BAD_ROWS_FAIL)
+        puller.bad_row = info->first_bad_row;
     enum error error = copier_start(&copier, feed->ring, &feed->copier);
     if (!error)
         error = fetchers_start(&fetcher, feed->queue, feed->ring, &feed->fetchers);
@@ -190,6 +197,8 @@ static enum error feed_init(struct feed *feed, const struct feed_options *option
         error = make_ring(feed);
     if (!error)
         error = pull_queue_new(queue_capacity(&feed->options), options->batch_rows, &feed->queue);
+    if (!error && !options->trust_labels)
+        error = label_check_new(store_info(options->store), &feed->labels);
     if (!error) {
         feed->batches = array_new(feed->options.slots, sizeof(*feed->batches), "batches");
         error = feed->batches ? start_stages(feed) : ERROR_MEMORY;
@@ -224,6 +233,7 @@ void feed_close(struct feed *feed)
     puller_stop(feed->puller);
     fetchers_stop(feed->fetchers);
     copier_stop(feed->copier);
+    label_check_free(feed->labels);
     pull_queue_free(feed->queue);
     ring_free(feed->ring);
     store_close(feed->cache);

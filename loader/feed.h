@@ -35,7 +35,8 @@
 enum feed_pull { FEED_DRAW, FEED_INDEX };
 
 enum bad_rows {
-    BAD_ROWS_FAIL,   /* feed_next() fails, naming file, row and column */
+    BAD_ROWS_FAIL,   /* feed_next() fails, naming file, row and column: at once when the store knows
+                      * of a bad row and the stream walks as many units as it has rows */
     BAD_ROWS_SKIP,   /* the row is left out, the batch is shorter; counted */
     BAD_ROWS_REPLACE /* the row is zeros with its label 0; counted */
 };
@@ -57,6 +58,7 @@ struct feed_options {
     bool expand;         /* true: features arrive as f32 (u8 times `scale`); false: as stored */
     float scale;         /* 1/255 for u8 pixels; applied to u8 only */
     int64_t patience_ms; /* how long a silent sampler is waited for; < 0: for ever */
+    bool trust_labels; /* the store's labels are not compared with the sampler's (label_check.h) */
 };
 
 struct feed_batch {

@@ -15,6 +15,7 @@ struct fetcher {
     struct fetchers *all;
     struct reader *reader;
     enum row_status *status; /* [B] */
+    uint32_t *numbers;       /* [B]: the labels that the sampler says */
     pthread_t thread;
     bool started;
 };
@@ -99,6 +100,9 @@ static enum error fetch_batch(struct fetcher *fetcher, const struct pull *pull, 
     int64_t started_ns = clock_now_ns();
     error = reader_fetch(fetcher->reader, slot->ids, slot->rows, slot->host, all->row_bytes,
                          slot->labels, fetcher->status);
+    if (!error && all->options.labels)
+        error = label_check_rows(all->options.labels, slot->ids, fetcher->numbers, slot->labels,
+                                 fetcher->status, slot->rows);
     if (!error)
         error = handle_bad_rows(fetcher, slot);
     atomic_fetch_add_explicit(&all->busy_ns, clock_now_ns() - started_ns, memory_order_relaxed);
@@ -112,7 +116,7 @@ static void *run(void *context)
     struct slot *slot;
     struct pull pull;
     while (ring_take_free(all->ring, &slot) == OK &&
-           pull_queue_take(all->queue, &pull, slot->ids) == OK) {
+           pull_queue_take(all->queue, &pull, slot->ids, fetcher->numbers) == OK) {
         enum error error = fetch_batch(fetcher, &pull, slot);
         if (error) {
             struct error_report report;
@@ -133,7 +137,9 @@ static enum error start_fetcher(struct fetchers *fetchers, struct fetcher *fetch
     fetcher->all = fetchers;
     fetcher->status =
         array_new(fetchers->options.batch_rows, sizeof(*fetcher->status), "the status of rows");
-    if (!fetcher->status)
+    fetcher->numbers =
+        array_new(fetchers->options.batch_rows, sizeof(*fetcher->numbers), "the labels of rows");
+    if (!fetcher->status || !fetcher->numbers)
         return ERROR_MEMORY;
     enum error error = reader_open(fetchers->options.store, &fetcher->reader);
     if (error)
@@ -179,6 +185,7 @@ void fetchers_stop(struct fetchers *fetchers)
         if (fetcher->reader)
             reader_close(fetcher->reader);
         free(fetcher->status);
+        free(fetcher->numbers);
     }
     free(fetchers->threads);
     free(fetchers);

@@ -13,6 +13,7 @@
 
 #include "common/error.h"
 #include "loader/feed.h"
+#include "loader/label_check.h"
 #include "loader/pull_queue.h"
 #include "loader/ring.h"
 
@@ -24,6 +25,7 @@ struct fetcher_options {
     size_t threads;        /* 1 to FETCHERS_LIMIT */
     size_t batch_rows;
     enum bad_rows bad_rows;
+    const struct label_check *labels; /* borrowed; NULL: labels are not compared */
 };
 
 struct fetchers;

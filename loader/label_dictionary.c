@@ -11,7 +11,7 @@
 #define CHUNK_BYTES ((size_t)64 << 10)
 #define TEXTS_LIMIT ((size_t)1 << 31)
 
-static bool is_canonical(const char *text, size_t length)
+bool label_is_integer(const char *text, size_t length)
 {
     size_t sign = length > 0 && text[0] == '-';
     if (length == sign || (text[sign] == '0' && (sign || length > 1)))
@@ -27,7 +27,7 @@ void label_kind_add(struct label_kinds *kinds, const char *text, size_t length)
 {
     int64_t integer;
     double real;
-    if (is_canonical(text, length)) {
+    if (label_is_integer(text, length)) {
         if (text_parse_integer(text, length, -EXACT_LIMIT, EXACT_LIMIT, &integer))
             kinds->integers = true;
         else
@@ -196,7 +196,7 @@ bool label_value(const struct label_dictionary *dictionary, const char *text, si
         *ret_value = 0;
         return true;
     case LABEL_INTEGER:
-        if (!is_canonical(text, length) ||
+        if (!label_is_integer(text, length) ||
             !text_parse_integer(text, length, -EXACT_LIMIT, EXACT_LIMIT, &integer))
             return false;
         *ret_value = (double)integer;

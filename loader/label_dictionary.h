@@ -24,6 +24,9 @@ struct label_kinds {
     bool integers, reals, texts; /* such labels were seen */
 };
 
+/* Is it an integer as one writes it, of whatever size? */
+bool label_is_integer(const char *text, size_t length);
+
 void label_kind_add(struct label_kinds *kinds, const char *text, size_t length);
 void label_kind_merge(struct label_kinds *kinds, const struct label_kinds *others);
 /* LABEL_INTEGER when none was seen. */

@@ -29,6 +29,7 @@ struct output {
     uint64_t flushed;
     char *data; /* [capacity] */
     size_t length, capacity;
+    bool reader_gone;
 };
 
 /* ---- opening -------------------------------------------------------------------------------- */
@@ -130,7 +131,8 @@ static enum error write_all(struct output *output, const char *bytes, size_t len
         ssize_t written = write(output->descriptor, bytes, length < limit ? length : limit);
         if (written < 0 && (errno == EINTR || errno == EAGAIN))
             continue;
-        if (written < 0 && errno == EPIPE)
+        output->reader_gone = written < 0 && errno == EPIPE;
+        if (output->reader_gone)
             return error_set(ERROR_IO, "cannot write to %s: its reader is gone after %llu bytes",
                              output->name, (unsigned long long)output->flushed);
         if (written < 0)
@@ -141,6 +143,11 @@ static enum error write_all(struct output *output, const char *bytes, size_t len
         output->flushed += (uint64_t)written;
     }
     return OK;
+}
+
+bool output_reader_gone(const struct output *output)
+{
+    return output->reader_gone;
 }
 
 enum error output_flush(struct output *output)

@@ -27,6 +27,8 @@ enum error output_reserve(struct output *output, size_t bytes, char **ret_room) 
 void output_advance(struct output *output, size_t bytes);
 enum error output_add(struct output *output, const void *bytes, size_t length) MUST_CHECK;
 enum error output_flush(struct output *output) MUST_CHECK;
+/* Did a write fail because nobody reads any more? */
+bool output_reader_gone(const struct output *output);
 
 /* Can bytes that were added before be replaced? Not on pipes, nor where all writes append. */
 bool output_seekable(const struct output *output);

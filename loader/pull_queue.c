@@ -17,6 +17,7 @@ struct pull_queue {
     size_t batch_rows;
     struct pull *pulls; /* [capacity] */
     int64_t *ids;       /* [capacity, batch_rows] */
+    uint32_t *labels;   /* [capacity, batch_rows] */
     pthread_mutex_t lock;
     pthread_cond_t pushed, taken;
     int64_t pushes, takes; /* pushes - takes are in the queue */
@@ -39,7 +40,10 @@ enum error pull_queue_new(size_t capacity, size_t batch_rows, struct pull_queue 
     queue->ids = queue->pulls
                      ? array_new(capacity * batch_rows, sizeof(int64_t), "the ids of a queue")
                      : NULL;
-    if (!queue->ids) {
+    queue->labels =
+        queue->ids ? array_new(capacity * batch_rows, sizeof(uint32_t), "the labels of a queue")
+                   : NULL;
+    if (!queue->labels) {
         pull_queue_free(queue);
         return ERROR_MEMORY;
     }
@@ -56,6 +60,7 @@ void pull_queue_free(struct pull_queue *queue)
     pthread_mutex_destroy(&queue->lock);
     free(queue->pulls);
     free(queue->ids);
+    free(queue->labels);
     free(queue);
 }
 
@@ -81,7 +86,8 @@ static void wait_a_tick(struct pull_queue *queue, pthread_cond_t *condition, siz
     (*waiters)--;
 }
 
-enum error pull_queue_push(struct pull_queue *queue, const struct pull *pull, const int64_t *ids)
+enum error pull_queue_push(struct pull_queue *queue, const struct pull *pull, const int64_t *ids,
+                           const uint32_t *labels)
 {
     enum error error;
     assert(pull->rows > 0 && pull->rows <= queue->batch_rows);
@@ -94,6 +100,7 @@ enum error pull_queue_push(struct pull_queue *queue, const struct pull *pull, co
         queue->pulls[place] = *pull;
         queue->pulls[place].sequence = queue->pushes++;
         memcpy(queue->ids + place * queue->batch_rows, ids, pull->rows * sizeof(*ids));
+        memcpy(queue->labels + place * queue->batch_rows, labels, pull->rows * sizeof(*labels));
         if (queue->take_waiters > 0)
             pthread_cond_signal(&queue->pushed);
     }
@@ -101,7 +108,8 @@ enum error pull_queue_push(struct pull_queue *queue, const struct pull *pull, co
     return error;
 }
 
-enum error pull_queue_take(struct pull_queue *queue, struct pull *ret_pull, int64_t *ret_ids)
+enum error pull_queue_take(struct pull_queue *queue, struct pull *ret_pull, int64_t *ret_ids,
+                           uint32_t *ret_labels)
 {
     enum error error;
     pthread_mutex_lock(&queue->lock);
@@ -116,6 +124,8 @@ enum error pull_queue_take(struct pull_queue *queue, struct pull *ret_pull, int6
         size_t place = (size_t)queue->takes++ % queue->capacity;
         *ret_pull = queue->pulls[place];
         memcpy(ret_ids, queue->ids + place * queue->batch_rows, ret_pull->rows * sizeof(*ret_ids));
+        memcpy(ret_labels, queue->labels + place * queue->batch_rows,
+               ret_pull->rows * sizeof(*ret_labels));
         /* Pullers work in bursts: half a queue is worth a wake-up, one place is not. */
         if (queue->push_waiters > 0 && filled(queue) <= queue->capacity / 2)
             pthread_cond_broadcast(&queue->taken);

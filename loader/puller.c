@@ -29,7 +29,8 @@ enum error puller_push(struct puller *puller, const struct sampler_batch *answer
                                                                       : puller->options.batch_rows};
         if (epoch_draws > 0)
             pull.epoch = pull.first / epoch_draws;
-        enum error error = pull_queue_push(puller->queue, &pull, answer->ids + at);
+        enum error error =
+            pull_queue_push(puller->queue, &pull, answer->ids + at, answer->labels + at);
         if (error)
             return error;
         puller->next_index++;
@@ -146,12 +147,30 @@ static void tell_end(struct puller *puller)
     ring_end(puller->ring, pull_queue_close(puller->queue), &puller->report);
 }
 
+/* A bad row that will come is told before hours of training, not after; one that no batch may hold
+ * is not looked for. */
+static enum error refuse_bad_row(struct connection *connection)
+{
+    const struct puller_options *options = &connection->puller->options;
+    struct sampler_stream stream;
+    if (!options->bad_row)
+        return OK;
+    enum error error = sampler_client_describe(connection->client, &stream);
+    if (!error && stream.units == options->store_rows)
+        error = error_set(ERROR_INPUT, "%s", options->bad_row);
+    return error;
+}
+
 static void *run(void *context)
 {
     struct connection *connection = context;
     struct puller *puller = connection->puller;
-    enum error error =
-        puller->options.pull == FEED_INDEX ? index_loop(connection) : puller_draw_loop(connection);
+    enum error error = refuse_bad_row(connection);
+    if (!error && puller->options.labels)
+        error = label_check_fetch(puller->options.labels, connection->client);
+    if (!error)
+        error = puller->options.pull == FEED_INDEX ? index_loop(connection)
+                                                   : puller_draw_loop(connection);
     pthread_mutex_lock(&puller->lock);
     connection->state = CONNECTION_IDLE;
     note_result(puller, error);
@@ -177,6 +196,8 @@ static enum error start_all(struct puller *puller)
         connection->puller = puller;
         error = sampler_client_open(puller->options.url, puller->options.stream,
                                     puller->options.patience_ms, &connection->client);
+        if (!error)
+            error = sampler_client_reserve(connection->client, puller->options.batch_rows);
     }
     pthread_mutex_lock(&puller->lock); /* no thread may leave before all are counted */
     for (size_t i = 0; !error && i < puller->options.connections; i++)

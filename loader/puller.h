@@ -19,6 +19,7 @@
 
 #include "common/error.h"
 #include "loader/feed.h"
+#include "loader/label_check.h"
 #include "loader/pull_queue.h"
 #include "loader/ring.h"
 
@@ -32,7 +33,10 @@ struct puller_options {
     int64_t first_index; /* FEED_INDEX */
     int64_t batches;     /* requests that count as one batch each; < 0: without end */
     size_t batch_rows;
-    size_t connections; /* FEED_DRAW: 1 to PULLER_CONNECTIONS_LIMIT */
+    size_t connections;         /* FEED_DRAW: 1 to PULLER_CONNECTIONS_LIMIT */
+    struct label_check *labels; /* borrowed; NULL: the frame's labels are not asked for */
+    const char *bad_row;        /* borrowed; what is wrong with a row of the store; NULL: nothing */
+    int64_t store_rows;         /* with bad_row: a stream of so many units is refused at once */
 };
 
 struct puller;

@@ -17,6 +17,7 @@
 #include "common/log.h"
 #include "common/stop.h"
 
+#define SLOT_ALIGNMENT_BYTES ((size_t)4096)
 #define TICK_MS 100
 #define LONG_WAIT_MS 10000
 
@@ -24,6 +25,8 @@ struct ring {
     struct device *device;
     struct ring_shape shape;
     struct slot *slots;
+    uint8_t *host;   /* owned; the slots' host memory, in one piece: few pages, pinned at once */
+    uint8_t *memory; /* owned; their device memory; NULL: it is the host's */
     pthread_mutex_t lock;
     pthread_cond_t freed, filled, copied;
     size_t counts[SLOT_STATES];
@@ -49,19 +52,38 @@ static enum error host_array(struct ring *ring, size_t rows, size_t row_bytes, v
     return device_host_new(ring->device, rows * row_bytes, ret_memory);
 }
 
+/* A slot's part of the memory of all; as aligned as pages are. */
+static size_t slot_bytes(size_t rows, size_t row_bytes)
+{
+    return (rows * row_bytes / SLOT_ALIGNMENT_BYTES + 1) * SLOT_ALIGNMENT_BYTES;
+}
+
+static enum error make_memory(struct ring *ring)
+{
+    const struct ring_shape *shape = &ring->shape;
+    void *host = NULL;
+    void *memory = NULL;
+    enum error error =
+        host_array(ring, shape->slots, slot_bytes(shape->rows, shape->row_bytes), &host);
+    ring->host = host;
+    if (!error && shape->device_row_bytes > 0)
+        error = device_memory_new(
+            ring->device, shape->slots * slot_bytes(shape->rows, shape->device_row_bytes), &memory);
+    ring->memory = memory;
+    return error;
+}
+
 static enum error slot_init(struct ring *ring, struct slot *slot)
 {
     const struct ring_shape *shape = &ring->shape;
     enum error error = host_array(ring, shape->rows, sizeof(int64_t), &slot->ids);
     if (!error)
         error = host_array(ring, shape->rows, sizeof(double), &slot->labels);
-    if (!error)
-        error = host_array(ring, shape->rows, shape->row_bytes, &slot->host);
-    if (!error && shape->device_row_bytes == 0)
-        slot->device = slot->host;
-    else if (!error)
-        error =
-            device_memory_new(ring->device, shape->rows * shape->device_row_bytes, &slot->device);
+    slot->host = ring->host + slot->number * slot_bytes(shape->rows, shape->row_bytes);
+    slot->device = slot->host;
+    if (ring->memory)
+        slot->device =
+            ring->memory + slot->number * slot_bytes(shape->rows, shape->device_row_bytes);
     if (!error)
         error = device_mark_new(ring->device, &slot->copied);
     if (!error)
@@ -75,9 +97,6 @@ static void slot_release(struct ring *ring, struct slot *slot)
         log_warning("%s", error_message()); /* whoever used the batch is still at work */
     device_host_free(ring->device, slot->ids);
     device_host_free(ring->device, slot->labels);
-    if (slot->device != slot->host)
-        device_memory_free(ring->device, slot->device);
-    device_host_free(ring->device, slot->host);
     device_mark_free(ring->device, slot->copied);
     device_mark_free(ring->device, slot->released);
 }
@@ -123,7 +142,7 @@ enum error ring_new(const struct ring_shape *shape, struct device *device, struc
     pthread_cond_init(&ring->filled, NULL);
     pthread_cond_init(&ring->copied, NULL);
     ring->slots = array_new(shape->slots, sizeof(struct slot), "the slots of a ring");
-    error = ring->slots ? OK : ERROR_MEMORY;
+    error = ring->slots ? make_memory(ring) : ERROR_MEMORY;
     for (size_t i = 0; !error && i < shape->slots; i++) {
         ring->slots[i].number = i;
         error = slot_init(ring, &ring->slots[i]);
@@ -147,6 +166,8 @@ void ring_free(struct ring *ring)
     pthread_cond_destroy(&ring->filled);
     pthread_cond_destroy(&ring->copied);
     pthread_mutex_destroy(&ring->lock);
+    device_memory_free(ring->device, ring->memory);
+    device_host_free(ring->device, ring->host);
     free(ring->slots);
     free(ring);
 }

@@ -2,11 +2,11 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "common/array.h"
 #include "loader/fetch_call.h"
 #include "loader/id_index.h"
+#include "loader/row_slots.h"
 
 #define INDEX_BYTES 19 /* a row, where ids are not consecutive: id_index.h */
 #define AHEAD 4        /* rows whose memory is asked for in advance */
@@ -15,10 +15,9 @@
 struct row_cache {
     struct store store;  /* first */
     struct store *inner; /* borrowed */
-    uint8_t *slots;      /* owned, mapped; [rows, stride]: double label, then the features */
-    size_t stride, row_bytes;
-    struct id_index ids;
-    uint8_t *bad; /* owned; a bit a row; NULL: no row is bad */
+    struct row_slots slots;
+    struct id_index own_ids;
+    const struct id_index *ids; /* own_ids, or the inner store's */
 };
 
 struct cache_reader {
@@ -26,17 +25,16 @@ struct cache_reader {
     struct reader *inner; /* owned; asked for the words about bad rows; NULL without bad rows */
 };
 
-static size_t stride_of(const struct store_info *info)
+uint64_t row_cache_row_bytes(size_t features, enum element element, bool ids)
 {
-    size_t row_bytes = info->features * element_bytes(info->element);
-    return sizeof(double) + (row_bytes + 7) / 8 * 8;
+    return row_slots_stride(features, element) + (ids ? INDEX_BYTES : 0);
 }
 
 uint64_t row_cache_bytes(const struct store_info *info)
 {
     uint64_t rows = (uint64_t)info->rows;
     uint64_t bytes;
-    uint64_t each = stride_of(info) + (info->id_column ? INDEX_BYTES : 0);
+    uint64_t each = row_cache_row_bytes(info->features, info->element, info->id_column != NULL);
     return __builtin_mul_overflow(rows, each, &bytes) ? UINT64_MAX : bytes;
 }
 
@@ -48,16 +46,6 @@ struct filling {
     int64_t rows;
 };
 
-static enum error note_bad(struct row_cache *cache, int64_t row)
-{
-    if (!cache->bad)
-        cache->bad = array_new((size_t)cache->store.info.rows / 8 + 1, 1, "a row cache");
-    if (!cache->bad)
-        return ERROR_MEMORY;
-    cache->bad[row / 8] |= (uint8_t)(1 << row % 8);
-    return OK;
-}
-
 static enum error fill(void *context, const struct store_block *block)
 {
     struct filling *filling = context;
@@ -68,15 +56,16 @@ static enum error fill(void *context, const struct store_block *block)
                          cache->store.info.uri, (long long)cache->store.info.rows);
     for (size_t i = 0; i < block->rows && !error; i++) {
         int64_t row = filling->rows++;
-        uint8_t *slot = cache->slots + (size_t)row * cache->stride;
+        uint8_t *slot = row_slots_at(&cache->slots, (uint64_t)row);
+        size_t row_bytes = cache->slots.row_bytes;
         memcpy(slot, &block->label_values[i], sizeof(double));
-        if (cache->row_bytes > 0)
-            memcpy(slot + sizeof(double), (const uint8_t *)block->features + i * cache->row_bytes,
-                   cache->row_bytes);
+        if (row_bytes > 0)
+            memcpy(slot + sizeof(double), (const uint8_t *)block->features + i * row_bytes,
+                   row_bytes);
         if (filling->ids)
             filling->ids[row] = block->ids[i];
         if (block->status && block->status[i] != ROW_OK)
-            error = note_bad(cache, row);
+            error = row_slots_mark_bad(&cache->slots, (uint64_t)row);
     }
     return error;
 }
@@ -84,26 +73,32 @@ static enum error fill(void *context, const struct store_block *block)
 static enum error index_ids(struct row_cache *cache, struct filling *filling)
 {
     int64_t twice[2];
-    enum error error = id_index_init(&cache->ids, filling->ids, filling->rows, twice);
+    enum error error = id_index_init(&cache->own_ids, filling->ids, filling->rows, twice);
     if (error == ERROR_CONFLICT)
         return error_set(ERROR_INPUT, "%s: rows %lld and %lld both have the id %lld",
                          cache->store.info.uri, (long long)twice[0], (long long)twice[1],
                          (long long)filling->ids[twice[0]]);
-    if (!error)
-        filling->ids = NULL; /* the index has them */
-    return error;
+    if (error)
+        return error;
+    filling->ids = NULL; /* the index has them */
+    cache->ids = &cache->own_ids;
+    return OK;
 }
 
 static enum error fill_all(struct row_cache *cache)
 {
     const struct store_info *info = &cache->store.info;
     struct filling filling = {.cache = cache};
+    enum error error =
+        row_slots_map(&cache->slots, info->features, info->element, (uint64_t)info->rows);
+    if (error)
+        return error;
     if (info->id_column) {
         filling.ids = array_new((size_t)info->rows, sizeof(int64_t), "the ids of a row cache");
         if (!filling.ids)
             return ERROR_MEMORY;
     }
-    enum error error = store_scan(cache->inner, SCAN_FEATURES | SCAN_BAD_ROWS, fill, &filling);
+    error = store_scan(cache->inner, SCAN_FEATURES | SCAN_BAD_ROWS, fill, &filling);
     if (!error && filling.rows != info->rows)
         error = error_set(ERROR_INPUT, "%s gave %lld rows of %lld", info->uri,
                           (long long)filling.rows, (long long)info->rows);
@@ -115,31 +110,19 @@ static enum error fill_all(struct row_cache *cache)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static size_t mapped_bytes(const struct row_cache *cache)
-{
-    return (size_t)cache->store.info.rows * cache->stride;
-}
-
 static void row_cache_close(struct store *store)
 {
     struct row_cache *cache = (struct row_cache *)store;
-    if (cache->slots)
-        munmap(cache->slots, mapped_bytes(cache));
-    id_index_release(&cache->ids);
-    free(cache->bad);
+    row_slots_release(&cache->slots);
+    id_index_release(&cache->own_ids);
     free(cache);
 }
 
-/* Huge pages: random rows would otherwise miss the TLB each time. */
-static enum error map_slots(struct row_cache *cache)
+/* A store that kept its rows when it was opened gives them away. */
+static bool take_rows(struct row_cache *cache)
 {
-    size_t bytes = mapped_bytes(cache);
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED)
-        return error_set_memory(bytes, "a row cache");
-    madvise(memory, bytes, MADV_HUGEPAGE);
-    cache->slots = memory;
-    return OK;
+    const struct store_ops *ops = cache->inner->ops;
+    return ops->take_rows && ops->take_rows(cache->inner, &cache->slots, &cache->ids);
 }
 
 static const struct store_ops row_cache_ops;
@@ -168,10 +151,7 @@ enum error row_cache_open(struct store *inner, uint64_t limit_bytes, struct stor
     cache->store = (struct store){.ops = &row_cache_ops, .info = *store_info(inner)};
     cache->store.info.uri = uri;
     cache->inner = inner;
-    cache->stride = stride_of(&cache->store.info);
-    cache->row_bytes = cache->store.info.features * element_bytes(cache->store.info.element);
-    error = map_slots(cache);
-    if (!error)
+    if (!take_rows(cache))
         error = fill_all(cache);
     if (error)
         store_close(&cache->store);
@@ -194,7 +174,7 @@ static enum error cache_reader_open(struct store *store, struct reader **ret_rea
     struct cache_reader *reader = array_new(1, sizeof(*reader), "a reader of a row cache");
     if (!reader)
         return ERROR_MEMORY;
-    enum error error = cache->bad ? reader_open(cache->inner, &reader->inner) : OK;
+    enum error error = cache->slots.bad ? reader_open(cache->inner, &reader->inner) : OK;
     if (error) {
         free(reader);
         return error;
@@ -210,18 +190,13 @@ static void cache_reader_close(struct reader *base)
     free(reader);
 }
 
-static const uint8_t *slot_at(const struct row_cache *cache, int64_t row)
-{
-    return cache->slots + (size_t)row * cache->stride;
-}
-
 static void prefetch(const struct row_cache *cache, int64_t id)
 {
-    int64_t row = id_index_row(&cache->ids, id);
+    int64_t row = id_index_row(cache->ids, id);
     if (row < 0)
         return;
-    const uint8_t *slot = slot_at(cache, row);
-    for (size_t at = 0; at < cache->stride; at += LINE_BYTES)
+    const uint8_t *slot = row_slots_at(&cache->slots, (uint64_t)row);
+    for (size_t at = 0; at < cache->slots.stride; at += LINE_BYTES)
         __builtin_prefetch(slot + at);
 }
 
@@ -241,20 +216,20 @@ static enum error refuse_bad(struct cache_reader *reader, struct fetch_call *cal
 static enum error take_row(struct cache_reader *reader, struct fetch_call *call, size_t index)
 {
     const struct row_cache *cache = (const struct row_cache *)reader->reader.store;
-    int64_t row = id_index_row(&cache->ids, call->ids[index]);
+    int64_t row = id_index_row(cache->ids, call->ids[index]);
     if (row < 0) {
         error_set(ERROR_INPUT, "%s has no row with the id %lld", cache->store.info.uri,
                   (long long)call->ids[index]);
         fetch_call_refuse(call, index, ROW_MISSING);
         return OK;
     }
-    if (cache->bad && cache->bad[row / 8] >> row % 8 & 1)
+    if (row_slots_is_bad(&cache->slots, (uint64_t)row))
         return refuse_bad(reader, call, index);
-    const uint8_t *slot = slot_at(cache, row);
+    const uint8_t *slot = row_slots_at(&cache->slots, (uint64_t)row);
     double label;
     memcpy(&label, slot, sizeof(label));
-    if (cache->row_bytes > 0)
-        memcpy(fetch_call_slot(call, index), slot + sizeof(label), cache->row_bytes);
+    if (cache->slots.row_bytes > 0)
+        memcpy(fetch_call_slot(call, index), slot + sizeof(label), cache->slots.row_bytes);
     fetch_call_accept(call, index, label);
     return OK;
 }

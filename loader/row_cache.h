@@ -10,19 +10,22 @@
 #ifndef LOADER_ROW_CACHE_H
 #define LOADER_ROW_CACHE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "common/error.h"
 #include "loader/store.h"
 
+/* Memory that a row takes in a cache at most; `ids`: the store has a column of them. */
+uint64_t row_cache_row_bytes(size_t features, enum element element, bool ids);
 /* Memory that a cache of such a store takes at most. */
 uint64_t row_cache_bytes(const struct store_info *info);
 
-/* Reads all of `inner` (which was not opened with keys_only), which is borrowed until store_close()
- * of the cache: label texts, names and scans stay its own. Rows that inner calls ROW_BAD are
- * ROW_BAD here too, with the same message. ERROR_MEMORY naming the bytes when row_cache_bytes() is
- * over `limit_bytes`. Blocks; progress to the log. */
+/* Reads all of `inner` (which was not opened with keys_only; store_open_cached() may have read it
+ * already), which is borrowed until store_close() of the cache: label texts, names and scans stay
+ * its own. Rows that inner calls ROW_BAD are ROW_BAD here too, with the same message. ERROR_MEMORY
+ * naming the bytes when row_cache_bytes() is over `limit_bytes`. Blocks; progress to the log. */
 enum error row_cache_open(struct store *inner, uint64_t limit_bytes,
                           struct store **ret_cache) MUST_CHECK;
 

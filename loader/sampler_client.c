@@ -14,6 +14,7 @@
 #define BATCH_BYTES_LIMIT \
     (SAMPLER_BATCH_HEADER_BYTES + SAMPLER_BATCH_ROWS_LIMIT * SAMPLER_BATCH_UNIT_BYTES)
 #define TARGET_BYTES 256
+#define HEADER_BYTES 2048
 #define REASON_BYTES 400
 
 struct sampler_client {
@@ -73,6 +74,20 @@ void sampler_client_close(struct sampler_client *client)
     http_response_release(&client->response);
     free(client->url);
     free(client);
+}
+
+enum error sampler_client_reserve(struct sampler_client *client, size_t rows)
+{
+    enum error error = buffer_reserve(&client->response.headers, HEADER_BYTES);
+    if (error)
+        return error;
+    return buffer_reserve(&client->response.body,
+                          SAMPLER_BATCH_HEADER_BYTES + rows * SAMPLER_BATCH_UNIT_BYTES);
+}
+
+const char *sampler_client_url(const struct sampler_client *client)
+{
+    return client->url;
 }
 
 void sampler_client_cancel(struct sampler_client *client)
@@ -230,6 +245,30 @@ enum error sampler_client_describe(struct sampler_client *client, struct sampler
     else if (!error && sampler_stream_parse(response.body.data ? response.body.data : "",
                                             response.body.length, what, ret_stream) != OK)
         error = error_prefix(ERROR_NETWORK, "%s is no Tombola sampler: ", client->url);
+    http_response_release(&response);
+    return error;
+}
+
+enum error sampler_client_labels(struct sampler_client *client, struct buffer *body, bool *ret_told)
+{
+    struct http_response response = HTTP_RESPONSE_INIT(SAMPLER_LABELS_BYTES_LIMIT);
+    char target[TARGET_BYTES];
+    snprintf(target, sizeof(target), "/labels?stream=%s", client->stream);
+    enum error error = get(client, target, &response);
+    bool told = !error && response.status == 200;
+    bool kept = response.status == 401 || response.status == 403 || response.status == 404;
+    if (error == ERROR_NETWORK && response.status == 200) /* over the limit, in the middle of it */
+        error = OK;
+    else if (!error && !told)
+        error = refuse_status(client, target, &response);
+    if (error && kept)
+        error = OK;
+    if (!error) {
+        struct buffer empty = *body;
+        *body = response.body;
+        response.body = empty;
+        *ret_told = told;
+    }
     http_response_release(&response);
     return error;
 }

@@ -18,10 +18,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/buffer.h"
 #include "common/error.h"
 #include "loader/sampler_batch.h"
 
 #define SAMPLER_NAME_BYTES 65
+/* About a million labels with their counts. */
+#define SAMPLER_LABELS_BYTES_LIMIT ((size_t)64 << 20)
 
 /* What GET /streams/NAME says: which order it walks. */
 struct sampler_stream {
@@ -44,12 +47,24 @@ enum error sampler_client_open(const char *url, const char *stream, int64_t pati
                                struct sampler_client **ret_client) MUST_CHECK;
 void sampler_client_close(struct sampler_client *client);
 
+/* Room for answers of `rows` units, so that the first of them need not allocate. */
+enum error sampler_client_reserve(struct sampler_client *client, size_t rows) MUST_CHECK;
+
+/* The sampler's, as it was given; for messages. */
+const char *sampler_client_url(const struct sampler_client *client);
+
 /* From another thread: the request in progress and all later ones end with ERROR_CANCELLED. */
 void sampler_client_cancel(struct sampler_client *client);
 
 /* What the stream is. May allocate. */
 enum error sampler_client_describe(struct sampler_client *client,
                                    struct sampler_stream *ret_stream) MUST_CHECK;
+
+/* The labels of the stream's frame as JSON, into `body` (http.md); batches hold their numbers in
+ * this list. *ret_told false: the sampler keeps them to itself (401, 403, 404) or they are more
+ * than SAMPLER_LABELS_BYTES_LIMIT; error_message() then says which. */
+enum error sampler_client_labels(struct sampler_client *client, struct buffer *body,
+                                 bool *ret_told) MUST_CHECK;
 
 /* The stream's next batch; the stream moves. It may hold more than `size` units: a batch that was
  * lent to somebody else and ran out comes whole. ERROR_END when the stream has ended. The batch is

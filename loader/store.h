@@ -33,11 +33,14 @@ enum label_kind {
 };
 
 struct store_info {
-    const char *uri; /* as given, for messages */
+    const char *uri; /* as given, for messages; open() may set another, malloc'ed */
     int64_t rows;    /* R */
     size_t features; /* F; 0 is legal: a store of (id, label) only */
     enum element element;
     enum label_kind label_kind;
+    const char *const *column_names;  /* all columns as they stand there; NULL: not told */
+    size_t column_count;              /* of them */
+    uint64_t bytes;                   /* what a scan reads, for progress; 0: not known */
     const char *id_column;            /* NULL: ids are row numbers from 0 */
     const char *label_column;         /* NULL with LABEL_NONE */
     const char *weight_column;        /* NULL: none was named */
@@ -63,6 +66,14 @@ struct store_text {
     size_t length;
 };
 
+/* A column of a block as numbers into the list of the block's different texts, which stand there in
+ * the order of their first rows. codes NULL: there is no such list. */
+struct store_codes {
+    const uint32_t *codes; /* [rows] */
+    const struct store_text *texts;
+    size_t count; /* texts */
+};
+
 struct store_block {
     size_t rows;
     int64_t first_row;               /* row number of the block's first row, from 0 */
@@ -70,16 +81,22 @@ struct store_block {
     const struct store_text *labels; /* [rows], as text whatever the column's type; "" if none */
     const double *weights;           /* [rows], or NULL */
     const struct store_text *groups; /* [rows], or NULL */
+    struct store_codes label_codes;  /* with SCAN_CODES a store may give these instead of labels, */
+    struct store_codes group_codes;  /* and these instead of groups */
     const double *label_values;      /* [rows], with SCAN_FEATURES: as fetch() gives labels */
     const void *features;            /* [rows, F] of info.element, with SCAN_FEATURES, else NULL */
     const enum row_status *status;   /* [rows], with SCAN_BAD_ROWS, else NULL: all are ROW_OK */
+    uint64_t bytes_done;             /* of the store, this block included, */
+    uint64_t bytes_total;            /* of so many; 0: not known */
 };
 
 enum scan_columns {
     SCAN_KEYS = 0,     /* ids, labels, weights, groups: all that a frame needs */
     SCAN_FEATURES = 1, /* features and label_values as well; a row with a bad feature ends the scan
                         * with ERROR_INPUT naming file, row and column */
-    SCAN_BAD_ROWS = 2  /* with SCAN_FEATURES: such rows come zeroed, with ROW_BAD, instead */
+    SCAN_BAD_ROWS = 2, /* with SCAN_FEATURES: such rows come zeroed, with ROW_BAD, instead */
+    SCAN_CODES = 4     /* without SCAN_FEATURES: keys, perhaps as codes; ids that come twice are no
+                        * error, and progress is not logged: both are the caller's */
 };
 
 /* Returns OK to go on; anything else ends the scan, which returns it. */
@@ -87,12 +104,23 @@ typedef enum error store_sink(void *context, const struct store_block *block);
 
 struct store;
 struct reader;
+struct row_slots;
+struct id_index;
+
+#define STORE_PLACE_BYTES 512 /* of what store_locate() writes */
 
 /* What a kind of store implements; chosen by the URI's scheme, or the ending of a bare path. */
 struct store_ops {
     const char *scheme;  /* "csv" */
     const char *endings; /* of bare paths: ".csv|.tsv", or NULL */
     enum error (*open)(struct uri *uri, bool keys_only, struct store **ret_store) MUST_CHECK;
+    /* As open(), all columns, for a row cache of at most `cache_bytes`; NULL: open() is called. */
+    enum error (*open_cached)(struct uri *uri, uint64_t cache_bytes,
+                              struct store **ret_store) MUST_CHECK;
+    /* Moves the rows that open_cached() kept to the caller, and lends the index of their ids until
+     * close(); false: it kept none, or they are gone. NULL: it never does. */
+    bool (*take_rows)(struct store *store, struct row_slots *ret_slots,
+                      const struct id_index **ret_ids);
     void (*close)(struct store *store);
     enum error (*scan)(struct store *store, enum scan_columns columns, store_sink *sink,
                        void *context) MUST_CHECK;
@@ -100,6 +128,8 @@ struct store_ops {
     void (*reader_close)(struct reader *reader);
     enum error (*fetch)(struct reader *reader, const int64_t *ids, size_t count, void *features,
                         size_t stride_bytes, double *labels, enum row_status *status) MUST_CHECK;
+    /* NULL: rows are told by their number. */
+    enum error (*locate)(struct store *store, int64_t row, char out[STORE_PLACE_BYTES]) MUST_CHECK;
 };
 
 /* Every implementation's struct begins with these. */
@@ -111,12 +141,19 @@ struct reader {
     struct store *store;
 };
 
-/* Opens and checks. `keys_only`: only scan(SCAN_KEYS) will follow, so that the store need not look
- * at features: info.features and element may then be 0 and ELEMENT_U8, and label_kind only tells
- * whether there is a label column (LABEL_TEXT without texts); ids that come twice are found by the
- * scan. Blocks; progress of long work goes to the log. Errors name file, line (as a text editor
- * counts, from 1) or id, and column. Rows with a bad feature are no error here: info.bad_rows. */
+/* Opens and checks. Several URIs, one a line, and paths that lead to several files (store_files.h),
+ * are one store (store_union.h). `keys_only`: only scan(SCAN_KEYS) will follow, so that the store
+ * need not look at anything: info.rows, features and element may then be 0, 0 and ELEMENT_U8, and
+ * label_kind only tells whether there is a label column (LABEL_TEXT without texts); ids that come
+ * twice, and that there are no rows, are found by the scan. Blocks; progress of long work goes to
+ * the log. Errors name file, line (as a text editor counts, from 1) or id, and column. Rows with a
+ * bad feature are no error here: info.bad_rows. */
 enum error store_open(const char *uri, bool keys_only, struct store **ret_store) MUST_CHECK;
+/* As store_open() for all columns, by someone who makes a row cache of at most `cache_bytes` of it
+ * next (row_cache.h): a store that has to read its rows to open keeps them, if they fit, so that
+ * the cache need not read them again. The memory is the store's until the cache takes it. */
+enum error store_open_cached(const char *uri, uint64_t cache_bytes,
+                             struct store **ret_store) MUST_CHECK;
 void store_close(struct store *store);
 
 /* What the store is; borrowed until store_close(). */
@@ -126,6 +163,10 @@ const struct store_info *store_info(const struct store *store);
  * rows where the store can tell). Any thread; several scans at once are legal. */
 enum error store_scan(struct store *store, enum scan_columns columns, store_sink *sink,
                       void *context) MUST_CHECK;
+
+/* Where a row of a scan stands, for a message: "train.csv, line 7". May read the store up to there.
+ * Returns `out`. */
+const char *store_locate(struct store *store, int64_t row, char out[STORE_PLACE_BYTES]);
 
 enum error reader_open(struct store *store, struct reader **ret_reader) MUST_CHECK;
 void reader_close(struct reader *reader);

@@ -178,6 +178,9 @@ static void describe(struct csv_store *store)
     info->weight_column = name_of(store, COLUMN_WEIGHT);
     info->group_column = name_of(store, COLUMN_GROUP);
     info->feature_names = store->columns.feature_names;
+    info->column_names = (const char *const *)store->columns.names;
+    info->column_count = store->columns.count;
+    info->bytes = store->source.identity.size_bytes;
     info->label_texts = store->labels.texts;
     info->label_text_count = store->labels.count;
     info->first_bad_row = store->first_bad_row;
@@ -192,11 +195,13 @@ static void csv_store_close(struct store *base)
     free(store->offsets);
     free(store->marks);
     free(store->first_bad_row);
+    csv_fill_release(&store->fill);
     free(store->path);
     free(store);
 }
 
-static enum error csv_store_open(struct uri *uri, bool keys_only, struct store **ret_store)
+static enum error open_file(struct uri *uri, bool keys_only, uint64_t cache_bytes,
+                            struct store **ret_store)
 {
     struct column_choice choice;
     enum csv_header header;
@@ -204,6 +209,7 @@ static enum error csv_store_open(struct uri *uri, bool keys_only, struct store *
     if (!store)
         return ERROR_MEMORY;
     store->keys_only = keys_only;
+    store->cache_bytes = cache_bytes;
     store->path = strdup(uri->path);
     enum error error = store->path ? OK : error_set_memory(strlen(uri->path), "a file's name");
     if (!error)
@@ -223,13 +229,49 @@ static enum error csv_store_open(struct uri *uri, bool keys_only, struct store *
     return OK;
 }
 
+static enum error csv_store_open(struct uri *uri, bool keys_only, struct store **ret_store)
+{
+    return open_file(uri, keys_only, 0, ret_store);
+}
+
+static enum error csv_store_open_cached(struct uri *uri, uint64_t cache_bytes,
+                                        struct store **ret_store)
+{
+    return open_file(uri, false, cache_bytes, ret_store);
+}
+
+static bool csv_store_take_rows(struct store *base, struct row_slots *ret_slots,
+                                const struct id_index **ret_ids)
+{
+    struct csv_store *store = (struct csv_store *)base;
+    if (!store->fill.slots.memory)
+        return false;
+    *ret_slots = store->fill.slots;
+    *ret_ids = &store->ids;
+    store->fill.slots = (struct row_slots){.memory = NULL};
+    return true;
+}
+
+static enum error csv_store_locate(struct store *base, int64_t row, char out[STORE_PLACE_BYTES])
+{
+    struct csv_store *store = (struct csv_store *)base;
+    int64_t line;
+    enum error error = csv_store_row_line(store, row, &line);
+    if (!error)
+        snprintf(out, STORE_PLACE_BYTES, "%.400s, line %lld", store->path, (long long)line);
+    return error;
+}
+
 const struct store_ops store_csv_ops = {
     .scheme = "csv",
     .endings = ".csv|.tsv",
     .open = csv_store_open,
+    .open_cached = csv_store_open_cached,
+    .take_rows = csv_store_take_rows,
     .close = csv_store_close,
     .scan = csv_store_scan,
     .reader_open = csv_reader_open,
     .reader_close = csv_reader_close,
     .fetch = csv_reader_fetch,
+    .locate = csv_store_locate,
 };

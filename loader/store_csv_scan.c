@@ -284,6 +284,8 @@ enum error csv_store_scan(struct store *base, enum scan_columns columns, store_s
                           void *context)
 {
     struct csv_store *store = (struct csv_store *)base;
+    if (columns & SCAN_CODES)
+        return csv_store_scan_keys(store, sink, context);
     struct scan scan = {.store = store, .columns = columns, .sink = sink, .context = context};
     struct csv_pass pass = {.what = "reading",
                             .result_bytes = sizeof(struct scanned),
@@ -292,6 +294,8 @@ enum error csv_store_scan(struct store *base, enum scan_columns columns, store_s
                             .release = release_scanned,
                             .context = &scan};
     enum error error = csv_pass_run(&pass, &store->source);
+    if (!error && scan.rows == 0)
+        error = csv_store_refuse_empty(store);
     if (!error && scan.ids)
         error = check_twice(&scan);
     free(scan.ids);

@@ -5,6 +5,7 @@
 #include "loader/store.h"
 
 extern const struct store_ops store_csv_ops;
+extern const struct store_ops store_postgres_ops; /* only where HAVE_LIBPQ */
 extern const struct store_ops store_range_ops;
 extern const struct store_ops store_sqlite_ops;
 

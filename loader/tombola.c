@@ -109,7 +109,7 @@ static enum error copy_options(const struct tombola_options *given, struct tombo
 
 static enum error open_parts(struct tombola_feed *feed, const struct tombola_options *options)
 {
-    enum error error = store_open(options->store_uri, false, &feed->store);
+    enum error error = store_open_cached(options->store_uri, options->cache_bytes, &feed->store);
     if (!error)
         error = device_open(options->device ? options->device : "cpu", &feed->device);
     if (!error)
@@ -132,7 +132,8 @@ static enum error open_parts(struct tombola_feed *feed, const struct tombola_opt
         .bad_rows = (enum bad_rows)options->bad_rows,
         .expand = feed->expand,
         .scale = options->scale != 0 ? options->scale : 1.0f / 255,
-        .patience_ms = options->patience_ms != 0 ? options->patience_ms : PATIENCE_MS_DEFAULT};
+        .patience_ms = options->patience_ms != 0 ? options->patience_ms : PATIENCE_MS_DEFAULT,
+        .trust_labels = options->trust_labels != 0};
     return feed_open(&inner, &feed->feed);
 }
 

@@ -123,6 +123,7 @@ struct tombola_options {
     size_t fetchers;         /* threads that fetch; 0: 1 */
     size_t cache_bytes;      /* memory for rows that were fetched before; 0: none */
     int64_t patience_ms; /* how long a silent sampler is waited for; 0: a minute; < 0: for ever */
+    int trust_labels;    /* 1: the store's labels are not compared with those the sampler says */
 };
 
 struct tombola_batch {

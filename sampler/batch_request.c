@@ -45,56 +45,106 @@ static enum error parse_format(struct uri_query *query, struct batch_request *re
                      text_quote(quoted, sizeof(quoted), name, strlen(name)));
 }
 
-/* Looks without asking for them: they are not among the parameters that messages offer. */
-static enum error refuse_leases(const struct uri_query *query)
+/* The pair belongs together, acks need it, and index= moves nothing. */
+static enum error check_lease(const struct batch_request *request, const char *worker, int64_t seq,
+                              const char *ack)
 {
-    static const char *const leases[] = {"worker", "seq", "ack"};
-    for (size_t i = 0; i < query->count; i++) {
-        const char *key = query->parameters[i].key;
-        for (size_t k = 0; k < sizeof(leases) / sizeof(leases[0]); k++) {
-            if (strcmp(key, leases[k]) == 0)
-                return error_set(ERROR_USAGE,
-                                 "%s: this server has no leases yet; draw without worker, seq and "
-                                 "ack",
-                                 key);
-        }
-        if (strcmp(key, "weights") == 0)
-            return error_set(ERROR_USAGE, "weights: this server does not answer weights yet");
+    const char *given = worker ? "worker" : seq >= 0 ? "seq" : "ack";
+    if (!worker && seq < 0 && !ack)
+        return OK;
+    if (request->index >= 0)
+        return error_set(ERROR_USAGE,
+                         "%s: index=%" PRId64 " moves nothing; it goes without worker, seq and ack",
+                         given, request->index);
+    if (!worker || seq < 0)
+        return error_set(ERROR_USAGE, "%s: worker and seq belong together, and ack needs both",
+                         given);
+    return OK;
+}
+
+static enum error parse_acks(const char *list, struct batch_lease *lease)
+{
+    char quoted[TEXT_QUOTE_BYTES];
+    lease->ack_count = 0;
+    while (list) {
+        size_t length = strcspn(list, ",");
+        if (lease->ack_count >= BATCH_ACKS_LIMIT)
+            return error_set(ERROR_USAGE, "ack: at most %d at once; POST /ack takes more",
+                             BATCH_ACKS_LIMIT);
+        if (!text_parse_integer(list, length, 0, SEQ_MOST, &lease->acks[lease->ack_count++]))
+            return error_set(ERROR_USAGE,
+                             "ack: %s must be an integer from 0 to 9223372036854775806, several "
+                             "with commas between",
+                             text_quote(quoted, sizeof(quoted), list, length));
+        list = list[length] == ',' ? list + length + 1 : NULL;
     }
     return OK;
 }
 
-static enum error parse(struct uri_query *query, int64_t max_size, struct batch_request *request)
+static enum error parse_lease(struct uri_query *query, struct batch_request *request,
+                              struct batch_lease *lease)
+{
+    char quoted[TEXT_QUOTE_BYTES];
+    int64_t seq;
+    const char *worker = uri_query_get(query, "worker");
+    const char *ack = uri_query_get(query, "ack");
+    enum error error = uri_query_integer(query, "seq", 0, SEQ_MOST, -1, &seq);
+    if (error == OK && worker && !worker_name_is_valid(worker))
+        error =
+            error_set(ERROR_USAGE, "worker=%s: a name is 1 to 128 characters of [A-Za-z0-9._:-]",
+                      text_quote(quoted, sizeof(quoted), worker, strlen(worker)));
+    if (error == OK)
+        error = check_lease(request, worker, seq, ack);
+    if (error != OK || !worker)
+        return error;
+    request->leased = true;
+    lease->seq = seq;
+    memcpy(lease->worker, worker, strlen(worker) + 1);
+    return parse_acks(ack, lease);
+}
+
+static enum error parse_flags(struct uri_query *query, struct batch_request *request)
+{
+    int64_t sort;
+    int64_t weights;
+    enum error error = uri_query_integer(query, "sort", 0, 1, 0, &sort);
+    if (error == OK)
+        error = uri_query_integer(query, "weights", 0, 1, 0, &weights);
+    if (error != OK)
+        return error;
+    request->sort = sort == 1;
+    request->weights = weights == 1;
+    return OK;
+}
+
+static enum error parse(struct uri_query *query, int64_t max_size, struct batch_request *request,
+                        struct batch_lease *lease)
 {
     int64_t size_default = max_size < BATCH_SIZE_DEFAULT ? max_size : BATCH_SIZE_DEFAULT;
-    int64_t sort;
     enum error error = parse_stream(query, request);
+    request->size_given = uri_query_get(query, "size") != NULL;
     if (error == OK)
         error = uri_query_integer(query, "size", 1, max_size, size_default, &request->size);
     if (error == OK)
         error = uri_query_integer(query, "index", 0, INT64_MAX, -1, &request->index);
     if (error == OK)
-        error = uri_query_integer(query, "sort", 0, 1, 0, &sort);
+        error = parse_flags(query, request);
     if (error == OK)
         error = parse_format(query, request);
     if (error == OK)
-        error = refuse_leases(query);
-    if (error == OK)
-        error = uri_query_finish(query);
-    if (error == OK)
-        request->sort = sort == 1;
-    return error;
+        error = parse_lease(query, request, lease);
+    return error == OK ? uri_query_finish(query) : error;
 }
 
 enum error batch_request_parse(const char *query, int64_t max_size,
-                               struct batch_request *ret_request)
+                               struct batch_request *ret_request, struct batch_lease *ret_lease)
 {
     struct uri_query parameters;
     struct batch_request request = {0};
     enum error error = uri_query_init(&parameters, query);
     if (error != OK)
         return error;
-    error = parse(&parameters, max_size, &request);
+    error = parse(&parameters, max_size, &request, ret_lease);
     uri_query_release(&parameters);
     if (error == OK)
         *ret_request = request;

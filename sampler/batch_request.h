@@ -10,23 +10,38 @@
 
 #include "common/error.h"
 #include "sampler/answer.h"
+#include "sampler/stream_definition.h"
+#include "sampler/worker_book.h"
 
-#define STREAM_NAME_BYTES 65 /* 1 to 64 characters of [A-Za-z0-9._-], and a NUL */
 #define BATCH_SIZE_DEFAULT 100
+#define BATCH_ACKS_LIMIT 1024
 
 struct batch_request {
     char stream[STREAM_NAME_BYTES];
     int64_t size;  /* 1 to max_size */
     int64_t index; /* the number of the batch, or -1: draw the next one */
+    bool size_given;
     bool sort;
+    bool weights;
+    bool leased;       /* with worker and seq: struct batch_lease */
     bool format_given; /* else Accept decides */
     enum answer_format format;
 };
 
-/* `query`: what stands behind '?', still percent-encoded; NULL or empty: all defaults. ERROR_USAGE
- * names the parameter, what was given and what is allowed. */
+/* Who wants to be lent the batch. */
+struct batch_lease {
+    char worker[WORKER_NAME_BYTES];
+    int64_t seq;
+    size_t ack_count;
+    int64_t acks[BATCH_ACKS_LIMIT];
+};
+
+/* `query`: what stands behind '?', still percent-encoded; NULL or empty: all defaults. *ret_lease
+ * is set when ret_request->leased. ERROR_USAGE names the parameter, what was given and what is
+ * allowed. */
 enum error batch_request_parse(const char *query, int64_t max_size,
-                               struct batch_request *ret_request) MUST_CHECK;
+                               struct batch_request *ret_request,
+                               struct batch_lease *ret_lease) MUST_CHECK;
 
 /* Is it 1 to 64 characters of [A-Za-z0-9._-]? */
 bool stream_name_is_valid(const char *name);

@@ -1,18 +1,46 @@
 /* `tombola-sampler build`: a frame file from a store, all or nothing. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/options.h"
 #include "common/stop.h"
+#include "common/text.h"
 #include "sampler/commands.h"
 #include "sampler/frame.h"
+#include "sampler/frame_build.h"
 
 struct build_options {
     const char *store;
     const char *out;
+    const char *memory;
+    uint64_t memory_bytes; /* 0: as frame_build_memory() says */
 };
+
+/* "512M", "2G", "800000000". */
+static enum error read_memory(struct build_options *build)
+{
+    static const char units[] = "KMGT";
+    char shown[TEXT_QUOTE_BYTES];
+    if (!build->memory)
+        return OK;
+    size_t length = strlen(build->memory);
+    const char *unit = length > 1 ? strchr(units, build->memory[length - 1]) : NULL;
+    unsigned shift = unit ? 10 * (unsigned)(unit - units + 1) : 0;
+    int64_t number;
+    if (!text_parse_integer(build->memory, length - (unit != NULL), 1, INT64_MAX >> shift,
+                            &number) ||
+        ((uint64_t)number << shift) < FRAME_MEMORY_LEAST)
+        return error_set(ERROR_USAGE,
+                         "--memory is %s, must be bytes, or a number with K, M, G or T behind it, "
+                         "from %" PRIu64 "M on",
+                         text_quote(shown, sizeof(shown), build->memory, length),
+                         FRAME_MEMORY_LEAST >> 20);
+    build->memory_bytes = (uint64_t)number << shift;
+    return OK;
+}
 
 static enum error parse(struct build_options *build, int argc, char **argv)
 {
@@ -22,16 +50,27 @@ static enum error parse(struct build_options *build, int argc, char **argv)
          .target = &build->store,
          .argument = "URI",
          .required = true,
-         .help = "where the units are: csv:PATH, sqlite:PATH, range:N?labels=K"},
+         .repeated = true,
+         .help = "where the units are: csv:PATH, sqlite:PATH, postgresql://..., range:N?labels=K;\n"
+                 "given several times, or with a folder or a pattern (csv:part-*.csv) for PATH,\n"
+                 "one after the other"},
         {.name = "out",
          .type = OPTION_TEXT,
          .target = &build->out,
          .argument = "FILE",
          .required = true,
          .help = "the frame file; it appears under this name when it is complete"},
+        {.name = "memory",
+         .type = OPTION_TEXT,
+         .target = &build->memory,
+         .argument = "BYTES",
+         .help =
+             "memory to work in, as 512M or 2G; what does not fit is put beside FILE meanwhile\n"
+             "(default: a quarter of the machine's or the container's, at most 2G)"},
     };
-    return options_parse(&sampler_program, &command_build, options,
-                         sizeof(options) / sizeof(options[0]), argc, argv, NULL);
+    enum error error = options_parse(&sampler_program, &command_build, options,
+                                     sizeof(options) / sizeof(options[0]), argc, argv, NULL);
+    return error ? error : read_memory(build);
 }
 
 static enum error report(const struct frame *frame, const char *path)
@@ -52,9 +91,9 @@ static enum error build(const struct build_options *options)
 {
     int64_t start_ns = clock_now_ns();
     struct frame *frame = NULL;
-    enum error error = frame_build(options->store, &frame);
+    enum error error = frame_build_file(options->store, options->out, options->memory_bytes);
     if (error == OK)
-        error = frame_write(frame, options->out);
+        error = frame_open(options->out, &frame);
     if (error == OK) {
         log_info("built %s in %.1f s", options->out, 1e-9 * (double)(clock_now_ns() - start_ns));
         error = report(frame, options->out);
@@ -84,6 +123,7 @@ const struct command command_build = {
         "Prints the file's name, units, labels and digest; progress goes to the log.\n"
         "\n"
         "  tombola-sampler build --store csv:train.csv --out train.frame\n"
+        "  tombola-sampler build --store 'csv:part-*.csv' --memory 1G --out train.frame\n"
         "  tombola-sampler build --store 'range:1000000000?labels=10' --out trial.frame\n",
     .run = run,
 };

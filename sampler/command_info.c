@@ -52,6 +52,43 @@ static enum error flush_if_long(struct buffer *text)
     return text->length > FLUSH_BYTES ? flush(text) : OK;
 }
 
+/* ---- summaries --------------------------------------------------------------------------------
+ */
+struct weight_summary {
+    double smallest, largest, sum;
+    int64_t zeros;
+};
+
+static struct weight_summary sum_weights(const struct frame *frame)
+{
+    const double *weights = frame_weights(frame);
+    struct weight_summary summary = {.smallest = weights[0], .largest = weights[0]};
+    double lost = 0; /* Kahan's compensation: there may be 1e9 of them */
+    for (int64_t row = 0; row < frame_units(frame); row++) {
+        double weight = weights[row], next = weight - lost, sum = summary.sum + next;
+        lost = sum - summary.sum - next;
+        summary.sum = sum;
+        summary.smallest = weight < summary.smallest ? weight : summary.smallest;
+        summary.largest = weight > summary.largest ? weight : summary.largest;
+        summary.zeros += weight == 0;
+    }
+    return summary;
+}
+
+/* Units of the smallest and of the largest group. */
+static void measure_groups(const struct partition *groups, int64_t *ret_smallest,
+                           int64_t *ret_largest)
+{
+    int64_t smallest = INT64_MAX, largest = 0;
+    for (uint32_t group = 0; group < groups->count; group++) {
+        int64_t units = partition_units(groups, group);
+        smallest = units < smallest ? units : smallest;
+        largest = units > largest ? units : largest;
+    }
+    *ret_smallest = smallest;
+    *ret_largest = largest;
+}
+
 /* ---- for people -------------------------------------------------------------------------------
  */
 static const char *kind_of_ids(const struct id_column *ids)
@@ -59,6 +96,25 @@ static const char *kind_of_ids(const struct id_column *ids)
     if (ids->is_consecutive)
         return "consecutive";
     return ids->is_ascending ? "ascending" : "in no order";
+}
+
+static enum error print_weights(const struct frame *frame, struct buffer *text)
+{
+    if (!frame_weights(frame))
+        return buffer_add_text(text, "weights  no\n");
+    struct weight_summary summary = sum_weights(frame);
+    return buffer_print(text, "weights  %.17g to %.17g, sum %.17g, %" PRId64 " of them 0\n",
+                        summary.smallest, summary.largest, summary.sum, summary.zeros);
+}
+
+static enum error print_groups(const struct frame *frame, struct buffer *text)
+{
+    int64_t smallest, largest;
+    if (!frame_groups(frame))
+        return OK;
+    measure_groups(frame_groups(frame), &smallest, &largest);
+    return buffer_print(text, "groups   %" PRIu32 ", of %" PRId64 " to %" PRId64 " units\n",
+                        frame_groups(frame)->count, smallest, largest);
 }
 
 static enum error print_head(const struct frame *frame, const struct info_options *options,
@@ -74,9 +130,9 @@ static enum error print_head(const struct frame *frame, const struct info_option
                      options->path, FRAME_FILE_VERSION, frame_file_bytes(frame), frame_units(frame),
                      id_column_smallest(ids), id_column_largest(ids), kind_of_ids(ids), digest);
     if (error == OK)
-        error = buffer_print(text, "weights  %s\n", frame_weights(frame) ? "yes" : "no");
-    if (error == OK && frame_groups(frame))
-        error = buffer_print(text, "groups   %" PRIu32 "\n", frame_groups(frame)->count);
+        error = print_weights(frame, text);
+    if (error == OK)
+        error = print_groups(frame, text);
     if (error == OK && options->verify)
         error = buffer_print(text, "verified all checksums are right\n");
     if (error == OK && !frame_has_labels(frame))
@@ -106,6 +162,26 @@ static enum error print_labels(const struct frame *frame, struct buffer *text)
 
 /* ---- for programs -----------------------------------------------------------------------------
  */
+static enum error json_summaries(const struct frame *frame, struct buffer *text)
+{
+    enum error error = OK;
+    int64_t smallest, largest;
+    if (frame_weights(frame)) {
+        struct weight_summary summary = sum_weights(frame);
+        error = buffer_print(text,
+                             ",\"weight_summary\":{\"smallest\":%.17g,\"largest\":%.17g,"
+                             "\"sum\":%.17g,\"zeros\":%" PRId64 "}",
+                             summary.smallest, summary.largest, summary.sum, summary.zeros);
+    }
+    if (error != OK || !frame_groups(frame))
+        return error;
+    measure_groups(frame_groups(frame), &smallest, &largest);
+    return buffer_print(text,
+                        ",\"group_summary\":{\"groups\":%" PRIu32 ",\"smallest\":%" PRId64
+                        ",\"largest\":%" PRId64 "}",
+                        frame_groups(frame)->count, smallest, largest);
+}
+
 static enum error json_head(const struct frame *frame, const struct info_options *options,
                             struct buffer *text)
 {
@@ -120,12 +196,16 @@ static enum error json_head(const struct frame *frame, const struct info_options
             text,
             ",\"version\":%d,\"bytes\":%" PRIu64 ",\"units\":%" PRId64 ",\"digest\":\"%s\","
             "\"ids\":{\"smallest\":%" PRId64 ",\"largest\":%" PRId64 ",\"consecutive\":%s},"
-            "\"weights\":%s,\"groups\":%" PRIu32 ",\"verified\":%s,\"labels\":[",
+            "\"weights\":%s,\"groups\":%" PRIu32 ",\"verified\":%s",
             FRAME_FILE_VERSION, frame_file_bytes(frame), frame_units(frame), digest,
             id_column_smallest(ids), id_column_largest(ids), ids->is_consecutive ? "true" : "false",
             frame_weights(frame) ? "true" : "false",
             frame_groups(frame) ? frame_groups(frame)->count : 0,
             options->verify ? "true" : "false");
+    if (error == OK)
+        error = json_summaries(frame, text);
+    if (error == OK)
+        error = buffer_add_text(text, ",\"labels\":[");
     return error;
 }
 

@@ -6,22 +6,23 @@
 #include <stdlib.h>
 
 #include "common/array.h"
-#include "sampler/design.h"
+#include "sampler/design_strata.h"
 #include "sampler/permutation.h"
 
-static enum error proportional_init(struct order *order)
+static enum error proportional_init(struct order *order, const struct design_fields *fields)
 {
+    (void)fields;
     const struct frame *frame = order->frame;
-    if (!frame_has_labels(frame))
-        return error_set(ERROR_USAGE, "design proportional needs labels, and the frame has none; "
-                                      "srs is right, or name the label column in the store's URI");
+    enum error error = design_need_labels(order);
+    if (error)
+        return error;
     uint32_t labels = frame_labels(frame);
     int64_t *sizes = array_new(labels, sizeof(*sizes), "the strata's sizes");
     if (!sizes)
         return ERROR_MEMORY;
     for (uint32_t label = 0; label < labels; label++)
         sizes[label] = frame_label_units(frame, label);
-    enum error error = tree_init(&order->tree, sizes, labels);
+    error = tree_init(&order->tree, sizes, labels);
     free(sizes);
     if (!error)
         order->epoch_positions = frame_units(frame);
@@ -35,14 +36,6 @@ static void proportional_release(struct order *order)
 
 /* ---- positions to rows ------------------------------------------------------------------------
  */
-/* What the tree dealt out, and then the ranks that it gives: one run behind the other. */
-struct deal {
-    struct tree_run runs[ORDER_BLOCK];
-    uint16_t slots[ORDER_BLOCK];
-    uint64_t ranks[ORDER_BLOCK];
-    size_t run_count;
-};
-
 static void permute(const struct order *order, const struct epoch *epoch, struct deal *deal)
 {
     struct permutation_run runs[ORDER_BLOCK];
@@ -58,46 +51,18 @@ static void permute(const struct order *order, const struct epoch *epoch, struct
     permutation_runs(runs, deal->run_count, deal->ranks);
 }
 
-static void draw_anew(const struct order *order, const struct epoch *epoch, struct deal *deal)
-{
-    uint64_t *rank = deal->ranks;
-    for (size_t i = 0; i < deal->run_count; i++) {
-        const struct tree_run *run = &deal->runs[i];
-        struct random_key key = random_key_at(epoch->units, run->stratum);
-        uint64_t units = (uint64_t)frame_label_units(order->frame, run->stratum);
-        for (uint32_t j = 0; j < run->count; j++)
-            *rank++ = random_below(key, (uint64_t)run->first + j, units);
-    }
-}
-
-static void place(const struct order *order, const struct deal *deal, int64_t *ret_rows,
-                  uint32_t *ret_labels)
-{
-    const struct partition *strata = frame_strata(order->frame);
-    int64_t rows[ORDER_BLOCK];
-    size_t done = 0;
-    for (size_t i = 0; i < deal->run_count; i++) {
-        const struct tree_run *run = &deal->runs[i];
-        partition_gather(strata, run->stratum, deal->ranks + done, run->count, rows + done);
-        for (uint32_t j = 0; ret_labels && j < run->count; j++)
-            ret_labels[deal->slots[done + j]] = run->stratum;
-        done += run->count;
-    }
-    for (size_t i = 0; i < done; i++)
-        ret_rows[deal->slots[i]] = rows[i];
-}
-
-static void proportional_units(const struct order *order, const struct epoch *epoch, int64_t first,
-                               size_t count, int64_t *ret_rows, uint32_t *ret_labels)
+static size_t proportional_units(const struct order *order, const struct epoch *epoch,
+                                 int64_t first, size_t count, int64_t *ret_rows,
+                                 uint32_t *ret_labels)
 {
     struct deal deal;
-    deal.run_count =
-        tree_deal(&order->tree, epoch->phases, first, (uint32_t)count, deal.runs, deal.slots);
+    deal_positions(&deal, order, epoch, first, count);
     if (order->replacement)
-        draw_anew(order, epoch, &deal);
+        deal_draw_anew(&deal, order, epoch, NULL);
     else
         permute(order, epoch, &deal);
-    place(order, &deal, ret_rows, ret_labels);
+    deal_place(&deal, order, NULL, ret_rows, ret_labels);
+    return count;
 }
 
 /* ---- and back ---------------------------------------------------------------------------------
@@ -113,6 +78,12 @@ static int64_t proportional_position(const struct order *order, const struct epo
     return tree_position(&order->tree, epoch->phases, label, (int64_t)j);
 }
 
+static enum error proportional_positions(const struct order *order, const struct epoch *epoch,
+                                         int64_t row, int64_t end, struct position_list *list)
+{
+    return deal_find_draws(order, epoch, frame_label(order->frame, row), row, end, list);
+}
+
 static int64_t proportional_label_count(const struct order *order, const struct epoch *epoch,
                                         uint32_t label, int64_t t)
 {
@@ -121,9 +92,12 @@ static int64_t proportional_label_count(const struct order *order, const struct 
 
 const struct design_ops design_proportional = {
     .name = "proportional",
+    .takes_replacement = true,
     .init = proportional_init,
     .release = proportional_release,
     .units = proportional_units,
     .position = proportional_position,
+    .positions = proportional_positions,
+    .probability = design_once,
     .label_count = proportional_label_count,
 };

@@ -1,11 +1,9 @@
 /* sequential: frame order, the same in every epoch. */
 #include "sampler/design.h"
 
-static enum error sequential_init(struct order *order)
+static enum error sequential_init(struct order *order, const struct design_fields *fields)
 {
-    if (order->replacement)
-        return error_set(ERROR_USAGE, "design sequential has no replacement: it walks the frame in "
-                                      "order; srs or proportional draw with replacement");
+    (void)fields;
     order->epoch_positions = frame_units(order->frame);
     return OK;
 }
@@ -15,14 +13,15 @@ static void sequential_release(struct order *order)
     (void)order;
 }
 
-static void sequential_units(const struct order *order, const struct epoch *epoch, int64_t first,
-                             size_t count, int64_t *ret_rows, uint32_t *ret_labels)
+static size_t sequential_units(const struct order *order, const struct epoch *epoch, int64_t first,
+                               size_t count, int64_t *ret_rows, uint32_t *ret_labels)
 {
     (void)epoch;
     for (size_t i = 0; i < count; i++)
         ret_rows[i] = first + (int64_t)i;
     if (ret_labels)
         frame_gather_labels(order->frame, ret_rows, count, ret_labels);
+    return count;
 }
 
 static int64_t sequential_position(const struct order *order, const struct epoch *epoch,
@@ -46,5 +45,6 @@ const struct design_ops design_sequential = {
     .release = sequential_release,
     .units = sequential_units,
     .position = sequential_position,
+    .probability = design_once,
     .label_count = sequential_label_count,
 };

@@ -40,7 +40,7 @@ static inline char *digits_write_short(char *out, uint32_t value)
 }
 
 /* value >= 0; at most DIGITS_BYTES. */
-static inline char *digits_write(char *out, int64_t value)
+static inline __attribute__((always_inline)) char *digits_write(char *out, int64_t value)
 {
     uint64_t rest = (uint64_t)value;
     if (__builtin_expect(rest < 100000000, 1))

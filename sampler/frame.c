@@ -1,10 +1,8 @@
 #include "sampler/frame.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/array.h"
 #include "sampler/frame_private.h"
 
 void frame_free(struct frame *frame)
@@ -14,58 +12,12 @@ void frame_free(struct frame *frame)
     id_column_release(&frame->ids);
     partition_release(&frame->labels);
     partition_release(&frame->groups);
-    if (!frame->file.bytes)
+    if (!frame->file.bytes && (!frame->whole || frame->chosen))
         free(frame->weights);
     mapped_file_close(&frame->file);
+    selection_free(frame->chosen);
+    frame_free(frame->rows);
     free(frame);
-}
-
-/* ---- a part of it -----------------------------------------------------------------------------
- */
-static enum error slice_weights(struct frame *slice, const struct frame *whole, int64_t begin)
-{
-    slice->weights = array_new((size_t)slice->units, sizeof(double), "the units' weights");
-    if (!slice->weights)
-        return ERROR_MEMORY;
-    memcpy(slice->weights, whole->weights + begin, (size_t)slice->units * sizeof(double));
-    return OK;
-}
-
-static enum error slice_parts(struct frame *slice, const struct frame *whole, int64_t begin,
-                              int64_t end)
-{
-    enum error error = id_column_slice(&slice->ids, &whole->ids, begin, end);
-    if (!error)
-        error = whole->has_labels ? partition_slice(&slice->labels, &whole->labels, begin, end)
-                                  : partition_of_nothing(&slice->labels, slice->units);
-    if (!error && whole->weights)
-        error = slice_weights(slice, whole, begin);
-    if (!error && whole->has_groups)
-        error = partition_slice(&slice->groups, &whole->groups, begin, end);
-    return error ? error : frame_digest_compute(slice);
-}
-
-enum error frame_slice(const struct frame *frame, int64_t begin, int64_t end,
-                       struct frame **ret_frame)
-{
-    if (begin < 0 || end <= begin || end > frame->units)
-        return error_set(ERROR_USAGE,
-                         "rows %" PRId64 ":%" PRId64 " are not a part of the frame's %" PRId64
-                         " units: 0 <= A < B <= %" PRId64 " is right",
-                         begin, end, frame->units, frame->units);
-    struct frame *slice = array_new(1, sizeof(*slice), "a frame");
-    if (!slice)
-        return ERROR_MEMORY;
-    slice->units = end - begin;
-    slice->has_labels = frame->has_labels;
-    slice->has_groups = frame->has_groups;
-    enum error error = slice_parts(slice, frame, begin, end);
-    if (error) {
-        frame_free(slice);
-        return error;
-    }
-    *ret_frame = slice;
-    return OK;
 }
 
 /* ---- questions --------------------------------------------------------------------------------
@@ -139,8 +91,7 @@ void frame_gather_ids(const struct frame *frame, const int64_t *rows, size_t cou
 void frame_gather_labels(const struct frame *frame, const int64_t *rows, size_t count,
                          uint32_t *ret_labels)
 {
-    for (size_t i = 0; i < count; i++)
-        ret_labels[i] = partition_class(&frame->labels, rows[i]);
+    partition_gather_classes(&frame->labels, rows, count, ret_labels);
 }
 
 int64_t frame_stratum_row(const struct frame *frame, uint32_t label, int64_t j)

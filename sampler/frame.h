@@ -32,8 +32,9 @@ struct frame_digest {
 /* All rows of the store at `uri`; progress to the log, every second. Fails on no units, ids out of
  * range or twice (naming both rows), an empty label; ERROR_CANCELLED after stop_requested().
  * Memory: 5 to 20 bytes a unit (label 1 to 4, its stratum's rows 4; 4 to 8 for ids that are not
- * consecutive, 4 more where they do not ascend), weights and groups besides. `range:` costs none.
- */
+ * consecutive, 4 more where they do not ascend), weights and groups besides; while it is built, ids
+ * and labels once more, and 4 to 32 bytes a unit to sort with. `range:` costs none. In bounded
+ * memory: frame_build_file() (frame_build.h). */
 enum error frame_build(const char *uri, struct frame **ret_frame) MUST_CHECK;
 /* The same by reading the store row by row, also for `range:` (tests compare the two). */
 enum error frame_build_by_scan(const char *uri, struct frame **ret_frame) MUST_CHECK;
@@ -45,11 +46,9 @@ enum error frame_open(const char *path, struct frame **ret_frame) MUST_CHECK;
 enum error frame_verify(const struct frame *frame) MUST_CHECK;
 /* Size of the file it is mapped from; 0 for a frame in memory. */
 uint64_t frame_file_bytes(const struct frame *frame);
-/* Writes the file: aside, fsynced, renamed. */
+/* Writes the file: aside, fsynced, renamed. Not a view (frame_view.h). */
 enum error frame_write(const struct frame *frame, const char *path) MUST_CHECK;
-/* The units of rows [begin, end) as a frame of their own, with a digest of their own (--rows). */
-enum error frame_slice(const struct frame *frame, int64_t begin, int64_t end,
-                       struct frame **ret_frame) MUST_CHECK;
+/* Rows and sides of a split as frames of their own: frame_view.h. */
 void frame_free(struct frame *frame);
 
 int64_t frame_units(const struct frame *frame);   /* N */
@@ -83,7 +82,8 @@ int64_t frame_find(const struct frame *frame, int64_t id);
 int64_t frame_find_label(const struct frame *frame, const char *text);
 
 /* The columns themselves, borrowed until frame_free(). Weights [N] and groups: NULL when the
- * store's URI named none. */
+ * store's URI named none. Ids, strata and groups of a view are views: ask them by their functions,
+ * not by their arrays. */
 const struct id_column *frame_id_column(const struct frame *frame);
 const struct partition *frame_strata(const struct frame *frame);
 const double *frame_weights(const struct frame *frame);

@@ -1,206 +1,205 @@
-/* frame_build(): a frame in memory from a store's scan, or in closed form for `range:`. */
+/* Everything of a frame but the list itself is known when a scan is over, so that all sections have
+ * their place before the first is written. */
+#include "sampler/frame_build_private.h"
+
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/array.h"
 #include "common/clock.h"
 #include "common/log.h"
-#include "common/stop.h"
 #include "common/uri.h"
 #include "loader/store_range.h"
+#include "loader/thread.h"
 #include "sampler/frame_private.h"
 
-#define PROGRESS_NS INT64_C(1000000000)
+#define READING_BYTES ((uint64_t)32 << 20) /* blocks of the store, buffers */
+#define WAIT_MS 200
 
-/* A column of texts while rows come in. */
-struct text_column {
-    struct names_builder *names; /* owned; NULL: there is no such column */
-    struct packed codes;         /* by appearance */
-};
-
-struct build {
-    struct frame *frame; /* owned until it is done */
-    const struct store_info *info;
-    struct text_column labels, groups;
-    size_t weights_count, weights_capacity;
-    int64_t told_ns; /* when progress was last shown */
-};
-
-static const char *column_name(const char *name)
+/* ---- the plan ---------------------------------------------------------------------------------
+ */
+static unsigned id_width(const struct spool *ids)
 {
-    return name ? name : "?";
+    return ids->largest > UINT32_MAX ? 8 : 4;
 }
 
-/* At most once a second. */
-static bool is_progress_due(struct build *build)
+static void plan_classes(struct frame_output *output, uint32_t to_kind,
+                         const struct class_column *column)
 {
-    int64_t now = clock_now_ns();
-    bool is_due = now - build->told_ns >= PROGRESS_NS;
-    if (is_due)
-        build->told_ns = now;
-    return is_due;
-}
-
-static void tell_rows(struct build *build)
-{
-    int64_t done = build->frame->ids.count;
-    int64_t rows = build->info->rows;
-    if (!is_progress_due(build))
+    const struct names *names = &column->names;
+    uint64_t units = column->codes.rows;
+    frame_output_plan(output, FRAME_LABEL_NAMES + to_kind, names->text_bytes, 1,
+                      names->are_integers);
+    frame_output_plan(output, FRAME_LABEL_OFFSETS + to_kind, names->offsets.count,
+                      names->offsets.width, 0);
+    if (column->is_cyclic) {
+        frame_output_plan(output, FRAME_LABEL_CODES + to_kind, 0, 1, column->shift);
         return;
-    if (rows > 0)
-        log_info("frame: read %" PRId64 " of %" PRId64 " rows (%.0f %%)", done, rows,
-                 100.0 * (double)done / (double)rows);
+    }
+    frame_output_plan(output, FRAME_LABEL_CODES + to_kind, units, packed_width(names->count - 1),
+                      0);
+    frame_output_plan(output, FRAME_LABEL_ROWS + to_kind, units, packed_width(units - 1), 0);
+    frame_output_plan(output, FRAME_LABEL_STARTS + to_kind, (uint64_t)names->count + 1,
+                      packed_width(units), 0);
+}
+
+static enum error plan(struct frame_build *build)
+{
+    const struct frame_intake *intake = &build->intake;
+    struct frame_output *output = build->output;
+    uint64_t units = intake->ids.rows;
+    if (spool_is_ruled(&intake->ids))
+        frame_output_plan(output, FRAME_IDS, 0, 8, intake->ids.rule_first);
     else
-        log_info("frame: read %" PRId64 " rows", done);
+        frame_output_plan(output, FRAME_IDS, units, id_width(&intake->ids), 0);
+    if (!intake->is_ascending)
+        frame_output_plan(output, FRAME_IDS_BY_ID, units, packed_width(units - 1), 0);
+    if (intake->has_labels)
+        plan_classes(output, 0, &intake->labels);
+    if (intake->has_weights)
+        frame_output_plan(output, FRAME_WEIGHTS, units, sizeof(double), 0);
+    if (intake->has_groups)
+        plan_classes(output, FRAME_KINDS_OF_GROUPS, &intake->groups);
+    return frame_output_reserve(output);
 }
 
-static void tell_step(struct build *build, const char *doing)
-{
-    if (is_progress_due(build))
-        log_info("frame: %s of %" PRId64 " units", doing, build->frame->units);
-}
-
-/* ---- rows come in -----------------------------------------------------------------------------
+/* ---- both -------------------------------------------------------------------------------------
  */
-static enum error in_row(enum error error, const struct build *build, int64_t row)
+static void finish_thread(struct frame_build *build, enum error error, struct error_report *report)
 {
-    return error_prefix(
-        error, "%s, row %" PRId64 " (from 1, a header not counted): ", build->info->uri, row + 1);
-}
-
-static enum error in_store(enum error error, const struct build *build)
-{
-    return error_prefix(error, "%s: ", build->info->uri);
-}
-
-static enum error check_ids(const struct build *build, const struct store_block *block)
-{
-    for (size_t i = 0; i < block->rows; i++) {
-        if (block->ids[i] < 0)
-            return in_row(error_set(ERROR_INPUT, "id %" PRId64 " is out of range, 0 to 2^63-1",
-                                    block->ids[i]),
-                          build, block->first_row + (int64_t)i);
+    if (error) {
+        error_report_take(error, report);
+        frame_output_cancel(build->output);
     }
-    return OK;
+    pthread_mutex_lock(&build->lock);
+    build->running--;
+    pthread_cond_signal(&build->changed);
+    pthread_mutex_unlock(&build->lock);
 }
 
-static enum error add_texts(const struct build *build, struct text_column *column,
-                            const struct store_block *block, const struct store_text *texts)
+static void *columns_thread(void *context)
 {
-    for (size_t i = 0; i < block->rows; i++) {
-        uint32_t code;
-        enum error error = names_builder_add(column->names, texts[i].data, texts[i].length, &code);
-        if (error)
-            return in_row(error, build, block->first_row + (int64_t)i);
-        error = packed_add(&column->codes, code, "the units' labels");
-        if (error)
-            return error;
-    }
-    return OK;
+    struct frame_build *build = context;
+    finish_thread(build, frame_build_columns(build), &build->columns_report);
+    return NULL;
 }
 
-static enum error add_weights(struct build *build, const struct store_block *block)
+static void *rows_thread(void *context)
 {
-    enum error error =
-        array_grow((void **)&build->frame->weights, &build->weights_capacity,
-                   build->weights_count + block->rows, sizeof(double), "the units' weights");
-    for (size_t i = 0; i < block->rows && !error; i++) {
-        double weight = block->weights[i];
-        if (!isfinite(weight) || weight < 0)
-            error = in_row(error_set(ERROR_INPUT,
-                                     "column %s: the weight %g is not a finite number >= 0",
-                                     column_name(build->info->weight_column), weight),
-                           build, block->first_row + (int64_t)i);
-        build->frame->weights[build->weights_count++] = weight;
-    }
-    return error;
+    struct frame_build *build = context;
+    finish_thread(build, frame_build_rows(build), &build->rows_report);
+    return NULL;
 }
 
-static enum error take_block(void *context, const struct store_block *block)
+static void tell_written(struct frame_build *build)
 {
-    struct build *build = context;
-    if (stop_requested())
-        return error_set(ERROR_CANCELLED, "stopped while the frame was built");
-    enum error error = check_ids(build, block);
-    if (!error)
-        error = id_column_add(&build->frame->ids, block->ids, block->rows);
-    if (!error && build->labels.names)
-        error = add_texts(build, &build->labels, block, block->labels);
-    if (!error && build->groups.names)
-        error = add_texts(build, &build->groups, block, block->groups);
-    if (!error && build->info->weight_column)
-        error = add_weights(build, block);
-    tell_rows(build);
-    return error;
+    struct frame_intake *intake = &build->intake;
+    if (!frame_intake_is_due(intake))
+        return;
+    double all = (double)frame_output_bytes(build->output);
+    double done = (double)frame_output_written(build->output);
+    log_info("frame: sorting and writing %" PRIu64 " units, %.0f of %.0f MB (%.0f %%)",
+             intake->ids.rows, done / 1e6, all / 1e6, 100 * done / all);
 }
 
-/* ---- rows are there ---------------------------------------------------------------------------
- */
-static enum error finish_columns(struct build *build)
+/* Of two failures the one that came first stopped the other. */
+static enum error first_failure(const struct frame_build *build)
 {
-    struct frame *frame = build->frame;
-    tell_step(build, "sorting the ids");
-    enum error error = id_column_finish(&frame->ids);
-    if (error)
-        return in_store(error, build);
-    tell_step(build, "sorting the labels");
-    error = build->labels.names
-                ? partition_init(&frame->labels, build->labels.names, &build->labels.codes)
-                : partition_of_nothing(&frame->labels, frame->units);
-    if (!error && build->groups.names)
-        error = partition_init(&frame->groups, build->groups.names, &build->groups.codes);
-    tell_step(build, "taking the digest");
-    return error ? error : frame_digest_compute(frame);
+    const struct error_report *columns = &build->columns_report, *rows = &build->rows_report;
+    if (columns->code && (!rows->code || rows->code == ERROR_CANCELLED))
+        return error_restore(columns);
+    return rows->code ? error_restore(rows) : OK;
 }
 
-static enum error scan(struct build *build, struct store *store)
+static enum error write_sections(struct frame_build *build)
 {
-    struct frame *frame = build->frame;
-    enum error error = OK;
-    id_column_init(&frame->ids);
-    frame->has_labels = build->info->label_column != NULL;
-    frame->has_groups = build->info->group_column != NULL;
-    if (frame->has_labels)
-        error = names_builder_new("label", &build->labels.names);
-    if (!error && frame->has_groups)
-        error = names_builder_new("group", &build->groups.names);
-    if (!error)
-        error = store_scan(store, SCAN_KEYS, take_block, build);
+    pthread_t columns, rows;
+    build->running = 2;
+    enum error error = thread_start("frame columns", columns_thread, build, &columns);
     if (error)
         return error;
-    frame->units = frame->ids.count;
-    if (frame->units == 0)
-        return error_set(ERROR_INPUT, "%s holds no units", build->info->uri);
-    if (frame->units > FRAME_UNITS_LIMIT)
-        return error_set(ERROR_INPUT, "%s holds more than %" PRId64 " units", build->info->uri,
-                         FRAME_UNITS_LIMIT);
-    return finish_columns(build);
+    error = thread_start("frame rows", rows_thread, build, &rows);
+    if (error)
+        finish_thread(build, error, &build->rows_report);
+    bool is_alone = error != OK;
+    pthread_mutex_lock(&build->lock);
+    while (build->running > 0) {
+        struct timespec until = clock_timespec(clock_deadline_ns(WAIT_MS));
+        pthread_cond_clockwait(&build->changed, &build->lock, CLOCK_MONOTONIC, &until);
+        tell_written(build);
+    }
+    pthread_mutex_unlock(&build->lock);
+    pthread_join(columns, NULL);
+    if (!is_alone)
+        pthread_join(rows, NULL);
+    return first_failure(build);
+}
+
+/* What is left of `memory_bytes` is shared between columns put aside and sorting. */
+static enum error run(struct frame_build *build, const char *uri, const char *path,
+                      uint64_t memory_bytes)
+{
+    build->memory_bytes = (memory_bytes - READING_BYTES) / 2;
+    enum error error = frame_output_new(path, &build->output);
+    if (!error)
+        error =
+            frame_intake_open(&build->intake, uri, path, path ? build->memory_bytes : UINT64_MAX);
+    if (!error)
+        error = plan(build);
+    return error ? error : write_sections(build);
+}
+
+static uint64_t memory_for(uint64_t memory_bytes)
+{
+    if (memory_bytes == 0)
+        memory_bytes = frame_build_memory();
+    return memory_bytes > FRAME_MEMORY_LEAST ? memory_bytes : FRAME_MEMORY_LEAST;
+}
+
+static struct frame_build *new_build(void)
+{
+    struct frame_build *build = array_new(1, sizeof(*build), "a frame");
+    if (!build)
+        return NULL;
+    pthread_mutex_init(&build->lock, NULL);
+    pthread_cond_init(&build->changed, NULL);
+    return build;
+}
+
+static void release(struct frame_build *build)
+{
+    pthread_mutex_destroy(&build->lock);
+    pthread_cond_destroy(&build->changed);
+    frame_intake_close(&build->intake);
+    frame_output_free(build->output);
+    free(build);
+}
+
+enum error frame_build_file_by_scan(const char *uri, const char *path, uint64_t memory_bytes)
+{
+    struct frame_build *build = new_build();
+    if (!build)
+        return ERROR_MEMORY;
+    enum error error = run(build, uri, path, memory_for(memory_bytes));
+    if (!error)
+        error = frame_output_commit(build->output, (int64_t)build->intake.ids.rows, &build->digest);
+    release(build);
+    return error;
 }
 
 enum error frame_build_by_scan(const char *uri, struct frame **ret_frame)
 {
-    struct build build = {
-        .labels.codes.width = 1, .groups.codes.width = 1, .told_ns = clock_now_ns()};
-    struct store *store = NULL;
-    enum error error = store_open(uri, true, &store);
-    if (error)
-        return error;
-    build.info = store_info(store);
-    build.frame = array_new(1, sizeof(*build.frame), "a frame");
-    error = build.frame ? scan(&build, store) : ERROR_MEMORY;
-    names_builder_free(build.labels.names);
-    names_builder_free(build.groups.names);
-    packed_release(&build.labels.codes);
-    packed_release(&build.groups.codes);
-    store_close(store);
-    if (error) {
-        frame_free(build.frame);
-        return error;
-    }
-    *ret_frame = build.frame;
-    return OK;
+    struct mapped_file file = {.path = NULL};
+    struct frame_build *build = new_build();
+    if (!build)
+        return ERROR_MEMORY;
+    enum error error = run(build, uri, NULL, UINT64_MAX);
+    if (!error)
+        error =
+            frame_output_map(build->output, (int64_t)build->intake.ids.rows, &build->digest, &file);
+    release(build);
+    return error ? error : frame_of_file(&file, ret_frame);
 }
 
 /* ---- a range ----------------------------------------------------------------------------------
@@ -228,18 +227,42 @@ static enum error build_range(const struct range *range, struct frame **ret_fram
     return OK;
 }
 
-enum error frame_build(const char *uri_text, struct frame **ret_frame)
+/* Zero units: it is something else. */
+static enum error read_range(const char *uri_text, struct range *ret_range)
 {
     struct uri uri;
-    struct range range;
+    *ret_range = (struct range){.units = 0};
+    if (strncmp(uri_text, "range:", 6) != 0 || strchr(uri_text, '\n'))
+        return OK;
     enum error error = uri_init(&uri, uri_text);
     if (error)
         return error;
-    bool is_range = strcmp(uri.scheme, "range") == 0;
-    if (is_range)
-        error = range_parse(&uri, &range);
+    error = range_parse(&uri, ret_range);
     uri_release(&uri);
+    return error;
+}
+
+enum error frame_build(const char *uri, struct frame **ret_frame)
+{
+    struct range range;
+    enum error error = read_range(uri, &range);
     if (error)
         return error;
-    return is_range ? build_range(&range, ret_frame) : frame_build_by_scan(uri_text, ret_frame);
+    return range.units > 0 ? build_range(&range, ret_frame) : frame_build_by_scan(uri, ret_frame);
+}
+
+enum error frame_build_file(const char *uri, const char *path, uint64_t memory_bytes)
+{
+    struct range range;
+    struct frame *frame = NULL;
+    enum error error = read_range(uri, &range);
+    if (error)
+        return error;
+    if (range.units == 0)
+        return frame_build_file_by_scan(uri, path, memory_bytes);
+    error = build_range(&range, &frame);
+    if (!error)
+        error = frame_write(frame, path);
+    frame_free(frame);
+    return error;
 }

@@ -68,6 +68,11 @@ static const char *kind_name(uint32_t kind)
     return kind < sizeof(names) / sizeof(names[0]) ? names[kind] : NULL;
 }
 
+static const char *shown_path(const struct mapped_file *file)
+{
+    return file->path ? file->path : "a frame in memory";
+}
+
 /* ---- opening ----------------------------------------------------------------------------------
  */
 static enum error check_header(const struct mapped_file *file)
@@ -194,11 +199,12 @@ enum error mapped_file_check(const struct mapped_file *file, const struct frame_
     size_t bytes = frame_file_round_up(section->count * section->width);
     uint64_t found = XXH3_64bits(file->bytes + section->offset, bytes);
     if (found != section->checksum)
-        return error_set(
-            ERROR_INPUT,
-            "%s is damaged: the checksum of its section \"%s\" (%zu bytes at byte "
-            "%" PRIu64 ") is %016" PRIx64 ", %016" PRIx64 " was expected; build it again",
-            file->path, kind_name(section->kind), bytes, section->offset, found, section->checksum);
+        return error_set(ERROR_INPUT,
+                         "%s is damaged: the checksum of its section \"%s\" (%zu bytes at byte "
+                         "%" PRIu64 ") is %016" PRIx64 ", %016" PRIx64
+                         " was expected; build it again",
+                         shown_path(file), kind_name(section->kind), bytes, section->offset, found,
+                         section->checksum);
     return OK;
 }
 

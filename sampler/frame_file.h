@@ -77,8 +77,8 @@ static inline uint64_t frame_file_round_up(uint64_t bytes)
 
 /* A file mapped read-only, and the table in it. */
 struct mapped_file {
-    char *path; /* owned, for messages; NULL: nothing is mapped */
-    const uint8_t *bytes;
+    char *path;           /* owned, for messages; NULL: it lies in memory only */
+    const uint8_t *bytes; /* NULL: nothing is mapped */
     size_t size;
 };
 

@@ -10,7 +10,8 @@
 
 static enum error damaged(const struct mapped_file *file, const char *what)
 {
-    return error_set(ERROR_INPUT, "%s is damaged: %s; build it again", file->path, what);
+    return error_set(ERROR_INPUT, "%s is damaged: %s; build it again",
+                     file->path ? file->path : "a frame in memory", what);
 }
 
 /* A section as an array of `count` elements; absent or of another count: damaged. */
@@ -174,20 +175,29 @@ static enum error open_parts(struct frame *frame)
     return error ? error : open_weights(frame);
 }
 
-enum error frame_open(const char *path, struct frame **ret_frame)
+enum error frame_of_file(struct mapped_file *file, struct frame **ret_frame)
 {
     struct frame *frame = array_new(1, sizeof(*frame), "a frame");
-    if (!frame)
+    if (!frame) {
+        mapped_file_close(file);
         return ERROR_MEMORY;
-    enum error error = mapped_file_open(path, &frame->file);
-    if (!error)
-        error = open_parts(frame);
+    }
+    frame->file = *file;
+    *file = (struct mapped_file){.path = NULL};
+    enum error error = open_parts(frame);
     if (error) {
         frame_free(frame);
         return error;
     }
     *ret_frame = frame;
     return OK;
+}
+
+enum error frame_open(const char *path, struct frame **ret_frame)
+{
+    struct mapped_file file;
+    enum error error = mapped_file_open(path, &file);
+    return error ? error : frame_of_file(&file, ret_frame);
 }
 
 enum error frame_verify(const struct frame *frame)
@@ -197,5 +207,5 @@ enum error frame_verify(const struct frame *frame)
 
 uint64_t frame_file_bytes(const struct frame *frame)
 {
-    return frame->file.size;
+    return frame->file.path ? frame->file.size : 0; /* one in memory has no path */
 }

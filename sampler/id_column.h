@@ -1,9 +1,10 @@
 /*
- * The ids of a frame: row -> id and back. Three forms:
+ * The ids of a frame: row -> id and back. Four forms:
  *
  *   consecutive  id = first + row: nothing is stored
  *   ascending    values[N]; found by halves
  *   any          values[N], and by_id[N]: rows in the order of their ids, found by halves
+ *   view         rows of another column: plain ones borrow its values, chosen ones are selected
  *
  * Grows by id_column_add(), then id_column_finish() sorts and refuses ids that come twice.
  * Immutable afterwards; any thread. Memory of a damaged file gives wrong ids, never a crash.
@@ -19,6 +20,7 @@
 
 #include "common/error.h"
 #include "sampler/packed.h"
+#include "sampler/selection.h"
 
 struct id_column {
     int64_t count;       /* N */
@@ -28,6 +30,10 @@ struct id_column {
     bool is_ascending;
     struct packed values; /* [N], unless consecutive */
     struct packed by_id;  /* [N], unless ascending */
+    /* of a view */
+    const struct id_column *whole;  /* borrowed; NULL: no view */
+    const struct selection *chosen; /* borrowed: rows of `whole`; NULL: all from `begin` on */
+    int64_t begin;
 };
 
 /* An empty column to add to. */
@@ -39,24 +45,34 @@ enum error id_column_add(struct id_column *column, const int64_t *ids, size_t co
 /* ERROR_INPUT when an id comes twice, naming it and both rows (counted from 1). */
 enum error id_column_finish(struct id_column *column) MUST_CHECK;
 
-/* Rows [begin, end) of `whole`, finished. */
-enum error id_column_slice(struct id_column *column, const struct id_column *whole, int64_t begin,
-                           int64_t end) MUST_CHECK;
+/* Rows [begin, end) of `whole`, or those that `chosen` has (at least one); what is given must
+ * outlive the view. No memory a unit. */
+void id_column_of_rows(struct id_column *column, const struct id_column *whole, int64_t begin,
+                       int64_t end);
+void id_column_of_selection(struct id_column *column, const struct id_column *whole,
+                            const struct selection *chosen);
+
+int64_t id_column_get_chosen(const struct id_column *column, int64_t row);
 
 static inline int64_t id_column_get(const struct id_column *column, int64_t row)
 {
-    return column->is_consecutive ? column->first + row
-                                  : (int64_t)packed_get(&column->values, (size_t)row);
+    if (column->is_consecutive)
+        return column->first + row;
+    if (__builtin_expect(column->chosen != NULL, 0))
+        return id_column_get_chosen(column, row);
+    return (int64_t)packed_get(&column->values, (size_t)row);
 }
 
 /* ids[i] of rows[i]; the same array may be both. */
 void id_column_gather(const struct id_column *column, const int64_t *rows, size_t count,
                       int64_t *ret_ids);
+/* The ids of rows first, first + 1, ... */
+void id_column_read(const struct id_column *column, int64_t first, size_t count, int64_t *ret_ids);
 
 /* The row of an id, or -1. O(log N). */
 int64_t id_column_find(const struct id_column *column, int64_t id);
 
-/* The smallest and the largest id. O(1). */
+/* The smallest and the largest id. O(1); of a view of ids that do not ascend O(N). */
 int64_t id_column_smallest(const struct id_column *column);
 int64_t id_column_largest(const struct id_column *column);
 

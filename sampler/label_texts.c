@@ -40,45 +40,56 @@ static enum error keep(const struct buffer *buffer, struct label_text *text, cha
     return OK;
 }
 
-static enum error render(struct label_texts *texts, const struct frame *frame, uint32_t label,
-                         struct buffer *buffer)
+static enum error render_json(struct label_texts *texts, const struct frame *frame, uint32_t label,
+                              struct buffer *buffer)
 {
-    bool integers = frame_labels_are_integers(frame);
     const char *text = frame_label_text(frame, label);
     buffer_clear(buffer);
-    enum error error = integers ? buffer_add_text(buffer, text) : json_add_string(buffer, text);
+    enum error error = frame_labels_are_integers(frame) ? buffer_add_text(buffer, text)
+                                                        : json_add_string(buffer, text);
     if (error == OK)
         error = buffer_add_text(buffer, ",");
-    if (error == OK)
-        error =
-            keep(buffer, &texts->json[label], &texts->json_long[label], &texts->json_longest_bytes);
-    if (error != OK)
-        return error;
+    return error != OK ? error
+                       : keep(buffer, &texts->json[label], &texts->json_long[label],
+                              &texts->json_longest_bytes);
+}
+
+static enum error render_csv(struct label_texts *texts, const struct frame *frame, uint32_t label,
+                             struct buffer *buffer)
+{
     buffer_clear(buffer);
-    error = add_csv(buffer, text);
+    enum error error = add_csv(buffer, frame_label_text(frame, label));
     if (error == OK)
         error = buffer_add_text(buffer, "\n");
-    if (error == OK)
-        error =
-            keep(buffer, &texts->csv[label], &texts->csv_long[label], &texts->csv_longest_bytes);
-    return error;
+    return error != OK ? error
+                       : keep(buffer, &texts->csv[label], &texts->csv_long[label],
+                              &texts->csv_longest_bytes);
+}
+
+static enum error new_texts(uint32_t count, struct label_text **ret_texts, char ***ret_longs)
+{
+    *ret_texts = array_new(count, sizeof(**ret_texts), "the labels");
+    *ret_longs = array_new(count, sizeof(**ret_longs), "the labels");
+    return *ret_texts && *ret_longs ? OK : ERROR_MEMORY;
 }
 
 enum error label_texts_init(struct label_texts *texts, const struct frame *frame)
 {
     struct buffer buffer = BUFFER_INIT(TEXT_LIMIT_BYTES);
     uint32_t count = frame_labels(frame);
-    enum error error = ERROR_MEMORY;
+    bool has_csv = !frame_labels_are_integers(frame);
     memset(texts, 0, sizeof(*texts));
     texts->count = count;
-    texts->json = array_new(count, sizeof(*texts->json), "the labels");
-    texts->csv = array_new(count, sizeof(*texts->csv), "the labels");
-    texts->json_long = array_new(count, sizeof(*texts->json_long), "the labels");
-    texts->csv_long = array_new(count, sizeof(*texts->csv_long), "the labels");
-    if (texts->json && texts->csv && texts->json_long && texts->csv_long)
-        error = OK;
-    for (uint32_t label = 0; error == OK && label < count; label++)
-        error = render(texts, frame, label, &buffer);
+    enum error error = new_texts(count, &texts->json, &texts->json_long);
+    if (error == OK && has_csv)
+        error = new_texts(count, &texts->csv, &texts->csv_long);
+    for (uint32_t label = 0; error == OK && label < count; label++) {
+        error = render_json(texts, frame, label, &buffer);
+        if (error == OK && has_csv)
+            error = render_csv(texts, frame, label, &buffer);
+    }
+    if (!has_csv)
+        texts->csv_longest_bytes = texts->json_longest_bytes;
     buffer_release(&buffer);
     if (error != OK)
         label_texts_release(texts);

@@ -3,6 +3,9 @@
  * a string with its escapes) and CSV (quoted where RFC 4180 wants it), each with the separator that
  * follows it, so that a batch copies them. Immutable; shared by all threads.
  *
+ * Integers read the same in both, so that CSV is kept of texts only: 16 bytes a label, or 32, and
+ * those longer than LABEL_TEXT_SHORT besides.
+ *
  * Dimensions: L labels.
  */
 #ifndef SAMPLER_LABEL_TEXTS_H
@@ -26,9 +29,9 @@ struct label_text {
 struct label_texts {
     uint32_t count;            /* L */
     struct label_text *json;   /* [L]: `7,` or `"cat",` */
-    struct label_text *csv;    /* [L]: `7\n` or `cat\n` */
+    struct label_text *csv;    /* [L]: `cat\n`; NULL: integers, see label_texts_write_csv() */
     char **json_long;          /* [L]: NULL, or the text that is longer than LABEL_TEXT_SHORT */
-    char **csv_long;           /* [L] */
+    char **csv_long;           /* [L], or NULL as csv */
     size_t json_longest_bytes; /* of one label with its separator */
     size_t csv_longest_bytes;
 };
@@ -47,6 +50,17 @@ static inline char *label_text_write(char *out, const struct label_text *text, c
     else
         memcpy(out, longs[label], length);
     return out + length;
+}
+
+/* The same of CSV, with the end of the line behind it. */
+static inline char *label_texts_write_csv(const struct label_texts *texts, char *out,
+                                          uint32_t label)
+{
+    if (texts->csv)
+        return label_text_write(out, texts->csv, texts->csv_long, label);
+    out = label_text_write(out, texts->json, texts->json_long, label);
+    out[-1] = '\n';
+    return out;
 }
 
 #endif

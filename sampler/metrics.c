@@ -4,13 +4,20 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-static const char *const paths[METRICS_PATHS] = {"/",        "/batch",        "/labels",  "/frames",
-                                                 "/streams", "/streams/NAME", "/healthz", "/readyz",
-                                                 "/metrics", "other"};
+static const char *const paths[METRICS_PATHS] = {
+    [PATH_ROOT] = "/",           [PATH_BATCH] = "/batch",
+    [PATH_ACK] = "/ack",         [PATH_EXTEND] = "/extend",
+    [PATH_RELEASE] = "/release", [PATH_WHERE] = "/where",
+    [PATH_LABELS] = "/labels",   [PATH_FRAMES] = "/frames",
+    [PATH_STREAMS] = "/streams", [PATH_STREAM] = "/streams/NAME",
+    [PATH_HEALTHZ] = "/healthz", [PATH_READYZ] = "/readyz",
+    [PATH_METRICS] = "/metrics", [PATH_OPENAPI] = "/openapi.json",
+    [PATH_LIVE] = "/live",       [PATH_OTHER] = "other",
+};
 
 /* The last one stands for every status that is not named. */
-static const int statuses[METRICS_STATUSES] = {200, 204, 400, 401, 403, 404, 405, 409,
-                                               413, 414, 429, 431, 500, 503, 507, 0};
+static const int statuses[METRICS_STATUSES] = {200, 201, 204, 400, 401, 403, 404, 405, 409, 413,
+                                               414, 415, 429, 431, 500, 503, 505, 507, 304, 0};
 
 static const int64_t bounds_ns[METRICS_BUCKETS - 1] = {
     10000,     20000,      50000,      100000,     200000,     500000,    1000000,
@@ -63,8 +70,8 @@ void metrics_sum(struct metrics *sum, const struct metrics *part)
         add(&to[i], atomic_load_explicit(&from[i], memory_order_relaxed));
 }
 
-static enum error add_head(struct buffer *buffer, const char *name, const char *type,
-                           const char *help)
+enum error metrics_add_head(struct buffer *buffer, const char *name, const char *type,
+                            const char *help)
 {
     return buffer_print(buffer, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
@@ -72,7 +79,7 @@ static enum error add_head(struct buffer *buffer, const char *name, const char *
 enum error metrics_add_value(struct buffer *buffer, const char *name, const char *type,
                              const char *help, const char *labels, uint64_t value)
 {
-    enum error error = add_head(buffer, name, type, help);
+    enum error error = metrics_add_head(buffer, name, type, help);
     if (error != OK)
         return error;
     if (*labels)
@@ -82,8 +89,8 @@ enum error metrics_add_value(struct buffer *buffer, const char *name, const char
 
 static enum error add_requests(struct buffer *buffer, const struct metrics *sum)
 {
-    enum error error = add_head(buffer, "tombola_sampler_requests_total", "counter",
-                                "Requests answered, by path and status.");
+    enum error error = metrics_add_head(buffer, "tombola_sampler_requests_total", "counter",
+                                        "Requests answered, by path and status.");
     for (int path = 0; path < METRICS_PATHS; path++) {
         for (int i = 0; error == OK && i < METRICS_STATUSES; i++) {
             uint64_t count = sum->requests[path][i];
@@ -131,8 +138,8 @@ enum error metrics_add_text(struct buffer *buffer, const struct metrics *sum)
 {
     enum error error = add_requests(buffer, sum);
     if (error == OK)
-        error = add_head(buffer, "tombola_sampler_request_seconds", "histogram",
-                         "Time from a request's first line to its answer's last byte.");
+        error = metrics_add_head(buffer, "tombola_sampler_request_seconds", "histogram",
+                                 "Time from a request's first line to its answer's last byte.");
     for (int path = 0; error == OK && path < METRICS_PATHS; path++) {
         if (was_asked(sum, path))
             error = add_histogram(buffer, sum, path);

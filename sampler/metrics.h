@@ -15,6 +15,10 @@
 enum metrics_path {
     PATH_ROOT,
     PATH_BATCH,
+    PATH_ACK,
+    PATH_EXTEND,
+    PATH_RELEASE,
+    PATH_WHERE,
     PATH_LABELS,
     PATH_FRAMES,
     PATH_STREAMS,
@@ -22,10 +26,12 @@ enum metrics_path {
     PATH_HEALTHZ,
     PATH_READYZ,
     PATH_METRICS,
+    PATH_OPENAPI,
+    PATH_LIVE,
     PATH_OTHER /* unknown ones */
 };
-#define METRICS_PATHS 10
-#define METRICS_STATUSES 16
+#define METRICS_PATHS (PATH_OTHER + 1)
+#define METRICS_STATUSES 20
 #define METRICS_BUCKETS 20 /* of seconds: 10 us, 20 us, 50 us, ... 10 s, more */
 
 typedef _Atomic uint64_t metrics_counter;
@@ -50,6 +56,9 @@ void metrics_sum(struct metrics *sum, const struct metrics *part);
 
 /* Appends the Prometheus text of `sum`. */
 enum error metrics_add_text(struct buffer *buffer, const struct metrics *sum) MUST_CHECK;
+/* Appends HELP and TYPE of a family; its samples follow. */
+enum error metrics_add_head(struct buffer *buffer, const char *name, const char *type,
+                            const char *help) MUST_CHECK;
 /* Appends one gauge or counter with its HELP and TYPE; `labels` like `stream="default"`, or "". */
 enum error metrics_add_value(struct buffer *buffer, const char *name, const char *type,
                              const char *help, const char *labels, uint64_t value) MUST_CHECK;

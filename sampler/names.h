@@ -58,6 +58,9 @@ void names_builder_free(struct names_builder *builder);
 enum error names_builder_add(struct names_builder *builder, const char *text, size_t length,
                              uint32_t *ret_number) MUST_CHECK;
 
+/* Different texts so far. */
+size_t names_builder_count(const struct names_builder *builder);
+
 /* The sorted names; ret_ranks[number by appearance] (caller frees) is the number in ret_names. */
 enum error names_build(const struct names_builder *builder, struct names *ret_names,
                        uint32_t **ret_ranks) MUST_CHECK;

@@ -166,6 +166,11 @@ enum error names_builder_add(struct names_builder *builder, const char *text, si
     return OK;
 }
 
+size_t names_builder_count(const struct names_builder *builder)
+{
+    return builder->count;
+}
+
 /* ---- sorting ----------------------------------------------------------------------------------
  */
 struct sorted_name {

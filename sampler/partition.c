@@ -4,11 +4,14 @@
 #include <string.h>
 
 #include "common/array.h"
+#include "sampler/partition_view.h"
 
 static const char column_memory[] = "the units' labels";
 
 void partition_release(struct partition *partition)
 {
+    partition_view_free(partition->view);
+    partition->view = NULL;
     names_release(&partition->names);
     packed_release(&partition->codes);
     packed_release(&partition->rows);
@@ -123,58 +126,6 @@ enum error partition_of_nothing(struct partition *partition, int64_t units)
     return partition_of_range(partition, units, 1);
 }
 
-/* ---- slicing ----------------------------------------------------------------------------------
- */
-/* The same names, from another first row on. */
-static enum error slice_cyclic(struct partition *partition, const struct partition *whole,
-                               int64_t begin, int64_t end)
-{
-    struct partition made = {.units = end - begin, .count = whole->count, .is_cyclic = true};
-    enum error error = names_copy(&whole->names, &made.names);
-    if (error)
-        return error;
-    made.shift = partition_class(whole, begin);
-    *partition = made;
-    return OK;
-}
-
-static enum error slice_rows(struct partition *partition, const struct partition *whole,
-                             int64_t begin, int64_t end)
-{
-    struct names_builder *builder = NULL;
-    struct packed codes = {.width = 1};
-    uint32_t *numbers = array_new(whole->count, sizeof(*numbers), column_memory);
-    enum error error = ERROR_MEMORY;
-    if (!numbers)
-        goto out;
-    error = names_builder_new("label", &builder);
-    for (int64_t row = begin; row < end && !error; row++) {
-        uint32_t class = partition_class(whole, row);
-        if (numbers[class] == 0) { /* 0: not seen yet, else its new number + 1 */
-            const char *text = names_text(&whole->names, class);
-            error = names_builder_add(builder, text, strlen(text), &numbers[class]);
-            numbers[class]++;
-        }
-        if (!error)
-            error = packed_add(&codes, numbers[class] - 1, column_memory);
-    }
-    if (!error)
-        error = partition_init(partition, builder, &codes);
-out:
-    packed_release(&codes);
-    names_builder_free(builder);
-    free(numbers);
-    return error;
-}
-
-enum error partition_slice(struct partition *partition, const struct partition *whole,
-                           int64_t begin, int64_t end)
-{
-    if (whole->is_cyclic && end - begin >= whole->count)
-        return slice_cyclic(partition, whole, begin, end);
-    return slice_rows(partition, whole, begin, end);
-}
-
 /* ---- questions --------------------------------------------------------------------------------
  */
 /* Where a cyclic class begins: its first row. */
@@ -190,18 +141,51 @@ void partition_gather(const struct partition *partition, uint32_t class, const u
         int64_t first = cyclic_first(partition, class);
         for (size_t i = 0; i < count; i++)
             ret_rows[i] = first + (int64_t)ranks[i] * partition->count;
+    } else if (partition->view) {
+        partition_view_gather(partition, class, ranks, count, ret_rows);
     } else {
         for (size_t i = 0; i < count; i++)
             ret_rows[i] = partition_row(partition, class, (int64_t)ranks[i]);
     }
 }
 
+void partition_gather_classes(const struct partition *partition, const int64_t *rows, size_t count,
+                              uint32_t *ret_classes)
+{
+    if (partition->view) {
+        partition_view_gather_classes(partition, rows, count, ret_classes);
+        return;
+    }
+    for (size_t i = 0; i < count; i++)
+        ret_classes[i] = partition_class(partition, rows[i]);
+}
+
+void partition_read_classes(const struct partition *partition, int64_t first, size_t count,
+                            uint32_t *ret_classes)
+{
+    if (partition->view) {
+        partition_view_read_classes(partition, first, count, ret_classes);
+        return;
+    }
+    for (size_t i = 0; i < count; i++)
+        ret_classes[i] = partition_class(partition, first + (int64_t)i);
+}
+
 int64_t partition_units(const struct partition *partition, uint32_t class)
 {
     if (partition->is_cyclic)
         return partition_rows_before(partition, class, partition->units);
-    return (int64_t)(packed_get(&partition->starts, class + 1) -
+    return (int64_t)(packed_get(&partition->starts, (size_t) class + 1) -
                      packed_get(&partition->starts, class));
+}
+
+int64_t partition_start(const struct partition *partition, uint32_t class)
+{
+    if (!partition->is_cyclic)
+        return (int64_t)packed_get(&partition->starts, class);
+    int64_t first = cyclic_first(partition, class);
+    int64_t longer = partition->units % partition->count; /* classes with a unit more */
+    return first * (partition->units / partition->count) + (first < longer ? first : longer);
 }
 
 int64_t partition_rows_before(const struct partition *partition, uint32_t class, int64_t row)
@@ -210,8 +194,10 @@ int64_t partition_rows_before(const struct partition *partition, uint32_t class,
         int64_t first = cyclic_first(partition, class);
         return row > first ? (row - first - 1) / partition->count + 1 : 0;
     }
+    if (partition->view)
+        return partition_view_rows_before(partition, class, row);
     size_t start = (size_t)packed_get(&partition->starts, class);
-    size_t low = start, high = (size_t)packed_get(&partition->starts, class + 1);
+    size_t low = start, high = (size_t)packed_get(&partition->starts, (size_t) class + 1);
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         if (packed_get(&partition->rows, middle) < (uint64_t)row)

@@ -116,7 +116,7 @@ static void small_any(struct small_block *block)
 }
 
 static const struct permutation_kernel kernel_any = {"any processor", supports_any, add_any,
-                                                     feistel_any, small_any};
+                                                     feistel_any,     small_any,    NULL};
 
 #if defined(__x86_64__)
 #define AVX2 __attribute__((target("avx2")))
@@ -143,8 +143,8 @@ static AVX2 void small_avx2(struct small_block *block)
     small_kernel(block);
 }
 
-static const struct permutation_kernel kernel_avx2 = {"AVX2", supports_avx2, add_avx2, feistel_avx2,
-                                                      small_avx2};
+static const struct permutation_kernel kernel_avx2 = {"AVX2",       supports_avx2, add_avx2,
+                                                      feistel_avx2, small_avx2,    NULL};
 
 static bool supports_avx512(void)
 {
@@ -168,8 +168,8 @@ static AVX512 void small_avx512(struct small_block *block)
     small_kernel(block);
 }
 
-static const struct permutation_kernel kernel_avx512 = {"AVX-512", supports_avx512, add_avx512,
-                                                        feistel_avx512, small_avx512};
+static const struct permutation_kernel kernel_avx512 = {
+    "AVX-512", supports_avx512, add_avx512, feistel_avx512, small_avx512, permutation_few_avx512};
 
 const struct permutation_kernel *const permutation_kernels[] = {&kernel_avx512, &kernel_avx2,
                                                                 &kernel_any, NULL};

@@ -12,6 +12,7 @@
 #include "sampler/permutation.h"
 
 #define KERNEL_LANES 16
+#define KERNEL_FEW_RUNS 16
 #define KERNEL_BLOCK 256 /* positions worked on together; a multiple of KERNEL_LANES */
 
 /* Positions of any large permutations, a lane each. Vectors are written whole, so that a run may
@@ -47,7 +48,13 @@ struct permutation_kernel {
     void (*feistel)(struct feistel_block *block);
     /* All rounds over all lanes, rounded up: lanes beyond must hold units >= 1. */
     void (*small)(struct small_block *block);
+    /* NULL, or: permutation_runs() of 1 to KERNEL_FEW_RUNS runs, all of them large. */
+    void (*few)(const struct permutation_run *runs, size_t count, uint64_t *ret_units);
 };
+
+#if defined(__x86_64__)
+void permutation_few_avx512(const struct permutation_run *runs, size_t count, uint64_t *ret_units);
+#endif
 
 /* Widest first; the last one runs everywhere. NULL behind the last. */
 extern const struct permutation_kernel *const permutation_kernels[];

@@ -95,11 +95,27 @@ static void add_small(struct runner *runner, const struct permutation_run *run, 
     }
 }
 
+/* Then each run is worth vectors of its own. */
+static bool are_few(const struct permutation_run *runs, size_t count)
+{
+    if (count > KERNEL_FEW_RUNS)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        if (runs[i].units < PERMUTATION_SMALL)
+            return false;
+    }
+    return true;
+}
+
 void permutation_runs(const struct permutation_run *runs, size_t count, uint64_t *ret_units)
 {
     struct runner runner; /* not set to zero: only lanes below the counts are read */
     size_t target = 0;
     runner.kernel = permutation_kernel();
+    if (runner.kernel->few && are_few(runs, count)) {
+        runner.kernel->few(runs, count, ret_units);
+        return;
+    }
     runner.ret_units = ret_units;
     runner.large.count = 0;
     runner.small.count = 0;

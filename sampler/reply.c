@@ -1,16 +1,35 @@
 #include "sampler/reply.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "common/http_problem.h"
+#include "sampler/mhd_errors.h"
 #include "sampler/routes.h"
 #include "sampler/server.h"
 
 #define PROBLEM_LIMIT_BYTES (16 << 10)
+#define SECONDS_BYTES 24
 
 static bool add(struct MHD_Response *response, const char *name, const char *value)
 {
     return MHD_add_response_header(response, name, value) == MHD_YES;
+}
+
+static bool add_all(struct MHD_Response *response, const struct reply_header *headers, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (!add(response, headers[i].name, headers[i].value))
+            return false;
+    }
+    return true;
+}
+
+static bool is_moving(const struct request *request)
+{
+    return !request->route || request->route->no_store ||
+           (request->method & (METHOD_POST | METHOD_DELETE)) != 0;
 }
 
 /* Takes the response. */
@@ -18,7 +37,7 @@ static enum MHD_Result queue(struct request *request, int status, struct MHD_Res
                              size_t body_bytes)
 {
     bool complete = response != NULL;
-    if (complete && request->route && request->route->no_store)
+    if (complete && is_moving(request))
         complete = add(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
     if (complete && server_phase(request->worker->server) >= SERVER_DRAINING)
         complete = add(response, MHD_HTTP_HEADER_CONNECTION, "close");
@@ -29,12 +48,20 @@ static enum MHD_Result queue(struct request *request, int status, struct MHD_Res
     }
     bool carries = status == MHD_HTTP_OK && !request->head;
     request->answered = true;
+    connection_enter(request->peer, CONNECTION_SENDING, body_bytes);
     metrics_count(&request->worker->metrics, request_path(request), status,
-                  request->head ? 0 : body_bytes, carries ? (uint64_t)request->span.size : 0);
-    enum MHD_Result result =
-        MHD_queue_response(request->connection, (unsigned int)status, response);
+                  request->head ? 0 : body_bytes,
+                  carries ? (uint64_t)request->drawn.span.units : 0);
+    enum MHD_Result result = mhd_queue(request->connection, status, response);
     MHD_destroy_response(response);
     return result;
+}
+
+static enum MHD_Result destroy(struct MHD_Response *response)
+{
+    if (response)
+        MHD_destroy_response(response);
+    return MHD_NO;
 }
 
 enum MHD_Result reply_output(struct request *request, const char *content_type,
@@ -45,18 +72,15 @@ enum MHD_Result reply_output(struct request *request, const char *content_type,
     if (!response)
         return MHD_NO;
     request->output = NULL;
-    bool complete = add(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
-    for (size_t i = 0; complete && i < header_count; i++)
-        complete = add(response, headers[i].name, headers[i].value);
-    if (!complete) {
-        MHD_destroy_response(response);
-        return MHD_NO;
-    }
+    if (!add(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type) ||
+        !add_all(response, headers, header_count))
+        return destroy(response);
     return queue(request, MHD_HTTP_OK, response, request->output_bytes);
 }
 
 static enum MHD_Result reply_taken(struct request *request, int status, const char *content_type,
-                                   struct buffer *buffer, const struct reply_header *header)
+                                   struct buffer *buffer, const struct reply_header *headers,
+                                   size_t header_count)
 {
     size_t length = buffer->length;
     struct MHD_Response *response =
@@ -66,20 +90,35 @@ static enum MHD_Result reply_taken(struct request *request, int status, const ch
         return MHD_NO;
     }
     *buffer = (struct buffer)BUFFER_INIT(buffer->limit_bytes);
-    bool complete = add(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
-    if (complete && header)
-        complete = add(response, header->name, header->value);
-    if (!complete) {
-        MHD_destroy_response(response);
-        return MHD_NO;
-    }
+    if (!add(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type) ||
+        !add_all(response, headers, header_count))
+        return destroy(response);
     return queue(request, status, response, length);
 }
 
 enum MHD_Result reply_buffer(struct request *request, const char *content_type,
                              struct buffer *buffer)
 {
-    return reply_taken(request, MHD_HTTP_OK, content_type, buffer, NULL);
+    return reply_taken(request, MHD_HTTP_OK, content_type, buffer, NULL, 0);
+}
+
+enum MHD_Result reply_json(struct request *request, enum error error, int status,
+                           struct buffer *buffer, const struct reply_header *header)
+{
+    if (error == OK)
+        return reply_taken(request, status, JSON_CONTENT_TYPE, buffer, header, header != NULL);
+    buffer_release(buffer);
+    return reply_error(request, error);
+}
+
+enum MHD_Result reply_static(struct request *request, const char *content_type, const char *bytes,
+                             size_t length)
+{
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(length, (void *)bytes, MHD_RESPMEM_PERSISTENT);
+    if (!response || !add(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type))
+        return destroy(response);
+    return queue(request, MHD_HTTP_OK, response, length);
 }
 
 static struct MHD_Response *empty_response(void)
@@ -94,32 +133,72 @@ enum MHD_Result reply_empty(struct request *request, int status)
 
 enum MHD_Result reply_allow(struct request *request)
 {
+    char allow[ROUTE_ALLOW_BYTES];
     struct MHD_Response *response = empty_response();
-    if (response && !add(response, MHD_HTTP_HEADER_ALLOW, ROUTE_ALLOW)) {
-        MHD_destroy_response(response);
-        response = NULL;
-    }
+    route_allow(request->route, allow);
+    if (!response || !add(response, MHD_HTTP_HEADER_ALLOW, allow))
+        return destroy(response);
     return queue(request, MHD_HTTP_NO_CONTENT, response, 0);
 }
 
-enum MHD_Result reply_problem(struct request *request, int status, const char *detail)
+/* Seconds until it makes sense to ask again, at least one. */
+static int64_t retry_seconds(const struct request *request)
 {
-    static const struct reply_header allow = {MHD_HTTP_HEADER_ALLOW, ROUTE_ALLOW};
-    static const struct reply_header retry = {MHD_HTTP_HEADER_RETRY_AFTER, "1"};
+    return request->retry_ms > 1000 ? (request->retry_ms + 999) / 1000 : 1;
+}
+
+static enum MHD_Result reply_problem_with(struct request *request, int status, const char *detail,
+                                          const struct reply_header *more)
+{
+    char allow[ROUTE_ALLOW_BYTES];
+    char seconds[SECONDS_BYTES];
+    struct reply_header headers[2] = {{NULL, NULL}};
+    size_t count = 0;
     struct buffer body = BUFFER_INIT(PROBLEM_LIMIT_BYTES);
-    const struct reply_header *header = NULL;
-    if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
-        header = &allow;
-    else if (status == MHD_HTTP_SERVICE_UNAVAILABLE)
-        header = &retry;
+    if (more)
+        headers[count++] = *more;
+    if (status == MHD_HTTP_METHOD_NOT_ALLOWED) {
+        route_allow(request->route, allow);
+        headers[count++] = (struct reply_header){MHD_HTTP_HEADER_ALLOW, allow};
+    } else if (status == MHD_HTTP_UNAUTHORIZED) {
+        headers[count++] =
+            (struct reply_header){MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer realm=\"tombola\""};
+    } else if (status == MHD_HTTP_SERVICE_UNAVAILABLE) {
+        snprintf(seconds, sizeof(seconds), "%" PRId64, retry_seconds(request));
+        headers[count++] = (struct reply_header){MHD_HTTP_HEADER_RETRY_AFTER, seconds};
+    }
     if (http_problem_add(&body, status, detail) != OK) {
         buffer_release(&body);
         return MHD_NO;
     }
-    return reply_taken(request, status, HTTP_PROBLEM_CONTENT_TYPE, &body, header);
+    return reply_taken(request, status, HTTP_PROBLEM_CONTENT_TYPE, &body, headers, count);
+}
+
+enum MHD_Result reply_problem(struct request *request, int status, const char *detail)
+{
+    return reply_problem_with(request, status, detail, NULL);
+}
+
+enum MHD_Result reply_last(struct request *request, int status, const char *detail)
+{
+    static const struct reply_header close = {MHD_HTTP_HEADER_CONNECTION, "close"};
+    return reply_problem_with(request, status, detail, &close);
 }
 
 enum MHD_Result reply_error(struct request *request, enum error error)
 {
     return reply_problem(request, http_status_of_error(error), error_message());
+}
+
+enum MHD_Result reply_forbidden(struct request *request, int scopes, const char *stream)
+{
+    char detail[256];
+    const char *scope = scopes & SCOPE_READ ? "read" : scopes & SCOPE_DRAW ? "draw" : "admin";
+    if (stream && (request->token && token_may(request->token, scopes, NULL)))
+        snprintf(detail, sizeof(detail), "the token \"%.64s\" is not for the stream \"%.64s\"",
+                 token_name(request->token), stream);
+    else
+        snprintf(detail, sizeof(detail), "the token \"%.64s\" lacks the scope \"%s\"",
+                 request->token ? token_name(request->token) : "", scope);
+    return reply_problem(request, MHD_HTTP_FORBIDDEN, detail);
 }

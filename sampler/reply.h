@@ -10,6 +10,8 @@
 #include "common/buffer.h"
 #include "sampler/request.h"
 
+#define JSON_CONTENT_TYPE "application/json"
+
 struct reply_header {
     const char *name;
     const char *value;
@@ -21,13 +23,23 @@ enum MHD_Result reply_output(struct request *request, const char *content_type,
 /* The buffer's memory is taken; it is empty afterwards. */
 enum MHD_Result reply_buffer(struct request *request, const char *content_type,
                              struct buffer *buffer);
+/* JSON in `buffer` (taken), with a status and one header more (NULL: none), or the error. */
+enum MHD_Result reply_json(struct request *request, enum error error, int status,
+                           struct buffer *buffer, const struct reply_header *header);
+/* Bytes that live as long as the program. */
+enum MHD_Result reply_static(struct request *request, const char *content_type, const char *bytes,
+                             size_t length);
 /* A status with no body: 204. */
 enum MHD_Result reply_empty(struct request *request, int status);
 /* OPTIONS: 204 with Allow. */
 enum MHD_Result reply_allow(struct request *request);
-/* application/problem+json. 405 gets Allow, 503 Retry-After. */
+/* application/problem+json. 405 gets Allow, 401 WWW-Authenticate, 503 Retry-After. */
 enum MHD_Result reply_problem(struct request *request, int status, const char *detail);
+/* The same and the end of the connection. */
+enum MHD_Result reply_last(struct request *request, int status, const char *detail);
 /* This thread's message, with the status that belongs to the code. */
 enum MHD_Result reply_error(struct request *request, enum error error);
+/* 403: the token lacks the scope. */
+enum MHD_Result reply_forbidden(struct request *request, int scopes, const char *stream);
 
 #endif

@@ -39,9 +39,12 @@ static void decode(char *path)
 /* "http://host:port/path" (RFC 9112, absolute-form) -> "/path". */
 static char *skip_authority(char *target)
 {
-    if (strncasecmp(target, "http://", 7) != 0)
+    size_t scheme = strncasecmp(target, "http://", 7) == 0    ? 7
+                    : strncasecmp(target, "https://", 8) == 0 ? 8
+                                                              : 0;
+    if (scheme == 0)
         return target;
-    char *slash = strpbrk(target + 7, "/?");
+    char *slash = strpbrk(target + scheme, "/?");
     return slash ? slash : target;
 }
 
@@ -86,6 +89,7 @@ struct request *request_take(struct worker *worker, struct MHD_Connection *conne
     memset(request, 0, offsetof(struct request, target));
     request->worker = worker;
     request->connection = connection;
+    request->body.limit_bytes = REQUEST_BODY_BYTES;
     request->started_ns = clock_now_ns();
     if (!target)
         target = "";
@@ -111,7 +115,13 @@ void request_put(struct request *request)
         metrics_time(&worker->metrics, request_path(request), clock_now_ns() - request->started_ns);
     if (request->active)
         atomic_fetch_sub(&worker->active, 1);
+    if (request->release)
+        request->release(request);
+    if (request->stream)
+        stream_put(request->stream);
     worker_output_put(request->output);
+    buffer_release(&request->body);
+    connection_rest(request->peer);
     request->next = worker->requests;
     worker->requests = request;
 }
@@ -123,4 +133,51 @@ void request_free_list(struct request *first)
         free(first);
         first = next;
     }
+}
+
+const char *request_header(const struct request *request, const char *name)
+{
+    return MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, name);
+}
+
+bool request_may(const struct request *request, int scopes, const char *stream)
+{
+    return !request->guarded || token_may(request->token, scopes, stream);
+}
+
+void request_suspend(struct request *request, request_continuation again)
+{
+    request->again = again;
+    connection_enter(request->peer, CONNECTION_WORKING, 0);
+    MHD_suspend_connection(request->connection);
+}
+
+void request_resume(struct request *request)
+{
+    MHD_resume_connection(request->connection);
+}
+
+/* The second of the two to come here resumes the connection. */
+static void pass_gate(struct request *request)
+{
+    if (atomic_fetch_add(&request->gate, 1) == 1)
+        MHD_resume_connection(request->connection);
+}
+
+static void on_ready(struct journal_waiter *waiter)
+{
+    pass_gate((struct request *)((char *)waiter - offsetof(struct request, waiter)));
+}
+
+struct journal_waiter *request_waiter(struct request *request)
+{
+    atomic_store(&request->gate, 0);
+    request->waiter = (struct journal_waiter){.ready = on_ready};
+    return &request->waiter;
+}
+
+void request_wait(struct request *request, request_continuation again)
+{
+    request_suspend(request, again);
+    pass_gate(request);
 }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -14,32 +15,57 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/text.h"
+#include "sampler/acceptor.h"
+#include "sampler/attendant.h"
+#include "sampler/connection.h"
+#include "sampler/mhd_errors.h"
 #include "sampler/reply.h"
 #include "sampler/request.h"
 #include "sampler/routes.h"
 #include "sampler/worker.h"
 
 #define THREADS_LIMIT 16
-#define DESCRIPTORS_RESERVED 64
+#define DESCRIPTORS_RESERVED 128
+#define TLS_PRIORITIES "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
 /* A connection's memory: request line, header and answer's header. MHD clears it for each request,
  * so that more of it costs time. */
 #define CONNECTION_BYTES (12 << 10)
 #define HEADER_LIMIT_BYTES (8 << 10)
-#define BODY_LIMIT_BYTES (1 << 20)
 /* A body is read to its end, so that its sender hears the answer, unless it is longer than this. */
 #define BODY_SWALLOW_BYTES (16 << 20)
 #define DRAIN_POLL_MS 2
-#define DRAIN_GRACE_MS 500
 
 struct server {
     struct MHD_Daemon *daemon;
+    struct guard *guard; /* borrowed */
     struct worker_set workers;
+    struct connections connections;
+    struct acceptor *acceptor;
+    struct attendant *attendant;
+    struct slow_lane *slow_lane;
     _Atomic(struct service *) service; /* borrowed */
     _Atomic int phase;
     int64_t started_seconds;
 };
 
-/* ---- one request ----------------------------------------------------------------------------- */
+/* ---- what a request may be ------------------------------------------------------------------- */
+
+static enum method method_of(const char *name)
+{
+    static const struct {
+        const char *name;
+        enum method method;
+    } methods[] = {{MHD_HTTP_METHOD_GET, METHOD_GET},
+                   {MHD_HTTP_METHOD_HEAD, METHOD_HEAD},
+                   {MHD_HTTP_METHOD_POST, METHOD_POST},
+                   {MHD_HTTP_METHOD_DELETE, METHOD_DELETE},
+                   {MHD_HTTP_METHOD_OPTIONS, METHOD_OPTIONS}};
+    for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
+        if (strcmp(name, methods[i].name) == 0)
+            return methods[i].method;
+    }
+    return METHOD_OTHER;
+}
 
 static bool header_is_over(struct request *request)
 {
@@ -48,14 +74,33 @@ static bool header_is_over(struct request *request)
     return info && info->header_size > HEADER_LIMIT_BYTES;
 }
 
-static int64_t announced_bytes(struct request *request)
+/* What the header says of the body. */
+struct framing {
+    int lengths; /* how many Content-Length there are */
+    int64_t announced_bytes;
+    int codings; /* how many Transfer-Encoding */
+    bool odd_coding;
+    bool expects; /* 100-continue */
+};
+
+static enum MHD_Result add_framing(void *context, enum MHD_ValueKind kind, const char *name,
+                                   const char *value)
 {
-    const char *text = MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND,
-                                                   MHD_HTTP_HEADER_CONTENT_LENGTH);
-    int64_t bytes;
-    if (!text || !text_parse_integer(text, strlen(text), 0, INT64_MAX, &bytes))
-        return 0; /* MHD judges it */
-    return bytes;
+    struct framing *framing = context;
+    (void)kind;
+    if (!value)
+        value = "";
+    if (strcasecmp(name, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0) {
+        framing->lengths++;
+        if (!text_parse_integer(value, strlen(value), 0, INT64_MAX, &framing->announced_bytes))
+            framing->announced_bytes = 0; /* MHD judges it */
+    } else if (strcasecmp(name, MHD_HTTP_HEADER_TRANSFER_ENCODING) == 0) {
+        framing->codings++;
+        framing->odd_coding |= strcasecmp(value, "chunked") != 0;
+    } else if (strcasecmp(name, MHD_HTTP_HEADER_EXPECT) == 0) {
+        framing->expects = true;
+    }
+    return MHD_YES;
 }
 
 static enum MHD_Result refuse_body(struct request *request)
@@ -64,33 +109,53 @@ static enum MHD_Result refuse_body(struct request *request)
                          "the body is longer than 1048576 bytes");
 }
 
-/* The header is there, a body may follow. A response now would make MHD close the connection. */
+/* Bodies whose end two readers may see at different places are refused: that is how requests are
+ * smuggled through proxies. A response at this point makes MHD close the connection. */
 static enum MHD_Result begin(struct request *request, const char *method)
 {
+    struct framing framing = {0};
     request->seen = true;
-    if (strcmp(method, MHD_HTTP_METHOD_GET) == 0)
-        return MHD_YES;
-    int64_t bytes = announced_bytes(request);
-    bool waits = MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND,
-                                             MHD_HTTP_HEADER_EXPECT) != NULL;
-    if (bytes > BODY_SWALLOW_BYTES || (waits && bytes > BODY_LIMIT_BYTES))
+    request->method = method_of(method);
+    request->head = request->method == METHOD_HEAD;
+    MHD_get_connection_values(request->connection, MHD_HEADER_KIND, add_framing, &framing);
+    if (framing.lengths + framing.codings > 1)
+        return reply_last(request, MHD_HTTP_BAD_REQUEST,
+                          "the header has more than one of Content-Length and Transfer-Encoding");
+    if (framing.odd_coding)
+        return reply_last(request, MHD_HTTP_BAD_REQUEST,
+                          "Transfer-Encoding must be \"chunked\" or absent");
+    if (framing.announced_bytes > BODY_SWALLOW_BYTES ||
+        (framing.expects && framing.announced_bytes > REQUEST_BODY_BYTES))
         return refuse_body(request);
+    if (framing.announced_bytes > 0 || framing.codings > 0)
+        connection_enter(request->peer, CONNECTION_BODY, 0);
     return MHD_YES;
 }
 
-static enum MHD_Result swallow(struct request *request, size_t *upload_bytes)
+/* A POST's body is kept, everything else is swallowed. */
+static enum MHD_Result take_body(struct request *request, const char *upload, size_t *upload_bytes)
 {
-    request->uploaded_bytes += *upload_bytes;
+    size_t bytes = *upload_bytes;
     *upload_bytes = 0;
-    return request->uploaded_bytes > BODY_SWALLOW_BYTES ? MHD_NO : MHD_YES;
+    request->uploaded_bytes += bytes;
+    connection_enter(request->peer, CONNECTION_BODY, request->uploaded_bytes);
+    if (request->uploaded_bytes > BODY_SWALLOW_BYTES)
+        return MHD_NO;
+    if (request->method != METHOD_POST || request->uploaded_bytes > REQUEST_BODY_BYTES)
+        return MHD_YES;
+    return buffer_add(&request->body, upload, bytes) == OK ? MHD_YES : MHD_NO;
 }
+
+/* ---- the answer ------------------------------------------------------------------------------ */
 
 static enum MHD_Result refuse_method(struct request *request, const char *method)
 {
-    char detail[TEXT_QUOTE_BYTES + 64];
+    char detail[TEXT_QUOTE_BYTES + ROUTE_ALLOW_BYTES + 64];
     char quoted[TEXT_QUOTE_BYTES];
-    snprintf(detail, sizeof(detail), "method %s: this path answers " ROUTE_ALLOW,
-             text_quote(quoted, sizeof(quoted), method, strlen(method)));
+    char allow[ROUTE_ALLOW_BYTES];
+    route_allow(request->route, allow);
+    snprintf(detail, sizeof(detail), "method %s: this path answers %s",
+             text_quote(quoted, sizeof(quoted), method, strlen(method)), allow);
     return reply_problem(request, MHD_HTTP_METHOD_NOT_ALLOWED, detail);
 }
 
@@ -98,7 +163,7 @@ static enum MHD_Result refuse_path(struct request *request, const char *url)
 {
     char detail[TEXT_QUOTE_BYTES + 64];
     char quoted[TEXT_QUOTE_BYTES];
-    snprintf(detail, sizeof(detail), "there is no path %s; GET / says what there is",
+    snprintf(detail, sizeof(detail), "there is no path %s; GET /openapi.json says what there is",
              text_quote(quoted, sizeof(quoted), url, strlen(url)));
     return reply_problem(request, MHD_HTTP_NOT_FOUND, detail);
 }
@@ -111,30 +176,92 @@ static enum MHD_Result refuse_phase(struct request *request, enum server_phase p
                              : "the server is stopping");
 }
 
-static enum MHD_Result answer(struct server *server, struct request *request, const char *url,
-                              const char *method)
+/* Is the size of everything within the limits? Else *ret_result is the refusal. */
+static bool fits(struct request *request, enum MHD_Result *ret_result)
+{
+    if (request->peer && request->peer->surplus)
+        *ret_result = reply_last(request, MHD_HTTP_SERVICE_UNAVAILABLE,
+                                 "there are as many connections as --max-connections allows");
+    else if (request->too_long)
+        *ret_result = reply_problem(request, MHD_HTTP_URI_TOO_LONG,
+                                    "the request target is longer than 6000 bytes");
+    else if (header_is_over(request))
+        *ret_result = reply_problem(request, MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE,
+                                    "the request's header is longer than 8192 bytes");
+    else if (request->uploaded_bytes > REQUEST_BODY_BYTES)
+        *ret_result = refuse_body(request);
+    else
+        return true;
+    return false;
+}
+
+/* Whoever asks is known, or need not be. */
+static bool is_let_in(struct server *server, struct request *request)
+{
+    const struct tokens *tokens = guard_tokens(server->guard);
+    if (!tokens || (request->route && request->route->open))
+        return true;
+    request->guarded = true;
+    request->token = tokens_find(tokens, request_header(request, MHD_HTTP_HEADER_AUTHORIZATION));
+    return request->token != NULL;
+}
+
+static enum MHD_Result refuse_stranger(struct request *request)
+{
+    return reply_problem(request, MHD_HTTP_UNAUTHORIZED,
+                         request_header(request, MHD_HTTP_HEADER_AUTHORIZATION)
+                             ? "the token is unknown; Authorization: Bearer TOKEN was expected"
+                             : "a token is needed: Authorization: Bearer TOKEN");
+}
+
+bool server_lets_in(struct request *request, int scopes, enum MHD_Result *ret_refusal)
+{
+    const struct tokens *tokens = guard_tokens(request->worker->server->guard);
+    if (!tokens)
+        return true;
+    request->guarded = true;
+    request->token = tokens_find(tokens, request_header(request, MHD_HTTP_HEADER_AUTHORIZATION));
+    if (!request->token)
+        *ret_refusal = refuse_stranger(request);
+    else if (!request_may(request, scopes, NULL))
+        *ret_refusal = reply_forbidden(request, scopes, NULL);
+    else
+        return true;
+    return false;
+}
+
+static enum MHD_Result dispatch(struct server *server, struct request *request, const char *url,
+                                const char *method)
 {
     struct service *service = atomic_load(&server->service);
     enum server_phase phase = server_phase(server);
-    if (request->too_long)
-        return reply_problem(request, MHD_HTTP_URI_TOO_LONG,
-                             "the request target is longer than 6000 bytes");
-    if (header_is_over(request))
-        return reply_problem(request, MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE,
-                             "the request's header is longer than 8192 bytes");
-    if (request->uploaded_bytes > BODY_LIMIT_BYTES)
-        return refuse_body(request);
-    bool get = strcmp(method, MHD_HTTP_METHOD_GET) == 0;
-    request->head = strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
-    if (!request->route && strcmp(url, "*") != 0)
+    const struct route *route = request->route;
+    if (!route && strcmp(url, "*") != 0)
         return refuse_path(request, url);
-    if (strcmp(method, MHD_HTTP_METHOD_OPTIONS) == 0)
+    if (request->method == METHOD_OPTIONS)
         return reply_allow(request);
-    if (!request->route || (!get && !request->head))
+    route_handler handler = route ? route_handler_of(route, request->method) : NULL;
+    if (!handler)
         return refuse_method(request, method);
-    if (!request->route->always && (!service || phase == SERVER_CLOSED))
+    bool reads = (request->method & (METHOD_GET | METHOD_HEAD)) != 0;
+    if (reads && !route->scoped && !request_may(request, SCOPE_READ, NULL))
+        return reply_forbidden(request, SCOPE_READ, NULL);
+    if (!route->always && (!service || phase == SERVER_CLOSED))
         return refuse_phase(request, phase);
-    return request->route->get(request, service);
+    return handler(request, service);
+}
+
+static enum MHD_Result answer(struct server *server, struct request *request, const char *url,
+                              const char *method)
+{
+    enum MHD_Result refusal;
+    if (request->again)
+        return request->again(request, atomic_load(&server->service));
+    if (!fits(request, &refusal))
+        return refusal;
+    if (!is_let_in(server, request))
+        return refuse_stranger(request);
+    return dispatch(server, request, url, method);
 }
 
 static enum MHD_Result handle(void *context, struct MHD_Connection *connection, const char *url,
@@ -145,18 +272,25 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
     struct request *request = *request_context;
     (void)connection;
     (void)version;
-    (void)upload;
     if (!request)
         return MHD_NO; /* there was no memory for it */
     if (!request->seen)
         return begin(request, method);
     if (*upload_bytes > 0)
-        return swallow(request, upload_bytes);
+        return take_body(request, upload, upload_bytes);
     if (!request->active) {
         request->active = true;
         atomic_fetch_add(&request->worker->active, 1); /* before the phase is looked at */
+        connection_enter(request->peer, CONNECTION_WORKING, 0);
     }
     return answer(server, request, url, method);
+}
+
+static struct connection *peer_of(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info ? info->socket_context : NULL;
 }
 
 /* Called before MHD takes the target apart. Its own list of arguments is cut off: nobody reads it,
@@ -170,6 +304,10 @@ static void *on_target(void *context, const char *target, struct MHD_Connection 
     char *query = target ? strchr(target, '?') : NULL;
     if (query && query[1] != '\0')
         query[1] = '\0';
+    if (request) {
+        request->peer = peer_of(connection);
+        connection_enter(request->peer, CONNECTION_HEADER, 0);
+    }
     return request;
 }
 
@@ -182,6 +320,32 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
     if (*request_context)
         request_put(*request_context);
     *request_context = NULL;
+}
+
+static void on_connection(void *context, struct MHD_Connection *connection, void **socket_context,
+                          enum MHD_ConnectionNotificationCode code)
+{
+    struct server *server = context;
+    if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
+        connections_remove(&server->connections, *socket_context);
+        *socket_context = NULL;
+        return;
+    }
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    if (info)
+        *socket_context = connections_add(&server->connections, info->connect_fd);
+}
+
+/* MHD answered by itself. */
+static struct server *counting_server;
+
+static void on_library_error(struct MHD_Connection *connection, int status, size_t body_bytes)
+{
+    struct worker *worker = counting_server ? worker_current(&counting_server->workers) : NULL;
+    connection_enter(peer_of(connection), CONNECTION_SENDING, body_bytes);
+    if (worker)
+        metrics_count(&worker->metrics, PATH_OTHER, status, body_bytes, 0);
 }
 
 static void on_log(void *context, const char *format, va_list args) PRINTF_LIKE(2, 0);
@@ -207,49 +371,89 @@ static unsigned int thread_count(void)
     return count > THREADS_LIMIT ? THREADS_LIMIT : (unsigned int)count;
 }
 
-static unsigned int connection_limit(void)
+/* What the limit of descriptors leaves of what was asked for. */
+static int64_t connection_limit(int64_t wanted)
 {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
-        return 512;
+        return wanted < 512 ? wanted : 512;
     limit.rlim_cur = limit.rlim_max;
     (void)setrlimit(RLIMIT_NOFILE, &limit); /* the soft limit is what shells start us with */
     (void)getrlimit(RLIMIT_NOFILE, &limit);
-    rlim_t room = limit.rlim_cur > 2 * DESCRIPTORS_RESERVED ? limit.rlim_cur - DESCRIPTORS_RESERVED
-                                                            : DESCRIPTORS_RESERVED;
-    return room < SERVER_CONNECTIONS_LIMIT ? (unsigned int)room : SERVER_CONNECTIONS_LIMIT;
+    rlim_t reserved = DESCRIPTORS_RESERVED + CONNECTIONS_SURPLUS;
+    rlim_t room = limit.rlim_cur > 2 * reserved ? limit.rlim_cur - reserved : reserved;
+    if (room >= (rlim_t)wanted)
+        return wanted;
+    log_warning("the limit of open files (%llu) allows %llu connections, not %lld",
+                (unsigned long long)limit.rlim_cur, (unsigned long long)room, (long long)wanted);
+    return (int64_t)room;
 }
 
-static struct MHD_Daemon *start_daemon(struct server *server, int descriptor, bool suspends)
+/* Any of its threads may have all connections: how many there are is the acceptor's business. */
+static struct MHD_Daemon *start_daemon(struct server *server, int64_t connections)
 {
+    bool tls = guard_uses_tls(server->guard);
+    struct MHD_OptionItem tls_options[] = {
+        {MHD_OPTION_HTTPS_CERT_CALLBACK, 0, (void *)guard_retrieve},
+        {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)TLS_PRIORITIES},
+        {MHD_OPTION_END, 0, NULL},
+    };
+    unsigned int threads = thread_count();
     unsigned int flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_TURBO | MHD_USE_ITC |
-                         MHD_USE_ERROR_LOG | (suspends ? MHD_ALLOW_SUSPEND_RESUME : 0);
+                         MHD_USE_ERROR_LOG | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET |
+                         (tls ? MHD_USE_TLS : 0);
     return MHD_start_daemon(flags, 0, NULL, NULL, handle, server,                             //
                             MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,                         //
-                            MHD_OPTION_LISTEN_SOCKET, descriptor,                             //
-                            MHD_OPTION_THREAD_POOL_SIZE, thread_count(),                      //
-                            MHD_OPTION_CONNECTION_LIMIT, connection_limit(),                  //
+                            MHD_OPTION_THREAD_POOL_SIZE, threads,                             //
+                            MHD_OPTION_CONNECTION_LIMIT,                                      //
+                            (unsigned int)(connections + CONNECTIONS_SURPLUS) * threads,      //
                             MHD_OPTION_CONNECTION_TIMEOUT, (unsigned int)SERVER_IDLE_SECONDS, //
                             MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,     //
                             MHD_OPTION_URI_LOG_CALLBACK, on_target, server,                   //
                             MHD_OPTION_NOTIFY_COMPLETED, on_completed, server,                //
+                            MHD_OPTION_NOTIFY_CONNECTION, on_connection, server,              //
+                            MHD_OPTION_ARRAY, tls ? tls_options : tls_options + 2,            //
                             MHD_OPTION_END);
 }
 
-enum error server_open(int descriptor, bool suspends, struct server **ret_server)
+static enum error start(struct server *server, int descriptor, int64_t connections)
+{
+    enum error error = mhd_errors_install(on_library_error);
+    if (error == OK)
+        error = slow_lane_new(&server->slow_lane);
+    if (error == OK)
+        error = attendant_new(server->guard, &server->connections, &server->attendant);
+    if (error != OK) {
+        close(descriptor);
+        return error;
+    }
+    counting_server = server;
+    server->daemon = start_daemon(server, connections);
+    if (server->daemon)
+        return acceptor_new(descriptor, server->daemon, &server->connections, &server->acceptor);
+    close(descriptor);
+    return error_set(ERROR_NETWORK, "cannot start the HTTP server (threads, descriptors or "
+                                    "memory are short; --log-level debug says more)");
+}
+
+enum error server_open(int descriptor, const struct server_options *options,
+                       struct server **ret_server)
 {
     struct server *server = array_new(1, sizeof(*server), "the server");
     if (!server) {
         close(descriptor);
         return ERROR_MEMORY;
     }
+    int64_t connections = connection_limit(options->connections);
+    server->guard = options->guard;
     server->started_seconds = (int64_t)clock_wall_seconds();
     worker_set_init(&server->workers, server);
-    server->daemon = start_daemon(server, descriptor, suspends);
-    if (!server->daemon) {
+    connections_init(&server->connections, connections, options->patience_seconds * 1000,
+                     guard_uses_tls(options->guard));
+    enum error error = start(server, descriptor, connections);
+    if (error != OK) {
         server_close(server);
-        return error_set(ERROR_NETWORK, "cannot start the HTTP server (threads, descriptors or "
-                                        "memory are short; --log_level debug says more)");
+        return error;
     }
     *ret_server = server;
     return OK;
@@ -279,13 +483,12 @@ static bool wait_until_idle(struct server *server, int64_t deadline_ns)
 
 /* MHD_quiesce_daemon() would end the process now and then: with epoll, it and MHD's own thread both
  * take the listening socket out of the epoll set, and the later one panics (0.9.75). */
-bool server_drain(struct server *server, int64_t deadline_ns)
+bool server_drain(struct server *server, int64_t grace_ms, int64_t deadline_ns)
 {
-    int64_t grace_ns = clock_deadline_ns(DRAIN_GRACE_MS);
     go_to(server, SERVER_DRAINING);
-    (void)wait_until_idle(server, grace_ns < deadline_ns ? grace_ns : deadline_ns);
-    /* A request that came after that look may have drawn; one that comes after this will not. */
+    clock_sleep_ms(grace_ms);
     go_to(server, SERVER_CLOSED);
+    slow_lane_stop(server->slow_lane);
     return wait_until_idle(server, deadline_ns);
 }
 
@@ -293,8 +496,13 @@ void server_close(struct server *server)
 {
     if (!server)
         return;
+    acceptor_free(server->acceptor);
+    attendant_free(server->attendant);
+    slow_lane_free(server->slow_lane); /* its jobs resume connections */
     if (server->daemon)
         MHD_stop_daemon(server->daemon);
+    counting_server = NULL;
+    connections_release(&server->connections);
     worker_set_release(&server->workers);
     free(server);
 }
@@ -312,4 +520,14 @@ int64_t server_started_seconds(const struct server *server)
 void server_metrics(struct server *server, struct metrics *ret_sum)
 {
     worker_set_metrics(&server->workers, ret_sum);
+}
+
+int64_t server_connections(struct server *server)
+{
+    return connections_count(&server->connections);
+}
+
+struct slow_lane *server_slow_lane(struct server *server)
+{
+    return server->slow_lane;
 }

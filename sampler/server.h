@@ -6,34 +6,48 @@
  *   SERVER_DRAINING   what is asked is answered with Connection: close, for a moment
  *   SERVER_CLOSED     nothing is drawn any more (503); the connections are closed
  *
- * Phases only go forward, through one function. Limits: SERVER_CONNECTIONS_LIMIT connections (more
- * wait to be accepted), each closed after SERVER_IDLE_SECONDS without a byte.
+ * Phases only go forward, through one function. Connections beyond the limit are answered with 503,
+ * far beyond it they wait to be accepted; slow ones are closed (connection.h), resting ones after
+ * SERVER_IDLE_SECONDS.
  */
 #ifndef SAMPLER_SERVER_H
 #define SAMPLER_SERVER_H
 
+#include <microhttpd.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "common/error.h"
+#include "sampler/guard.h"
 #include "sampler/metrics.h"
 #include "sampler/service.h"
+#include "sampler/slow_lane.h"
 
 enum server_phase { SERVER_STARTING, SERVER_READY, SERVER_DRAINING, SERVER_CLOSED };
 
-#define SERVER_CONNECTIONS_LIMIT 4096
+#define SERVER_CONNECTIONS_DEFAULT 4096
+#define SERVER_CONNECTIONS_MOST 100000
+#define SERVER_PATIENCE_DEFAULT_SECONDS 30
 #define SERVER_IDLE_SECONDS 120
 
-struct server;
+struct server_options {
+    int64_t connections;      /* the limit; the descriptors there are may lower it */
+    int64_t patience_seconds; /* for a request's header, for its body, for its answer to be read */
+    struct guard *guard;      /* borrowed */
+};
 
-/* Listens on `descriptor` (a listening socket; taken also on failure) and answers from now on.
- * `suspends`: draws may wait for the disk. */
-enum error server_open(int descriptor, bool suspends, struct server **ret_server) MUST_CHECK;
+struct server;
+struct request;
+
+/* Listens on `descriptor` (a listening socket; taken also on failure) and answers from now on. */
+enum error server_open(int descriptor, const struct server_options *options,
+                       struct server **ret_server) MUST_CHECK;
 /* The service (borrowed until server_close()) is there: SERVER_READY. */
 void server_set_service(struct server *server, struct service *service);
-/* Stops accepting, waits until every request that was read is answered (at most until the
- * deadline; false: some were not), then draws nothing more. */
-bool server_drain(struct server *server, int64_t deadline_ns);
+/* Answers on for `grace_ms`, with /readyz 503 and `Connection: close`, so that who sends requests
+ * here hears of it; then draws nothing more, and waits until every request that was read is
+ * answered (at most until the deadline; false: some were not). */
+bool server_drain(struct server *server, int64_t grace_ms, int64_t deadline_ns);
 /* Ends all threads. Nobody may wait for the disk any more (service_finish()). NULL is legal. */
 void server_close(struct server *server);
 
@@ -41,5 +55,10 @@ void server_close(struct server *server);
 enum server_phase server_phase(const struct server *server);
 int64_t server_started_seconds(const struct server *server); /* since 1970 */
 void server_metrics(struct server *server, struct metrics *ret_sum);
+/* For a handler of an open route that does ask for a token now and then; false: *ret_refusal was
+ * answered. */
+bool server_lets_in(struct request *request, int scopes, enum MHD_Result *ret_refusal);
+int64_t server_connections(struct server *server);
+struct slow_lane *server_slow_lane(struct server *server);
 
 #endif

@@ -8,43 +8,46 @@
 #include <sys/random.h>
 
 #include "common/array.h"
+#include "common/json.h"
 #include "common/log.h"
-#include "common/text.h"
+#include "common/options.h"
+#include "sampler/design_fields.h"
 
-enum error service_parse_rows(const char *text, int64_t *ret_begin, int64_t *ret_end)
-{
-    const char *colon = strchr(text, ':');
-    int64_t begin;
-    int64_t end;
-    if (colon && text_parse_integer(text, (size_t)(colon - text), 0, INT64_MAX, &begin) &&
-        text_parse_integer(colon + 1, strlen(colon + 1), begin + 1, INT64_MAX, &end)) {
-        *ret_begin = begin;
-        *ret_end = end;
-        return OK;
-    }
-    return error_set(
-        ERROR_USAGE,
-        "--rows \"%s\": must be A:B with 0 <= A < B, the rows from A up to and without "
-        "B, counted from 0",
-        text);
-}
+/* ---- frames ------------------------------------------------------------------------------------
+ */
 
-static enum error open_frame(struct service *service, const struct service_options *options)
+static enum error add_frame(struct service *service, const char *option, const char *text,
+                            bool is_store)
 {
-    int64_t begin = 0;
-    int64_t end = 0;
-    enum error error = OK;
-    if (options->rows)
-        error = service_parse_rows(options->rows, &begin, &end);
-    if (error == OK)
-        error = options->frame ? frame_open(options->frame, &service->frame)
-                               : frame_build(options->store, &service->frame);
-    if (error != OK || !options->rows)
+    char name[FRAME_NAME_BYTES];
+    const char *rest;
+    enum error error = frame_set_parse(option, text, name, &rest);
+    if (error != OK)
         return error;
-    service->whole = service->frame;
-    service->frame = NULL;
-    return frame_slice(service->whole, begin, end, &service->frame);
+    return frame_set_add(service->frames, name, is_store ? rest : NULL, is_store ? NULL : rest);
 }
+
+/* `lines`: one of them a line, as a repeated option comes. */
+static enum error add_frames(struct service *service, const char *option, const char *lines,
+                             bool is_store)
+{
+    enum error error = OK;
+    char *copy = lines ? strdup(lines) : NULL;
+    if (lines && !copy)
+        return error_set_memory(strlen(lines), "the names of frames");
+    char *rest;
+    for (char *line = copy; line && error == OK; line = rest) {
+        rest = strchr(line, '\n');
+        if (rest)
+            *rest++ = '\0';
+        error = add_frame(service, option, line, is_store);
+    }
+    free(copy);
+    return error;
+}
+
+/* ---- what `default` is -------------------------------------------------------------------------
+ */
 
 static enum error draw_seed(uint64_t *ret_seed)
 {
@@ -55,90 +58,143 @@ static enum error draw_seed(uint64_t *ret_seed)
     return OK;
 }
 
-static enum error choose_design(struct service *service, const struct service_options *options)
+static enum error choose_seed(struct service *service, const struct service_options *options)
 {
-    const struct state_record *kept = service->state ? state_kept(service->state) : NULL;
-    struct design *design = &service->design;
-    design->name = options->design;
-    if (!design->name)
-        design->name = frame_has_labels(service->frame) ? "proportional" : "srs";
-    design->replacement = options->replacement;
+    uint64_t *seed = &service->first.seed;
     if (options->seed >= 0) {
-        design->seed = (uint64_t)options->seed;
+        *seed = (uint64_t)options->seed;
         return OK;
     }
-    if (kept) {
-        design->seed = kept->binding.seed;
-        log_info("seed %" PRIu64 " goes on, kept in %s", design->seed, options->state);
+    if (streams_kept_seed(service->streams, seed)) {
+        log_info("seed %" PRIu64 " goes on, kept in %s", *seed, options->state);
         return OK;
     }
-    enum error error = draw_seed(&design->seed);
+    enum error error = draw_seed(seed);
     if (error == OK)
-        log_info("seed %" PRIu64 " was drawn; --seed %" PRIu64 " repeats this order", design->seed,
-                 design->seed);
+        log_info("seed %" PRIu64 " was drawn; --seed %" PRIu64 " repeats this order", *seed, *seed);
     return error;
 }
 
-static enum error bind_state(struct service *service)
+static enum error choose_fields(struct service *service, const struct service_options *options,
+                                const struct named_frame *named)
 {
-    struct state_binding binding = {
-        .digest = *frame_digest(service->frame),
-        .units = frame_units(service->frame),
-        .epoch_positions = order_epoch_positions(service->order),
-        .replacement = service->design.replacement,
-        .seed = service->design.seed,
-    };
-    snprintf(binding.design, sizeof(binding.design), "%s", service->design.name);
-    return state_bind(service->state, &binding);
-}
-
-static enum error open_stream(struct service *service, const struct service_options *options)
-{
-    struct cut cut = {.epoch_positions = order_epoch_positions(service->order),
-                      .epochs = options->epochs,
-                      .tail = options->tail};
-    enum error error = cut_check(&cut);
-    if (error == OK && service->state)
-        error = bind_state(service);
+    struct stream_definition *first = &service->first;
+    cJSON *object = NULL;
+    char *given = NULL;
+    enum error error = OK;
+    if (options->fields)
+        error =
+            json_parse(options->fields, strlen(options->fields), "the design's options", &object);
     if (error == OK)
-        error = stream_new(&cut, service->state, options->durability, &service->stream);
-    if (error == OK && stream_waits(service->stream))
-        error = committer_new(service->stream, &service->committer);
+        error = design_fields_canonical(named->frame, first->design, first->replacement, object,
+                                        &given);
+    if (error == OK)
+        error = design_fields_resolve(named->frame, given, named->source, &first->fields);
+    free(given);
+    cJSON_Delete(object);
     return error;
 }
 
-static void log_what_is_served(const struct service *service)
+static enum error choose_rows(struct service *service, const struct service_options *options)
+{
+    struct stream_definition *first = &service->first;
+    enum error error = OK;
+    if (options->rows)
+        error = options_range("rows", options->rows, &first->rows_begin, &first->rows_end);
+    if (error == OK && options->split)
+        error = split_of_name(options->split, &first->split);
+    if (error == OK && options->splits) {
+        error = split_shares_parse(options->splits, &service->shares);
+        service->has_shares = true;
+    }
+    if (error == OK && first->split != SPLIT_NONE && !service->has_shares)
+        error = error_set(ERROR_USAGE, "--split %s needs --splits, such as --splits 0.8,0.1,0.1",
+                          options->split);
+    return error;
+}
+
+static enum error define_default(struct service *service, const struct service_options *options)
+{
+    struct stream_definition *first = &service->first;
+    const struct named_frame *named = frame_set_find(service->frames, FRAME_NAME_DEFAULT);
+    if (!named)
+        named = frame_set_at(service->frames, 0); /* all have names: the first one given */
+    const char *design = options->design;
+    if (!design)
+        design = frame_has_labels(named->frame) ? "proportional" : "srs";
+    if (strlen(design) >= sizeof(first->design))
+        return error_set(ERROR_USAGE, "--design %.40s... is none", design);
+    snprintf(first->name, sizeof(first->name), "%s", STREAM_DEFAULT);
+    snprintf(first->frame, sizeof(first->frame), "%s", named->name);
+    snprintf(first->design, sizeof(first->design), "%s", design);
+    first->replacement = options->replacement;
+    first->epochs = options->epochs;
+    first->tail = options->tail;
+    first->lease_ms = options->lease_ms;
+    enum error error = choose_rows(service, options);
+    if (error == OK)
+        error = choose_seed(service, options);
+    return error == OK ? choose_fields(service, options, named) : error;
+}
+
+/* ---- life --------------------------------------------------------------------------------------
+ */
+
+static void log_what_is_served(struct service *service)
 {
     struct stream_status status;
-    stream_status(service->stream, &status);
-    log_info("frame %s: %" PRId64 " units, %" PRIu32 " labels; design %s, %s replacement, seed "
+    struct stream *stream = streams_take(service->streams, STREAM_DEFAULT);
+    const struct walk *walk = stream_walk(stream);
+    stream_status(stream, &status);
+    log_info("frame %s: %" PRId64 " units, %" PRIu32 " labels; design %s%s%s, %s replacement, seed "
              "%" PRIu64 "; position %" PRId64,
-             service->digest, frame_units(service->frame), frame_labels(service->frame),
-             service->design.name, service->design.replacement ? "with" : "without",
-             service->design.seed, status.position);
+             walk->binding.digest, walk->binding.units, frame_labels(walk->frame),
+             service->first.design, service->first.fields[0] ? " " : "", service->first.fields,
+             service->first.replacement ? "with" : "without", service->first.seed, status.position);
+    stream_put(stream);
+}
+
+static enum error open_streams(struct service *service, const struct service_options *options)
+{
+    struct streams_options of_streams = {
+        .state = service->state,
+        .durability = options->durability,
+        .max_streams = options->max_streams,
+        .accept_loss = (uint64_t)options->accept_loss,
+    };
+    return streams_open(&of_streams, &service->streams);
+}
+
+static enum error start_streams(struct service *service)
+{
+    struct walk *walk;
+    enum error error = walk_open(service->frames, service_shares(service), &service->first, &walk);
+    if (error != OK)
+        return error;
+    return streams_start(service->streams, service->frames, service_shares(service),
+                         &service->first, walk);
 }
 
 static enum error fill(struct service *service, const struct service_options *options)
 {
     enum error error = OK;
     service->max_size = options->max_size;
+    service->durability = options->durability;
     if (options->state)
         error = state_open(options->state, &service->state);
     if (error == OK)
-        error = open_frame(service, options);
+        error = open_streams(service, options);
     if (error == OK)
-        error = choose_design(service, options);
+        error = frame_set_new(&service->frames);
     if (error == OK)
-        error = order_new(service->frame, &service->design, &service->order);
+        error = add_frames(service, "store", options->stores, true);
     if (error == OK)
-        error = open_stream(service, options);
+        error = add_frames(service, "frame", options->frames, false);
     if (error == OK)
-        error = label_texts_init(&service->label_texts, service->frame);
+        error = define_default(service, options);
     if (error == OK)
-        error = tally_new(service->frame, service->order, &service->tally);
-    if (error == OK)
-        frame_digest_text(frame_digest(service->frame), service->digest);
-    return error;
+        error = start_streams(service);
+    return error == OK ? live_new(service->streams, &service->live) : error;
 }
 
 enum error service_open(const struct service_options *options, struct service **ret_service)
@@ -158,27 +214,28 @@ enum error service_open(const struct service_options *options, struct service **
 
 enum error service_finish(struct service *service)
 {
-    committer_free(service->committer);
-    service->committer = NULL;
-    return stream_finish(service->stream);
+    live_stop(service->live);
+    return streams_finish(service->streams);
 }
 
 void service_free(struct service *service)
 {
     if (!service)
         return;
-    committer_free(service->committer);
-    tally_free(service->tally);
-    label_texts_release(&service->label_texts);
-    stream_free(service->stream);
+    live_free(service->live);
+    streams_free(service->streams);
     state_close(service->state);
-    order_free(service->order);
-    frame_free(service->frame);
-    frame_free(service->whole);
+    stream_definition_release(&service->first);
+    frame_set_free(service->frames);
     free(service);
 }
 
-struct stream *service_stream(const struct service *service, const char *name)
+const struct stream_definition *service_default(const struct service *service)
 {
-    return strcmp(name, "default") == 0 ? service->stream : NULL;
+    return &service->first;
+}
+
+const struct split_shares *service_shares(const struct service *service)
+{
+    return service->has_shares ? &service->shares : NULL;
 }

@@ -1,6 +1,6 @@
 /*
- * What a sampler serves, without HTTP: a frame, the order of it, the default stream with its state,
- * and what answers need of them. Made once at the start; afterwards only the stream changes.
+ * What a sampler serves, without HTTP: frames, the streams on them with their state, and what the
+ * live page reads. Made once at the start; afterwards only the streams change.
  */
 #ifndef SAMPLER_SERVICE_H
 #define SAMPLER_SERVICE_H
@@ -9,45 +9,47 @@
 #include <stdint.h>
 
 #include "common/error.h"
-#include "sampler/committer.h"
-#include "sampler/frame.h"
-#include "sampler/label_texts.h"
-#include "sampler/order.h"
+#include "sampler/frame_set.h"
+#include "sampler/live.h"
+#include "sampler/split.h"
 #include "sampler/state.h"
-#include "sampler/stream.h"
-#include "sampler/tally.h"
+#include "sampler/streams.h"
 
 /* The options of `serve` that say what is served. Texts are borrowed for service_open(). */
 struct service_options {
-    const char *store;  /* URI, or NULL */
-    const char *frame;  /* path of a frame file, or NULL; one of the two is given */
+    const char *stores; /* a line each: URI or NAME=URI; NULL: none */
+    const char *frames; /* a line each: FILE or NAME=FILE; NULL: none; one of the two is given */
     const char *rows;   /* "A:B", or NULL: all */
+    const char *splits; /* "0.8,0.1,0.1", or NULL */
+    const char *split;  /* of `default`: "train" ..., or NULL */
     const char *design; /* NULL: proportional when there are labels, else srs */
+    const char *fields; /* of the design, as JSON; NULL: none */
     bool replacement;
     int64_t seed; /* -1: the kept one, else one is drawn */
     int64_t epochs;
     enum tail tail;
+    int64_t lease_ms; /* 0: adaptive */
     int64_t max_size;
+    int64_t max_streams;
     const char *state; /* folder, or NULL */
     enum durability durability;
+    int64_t accept_loss; /* offset in a damaged journal; 0: none */
 };
 
 struct service {
-    struct frame *whole; /* owned; what `frame` is a slice of, or NULL */
-    struct frame *frame; /* owned */
-    struct order *order; /* owned */
-    struct design design;
-    struct state *state;         /* owned, or NULL */
-    struct stream *stream;       /* owned; "default" */
-    struct committer *committer; /* owned; NULL when no draw waits */
-    struct tally *tally;         /* owned */
-    struct label_texts label_texts;
-    char digest[FRAME_DIGEST_TEXT_BYTES];
+    struct frame_set *frames; /* owned, and those below */
+    struct state *state;      /* NULL: nothing is kept */
+    struct streams *streams;
+    struct live *live;
+    struct stream_definition first; /* what the options make of `default` */
+    struct split_shares shares;
+    bool has_shares;
+    enum durability durability;
     int64_t max_size;
 };
 
-/* Blocks while the frame is built or mapped. Logs what is served, and the seed when it was drawn.
- */
+/* Blocks while frames are built or mapped and walks opened. Logs what is served, and the seed when
+ * it was drawn. */
 enum error service_open(const struct service_options *options,
                         struct service **ret_service) MUST_CHECK;
 
@@ -57,10 +59,10 @@ enum error service_finish(struct service *service) MUST_CHECK;
 /* NULL is legal. */
 void service_free(struct service *service);
 
-/* The stream of that name, or NULL (with no message). */
-struct stream *service_stream(const struct service *service, const char *name);
-
-/* Reads "A:B" with 0 <= A < B. */
-enum error service_parse_rows(const char *text, int64_t *ret_begin, int64_t *ret_end) MUST_CHECK;
+/* The definition of `default`, whose design, replacement, tail and lease are those of new streams.
+ */
+const struct stream_definition *service_default(const struct service *service);
+/* NULL without --splits. */
+const struct split_shares *service_shares(const struct service *service);
 
 #endif

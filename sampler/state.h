@@ -1,13 +1,10 @@
 /*
- * The folder of `--state DIR`: where a stream stands, in a file that survives kill -9 and power
- * loss at any instant.
+ * The folder of `--state DIR`. DIR/lock is locked as long as it is open, so that two servers never
+ * share a folder. DIR/journal (sampler/journal.h) keeps all streams.
  *
- * DIR/position holds two slots of 4 KiB that are written alternately; each carries a sequence
- * number and a checksum. A write that was cut short damages one slot only, and the other one is the
- * state before it. DIR/lock is locked as long as the state is open, so that two servers never share
- * a folder. SERVING.md has the layout byte by byte.
- *
- * Not for several threads at once: the stream (sampler/stream.h) orders the calls.
+ * DIR/position is what versions before the journal kept: the position of one stream, in two slots
+ * of 4 KiB that were written alternately. It is read, taken over into a journal, and removed.
+ * SERVING.md has both layouts byte by byte.
  */
 #ifndef SAMPLER_STATE_H
 #define SAMPLER_STATE_H
@@ -17,52 +14,41 @@
 #include <stdint.h>
 
 #include "common/error.h"
-#include "sampler/frame.h"
 
 #define STATE_SLOT_BYTES 4096
 #define STATE_DESIGN_BYTES 32
 
-/* What the position belongs to. A position means something only in this one order. */
-struct state_binding {
-    struct frame_digest digest;
-    int64_t units;                   /* N, for messages */
+/* What a slot of DIR/position says. */
+struct state_record {
+    uint8_t digest[16];
+    int64_t units;                   /* N */
     int64_t epoch_positions;         /* M */
     char design[STATE_DESIGN_BYTES]; /* NUL-terminated */
     bool replacement;
     uint64_t seed;
-};
-
-struct state_record {
-    struct state_binding binding;
     int64_t position; /* the next position to be drawn */
     int64_t batches;  /* drawn so far */
 };
 
 struct state;
 
-/* Makes the folder if it is missing, locks it, and reads what is kept. ERROR_CONFLICT when another
- * server has it; ERROR_INPUT when both slots are damaged or are of another format. */
+/* Makes the folder if it is missing and locks it; reads DIR/position when there is no journal.
+ * ERROR_CONFLICT when another server has it; ERROR_INPUT when both slots are damaged or are of
+ * another format. */
 enum error state_open(const char *folder, struct state **ret_state) MUST_CHECK;
-/* Closes and unlocks; writes nothing. NULL is legal. */
+/* Unlocks. NULL is legal. */
 void state_close(struct state *state);
 
-/* What the folder held when it was opened, or NULL when it was new. Borrowed until state_close().
- */
-const struct state_record *state_kept(const struct state *state);
+/* Borrowed until state_close(). */
+const char *state_folder(const struct state *state);
+/* What DIR/position says, or NULL. */
+const struct state_record *state_position(const struct state *state);
+/* It is in the journal: DIR/position goes. */
+enum error state_forget_position(struct state *state) MUST_CHECK;
+/* The entries of a new folder in those above it survive power loss from now on. */
+void state_sync_parents(const struct state *state);
 
-/* Before the first write: checks what is kept against `binding` (ERROR_CONFLICT names each
- * difference), or creates DIR/position, both slots at position 0, fsynced. */
-enum error state_bind(struct state *state, const struct state_binding *binding) MUST_CHECK;
-
-/* Writes the next slot; with `sync` it is on the disk when this returns. Blocks. After a failure
- * (ERROR_NO_SPACE, ERROR_IO) the other slot still holds the last good record, and the next write
- * takes the failed slot again. */
-enum error state_write(struct state *state, int64_t position, int64_t batches,
-                       bool sync) MUST_CHECK;
-
-/* One slot as bytes and back; state_slot_decode() is false for anything damaged. */
-void state_slot_encode(const struct state_record *record, uint64_t sequence,
-                       uint8_t out[STATE_SLOT_BYTES]);
+/* One slot; false for anything damaged. */
 bool state_slot_decode(const uint8_t bytes[STATE_SLOT_BYTES], struct state_record *ret_record,
                        uint64_t *ret_sequence);
 

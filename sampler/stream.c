@@ -1,280 +1,414 @@
 /*
- * `position` runs ahead of `kept_position` by the draws whose record is being written; every one of
- * them is in the list of waiters or in the commit under way. That is what makes taking back safe:
- * nothing beyond kept_position was ever answered.
+ * A stream's life and its draws. Every change is planned on the book, gets room in the journal and
+ * memory, is appended, and only then applied: nothing fails half-way.
  */
 #include "sampler/stream.h"
 
 #include <errno.h>
-#include <pthread.h>
+#include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/array.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "sampler/journal_frame.h"
+#include "sampler/ledger_plan.h"
+#include "sampler/stream_private.h"
 
-struct stream {
-    struct cut cut;
-    struct state *state; /* borrowed, or NULL */
-    enum durability durability;
-    pthread_mutex_t mutex; /* for all below */
-    pthread_cond_t changed;
-    bool committer_sleeps;
-    bool woken;
-    int64_t position;
-    int64_t batches;
-    int64_t kept_position; /* as state_write() last took them */
-    int64_t kept_batches;
-    struct stream_waiter *waiters; /* in the order of their draws */
-    struct stream_waiter **waiters_end;
-    bool failing;
-    struct error_report failure;
-};
+/* Positions that one call looks at, where they can only be counted: some tenths of a second. */
+#define SEARCH_POSITIONS (INT64_C(1) << 27)
+#define SEARCH_WAIT_MS 500 /* for another call that searches */
 
-enum error stream_new(const struct cut *cut, struct state *state, enum durability durability,
-                      struct stream **ret_stream)
+int64_t stream_clock_ms(void)
+{
+    return clock_now_ns() / 1000000;
+}
+
+/* ---- life --------------------------------------------------------------------------------------
+ */
+
+enum error stream_new(struct streams *streams, struct stream_definition *definition,
+                      const struct stream_binding *binding, struct walk *walk, uint32_t number,
+                      int64_t generation, struct stream **ret_stream)
 {
     struct stream *stream = array_new(1, sizeof(*stream), "a stream");
-    if (!stream)
+    if (!stream) {
+        stream_definition_release(definition);
+        walk_put(walk);
         return ERROR_MEMORY;
-    stream->cut = *cut;
-    stream->state = state;
-    stream->durability = durability;
-    pthread_mutex_init(&stream->mutex, NULL);
-    pthread_cond_init(&stream->changed, NULL);
-    stream->waiters_end = &stream->waiters;
-    const struct state_record *kept = state ? state_kept(state) : NULL;
-    if (kept) {
-        stream->position = stream->kept_position = kept->position;
-        stream->batches = stream->kept_batches = kept->batches;
     }
+    stream->streams = streams;
+    stream->definition = *definition;
+    definition->fields = NULL;
+    stream->binding = *binding;
+    stream->walk = walk;
+    stream->number = number;
+    stream->generation = generation;
+    atomic_init(&stream->holders, 1);
+    pthread_cond_init(&stream->searched, NULL);
+    ledger_init(&stream->ledger);
+    stream->ledger.lease_ms = stream->definition.lease_ms;
     *ret_stream = stream;
     return OK;
 }
 
-enum error stream_finish(struct stream *stream)
+void stream_take(struct stream *stream)
 {
-    enum error error = OK;
-    pthread_mutex_lock(&stream->mutex);
-    bool sync = stream->durability != DURABILITY_FSYNC; /* else the committer did it */
-    if (stream->state && sync)
-        error = state_write(stream->state, stream->position, stream->batches, true);
-    pthread_mutex_unlock(&stream->mutex);
-    return error;
+    atomic_fetch_add_explicit(&stream->holders, 1, memory_order_relaxed);
 }
 
-void stream_free(struct stream *stream)
+void stream_put(struct stream *stream)
 {
-    if (!stream)
+    if (!stream || atomic_fetch_sub_explicit(&stream->holders, 1, memory_order_acq_rel) > 1)
         return;
-    pthread_cond_destroy(&stream->changed);
-    pthread_mutex_destroy(&stream->mutex);
+    ledger_release(&stream->ledger);
+    pthread_cond_destroy(&stream->searched);
+    walk_put(stream->walk);
+    stream_definition_release(&stream->definition);
     free(stream);
 }
 
-const struct cut *stream_cut(const struct stream *stream)
+const struct stream_definition *stream_definition(const struct stream *stream)
 {
-    return &stream->cut;
+    return &stream->definition;
 }
 
-void stream_status(struct stream *stream, struct stream_status *ret_status)
+const struct walk *stream_walk(const struct stream *stream)
 {
-    pthread_mutex_lock(&stream->mutex);
-    *ret_status = (struct stream_status){
-        .position = stream->position,
-        .epoch = stream->position / stream->cut.epoch_positions,
-        .batches = stream->batches,
-        .ended = stream->position >= cut_end(&stream->cut),
-        .failing = stream->failing,
-    };
-    pthread_mutex_unlock(&stream->mutex);
+    return stream->walk;
 }
 
-bool stream_waits(const struct stream *stream)
+/* ---- changes: the mutex is held ----------------------------------------------------------------
+ */
+
+static enum error check_alive(const struct stream *stream)
 {
-    return stream->state && stream->durability == DURABILITY_FSYNC;
+    if (!stream->deleted)
+        return OK;
+    return error_set(ERROR_NOT_FOUND, "stream %s was deleted", stream->definition.name);
 }
 
-enum error stream_failure(struct stream *stream)
+enum error stream_change(struct stream *stream, struct entry *entry, int64_t now_ms)
 {
-    struct error_report failure;
-    pthread_mutex_lock(&stream->mutex);
-    failure = stream->failure;
-    pthread_mutex_unlock(&stream->mutex);
-    return error_restore(&failure);
+    struct journal *journal = stream->streams->journal;
+    enum error error = OK;
+    entry->stream = stream->number;
+    if (journal)
+        error = journal_reserve(journal, journal_frame_bytes(entry_bound_bytes(entry)));
+    if (error == OK)
+        error = ledger_prepare(&stream->ledger, entry);
+    if (error == OK && journal)
+        error = journal_append(journal, entry);
+    if (error == OK)
+        ledger_apply(&stream->ledger, entry, now_ms);
+    return error;
 }
 
-/* ---- draws: the mutex is held ---------------------------------------------------------------- */
-
-static void note_failure(struct stream *stream, enum error error)
+bool stream_wait(struct streams *streams, struct journal_waiter *waiter)
 {
-    error_report_take(error, &stream->failure);
-    if (!stream->failing)
-        log_error("%s; draws are refused until it can be written", error_message());
-    stream->failing = true;
+    if (!waiter || !streams->journal || !journal_is_behind(streams->journal))
+        return false;
+    journal_wait(streams->journal, waiter);
+    return true;
 }
 
-static void note_success(struct stream *stream)
+static void forget_draw(struct journal_waiter *waiter)
 {
-    if (stream->failing)
-        log_info("the state can be written again; draws go on");
-    stream->failing = false;
+    if (waiter) {
+        waiter->stream = NULL;
+        waiter->created = false;
+    }
 }
 
-static enum error keep_now(struct stream *stream, int64_t position, int64_t batches)
+/* ---- acks, as part of a pull and alone ---------------------------------------------------------
+ */
+
+static void note_seen(struct stream *stream, const char *worker, int64_t now_ms)
 {
-    enum error error = state_write(stream->state, position, batches, false);
-    if (error != OK) {
-        note_failure(stream, error);
+    uint32_t number = worker_book_find(&stream->ledger.workers, worker);
+    if (number != WORKER_NONE)
+        worker_book_get(&stream->ledger.workers, number)->seen_ms = now_ms;
+}
+
+static enum error ack(struct stream *stream, const char *worker, const int64_t *seqs, size_t count,
+                      int64_t now_ms)
+{
+    size_t live;
+    int64_t mean_ms;
+    enum error error =
+        ledger_plan_acks(&stream->ledger, worker, seqs, count, now_ms, &live, &mean_ms);
+    if (error != OK)
         return error;
-    }
-    note_success(stream);
-    return OK;
+    note_seen(stream, worker, now_ms);
+    if (live == 0)
+        return OK; /* all are acked already */
+    struct entry entry = {
+        .type = ENTRY_ACK,
+        .worker = worker_book_find(&stream->ledger.workers, worker),
+        .list = seqs,
+        .count = count,
+        .value = mean_ms,
+    };
+    return stream_change(stream, &entry, now_ms);
 }
 
-static void wait_for_commit(struct stream *stream, struct stream_waiter *waiter)
+enum error stream_ack(struct stream *stream, const char *worker, const int64_t *seqs, size_t count,
+                      struct journal_waiter *waiter, bool *ret_wait)
 {
-    waiter->next = NULL;
-    waiter->error = OK;
-    *stream->waiters_end = waiter;
-    stream->waiters_end = &waiter->next;
-    if (stream->committer_sleeps) {
-        stream->committer_sleeps = false;
-        pthread_cond_signal(&stream->changed);
-    }
+    int64_t now_ms = stream_clock_ms();
+    *ret_wait = false;
+    forget_draw(waiter);
+    pthread_mutex_lock(&stream->streams->mutex);
+    enum error error = check_alive(stream);
+    if (error == OK)
+        error = ack(stream, worker, seqs, count, now_ms);
+    if (error == OK)
+        *ret_wait = stream_wait(stream->streams, waiter);
+    pthread_mutex_unlock(&stream->streams->mutex);
+    return error;
 }
 
-static enum error draw_locked(struct stream *stream, int64_t size, struct stream_waiter *waiter,
-                              struct span *ret_span, bool *ret_wait)
+/* ---- draws -------------------------------------------------------------------------------------
+ */
+
+/* Plans until there is a batch: a piece of a gap may hold no unit at all. */
+static enum error plan(struct stream *stream, const struct stream_pull *pull, int64_t now_ms,
+                       struct ledger_plan *ret_plan, int64_t *ret_retry_ms)
 {
-    struct span span;
-    cut_next(&stream->cut, stream->position, size, &span);
-    int64_t position = span.first + span.size;
-    int64_t batches = stream->batches + (span.size > 0);
-    if (position < stream->position)
-        position = stream->position; /* kept from a start with more epochs */
-    bool moves = position != stream->position;
-    if (stream->state && stream->durability == DURABILITY_PROCESS && moves) {
-        enum error error = keep_now(stream, position, batches);
+    for (;;) {
+        enum error error =
+            ledger_plan_draw(&stream->ledger, &stream->walk->cut, &stream->search, pull->worker,
+                             pull->seq, pull->size, now_ms, ret_plan, ret_retry_ms);
+        if (error != OK || ret_plan->kind != PLAN_PIECE || ret_plan->span.units > 0)
+            return error;
+        struct entry entry = {.type = ENTRY_DRAW,
+                              .first = ret_plan->span.first,
+                              .positions = ret_plan->span.positions,
+                              .worker = -1};
+        error = stream_change(stream, &entry, now_ms);
         if (error != OK)
             return error;
     }
-    stream->position = position;
-    stream->batches = batches;
-    *ret_span = span;
+}
+
+/* What tail `drop` skips at the end belongs to the walk: afterwards it stands at its end. */
+static enum error move_to_end(struct stream *stream, const struct ledger_plan *plan, int64_t now_ms)
+{
+    if (plan->span.first <= stream->ledger.position)
+        return OK;
+    struct entry entry = {.type = ENTRY_DRAW, .first = plan->span.first, .worker = -1};
+    return stream_change(stream, &entry, now_ms);
+}
+
+/* A name that is new is an entry of its own: without a batch it does no harm. */
+static enum error know_worker(struct stream *stream, const char *worker, int64_t now_ms,
+                              int64_t *ret_number)
+{
+    *ret_number = -1;
+    if (!worker)
+        return OK;
+    uint32_t number = worker_book_find(&stream->ledger.workers, worker);
+    if (number == WORKER_NONE) {
+        struct entry entry = {
+            .type = ENTRY_WORKER, .worker = -1, .text = worker, .text_bytes = strlen(worker)};
+        number = (uint32_t)stream->ledger.workers.count;
+        enum error error = stream_change(stream, &entry, now_ms);
+        if (error != OK)
+            return error;
+    }
+    *ret_number = number;
+    return OK;
+}
+
+static enum error take_batch(struct stream *stream, const struct stream_pull *pull,
+                             const struct ledger_plan *plan, int64_t now_ms)
+{
+    int64_t worker;
+    enum error error = know_worker(stream, pull->worker, now_ms, &worker);
+    if (error != OK)
+        return error;
+    struct entry entry = {
+        .type = plan->kind == PLAN_AGAIN ? ENTRY_REDRAW : ENTRY_DRAW,
+        .first = plan->span.first,
+        .worker = worker,
+        .seq = worker < 0 ? 0 : pull->seq,
+        .asked = worker < 0 ? 0 : pull->size,
+        .value = plan->mean_ms,
+    };
+    if (entry.type == ENTRY_DRAW) {
+        entry.positions = plan->span.positions;
+        entry.units = plan->span.units;
+    }
+    return stream_change(stream, &entry, now_ms);
+}
+
+static void fill_batch(const struct stream *stream, const struct stream_pull *pull,
+                       const struct ledger_plan *plan, int64_t now_ms,
+                       struct stream_batch *ret_batch)
+{
+    *ret_batch = (struct stream_batch){
+        .span = plan->span,
+        .attempt = plan->attempt,
+        .redelivered = plan->attempt > 1,
+        .expires_ms = -1,
+    };
+    if (!pull->worker)
+        return;
+    uint32_t worker = worker_book_find(&stream->ledger.workers, pull->worker);
+    uint32_t lease = worker == WORKER_NONE
+                         ? LEASE_NONE
+                         : lease_set_find(&stream->ledger.leases, worker, pull->seq);
+    if (lease == LEASE_NONE) { /* a peek */
+        ret_batch->expires_ms = ledger_lease_ms(&stream->ledger);
+        ret_batch->attempt += plan->attempt == 0;
+        return;
+    }
+    ret_batch->attempt = lease_set_get(&stream->ledger.leases, lease)->attempt;
+    ret_batch->redelivered = ret_batch->attempt > 1;
+    int64_t left_ms = lease_set_get(&stream->ledger.leases, lease)->deadline_ms - now_ms;
+    ret_batch->expires_ms = left_ms > 0 ? left_ms : 0;
+}
+
+/* What goes back when it cannot be kept: only what is done with the answer. What is lent stays
+ * lent: its worker asks again and gets it. */
+static void remember_draw(struct stream *stream, const struct stream_pull *pull,
+                          const struct ledger_plan *plan, struct journal_waiter *waiter)
+{
+    if (!waiter || pull->worker)
+        return;
+    waiter->stream = stream;
+    waiter->walk = stream->ledger.walks;
+    waiter->first = plan->span.first;
+    waiter->positions = plan->span.positions;
+    waiter->units = plan->span.units;
+    waiter->attempt = plan->kind == PLAN_AGAIN ? plan->attempt - 1 : 0;
+    waiter->piece = plan->kind == PLAN_PIECE;
+}
+
+static enum error draw(struct stream *stream, const struct stream_pull *pull, int64_t now_ms,
+                       struct journal_waiter *waiter, struct stream_batch *ret_batch)
+{
+    struct ledger_plan planned;
+    enum error error = plan(stream, pull, now_ms, &planned, &ret_batch->retry_ms);
+    if (error != OK)
+        return error;
+    if (planned.kind == PLAN_END) {
+        error = move_to_end(stream, &planned, now_ms);
+        return error == OK ? ERROR_END : error;
+    }
+    if (planned.span.units > pull->room) {
+        ret_batch->need = planned.span.units;
+        return OK;
+    }
+    if (planned.kind != PLAN_KEPT) {
+        error = take_batch(stream, pull, &planned, now_ms);
+        if (error != OK)
+            return error;
+        remember_draw(stream, pull, &planned, waiter);
+    }
+    fill_batch(stream, pull, &planned, now_ms, ret_batch);
+    if (pull->worker)
+        note_seen(stream, pull->worker, now_ms);
+    return OK;
+}
+
+/* One search of a stream at a time. False: another one takes too long. The mutex is held. */
+static bool wait_for_search(struct stream *stream)
+{
+    struct timespec deadline = clock_timespec(clock_deadline_ns(SEARCH_WAIT_MS));
+    int error = 0;
+    while (stream->searches && error != ETIMEDOUT)
+        error = pthread_cond_clockwait(&stream->searched, &stream->streams->mutex, CLOCK_MONOTONIC,
+                                       &deadline);
+    return !stream->searches;
+}
+
+/* The mutex is held before and after, but not meanwhile: others draw from their streams. False:
+ * the time is over; what was found stays. */
+static bool search_on(struct stream *stream, int64_t *budget)
+{
+    if (!wait_for_search(stream))
+        return false;
+    struct cut_search search = stream->search;
+    if (search.done || search.size == 0 || *budget <= 0)
+        return search.done;
+    stream->searches = true;
+    pthread_mutex_unlock(&stream->streams->mutex);
+    (void)cut_search_run(&search, budget);
+    pthread_mutex_lock(&stream->streams->mutex);
+    stream->searches = false;
+    pthread_cond_broadcast(&stream->searched);
+    if (cut_search_is_behind(&stream->search, &search))
+        stream->search = search;
+    return search.done;
+}
+
+/* draw(), or only what it would be into `peeked`, as often as it takes. A batch that is too
+ * far is like one that is not there yet: the caller comes again. */
+static enum error draw_searching(struct stream *stream, const struct stream_pull *pull,
+                                 struct journal_waiter *waiter, struct ledger_plan *peeked,
+                                 struct stream_batch *ret_batch)
+{
+    int64_t budget = SEARCH_POSITIONS;
+    for (;;) {
+        int64_t now_ms = stream_clock_ms();
+        enum error error = check_alive(stream);
+        if (error == OK)
+            error = peeked ? plan(stream, pull, now_ms, peeked, &ret_batch->retry_ms)
+                           : draw(stream, pull, now_ms, waiter, ret_batch);
+        if (error != ERROR_UNAVAILABLE)
+            return error;
+        budget -= LEDGER_PLAN_POSITIONS;
+        if (search_on(stream, &budget))
+            continue;
+        ret_batch->retry_ms = 1;
+        return ERROR_TIMEOUT;
+    }
+}
+
+enum error stream_draw(struct stream *stream, const struct stream_pull *pull,
+                       struct journal_waiter *waiter, struct stream_batch *ret_batch,
+                       bool *ret_wait)
+{
+    int64_t now_ms = stream_clock_ms();
     *ret_wait = false;
-    /* The end, too, is told only when the draws that led to it are kept. */
-    if (stream_waits(stream) && position != stream->kept_position) {
-        *ret_wait = true;
-        wait_for_commit(stream, waiter);
-    }
-    return OK;
-}
-
-enum error stream_draw(struct stream *stream, int64_t size, struct stream_waiter *waiter,
-                       struct span *ret_span, bool *ret_wait)
-{
-    enum error error = cut_check_size(&stream->cut, size);
+    *ret_batch = (struct stream_batch){.expires_ms = -1};
+    forget_draw(waiter);
+    enum error error = cut_check_size(&stream->walk->cut, pull->size);
     if (error != OK)
         return error;
-    pthread_mutex_lock(&stream->mutex);
-    if (stream->failing && stream_waits(stream))
-        error = error_restore(&stream->failure);
-    else
-        error = draw_locked(stream, size, waiter, ret_span, ret_wait);
-    pthread_mutex_unlock(&stream->mutex);
+    pthread_mutex_lock(&stream->streams->mutex);
+    error = check_alive(stream);
+    if (error == OK && pull->ack_count > 0)
+        error = ack(stream, pull->worker, pull->acks, pull->ack_count, now_ms);
+    if (error == OK)
+        error = draw_searching(stream, pull, waiter, NULL, ret_batch);
+    bool told = (error == OK && ret_batch->need == 0) || error == ERROR_END ||
+                (error == ERROR_TIMEOUT && pull->ack_count > 0);
+    if (told)
+        *ret_wait = stream_wait(stream->streams, waiter);
+    pthread_mutex_unlock(&stream->streams->mutex);
     return error;
 }
 
-enum error stream_peek(struct stream *stream, int64_t size, struct span *ret_span)
+enum error stream_peek(struct stream *stream, const struct stream_pull *pull,
+                       struct stream_batch *ret_batch)
 {
-    enum error error = cut_check_size(&stream->cut, size);
+    struct ledger_plan planned;
+    int64_t now_ms = stream_clock_ms();
+    *ret_batch = (struct stream_batch){.expires_ms = -1};
+    enum error error = cut_check_size(&stream->walk->cut, pull->size);
     if (error != OK)
         return error;
-    pthread_mutex_lock(&stream->mutex);
-    int64_t position = stream->position;
-    pthread_mutex_unlock(&stream->mutex);
-    cut_next(&stream->cut, position, size, ret_span);
-    return OK;
-}
-
-/* ---- commits --------------------------------------------------------------------------------- */
-
-static bool must_commit(const struct stream *stream)
-{
-    return stream->failing || stream->waiters != NULL;
-}
-
-bool stream_commit_begin(struct stream *stream, int64_t deadline_ns,
-                         struct stream_commit *ret_commit)
-{
-    struct timespec deadline = clock_timespec(deadline_ns);
-    pthread_mutex_lock(&stream->mutex);
-    while (!must_commit(stream) && !stream->woken) {
-        stream->committer_sleeps = true;
-        int error =
-            pthread_cond_clockwait(&stream->changed, &stream->mutex, CLOCK_MONOTONIC, &deadline);
-        stream->committer_sleeps = false;
-        if (error == ETIMEDOUT)
-            break;
-    }
-    bool found = must_commit(stream);
-    stream->woken = false;
-    if (found) {
-        *ret_commit = (struct stream_commit){
-            .position = stream->position, .batches = stream->batches, .waiters = stream->waiters};
-        stream->waiters = NULL;
-        stream->waiters_end = &stream->waiters;
-    }
-    pthread_mutex_unlock(&stream->mutex);
-    return found;
-}
-
-/* Everything that is not kept goes back; the draws that came meanwhile share the fate of those
- * whose write failed. */
-static void take_back(struct stream *stream, struct stream_commit *commit, enum error error)
-{
-    struct stream_waiter **end = &commit->waiters;
-    note_failure(stream, error);
-    while (*end)
-        end = &(*end)->next;
-    *end = stream->waiters;
-    stream->waiters = NULL;
-    stream->waiters_end = &stream->waiters;
-    stream->position = stream->kept_position;
-    stream->batches = stream->kept_batches;
-}
-
-static void tell(struct stream_waiter *waiter, enum error error)
-{
-    while (waiter) {
-        struct stream_waiter *next = waiter->next; /* ready() gives the storage back */
-        waiter->error = error;
-        waiter->ready(waiter);
-        waiter = next;
-    }
-}
-
-enum error stream_commit_end(struct stream *stream, struct stream_commit *commit)
-{
-    enum error error = state_write(stream->state, commit->position, commit->batches, true);
-    pthread_mutex_lock(&stream->mutex);
-    if (error == OK) {
-        stream->kept_position = commit->position;
-        stream->kept_batches = commit->batches;
-        note_success(stream);
-    } else {
-        take_back(stream, commit, error);
-    }
-    pthread_mutex_unlock(&stream->mutex);
-    tell(commit->waiters, error);
+    pthread_mutex_lock(&stream->streams->mutex);
+    error = draw_searching(stream, pull, NULL, &planned, ret_batch);
+    if (error == OK && planned.kind == PLAN_END)
+        error = ERROR_END;
+    if (error == OK && planned.span.units > pull->room)
+        ret_batch->need = planned.span.units;
+    else if (error == OK)
+        fill_batch(stream, pull, &planned, now_ms, ret_batch);
+    pthread_mutex_unlock(&stream->streams->mutex);
     return error;
-}
-
-void stream_commit_wake(struct stream *stream)
-{
-    pthread_mutex_lock(&stream->mutex);
-    stream->woken = true;
-    pthread_cond_signal(&stream->changed);
-    pthread_mutex_unlock(&stream->mutex);
 }

@@ -1,89 +1,147 @@
 /*
- * A stream: one consumer group's walk through an order, cut into batches. It owns the position, and
- * keeps it in the state folder when there is one.
+ * A stream: a definition, its walk through an order, and its book (ledger.h). What always holds:
+ * each position is given to one batch; whatever a caller may answer is kept as the durability
+ * promises; a draw without a worker that could not be kept goes back before anybody hears of it.
  *
- * What always holds: each position is given to one draw; a draw that the caller may answer is kept
- * as its durability promises; a draw that could not be kept is taken back before anybody hears of
- * it, so that its positions go to the next ones.
+ * Calls that change a stream take a waiter (journal_waiter.h) and say *ret_wait: when it is true
+ * the answer, whichever it is, must not leave before waiter->ready(). It is set on every return;
+ * true only with OK, ERROR_END and ERROR_TIMEOUT. With a waiter of NULL nobody waits (tests).
  *
- *   DURABILITY_FSYNC    the caller waits (struct stream_waiter) until the committer has the record
- *                       on the disk; draws that come meanwhile share the next write (group commit)
- *   DURABILITY_PROCESS  the record is handed to the kernel before the draw returns: survives
- *                       kill -9, not power loss
- *   DURABILITY_NONE     written at the orderly end only
+ * While the state cannot be written every change is refused: ERROR_NO_SPACE or ERROR_IO, nothing
+ * moved.
  *
- * Threads: all functions may be called from every thread; one mutex, held for some dozen
- * nanoseconds (DURABILITY_PROCESS: for one pwrite).
+ * Threads: every function from every thread; one mutex for all streams of a server, held for less
+ * than a microsecond. A stream is counted: streams_take() and stream_put(). One that was deleted
+ * while it is held answers ERROR_NOT_FOUND.
  */
 #ifndef SAMPLER_STREAM_H
 #define SAMPLER_STREAM_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "common/error.h"
 #include "sampler/cut.h"
-#include "sampler/state.h"
-
-enum durability { DURABILITY_FSYNC, DURABILITY_PROCESS, DURABILITY_NONE };
+#include "sampler/journal_waiter.h"
+#include "sampler/stream_definition.h"
+#include "sampler/walk.h"
+#include "sampler/worker_book.h"
 
 struct stream;
 
-/* One draw that waits for the disk. Storage of the caller's, untouched until ready() is called. */
-struct stream_waiter {
-    struct stream_waiter *next;
-    enum error error; /* set before ready(): OK, or why the draw was taken back */
-    /* Called once from the committer's thread, without the mutex. */
-    void (*ready)(struct stream_waiter *waiter);
+void stream_put(struct stream *stream);
+
+/* Borrowed while the stream is held; they never change. */
+const struct stream_definition *stream_definition(const struct stream *stream);
+const struct walk *stream_walk(const struct stream *stream);
+
+struct stream_pull {
+    int64_t size;        /* at least 1 */
+    const char *worker;  /* a valid name; NULL: nothing is lent, the batch is done when answered */
+    int64_t seq;         /* at least 0 */
+    const int64_t *acks; /* [ack_count]: this worker's, acked before the draw, all or none */
+    size_t ack_count;
+    int64_t
+        room; /* units that the caller can take; a batch that ran out may hold more than `size` */
 };
+
+struct stream_batch {
+    struct span span;
+    int64_t attempt;    /* 1, 2, ... of a batch that is lent, or was before; else 0 */
+    int64_t expires_ms; /* time that is left of the lease; -1: not lent */
+    bool redelivered;
+    int64_t need;     /* over 0: nothing was drawn, the next batch has that many units: come again
+                       * with room for them (what was acked stays acked) */
+    int64_t retry_ms; /* with ERROR_TIMEOUT: when the first lease runs out */
+};
+
+/* The next batch: one that this pair has already, else one that ran out or was released, else
+ * positions that are to be drawn first, else new ones.
+ * ERROR_END: the stream has ended (204). ERROR_TIMEOUT (503): only batches that are lent are left;
+ * or the design passes so much over that the batch is not found yet, and the next call goes on
+ * searching. ERROR_CONFLICT (409): paused; an ack that is not this worker's to give; another size
+ * than this pair got; a pair that was acked, lost, released or withdrawn. ERROR_USAGE: a size that
+ * the design or the tail cannot give. ERROR_MEMORY: too many workers (503). */
+enum error stream_draw(struct stream *stream, const struct stream_pull *pull,
+                       struct journal_waiter *waiter, struct stream_batch *ret_batch,
+                       bool *ret_wait) MUST_CHECK;
+/* What stream_draw() without acks would give now; nothing moves. */
+enum error stream_peek(struct stream *stream, const struct stream_pull *pull,
+                       struct stream_batch *ret_batch) MUST_CHECK;
+
+/* All of `seqs` or none. ERROR_CONFLICT names the first that is not this worker's to ack. */
+enum error stream_ack(struct stream *stream, const char *worker, const int64_t *seqs, size_t count,
+                      struct journal_waiter *waiter, bool *ret_wait) MUST_CHECK;
+/* A whole lease from now on for all of `seqs`, or ERROR_CONFLICT. Never waits for the disk. */
+enum error stream_extend(struct stream *stream, const char *worker, const int64_t *seqs,
+                         size_t count, int64_t *ret_expires_ms) MUST_CHECK;
+/* A worker that is not known has released 0. */
+enum error stream_release(struct stream *stream, const char *worker, struct journal_waiter *waiter,
+                          int64_t *ret_released, bool *ret_wait) MUST_CHECK;
+
+/* Pausing what is paused is OK, and so on. */
+enum error stream_pause(struct stream *stream, struct journal_waiter *waiter,
+                        bool *ret_wait) MUST_CHECK;
+enum error stream_resume(struct stream *stream, struct journal_waiter *waiter,
+                         bool *ret_wait) MUST_CHECK;
+/* ERROR_USAGE: beyond the stream's end, or 2^62 without one. */
+enum error stream_seek(struct stream *stream, int64_t position, struct journal_waiter *waiter,
+                       bool *ret_wait) MUST_CHECK;
+
+/* A text (checkpoint_token.h); the caller frees it. It calls done what was answered and what is
+ * about to be, so it waits for the disk as they do. */
+enum error stream_checkpoint(struct stream *stream, struct journal_waiter *waiter, char **ret_token,
+                             bool *ret_wait) MUST_CHECK;
+/* ERROR_INPUT: damaged (400). ERROR_CONFLICT: of another order, naming the difference (409). */
+enum error stream_restore(struct stream *stream, const char *token, struct journal_waiter *waiter,
+                          bool *ret_wait) MUST_CHECK;
+
+enum stream_state { STREAM_RUNNING, STREAM_PAUSED, STREAM_ENDED };
 
 struct stream_status {
+    int64_t generation;
     int64_t position;
     int64_t epoch;
-    int64_t batches; /* drawn so far, over all starts with this state */
-    bool ended;
-    bool failing; /* the state cannot be written: draws are refused until it can */
+    int64_t gaps;            /* positions below `position` that are to be drawn first */
+    int64_t leased;          /* batches that somebody has */
+    int64_t waiting;         /* batches that ran out or were released, to be lent first */
+    int64_t acked;           /* batches that are done */
+    int64_t redelivered;     /* how often a batch was lent again */
+    int64_t batches;         /* how often a batch was handed out */
+    int64_t workers;         /* that were ever heard of */
+    int64_t lease_ms;        /* how long a batch is lent at the moment */
+    int64_t walks;           /* seeks and restores so far */
+    enum stream_state state; /* ended: at its end, and nothing is lent or to be lent */
+    bool failing;            /* the state cannot be written: changes are refused until it can */
 };
-
-/* `state` (bound; borrowed; NULL: nothing is kept) is used by this stream alone from here on. */
-enum error stream_new(const struct cut *cut, struct state *state, enum durability durability,
-                      struct stream **ret_stream) MUST_CHECK;
-/* Writes what is not written yet (orderly end); the committer is stopped already. */
-enum error stream_finish(struct stream *stream) MUST_CHECK;
-void stream_free(struct stream *stream);
-
-const struct cut *stream_cut(const struct stream *stream);
 void stream_status(struct stream *stream, struct stream_status *ret_status);
-/* Does stream_draw() ever make its caller wait? */
-bool stream_waits(const struct stream *stream);
-
-/* The next `size` positions (>= 1) as the cut gives them; at the end size 0. *ret_wait: the answer
- * must not leave before waiter->ready() said OK; it may be called before this returns. ERROR_USAGE
- * for a size that this tail can never give; ERROR_NO_SPACE, ERROR_IO while the state cannot be
- * written (nothing was drawn). */
-enum error stream_draw(struct stream *stream, int64_t size, struct stream_waiter *waiter,
-                       struct span *ret_span, bool *ret_wait) MUST_CHECK;
-/* What stream_draw() would give now, without drawing. */
-enum error stream_peek(struct stream *stream, int64_t size, struct span *ret_span) MUST_CHECK;
 
 /* Sets this thread's message to why the state could not be written last; returns the code. */
 enum error stream_failure(struct stream *stream);
 
-/* ---- for the committer (sampler/committer.h) ------------------------------------------------ */
+enum stream_place_state { PLACE_AHEAD, PLACE_LEASED, PLACE_DONE };
 
-/* Waits until there is something to write, at most until the deadline; false when there is nothing.
- * Takes all waiters; the record to write is the stream's own. */
-struct stream_commit {
-    int64_t position;
-    int64_t batches;
-    struct stream_waiter *waiters;
+struct stream_place {
+    enum stream_place_state state;
+    char worker[WORKER_NAME_BYTES]; /* "": nobody, or not known any more */
+    int64_t seq, attempt;           /* when there is a worker */
 };
-bool stream_commit_begin(struct stream *stream, int64_t deadline_ns,
-                         struct stream_commit *ret_commit);
-/* Writes the record; then the waiters hear the outcome. On failure everything that is not durable
- * is taken back, and draws are refused until a later commit works. */
-enum error stream_commit_end(struct stream *stream, struct stream_commit *commit) MUST_CHECK;
-/* Wakes stream_commit_begin(). */
-void stream_commit_wake(struct stream *stream);
+/* Of the positions that are done, those of the last 65,536 leased batches know their worker. */
+void stream_where(struct stream *stream, int64_t position, struct stream_place *ret_place);
+
+struct stream_worker {
+    char name[WORKER_NAME_BYTES];
+    int64_t leased;
+    int64_t oldest_age_ms; /* of its leases; -1: it has none, or they are older than this start */
+    int64_t acked;
+    int64_t redelivered;
+    double batches_per_s; /* acked, over the last minute */
+    int64_t last_seen_ms; /* ago; -1: not since this start */
+};
+/* Those that have leases or were seen since this start, the last seen first, at most `room`;
+ * *ret_known: how many the stream has ever heard of. ERROR_MEMORY. */
+enum error stream_workers(struct stream *stream, struct stream_worker *ret_workers, size_t room,
+                          size_t *ret_count, size_t *ret_known) MUST_CHECK;
 
 #endif

@@ -50,8 +50,8 @@ static void count_block(struct tally *tally, size_t size)
     int64_t ids[BLOCK];
     uint32_t labels[BLOCK];
     int64_t first = tally->epoch * order_epoch_positions(tally->order) + tally->counted;
-    order_units(tally->order, first, size, ids, labels);
-    for (size_t i = 0; i < size; i++)
+    size_t found = order_units(tally->order, first, (int64_t)size, ids, labels, NULL);
+    for (size_t i = 0; i < found; i++)
         tally->counts[labels[i]]++;
     tally->counted += (int64_t)size;
 }

@@ -4,6 +4,7 @@
 
 #include "common/array.h"
 #include "sampler/tree.h"
+#include "sampler/tree_split.h"
 
 #define ONE_Q32 (UINT64_C(1) << 32)
 
@@ -175,26 +176,6 @@ struct pending {
     uint32_t begin, count;
 };
 
-/* Stable partition of the slots of `work` into left and right. The floor moves by steps: it goes up
- * exactly when the rest passes the size. */
-static uint32_t split(const struct pending *work, int64_t rest, int64_t left_size, uint16_t *slots)
-{
-    uint16_t right[TREE_BLOCK];
-    uint32_t lefts = 0, rights = 0;
-    for (uint32_t i = 0; i < work->count; i++) {
-        rest += left_size;
-        bool goes_left = rest >= work->size;
-        rest -= goes_left ? work->size : 0;
-        right[rights] = slots[i];
-        slots[lefts] = slots[i];
-        lefts += goes_left;
-        rights += !goes_left;
-    }
-    for (uint32_t i = 0; i < rights; i++)
-        slots[lefts + i] = right[i];
-    return lefts;
-}
-
 size_t tree_deal(const struct tree *tree, struct random_key phases, int64_t first, uint32_t count,
                  struct tree_run ret_runs[TREE_BLOCK], uint16_t ret_slots[TREE_BLOCK])
 {
@@ -219,7 +200,9 @@ size_t tree_deal(const struct tree *tree, struct random_key phases, int64_t firs
         int64_t phase = phase_of(tree, phases, work.node, work.size);
         int64_t rest;
         int64_t left_first = floor_at(work.first, node->left_size, phase, work.size, &rest);
-        uint32_t lefts = split(&work, rest, node->left_size, ret_slots + work.begin);
+        struct tree_split split = {
+            .size = work.size, .left_size = node->left_size, .rest = rest, .count = work.count};
+        uint32_t lefts = tree_split(&split, ret_slots + work.begin);
         if (lefts < work.count)
             stack[depth++] = (struct pending){.node = node->child[1],
                                               .size = work.size - node->left_size,

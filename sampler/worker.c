@@ -24,6 +24,8 @@ static void worker_free(struct worker *worker)
     free(worker->labels);
     free(worker->scratch_ids);
     free(worker->scratch_labels);
+    free(worker->rows);
+    free(worker->probabilities);
     free(worker);
 }
 
@@ -79,13 +81,33 @@ static void *grow(void *old, size_t count, size_t element_bytes)
     return array_new(count, element_bytes, "the units of a batch");
 }
 
-enum error worker_reserve(struct worker *worker, size_t size)
+static size_t doubled(size_t capacity, size_t size)
 {
-    if (size <= worker->capacity)
-        return OK;
-    size_t capacity = worker->capacity ? worker->capacity : 1024;
+    capacity = capacity ? capacity : 1024;
     while (capacity < size)
         capacity *= 2;
+    return capacity;
+}
+
+static enum error reserve_weights(struct worker *worker, size_t size)
+{
+    if (size <= worker->weights_capacity)
+        return OK;
+    size_t capacity = doubled(worker->weights_capacity, size);
+    worker->weights_capacity = 0;
+    worker->rows = grow(worker->rows, capacity, sizeof(*worker->rows));
+    worker->probabilities = grow(worker->probabilities, capacity, sizeof(*worker->probabilities));
+    if (!worker->rows || !worker->probabilities)
+        return ERROR_MEMORY;
+    worker->weights_capacity = capacity;
+    return OK;
+}
+
+enum error worker_reserve(struct worker *worker, size_t size, bool weights)
+{
+    if (size <= worker->capacity)
+        return weights ? reserve_weights(worker, size) : OK;
+    size_t capacity = doubled(worker->capacity, size);
     worker->capacity = 0;
     worker->ids = grow(worker->ids, capacity, sizeof(*worker->ids));
     worker->labels = grow(worker->labels, capacity, sizeof(*worker->labels));
@@ -95,7 +117,7 @@ enum error worker_reserve(struct worker *worker, size_t size)
     if (!worker->ids || !worker->labels || !worker->scratch_ids || !worker->scratch_labels)
         return ERROR_MEMORY;
     worker->capacity = capacity;
-    return OK;
+    return weights ? reserve_weights(worker, size) : OK;
 }
 
 struct output *worker_output_take(struct worker *worker, size_t bytes)

@@ -13,6 +13,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,7 +29,7 @@ struct output {
     struct output *next;
     struct worker *worker;
     size_t capacity_bytes;
-    char bytes[];
+    _Alignas(8) char bytes[]; /* ids stand in it */
 };
 
 /* Clients ask the same thing again and again: one comparison instead of a parse. */
@@ -47,6 +48,9 @@ struct worker {
     uint32_t *labels;
     int64_t *scratch_ids;
     uint32_t *scratch_labels;
+    size_t weights_capacity; /* of the two arrays for weights=1, in units */
+    int64_t *rows;
+    double *probabilities;
     struct output *outputs; /* free ones of WORKER_OUTPUT_BYTES */
     size_t output_count;
     struct request *requests; /* free ones */
@@ -73,8 +77,8 @@ struct worker *worker_current(struct worker_set *set);
 int64_t worker_set_active(struct worker_set *set);
 void worker_set_metrics(struct worker_set *set, struct metrics *ret_sum);
 
-/* Room for B units in the arrays. */
-enum error worker_reserve(struct worker *worker, size_t size) MUST_CHECK;
+/* Room for B units in the arrays, with those for weights=1 when they are wanted. */
+enum error worker_reserve(struct worker *worker, size_t size, bool weights) MUST_CHECK;
 
 /* A body of at least `bytes`; NULL: no memory (error is set). */
 struct output *worker_output_take(struct worker *worker, size_t bytes);

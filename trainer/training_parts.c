@@ -69,7 +69,9 @@ static enum error choose_scale(struct training_parts *parts)
 static enum error open_store(struct training_parts *parts)
 {
     const struct store_info *info;
-    enum error error = store_open(parts->options->store_uri, false, &parts->store);
+    const struct training_options *options = parts->options;
+    enum error error =
+        store_open_cached(options->store_uri, (uint64_t)options->cache_bytes, &parts->store);
 
     if (error)
         return error;

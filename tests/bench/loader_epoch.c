@@ -192,7 +192,7 @@ static enum error run(int argc, char **argv, int *exit_status)
     int64_t started_ns = clock_now_ns();
     error = stop_install();
     if (!error)
-        error = store_open(bench.store, false, &store);
+        error = store_open_cached(bench.store, (uint64_t)bench.cache_bytes, &store);
     if (!error)
         error = device_open(bench.device, &device);
     if (!error)

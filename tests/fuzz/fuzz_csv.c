@@ -39,6 +39,20 @@ static void check_split(char *record, size_t length, char delimiter)
     free(copy);
 }
 
+/* The two ways to decode fields of small integers; each field count up to what is there. */
+static void check_bytes(const char *record, size_t length, char delimiter)
+{
+    enum { COUNT_LIMIT = 300 };
+    uint8_t own[COUNT_LIMIT + CSV_BYTES_PADDING];
+    uint8_t oracle[COUNT_LIMIT + CSV_BYTES_PADDING];
+    size_t most = csv_count_bytes(record, length, delimiter);
+    for (size_t count = most > 3 ? most - 3 : 0; count <= most && count <= COUNT_LIMIT; count++) {
+        const char *end = csv_bytes_decode(record, record + length, count, delimiter, own);
+        fuzz_check(end == csv_bytes_plain(record, record + length, count, delimiter, oracle));
+        fuzz_check(!end || memcmp(own, oracle, count) == 0);
+    }
+}
+
 /* The records of the input, cut as csv_block_next() cuts them. */
 static void check_records(const uint8_t *data, size_t length, char delimiter)
 {
@@ -56,6 +70,7 @@ static void check_records(const uint8_t *data, size_t length, char delimiter)
     block.plain = memchr(block.data, '"', length) == NULL;
     while ((record = csv_block_next(&block, delimiter, &at, &lines, &record_length, &line))) {
         fuzz_check(record[record_length - 1] == '\n');
+        check_bytes(record, record_length, delimiter);
         if (!memchr(record, '"', record_length))
             check_split(record, record_length, delimiter);
     }

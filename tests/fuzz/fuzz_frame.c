@@ -13,10 +13,12 @@
 
 #include "sampler/frame.h"
 #include "sampler/frame_file.h"
+#include "sampler/frame_view.h"
 #include "sampler/order.h"
 
 #define QUESTIONS 64
 #define FILE_LIMIT (1 << 20)
+#define VIEW_UNITS_LIMIT 100000 /* a split costs memory and time a unit */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length);
 
@@ -86,15 +88,30 @@ static void ask_order(const struct frame *frame, const char *name)
     order_free(order);
 }
 
-static void ask_slice(const struct frame *frame)
+static void ask_view(const struct frame *frame, int64_t begin, int64_t end, enum split split)
 {
-    struct frame *slice;
-    int64_t units = frame_units(frame);
-    if (frame_slice(frame, units / 2, units - units / 2 < 50 ? units : units / 2 + 50, &slice) !=
-        OK)
+    static const struct split_shares shares = {0.6, 0.2, 0.2};
+    struct frame *view;
+    if (frame_view(frame, begin, end, &shares, split, &view) != OK)
         return;
-    ask_rows(slice);
-    frame_free(slice);
+    ask_rows(view);
+    ask_labels(view);
+    ask_order(view, "proportional");
+    ask_order(view, "srs");
+    frame_free(view);
+}
+
+static void ask_views(const struct frame *frame)
+{
+    int64_t units = frame_units(frame);
+    int64_t middle = units / 2;
+    ask_view(frame, middle, units - middle < 50 ? units : middle + 50, SPLIT_NONE);
+    if (units > VIEW_UNITS_LIMIT)
+        return;
+    for (enum split split = SPLIT_TRAIN; split <= SPLIT_TEST; split++) {
+        ask_view(frame, 0, units, split);
+        ask_view(frame, middle, units, split);
+    }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
@@ -118,7 +135,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
         ask_labels(frame);
         ask_order(frame, "proportional");
         ask_order(frame, "srs");
-        ask_slice(frame);
+        ask_views(frame);
         frame_free(frame);
     }
     free(bytes);

@@ -1,5 +1,7 @@
 /* What json_parse() takes, cJSON can print, and json_parse() takes that again. */
+#include <inttypes.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,8 +22,15 @@ static void use_members(const cJSON *json)
     const char *text = NULL;
     const cJSON *array = NULL;
     struct buffer buffer = BUFFER_INIT(1 << 20);
-    if (json_get_integer(json, "i", "input", &integer) == OK)
-        check(integer >= -(INT64_C(1) << 53) && integer <= INT64_C(1) << 53);
+    if (json_get_integer(json, "i", "input", &integer) == OK) {
+        char digits[32];
+        cJSON *number = NULL;
+        int64_t back = 0;
+        snprintf(digits, sizeof(digits), "%" PRId64, integer);
+        check(json_parse(digits, strlen(digits), "again", &number) == OK);
+        check(json_integer(number, &back) && back == integer);
+        cJSON_Delete(number);
+    }
     if (json_get_real(json, "r", "input", &real) == OK)
         check(real - real == 0);
     if (json_get_array(json, "a", "input", &array) == OK)

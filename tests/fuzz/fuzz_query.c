@@ -16,14 +16,18 @@ static void check(bool holds)
 
 static void use_query(const char *query, int64_t max_size)
 {
+    static struct batch_lease lease;
     struct batch_request request;
-    if (batch_request_parse(query, max_size, &request) != OK) {
+    if (batch_request_parse(query, max_size, &request, &lease) != OK) {
         check(strlen(error_message()) > 0);
         return;
     }
     check(request.size >= 1 && request.size <= max_size);
     check(request.index >= -1);
     check(stream_name_is_valid(request.stream));
+    check(!request.leased || worker_name_is_valid(lease.worker));
+    check(!request.leased || (lease.seq >= 0 && lease.ack_count <= BATCH_ACKS_LIMIT));
+    check(!request.leased || request.index < 0);
     check((int)request.format >= 0 && (int)request.format < ANSWER_FORMATS);
 }
 

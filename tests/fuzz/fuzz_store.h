@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "loader/row_cache.h"
 #include "loader/store.h"
 
 static inline void fuzz_check(bool holds)
@@ -58,6 +59,26 @@ static inline enum error fuzz_take(void *context, const struct store_block *bloc
     return OK;
 }
 
+/* A cache of what opening kept, or of what it reads then, gives the rows of a scan. */
+static inline void fuzz_cache(const char *uri, struct store *plain)
+{
+    struct store *inner = NULL;
+    struct store *cache = NULL;
+    struct fuzz_scan scan = {.info = store_info(plain)};
+    fuzz_check(!store_open_cached(uri, 1 << 20, &inner));
+    fuzz_check(store_info(inner)->element == scan.info->element);
+    fuzz_check(store_info(inner)->label_kind == scan.info->label_kind);
+    fuzz_check(store_info(inner)->bad_rows == scan.info->bad_rows);
+    if (!row_cache_open(inner, 1 << 20, &cache)) {
+        if (!reader_open(cache, &scan.reader) &&
+            !store_scan(plain, SCAN_FEATURES | SCAN_BAD_ROWS, fuzz_take, &scan))
+            fuzz_check(scan.rows == scan.info->rows);
+        reader_close(scan.reader);
+        store_close(cache);
+    }
+    store_close(inner);
+}
+
 static inline void fuzz_store(const char *uri, bool may_miss)
 {
     struct store *store = NULL;
@@ -77,6 +98,8 @@ static inline void fuzz_store(const char *uri, bool may_miss)
         fuzz_check(all.bad_rows == all.info->bad_rows);
     }
     reader_close(all.reader);
+    if (!may_miss)
+        fuzz_cache(uri, store);
     store_close(store);
 }
 

@@ -47,9 +47,9 @@ def program(name):
 
 
 def environment(changes=None):
-    """The environment without TOMBOLA_* of the person who runs the tests."""
+    """The environment without TOMBOLA_* of the person who runs the tests; samplers stop at once."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith("TOMBOLA_")}
-    return {**kept, **(changes or {})}
+    return {**kept, "TOMBOLA_DRAIN": "0", **(changes or {})}
 
 
 def check_alive_to_the_end(returncode, stderr, allowed_signals=()):
@@ -103,12 +103,13 @@ class Answer:
 class Program:
     """A program that runs in the background; its standard error is kept in a file."""
 
-    def __init__(self, name, *arguments, folder, env=None):
+    def __init__(self, name, *arguments, folder, env=None, prefix=()):
+        """`prefix`: a program that runs it, with that program's arguments."""
         self.name = name
         self.log = folder / f"{name}-{time.monotonic_ns()}.log"
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
-                [program(name), *map(str, arguments)], stdin=subprocess.DEVNULL,
+                [*map(str, prefix), program(name), *map(str, arguments)], stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE, stderr=log, env=environment(env))
 
     @property
@@ -162,15 +163,15 @@ class Program:
 class Sampler(Program):
     """A sampler on a free port of 127.0.0.1, ready when the constructor returns."""
 
-    def __init__(self, *arguments, folder, env=None, listen="127.0.0.1:0"):
-        super().__init__("sampler", "serve", "--listen", listen, *arguments, folder=folder, env=env)
+    def __init__(self, *arguments, folder, env=None, listen="127.0.0.1:0", prefix=()):
+        super().__init__("sampler", "serve", "--listen", listen, *arguments, folder=folder, env=env, prefix=prefix)
         line = self.read_line()
-        found = re.match(r"listening on (http://\S+)", line)
+        found = re.match(r"listening on (https?://\S+)", line)
         if not found:
             self.kill()
             raise AssertionError(f"the sampler printed {line!r}, no address\n{self.stderr[-4000:]}")
         self.url = found.group(1)
-        self.host, self.port = re.match(r"http://(.*):(\d+)", self.url).groups()
+        self.host, self.port = re.match(r"https?://(.*):(\d+)", self.url).groups()
         self.port = int(self.port)
 
     def request(self, method, target, body=None, headers=None, timeout=PATIENCE_S):
@@ -216,8 +217,8 @@ def sampler(tmp_path):
     """sampler("--store", uri, ...) -> Sampler that listens."""
     started = []
 
-    def start_sampler(*arguments, env=None, listen="127.0.0.1:0"):
-        started.append(Sampler(*arguments, folder=tmp_path, env=env, listen=listen))
+    def start_sampler(*arguments, **more):
+        started.append(Sampler(*arguments, folder=tmp_path, **more))
         return started[-1]
 
     yield start_sampler

@@ -2,7 +2,9 @@
 
 import json
 import os
+import re
 import signal
+import subprocess
 import time
 
 import pytest
@@ -158,3 +160,125 @@ def test_sigterm_leaves_nothing(tmp_path):
         assert (tmp_path / "out").exists() == (status == 0)
         assert not list(tmp_path.glob("out.tmp*"))
         (tmp_path / "out").unlink(missing_ok=True)
+
+
+# ---- large builds -------------------------------------------------------------------------------
+
+
+def shuffled(path, rows, labels=10):
+    """A list whose ids are in no order: everything has to be sorted."""
+    with open(path, "w", encoding="ascii") as out:
+        out.write("id,label\n")
+        out.writelines(f"{i * 7919 % rows * 3},{i * i % 1009 % labels}\n" for i in range(rows))
+    return path
+
+
+def test_memory_changes_nothing_but_the_time(tmp_path):
+    csv = shuffled(tmp_path / "list.csv", 300007)
+    for number, memory in enumerate(("64M", "3G", "200000K", "100000000")):
+        run("sampler", "build", "--store", f"csv:{csv}", "--memory", memory, "--out", tmp_path / f"out{number}")
+        assert (tmp_path / f"out{number}").read_bytes() == (tmp_path / "out0").read_bytes()
+    facts(tmp_path / "out0", "--verify")
+    for memory in ("1M", "0", "-5G", "2X", "G", "1.5G", "99999999999T"):
+        run_fails("sampler", "build", "--store", f"csv:{csv}", "--memory", memory, "--out", tmp_path / "x", says=["--memory", "64M"])
+
+
+def test_kill_9_leaves_the_old_frame_and_the_next_build_clears_up(tmp_path):
+    csv = shuffled(tmp_path / "list.csv", 2000003)
+    write(tmp_path / "out", "old")
+    left = 0
+    for pause in (0.05, 0.15, 0.3, 0.5):
+        building = Program("sampler", "build", "--store", f"csv:{csv}", "--out", tmp_path / "out", folder=tmp_path)
+        time.sleep(pause)
+        building.kill()
+        building.finish()
+        left = max(left, len(list(tmp_path.glob("out.tmp*"))))
+        assert len(list(tmp_path.glob("out.tmp*"))) <= 1
+    run("sampler", "build", "--store", f"csv:{csv}", "--out", tmp_path / "out")
+    assert not list(tmp_path.glob("out.tmp*"))
+    assert facts(tmp_path / "out", "--verify")["units"] == 2000003
+
+
+def test_two_builds_of_one_name_do_not_meet(tmp_path):
+    csv = shuffled(tmp_path / "list.csv", 500009)
+    builds = [Program("sampler", "build", "--store", f"csv:{csv}", "--out", tmp_path / "out", folder=tmp_path) for _ in range(4)]
+    assert [one.wait() for one in builds] == [0] * 4
+    for one in builds:
+        one.finish()
+    assert facts(tmp_path / "out", "--verify")["units"] == 500009
+    assert not list(tmp_path.glob("out.tmp*"))
+
+
+def test_a_full_disk_leaves_nothing(tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", disk], capture_output=True, check=False)
+    if mounted.returncode != 0:
+        pytest.skip("cannot mount a small disk here")
+    try:
+        csv = shuffled(tmp_path / "list.csv", 1000003)
+        run_fails("sampler", "build", "--store", f"csv:{csv}", "--out", disk / "out", status=1, says=["No space left", "out"])
+        run_fails("sampler", "build", "--store", f"csv:{csv}", "--memory", "64M", "--out", disk / "out", status=1, says="No space left")
+        assert os.listdir(disk) == []
+        run("sampler", "build", "--store", "range:1000?labels=3", "--out", disk / "out")
+        assert os.listdir(disk) == ["out"]
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
+def test_progress_is_a_line_a_second(tmp_path):
+    csv = shuffled(tmp_path / "list.csv", 3000017)
+    os.mkfifo(tmp_path / "slow.csv")
+    run_fails("sampler", "build", "--store", f"csv:{tmp_path}/slow.csv", "--out", tmp_path / "out", says="slow.csv", timeout=20)
+    done = run("sampler", "build", "--store", f"csv:{csv}", "--out", tmp_path / "out")
+    lines = [line for line in done.stderr.splitlines() if "frame: " in line]
+    assert all(re.search(r"rows/s, \d+ % of the bytes, \d+ s left|sorting and writing", line) for line in lines), lines
+
+
+# ---- several files ------------------------------------------------------------------------------
+
+
+def test_several_files_are_one_frame(tmp_path):
+    rows = [f"{i * 31 % 1000},{i % 7}\n" for i in range(1000)]
+    whole = write(tmp_path / "whole.csv", "id,label\n" + "".join(rows))
+    parts = tmp_path / "parts"
+    parts.mkdir()
+    cuts = [0, 1, 400, 1000]
+    for number, (begin, end) in enumerate(zip(cuts, cuts[1:])):
+        write(parts / f"part-{number}.csv", "id,label\n" + "".join(rows[begin:end]))
+    write(parts / "_SUCCESS", "")
+    expected = build(f"csv:{whole}", tmp_path / "whole")
+    for store in (f"csv:{parts}", f"csv:{parts}/part-*.csv", "\n".join(f"csv:{parts}/part-{i}.csv" for i in range(3))):
+        assert build(store, tmp_path / "out") == {**expected, "file": str(tmp_path / "out")}
+    repeated = [word for i in range(3) for word in ("--store", f"csv:{parts}/part-{i}.csv")]
+    run("sampler", "build", *repeated, "--out", tmp_path / "out")
+    assert facts(tmp_path / "out")["digest"] == expected["digest"]
+    numbered = build(f"csv:{parts}?id=", tmp_path / "out")
+    assert numbered["digest"] == build(f"csv:{whole}?id=", tmp_path / "whole")["digest"]
+    assert numbered["ids"] == {"smallest": 0, "largest": 999, "consecutive": True}
+
+
+def test_files_that_disagree_are_named(tmp_path):
+    write(tmp_path / "a.csv", "id,label\n1,2\n")
+    write(tmp_path / "b.csv", "id,lable\n2,2\n")
+    run_fails("sampler", "build", "--store", f"csv:{tmp_path}/?.csv".replace("?", "%3F"), "--out", tmp_path / "out",
+              says=["a.csv", "b.csv", '"label"', '"lable"'])
+    write(tmp_path / "b.csv", "id,label\n2,2\n\n1,2\n")
+    run_fails("sampler", "build", "--store", f"csv:{tmp_path}/[ab].csv", "--out", tmp_path / "out", says=["a.csv, line 2", "b.csv, line 4"])
+    write(tmp_path / "b.csv", "id,label\n2,2\n3\n")
+    run_fails("sampler", "build", "--store", f"csv:{tmp_path}/[ab].csv", "--out", tmp_path / "out", says="b.csv, line 3")
+    run_fails("sampler", "build", "--store", f"csv:{tmp_path}/c*.csv", "--out", tmp_path / "out", says="c*.csv", status=None)
+
+
+# ---- weights and groups -------------------------------------------------------------------------
+
+
+def test_info_sums_up_weights_and_groups(tmp_path):
+    csv = write(tmp_path / "list.csv", "id,label,w,g\n1,a,0.5,x\n2,a,0,y\n3,b,2.5,x\n4,b,1,x\n")
+    made = build(f"csv:{csv}?weight=w&group=g", tmp_path / "out")
+    assert made["weights"] is True and made["groups"] == 2
+    assert made["weight_summary"] == {"smallest": 0, "largest": 2.5, "sum": 4, "zeros": 1}
+    assert made["group_summary"] == {"groups": 2, "smallest": 1, "largest": 3}
+    text = run("sampler", "info", tmp_path / "out").stdout
+    for part in ("0 to 2.5, sum 4, 1 of them 0", "groups   2, of 1 to 3 units"):
+        assert part in text

@@ -121,8 +121,9 @@ def test_accept_chooses_the_format(server, accept, wanted):
     ("size=1000001", "1000001"), ("size=", "size"), ("size=%31%00", ""), ("size=99999999999999999999", "size"),
     ("size=5&size=5", "twice"), ("size=5&s%69ze=5", "twice"), ("unknown=1", "unknown"), ("size=%zz", ""),
     ("index=-1", "index"), ("index=x", "index"), ("sort=2", "sort"), ("format=xml", "binary"),
-    ("stream=a%2Fb", "stream"), ("worker=w0", "no leases"), ("worker=w0&seq=0", "no leases"),
-    ("ack=1", "no leases"), ("weights=1", "weights"),
+    ("stream=a%2Fb", "stream"), ("worker=w0", "belong together"), ("seq=0", "belong together"),
+    ("ack=1", "ack"), ("worker=w0&seq=0&index=1", "index=1"), ("worker=w%20&seq=0", "worker"),
+    ("worker=w0&seq=0&ack=1,,2", "ack"), ("weights=2", "weights"), ("weights=1&format=binary", "binary"),
 ])
 def test_bad_parameters_are_named_and_draw_nothing(server, query, text):
     answer = server.get(f"/batch?{query}")
@@ -245,17 +246,34 @@ def test_unknown_paths_and_streams(server, path):
 
 # ---- methods ------------------------------------------------------------------------------------
 
-PATHS = ["/", "/batch", "/labels", "/frames", "/streams", "/streams/default", "/healthz", "/readyz", "/metrics"]
+GET = "GET, HEAD, OPTIONS"
+PATHS = {
+    "/": GET, "/batch": GET, "/labels": GET, "/frames": GET, "/where?id=5": GET, "/openapi.json": GET,
+    "/streams": "GET, HEAD, POST, OPTIONS", "/streams/default": "GET, HEAD, DELETE, OPTIONS",
+    "/healthz": GET, "/readyz": GET, "/metrics": GET}
+POSTS = ["/ack", "/extend", "/release", *(f"/streams/default/{verb}" for verb in
+                                          ("pause", "resume", "seek", "checkpoint", "restore"))]
+
+
+@pytest.mark.parametrize("path", POSTS)
+def test_methods_of_what_is_posted(server, path):
+    options = server.request("OPTIONS", path)
+    assert options.status == 204 and header_value(options, "Allow") == "POST, OPTIONS"
+    for method in ("GET", "PUT", "DELETE", "PATCH", "BREW"):
+        refused = server.request(method, path)
+        assert_problem(refused, 405, method)
+        assert header_value(refused, "Allow") == "POST, OPTIONS"
 
 
 @pytest.mark.parametrize("path", PATHS)
 def test_methods(server, path):
+    allowed = PATHS[path]
     options = server.request("OPTIONS", path)
-    assert options.status == 204 and header_value(options, "Allow") == "GET, HEAD, OPTIONS"
-    for method in ("POST", "PUT", "DELETE", "PATCH", "BREW"):
+    assert options.status == 204 and header_value(options, "Allow") == allowed
+    for method in {"POST", "PUT", "DELETE", "PATCH", "BREW"} - set(allowed.split(", ")):
         refused = server.request(method, path, body=b"x" * 100 if method == "POST" else None)
         assert_problem(refused, 405, method)
-        assert header_value(refused, "Allow") == "GET, HEAD, OPTIONS"
+        assert header_value(refused, "Allow") == allowed
     head = server.request("HEAD", path)
     assert head.status == 200 and head.body == b""
     get = server.get(path)
@@ -276,7 +294,7 @@ def test_head_draws_nothing_and_tells_what_get_would(server):
 
 def test_options_asterisk(server):
     answer = raw(server, b"OPTIONS * HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-    assert status_of(answer) == 204 and b"Allow: GET, HEAD, OPTIONS" in answer
+    assert status_of(answer) == 204 and b"Allow: GET, HEAD, POST, DELETE, OPTIONS" in answer
 
 
 # ---- what is odd, large or broken ---------------------------------------------------------------

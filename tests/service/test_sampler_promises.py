@@ -138,9 +138,10 @@ def test_rows_are_a_frame_of_their_own(sampler):
     whole = sampler(*options)
     batch = part.batch("size=1000")
     assert sorted(batch["ids"]) == list(range(200, 300))
-    frame, all_rows = part.get("/frames").json["frames"][0], whole.get("/frames").json["frames"][0]
-    assert frame["units"] == 100 and frame["digest"] != all_rows["digest"]
-    assert sampler(*options, "--rows", "0:1000").get("/frames").json["frames"][0]["digest"] == all_rows["digest"]
+    of_part, of_whole = part.get("/streams/default").json, whole.get("/streams/default").json
+    assert of_part["units"] == 100 and of_part["digest"] != of_whole["digest"]
+    assert part.get("/frames").json == whole.get("/frames").json, "rows are the stream's, not the frame's"
+    assert sampler(*options, "--rows", "0:1000").get("/streams/default").json["digest"] == of_whole["digest"]
 
 
 @pytest.mark.heavy

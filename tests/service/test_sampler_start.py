@@ -38,8 +38,10 @@ ANY = ("--listen", "127.0.0.1:0")
     ((*STORE, "--listen", "127.0.0.1"), "listen"),
     ((*STORE, "--listen", "127.0.0.1:65536"), "listen"),
     ((*STORE, "--listen", "host.invalid:80"), "host.invalid"),
-    ((*STORE, "--listen", "192.0.2.1:0"), "192.0.2.1"),
-    ((*STORE, "--lease", "30"), "lease"),
+    ((*STORE, "--listen", "192.0.2.1:0", "--allow-anonymous"), "192.0.2.1"),
+    ((*STORE, "--listen", "0.0.0.0:0"), "--allow-anonymous"),
+    ((*STORE, "--listen", "[::]:0"), "--token-file"),
+    ((*STORE, "--lease", "0"), "lease"),
     ((*STORE, "extra"), "extra"),
     (("--store", "range:0"), 'range:"0"'),
     (("--store", "range:x"), 'range:"x"'),
@@ -128,7 +130,7 @@ def test_other_addresses(sampler, host, shown):
                 probe.bind(("::1", 0))
         except OSError:
             pytest.skip("this machine has no IPv6")
-    server = sampler(*STORE, listen=f"{host}:0")
+    server = sampler(*STORE, "--allow-anonymous", listen=f"{host}:0")
     assert server.url.startswith(f"http://{shown}:")
     server.host = "::1" if host == "[::1]" else "127.0.0.1"
     assert server.batch("size=3")["size"] == 3
@@ -236,3 +238,14 @@ def test_idle_connections_do_not_hold_it(sampler):
     assert server.wait() == 0
     for connection in idle:
         connection.close()
+
+
+def test_after_sigterm_it_answers_on_and_says_that_it_is_not_ready(start, tmp_path):
+    from conftest import Sampler
+    server = Sampler("--store", "range:100", "--drain", 5, folder=tmp_path)
+    server.signal(signal.SIGTERM)
+    server.wait_for_log("stopping")
+    answer = server.get("/readyz")
+    assert answer.status == 503 and answer.headers["connection"] == "close"
+    assert server.batch("size=1")["first"] == 0
+    assert server.wait() == 0

@@ -1,8 +1,10 @@
 """Promise 5: a draw that was answered is never forgotten, whatever happens to the sampler."""
 
+import ctypes
 import http.client
 import json
 import random
+import re
 import resource
 import signal
 import socket
@@ -195,35 +197,154 @@ def test_another_order_is_refused_by_name(sampler, tmp_path, change, says):
     server.batch("size=7")
     server.signal(signal.SIGTERM)
     assert server.wait() == 0
-    before = (tmp_path / "state/position").read_bytes()
+    before = (tmp_path / "state/journal").read_bytes()
     run_fails("sampler", "serve", "--listen", "127.0.0.1:0", *change, *state, says=says)
-    assert (tmp_path / "state/position").read_bytes() == before
+    assert (tmp_path / "state/journal").read_bytes() == before
     again = sampler(*STORE, *state, "--tail", "span", "--epochs", 3)  # these two may change
     assert again.batch("size=7")["first"] == 7
 
 
-def test_damaged_records(sampler, tmp_path):
+FRAME = 24  # bytes of a plain draw in the journal, while positions are small
+HEADER = 4096
+
+
+def journal_with_draws(sampler, state, options, draws, orderly=True):
+    server = sampler(*options)
+    for _ in range(draws):
+        server.batch("size=10")
+    if orderly:
+        server.signal(signal.SIGTERM)
+        assert server.wait() == 0
+    else:
+        server.kill()
+    journal = bytearray((state / "journal").read_bytes())
+    return journal, len(journal.rstrip(b"\0"))
+
+
+def test_a_torn_tail_is_cut_off(sampler, tmp_path):
+    state = tmp_path / "state"
+    options = (*STORE, "--state", state, "--seed", 1, "--durability", "process")
+    whole, end = journal_with_draws(sampler, state, options, 4, orderly=False)
+    for cut in (end - 1, end - 10, end - 20):
+        (state / "journal").write_bytes(whole[:cut] + bytes(len(whole) - cut))
+        server = sampler(*options)
+        assert server.get("/streams/default").json["position"] == 30
+        assert server.batch("size=10")["first"] == 30
+        server.kill()
+        again = sampler(*options)
+        assert again.batch("size=10")["first"] == 40
+        again.kill()
+
+
+def test_what_is_missing_after_an_orderly_end_is_refused(sampler, tmp_path):
     state = tmp_path / "state"
     options = (*STORE, "--state", state, "--seed", 1)
-    server = sampler(*options)
-    for _ in range(4):
-        server.batch("size=10")
+    whole, end = journal_with_draws(sampler, state, options, 4)
+    for content in (whole[:end - 1] + bytes(len(whole) - end + 1), whole[:end - FRAME] + bytes(len(whole) - end + FRAME)):
+        (state / "journal").write_bytes(content)
+        run_fails("sampler", "serve", "--listen", "127.0.0.1:0", *options, says=["journal", "closed in order", "--accept-loss"])
+    (state / "journal").write_bytes(whole)
+    assert sampler(*options).batch("size=10")["first"] == 40
+
+
+@pytest.mark.parametrize("durability", ["fsync", "process", "none"])
+def test_a_journal_that_was_cut_is_refused(sampler, tmp_path, durability):
+    state = tmp_path / "state"
+    options = (*STORE, "--state", state, "--seed", 1, "--durability", durability)
+    whole, end = journal_with_draws(sampler, state, options, 40, orderly=durability == "none")
+    for cut in (len(whole) - 1, len(whole) - 4096, end, end - FRAME, end - FRAME - 3, HEADER + 512, HEADER):
+        (state / "journal").write_bytes(whole[:cut])
+        run_fails("sampler", "serve", "--listen", "127.0.0.1:0", *options,
+                  says=["journal", f"{cut} bytes long", f"at least {len(whole)}", "it was cut"])
+        assert (state / "journal").read_bytes() == whole[:cut]
+
+
+def test_a_loss_is_accepted_once_and_by_its_place(sampler, tmp_path):
+    state = tmp_path / "state"
+    options = (*STORE, "--state", state, "--seed", 1, "--durability", "process")
+    whole, end = journal_with_draws(sampler, state, options, 40, orderly=False)
+    at = end - 10 * FRAME  # within a draw: nothing but power loss takes this and leaves what is behind
+    whole[at - at % 8] ^= 1
+    (state / "journal").write_bytes(whole)
+    refusal = run_fails("sampler", "serve", "--listen", "127.0.0.1:0", *options,
+                        says=["journal", "power loss", "its draws come again"])
+    place = re.search(r"--accept-loss (\d+)", refusal.stderr).group(1)
+    run_fails("sampler", "serve", "--listen", "127.0.0.1:0", *options, "--accept-loss", int(place) + 8, says="--accept-loss " + place)
+    assert (state / "journal").read_bytes() == whole
+    server = sampler(*options, "--accept-loss", place)
+    position = server.get("/streams/default").json["position"]
+    assert 0 < position < 400 and position % 10 == 0
+    assert server.batch("size=10")["first"] == position
     server.kill()
-    whole = (state / "position").read_bytes()
-    assert len(whole) == 8192
-    seen = set()
-    for slot in (0, 1):
+    assert (state / "journal.damaged").read_bytes() == whole
+    again = sampler(*options)
+    assert again.batch("size=10")["first"] == position + 10
+
+
+def test_a_missing_journal_is_told(sampler, tmp_path):
+    state = tmp_path / "state"
+    options = (*STORE, "--state", state)
+    server = sampler(*options)
+    server.batch("size=10")
+    server.kill()
+    assert "no journal" not in server.stderr
+    (state / "journal").unlink()
+    server = sampler(*options)
+    assert "no journal" in server.stderr and str(state) in server.stderr
+    assert server.batch("size=10")["first"] == 0
+
+
+def test_damage_in_the_middle_is_refused(sampler, tmp_path):
+    state = tmp_path / "state"
+    options = (*STORE, "--state", state, "--seed", 1)
+    whole, end = journal_with_draws(sampler, state, options, 40)
+    for at in (3, 20, HEADER - 2, HEADER + 1, HEADER + 60, end - 20 * FRAME):
         damaged = bytearray(whole)
-        damaged[slot * 4096 + 100] ^= 1
-        (state / "position").write_bytes(damaged)
-        server = sampler(*options)
-        seen.add(server.get("/streams/default").json["position"])
-        server.kill()
-    assert seen == {30, 40}, "each slot holds one of the last two records"
-    for content in (b"", b"x" * 8192, whole[:100], bytes(8192), b"TMBLPOS1" + bytes(9000)):
-        (state / "position").write_bytes(content)
-        run_fails("sampler", "serve", "--listen", "127.0.0.1:0", *options, says=["position", "damaged"])
-        assert (state / "position").read_bytes() == content
+        damaged[at] ^= 1
+        (state / "journal").write_bytes(damaged)
+        run_fails("sampler", "serve", "--listen", "127.0.0.1:0", *options, says=["journal", "damaged"])
+        assert (state / "journal").read_bytes() == damaged
+    for content in (b"", b"x" * 8192, whole[:100], bytes(8192), b"TMBLJRN1" + bytes(9000), whole[:HEADER]):
+        (state / "journal").write_bytes(content)
+        run_fails("sampler", "serve", "--listen", "127.0.0.1:0", *options, says=["journal", "damaged"])
+        assert (state / "journal").read_bytes() == content
+
+
+def position_of_before(digest, sequence, position):
+    """A slot of DIR/position as versions before the journal wrote it; with --rows nothing else changes."""
+    slot = bytearray(4096)
+    slot[0:8] = b"TMBLPOS1"
+    slot[8:16] = sequence.to_bytes(8, "little")
+    slot[16:32] = bytes.fromhex(digest)
+    for at, value in ((32, 1000), (40, 1000), (48, 7), (56, 0), (96, position), (104, position // 10)):
+        slot[at:at + 8] = value.to_bytes(8, "little")
+    slot[64:64 + len(b"proportional")] = b"proportional"
+    return slot
+
+
+def test_a_position_of_before_the_journal_is_taken_over(sampler, tmp_path):
+    xxhash = ctypes.CDLL("libxxhash.so.0")
+    xxhash.XXH3_64bits.restype = ctypes.c_uint64
+    digest = sampler(*STORE).get("/streams/default").json["digest"]
+    slots = b""
+    for sequence, position in ((2, 120), (1, 110)):
+        slot = position_of_before(digest, sequence, position)
+        slot[4088:] = xxhash.XXH3_64bits(bytes(slot[:4088]), ctypes.c_size_t(4088)).to_bytes(8, "little")
+        slots += slot
+    state = tmp_path / "state"
+    state.mkdir()
+    (state / "position").write_bytes(slots)
+    run_fails("sampler", "serve", "--listen", "127.0.0.1:0", *STORE, "--seed", 8, "--state", state,
+              says="seed 7 there, 8 here")
+    run_fails("sampler", "serve", "--listen", "127.0.0.1:0", "--store", "range:5", "--state", state, says="of 1000 units there")
+    assert not (state / "journal").exists() and (state / "position").read_bytes() == slots
+    server = sampler(*STORE, "--state", state)
+    stream = server.get("/streams/default").json
+    assert (stream["seed"], stream["position"], stream["acked"]) == (7, 120, 12)
+    assert server.batch("size=10")["first"] == 120
+    server.kill()
+    assert not (state / "position").exists()
+    assert sampler(*STORE, "--state", state).batch("size=10")["first"] == 130
 
 
 def test_a_folder_that_cannot_be(tmp_path):
@@ -239,26 +360,37 @@ def limit_files(server, bytes_):
     resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (hard if bytes_ is None else bytes_, hard))
 
 
+def draw_until_refused(server):
+    """Room in the journal is taken ahead: draws go on in it, then every one is refused."""
+    drawn = 0
+    while (answer := server.get("/batch?size=10")).status == 200:
+        assert answer.json["first"] == drawn
+        drawn += 10
+        assert drawn < 2000000, "the disk is full, and nothing was refused"
+    assert answer.status == 507
+    return drawn
+
+
 @pytest.mark.parametrize("durability", ["fsync", "process"])
 def test_a_full_disk_refuses_draws_and_loses_nothing(sampler, tmp_path, durability):
-    server = sampler(*STORE, "--state", tmp_path / "state", "--durability", durability, "--epochs", 1)
-    assert server.batch("size=10")["first"] == 0
+    server = sampler(*STORE, "--state", tmp_path / "state", "--durability", durability, "--epochs", 0)
     limit_files(server, 0)
+    drawn = draw_until_refused(server)
     for _ in range(5):
         answer = server.get("/batch?size=10")
         assert answer.status == 507
         assert answer.headers["content-type"] == "application/problem+json"
-        assert str(tmp_path / "state/position") in answer.json["detail"]
+        assert str(tmp_path / "state/journal") in answer.json["detail"]
     assert server.get("/readyz").status == 503
     assert server.get("/healthz").status == 200
     assert server.batch("size=10&index=0")["first"] == 0, "index= needs no state"
-    assert server.get("/streams/default").json["position"] == 10
+    assert server.get("/streams/default").json["position"] == drawn
     limit_files(server, None)
-    wait_for(lambda: server.get("/batch?size=10").status == 200, "it never went on")
-    assert server.get("/readyz").status == 200
-    assert server.batch("size=10")["first"] == 20
+    wait_for(lambda: server.get("/readyz").status == 200, "it never went on")
+    assert server.batch("size=10")["first"] == drawn
+    assert server.batch("size=10")["first"] == drawn + 10
     server.kill()
-    assert sampler(*STORE, "--state", tmp_path / "state", "--epochs", 1).batch("size=10")["first"] == 30
+    assert sampler(*STORE, "--state", tmp_path / "state", "--epochs", 0).batch("size=10")["first"] == drawn + 20
 
 
 def test_a_disk_that_is_full_now_and_then_under_load(sampler, tmp_path):

@@ -711,8 +711,36 @@ def test_a_store_whose_labels_the_sampler_does_not_know_ends_training(sampler, t
     two = write_animals(tmp_path / "two.csv")
     three = write_animals(tmp_path / "three.csv", ("cat", "dog", "eel"))
     served = sampler("--store", two, "--seed", 1)
-    train_fails(served, three, tmp_path / "run", ["three.csv", "eel", "none of the 2 classes"], model="softmax",
+    train_fails(served, three, tmp_path / "run", ["three.csv", "eel", "the sampler says"], model="softmax",
                 hidden_units=None, batch_size=20)
+
+
+@pytest.mark.parametrize("how", ["csv", "sqlite", "cached"])
+def test_a_store_that_is_not_the_frames_is_noticed(sampler, tmp_path, how):
+    """The same ids, other labels: ids alone would not tell."""
+    rows = [(i % 3, i % 7, 255 - i % 11) for i in range(600)]
+    for name, odd in (("one", None), ("other", 417)):
+        with open(tmp_path / f"{name}.csv", "w") as out:
+            out.writelines(f"{(label + (i == odd)) % 3},{a},{b}\n" for i, (label, a, b) in enumerate(rows))
+    url = sampler("--store", csv_uri(tmp_path / "one.csv"), "--seed", 1).url
+    other = csv_uri(tmp_path / "other.csv")
+    if how == "sqlite":
+        run("loader", "import", other, f"sqlite:{tmp_path}/other.db")
+        other = f"sqlite:{tmp_path}/other.db"
+    more = {"cache_bytes": 0} if how != "cached" else {}
+    train(url, csv_uri(tmp_path / "one.csv"), tmp_path / "right", train_steps=30, **more)
+    train_fails(url, other, tmp_path / "wrong", train_steps=30, says=["id 417", '"0"', '"1"', "other", "frame"], **more)
+
+
+def test_a_known_bad_row_is_told_before_the_first_step(sampler, tmp_path):
+    with open(tmp_path / "bad.csv", "w") as out:
+        out.writelines(f"{i % 3},{i % 7},{'x' if i == 590 else i % 5}\n" for i in range(600))
+    bad = csv_uri(tmp_path / "bad.csv")
+    served = sampler("--store", bad, "--seed", 1, "--design", "sequential")
+    done = train_fails(served, bad, tmp_path / "all", batch_size=10, train_steps=5, says=["line 591", "column 2"])
+    assert "Step" not in done.stdout and "step" not in done.stdout
+    few = sampler("--store", bad, "--seed", 1, "--design", "sequential", "--rows", "0:500")
+    train(few, bad, tmp_path / "few", batch_size=10, train_steps=5)  # no batch will hold that row
 
 
 def test_bad_rows_end_training_or_are_passed_over(sampler, tmp_path):

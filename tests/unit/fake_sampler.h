@@ -57,6 +57,7 @@ struct fake_sampler {
     /* Its own: */
     uint16_t port;
     char url[64];
+    const char *labels; /* what GET /labels says; NULL: 404 */
     int listener;
     pthread_t thread;
     _Atomic bool ending;
@@ -212,6 +213,7 @@ static inline bool fake_batch(struct fake_connection *connection)
 static inline void *fake_serve(void *context)
 {
     struct fake_connection *connection = context;
+    const char *sampler_labels = connection->sampler->labels;
     size_t length = 0;
     bool open = true;
     while (open) {
@@ -225,6 +227,9 @@ static inline void *fake_serve(void *context)
             continue;
         if (strncmp(connection->request, "GET /streams/", 13) == 0)
             fake_describe(connection);
+        else if (sampler_labels && strncmp(connection->request, "GET /labels?", 12) == 0)
+            fake_reply(connection, 200, "application/json", sampler_labels, strlen(sampler_labels),
+                       strlen(sampler_labels));
         else if (strncmp(connection->request, "GET /batch?", 11) == 0)
             open = fake_batch(connection);
         else

@@ -2,10 +2,12 @@
 
 #include "sampler/batch_request.h"
 
+static struct batch_lease lease;
+
 static struct batch_request parsed(const char *query)
 {
     struct batch_request request;
-    assert_ok(batch_request_parse(query, 1000000, &request));
+    assert_ok(batch_request_parse(query, 1000000, &request, &lease));
     return request;
 }
 
@@ -20,9 +22,12 @@ static void test_defaults(void **state)
         assert_int_equal(request.index, -1);
         assert_false(request.sort);
         assert_false(request.format_given);
+        assert_false(request.size_given);
+        assert_false(request.leased);
+        assert_false(request.weights);
     }
     struct batch_request small;
-    assert_ok(batch_request_parse("", 7, &small));
+    assert_ok(batch_request_parse("", 7, &small, &lease));
     assert_int_equal(small.size, 7);
 }
 
@@ -72,10 +77,23 @@ static void test_bad_values_are_named(void **state)
         {"size=1&s%69ze=1", "twice"},
         {"Size=1", "Size"},
         {"batch=1", "unknown parameter"},
-        {"worker=w0&seq=1", "no leases yet"},
-        {"seq=1", "no leases yet"},
-        {"ack=1", "no leases yet"},
-        {"weights=1", "weights"},
+        {"worker=w0", "worker and seq belong together"},
+        {"seq=1", "worker and seq belong together"},
+        {"ack=1", "ack: worker and seq"},
+        {"worker=w0&ack=1", "belong together"},
+        {"worker=w0&seq=1&index=0", "index=0 moves nothing"},
+        {"ack=1&index=7", "index=7 moves nothing"},
+        {"worker=&seq=1", "1 to 128"},
+        {"worker=a%20b&seq=1", "[A-Za-z0-9._:-]"},
+        {"worker=w0&seq=-1", "seq"},
+        {"worker=w0&seq=9223372036854775808", "seq"},
+        {"worker=w0&seq=1&ack=", "ack"},
+        {"worker=w0&seq=1&ack=1,", "ack"},
+        {"worker=w0&seq=1&ack=,1", "ack"},
+        {"worker=w0&seq=1&ack=1,,2", "ack"},
+        {"worker=w0&seq=1&ack=1,x", "\"x\""},
+        {"worker=w0&seq=1&ack=-1", "\"-1\""},
+        {"weights=2", "weights"},
         {"size=%zz", ""},
         {"size=%", ""},
         {"size=1%00", ""},
@@ -83,10 +101,35 @@ static void test_bad_values_are_named(void **state)
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct batch_request request = {.size = 77};
-        assert_fails(batch_request_parse(cases[i].query, 1000000, &request), ERROR_USAGE,
+        assert_fails(batch_request_parse(cases[i].query, 1000000, &request, &lease), ERROR_USAGE,
                      cases[i].message);
         assert_int_equal(request.size, 77);
     }
+}
+
+static void test_leases(void **state)
+{
+    (void)state;
+    struct batch_request request =
+        parsed("worker=host-1:gpu.0_a&seq=9223372036854775807&ack=0,5,9223372036854775807&size=3");
+    assert_true(request.leased);
+    assert_true(request.size_given);
+    assert_string_equal(lease.worker, "host-1:gpu.0_a");
+    assert_true(lease.seq == INT64_MAX);
+    assert_int_equal(lease.ack_count, 3);
+    assert_int_equal(lease.acks[1], 5);
+    assert_true(lease.acks[2] == INT64_MAX);
+    assert_true(parsed("worker=w&seq=0").leased);
+    assert_int_equal(lease.ack_count, 0);
+    assert_true(parsed("weights=1").weights);
+
+    char query[64 + 2 * (BATCH_ACKS_LIMIT + 1)] = "worker=w&seq=0&ack=";
+    for (int i = 0; i < BATCH_ACKS_LIMIT; i++)
+        strcat(query, i > 0 ? ",1" : "1");
+    assert_true(parsed(query).leased);
+    assert_int_equal(lease.ack_count, BATCH_ACKS_LIMIT);
+    strcat(query, ",1");
+    assert_fails(batch_request_parse(query, 100, &request, &lease), ERROR_USAGE, "at most 1024");
 }
 
 static void test_accept(void **state)
@@ -127,6 +170,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_defaults),
     cmocka_unit_test(test_every_parameter),
     cmocka_unit_test(test_bad_values_are_named),
+    cmocka_unit_test(test_leases),
     cmocka_unit_test(test_accept),
 };
 

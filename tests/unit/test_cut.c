@@ -9,18 +9,18 @@ static const enum tail tails[] = {TAIL_KEEP, TAIL_DROP, TAIL_SPAN};
 static void check_span(const struct cut *cut, int64_t position, int64_t size, struct span span)
 {
     int64_t m = cut->epoch_positions;
-    int64_t last = span.first + span.size - 1;
-    assert_true(span.size >= 1 && span.size <= size);
+    int64_t last = span.first + span.positions - 1;
+    assert_true(span.positions >= 1 && span.positions <= size);
     if (cut->epochs > 0)
         assert_true(last < cut->epochs * m);
     switch (cut->tail) {
     case TAIL_KEEP:
         assert_int_equal(span.first, position);
         assert_int_equal(span.first / m, last / m);
-        assert_true(span.size == size || (last + 1) % m == 0);
+        assert_true(span.positions == size || (last + 1) % m == 0);
         break;
     case TAIL_DROP:
-        assert_int_equal(span.size, size);
+        assert_int_equal(span.positions, size);
         assert_int_equal(span.first / m, last / m);
         if (span.first != position) {
             assert_int_equal(span.first % m, 0);
@@ -29,7 +29,7 @@ static void check_span(const struct cut *cut, int64_t position, int64_t size, st
         break;
     case TAIL_SPAN:
         assert_int_equal(span.first, position);
-        assert_true(span.size == size || last + 1 == cut->epochs * m);
+        assert_true(span.positions == size || last + 1 == cut->epochs * m);
         break;
     }
 }
@@ -41,17 +41,17 @@ static void walk(const struct cut *cut, int64_t size)
         struct span next;
         struct span at;
         cut_next(cut, position, size, &next);
-        cut_at(cut, index, size, &at);
-        assert_int_equal(next.size, at.size);
+        assert_ok(cut_at(cut, index, size, &at));
+        assert_int_equal(next.positions, at.positions);
         assert_int_equal(next.first, at.first);
-        if (next.size == 0) {
+        if (next.positions == 0) {
             assert_int_equal(next.first, cut->epochs * cut->epoch_positions);
-            cut_at(cut, INT64_MAX, size, &at);
-            assert_int_equal(at.size, 0);
+            assert_ok(cut_at(cut, INT64_MAX, size, &at));
+            assert_int_equal(at.positions, 0);
             return;
         }
         check_span(cut, position, size, next);
-        position = next.first + next.size;
+        position = next.first + next.positions;
     }
 }
 
@@ -83,11 +83,11 @@ static void test_sizes_may_change_on_the_way(void **state)
         for (size_t draw = 0;; draw++) {
             struct span span;
             cut_next(&cut, position, sizes[draw % 10], &span);
-            if (span.size == 0)
+            if (span.positions == 0)
                 break;
             check_span(&cut, position, sizes[draw % 10], span);
-            position = span.first + span.size;
-            given += span.size;
+            position = span.first + span.positions;
+            given += span.positions;
         }
         if (tails[i] != TAIL_DROP)
             assert_int_equal(given, 50);
@@ -99,19 +99,19 @@ static void test_far_positions_do_not_overflow(void **state)
     (void)state;
     struct span span;
     struct cut cut = {.epoch_positions = 1000000000, .tail = TAIL_KEEP};
-    cut_at(&cut, INT64_MAX, 1, &span);
-    assert_int_equal(span.size, 0);
-    cut_at(&cut, INT64_MAX, 1000000, &span);
-    assert_int_equal(span.size, 0);
-    cut_at(&cut, (CUT_POSITION_LIMIT - 1) / 1000, 1000, &span);
-    assert_true(span.size > 0 && span.first + span.size <= CUT_POSITION_LIMIT);
+    assert_ok(cut_at(&cut, INT64_MAX, 1, &span));
+    assert_int_equal(span.positions, 0);
+    assert_ok(cut_at(&cut, INT64_MAX, 1000000, &span));
+    assert_int_equal(span.positions, 0);
+    assert_ok(cut_at(&cut, (CUT_POSITION_LIMIT - 1) / 1000, 1000, &span));
+    assert_true(span.positions > 0 && span.first + span.positions <= CUT_POSITION_LIMIT);
     cut_next(&cut, CUT_POSITION_LIMIT, 5, &span);
-    assert_int_equal(span.size, 0);
+    assert_int_equal(span.positions, 0);
     cut_next(&cut, CUT_POSITION_LIMIT - 2, 5, &span);
-    assert_int_equal(span.size, 2);
+    assert_int_equal(span.positions, 2);
     cut = (struct cut){.epoch_positions = 3, .tail = TAIL_SPAN};
-    cut_at(&cut, INT64_MAX / 2, 1000000, &span);
-    assert_int_equal(span.size, 0);
+    assert_ok(cut_at(&cut, INT64_MAX / 2, 1000000, &span));
+    assert_int_equal(span.positions, 0);
 }
 
 static void test_impossible_cuts_are_refused(void **state)

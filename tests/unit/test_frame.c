@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "sampler/frame.h"
+#include "sampler/frame_view.h"
 #include "sampler/random.h"
 
 static char folder[256];
@@ -257,7 +258,7 @@ static void test_slices(void **state)
         int64_t begin = parts[p][0];
         size_t count = (size_t)(parts[p][1] - begin);
         struct frame *slice;
-        assert_ok(frame_slice(whole, begin, parts[p][1], &slice));
+        assert_ok(frame_view(whole, begin, parts[p][1], NULL, SPLIT_NONE, &slice));
         check_list(slice, units + begin, count);
         struct frame *alone = frame_of(units + begin, count);
         check_equal_frames(slice, alone);
@@ -281,7 +282,7 @@ static void test_slices_of_ranges(void **state)
         struct frame *slice;
         for (int64_t row = begin; row < end; row++)
             units[row - begin] = (struct listed_unit){.id = row, .label = digits[row % 8]};
-        assert_ok(frame_slice(whole, begin, end, &slice));
+        assert_ok(frame_view(whole, begin, end, NULL, SPLIT_NONE, &slice));
         check_list(slice, units, (size_t)(end - begin));
         struct frame *alone = frame_of(units, (size_t)(end - begin));
         check_equal_frames(slice, alone);
@@ -297,9 +298,9 @@ static void test_slices_that_cannot_be(void **state)
     struct frame *whole;
     struct frame *slice;
     assert_ok(frame_build("range:100", &whole));
-    assert_fails(frame_slice(whole, 0, 101, &slice), ERROR_USAGE, "100 units");
-    assert_fails(frame_slice(whole, 5, 5, &slice), ERROR_USAGE, "5:5");
-    assert_fails(frame_slice(whole, -1, 5, &slice), ERROR_USAGE, "-1:5");
+    assert_fails(frame_view(whole, 0, 101, NULL, SPLIT_NONE, &slice), ERROR_USAGE, "100 units");
+    assert_fails(frame_view(whole, 5, 5, NULL, SPLIT_NONE, &slice), ERROR_USAGE, "5:5");
+    assert_fails(frame_view(whole, -1, 5, NULL, SPLIT_NONE, &slice), ERROR_USAGE, "-1:5");
     frame_free(whole);
 }
 

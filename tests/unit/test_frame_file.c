@@ -9,6 +9,7 @@
 #include "common/file.h"
 #include "sampler/frame.h"
 #include "sampler/frame_file.h"
+#include "sampler/frame_view.h"
 #include "sampler/order.h"
 #include "sampler/random.h"
 
@@ -112,7 +113,7 @@ static void test_weights_and_groups_come_back(void **state)
     for (int64_t row = 0; row < 4; row++)
         assert_int_equal(partition_class(frame_groups(frame), row),
                          partition_class(frame_groups(mapped), row));
-    assert_ok(frame_slice(mapped, 1, 3, &slice));
+    assert_ok(frame_view(mapped, 1, 3, NULL, SPLIT_NONE, &slice));
     assert_true(frame_weights(slice)[0] == 2 && frame_groups(slice)->count == 2);
     frame_free(slice);
     frame_free(mapped);
@@ -132,8 +133,8 @@ static void test_the_order_does_not_see_the_file(void **state)
     assert_ok(frame_open(frame_path, &mapped));
     assert_ok(order_new(frame, &design, &a));
     assert_ok(order_new(mapped, &design, &b));
-    order_units(a, 1500, 3000, ids[0], NULL);
-    order_units(b, 1500, 3000, ids[1], NULL);
+    order_units(a, 1500, 3000, ids[0], NULL, NULL);
+    order_units(b, 1500, 3000, ids[1], NULL, NULL);
     assert_memory_equal(ids[0], ids[1], sizeof(ids[0]));
     order_free(b);
     order_free(a);
@@ -295,7 +296,7 @@ static void test_damage_that_only_verify_finds(void **state)
     for (int64_t first = 0; first < COUNT; first += 5000) {
         int64_t found[5000];
         uint32_t labels[5000];
-        order_units(order, first, 5000, found, labels);
+        order_units(order, first, 5000, found, labels, NULL);
         order_rows(order, first, 5000, found);
         for (size_t i = 0; i < 5000; i += 97) {
             assert_in_range(found[i], 0, COUNT - 1);

@@ -239,7 +239,7 @@ static void test_busy_is_the_answer_when_patience_ends(void **state)
     struct http_client *client = NULL;
     struct http_response response = HTTP_RESPONSE_INIT(100);
     start_server(&server, &client);
-    assert_ok(http_client_get(client, "/", 300, true, &response));
+    assert_ok(http_client_get(client, "/", 1000, true, &response));
     assert_int_equal(response.status, 503);
     assert_string_equal(response.body.data, "busy");
     assert_true(server.requests > 1);
@@ -258,8 +258,11 @@ static void test_nobody_there_is_told(void **state)
     snprintf(url, sizeof(url), "http://127.0.0.1:%u", server.port);
     assert_ok(http_client_open(url, &client));
     log_set_level(LOG_ERROR);
-    assert_fails(http_client_get(client, "/batch", 200, false, &response), ERROR_NETWORK, url);
-    assert_non_null(strstr(error_message(), "no answer in 0.2 s"));
+    for (int64_t patience_ms = 0; patience_ms <= 200; patience_ms += 50) { /* 0: a busy machine's */
+        assert_fails(http_client_get(client, "/batch", patience_ms, false, &response),
+                     ERROR_NETWORK, url);
+        assert_non_null(strstr(error_message(), "no answer in"));
+    }
     http_client_close(client);
     http_response_release(&response);
     close(server.listener);
@@ -272,8 +275,7 @@ static void test_silence_times_out(void **state)
     struct http_client *client = NULL;
     struct http_response response = HTTP_RESPONSE_INIT(100);
     start_server(&server, &client);
-    assert_fails(http_client_get(client, "/", 200, false, &response), ERROR_TIMEOUT,
-                 "no answer in 0.2 s (1 try)");
+    assert_fails(http_client_get(client, "/", 200, false, &response), ERROR_TIMEOUT, "(1 try)");
     http_response_release(&response);
     stop_server(&server, client);
 }

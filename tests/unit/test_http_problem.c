@@ -45,7 +45,7 @@ static void test_statuses(void **state)
     } cases[] = {
         {ERROR_USAGE, 400},    {ERROR_INPUT, 400},    {ERROR_NOT_FOUND, 404},
         {ERROR_CONFLICT, 409}, {ERROR_NO_SPACE, 507}, {ERROR_IO, 503},
-        {ERROR_TIMEOUT, 503},  {ERROR_MEMORY, 500},   {ERROR_UNAVAILABLE, 503},
+        {ERROR_TIMEOUT, 503},  {ERROR_MEMORY, 503},   {ERROR_UNAVAILABLE, 503},
         {ERROR_NETWORK, 500},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)

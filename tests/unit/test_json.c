@@ -29,6 +29,31 @@ static void test_values_come_back(void **state)
     cJSON_Delete(json);
 }
 
+static void test_integers_are_exact(void **state)
+{
+    (void)state;
+    cJSON *json = NULL;
+    int64_t value = 0;
+    assert_ok(
+        parse("{\"1\\\"2\":[-9223372036854775808,{\"-5\":\"7\\\\\",\"x\":9223372036854775807}],"
+              "\"a\":9007199254740993,\"b\":-0,\"c\":1e3,\"d\":12.0,\"e\":0}",
+              &json));
+    const cJSON *array = cJSON_GetObjectItem(json, "1\"2");
+    assert_true(json_integer(cJSON_GetArrayItem(array, 0), &value) && value == INT64_MIN);
+    const cJSON *inner = cJSON_GetArrayItem(array, 1);
+    assert_true(json_integer(cJSON_GetObjectItem(inner, "x"), &value) && value == INT64_MAX);
+    assert_false(json_integer(cJSON_GetObjectItem(inner, "-5"), &value));
+    const struct {
+        const char *key;
+        int64_t value;
+    } wanted[] = {{"a", 9007199254740993}, {"b", 0}, {"c", 1000}, {"d", 12}, {"e", 0}};
+    for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+        assert_ok(json_get_integer(json, wanted[i].key, "x", &value));
+        assert_true(value == wanted[i].value);
+    }
+    cJSON_Delete(json);
+}
+
 static void test_wrong_members_are_named(void **state)
 {
     (void)state;
@@ -37,12 +62,15 @@ static void test_wrong_members_are_named(void **state)
     double real;
     const char *text;
     const cJSON *array;
-    assert_ok(
-        parse("{\"f\":1.5,\"big\":9007199254740994,\"huge\":1e999,\"t\":\"5\",\"n\":null}", &json));
+    assert_ok(parse("{\"f\":1.5,\"big\":9223372036854775808,\"huge\":1e999,\"far\":1."
+                    "00000000000000000e17,\"t\":\"5\",\"n\":null}",
+                    &json));
     assert_fails(json_get_integer(json, "f", "x.json", &integer), ERROR_INPUT,
                  "\"f\" in x.json is 1.5, must be an integer");
-    assert_fails(json_get_integer(json, "big", "x", &integer), ERROR_INPUT, "2^53");
-    assert_fails(json_get_integer(json, "huge", "x", &integer), ERROR_INPUT, "2^53");
+    assert_fails(json_get_integer(json, "big", "x", &integer), ERROR_INPUT,
+                 "\"big\" in x is 9223372036854775808, must be an integer within -2^63");
+    assert_fails(json_get_integer(json, "far", "x", &integer), ERROR_INPUT, "without point");
+    assert_fails(json_get_integer(json, "huge", "x", &integer), ERROR_INPUT, "2^63");
     assert_fails(json_get_real(json, "huge", "x", &real), ERROR_INPUT, "too large");
     assert_fails(json_get_integer(json, "t", "x", &integer), ERROR_INPUT,
                  "\"t\" in x is a text, must be an integer");
@@ -196,6 +224,7 @@ static void test_written_strings_come_back(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_values_come_back),
+    cmocka_unit_test(test_integers_are_exact),
     cmocka_unit_test(test_wrong_members_are_named),
     cmocka_unit_test(test_everything_that_is_no_json_is_refused),
     cmocka_unit_test(test_places_are_named),

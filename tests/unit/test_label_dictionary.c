@@ -24,7 +24,7 @@ static void test_kinds(void **state)
     assert_int_equal(KIND("1", "1.5"), LABEL_REAL);
     assert_int_equal(KIND("1.5", "x", "1"), LABEL_TEXT);
     assert_int_equal(KIND("-"), LABEL_TEXT);
-    assert_int_equal(KIND("+1"), LABEL_TEXT);
+    assert_int_equal(KIND("+1"), LABEL_REAL);
     assert_int_equal(KIND("nan"), LABEL_TEXT);
 }
 

@@ -265,8 +265,12 @@ static void test_config_files(void **state)
     assert_fails(parse("--config", config_of("{\"seed\":null}")), ERROR_USAGE, "\"seed\" must be");
     assert_fails(parse("--config", config_of("{\"seed\":[1]}")), ERROR_USAGE, "\"seed\" must be");
     assert_fails(parse("--config", config_of("{\"seed\":1.5}")), ERROR_USAGE, "must be an integer");
-    assert_fails(parse("--config", config_of("{\"seed\":9223372036854775807}")), ERROR_USAGE,
-                 "write it as a text");
+    assert_ok(parse("--config", config_of("{\"seed\":9223372036854775807}")));
+    assert_true(seed == INT64_MAX);
+    assert_fails(parse("--config", config_of("{\"seed\":9223372036854775808}")), ERROR_USAGE,
+                 "9223372036854775808");
+    assert_ok(parse("--config", config_of("{\"seed\":9007199254740993}")));
+    assert_true(seed == 9007199254740993);
     assert_ok(parse("--config", config_of("{\"seed\":\"9223372036854775807\"}")));
     assert_true(seed == INT64_MAX);
     assert_ok(parse("--config", config_of(" {\"seed\":9007199254740991} ")));

@@ -97,7 +97,7 @@ static void test_the_same_at_any_batch_size(void **state)
         for (size_t size = 1; size < 2000; size = size * 3 + 1) {
             for (size_t first = 0; first < POSITIONS; first += size) {
                 size_t count = POSITIONS - first < size ? POSITIONS - first : size;
-                order_units(order, (int64_t)first, count, ids, labels);
+                order_units(order, (int64_t)first, count, ids, labels, NULL);
                 order_rows(order, (int64_t)first, count, rows);
                 for (size_t i = 0; i < count; i++) {
                     assert_true(rows[i] == whole[first + i]);
@@ -106,7 +106,7 @@ static void test_the_same_at_any_batch_size(void **state)
                 }
             }
         }
-        order_units(order, 0, POSITIONS, ids, NULL);
+        order_units(order, 0, POSITIONS, ids, NULL, NULL);
         assert_memory_equal(ids, whole, sizeof(whole)); /* ids of a range are its rows */
         order_free(order);
     }
@@ -328,7 +328,7 @@ static void check_prefixes(const struct order *order, const struct frame *frame,
         int64_t ids[50];
         uint32_t found[50];
         size_t size = units - t < 50 ? (size_t)(units - t) : 50;
-        order_units(order, epoch * units + t, size, ids, found);
+        order_units(order, epoch * units + t, size, ids, found, NULL);
         for (size_t i = 0; i < size; i++, t++) {
             counts[found[i]]++;
             for (uint32_t h = 0; h < labels; h++) {
@@ -378,7 +378,7 @@ static void test_label_counts_at_a_billion(void **state)
         int64_t sum = 0;
         int64_t id;
         uint32_t label;
-        order_units(order, t, 1, &id, &label);
+        order_units(order, t, 1, &id, &label, NULL);
         for (uint32_t h = 0; h < 10; h++) {
             int64_t before;
             int64_t after;
@@ -489,7 +489,7 @@ static void *ask(void *context)
     for (int64_t first = 0; first < 300000; first += 100) {
         int64_t ids[100];
         uint32_t labels[100];
-        order_units(asker->order, first, 100, ids, labels);
+        order_units(asker->order, first, 100, ids, labels, NULL);
         for (size_t i = 0; i < 100; i++)
             asker->sum = random_mix(asker->sum + (uint64_t)ids[i] * 16 + labels[i]);
     }
@@ -538,7 +538,7 @@ static void test_orders_stay(void **state)
         struct order *order;
         int64_t ids[4];
         assert_ok(order_new(frame, &design, &order));
-        order_units(order, golden[i].first, 4, ids, NULL);
+        order_units(order, golden[i].first, 4, ids, NULL, NULL);
         for (size_t k = 0; k < 4; k++) {
             if (ids[k] != golden[i].ids[k])
                 fail_msg("value %zu, %s of %lld units: position %lld became %lld", i,
@@ -565,7 +565,7 @@ static void check_memory(int64_t units, uint32_t labels)
     for (int64_t i = 0; i < 1000; i++) {
         int64_t ids[100];
         uint32_t found[100];
-        order_units(order, i * (units - 77), 100, ids, found);
+        order_units(order, i * (units - 77), 100, ids, found, NULL);
     }
     long kilobytes = private_memory_kilobytes();
     print_message("# %lld units, %u labels: %ld kB private\n", (long long)units, labels, kilobytes);

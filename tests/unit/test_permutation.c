@@ -171,6 +171,44 @@ static void test_kernels_agree(void **state)
     assert_true(last->is_supported()); /* the one for any processor */
 }
 
+/* Few large runs have a kernel of their own: of any size, next to powers of two too, short, long
+ * and empty ones side by side; more of them than it takes at once do as well. */
+static void test_few_runs(void **state)
+{
+    (void)state;
+    enum { MOST = KERNEL_FEW_RUNS + 1, UNITS = 700 };
+    struct permutation_run runs[MOST];
+    static uint64_t found[MOST * UNITS + 1];
+    for (uint64_t trial = 0; trial < 2000; trial++) {
+        size_t count = 1 + random_mix(trial) % MOST;
+        size_t total = 0;
+        for (size_t i = 0; i < count; i++) {
+            uint64_t chance = random_mix(trial << 8 | i);
+            uint64_t power = UINT64_C(1) << (12 + chance % 51);
+            uint64_t units = chance >> 8 & 1 ? power - power / 2 * (chance >> 9 & 1)
+                                             : power - random_mix(chance) % (power / 2);
+            if (chance >> 10 & 1 && units < PERMUTATION_LIMIT)
+                units++;
+            units = units < PERMUTATION_SMALL ? PERMUTATION_SMALL : units;
+            uint64_t lengths[] = {0, 1, 15, 31, 32, 33, 100, UNITS};
+            runs[i] = (struct permutation_run){.units = units,
+                                               .key = chance,
+                                               .count = lengths[chance >> 16 & 7],
+                                               .first = random_mix(chance + 1) % (units - UNITS)};
+            total += runs[i].count;
+        }
+        found[total] = trial;
+        permutation_runs(runs, count, found);
+        assert_true(found[total] == trial); /* nothing is written behind the end */
+        for (size_t i = 0, done = 0; i < count; i++) {
+            struct permutation permutation;
+            permutation_init(&permutation, runs[i].units, runs[i].key);
+            for (size_t j = 0; j < runs[i].count; j++)
+                assert_true(found[done++] == permutation_at(&permutation, runs[i].first + j));
+        }
+    }
+}
+
 /* The values are a contract: these were published. */
 static void test_values_stay(void **state)
 {
@@ -343,6 +381,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_huge_sizes),
     cmocka_unit_test(test_runs_equal_single_positions),
     cmocka_unit_test(test_kernels_agree),
+    cmocka_unit_test(test_few_runs),
     cmocka_unit_test(test_values_stay),
     cmocka_unit_test(test_tiny_sizes_are_uniform),
     cmocka_unit_test(test_nothing_hangs_together),

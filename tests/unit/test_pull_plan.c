@@ -23,20 +23,20 @@ static void check_index(const struct cut *cut, const struct pull_plan *plan, int
     struct span alone, larger;
     struct pull_request request;
     pull_plan_at(plan, index, &request);
-    cut_at(cut, index, rows, &alone);
-    cut_at(cut, request.index, (int64_t)request.size, &larger);
+    assert_ok(cut_at(cut, index, rows, &alone));
+    assert_ok(cut_at(cut, request.index, (int64_t)request.size, &larger));
     assert_true((int64_t)request.size >= rows);
-    if (alone.size == 0) {
-        assert_true(larger.size <= (int64_t)request.skip_rows);
+    if (alone.positions == 0) {
+        assert_true(larger.positions <= (int64_t)request.skip_rows);
         return;
     }
     assert_int_equal(larger.first, request.first);
     if (request.rows > 0)
-        assert_int_equal(larger.size, request.rows);
+        assert_int_equal(larger.positions, request.rows);
     int64_t skip = (int64_t)request.skip_rows;
-    int64_t left = larger.size - skip;
+    int64_t left = larger.positions - skip;
     assert_int_equal(larger.first + skip, alone.first);
-    assert_int_equal(left < rows ? left : rows, alone.size);
+    assert_int_equal(left < rows ? left : rows, alone.positions);
     assert_int_equal(pull_plan_epoch(plan, alone.first), alone.first / cut->epoch_positions);
 }
 

@@ -8,31 +8,36 @@
 #define ROWS 5
 #define PUSHES 20000
 
+static const uint32_t labels[ROWS] = {9, 8, 7, 6, 5};
+
 static void test_first_in_first_out(void **state)
 {
     (void)state;
     struct pull_queue *queue;
     int64_t ids[ROWS] = {1, 2, 3, 4, 5}, out[ROWS];
+    uint32_t labels_out[ROWS];
     struct pull pull = {.sequence = 99, .epoch = 3, .first = 70, .index = 7, .rows = 3}, taken;
     assert_ok(pull_queue_new(2, ROWS, &queue));
-    assert_ok(pull_queue_push(queue, &pull, ids));
+    assert_ok(pull_queue_push(queue, &pull, ids, labels));
     pull.rows = 5;
-    assert_ok(pull_queue_push(queue, &pull, ids));
-    assert_ok(pull_queue_take(queue, &taken, out));
+    assert_ok(pull_queue_push(queue, &pull, ids, labels));
+    assert_ok(pull_queue_take(queue, &taken, out, labels_out));
     assert_int_equal(taken.sequence, 0); /* numbered here */
     assert_int_equal(taken.epoch, 3);
     assert_int_equal(taken.first, 70);
     assert_int_equal(taken.index, 7);
     assert_int_equal(taken.rows, 3);
     assert_memory_equal(out, ids, 3 * sizeof(int64_t));
+    assert_memory_equal(labels_out, labels, 3 * sizeof(uint32_t));
     assert_int_equal(pull_queue_close(queue), 2);
-    assert_ok(pull_queue_take(queue, &taken, out));
+    assert_ok(pull_queue_take(queue, &taken, out, labels_out));
     assert_int_equal(taken.sequence, 1);
     assert_memory_equal(out, ids, sizeof(ids));
-    assert_int_equal(pull_queue_take(queue, &taken, out), ERROR_END);
-    assert_int_equal(pull_queue_take(queue, &taken, out), ERROR_END);
+    assert_memory_equal(labels_out, labels, sizeof(labels));
+    assert_int_equal(pull_queue_take(queue, &taken, out, labels_out), ERROR_END);
+    assert_int_equal(pull_queue_take(queue, &taken, out, labels_out), ERROR_END);
     pull_queue_stop(queue);
-    assert_int_equal(pull_queue_take(queue, &taken, out), ERROR_CANCELLED);
+    assert_int_equal(pull_queue_take(queue, &taken, out, labels_out), ERROR_CANCELLED);
     pull_queue_free(queue);
     pull_queue_free(NULL);
 }
@@ -45,7 +50,8 @@ static void *push_many(void *context)
         struct pull pull = {.index = i, .rows = (size_t)(i % ROWS + 1)};
         for (size_t k = 0; k < pull.rows; k++)
             ids[k] = i * 10 + (int64_t)k;
-        if (pull_queue_push(queue, &pull, ids))
+        uint32_t numbers[ROWS] = {(uint32_t)i};
+        if (pull_queue_push(queue, &pull, ids, numbers))
             return "failed";
     }
     pull_queue_close(queue);
@@ -64,7 +70,9 @@ static void test_two_threads(void **state)
         enum error error;
         assert_ok(pull_queue_new(capacity, ROWS, &queue));
         assert_int_equal(pthread_create(&pusher, NULL, push_many, queue), 0);
-        while (!(error = pull_queue_take(queue, &pull, ids))) {
+        uint32_t numbers[ROWS];
+        while (!(error = pull_queue_take(queue, &pull, ids, numbers))) {
+            assert_int_equal(numbers[0], count);
             assert_int_equal(pull.sequence, count);
             assert_int_equal(pull.index, count);
             for (size_t k = 0; k < pull.rows; k++)
@@ -84,7 +92,8 @@ static void *take_one(void *context)
     struct pull_queue *queue = context;
     struct pull pull;
     int64_t ids[ROWS];
-    return pull_queue_take(queue, &pull, ids) == ERROR_CANCELLED ? NULL : "not cancelled";
+    uint32_t numbers[ROWS];
+    return pull_queue_take(queue, &pull, ids, numbers) == ERROR_CANCELLED ? NULL : "not cancelled";
 }
 
 static void *push_three(void *context)
@@ -93,7 +102,7 @@ static void *push_three(void *context)
     struct pull pull = {.rows = 1};
     int64_t id = 1;
     for (int i = 0; i < 3; i++) {
-        if (pull_queue_push(queue, &pull, &id) == ERROR_CANCELLED)
+        if (pull_queue_push(queue, &pull, &id, labels) == ERROR_CANCELLED)
             return NULL;
     }
     return "not cancelled";

@@ -253,6 +253,7 @@ static void test_a_reader_that_is_gone(void **state)
     assert_ok(output_open(ends[1], "the pipe", &output));
     assert_ok(output_add(output, "x", 1));
     assert_fails(output_flush(output), ERROR_IO, "the pipe: its reader is gone");
+    assert_true(output_reader_gone(output));
     output_close(output);
     output_close(NULL);
     close(ends[1]);

@@ -1,338 +1,501 @@
-#include "tests/unit/unit.h"
+#include "tests/unit/stream_unit.h"
 
+#include <errno.h>
 #include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <sys/resource.h>
-
-#include "common/clock.h"
-#include "common/log.h"
-#include "sampler/committer.h"
-#include "sampler/stream.h"
 
 #define THREADS 8
-#define PATIENCE_MS 60000
 
-static const struct state_binding binding = {
-    .units = 1000, .epoch_positions = 1000, .design = "srs", .seed = 1};
+static _Atomic int refuse_sync; /* errno */
+static _Atomic bool hold_sync;
 
-/* A stream with everything that belongs to it. */
-struct setup {
-    char folder[256];
-    struct state *state;
-    struct stream *stream;
-    struct committer *committer;
-};
-
-static void open_setup(struct setup *setup, const struct cut *cut, enum durability durability)
+int __real_fdatasync(int descriptor);
+int __wrap_fdatasync(int descriptor);
+int __wrap_fdatasync(int descriptor)
 {
-    assert_ok(state_open(setup->folder, &setup->state));
-    assert_ok(state_bind(setup->state, &binding));
-    assert_ok(stream_new(cut, setup->state, durability, &setup->stream));
-    setup->committer = NULL;
-    if (stream_waits(setup->stream))
-        assert_ok(committer_new(setup->stream, &setup->committer));
+    int64_t deadline_ns = clock_deadline_ns(UNIT_STREAM_PATIENCE_MS);
+    while (atomic_load(&hold_sync) && clock_left_ms(deadline_ns) > 0)
+        clock_sleep_ms(1);
+    int refusal = atomic_load(&refuse_sync);
+    if (!refusal)
+        return __real_fdatasync(descriptor);
+    errno = refusal;
+    return -1;
 }
 
-static void close_setup(struct setup *setup)
+static void begin(struct stream_unit *unit, int64_t epochs, enum tail tail)
 {
-    committer_free(setup->committer);
-    assert_ok(stream_finish(setup->stream));
-    stream_free(setup->stream);
-    state_close(setup->state);
+    memset(unit, 0, sizeof(*unit));
+    unit_folder_make(unit->folder);
+    stream_unit_define(unit, epochs, tail);
 }
 
-/* ---- a caller that waits as an HTTP connection does ------------------------------------------ */
-
-struct caller {
-    struct stream_waiter waiter;
-    _Atomic bool told;
-};
-
-static void on_ready(struct stream_waiter *waiter)
-{
-    struct caller *caller = (struct caller *)waiter; /* its first member */
-    atomic_store(&caller->told, true);
-}
-
-static enum error draw(struct stream *stream, int64_t size, struct span *ret_span)
-{
-    struct caller caller = {.waiter.ready = on_ready};
-    bool waits;
-    enum error error = stream_draw(stream, size, &caller.waiter, ret_span, &waits);
-    if (error != OK || !waits)
-        return error;
-    int64_t deadline_ns = clock_deadline_ns(PATIENCE_MS);
-    while (!atomic_load(&caller.told)) {
-        if (clock_left_ms(deadline_ns) == 0)
-            return ERROR_TIMEOUT;
-        sched_yield();
-    }
-    return caller.waiter.error;
-}
-
-/* ---- many threads ---------------------------------------------------------------------------- */
+/* ---- many threads ------------------------------------------------------------------------------
+ */
 
 struct drawer {
     struct stream *stream;
-    int64_t size;
-    _Atomic int *times; /* [positions]: how often each was given */
+    int number;
+    _Atomic int *times; /* [positions]: how often each was done */
+    int refused;
     enum error error;
 };
 
+static void count(struct drawer *drawer, const struct span *span)
+{
+    for (int64_t i = 0; i < span->units; i++)
+        atomic_fetch_add(&drawer->times[span->first + i], 1);
+}
+
+/* Goes on over a disk that refuses; half of the threads as workers that ack. */
 static void *draw_all(void *context)
 {
     struct drawer *drawer = context;
-    struct span span;
-    for (;;) {
-        drawer->error = draw(drawer->stream, drawer->size, &span);
-        if (drawer->error != OK || span.size == 0)
+    struct stream_batch batch;
+    char worker[16];
+    snprintf(worker, sizeof(worker), "w%d", drawer->number);
+    for (int64_t seq = 0;;) {
+        bool leases = drawer->number % 2 != 0;
+        enum error error =
+            leases ? unit_lend(drawer->stream, worker, seq, 1 + drawer->number * 3, &batch)
+                   : unit_draw(drawer->stream, 1 + drawer->number * 3, &batch);
+        if (error == OK && leases) {
+            while ((error = unit_ack(drawer->stream, worker, seq)) == ERROR_IO)
+                clock_sleep_ms(1);
+            seq++;
+        }
+        if (error == ERROR_IO || error == ERROR_TIMEOUT) {
+            drawer->refused++;
+            clock_sleep_ms(1);
+            continue;
+        }
+        drawer->error = error;
+        if (error != OK)
             return NULL;
-        for (int64_t i = 0; i < span.size; i++)
-            atomic_fetch_add(&drawer->times[span.first + i], 1);
+        count(drawer, &batch.span);
     }
 }
 
-static void check_each_once(enum durability durability, enum tail tail)
+static void check_each_once(enum durability durability, enum tail tail, bool refusals)
 {
-    struct cut cut = {.epoch_positions = 1000, .epochs = 3, .tail = tail};
-    static _Atomic int times[3000];
-    struct setup setup;
+    static _Atomic int times[6000];
+    struct stream_unit unit;
     struct drawer drawers[THREADS];
     pthread_t threads[THREADS];
     memset(times, 0, sizeof(times));
-    unit_folder_make(setup.folder);
-    open_setup(&setup, &cut, durability);
+    begin(&unit, 6, tail);
+    stream_unit_open(&unit, durability);
     for (int i = 0; i < THREADS; i++) {
-        drawers[i] = (struct drawer){.stream = setup.stream, .size = 1 + i * 3, .times = times};
+        drawers[i] = (struct drawer){.stream = unit.stream, .number = i, .times = times};
         assert_int_equal(pthread_create(&threads[i], NULL, draw_all, &drawers[i]), 0);
+    }
+    for (int i = 0; refusals && i < 5; i++) {
+        clock_sleep_ms(5);
+        atomic_store(&refuse_sync, EIO);
+        clock_sleep_ms(5);
+        atomic_store(&refuse_sync, 0);
     }
     for (int i = 0; i < THREADS; i++) {
         pthread_join(threads[i], NULL);
-        assert_int_equal(drawers[i].error, OK);
+        assert_int_equal(drawers[i].error, ERROR_END);
     }
-    for (int position = 0; position < 3000; position++) {
+    for (int position = 0; position < 6000; position++) {
         int once = atomic_load(&times[position]);
         bool may_be_dropped = tail == TAIL_DROP && position % 1000 >= 1000 - 22;
-        assert_true(once == 1 || (once == 0 && may_be_dropped));
+        if (!(once == 1 || (once == 0 && may_be_dropped)))
+            fail_msg("position %d was done %d times", position, once);
     }
     struct stream_status status;
-    stream_status(setup.stream, &status);
-    assert_int_equal(status.position, 3000);
-    assert_int_equal(status.epoch, 3);
-    assert_true(status.ended);
-    close_setup(&setup);
-    unit_folder_remove(setup.folder);
+    stream_status(unit.stream, &status);
+    assert_int_equal(status.position, 6000);
+    assert_int_equal(status.leased, 0);
+    assert_int_equal(status.state, STREAM_ENDED);
+    stream_unit_close(&unit);
+    stream_unit_end(&unit);
 }
 
-static void test_each_position_goes_to_one_draw(void **unused)
+static void test_each_position_is_done_once(void **unused)
 {
     (void)unused;
     for (int durability = DURABILITY_FSYNC; durability <= DURABILITY_NONE; durability++) {
         for (int tail = TAIL_KEEP; tail <= TAIL_SPAN; tail++)
-            check_each_once((enum durability)durability, (enum tail)tail);
+            check_each_once((enum durability)durability, (enum tail)tail, false);
     }
 }
 
-/* ---- starts and ends ------------------------------------------------------------------------- */
+static void test_a_disk_that_refuses_loses_and_repeats_nothing(void **unused)
+{
+    (void)unused;
+    check_each_once(DURABILITY_FSYNC, TAIL_KEEP, true);
+    check_each_once(DURABILITY_FSYNC, TAIL_SPAN, true);
+}
+
+/* ---- starts and ends ---------------------------------------------------------------------------
+ */
 
 static void test_a_restart_goes_on(void **unused)
 {
     (void)unused;
-    struct cut cut = {.epoch_positions = 1000};
-    struct setup setup;
-    struct span span;
+    struct stream_unit unit;
+    struct stream_batch batch;
     for (int durability = DURABILITY_FSYNC; durability <= DURABILITY_NONE; durability++) {
-        unit_folder_make(setup.folder);
+        begin(&unit, 0, TAIL_KEEP);
         for (int64_t start = 0; start < 5; start++) {
-            open_setup(&setup, &cut, (enum durability)durability);
-            assert_ok(draw(setup.stream, 30, &span));
-            assert_int_equal(span.first, start * 30);
-            struct stream_status status;
-            stream_status(setup.stream, &status);
-            assert_int_equal(status.batches, start + 1);
-            close_setup(&setup);
+            stream_unit_open(&unit, (enum durability)durability);
+            assert_ok(unit_draw(unit.stream, 30, &batch));
+            assert_int_equal(batch.span.first, start * 30);
+            stream_unit_close(&unit);
         }
-        unit_folder_remove(setup.folder);
+        stream_unit_end(&unit);
     }
 }
 
-static void test_without_a_state_nothing_waits(void **unused)
+static void test_leases_survive_a_kill(void **unused)
 {
     (void)unused;
-    struct cut cut = {.epoch_positions = 10, .epochs = 1};
-    struct stream *stream;
-    struct span span;
-    bool waits = true;
-    assert_ok(stream_new(&cut, NULL, DURABILITY_FSYNC, &stream));
-    assert_false(stream_waits(stream));
-    assert_ok(stream_draw(stream, 7, NULL, &span, &waits));
-    assert_false(waits);
-    assert_ok(stream_peek(stream, 7, &span));
-    assert_int_equal(span.first, 7);
-    assert_int_equal(span.size, 3);
-    assert_ok(stream_draw(stream, 7, NULL, &span, &waits));
-    assert_int_equal(span.size, 3);
-    for (int i = 0; i < 3; i++) {
-        assert_ok(stream_draw(stream, 7, NULL, &span, &waits));
-        assert_int_equal(span.size, 0);
+    struct stream_unit unit;
+    struct stream_batch batch;
+    struct stream_batch again;
+    for (int durability = DURABILITY_FSYNC; durability <= DURABILITY_PROCESS; durability++) {
+        begin(&unit, 1, TAIL_KEEP);
+        stream_unit_open(&unit, (enum durability)durability);
+        assert_ok(unit_lend(unit.stream, "a", 0, 100, &batch));
+        assert_ok(unit_lend(unit.stream, "a", 1, 100, &batch));
+        assert_ok(unit_ack(unit.stream, "a", 0));
+        stream_unit_drop(&unit);
+        stream_unit_open(&unit, (enum durability)durability);
+        assert_ok(unit_lend(unit.stream, "a", 1, 100, &again));
+        assert_int_equal(again.span.first, batch.span.first);
+        assert_int_equal(again.attempt, 1);
+        assert_fails(unit_lend(unit.stream, "a", 0, 100, &again), ERROR_CONFLICT, "acked");
+        assert_ok(unit_ack(unit.stream, "a", 0));
+        assert_ok(unit_ack(unit.stream, "a", 1));
+        stream_unit_close(&unit);
+        stream_unit_end(&unit);
     }
-    assert_ok(stream_finish(stream));
-    stream_free(stream);
 }
 
-static void test_a_position_beyond_a_nearer_end_stays(void **unused)
+static void test_another_order_is_refused(void **unused)
 {
     (void)unused;
-    struct cut cut = {.epoch_positions = 1000, .epochs = 5};
-    struct setup setup;
-    struct span span;
-    unit_folder_make(setup.folder);
-    open_setup(&setup, &cut, DURABILITY_PROCESS);
-    for (int i = 0; i < 3; i++)
-        assert_ok(draw(setup.stream, 1000, &span));
-    close_setup(&setup);
-    cut.epochs = 2;
-    open_setup(&setup, &cut, DURABILITY_PROCESS);
-    assert_ok(draw(setup.stream, 10, &span));
-    assert_int_equal(span.size, 0);
-    close_setup(&setup);
-    cut.epochs = 5;
-    open_setup(&setup, &cut, DURABILITY_PROCESS);
-    assert_ok(draw(setup.stream, 10, &span));
-    assert_int_equal(span.first, 3000);
-    close_setup(&setup);
-    unit_folder_remove(setup.folder);
+    struct stream_unit unit;
+    begin(&unit, 0, TAIL_KEEP);
+    stream_unit_open(&unit, DURABILITY_PROCESS);
+    stream_unit_close(&unit);
+    unit.definition.seed = 2;
+    assert_fails(stream_unit_try(&unit, DURABILITY_PROCESS), ERROR_CONFLICT,
+                 "seed 1 there, 2 here");
+    streams_free(unit.streams);
+    state_close(unit.state);
+    unit.definition.seed = 1;
+    unit.definition.epochs = 3; /* may change */
+    unit.definition.tail = TAIL_SPAN;
+    unit.definition.lease_ms = 5000;
+    stream_unit_open(&unit, DURABILITY_PROCESS);
+    stream_unit_close(&unit);
+    stream_unit_end(&unit);
 }
 
-/* ---- a disk that refuses --------------------------------------------------------------------- */
-
-static void refuse_writes(bool refuse)
-{
-    struct rlimit limit;
-    signal(SIGXFSZ, SIG_IGN);
-    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
-    limit.rlim_cur = refuse ? 0 : limit.rlim_max;
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-}
-
-static enum error draw_until_it_works(struct stream *stream, struct span *ret_span)
-{
-    int64_t deadline_ns = clock_deadline_ns(PATIENCE_MS);
-    enum error error;
-    do {
-        error = draw(stream, 10, ret_span);
-    } while (error == ERROR_NO_SPACE && clock_left_ms(deadline_ns) > 0);
-    return error;
-}
-
-static void check_refusal(enum durability durability)
-{
-    struct cut cut = {.epoch_positions = 1000};
-    struct setup setup;
-    struct span span;
-    struct stream_status status;
-    unit_folder_make(setup.folder);
-    open_setup(&setup, &cut, durability);
-    for (int64_t round = 0; round < 3; round++) {
-        assert_ok(draw_until_it_works(setup.stream, &span));
-        assert_int_equal(span.first, round * 10);
-        refuse_writes(true);
-        enum error first = draw(setup.stream, 10, &span);
-        enum error second = draw(setup.stream, 10, &span);
-        enum error told = stream_failure(setup.stream);
-        stream_status(setup.stream, &status);
-        refuse_writes(false);
-        assert_int_equal(first, ERROR_NO_SPACE);
-        assert_int_equal(second, ERROR_NO_SPACE);
-        assert_int_equal(told, ERROR_NO_SPACE);
-        assert_true(status.failing);
-        assert_int_equal(status.position, (round + 1) * 10);
-        assert_int_equal(status.batches, round + 1);
-    }
-    close_setup(&setup);
-    open_setup(&setup, &cut, durability);
-    assert_ok(draw(setup.stream, 10, &span));
-    assert_int_equal(span.first, 30);
-    close_setup(&setup);
-    unit_folder_remove(setup.folder);
-}
-
-static void test_a_refused_draw_is_taken_back(void **unused)
-{
-    (void)unused;
-    check_refusal(DURABILITY_FSYNC);
-    check_refusal(DURABILITY_PROCESS);
-}
-
-/* A write that fails under many draws takes back all of them, and each position still comes once.
+/* ---- leases ------------------------------------------------------------------------------------
  */
-struct stubborn {
-    struct stream *stream;
-    _Atomic int *times;
-    int refused;
-};
 
-static void *draw_stubbornly(void *context)
+static void test_a_batch_that_ran_out_is_lent_again(void **unused)
 {
-    struct stubborn *stubborn = context;
-    struct span span;
-    for (;;) {
-        enum error error = draw(stubborn->stream, 3, &span);
-        if (error == ERROR_NO_SPACE) {
-            stubborn->refused++;
-            clock_sleep_ms(1);
-            continue;
-        }
-        if (error != OK || span.size == 0)
-            return NULL;
-        for (int64_t i = 0; i < span.size; i++)
-            atomic_fetch_add(&stubborn->times[span.first + i], 1);
+    (void)unused;
+    struct stream_unit unit;
+    struct stream_batch batch;
+    int64_t expires_ms;
+    int64_t seq = 0;
+    begin(&unit, 1, TAIL_KEEP);
+    unit.definition.lease_ms = 30;
+    stream_unit_open(&unit, DURABILITY_PROCESS);
+    assert_ok(unit_lend(unit.stream, "a", 0, 600, &batch));
+    assert_ok(unit_lend(unit.stream, "b", 0, 400, &batch));
+    assert_int_equal(unit_draw(unit.stream, 10, &batch), ERROR_TIMEOUT);
+    assert_in_range(batch.retry_ms, 1, 30);
+    clock_sleep_ms(40);
+    assert_ok(stream_extend(unit.stream, "b", &seq, 1, &expires_ms)); /* nobody else has it yet */
+    assert_int_equal(expires_ms, 30);
+    assert_ok(unit_lend(unit.stream, "c", 0, 10, &batch));
+    assert_int_equal(batch.span.units, 600);
+    assert_int_equal(batch.attempt, 2);
+    assert_true(batch.redelivered);
+    assert_fails(unit_ack(unit.stream, "a", 0), ERROR_CONFLICT, "lost");
+    assert_fails(unit_lend(unit.stream, "a", 0, 600, &batch), ERROR_CONFLICT, "lost");
+    assert_ok(unit_ack(unit.stream, "c", 0));
+    clock_sleep_ms(40);
+    assert_ok(unit_ack(unit.stream, "b", 0)); /* late, and still its own */
+    assert_int_equal(unit_draw(unit.stream, 10, &batch), ERROR_END);
+    stream_unit_close(&unit);
+    stream_unit_end(&unit);
+}
+
+static void test_a_batch_needs_room(void **unused)
+{
+    (void)unused;
+    struct stream_unit unit;
+    struct stream_batch batch;
+    struct stream_caller caller = {.waiter.ready = stream_caller_ready};
+    int64_t released;
+    bool waits;
+    begin(&unit, 1, TAIL_KEEP);
+    stream_unit_open(&unit, DURABILITY_PROCESS);
+    assert_ok(unit_lend(unit.stream, "a", 0, 600, &batch));
+    assert_ok(stream_release(unit.stream, "a", &caller.waiter, &released, &waits));
+    assert_int_equal(released, 1);
+    struct stream_pull pull = {.size = 10, .room = 10};
+    assert_ok(unit_pull(unit.stream, &pull, &batch));
+    assert_int_equal(batch.need, 600);
+    pull.room = 600;
+    assert_ok(stream_peek(unit.stream, &pull, &batch));
+    assert_int_equal(batch.span.units, 600);
+    assert_ok(unit_pull(unit.stream, &pull, &batch));
+    assert_int_equal(batch.span.units, 600);
+    assert_int_equal(batch.attempt, 2);
+    assert_ok(unit_pull(unit.stream, &pull, &batch));
+    assert_int_equal(batch.span.first, 600);
+    stream_unit_close(&unit);
+    stream_unit_end(&unit);
+}
+
+/* ---- checkpoint and restore --------------------------------------------------------------------
+ */
+
+static void test_what_a_token_calls_done_is_done(void **unused)
+{
+    (void)unused;
+    static _Atomic int times[1000];
+    struct stream_unit unit;
+    struct stream_batch batch;
+    struct drawer drawer = {.times = times};
+    struct stream_caller caller = {.waiter.ready = stream_caller_ready};
+    char *token;
+    bool waits;
+    begin(&unit, 1, TAIL_KEEP);
+    stream_unit_open(&unit, DURABILITY_FSYNC);
+    for (int64_t seq = 0; seq < 20; seq++) {
+        assert_ok(unit_lend(unit.stream, "a", seq, 17, &batch));
+        if (seq % 3 == 0)
+            count(&drawer, &batch.span);
+        if (seq % 3 == 0)
+            assert_ok(unit_ack(unit.stream, "a", seq));
+    }
+    assert_ok(stream_checkpoint(unit.stream, NULL, &token, &waits));
+    for (int i = 0; i < 5; i++)
+        assert_ok(unit_draw(unit.stream, 50, &batch)); /* is forgotten */
+    atomic_store(&caller.told, false);
+    enum error error = stream_restore(unit.stream, token, &caller.waiter, &waits);
+    assert_ok(stream_caller_wait(&caller, error, waits));
+    stream_unit_close(&unit);
+    stream_unit_open(&unit, DURABILITY_FSYNC);
+    while (unit_draw(unit.stream, 23, &batch) == OK)
+        count(&drawer, &batch.span);
+    for (int i = 0; i < 1000; i++)
+        assert_int_equal(atomic_load(&times[i]), 1);
+    token[10] = token[10] == 'A' ? 'B' : 'A';
+    assert_fails(stream_restore(unit.stream, token, NULL, &waits), ERROR_INPUT, "token");
+    free(token);
+    stream_unit_close(&unit);
+    stream_unit_end(&unit);
+}
+
+/* What it calls done is on the disk when it is answered; else it is not answered. */
+static void test_a_token_waits_for_the_disk(void **unused)
+{
+    (void)unused;
+    const int refusals[] = {0, EIO};
+    for (int i = 0; i < 2; i++) {
+        struct stream_unit unit;
+        struct stream_batch batch;
+        struct stream_status status;
+        struct stream_caller puller = {.waiter.ready = stream_caller_ready};
+        struct stream_caller saver = {.waiter.ready = stream_caller_ready};
+        struct stream_pull pull = {.size = 10, .room = 10};
+        char *token;
+        bool waits;
+        begin(&unit, 1, TAIL_KEEP);
+        stream_unit_open(&unit, DURABILITY_FSYNC);
+        atomic_store(&hold_sync, true);
+        assert_ok(stream_draw(unit.stream, &pull, &puller.waiter, &batch, &waits));
+        assert_true(waits);
+        assert_ok(stream_checkpoint(unit.stream, &saver.waiter, &token, &waits));
+        assert_true(waits);
+        free(token);
+        clock_sleep_ms(20);
+        assert_false(atomic_load(&saver.told));
+        atomic_store(&refuse_sync, refusals[i]);
+        atomic_store(&hold_sync, false);
+        enum error expected = refusals[i] ? ERROR_IO : OK;
+        assert_int_equal(stream_caller_wait(&puller, OK, true), expected);
+        assert_int_equal(stream_caller_wait(&saver, OK, true), expected);
+        stream_status(unit.stream, &status);
+        assert_int_equal(status.position, refusals[i] ? 0 : 10);
+        atomic_store(&refuse_sync, 0);
+        int64_t deadline_ns = clock_deadline_ns(UNIT_STREAM_PATIENCE_MS);
+        while (unit_draw(unit.stream, 10, &batch) != OK)
+            assert_true(clock_left_ms(deadline_ns) > 0);
+        assert_int_equal(batch.span.first, refusals[i] ? 0 : 10);
+        atomic_store(&saver.told, false);
+        enum error error = stream_checkpoint(unit.stream, &saver.waiter, &token, &waits);
+        assert_ok(stream_caller_wait(&saver, error, waits));
+        free(token);
+        stream_unit_close(&unit);
+        stream_unit_end(&unit);
     }
 }
 
-static void test_failing_under_load_loses_and_repeats_nothing(void **unused)
+/* ---- designs that pass positions over ----------------------------------------------------------
+ */
+
+static void *draw_rare(void *context)
+{
+    struct drawer *drawer = context;
+    struct stream_batch batch;
+    drawer->error = unit_draw(drawer->stream, 1000000, &batch);
+    atomic_store(&drawer->times[0], 1);
+    return NULL;
+}
+
+/* A batch that is very far is searched for beside the others, for so long and no longer. */
+static void test_a_rare_design_holds_nobody_up(void **unused)
 {
     (void)unused;
-    struct cut cut = {.epoch_positions = 1000, .epochs = 30};
-    static _Atomic int times[30000];
-    struct setup setup;
-    struct stubborn drawers[THREADS];
-    pthread_t threads[THREADS];
-    unit_folder_make(setup.folder);
-    open_setup(&setup, &cut, DURABILITY_FSYNC);
-    for (int i = 0; i < THREADS; i++) {
-        drawers[i] = (struct stubborn){.stream = setup.stream, .times = times};
-        assert_int_equal(pthread_create(&threads[i], NULL, draw_stubbornly, &drawers[i]), 0);
+    static char fields[] = "{\"rate\":1e-05}";
+    static _Atomic int finished[1];
+    struct stream_unit unit;
+    struct stream_definition rare;
+    struct stream_batch batch;
+    struct walk *walk;
+    struct drawer drawer = {.times = finished};
+    pthread_t thread;
+    int meanwhile = 0;
+    bool waits;
+    begin(&unit, 0, TAIL_KEEP);
+    rare = unit.definition;
+    strcpy(rare.name, "rare");
+    strcpy(rare.design, "bernoulli");
+    rare.fields = fields;
+    rare.tail = TAIL_SPAN;
+    stream_unit_open(&unit, DURABILITY_PROCESS);
+    assert_ok(walk_open(unit.frames, NULL, &rare, &walk));
+    assert_ok(streams_create(unit.streams, &rare, walk, 0, NULL, &drawer.stream, &waits));
+    assert_int_equal(pthread_create(&thread, NULL, draw_rare, &drawer), 0);
+    while (!atomic_load(&finished[0])) {
+        assert_ok(unit_draw(unit.stream, 1, &batch));
+        meanwhile++;
     }
-    for (int i = 0; i < 3; i++) {
-        clock_sleep_ms(20);
-        refuse_writes(true);
-        clock_sleep_ms(20);
-        refuse_writes(false);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(drawer.error, ERROR_TIMEOUT); /* come again: it goes on from there */
+    assert_true(meanwhile > 10);
+    struct stream_pull pull = {.size = 1000000, .room = 1000000};
+    assert_int_equal(stream_peek(drawer.stream, &pull, &batch), ERROR_TIMEOUT);
+    assert_true(batch.retry_ms > 0);
+    stream_put(drawer.stream);
+    stream_unit_close(&unit);
+    stream_unit_end(&unit);
+}
+
+/* ---- the table of streams ----------------------------------------------------------------------
+ */
+
+static void test_names_come_and_go(void **unused)
+{
+    (void)unused;
+    struct stream_unit unit;
+    struct stream_definition eval;
+    struct stream *stream;
+    struct stream_batch batch;
+    struct stream_status status;
+    bool waits;
+    begin(&unit, 1, TAIL_KEEP);
+    eval = unit.definition;
+    strcpy(eval.name, "eval");
+    eval.rows_end = 100;
+    for (int64_t generation = 1; generation <= 3; generation++) {
+        struct walk *walk;
+        stream_unit_open(&unit, DURABILITY_PROCESS);
+        assert_ok(walk_open(unit.frames, NULL, &eval, &walk));
+        assert_ok(streams_create(unit.streams, &eval, walk, 10, NULL, &stream, &waits));
+        stream_status(stream, &status);
+        assert_int_equal(status.generation, generation);
+        assert_int_equal(status.position, 10);
+        assert_ok(walk_open(unit.frames, NULL, &eval, &walk));
+        assert_fails(streams_create(unit.streams, &eval, walk, 0, NULL, &stream, &waits),
+                     ERROR_CONFLICT, "in use");
+        assert_ok(unit_draw(stream, 5, &batch));
+        stream_put(stream);
+        stream_unit_close(&unit);
+        stream_unit_open(&unit, DURABILITY_PROCESS);
+        stream = streams_take(unit.streams, "eval");
+        assert_non_null(stream);
+        assert_ok(unit_draw(stream, 5, &batch));
+        assert_int_equal(batch.span.first, 15);
+        assert_ok(streams_delete(unit.streams, "eval", NULL, &waits));
+        assert_fails(unit_draw(stream, 5, &batch), ERROR_NOT_FOUND, "deleted");
+        stream_put(stream);
+        assert_null(streams_take(unit.streams, "eval"));
+        stream_unit_close(&unit);
     }
-    for (int i = 0; i < THREADS; i++)
-        pthread_join(threads[i], NULL);
-    for (int position = 0; position < 30000; position++)
-        assert_int_equal(atomic_load(&times[position]), 1);
-    close_setup(&setup);
-    unit_folder_remove(setup.folder);
+    stream_unit_open(&unit, DURABILITY_PROCESS);
+    assert_fails(streams_delete(unit.streams, "default", NULL, &waits), ERROR_CONFLICT, "default");
+    assert_fails(streams_delete(unit.streams, "none", NULL, &waits), ERROR_NOT_FOUND, "none");
+    stream_unit_close(&unit);
+    stream_unit_end(&unit);
+}
+
+static void test_a_batch_knows_who_did_it(void **unused)
+{
+    (void)unused;
+    struct stream_unit unit;
+    struct stream_batch batch;
+    struct stream_place place;
+    struct stream_worker workers[4];
+    size_t count_of_workers;
+    size_t known;
+    begin(&unit, 1, TAIL_KEEP);
+    stream_unit_open(&unit, DURABILITY_PROCESS);
+    assert_ok(unit_lend(unit.stream, "a", 3, 10, &batch));
+    assert_ok(unit_lend(unit.stream, "b", 0, 10, &batch));
+    assert_ok(unit_ack(unit.stream, "a", 3));
+    stream_unit_close(&unit);
+    stream_unit_open(&unit, DURABILITY_PROCESS);
+    stream_where(unit.stream, 5, &place);
+    assert_int_equal(place.state, PLACE_DONE);
+    assert_string_equal(place.worker, "a");
+    assert_int_equal(place.seq, 3);
+    stream_where(unit.stream, 15, &place);
+    assert_int_equal(place.state, PLACE_LEASED);
+    assert_string_equal(place.worker, "b");
+    stream_where(unit.stream, 25, &place);
+    assert_int_equal(place.state, PLACE_AHEAD);
+    assert_ok(stream_workers(unit.stream, workers, 4, &count_of_workers, &known));
+    assert_int_equal(known, 2);
+    assert_int_equal(count_of_workers, 1); /* "a" was not seen since this start */
+    assert_string_equal(workers[0].name, "b");
+    assert_int_equal(workers[0].leased, 1);
+    stream_unit_close(&unit);
+    stream_unit_end(&unit);
 }
 
 static int silence(void **unused)
 {
     (void)unused;
-    log_set_level(LOG_ERROR + 1);
+    log_set_level((enum log_level)(LOG_ERROR + 1));
     return 0;
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test_setup(test_each_position_goes_to_one_draw, silence),
+    cmocka_unit_test_setup(test_each_position_is_done_once, silence),
+    cmocka_unit_test(test_a_disk_that_refuses_loses_and_repeats_nothing),
     cmocka_unit_test(test_a_restart_goes_on),
-    cmocka_unit_test(test_without_a_state_nothing_waits),
-    cmocka_unit_test(test_a_position_beyond_a_nearer_end_stays),
-    cmocka_unit_test(test_a_refused_draw_is_taken_back),
-    cmocka_unit_test(test_failing_under_load_loses_and_repeats_nothing),
+    cmocka_unit_test(test_leases_survive_a_kill),
+    cmocka_unit_test(test_another_order_is_refused),
+    cmocka_unit_test(test_a_batch_that_ran_out_is_lent_again),
+    cmocka_unit_test(test_a_batch_needs_room),
+    cmocka_unit_test(test_a_token_waits_for_the_disk),
+    cmocka_unit_test(test_a_rare_design_holds_nobody_up),
+    cmocka_unit_test(test_what_a_token_calls_done_is_done),
+    cmocka_unit_test(test_names_come_and_go),
+    cmocka_unit_test(test_a_batch_knows_who_did_it),
 };
 
 UNIT_MAIN(tests)

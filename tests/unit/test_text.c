@@ -138,7 +138,9 @@ static void test_reals_round_as_strtod(void **state)
                                        "1e0",
                                        "00012.5000",
                                        "8.5e-22",
-                                       "123e-25"};
+                                       "123e-25",
+                                       "+4",
+                                       "+.5e+1"};
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
         check_real(good[i]);
     uint64_t random = 88172645463325252u;
@@ -158,26 +160,9 @@ static void test_reals_round_as_strtod(void **state)
 static void test_bad_reals_are_refused(void **state)
 {
     (void)state;
-    static const char *const bad[] = {"",
-                                      "-",
-                                      ".",
-                                      "-.",
-                                      "e5",
-                                      "1e",
-                                      "1e+",
-                                      "+1",
-                                      " 1",
-                                      "1 ",
-                                      "1,5",
-                                      "nan",
-                                      "inf",
-                                      "-inf",
-                                      "0x1",
-                                      "1.2.3",
-                                      "1e5e5",
-                                      "1f",
-                                      "1e99999999999",
-                                      "--1"};
+    static const char *const bad[] = {
+        "",    "-",   ".",   "-.",   "e5",  "1e",    "1e+",   "+",  "+-1",           " 1", "1 ",
+        "1,5", "nan", "inf", "-inf", "0x1", "1.2.3", "1e5e5", "1f", "1e99999999999", "--1"};
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         double value = 42;
         assert_false(text_parse_real(bad[i], strlen(bad[i]), &value));

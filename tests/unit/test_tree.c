@@ -8,6 +8,7 @@
 
 #include "sampler/random.h"
 #include "sampler/tree.h"
+#include "sampler/tree_split.h"
 #include "tests/unit/statistics.h"
 
 enum { STRATA = 400 };
@@ -288,6 +289,31 @@ static void test_a_million_labels(void **state)
     free(sizes);
 }
 
+/* The split with vectors is the plain one, at every length and shape. */
+static void test_splits_agree(void **state)
+{
+    (void)state;
+    if (!tree_split_has_vectors()) {
+        print_message("# no vectors on this processor\n");
+        return;
+    }
+    for (int trial = 0; trial < 20000; trial++) {
+        uint16_t plain[TREE_BLOCK + 1];
+        uint16_t vectors[TREE_BLOCK + 1];
+        int64_t size = 2 + (int64_t)chance((UINT64_C(1) << (2 + chance(60))) - 2);
+        int64_t left =
+            chance(4) ? 1 + (int64_t)chance((uint64_t)size - 1) : (chance(2) ? 1 : size - 1);
+        struct tree_split split = {.size = size,
+                                   .left_size = left,
+                                   .rest = (int64_t)chance((uint64_t)size),
+                                   .count = (uint32_t)chance(TREE_BLOCK + 1)};
+        for (uint32_t i = 0; i <= TREE_BLOCK; i++)
+            plain[i] = vectors[i] = (uint16_t)i;
+        assert_int_equal(tree_split_plain(&split, plain), tree_split_vectors(&split, vectors));
+        assert_memory_equal(plain, vectors, sizeof(plain));
+    }
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_every_prefix_within_two),
     cmocka_unit_test(test_unlucky_phases),
@@ -296,6 +322,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_deepest_tree),
     cmocka_unit_test(test_positions_are_fair),
     cmocka_unit_test(test_a_million_labels),
+    cmocka_unit_test(test_splits_agree),
 };
 
 UNIT_MAIN(tests)

@@ -1,0 +1,32 @@
+/*
+ * The labels of a stream as the live page shows them: drawn in this epoch against as wanted, and
+ * drawn in the last minute. Of more than BALANCE_ALL labels only the BALANCE_LARGEST that are
+ * wanted most and the BALANCE_WORST that are farthest off, in units.
+ *
+ * Dimensions: L labels.
+ */
+#ifndef SAMPLER_LABEL_BALANCE_H
+#define SAMPLER_LABEL_BALANCE_H
+
+#include <stdint.h>
+
+#include "common/buffer.h"
+#include "common/error.h"
+#include "sampler/history.h"
+#include "sampler/walk.h"
+
+#define BALANCE_ALL 64
+#define BALANCE_LARGEST 24
+#define BALANCE_WORST 12
+
+/* Appends a JSON object:
+ *   {"count":L,"epoch":E,"drawn":T,"rows":[[label,units,drawn,wanted share,last minute|null],...]}
+ * with "worst":[...] beside rows when not all are told; or {"count":L} alone while the units drawn
+ * so far are still being counted (tally.h; ask again). A position at the very end of a stream
+ * counts as its last epoch's end. O(L log L) or a bounded count; blocks for that long. 8 bytes a
+ * label of memory. */
+enum error label_balance_write(const struct walk *walk, int64_t position,
+                               const struct history_span *spans, size_t span_count,
+                               struct buffer *out) MUST_CHECK;
+
+#endif

@@ -1,0 +1,227 @@
+#include "sampler/ledger_plan.h"
+
+#include <inttypes.h>
+
+/* ---- the mean time that a batch is held --------------------------------------------------------
+ */
+
+/* The mean with one more sample in it. The first ones count alike, then each counts a sixteenth. */
+static double mean_with(double mean_ms, int64_t *samples, int64_t held_ms)
+{
+    if (*samples < LEDGER_MEAN_SAMPLES)
+        ++*samples;
+    int64_t weight = mean_ms > 0 ? *samples : 1;
+    return mean_ms + ((double)held_ms - mean_ms) / (double)weight;
+}
+
+static int64_t rounded_mean(double mean_ms)
+{
+    return mean_ms < 1 ? 1 : (int64_t)(mean_ms + 0.5);
+}
+
+/* ---- acks --------------------------------------------------------------------------------------
+ */
+
+/* Why this pair has no batch any more. */
+static enum error refuse_pair(const struct worker_record *record, const char *worker, int64_t seq)
+{
+    if (!record || !intervals_has(&record->used, seq))
+        return error_set(ERROR_CONFLICT, "worker=%s seq=%" PRId64 " was never lent", worker, seq);
+    if (intervals_has(&record->acked, seq))
+        return error_set(ERROR_CONFLICT,
+                         "worker=%s seq=%" PRId64 " was acked; ask for the next seq", worker, seq);
+    return error_set(
+        ERROR_CONFLICT,
+        "worker=%s seq=%" PRId64
+        " was lost: its lease ran out and the batch was lent again, or it was released "
+        "or withdrawn",
+        worker, seq);
+}
+
+static struct worker_record *find_record(const struct ledger *ledger, const char *worker,
+                                         uint32_t *ret_number)
+{
+    *ret_number = worker_book_find(&ledger->workers, worker);
+    return *ret_number == WORKER_NONE ? NULL : worker_book_get(&ledger->workers, *ret_number);
+}
+
+enum error ledger_plan_acks(const struct ledger *ledger, const char *worker, const int64_t *seqs,
+                            size_t count, int64_t now_ms, size_t *ret_live, int64_t *ret_mean_ms)
+{
+    uint32_t number;
+    const struct worker_record *record = find_record(ledger, worker, &number);
+    double mean_ms = (double)ledger->mean_ms;
+    int64_t samples = ledger->samples;
+    size_t live = 0;
+    bool sampled = false;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t at = record ? lease_set_find(&ledger->leases, number, seqs[i]) : LEASE_NONE;
+        if (at == LEASE_NONE) {
+            if (record && intervals_has(&record->acked, seqs[i]))
+                continue;
+            return refuse_pair(record, worker, seqs[i]);
+        }
+        const struct lease *lease = lease_set_get(&ledger->leases, at);
+        live++;
+        if (lease->lent_ms < 0)
+            continue; /* nobody knows since when */
+        mean_ms = mean_with(mean_ms, &samples, now_ms - lease->lent_ms);
+        sampled = true;
+    }
+    *ret_live = live;
+    *ret_mean_ms = sampled ? rounded_mean(mean_ms) : 0;
+    return OK;
+}
+
+enum error ledger_plan_extend(const struct ledger *ledger, const char *worker, const int64_t *seqs,
+                              size_t count)
+{
+    uint32_t number;
+    const struct worker_record *record = find_record(ledger, worker, &number);
+    for (size_t i = 0; i < count; i++) {
+        if (!record || lease_set_find(&ledger->leases, number, seqs[i]) == LEASE_NONE)
+            return refuse_pair(record, worker, seqs[i]);
+    }
+    return OK;
+}
+
+/* ---- draws -------------------------------------------------------------------------------------
+ */
+
+static void plan_lease(const struct ledger *ledger, uint32_t number, enum ledger_plan_kind kind,
+                       struct ledger_plan *plan)
+{
+    const struct lease *lease = lease_set_get(&ledger->leases, number);
+    *plan = (struct ledger_plan){
+        .kind = kind,
+        .span = {.first = lease->first, .positions = lease->positions, .units = lease->units},
+        .attempt = (int64_t)lease->attempt + (kind == PLAN_AGAIN),
+        .lease = number,
+    };
+}
+
+/* A batch is lent again: that it ran out says that it is held at least so long. */
+static void plan_again(const struct ledger *ledger, uint32_t number, int64_t now_ms,
+                       struct ledger_plan *plan)
+{
+    const struct lease *lease = lease_set_get(&ledger->leases, number);
+    plan_lease(ledger, number, PLAN_AGAIN, plan);
+    int64_t samples = ledger->samples;
+    if (lease->worker != WORKER_NONE && lease->lent_ms >= 0)
+        plan->mean_ms =
+            rounded_mean(mean_with((double)ledger->mean_ms, &samples, now_ms - lease->lent_ms));
+}
+
+static enum error check_same_size(const struct lease *lease, const char *worker, int64_t size)
+{
+    if (lease->asked == size)
+        return OK;
+    return error_set(ERROR_CONFLICT,
+                     "size=%" PRId64 ": worker=%s seq=%" PRId64 " asked for %" PRId64
+                     " before; it gets the same batch only for the same size",
+                     size, worker, lease->seq, lease->asked);
+}
+
+/* The pair may have a batch, or have had one. ERROR_END: it is new. */
+static enum error plan_pair(const struct ledger *ledger, const char *worker, int64_t seq,
+                            int64_t size, int64_t now_ms, struct ledger_plan *plan)
+{
+    uint32_t worker_number;
+    const struct worker_record *record = find_record(ledger, worker, &worker_number);
+    if (!record)
+        return ERROR_END;
+    uint32_t number = lease_set_find(&ledger->leases, worker_number, seq);
+    if (number == LEASE_NONE && intervals_has(&record->used, seq))
+        return refuse_pair(record, worker, seq);
+    if (number == LEASE_NONE && record->used.count >= WORKER_SEQS_LIMIT &&
+        !intervals_has(&record->used, seq - 1))
+        return error_set(ERROR_MEMORY,
+                         "worker=%s seq=%" PRId64
+                         ": its seqs have %d holes between them, which is the most; count them up",
+                         worker, seq, WORKER_SEQS_LIMIT);
+    if (number == LEASE_NONE)
+        return ERROR_END;
+    const struct lease *lease = lease_set_get(&ledger->leases, number);
+    enum error error = check_same_size(lease, worker, size);
+    if (error != OK)
+        return error;
+    if (lease->waits || lease->deadline_ms <= now_ms) {
+        plan_again(ledger, number, now_ms, plan); /* it ran out, and nobody else has it */
+        return OK;
+    }
+    plan_lease(ledger, number, PLAN_KEPT, plan);
+    plan->expires_ms = lease->deadline_ms > now_ms ? lease->deadline_ms - now_ms : 0;
+    return OK;
+}
+
+/* Who searches on does so without holding anybody up. */
+static enum error not_found_yet(const struct cut_search *search)
+{
+    return error_set(ERROR_UNAVAILABLE,
+                     "the units of this design can only be counted: %" PRId64
+                     " positions were looked at for this batch; ask again",
+                     search->at - search->position);
+}
+
+static enum error plan_new(const struct ledger *ledger, const struct cut *cut,
+                           struct cut_search *search, int64_t size, int64_t now_ms,
+                           struct ledger_plan *plan, int64_t *ret_retry_ms)
+{
+    int64_t budget = LEDGER_PLAN_POSITIONS;
+    *plan = (struct ledger_plan){.kind = PLAN_NEW};
+    if (!cut_search_next(search, cut, ledger->position, size, CUT_POSITION_LIMIT, &budget,
+                         &plan->span))
+        return not_found_yet(search);
+    if (plan->span.units > 0)
+        return OK;
+    uint32_t earliest = lease_set_earliest(&ledger->leases);
+    if (earliest == LEASE_NONE) {
+        plan->kind = PLAN_END;
+        return OK;
+    }
+    int64_t left_ms = lease_set_get(&ledger->leases, earliest)->deadline_ms - now_ms;
+    *ret_retry_ms = left_ms > 1 ? left_ms : 1;
+    return error_set(ERROR_TIMEOUT,
+                     "nothing is left but %zu %s lent; the first lease runs out in %" PRId64 " ms",
+                     ledger->leases.lent,
+                     ledger->leases.lent == 1 ? "batch that is" : "batches that are",
+                     *ret_retry_ms);
+}
+
+/* The batch that starts a gap: at most `size` units, none beyond an epoch's end but with tail span.
+ * No tail drops anything here, since all of the gap is to be drawn. */
+static enum error plan_piece(const struct ledger *ledger, const struct cut *cut,
+                             struct cut_search *search, int64_t size, struct ledger_plan *plan)
+{
+    int64_t budget = LEDGER_PLAN_POSITIONS;
+    const struct interval *gap = intervals_at(&ledger->gaps, 0);
+    struct cut whole = *cut;
+    whole.epochs = 0;
+    if (whole.tail == TAIL_DROP)
+        whole.tail = TAIL_KEEP;
+    *plan = (struct ledger_plan){.kind = PLAN_PIECE};
+    if (!cut_search_next(search, &whole, gap->begin, size, gap->end, &budget, &plan->span))
+        return not_found_yet(search);
+    return OK;
+}
+
+enum error ledger_plan_draw(struct ledger *ledger, const struct cut *cut, struct cut_search *search,
+                            const char *worker, int64_t seq, int64_t size, int64_t now_ms,
+                            struct ledger_plan *ret_plan, int64_t *ret_retry_ms)
+{
+    ledger_expire(ledger, now_ms);
+    if (ledger->paused)
+        return error_set(ERROR_CONFLICT, "the stream is paused; POST /streams/NAME/resume lets it "
+                                         "go on");
+    enum error error = worker ? plan_pair(ledger, worker, seq, size, now_ms, ret_plan) : ERROR_END;
+    if (error != ERROR_END)
+        return error;
+    uint32_t waiting = lease_set_waiting(&ledger->leases);
+    if (waiting != LEASE_NONE) {
+        plan_again(ledger, waiting, now_ms, ret_plan);
+        return OK;
+    }
+    if (ledger->gaps.count > 0)
+        return plan_piece(ledger, cut, search, size, ret_plan);
+    return plan_new(ledger, cut, search, size, now_ms, ret_plan, ret_retry_ms);
+}

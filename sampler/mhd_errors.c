@@ -1,0 +1,89 @@
+#include "sampler/mhd_errors.h"
+
+#include <dlfcn.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "common/buffer.h"
+#include "common/http_problem.h"
+
+#define PROBLEM_LIMIT_BYTES 4096
+
+typedef enum MHD_Result (*queue_function)(struct MHD_Connection *, unsigned int,
+                                          struct MHD_Response *);
+
+static queue_function library_queue;
+static mhd_errors_listener listener;
+
+enum error mhd_errors_install(mhd_errors_listener answered)
+{
+    void *found = dlsym(RTLD_NEXT, "MHD_queue_response");
+    if (!found)
+        return error_set(ERROR_UNAVAILABLE, "libmicrohttpd has no MHD_queue_response: %s",
+                         dlerror());
+    memcpy(&library_queue, &found, sizeof(found)); /* ISO C has no cast from void * to functions */
+    listener = answered;
+    return OK;
+}
+
+enum MHD_Result mhd_queue(struct MHD_Connection *connection, int status,
+                          struct MHD_Response *response)
+{
+    return library_queue(connection, (unsigned int)status, response);
+}
+
+static const char *detail_of(int status)
+{
+    switch (status) {
+    case MHD_HTTP_CONTENT_TOO_LARGE:
+        return "the announced body or chunk is longer than 1048576 bytes";
+    case MHD_HTTP_URI_TOO_LONG:
+        return "the request line is longer than 6000 bytes";
+    case MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE:
+        return "the request's header is longer than 8192 bytes";
+    case MHD_HTTP_HTTP_VERSION_NOT_SUPPORTED:
+        return "HTTP/1.1 and HTTP/1.0 are spoken here";
+    case MHD_HTTP_BAD_REQUEST:
+        return "this is not a request as RFC 9112 defines it: request line, a header line, "
+               "Content-Length or a chunk is malformed";
+    default:
+        return "the request cannot be answered";
+    }
+}
+
+static struct MHD_Response *problem_response(int status, size_t *ret_bytes)
+{
+    struct buffer body = BUFFER_INIT(PROBLEM_LIMIT_BYTES);
+    struct MHD_Response *response = NULL;
+    if (http_problem_add(&body, status, detail_of(status)) == OK)
+        response = MHD_create_response_from_buffer(body.length, body.data, MHD_RESPMEM_MUST_COPY);
+    *ret_bytes = body.length;
+    buffer_release(&body);
+    if (response && MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE,
+                                            HTTP_PROBLEM_CONTENT_TYPE) != MHD_YES) {
+        MHD_destroy_response(response);
+        return NULL;
+    }
+    return response;
+}
+
+/* The library's calls land here; ours go through mhd_queue(). */
+__attribute__((visibility("default"))) enum MHD_Result
+MHD_queue_response(struct MHD_Connection *connection, unsigned int status_code,
+                   struct MHD_Response *response)
+{
+    size_t bytes;
+    struct MHD_Response *problem = problem_response((int)status_code, &bytes);
+    if (!problem)
+        return library_queue(connection, status_code, response);
+    listener(connection, (int)status_code, bytes);
+    enum MHD_Result result = library_queue(connection, status_code, problem);
+    MHD_destroy_response(problem);
+    return result;
+}
+
+__attribute__((visibility("default"))) int epoll_wait(int epoll, struct epoll_event *events,
+                                                      int most, int timeout_ms)
+{
+    return epoll_pwait(epoll, events, most > 1 ? most - 1 : most, timeout_ms, NULL);
+}

@@ -1,0 +1,30 @@
+/*
+ * What libmicrohttpd answers by itself (a request line that is none, a header beyond its memory, a
+ * broken chunk: 400, 413, 414, 431, 505), as application/problem+json like all our errors.
+ *
+ * It has no option for that, and queues its own HTML through its public MHD_queue_response(), which
+ * the dynamic linker resolves to the one of mhd_errors.c: that one queues our body in its place.
+ * Where the library was bound to itself (-Bsymbolic, or linked statically) its HTML remains, with
+ * the same status.
+ *
+ * In the same way its epoll_wait() is ours, which never fills the array: 0.9.75 asks again when it
+ * is full, before it looks at what it has, and sleeps on 128 requests that came together when
+ * nobody else sends any.
+ */
+#ifndef SAMPLER_MHD_ERRORS_H
+#define SAMPLER_MHD_ERRORS_H
+
+#include <microhttpd.h>
+
+#include "common/error.h"
+
+/* Once, before a daemon is started. `answered` is told of each such answer. */
+typedef void (*mhd_errors_listener)(struct MHD_Connection *connection, int status,
+                                    size_t body_bytes);
+enum error mhd_errors_install(mhd_errors_listener answered) MUST_CHECK;
+
+/* The library's own MHD_queue_response(): for our answers. */
+enum MHD_Result mhd_queue(struct MHD_Connection *connection, int status,
+                          struct MHD_Response *response);
+
+#endif

@@ -1,0 +1,76 @@
+// The few ways in which this page touches the document. Text from the server (names of labels and
+// workers are whatever somebody chose) only ever becomes textContent or a known attribute.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function byId(id) {
+  return document.getElementById(id);
+}
+
+/** An element with class, text and children: make("p", "note", "text") or make("p", "", [a, b]). */
+function make(tag, className, content) {
+  const element = document.createElement(tag);
+  if (className) element.className = className;
+  if (typeof content === "string") element.textContent = content;
+  else if (content) element.append(...content);
+  return element;
+}
+
+function makeSvg(tag, className) {
+  const element = document.createElementNS(SVG, tag);
+  element.setAttribute("class", className);
+  return element;
+}
+
+/** Touches the document only when there is something new, so that selections survive. */
+function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+function setAttribute(element, name, value) {
+  if (element.getAttribute(name) !== String(value)) element.setAttribute(name, value);
+}
+
+function setHidden(element, hidden) {
+  if (element.hidden !== hidden) element.hidden = hidden;
+}
+
+/** A custom property of the element's style, for widths that the style sheet draws. */
+function setLength(element, name, share) {
+  const value = `${(Math.min(1, Math.max(0, share)) * 100).toFixed(3)}%`;
+  if (element.style.getPropertyValue(name) !== value) element.style.setProperty(name, value);
+}
+
+/**
+ * Makes the children of `parent` those of `items`, in their order, one for each key: create(item)
+ * builds a child, update(child, item) fills it. Children stay the same elements while their key is
+ * there, so that focus and scrolling stay.
+ */
+function setChildren(parent, items, keyOf, create, update) {
+  const old = new Map();
+  for (const child of parent.children) old.set(child.itemKey, child);
+  let at = parent.firstElementChild;
+  for (const item of items) {
+    const key = keyOf(item);
+    let child = old.get(key);
+    old.delete(key);
+    if (!child) {
+      child = create(item);
+      child.itemKey = key;
+    }
+    if (child === at) at = at.nextElementSibling;
+    else parent.insertBefore(child, at);
+    update(child, item);
+  }
+  for (const child of old.values()) child.remove();
+}
+
+/** Fills a <dl> with [term, text, title] rows. */
+function setFacts(list, rows) {
+  setChildren(list, rows, (row) => row[0],
+    (row) => make("div", "", [make("dt", "", row[0]), make("dd", "")]),
+    (child, row) => {
+      setText(child.lastChild, row[1]);
+      setAttribute(child.lastChild, "title", row[2] || "");
+    });
+}

@@ -1,0 +1,24 @@
+/*
+ * Doubles as the shortest decimal text of 15 to 17 digits that reads back as the same double.
+ */
+#ifndef SAMPLER_REAL_TEXT_H
+#define SAMPLER_REAL_TEXT_H
+
+#include <stdint.h>
+
+#define REAL_TEXT_BYTES 25 /* "-1.2345678901234567e-308" and a NUL */
+
+/* Values come again and again (one for each label): those that were written last are kept. */
+#define REAL_TEXT_SLOTS 64
+struct real_texts {
+    struct {
+        uint64_t bits;
+        uint8_t length; /* 0: empty */
+        char text[REAL_TEXT_BYTES];
+    } slots[REAL_TEXT_SLOTS];
+};
+
+/* Writes a finite value at `out` (no NUL, at most REAL_TEXT_BYTES - 1 bytes); returns the end. */
+char *real_text_write(struct real_texts *texts, char *out, double value);
+
+#endif

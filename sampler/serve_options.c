@@ -1,0 +1,399 @@
+#include "sampler/serve_options.h"
+
+#include <arpa/inet.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "common/options.h"
+#include "common/text.h"
+#include "sampler/commands.h"
+
+#define LEASE_LEAST_S 0.001
+#define LEASE_MOST_S 31536000.0 /* a year */
+#define STREAMS_DEFAULT 1000
+#define STREAMS_MOST 1000000
+#define COUNT_MOST ((long double)FRAME_UNITS_LIMIT)
+
+/* ---- the table ---------------------------------------------------------------------------------
+ */
+
+static enum error parse(struct serve_options *serve, int argc, char **argv)
+{
+    struct service_options *service = &serve->service;
+    const struct option options[] = {
+        {.name = "store",
+         .type = OPTION_TEXT,
+         .repeated = true,
+         .target = &service->stores,
+         .argument = "[NAME=]URI",
+         .help = "where the units are: csv:PATH, sqlite:PATH, postgresql://..., range:N?labels=K; "
+                 "several times with names for several frames, one without a name is `default`"},
+        {.name = "frame",
+         .type = OPTION_TEXT,
+         .repeated = true,
+         .target = &service->frames,
+         .argument = "[NAME=]FILE",
+         .help = "a frame that `tombola-sampler build` made, instead of or beside --store"},
+        {.name = "listen",
+         .type = OPTION_TEXT,
+         .target = &serve->listen,
+         .argument = "HOST:PORT",
+         .help = "address to listen on; port 0 takes a free one"},
+        {.name = "state",
+         .type = OPTION_TEXT,
+         .target = &service->state,
+         .argument = "DIR",
+         .help = "folder where all streams are kept, so that a restart goes on exactly"},
+        {.name = "durability",
+         .type = OPTION_CHOICE,
+         .target = &serve->durability,
+         .argument = "HOW",
+         .choices = "fsync|process|none",
+         .given = &serve->durability_given,
+         .help = "what a draw survives with --state: power loss (fsync), kill -9 (process), or an "
+                 "orderly stop only (none)"},
+        {.name = "accept_loss",
+         .type = OPTION_INTEGER,
+         .target = &service->accept_loss,
+         .argument = "BYTE",
+         .minimum = 0,
+         .maximum = (long double)INT64_MAX,
+         .help = "start once with a damaged journal that a start refused, from the byte it named: "
+                 "what was answered behind it comes again"},
+        {.name = "design",
+         .type = OPTION_TEXT,
+         .target = &service->design,
+         .argument = "NAME",
+         .help = "srs, sequential, proportional, equal, quota, neyman, pxk, weighted, systematic, "
+                 "cluster or bernoulli; default proportional when there are labels, else srs"},
+        {.name = "replacement",
+         .type = OPTION_FLAG,
+         .target = &service->replacement,
+         .help = "draw with replacement"},
+        {.name = "seed",
+         .type = OPTION_INTEGER,
+         .target = &service->seed,
+         .argument = "N",
+         .minimum = 0,
+         .maximum = (long double)INT64_MAX,
+         .help = "chooses the order; not given: the one in --state, else a random one is drawn"},
+        {.name = "epochs",
+         .type = OPTION_INTEGER,
+         .target = &service->epochs,
+         .argument = "N",
+         .minimum = 0,
+         .maximum = (long double)CUT_POSITION_LIMIT,
+         .help = "end after N epochs; 0: never"},
+        {.name = "tail",
+         .type = OPTION_CHOICE,
+         .target = &serve->tail,
+         .argument = "HOW",
+         .choices = "keep|drop|span",
+         .help = "the batch at an epoch's end: short, skipped, or run on into the next epoch"},
+        {.name = "lease",
+         .type = OPTION_REAL,
+         .target = &serve->lease_s,
+         .argument = "SECONDS",
+         .minimum = LEASE_LEAST_S,
+         .maximum = LEASE_MOST_S,
+         .given = &serve->lease_given,
+         .help = "how long a batch is lent to a worker; not given: twice the mean time that "
+                 "batches are held, from 30 to 3600"},
+        {.name = "rows",
+         .type = OPTION_TEXT,
+         .target = &service->rows,
+         .argument = "A:B",
+         .help = "only the rows from A up to and without B, counted from 0 in frame order"},
+        {.name = "splits",
+         .type = OPTION_TEXT,
+         .target = &service->splits,
+         .argument = "A,B,C",
+         .help = "shares of train, validation and test, such as 0.8,0.1,0.1, that streams choose "
+                 "from with split="},
+        {.name = "split",
+         .type = OPTION_TEXT,
+         .target = &service->split,
+         .argument = "NAME",
+         .help = "the side that stream `default` draws from: train, validation or test"},
+        {.name = "size",
+         .type = OPTION_INTEGER,
+         .target = &serve->size,
+         .argument = "N",
+         .minimum = 1,
+         .maximum = COUNT_MOST,
+         .help = "designs weighted and systematic: units of an epoch"},
+        {.name = "shares",
+         .type = OPTION_TEXT,
+         .target = &serve->shares,
+         .argument = "JSON",
+         .help = "design quota: the share of each label, {\"0\":0.5,\"1\":0.5}"},
+        {.name = "deviations",
+         .type = OPTION_TEXT,
+         .target = &serve->deviations,
+         .argument = "JSON",
+         .help = "design neyman: the standard deviation within each label, {\"0\":1.5,\"1\":4}"},
+        {.name = "column",
+         .type = OPTION_TEXT,
+         .target = &serve->column,
+         .argument = "NAME",
+         .help = "design neyman: the column of the store that deviations are measured in"},
+        {.name = "p",
+         .type = OPTION_INTEGER,
+         .target = &serve->p,
+         .argument = "N",
+         .minimum = 1,
+         .maximum = COUNT_MOST,
+         .help = "design pxk: labels of a batch"},
+        {.name = "k",
+         .type = OPTION_INTEGER,
+         .target = &serve->k,
+         .argument = "N",
+         .minimum = 1,
+         .maximum = COUNT_MOST,
+         .help = "design pxk: units of each label"},
+        {.name = "groups",
+         .type = OPTION_INTEGER,
+         .target = &serve->groups,
+         .argument = "N",
+         .minimum = 1,
+         .maximum = COUNT_MOST,
+         .help = "design cluster: groups of an epoch; not given: all"},
+        {.name = "rate",
+         .type = OPTION_REAL,
+         .target = &serve->rate,
+         .argument = "R",
+         .minimum = 0,
+         .maximum = 1,
+         .help = "design bernoulli: the probability of each unit"},
+        {.name = "max_size",
+         .type = OPTION_INTEGER,
+         .target = &service->max_size,
+         .argument = "N",
+         .minimum = 1,
+         .maximum = 10000000,
+         .help = "the largest size= that GET /batch takes"},
+        {.name = "max_streams",
+         .type = OPTION_INTEGER,
+         .target = &service->max_streams,
+         .argument = "N",
+         .minimum = 1,
+         .maximum = STREAMS_MOST,
+         .help = "how many streams there may be at once"},
+        {.name = "max_connections",
+         .type = OPTION_INTEGER,
+         .target = &serve->server.connections,
+         .argument = "N",
+         .minimum = 1,
+         .maximum = SERVER_CONNECTIONS_MOST,
+         .help = "how many connections are served at once"},
+        {.name = "drain",
+         .type = OPTION_REAL,
+         .target = &serve->drain_s,
+         .argument = "SECONDS",
+         .minimum = 0,
+         .maximum = 600,
+         .help = "after SIGTERM, how long to answer on with /readyz 503, until balancers know"},
+        {.name = "header_timeout",
+         .type = OPTION_INTEGER,
+         .target = &serve->server.patience_seconds,
+         .argument = "SECONDS",
+         .minimum = 1,
+         .maximum = 3600,
+         .help =
+             "how long a client may take to send a request's header, or its body, or to read an "
+             "answer"},
+        {.name = "token_file",
+         .type = OPTION_TEXT,
+         .target = &serve->guard.token_file,
+         .argument = "FILE",
+         .help = "who may do what: JSON with the SHA-256, scopes and streams of each token; read "
+                 "again on SIGHUP"},
+        {.name = "allow_anonymous",
+         .type = OPTION_FLAG,
+         .target = &serve->allow_anonymous,
+         .help = "let everybody who reaches an address beyond this machine do everything, when "
+                 "there is no --token-file"},
+        {.name = "tls_cert",
+         .type = OPTION_TEXT,
+         .target = &serve->guard.tls_cert,
+         .argument = "FILE",
+         .help = "certificate chain (PEM) for HTTPS; read again on SIGHUP"},
+        {.name = "tls_key",
+         .type = OPTION_TEXT,
+         .target = &serve->guard.tls_key,
+         .argument = "FILE",
+         .help = "its private key (PEM)"},
+    };
+    return options_parse(&sampler_program, &command_serve, options,
+                         sizeof(options) / sizeof(options[0]), argc, argv, NULL);
+}
+
+/* ---- what goes together ------------------------------------------------------------------------
+ */
+
+static enum durability durability_of_name(const char *name)
+{
+    if (strcmp(name, "process") == 0)
+        return DURABILITY_PROCESS;
+    return strcmp(name, "none") == 0 ? DURABILITY_NONE : DURABILITY_FSYNC;
+}
+
+static enum error check_frames(const struct serve_options *serve)
+{
+    const struct service_options *service = &serve->service;
+    bool several = (service->stores && strchr(service->stores, '\n')) ||
+                   (service->frames && strchr(service->frames, '\n'));
+    if (!service->stores && !service->frames)
+        return error_set(ERROR_USAGE, "give one of --store URI and --frame FILE");
+    if (service->stores && service->frames && !several && !strchr(service->stores, '=') &&
+        !strchr(service->frames, '='))
+        return error_set(ERROR_USAGE, "give one of --store URI and --frame FILE, or names to both: "
+                                      "--store a=URI --frame b=FILE");
+    return OK;
+}
+
+static enum error check_state(const struct serve_options *serve)
+{
+    if (serve->durability_given && !serve->service.state)
+        return error_set(ERROR_USAGE,
+                         "--durability %s needs --state DIR: without it nothing is kept",
+                         serve->durability);
+    return OK;
+}
+
+/* An address of this machine alone? Names are, when they are "localhost". */
+static bool is_loopback(const char *host)
+{
+    struct in_addr four;
+    struct in6_addr six;
+    if (inet_pton(AF_INET, host, &four) == 1)
+        return ntohl(four.s_addr) >> 24 == 127;
+    if (inet_pton(AF_INET6, host, &six) == 1)
+        return IN6_IS_ADDR_LOOPBACK(&six);
+    return strcmp(host, "localhost") == 0;
+}
+
+static enum error check_guard(const struct serve_options *serve)
+{
+    const struct guard_options *guard = &serve->guard;
+    if (!guard->tls_cert != !guard->tls_key)
+        return error_set(ERROR_USAGE, "--tls-cert and --tls-key go together; --tls-%s is missing",
+                         guard->tls_cert ? "key" : "cert");
+    if (guard->token_file || serve->allow_anonymous || is_loopback(serve->host))
+        return OK;
+    return error_set(ERROR_USAGE,
+                     "--listen %s is reached from other machines: give --token-file FILE, or "
+                     "--allow-anonymous to let everybody in",
+                     serve->listen);
+}
+
+/* ---- the design's own --------------------------------------------------------------------------
+ */
+
+static enum error add_json(cJSON *object, const char *name, const char *text)
+{
+    cJSON *value;
+    char what[32] = "--";
+    if (!text)
+        return OK;
+    strncat(what, name, sizeof(what) - 3);
+    enum error error = json_parse(text, strlen(text), what, &value);
+    if (error != OK)
+        return error_prefix(ERROR_USAGE, "%s", "");
+    if (!cJSON_AddItemToObject(object, name, value)) {
+        cJSON_Delete(value);
+        return error_set_memory(strlen(text), "the design's options");
+    }
+    return OK;
+}
+
+/* A negative one was not given. */
+static enum error add_number(cJSON *object, const char *name, double value)
+{
+    if (value >= 0 && !cJSON_AddNumberToObject(object, name, value))
+        return error_set_memory(sizeof(value), "the design's options");
+    return OK;
+}
+
+static enum error fill_fields(const struct serve_options *serve, cJSON *object)
+{
+    enum error error = add_number(object, "p", serve->p > 0 ? (double)serve->p : -1);
+    if (error == OK)
+        error = add_number(object, "k", serve->k > 0 ? (double)serve->k : -1);
+    if (error == OK)
+        error = add_number(object, "size", serve->size > 0 ? (double)serve->size : -1);
+    if (error == OK)
+        error = add_number(object, "groups", serve->groups > 0 ? (double)serve->groups : -1);
+    if (error == OK)
+        error = add_number(object, "rate", serve->rate);
+    if (error == OK)
+        error = add_json(object, "shares", serve->shares);
+    if (error == OK)
+        error = add_json(object, "deviations", serve->deviations);
+    if (error == OK && serve->column && !cJSON_AddStringToObject(object, "column", serve->column))
+        error = error_set_memory(strlen(serve->column), "the design's options");
+    return error;
+}
+
+static enum error take_fields(struct serve_options *serve)
+{
+    cJSON *object = cJSON_CreateObject();
+    enum error error = object ? fill_fields(serve, object)
+                              : error_set_memory(sizeof(*object), "the design's options");
+    if (error == OK && object->child) {
+        serve->fields = cJSON_PrintUnformatted(object);
+        if (!serve->fields)
+            error = error_set_memory(sizeof(*object), "the design's options");
+        serve->service.fields = serve->fields;
+    }
+    cJSON_Delete(object);
+    return error;
+}
+
+static enum error settle(struct serve_options *serve)
+{
+    struct service_options *service = &serve->service;
+    int64_t begin;
+    int64_t end;
+    enum error error = check_frames(serve);
+    if (error == OK)
+        error = check_state(serve);
+    if (error == OK && service->rows)
+        error = options_range("rows", service->rows, &begin, &end);
+    if (error == OK)
+        error = options_host_port("listen", serve->listen, serve->host, &serve->port);
+    if (error == OK)
+        error = check_guard(serve);
+    if (error == OK)
+        error = tail_of_name(serve->tail, &service->tail);
+    if (error == OK)
+        error = take_fields(serve);
+    service->durability = durability_of_name(serve->durability);
+    service->lease_ms = serve->lease_given ? (int64_t)llround(serve->lease_s * 1000) : 0;
+    return error;
+}
+
+enum error serve_options_parse(int argc, char **argv, struct serve_options *ret_options)
+{
+    *ret_options = (struct serve_options){
+        .service = {.seed = -1, .max_size = 1000000, .max_streams = STREAMS_DEFAULT},
+        .server = {.connections = SERVER_CONNECTIONS_DEFAULT,
+                   .patience_seconds = SERVER_PATIENCE_DEFAULT_SECONDS},
+        .listen = "127.0.0.1:8080",
+        .tail = "keep",
+        .durability = "fsync",
+        .rate = -1,
+        .drain_s = 0.5,
+    };
+    enum error error = parse(ret_options, argc, argv);
+    return error == OK ? settle(ret_options) : error;
+}
+
+void serve_options_release(struct serve_options *options)
+{
+    cJSON_free(options->fields);
+    options->fields = NULL;
+}

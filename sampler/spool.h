@@ -1,0 +1,93 @@
+/*
+ * A column of unsigned integers that is written once, from row 0 on, and then read from the front
+ * as often as wanted. What has a rule costs nothing: the rows at the beginning that count up
+ * (ids first, first + 1, ...) or go round (0 ... period - 1, 0 ...). All others lie in chunks of
+ * SPOOL_CHUNK values, each as wide as its largest value needs: in memory as long as the spools of
+ * one struct spool_store have some left, then in a file without a name.
+ *
+ * Threads: one writes; once nobody writes, any number reads, each with a cursor of its own.
+ */
+#ifndef SAMPLER_SPOOL_H
+#define SAMPLER_SPOOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+
+#define SPOOL_CHUNK 16384
+
+/* What several spools share: the memory that they may fill, and the file behind it. */
+struct spool_store {
+    const char *beside;    /* borrowed: the file lies in this path's folder; NULL: memory only */
+    uint64_t memory_bytes; /* that are left */
+    int descriptor;        /* -1: no file yet */
+    uint64_t file_bytes;
+    void **arenas; /* owned; where the chunks in memory lie */
+    size_t arena_count, arena_capacity;
+    size_t arena_used; /* bytes of the last */
+};
+
+void spool_store_init(struct spool_store *store, const char *beside, uint64_t memory_bytes);
+/* Frees the memory, and closes the file, with which it is gone. After all spools. */
+void spool_store_release(struct spool_store *store);
+
+struct spool_chunk {
+    void *data;      /* in an arena; NULL: in the file */
+    uint64_t offset; /* in the file */
+    uint32_t count;
+    uint32_t width; /* bytes a value: 1, 2, 4, 8 */
+};
+
+struct spool {
+    struct spool_store *store;
+    const char *what; /* "the units' ids", for messages; borrowed */
+    uint64_t rows;
+    uint64_t largest; /* 0 when there are no rows */
+    uint64_t rule_rows, rule_first;
+    uint64_t rule_period; /* 0: counts up from rule_first; else goes round, from 0 on */
+    bool is_round;        /* the rule that is tried goes round */
+    uint64_t *open;       /* owned; [SPOOL_CHUNK]: the chunk that fills */
+    size_t open_count;
+    void *narrowed;             /* owned; a chunk on its way to the file */
+    struct spool_chunk *chunks; /* owned; [chunk_count] */
+    size_t chunk_count, chunk_capacity;
+};
+
+/* `is_round`: values that go round are looked for, else values that count up. */
+enum error spool_init(struct spool *spool, struct spool_store *store, bool is_round,
+                      const char *what) MUST_CHECK;
+void spool_release(struct spool *spool);
+
+/* ERROR_NO_SPACE and ERROR_IO say what the file was for. */
+enum error spool_add(struct spool *spool, const uint64_t *values, size_t count) MUST_CHECK;
+/* Closes the last chunk: nothing may be added afterwards. */
+enum error spool_finish(struct spool *spool) MUST_CHECK;
+
+/* Does the rule hold for all rows? */
+static inline bool spool_is_ruled(const struct spool *spool)
+{
+    return spool->rule_rows == spool->rows;
+}
+
+struct spool_cursor {
+    const struct spool *spool;
+    uint64_t row;   /* of the value that comes next */
+    uint8_t *bytes; /* owned; a chunk as it is in the file */
+};
+
+enum error spool_cursor_open(struct spool_cursor *cursor, const struct spool *spool) MUST_CHECK;
+void spool_cursor_close(struct spool_cursor *cursor);
+
+/* The next values, at most SPOOL_CHUNK; *ret_count 0 at the end. */
+enum error spool_cursor_next(struct spool_cursor *cursor, uint64_t values[SPOOL_CHUNK],
+                             size_t *ret_count) MUST_CHECK;
+/* The same in 32 bits, for columns that fit (spool.largest). */
+enum error spool_cursor_next32(struct spool_cursor *cursor, uint32_t values[SPOOL_CHUNK],
+                               size_t *ret_count) MUST_CHECK;
+/* Back to the front, or on to the first row behind the rule. */
+void spool_cursor_rewind(struct spool_cursor *cursor);
+void spool_cursor_skip_rule(struct spool_cursor *cursor);
+
+#endif

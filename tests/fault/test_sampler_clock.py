@@ -1,0 +1,76 @@
+"""Leases when clocks jump: deadlines follow the monotonic clock, and a restart begins them anew."""
+
+import json
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from service import PATIENCE_S
+
+STORE = ("--store", "range:1000?labels=10", "--seed", 1)
+
+
+def faketime_library():
+    for folder in Path("/usr/lib").glob("*/faketime"):
+        if (folder / "libfaketimeMT.so.1").exists():
+            return str(folder / "libfaketimeMT.so.1")
+    return pytest.skip("libfaketime is not installed")
+
+
+def post(server, path, **body):
+    return server.request("POST", path, body=json.dumps(body))
+
+
+@pytest.mark.heavy
+def test_the_wall_clock_may_jump(sampler, tmp_path):
+    """By ten years and back, while batches are lent and the disk is written."""
+    clock = tmp_path / "clock"
+    clock.write_text("+0\n")
+    server = sampler(*STORE, "--lease", 2, "--state", tmp_path / "state", env={
+        "LD_PRELOAD": faketime_library(), "FAKETIME_TIMESTAMP_FILE": str(clock), "FAKETIME_NO_CACHE": "1",
+        "DONT_FAKE_MONOTONIC": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1"})
+    for number, jump in enumerate(("+3650d", "-3650d", "+0", "+1h", "-1h")):
+        lent = time.monotonic()
+        first = server.batch(f"size=10&worker=w&seq={number}")["first"]
+        clock.write_text(f"{jump}\n")
+        again = server.batch(f"size=10&worker=w&seq={number}")
+        assert again["first"] == first and again["attempt"] == 1
+        assert time.monotonic() - lent > 2 or 0 < again["expires_ms"] <= 2000
+        other = server.batch("size=10&worker=x&seq=%d" % number)
+        assert time.monotonic() - lent > 2 or other["first"] != first, "a jump is no end of a lease"
+        answer = post(server, "/ack", worker="w", seqs=[number])
+        assert answer.status == 200
+        assert post(server, "/ack", worker="x", seqs=[number]).status == 200
+    # Leases still run out, wherever the wall clock stands.
+    first = server.batch("size=10&worker=w&seq=100")["first"]
+    clock.write_text("-3650d\n")
+    deadline = time.monotonic() + PATIENCE_S
+    while (got := server.batch(f"size=10&worker=y&seq={time.monotonic_ns()}"))["first"] != first:
+        assert time.monotonic() < deadline and got["attempt"] == 1
+        time.sleep(0.2)
+    assert got["attempt"] == 2 and got["redelivered"] is True
+
+
+@pytest.mark.parametrize("before, after", [(10**6, 0), (0, 10**6)])
+def test_another_boot_has_another_monotonic_clock(sampler, tmp_path, before, after):
+    """A restart gives each lent batch a whole lease anew, whatever the new clock says."""
+    def clocked(offset):
+        return ("unshare", "-T", "--fork", "--kill-child", "--monotonic", offset, "--boottime", offset)
+
+    if subprocess.run([*map(str, clocked(5)), "true"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("a time namespace cannot be made here (needs root)")
+    options = (*STORE, "--lease", 60, "--state", tmp_path / "state", "--listen")
+    server = sampler(*options[:-1], prefix=clocked(before))
+    first = server.batch("size=10&worker=w&seq=0")["first"]
+    server.kill()
+    time.sleep(0.2)  # --kill-child ends it a moment later
+    server = sampler(*options[:-1], prefix=clocked(after))
+    assert server.batch("size=10&worker=x&seq=0")["first"] == first + 10, "the lease was not over"
+    again = server.batch("size=10&worker=w&seq=0")
+    assert (again["first"], again["attempt"]) == (first, 1)
+    assert 0 < again["expires_ms"] <= 60000
+    assert post(server, "/ack", worker="w", seqs=[0]).status == 200
+    server.kill()
+    time.sleep(0.2)

@@ -1,0 +1,75 @@
+/* A checkpoint token. The first byte chooses: the text as it is, or bytes whose checksum is made to
+ * fit. What is read must be written as the same text. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <xxhash.h>
+
+#include "sampler/checkpoint_token.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length);
+
+static void check(bool holds)
+{
+    if (!holds)
+        abort();
+}
+
+static void read_text(const char *text)
+{
+    struct checkpoint_token token;
+    struct checkpoint_token second;
+    char *again;
+    if (checkpoint_token_read(text, &token) != OK)
+        return;
+    check(token.position >= 0);
+    for (size_t i = 0; i < token.open.count; i++) {
+        check(intervals_at(&token.open, i)->begin >= 0);
+        check(intervals_at(&token.open, i)->end <= token.position);
+    }
+    check(checkpoint_token_write(&token, &again) == OK);
+    check(checkpoint_token_read(again, &second) == OK);
+    check(second.position == token.position && second.open.count == token.open.count);
+    checkpoint_token_release(&second);
+    checkpoint_token_release(&token);
+    free(again);
+}
+
+static void encode(const uint8_t *bytes, size_t length, char *out)
+{
+    static const char alphabet[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    uint32_t bits = 0;
+    unsigned count = 0;
+    for (size_t i = 0; i < length; i++) {
+        bits = bits << 8 | bytes[i];
+        for (count += 8; count >= 6; count -= 6)
+            *out++ = alphabet[bits >> (count - 6) & 63];
+    }
+    if (count > 0)
+        *out++ = alphabet[bits << (6 - count) & 63];
+    *out = '\0';
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
+{
+    char *text = malloc(2 * length + 64);
+    uint8_t *bytes = malloc(length + 16);
+    check(text && bytes);
+    if (length > 0 && data[0] % 2 == 0) {
+        memcpy(text, data + 1, length - 1);
+        text[length - 1] = '\0';
+        read_text(text);
+    } else if (length > 0) {
+        memcpy(bytes, "TMBLTOK1", 8);
+        memcpy(bytes + 8, data + 1, length - 1);
+        uint64_t sum = XXH3_64bits(bytes, length + 7);
+        memcpy(bytes + length + 7, &sum, sizeof(sum));
+        encode(bytes, length + 15, text);
+        read_text(text);
+    }
+    free(bytes);
+    free(text);
+    return 0;
+}

@@ -1,0 +1,60 @@
+/* The first byte chooses: a file of tokens, or an Authorization header. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sampler/tokens.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length);
+
+static void check(bool holds)
+{
+    if (!holds)
+        abort();
+}
+
+static void use_file(const char *text, size_t length)
+{
+    struct tokens *tokens = NULL;
+    if (tokens_parse(text, length, "input", &tokens) != OK) {
+        check(strlen(error_message()) > 0);
+        return;
+    }
+    check(tokens_count(tokens) >= 1 && tokens_count(tokens) <= TOKENS_LIMIT);
+    check(tokens_find(tokens, "Bearer x") == NULL || tokens_count(tokens) > 0);
+    tokens_free(tokens);
+}
+
+/* Only one text is the token "alpha". */
+static void use_header(const char *header)
+{
+    static struct tokens *tokens;
+    static const char file[] =
+        "{\"tokens\":[{\"name\":\"a\",\"sha256\":"
+        "\"8ed3f6ad685b959ead7022518e1af76cd816f8e8ec7ccdda1ed4018e8f2223f8\","
+        "\"scopes\":[\"draw\"],\"streams\":[\"s\"]}]}";
+    if (!tokens)
+        check(tokens_parse(file, sizeof(file) - 1, "file", &tokens) == OK);
+    const struct token *token = tokens_find(tokens, header);
+    if (!token)
+        return;
+    check(strstr(header, "alpha") != NULL);
+    check(token_may(token, SCOPE_DRAW, "s") && !token_may(token, SCOPE_DRAW, "t"));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
+{
+    if (length == 0)
+        return 0;
+    char *text = malloc(length); /* without the first byte, with a NUL */
+    if (!text)
+        return 0;
+    memcpy(text, data + 1, length - 1);
+    text[length - 1] = '\0';
+    if (data[0] % 2 == 0)
+        use_file(text, length - 1);
+    else
+        use_header(text);
+    free(text);
+    return 0;
+}

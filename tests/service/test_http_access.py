@@ -1,0 +1,222 @@
+"""Who is let in: tokens and their scopes, TLS, and both read again on SIGHUP."""
+
+import hashlib
+import json
+import os
+import signal
+import ssl
+import subprocess
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+
+from conftest import run, run_fails
+
+STORE = ("--store", "range:1000?labels=10", "--seed", 1)
+TOKENS = {"ops": (["read", "draw", "admin"], ["*"]), "reader": (["read"], ["*"]), "trainer": (["draw"], ["default"]),
+          "keeper": (["admin"], ["eval"])}
+
+
+def token_file(path, tokens=None):
+    entries = [{"name": name, "sha256": hashlib.sha256(f"secret-{name}".encode()).hexdigest(), "scopes": scopes, "streams": streams}
+               for name, (scopes, streams) in (tokens or TOKENS).items()]
+    path.write_text(json.dumps({"tokens": entries}))
+    path.chmod(0o600)
+    return path
+
+
+@pytest.fixture
+def server(sampler, tmp_path):
+    return sampler(*STORE, "--token-file", token_file(tmp_path / "tokens.json"))
+
+
+def ask(server, who, method, target, body=None):
+    headers = {"Authorization": f"Bearer secret-{who}"} if who else {}
+    return server.request(method, target, body=body, headers=headers)
+
+
+def test_no_token_and_unknown_tokens(server):
+    for target in ("/batch", "/labels", "/frames", "/streams", "/streams/default", "/where?id=1", "/metrics", "/openapi.json",
+                   "/", "/nowhere", "/live.json"):
+        for headers in ({}, {"Authorization": "Bearer nobody"}, {"Authorization": "Basic secret-ops"},
+                        {"Authorization": "secret-ops"}, {"Authorization": "Bearer"}):
+            answer = server.request("GET", target, headers=headers)
+            assert answer.status == 401, target
+            assert answer.headers["www-authenticate"].startswith("Bearer")
+            assert answer.headers["content-type"] == "application/problem+json"
+    for target in ("/ack", "/streams", "/streams/default/pause"):
+        assert server.request("POST", target, body=b"{}").status == 401
+    assert server.request("DELETE", "/streams/default").status == 401
+    for target in ("/healthz", "/readyz"):
+        assert server.get(target).status == 200
+    assert ask(server, "ops", "GET", "/streams/default").json["position"] == 0
+
+
+def test_scopes(server):
+    reads = ("/labels", "/frames", "/streams", "/streams/default", "/where?id=1", "/metrics", "/openapi.json", "/",
+             "/batch?index=0")
+    for target in reads:
+        assert ask(server, "reader", "GET", target).status == 200, target
+        assert ask(server, "keeper", "GET", target).status == 403, target
+    for target in reads[:-1]:
+        assert ask(server, "trainer", "GET", target).status == 403, target
+    assert ask(server, "reader", "HEAD", "/batch").status == 200
+    assert ask(server, "reader", "GET", "/batch").status == 403
+    assert ask(server, "trainer", "GET", "/batch?worker=w&seq=0").status == 200
+    lease = b'{"worker":"w","seqs":[0]}'
+    for target in ("/extend", "/ack"):
+        assert ask(server, "reader", "POST", target, lease).status == 403
+        assert ask(server, "keeper", "POST", target, lease).status == 403
+        assert ask(server, "trainer", "POST", target, lease).status == 200
+    assert ask(server, "trainer", "POST", "/release", b'{"worker":"w"}').status == 200
+    assert ask(server, "trainer", "POST", "/streams/default/pause").status == 403
+    assert ask(server, "ops", "POST", "/streams/default/pause").status == 200
+    refused = ask(server, "reader", "GET", "/batch")
+    assert "reader" in refused.json["detail"] and "draw" in refused.json["detail"]
+
+
+def test_tokens_are_for_their_streams(server):
+    assert ask(server, "keeper", "POST", "/streams", b'{"name":"other"}').status == 403
+    assert ask(server, "keeper", "POST", "/streams", b'{"name":"eval"}').status == 201
+    assert ask(server, "keeper", "POST", "/streams/eval/pause").status == 200
+    assert ask(server, "keeper", "POST", "/streams/default/pause").status == 403
+    assert ask(server, "keeper", "DELETE", "/streams/default").status == 403
+    assert ask(server, "trainer", "GET", "/batch?stream=eval").status == 403
+    assert ask(server, "trainer", "POST", "/ack", b'{"stream":"eval","worker":"w","seqs":[]}').status == 403
+    assert ask(server, "keeper", "DELETE", "/streams/eval").status == 204
+
+
+@pytest.mark.parametrize("change, says", [
+    (lambda text: "", "token-file"), (lambda text: "[]", "object"), (lambda text: text.replace('"read"', '"write"'), "write"),
+    (lambda text: text.replace("sha256", "sha512"), "sha512"), (lambda text: text.replace("trainer", "ops"), '"ops"')])
+def test_a_bad_file_refuses_the_start_and_leaves_the_old_one(sampler, tmp_path, change, says):
+    path = token_file(tmp_path / "tokens.json")
+    server = sampler(*STORE, "--token-file", path)
+    path.write_text(change(path.read_text()))
+    run_fails("sampler", "serve", *STORE, "--listen", "127.0.0.1:0", "--token-file", path, says=says)
+    server.signal(signal.SIGHUP)
+    server.wait_for_log("the old tokens stay in use")
+    assert ask(server, "ops", "GET", "/streams").status == 200
+    assert ask(server, None, "GET", "/streams").status == 401
+
+
+def test_sighup_reads_the_tokens_again(server, tmp_path):
+    token_file(tmp_path / "tokens.json", {"new": (["read"], ["*"])})
+    server.signal(signal.SIGHUP)
+    server.wait_for_log("1 tokens, 4 before")
+    assert ask(server, "new", "GET", "/streams").status == 200
+    assert ask(server, "ops", "GET", "/streams").status == 401
+
+
+def test_everybody_may_read_the_file(sampler, tmp_path):
+    path = token_file(tmp_path / "tokens.json")
+    path.chmod(0o644)
+    sampler(*STORE, "--token-file", path).wait_for_log("everybody may read it")
+
+
+def test_sighup_without_anything_to_read(sampler):
+    server = sampler(*STORE)
+    server.signal(signal.SIGHUP)
+    server.wait_for_log("SIGHUP")
+    assert server.batch("size=1")["first"] == 0
+
+
+# ---- TLS ----------------------------------------------------------------------------------------
+
+
+def make_certificate(folder, name, *more):
+    cert, key = folder / f"{name}.crt", folder / f"{name}.key"
+    made = subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", key, "-out", cert,
+         "-days", "30", "-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1", *more],
+        capture_output=True, check=False)
+    if made.returncode != 0:
+        pytest.skip(f"openssl cannot make a certificate: {made.stderr.decode()[-200:]}")
+    return cert, key
+
+
+def tls_get(server, target, cert, **limits):
+    context = ssl.create_default_context(cafile=cert)
+    for name, value in limits.items():
+        setattr(context, name, value)
+    address = f"https://127.0.0.1:{server.port}{target}"
+    try:
+        with urllib.request.urlopen(address, context=context, timeout=30) as answer:
+            return answer.status, answer.read()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read()
+
+
+def test_tls(sampler, tmp_path):
+    cert, key = make_certificate(tmp_path, "one")
+    server = sampler(*STORE, "--tls-cert", cert, "--tls-key", key)
+    assert server.url.startswith("https://")
+    assert json.loads(tls_get(server, "/batch?size=7", cert)[1])["size"] == 7
+    large = json.loads(tls_get(server, "/batch?size=50000&index=0", cert)[1])
+    assert len(large["ids"]) == 1000
+    assert tls_get(server, "/nowhere", cert)[0] == 404
+    assert tls_get(server, "/healthz", cert, maximum_version=ssl.TLSVersion.TLSv1_2)[0] == 200
+    with pytest.raises((urllib.error.URLError, ssl.SSLError)):
+        tls_get(server, "/healthz", make_certificate(tmp_path, "stranger")[0])
+
+
+def test_a_new_certificate_without_dropping_connections(sampler, tmp_path):
+    cert, key = make_certificate(tmp_path, "one")
+    old, new = (cert.read_bytes(), key.read_bytes()), make_certificate(tmp_path, "two")
+    server = sampler(*STORE, "--tls-cert", cert, "--tls-key", key)
+    first = tmp_path / "first.crt"
+    first.write_bytes(old[0])
+    import http.client
+    held = http.client.HTTPSConnection("127.0.0.1", server.port, context=ssl.create_default_context(cafile=first), timeout=30)
+    held.request("GET", "/healthz")
+    assert held.getresponse().read() == b"ok\n"
+    cert.write_bytes(new[0].read_bytes())
+    server.signal(signal.SIGHUP)  # the key is still the old one
+    server.wait_for_log("is not the key of")
+    assert tls_get(server, "/healthz", first)[0] == 200
+    key.write_bytes(new[1].read_bytes())
+    server.signal(signal.SIGHUP)
+    server.wait_for_log("CN=two")
+    assert tls_get(server, "/healthz", cert)[0] == 200
+    with pytest.raises(urllib.error.URLError):
+        tls_get(server, "/healthz", first)
+    held.request("GET", "/batch?size=1")
+    assert held.getresponse().status == 200
+    held.close()
+
+
+def test_bad_certificates_refuse_the_start(tmp_path):
+    one, two = make_certificate(tmp_path, "one"), make_certificate(tmp_path, "two")
+    junk = tmp_path / "junk.pem"
+    junk.write_text("no certificate")
+    start = ("sampler", "serve", *STORE, "--listen", "127.0.0.1:0")
+    run_fails(*start, "--tls-cert", one[0], says="--tls-key")
+    run_fails(*start, "--tls-key", one[1], says="--tls-cert")
+    run_fails(*start, "--tls-cert", one[0], "--tls-key", two[1], says="is not the key of")
+    run_fails(*start, "--tls-cert", junk, "--tls-key", one[1], says=str(junk))
+    run_fails(*start, "--tls-cert", one[0], "--tls-key", junk, says=str(junk))
+    run_fails(*start, "--tls-cert", tmp_path / "none", "--tls-key", one[1], says="none", status=None)
+    old = subprocess.run(
+        ["openssl", "req", "-x509", "-key", one[1], "-out", tmp_path / "old.crt", "-days", "-1", "-subj", "/CN=old"],
+        capture_output=True, check=False)
+    if old.returncode == 0:
+        run_fails(*start, "--tls-cert", tmp_path / "old.crt", "--tls-key", one[1], says="ran out")
+
+
+def test_beyond_this_machine_only_with_tokens_or_on_purpose(sampler, tmp_path):
+    run_fails("sampler", "serve", *STORE, "--listen", "0.0.0.0:0", says=["--token-file", "--allow-anonymous"])
+    assert sampler(*STORE, "--allow-anonymous", listen="0.0.0.0:0").get("/healthz").status == 200
+    guarded = sampler(*STORE, "--token-file", token_file(tmp_path / "tokens.json"), listen="0.0.0.0:0")
+    assert guarded.get("/batch").status == 401
+
+
+def test_a_loader_pulls_with_token_and_tls(sampler, tmp_path):
+    cert, key = make_certificate(tmp_path, "one")
+    server = sampler(*STORE, "--tls-cert", cert, "--tls-key", key, "--token-file", token_file(tmp_path / "tokens.json"))
+    pull = ("loader", "pull", "--sampler", server.url, "--store", "range:1000?labels=10", "--size", 10, "--batches", 2)
+    done = run(*pull, env={"TOMBOLA_TOKEN": "secret-ops", "TOMBOLA_CA": str(cert)})
+    assert len(done.stdout.splitlines()) >= 20
+    run_fails(*pull, env={"TOMBOLA_TOKEN": "secret-ops"}, says="certificate", status=1)
+    run_fails(*pull, env={"TOMBOLA_TOKEN": "secret-nobody", "TOMBOLA_CA": str(cert)}, says="token", status=None)

@@ -1,0 +1,219 @@
+"""What is malformed, too large or too slow: an error as the interface promises it, or the end of the connection."""
+
+import contextlib
+import json
+import re
+import signal
+import socket
+import time
+
+import pytest
+
+STORE = "range:1000?labels=10"
+HOST = b"Host: x\r\n"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    from conftest import Sampler
+    one = Sampler("--store", STORE, "--seed", 1, folder=tmp_path_factory.mktemp("hostile"))
+    yield one
+    one.finish()
+
+
+def raw(server, data, patience=30, shut=True):
+    """Everything the server answers to `data` until it closes the connection."""
+    with socket.create_connection((server.host, server.port), timeout=patience) as connection:
+        try:
+            connection.sendall(data)
+            if shut:
+                connection.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass  # it may refuse before it has read everything
+        answer = b""
+        while True:
+            try:
+                got = connection.recv(65536)
+            except ConnectionResetError:
+                got = b""
+            if not got:
+                return answer
+            answer += got
+
+
+def assert_raw_problem(answer, status):
+    head, _, body = answer.rpartition(b"\r\n\r\n")
+    last = head[head.rfind(b"HTTP/1.1 "):]
+    assert last.startswith(b"HTTP/1.1 %d " % status), answer[:200]
+    assert b"Content-Type: application/problem+json" in last, last
+    problem = json.loads(body)
+    assert set(problem) == {"type", "title", "status", "detail"} and problem["status"] == status
+
+
+@pytest.mark.parametrize("status, data", [
+    (400, b"GET\r\n\r\n"), (400, b"GARBAGE\r\n\r\n"), (400, b"GET /healthz\r\n\r\n"), (400, b"GET /healthz HTTP/x\r\n\r\n"),
+    (400, b"\xff\xfe GET /b\r\n\r\n"), (400, b"\x00" * 5000), (400, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"),
+    (400, b"GET /heal"), (505, b"GET / HTTP/9.9\r\n\r\n"), (505, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
+    (400, b"GET /healthz HTTP/1.1\r\nno colon\r\n\r\n"),
+    (400, b"POST /ack HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\nZZ\r\n"),
+    (413, b"POST /ack HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n" + b"f" * 20 + b"\r\n"),
+    (400, b"POST /ack HTTP/1.1\r\n" + HOST + b"Content-Length: -5\r\n\r\n"),
+    (400, b"POST /ack HTTP/1.1\r\n" + HOST + b"Content-Length: abc\r\n\r\n"),
+    (413, b"POST /ack HTTP/1.1\r\n" + HOST + b"Content-Length: 999999999999999999999999\r\n\r\n"),
+    (413, b"POST /ack HTTP/1.1\r\n" + HOST + b"Content-Length: 999999999999\r\n\r\n"),
+    (400, b"POST /ack HTTP/1.1\r\n" + HOST + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello"),
+    (400, b"POST /ack HTTP/1.1\r\n" + HOST + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
+    (400, b"POST /ack HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: gzip\r\n\r\nhello"),
+    (414, b"GET /batch?x=" + b"a" * 7000 + b" HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n"),
+    (414, b"GET /batch?x=" + b"a" * 100000 + b" HTTP/1.1\r\n" + HOST + b"\r\n"),
+    (414, b"G" * 20000 + b" / HTTP/1.1\r\n\r\n"),
+    (431, b"GET /healthz HTTP/1.1\r\n" + HOST + b"Connection: close\r\nX: " + b"a" * 9000 + b"\r\n\r\n"),
+    (431, b"GET /healthz HTTP/1.1\r\n" + HOST + b"X: " + b"a" * 100000 + b"\r\n\r\n"),
+    (431, b"GET /healthz HTTP/1.1\r\n" + HOST + b"X: y\r\n" * 5000 + b"\r\n"),
+    (404, b"GET /%zz HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n"),
+    (400, b"GET /labels?stream=%zz HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n"),
+    (400, b"GET /labels?stream=%00 HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n"),
+    (400, b"GET /healthz HTTP/1.1\r\n" + HOST + b"\r\nGET / HTTP/x\r\n\r\n"),  # the second of two
+])
+def test_errors_are_problems_whoever_finds_them(server, status, data):
+    assert_raw_problem(raw(server, data), status)
+    assert server.get("/healthz").status == 200
+
+
+@pytest.mark.parametrize("body, text", [
+    (b"", "empty"), (b"[]", "must be an object"), (b"null", "null"), (b'"x"', "object"), (b"{}", '"worker"'),
+    (b'{"worker":"w","seqs":[0]}x', "the end"), (b'{"worker":"w","seqs":[0]}{}', "the end"),
+    (b'{"worker":"w","seqs":[0],"seqs":[1]}', "twice"), (b'{"worker":"w","seqs":[0],"sequence":1}', '"sequence"'),
+    (b'{"worker":5,"seqs":[0]}', '"worker" is a number'), (b'{"worker":"w","seqs":0}', '"seqs" is a number'),
+    (b'{"worker":"w","seqs":["0"]}', '"seqs" is a text'), (b'{"worker":"w","seqs":[-1]}', '"seqs" is -1'),
+    (b'{"worker":"w","seqs":[1.5]}', '"seqs" is 1.5'), (b'{"worker":"w","seqs":[9223372036854775808]}', "9223372036854775808"),
+    (b'{"worker":"w"}', '"seqs"'), (b'{"worker":"","seqs":[0]}', '"worker"'), (b'{"worker":"a b","seqs":[0]}', '"worker"'),
+    (b'{"worker":"w","seqs":[0],"stream":"a/b"}', '"stream"'), (b'{"worker":"\xff","seqs":[0]}', "UTF-8"),
+    (b'{"worker":"w\\u0000","seqs":[0]}', "NUL"), (b"[" * 100000, "nested"), (b'{"worker":"w","seqs":[0]', "ends"),
+])
+def test_bodies_are_read_strictly(server, body, text):
+    answer = server.request("POST", "/ack", body=body, headers={"Content-Type": "application/json"})
+    assert answer.status == 400, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert text in answer.json["detail"], answer.json["detail"]
+
+
+@pytest.mark.parametrize("kind, status", [
+    ({}, 409), ({"Content-Type": "application/json"}, 409), ({"Content-Type": "application/json; charset=utf-8"}, 409),
+    ({"Content-Type": "application/x-www-form-urlencoded"}, 409),  # what `curl -d` says
+    ({"Content-Type": "application/x-www-form-urlencoded", "Origin": "http://elsewhere"}, 415),  # what a page can say
+    ({"Content-Type": "text/plain"}, 415), ({"Content-Type": "application/json; charset=latin1"}, 415),
+])
+def test_content_types(server, kind, status):
+    answer = server.request("POST", "/ack", body=b'{"worker":"nobody","seqs":[0]}', headers=kind)
+    assert answer.status == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+def test_bodies_that_are_too_large(server):
+    full = b'{"worker":"w","seqs":[' + b"1," * 600000
+    assert server.request("POST", "/ack", body=full[: 1 << 20]).status == 400
+    assert server.request("POST", "/ack", body=full[: 1 << 20] + b" ").status == 413
+    chunk = b"10000\r\n" + b" " * 65536 + b"\r\n"
+    head = b"POST /ack HTTP/1.1\r\n" + HOST + b"Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
+    assert_raw_problem(raw(server, head + 20 * chunk + b"0\r\n\r\n"), 413)
+    body = b'{"worker":"nobody","seqs":[0]}'
+    split = b"".join(b"1\r\n" + body[i:i + 1] + b"\r\n" for i in range(len(body)))
+    assert_raw_problem(raw(server, head + split + b"0\r\n\r\n"), 409)
+
+
+def test_pipelined_posts_are_answered_in_order(server):
+    one = b'POST /ack HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s'
+    bodies = [b'{"worker":"w%d","seqs":[]}' % number for number in range(20)]
+    answer = raw(server, b"".join(one % (len(body), body) for body in bodies) + b"GET /healthz HTTP/1.1\r\n" + HOST +
+                 b"Connection: close\r\n\r\n")
+    assert answer.count(b'{"acked":[]}') == 20 and answer.endswith(b"ok\n")
+
+
+# ---- slow clients and many of them --------------------------------------------------------------
+
+
+def trickle(server, data, limit):
+    """Sends a byte now and then: how long until the server has enough of it."""
+    with socket.create_connection((server.host, server.port)) as connection:
+        connection.settimeout(0.2)
+        start = time.monotonic()
+        for byte in data:
+            try:
+                connection.sendall(bytes([byte]))
+                if connection.recv(1000) == b"":
+                    break
+            except socket.timeout:
+                pass
+            except OSError:
+                break
+            assert time.monotonic() - start < limit, "it never closed the connection"
+        return time.monotonic() - start
+
+
+@pytest.mark.parametrize("data", [
+    b"GET /healthz" * 1000, b"GET /healthz HTTP/1.1\r\nX: " + b"a" * 7000,
+    b"POST /ack HTTP/1.1\r\nHost: x\r\nContent-Length: 9999\r\n\r\n" + b" " * 9999])
+def test_clients_that_trickle_are_closed(sampler, data):
+    server = sampler("--store", STORE, "--header-timeout", 1)
+    assert trickle(server, data, 60) > 0.9
+    assert server.get("/healthz").status == 200
+
+
+def test_a_silent_client_is_closed_and_a_resting_one_is_not(sampler):
+    server = sampler("--store", STORE, "--header-timeout", 1)
+    ask = b"GET /healthz HTTP/1.1\r\n" + HOST + b"\r\n"
+    with socket.create_connection((server.host, server.port), timeout=60) as resting:
+        resting.sendall(ask)
+        assert resting.recv(1000).startswith(b"HTTP/1.1 200")
+        with socket.create_connection((server.host, server.port), timeout=60) as silent:
+            assert silent.recv(1000) == b""
+        time.sleep(3)
+        resting.sendall(ask)
+        assert resting.recv(1000).startswith(b"HTTP/1.1 200")
+
+
+def test_a_client_that_does_not_read_is_closed(sampler):
+    server = sampler("--store", "range:1000000?labels=2", "--header-timeout", 1)
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.connect((server.host, server.port))
+        connection.sendall(b"GET /batch?size=900000 HTTP/1.1\r\n" + HOST + b"\r\n")
+        deadline = time.monotonic() + 60
+        while int(re.search(r"tombola_sampler_connections (\d+)", server.get("/metrics").text).group(1)) > 1:
+            assert time.monotonic() < deadline, "it is still open"
+            time.sleep(0.2)
+
+
+def test_requests_that_come_all_at_once_are_answered(sampler):
+    """libmicrohttpd 0.9.75 sleeps on exactly 128 requests: so many for each of up to three threads, one by one."""
+    server = sampler("--store", STORE)
+    ask, held = b"GET /healthz HTTP/1.1\r\n" + HOST + b"\r\n", []
+    with contextlib.ExitStack() as stack:
+        for count in range(1, 400):
+            held.append(stack.enter_context(socket.create_connection((server.host, server.port), timeout=30)))
+            if count % 32 and count not in range(250, 262):
+                continue
+            for rounds in range(2):
+                server.signal(signal.SIGSTOP if rounds else signal.SIGCONT)
+                for one in held:
+                    one.sendall(ask)
+                server.signal(signal.SIGCONT)
+                for one in held:
+                    assert one.recv(1000).startswith(b"HTTP/1.1 200")
+
+
+def test_connections_beyond_the_limit_hear_503(sampler):
+    server = sampler("--store", STORE, "--max-connections", 3)
+    held = [socket.create_connection((server.host, server.port), timeout=30) for _ in range(3)]
+    for one in held:
+        one.sendall(b"GET /healthz HTTP/1.1\r\n" + HOST + b"\r\n")
+        assert one.recv(1000).startswith(b"HTTP/1.1 200")
+    answer = raw(server, b"GET /healthz HTTP/1.1\r\n" + HOST + b"\r\n", shut=False)
+    assert_raw_problem(answer, 503)
+    assert b"Retry-After: 1" in answer and b"Connection: close" in answer
+    for one in held:
+        one.close()
+    deadline = time.monotonic() + 30
+    while server.get("/healthz").status != 200:
+        assert time.monotonic() < deadline

@@ -1,0 +1,185 @@
+"""Metrics, logs, systemd's words, /openapi.json."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+
+import pytest
+
+from conftest import LONG, PATIENCE_S, run
+
+STORE = ("--store", "range:1000?labels=10", "--seed", 1)
+
+
+# ---- /metrics -----------------------------------------------------------------------------------
+
+SAMPLE = re.compile(r'([a-z_:][a-z0-9_:]*)(\{([a-z_]+="(?:[^"\\\n]|\\[\\"n])*",?)*\})? (-?[0-9.e+-]+|\+Inf|NaN)$')
+
+
+def read_metrics(text):
+    """{sample with its labels: value}; fails on whatever Prometheus' text format does not allow."""
+    assert text.endswith("\n")
+    types, samples, family = {}, {}, None
+    for line in text.splitlines():
+        if line.startswith("# HELP "):
+            family = line.split(" ")[2]
+            assert family not in types
+        elif line.startswith("# TYPE "):
+            _, _, name, kind = line.split(" ")
+            assert name == family and kind in ("counter", "gauge", "histogram")
+            assert kind != "counter" or name.endswith("_total")
+            types[name] = kind
+        else:
+            found = SAMPLE.match(line)
+            assert found, line
+            suffix = found.group(1).removeprefix(family)
+            assert suffix in (("_bucket", "_sum", "_count") if types[family] == "histogram" else ("",)), line
+            key = found.group(1) + (found.group(2) or "")
+            assert key not in samples, line
+            samples[key] = float(found.group(4))
+    for key, value in samples.items():
+        if types.get(key.split("{")[0]) == "counter":
+            assert value >= 0
+    return samples
+
+
+def test_metrics_tell_what_happened(sampler, tmp_path):
+    server = sampler(*STORE, "--state", tmp_path / "state", "--lease", 0.2)
+    server.batch("size=10")
+    server.batch("size=10&worker=w0&seq=0")
+    server.batch("size=10&worker=w0&seq=1")
+    server.request("POST", "/ack", body=b'{"worker":"w0","seqs":[0]}')
+    import time
+    time.sleep(0.5)
+    assert server.batch("size=10&worker=w1&seq=0")["redelivered"] is True
+    assert server.request("POST", "/streams", body=b'{"name":"a.b_c-9"}').status == 201
+    metrics = read_metrics(server.get("/metrics").text)
+    assert metrics['tombola_sampler_batches_total{stream="default"}'] == 4
+    assert metrics['tombola_sampler_acked_batches_total{stream="default"}'] == 2
+    assert metrics['tombola_sampler_redelivered_batches_total{stream="default"}'] == 1
+    assert metrics['tombola_sampler_leased_batches{stream="default"}'] == 1
+    assert metrics['tombola_sampler_workers{stream="default"}'] == 2
+    assert metrics['tombola_sampler_position{stream="a.b_c-9"}'] == 0
+    assert metrics['tombola_sampler_requests_total{path="/ack",status="200"}'] == 1
+    assert metrics['tombola_sampler_requests_total{path="/streams",status="201"}'] == 1
+    assert metrics["tombola_sampler_ids_total"] == 40
+    assert metrics["tombola_sampler_commits_total"] >= 4
+    assert metrics["tombola_sampler_commit_seconds_count"] == metrics["tombola_sampler_commits_total"]
+    assert metrics["tombola_sampler_connections"] >= 1
+    assert any(key.startswith("tombola_sampler_build_info{version=") for key in metrics)
+
+
+def test_promtool_agrees(sampler):
+    if not shutil.which("promtool"):
+        pytest.skip("promtool is not installed")
+    server = sampler(*STORE)
+    server.batch("size=10")
+    checked = subprocess.run(["promtool", "check", "metrics"], input=server.get("/metrics").body, capture_output=True, check=False)
+    assert checked.returncode == 0, checked.stderr
+
+
+# ---- logs ---------------------------------------------------------------------------------------
+
+
+def test_json_logs(sampler, tmp_path):
+    server = sampler(*STORE, "--log-format", "json", "--log-level", "debug")
+    server.get("/nowhere")
+    server.signal(signal.SIGTERM)
+    assert server.wait() == 0
+    lines = server.stderr.splitlines()
+    assert lines
+    for line in lines:
+        entry = json.loads(line)
+        assert set(entry) == {"ts", "level", "pid", "msg"}
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", entry["ts"])
+        assert entry["level"] in ("debug", "info", "warn", "error")
+        assert entry["pid"] == server.process.pid
+    assert any("stopping" in json.loads(line)["msg"] for line in lines)
+
+
+@pytest.mark.parametrize("name, arguments", [
+    ("sampler", ("serve", "--store", "csv:none\n\x01\"é.csv")), ("loader", ("info", "csv:none\"\\.csv")),
+    ("trainer", ("evaluate", "--store", "csv:none.csv", "--logdir", "none"))])
+def test_failures_in_json(name, arguments):
+    failed = run(name, *arguments, "--log-format=json", status=None)
+    assert failed.returncode != 0
+    last = json.loads(failed.stderr.splitlines()[-1])
+    assert last["level"] == "error" and last["program"] == f"tombola-{name}" and last["command"] == arguments[0]
+    assert "none" in last["msg"]
+
+
+# ---- systemd ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("abstract", [False, True])
+def test_systemd_hears(sampler, tmp_path, abstract):
+    name = f"@tombola-test-{os.getpid()}" if abstract else str(tmp_path / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ears:
+        ears.bind("\0" + name[1:] if abstract else name)
+        ears.settimeout(PATIENCE_S)
+        server = sampler(*STORE, env={"NOTIFY_SOCKET": name, "WATCHDOG_USEC": "200000"})
+
+        def wait_for(word):
+            while True:
+                heard = ears.recv(1000).decode().splitlines()
+                if word in heard:
+                    return heard
+
+        wait_for("READY=1")
+        wait_for("WATCHDOG=1")
+        wait_for("WATCHDOG=1")
+        server.signal(signal.SIGHUP)
+        assert any(line.startswith("MONOTONIC_USEC=") for line in wait_for("RELOADING=1"))
+        wait_for("READY=1")
+        server.signal(signal.SIGTERM)
+        wait_for("STOPPING=1")
+        assert server.wait() == 0
+
+
+def test_a_socket_that_nobody_reads_does_no_harm(sampler, tmp_path):
+    for name in (str(tmp_path / "none"), "relative", "@", "/" + "x" * 200):
+        assert sampler(*STORE, env={"NOTIFY_SOCKET": name, "WATCHDOG_USEC": "x"}).get("/readyz").status == 200
+
+
+# ---- /openapi.json ------------------------------------------------------------------------------
+
+
+def test_openapi_names_every_path_and_method(sampler):
+    server = sampler(*STORE, "--max-size", 77)
+    document = server.get("/openapi.json").json
+    assert document["openapi"].startswith("3.1")
+    assert document["paths"]["/batch"]["get"]["parameters"][0]["schema"]["maximum"] == 77
+    for path, item in document["paths"].items():
+        allow = server.request("OPTIONS", path.replace("{name}", "default")).headers["allow"].split(", ")
+        methods = {method.upper() for method in item if method in ("get", "post", "delete", "put")}
+        assert methods == set(allow) - {"HEAD", "OPTIONS"}, path
+    text = json.dumps(document)
+    for reference in set(re.findall(r'"#/components/(\w+)/(\w+)"', text)):
+        assert reference[1] in document["components"][reference[0]], reference
+
+
+def schemathesis():
+    """The program, in PATH or where TOMBOLA_SCHEMATHESIS says."""
+    return os.environ.get("TOMBOLA_SCHEMATHESIS") or shutil.which("schemathesis")
+
+
+# A schema cannot say which fields go together: worker with seq, a design with its own, a token with
+# its checksum. What it allows there may still be a 400.
+@pytest.mark.heavy
+@pytest.mark.parametrize("checks", [
+    ("--checks", "all", "--exclude-checks", "positive_data_acceptance"),
+    ("--checks", "positive_data_acceptance", "--exclude-operation-id", "draw", "--exclude-operation-id", "createStream",
+     "--exclude-operation-id", "restoreStream")])
+def test_schemathesis_finds_nothing(sampler, tmp_path, checks):
+    if not schemathesis():
+        pytest.skip("schemathesis is not installed (PyPI)")
+    server = sampler(*STORE, "--max-size", 1000, "--max-streams", 10000)
+    done = subprocess.run(
+        [schemathesis(), "run", f"{server.url}/openapi.json", *checks, "--max-examples", "1000" if LONG else "30", "--seed", "1"],
+        capture_output=True, text=True, cwd=tmp_path, timeout=3600, check=False)
+    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
+    assert server.get("/readyz").status == 200

@@ -1,0 +1,72 @@
+"""Requests that take long: they are bounded, what they did is remembered, and a stop ends them."""
+
+import json
+import signal
+import threading
+
+FAR = 10**9  # positions to count before that batch: hours
+
+
+def create(server, **fields):
+    answer = server.request("POST", "/streams", body=json.dumps(fields).encode(),
+                            headers={"Content-Type": "application/json"})
+    assert answer.status == 201, answer.text
+
+
+def sparse(sampler):
+    server = sampler("--store", "range:1000000000?labels=10", "--seed", 1)
+    create(server, name="sparse", seed=1, design="bernoulli", rate=0.0001)
+    return server
+
+
+def test_a_count_without_an_end_gives_way(sampler):
+    server = sparse(sampler)
+    answers = [server.get(f"/batch?stream=sparse&size=100&index={FAR}") for _ in range(2)]
+    assert [answer.status for answer in answers] == [503, 503]
+    assert all("retry-after" in answer.headers for answer in answers)
+    counted = [int(answer.json["detail"].split(" of ")[-2].split()[-1]) for answer in answers]
+    assert counted[0] < counted[1], answers[1].text
+    assert server.batch("size=3")["size"] == 3
+
+
+def test_a_stop_ends_what_takes_long(sampler):
+    server = sparse(sampler)
+    statuses = []
+
+    def ask(method, target, body=None):
+        try:
+            statuses.append(server.request(method, target, body=body).status)
+        except OSError:
+            statuses.append(None)
+
+    waiting = [threading.Thread(target=ask, args=("GET", f"/batch?stream=sparse&index={FAR + i}")) for i in range(4)]
+    waiting.append(threading.Thread(target=ask, args=("POST", "/streams", b'{"name":"late","split":"train"}')))
+    for thread in waiting:
+        thread.start()
+    server.get("/batch?size=1")
+    server.signal(signal.SIGTERM)
+    assert server.wait() == 0, server.stderr()
+    for thread in waiting:
+        thread.join()
+    assert set(statuses) <= {400, 503, None}, statuses
+
+
+def test_many_labels_do_not_hold_up_draws(sampler):
+    server = sampler("--store", "range:200000?labels=20000")
+    server.batch("size=1000")
+    answer = server.get("/labels")
+    assert answer.status == 200 and len(answer.json["labels"]) == 20000
+    assert sum(label["drawn"] for label in answer.json["labels"]) == 1000
+    assert server.request("HEAD", "/labels").status == 200
+
+
+def test_the_last_seq_ends_nothing(sampler):
+    """A worker may skip to the last seq there is; what it used before stays used."""
+    server = sampler("--store", "range:1000")
+    last = 2**63 - 2
+    for seq in (0, 1, last):
+        assert server.get(f"/batch?size=5&worker=a&seq={seq}").status == 200
+        ack = server.request("POST", "/ack", body=json.dumps({"stream": "default", "worker": "a", "seqs": [seq]}).encode())
+        assert ack.status == 200, ack.text
+    assert [server.get(f"/batch?size=5&worker=a&seq={seq}").status for seq in (0, 1, last)] == [409] * 3
+    assert server.get(f"/batch?size=5&worker=a&seq={last + 1}").status == 400

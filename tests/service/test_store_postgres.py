@@ -1,0 +1,231 @@
+"""The PostgreSQL store against a real server, which the tests start themselves and take away from under the programs."""
+
+import glob
+import os
+import pwd
+import random
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from conftest import PATIENCE_S, Program, free_port, program, run, run_fails
+
+
+class Server:
+    """A PostgreSQL server on a free port of 127.0.0.1 (with a password) and a socket in its folder (without)."""
+
+    def __init__(self, programs, folder):
+        self.programs = programs
+        self.folder = folder
+        self.port = free_port()
+        if os.getuid() == 0:
+            owner = pwd.getpwnam("postgres")
+            os.chown(folder, owner.pw_uid, owner.pw_gid)
+        (folder / "password").write_text("right one\n")
+        self.call("initdb", "-D", folder / "data", "-U", "tombola", "--auth-local=trust", "--auth-host=scram-sha-256",
+                  f"--pwfile={folder}/password", "--no-sync", "--encoding=UTF8", "--locale=C")
+        self.start()
+
+    def call(self, program, *arguments, check=True):
+        user = {"user": "postgres", "group": "postgres"} if os.getuid() == 0 else {}
+        done = subprocess.run([f"{self.programs}/{program}", *map(str, arguments)], stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE, timeout=PATIENCE_S, cwd="/", check=False, **user)
+        assert done.returncode == 0 or not check, done.stderr.decode()
+
+    def start(self):
+        options = f"-c listen_addresses=127.0.0.1 -p {self.port} -c unix_socket_directories={self.folder} -c fsync=off"
+        self.call("pg_ctl", "-D", self.folder / "data", "-w", "-o", options, "-l", self.folder / "log", "start")
+
+    def stop(self):
+        self.call("pg_ctl", "-D", self.folder / "data", "-m", "immediate", "-w", "stop", check=False)
+
+    def sql(self, *statements, stdin=None):
+        done = subprocess.run(["psql", "-q", "-X", "-v", "ON_ERROR_STOP=1", "-h", str(self.folder), "-p", str(self.port),
+                               "-U", "tombola", "postgres", *[part for one in statements for part in ("-c", one)]],
+                              input=stdin, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def uri(self, table, more="", password="right%20one"):
+        return f"postgresql://tombola:{password}@127.0.0.1:{self.port}/postgres?table={table}{more}"
+
+
+@pytest.fixture(scope="module")
+def server():
+    found = sorted(glob.glob("/usr/lib/postgresql/*/bin"))
+    programs = found[-1] if found else os.path.dirname(shutil.which("initdb") or "")
+    if not programs or not shutil.which("psql"):
+        pytest.skip("PostgreSQL is not installed here")
+    folder = Path(tempfile.mkdtemp(prefix="tombola-postgres-"))  # pytest's own folders are for one user only
+    try:
+        one = Server(programs, folder)
+        yield one
+        one.stop()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def _built_with_libpq(build):
+    if "no PostgreSQL store" in run("loader", "info", "postgresql://127.0.0.1:1/x", status=None).stderr:
+        pytest.skip("built without libpq")
+
+
+ROWS = 3000
+
+
+@pytest.fixture(scope="module")
+def csv(server, tmp_path_factory):
+    """The same rows as a CSV file and as the tables `rows` (a column each) and `packed` (one bytea)."""
+    dice = random.Random(5)
+    path = tmp_path_factory.mktemp("rows") / "rows.csv"
+    ids = dice.sample(range(10**12), ROWS)
+    lines = [f"{i},{dice.choice(['cat', 'dog', 'äpfel', '7'])},{dice.random()},g{i % 7},"
+             f"{dice.randrange(256)},{dice.randrange(256)},{dice.randrange(256)}\n" for i in ids]
+    path.write_text("id,label,w,grp,a,b,c\n" + "".join(lines))
+    server.sql("CREATE TABLE rows (id bigint PRIMARY KEY, label text, w float8, grp varchar(9), a smallint, b int, c real)",
+               "COPY rows FROM STDIN (FORMAT csv, HEADER)", stdin=path.read_text())
+    server.sql("CREATE TABLE packed AS SELECT id, label, w, grp, decode(lpad(to_hex(a::int), 2, '0') || lpad(to_hex(b), 2, '0')"
+               " || lpad(to_hex(c::int), 2, '0'), 'hex') AS features FROM rows", "ALTER TABLE packed ADD PRIMARY KEY (id)")
+    return path
+
+
+KEYS = "weight=w&group=grp"
+
+
+def digest(uri):
+    lines = run("loader", "info", "--verify", uri).stdout.splitlines()
+    return next(line.split()[1].strip(",") for line in lines if line.startswith("digest"))
+
+
+def frame(uri, out):
+    return run("sampler", "build", "--store", uri, "--out", out).stdout.split()[-1]
+
+
+def test_the_same_rows_as_csv_and_sqlite(server, csv, tmp_path):
+    run("loader", "import", f"csv:{csv}?{KEYS}", f"sqlite:{tmp_path}/rows.db")
+    stores = [f"sqlite:{tmp_path}/rows.db", server.uri("rows", "&" + KEYS), server.uri("packed", "&" + KEYS)]
+    assert len({digest(uri) for uri in [f"csv:{csv}?{KEYS}", *stores]}) == 1
+    frames = [frame(uri, tmp_path / f"frame{i}") for i, uri in enumerate(stores)]
+    assert len(set(frames)) == 1
+    assert (tmp_path / "frame0").read_bytes() == (tmp_path / "frame1").read_bytes() == (tmp_path / "frame2").read_bytes()
+    text = run("loader", "info", server.uri("rows", "&features=a,c")).stdout
+    assert "3000" in text and "2 of u8" in text
+    assert "3 of u8" in run("loader", "info", server.uri("packed", "&" + KEYS)).stdout
+
+
+def test_fetched_rows_are_those_of_the_csv(server, csv, sampler):
+    one = sampler("--store", f"csv:{csv}", "--seed", "4")
+    wanted = {line.split(",")[0]: line.split(",") for line in csv.read_text().splitlines()[1:]}
+    for table in ("rows", "packed"):
+        text = run("loader", "pull", "--sampler", one.url, "--store", server.uri(table, "&" + KEYS), "--size", "64", "--batches", "10").stdout
+        lines = [line.split(",") for line in text.splitlines()[1:]]
+        assert len(lines) == 640
+        for line in lines:
+            assert [float(value) for value in line[2:]] == [float(value) for value in wanted[line[0]][4:]]
+
+
+def test_types_of_numbers(server, tmp_path):
+    server.sql("CREATE TABLE types (id int PRIMARY KEY, label bool, a numeric, b text, c bool, d real, e varchar)",
+               "INSERT INTO types VALUES (3, true, 1.5, '2.5', true, 0.1, '1e3'), (1, false, 7, '8', false, -4, ' 9')")
+    text = run("loader", "info", server.uri("types", "&features=a,b,c,d")).stdout
+    assert "4 of f32" in text and "true" in text
+    run_fails("loader", "import", server.uri("types", "&features=e"), f"sqlite:{tmp_path}/x.db", says=['column "e"', '" 9"', "id 1"])
+
+
+@pytest.mark.parametrize("sql, more, says", [
+    ("CREATE TABLE t (label text, a int)", "", "id=NAME"),
+    ("CREATE TABLE t (id text, a int)", "", ['column "id"', "bigint"]),
+    ("CREATE TABLE t (id int, a date)", "", ['column "a"', "numbers"]),
+    ("CREATE TABLE t (id int, a int)", "", "no rows"),
+    ("CREATE TABLE t (id int, a int); INSERT INTO t VALUES (5, 1), (5, 2)", "", "id 5 comes twice"),
+    ("CREATE TABLE t (id int, a int); INSERT INTO t VALUES (-5, 1)", "", ["-5", "from 0"]),
+    ("CREATE TABLE t (id int, a int); INSERT INTO t VALUES (NULL, 1)", "", "null"),
+    ("CREATE TABLE t (id int, label text, a int); INSERT INTO t VALUES (7, NULL, 1)", "", ["id 7", '"label" is null']),
+    ("CREATE TABLE t (id int, w int, a int); INSERT INTO t VALUES (7, -1, 1)", "&weight=w", ["id 7", '"w"', "at least 0"]),
+    ("CREATE TABLE t (id int, a int)", "&label=x", "x"),
+    ("CREATE TABLE t (id int, a bytea, b int)", "", "bytea"),
+    ("CREATE TABLE t (id int, a bytea); INSERT INTO t VALUES (1, '\\x010203')", "&element=f32", "32-bit floats"),
+    ("CREATE TABLE t (id int, a int)", "&element=f64", "u8 or f32"),
+    ("CREATE TABLE t (id int, a int)", "&tabel=x", "tabel"),
+])
+def test_tables_that_do_not_do(server, sql, more, says):
+    server.sql("DROP TABLE IF EXISTS t", *sql.split("; "))
+    run_fails("loader", "info", server.uri("t", more), says=says)
+
+
+def test_bad_rows_are_named(server, tmp_path):
+    server.sql("CREATE TABLE bad (id int PRIMARY KEY, label int, a text)",
+               "INSERT INTO bad VALUES (1, 1, '5'), (2, 1, 'many'), (3, 2, NULL)")
+    run_fails("loader", "import", server.uri("bad"), f"sqlite:{tmp_path}/bad.db", says=["id 2", 'column "a"', '"many"'])
+    assert frame(server.uri("bad"), tmp_path / "frame")  # features are not looked at
+    server.sql("CREATE TABLE short (id int PRIMARY KEY, a bytea)", "INSERT INTO short VALUES (1, '\\x0102'), (2, '\\x01')")
+    run_fails("loader", "import", server.uri("short"), f"sqlite:{tmp_path}/bad.db", says=["id 2", "1 bytes", "2 bytes"])
+
+
+def test_servers_and_tables_that_are_not_there(server):
+    run_fails("loader", "info", server.uri("nowhere"), says=["nowhere", "there are"], status=None)
+    failed = run("loader", "info", server.uri("rows", password="wrong"), status=1)
+    assert "password authentication failed" in failed.stderr
+    assert "wrong" not in failed.stderr and "right" not in failed.stderr
+    assert "Connection refused" in run("loader", "info", f"postgresql://127.0.0.1:{free_port()}/x", status=1).stderr
+    missing = run("loader", "info", server.uri("rows").replace("/postgres?", "/other?"), status=1)
+    assert '"other" does not exist' in missing.stderr
+
+
+def test_names_need_no_care(server, tmp_path):
+    server.sql('CREATE SCHEMA "My Data"', 'CREATE TABLE "My Data"."the ""rows""" ("the id" int PRIMARY KEY, "la;bel" text, "drop table" int)',
+               'INSERT INTO "My Data"."the ""rows""" VALUES (5, \'x\', 9), (6, \'y\', 8)')
+    uri = server.uri("My%20Data.the%20%22rows%22", "&id=the%20id&label=la%3Bbel")
+    assert "drop table" in run("loader", "info", uri).stdout
+    assert frame(uri, tmp_path / "frame")
+
+
+def test_a_killed_server_ends_a_build_with_nothing_left(server, tmp_path):
+    server.sql("CREATE TABLE long AS SELECT g AS id, g % 10 AS label FROM generate_series(0, 3000000) g")
+    building = Program("sampler", "build", "--store", server.uri("long"), "--out", tmp_path / "out", folder=tmp_path)
+    building.wait_for_log(r"frame: \d+ rows")
+    server.stop()
+    assert building.wait() == 1
+    assert "went away" in building.stderr or "terminat" in building.stderr, building.stderr
+    building.finish()
+    assert not [name for name in os.listdir(tmp_path) if name.startswith("out")]
+    server.start()
+    assert frame(server.uri("long"), tmp_path / "out") == frame("range:3000001?labels=10", tmp_path / "range")
+
+
+def test_a_server_that_restarts_goes_unnoticed(server, csv, sampler, tmp_path):
+    one = sampler("--store", f"csv:{csv}", "--seed", "4", "--epochs", "40")
+    out = tmp_path / "rows.csv"
+    with open(out, "wb") as file:
+        pulling = subprocess.Popen([program("loader"), "pull", "--sampler", one.url, "--store", server.uri("rows", "&" + KEYS),
+                                    "--size", "50"], stdout=file, stderr=subprocess.PIPE)
+        deadline = time.monotonic() + PATIENCE_S
+        while out.stat().st_size < 100000 and time.monotonic() < deadline:
+            time.sleep(0.005)
+        server.stop()
+        time.sleep(0.5)
+        server.start()
+        _, errors = pulling.communicate(timeout=PATIENCE_S)
+    assert pulling.returncode == 0, errors.decode()
+    ids = [line.split(",")[0] for line in out.read_text().splitlines()[1:]]
+    assert len(ids) == 40 * ROWS
+    for epoch in range(40):
+        assert len(set(ids[epoch * ROWS:(epoch + 1) * ROWS])) == ROWS
+
+
+def test_sigterm_while_the_server_is_silent(server, tmp_path):
+    server.sql("CREATE OR REPLACE VIEW slow AS SELECT 1 AS id, (SELECT 2 FROM pg_sleep(600)) AS label")
+    building = Program("sampler", "build", "--store", server.uri("slow"), "--out", tmp_path / "out", folder=tmp_path)
+    time.sleep(0.5)
+    start = time.monotonic()
+    building.signal(signal.SIGTERM)
+    assert building.wait() in (143, -signal.SIGTERM)
+    assert time.monotonic() - start < PATIENCE_S / 4
+    building.finish()
+    assert not (tmp_path / "out").exists()

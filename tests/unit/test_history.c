@@ -1,0 +1,156 @@
+/* Rates, courses and spans out of readings; steps of seeks; streams that go. */
+#include "tests/unit/unit.h"
+
+#include "sampler/history.h"
+
+#define SECOND_NS INT64_C(1000000000)
+
+static int setup(void **state)
+{
+    return history_new((struct history **)state) == OK ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    history_free(*state);
+    return 0;
+}
+
+static void note(struct history *history, const char *name, struct history_counts counts, double at)
+{
+    int64_t now_ns = 77 * SECOND_NS + (int64_t)(at * 1e9);
+    assert_int_equal(history_note(history, name, &counts, now_ns), OK);
+}
+
+static void test_unknown_streams_have_nothing(void **state)
+{
+    struct history_rates rates = {.positions = 1};
+    struct history_span spans[HISTORY_SPANS];
+    float course[HISTORY_SLOTS];
+    assert_false(history_rates(*state, "default", 1, &rates));
+    assert_true(rates.seconds == 0 && rates.positions == 0);
+    assert_int_equal(history_course(*state, "default", 1, course), 0);
+    assert_int_equal(history_spans(*state, "default", 1, spans), 0);
+    note(*state, "default", (struct history_counts){.generation = 1}, 0);
+    assert_true(history_rates(*state, "default", 1, &rates));
+    assert_true(rates.seconds == 0);
+    assert_false(history_rates(*state, "default", 2, &rates));
+}
+
+static void test_rates_are_of_the_last_minute(void **state)
+{
+    struct history_rates rates;
+    struct history_span span[HISTORY_SPANS];
+    for (int second = 0; second <= 300; second++) {
+        int64_t fast = second > 200 ? second - 200 : 0;
+        note(*state, "s",
+             (struct history_counts){.generation = 3,
+                                     .position = fast * 1000,
+                                     .batches = fast * 10,
+                                     .acked = fast * 9,
+                                     .redelivered = fast},
+             second);
+        history_sweep(*state);
+    }
+    assert_true(history_rates(*state, "s", 3, &rates));
+    assert_true(rates.seconds == 60);
+    assert_true(rates.positions == 1000 && rates.batches == 10);
+    assert_true(rates.acks == 9 && rates.redeliveries == 1);
+    assert_int_equal(history_spans(*state, "s", 3, span), 1);
+    assert_int_equal(span[0].first, 40000);
+    assert_int_equal(span[0].end, 100000);
+}
+
+static void test_the_course_has_a_value_every_five_seconds(void **state)
+{
+    float course[HISTORY_SLOTS];
+    for (int second = 0; second <= 21; second++)
+        note(*state, "s", (struct history_counts){.position = second * 100}, second);
+    assert_int_equal(history_course(*state, "s", 0, course), 4);
+    for (int i = 0; i < 4; i++)
+        assert_true(course[i] == 100);
+    for (int second = 22; second <= 2000; second++)
+        note(*state, "s", (struct history_counts){.position = 2100}, second);
+    assert_int_equal(history_course(*state, "s", 0, course), HISTORY_SLOTS);
+    assert_true(course[0] == 0 && course[HISTORY_SLOTS - 1] == 0);
+}
+
+/* The machine slept for 32 s: six slots of the mean, not one of six times as much. */
+static void test_late_readings_are_spread(void **state)
+{
+    float course[HISTORY_SLOTS];
+    note(*state, "s", (struct history_counts){.position = 0}, 0);
+    note(*state, "s", (struct history_counts){.position = 3200}, 32);
+    assert_int_equal(history_course(*state, "s", 0, course), 6);
+    for (int i = 0; i < 6; i++)
+        assert_true(course[i] == 100);
+}
+
+static void test_a_seek_draws_nothing(void **state)
+{
+    struct history_rates rates;
+    struct history_span spans[HISTORY_SPANS];
+    note(*state, "s", (struct history_counts){.position = 100}, 0);
+    note(*state, "s", (struct history_counts){.position = 200}, 1);
+    note(*state, "s", (struct history_counts){.position = 90000, .walks = 1}, 2);
+    note(*state, "s", (struct history_counts){.position = 90100, .walks = 1}, 3);
+    note(*state, "s", (struct history_counts){.position = 50, .walks = 2}, 4);
+    note(*state, "s", (struct history_counts){.position = 150, .walks = 2}, 5);
+    assert_true(history_rates(*state, "s", 0, &rates));
+    assert_true(rates.positions == 60);
+    assert_int_equal(history_spans(*state, "s", 0, spans), 3);
+    assert_int_equal(spans[0].first, 100);
+    assert_int_equal(spans[0].end, 200);
+    assert_int_equal(spans[1].first, 90000);
+    assert_int_equal(spans[2].end, 150);
+}
+
+/* What is drawn out of gaps counts; a restore that sets counters back gives no negative rate. */
+static void test_gaps_and_restores(void **state)
+{
+    struct history_rates rates;
+    note(*state, "s", (struct history_counts){.position = 1000, .acked = 50, .walks = 0}, 0);
+    note(*state, "s", (struct history_counts){.position = 1000, .gaps = 500, .walks = 1}, 1);
+    note(*state, "s", (struct history_counts){.position = 1000, .gaps = 300, .walks = 1}, 2);
+    assert_true(history_rates(*state, "s", 0, &rates));
+    assert_true(rates.positions == 100);
+    assert_true(rates.acks == 0);
+}
+
+static void test_streams_that_go_are_forgotten(void **state)
+{
+    struct history_rates rates;
+    char name[16];
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < 200; i++) {
+            if (round == 2 && i % 3 != 0)
+                continue;
+            snprintf(name, sizeof(name), "s%d", i);
+            note(*state, name, (struct history_counts){.position = i * round}, round);
+        }
+        history_sweep(*state);
+    }
+    for (int i = 199; i >= 0; i--) {
+        snprintf(name, sizeof(name), "s%d", i);
+        assert_int_equal(history_rates(*state, name, 0, &rates), i % 3 == 0);
+        if (i % 3 == 0)
+            assert_true(rates.positions == i);
+    }
+    history_sweep(*state);
+    assert_false(history_rates(*state, "s0", 0, &rates));
+    note(*state, "s0", (struct history_counts){.position = 5}, 9);
+    assert_true(history_rates(*state, "s0", 0, &rates));
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test_setup_teardown(test_unknown_streams_have_nothing, setup, teardown),
+    cmocka_unit_test_setup_teardown(test_rates_are_of_the_last_minute, setup, teardown),
+    cmocka_unit_test_setup_teardown(test_the_course_has_a_value_every_five_seconds, setup,
+                                    teardown),
+    cmocka_unit_test_setup_teardown(test_late_readings_are_spread, setup, teardown),
+    cmocka_unit_test_setup_teardown(test_a_seek_draws_nothing, setup, teardown),
+    cmocka_unit_test_setup_teardown(test_gaps_and_restores, setup, teardown),
+    cmocka_unit_test_setup_teardown(test_streams_that_go_are_forgotten, setup, teardown),
+};
+
+UNIT_MAIN(tests)

@@ -1,0 +1,664 @@
+/*
+ * The journal with an owner that is a list of numbers: power loss at every byte, sectors that were
+ * not written, disks that refuse. Writes and fdatasync() are wrapped (-Wl,--wrap).
+ */
+#include "tests/unit/unit.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "common/buffer.h"
+#include "common/clock.h"
+#include "common/file.h"
+#include "common/log.h"
+#include "sampler/journal.h"
+#include "sampler/journal_frame.h"
+#include "sampler/state.h"
+
+#define NUMBERS 100000
+
+static int fail_syncs; /* errno, 0: they work */
+static int fail_writes;
+static int fail_room;
+
+int __real_fdatasync(int descriptor);
+int __wrap_fdatasync(int descriptor);
+int __wrap_fdatasync(int descriptor)
+{
+    if (!fail_syncs)
+        return __real_fdatasync(descriptor);
+    errno = fail_syncs;
+    return -1;
+}
+
+ssize_t __real_pwrite(int descriptor, const void *bytes, size_t length, off_t offset);
+ssize_t __wrap_pwrite(int descriptor, const void *bytes, size_t length, off_t offset);
+ssize_t __wrap_pwrite(int descriptor, const void *bytes, size_t length, off_t offset)
+{
+    if (!fail_writes)
+        return __real_pwrite(descriptor, bytes, length, offset);
+    errno = fail_writes;
+    return -1;
+}
+
+int __real_posix_fallocate(int descriptor, off_t offset, off_t length);
+int __wrap_posix_fallocate(int descriptor, off_t offset, off_t length);
+int __wrap_posix_fallocate(int descriptor, off_t offset, off_t length)
+{
+    return fail_room ? fail_room : __real_posix_fallocate(descriptor, offset, length);
+}
+
+/* ---- an owner that is a list of numbers --------------------------------------------------------
+ */
+
+struct owner {
+    char folder[256];
+    pthread_mutex_t mutex;
+    struct state *state;
+    struct journal *journal;
+    int64_t numbers[NUMBERS];
+    size_t count;
+};
+
+static struct owner owner;
+
+static enum error replay(void *context, const struct entry *entry)
+{
+    (void)context;
+    owner.numbers[owner.count++] = entry->value;
+    return OK;
+}
+
+static enum error write_all(void *context, enum error (*add)(void *adding, const struct entry *),
+                            void *adding)
+{
+    (void)context;
+    for (size_t i = 0; i < owner.count; i++) {
+        struct entry entry = {.type = ENTRY_SEEK, .worker = -1, .value = owner.numbers[i]};
+        enum error error = add(adding, &entry);
+        if (error != OK)
+            return error;
+    }
+    return OK;
+}
+
+struct waiter {
+    struct journal_waiter waiter;
+    int told;
+};
+
+static void ready(struct journal_waiter *waiter)
+{
+    ((struct waiter *)waiter)->told++;
+}
+
+/* What nobody heard of is the newest number. */
+static void take_back(void *context, struct journal_waiter *waiter)
+{
+    (void)context;
+    assert_int_equal(waiter->first, owner.numbers[owner.count - 1]);
+    owner.count--;
+}
+
+static void open_owner(enum durability durability)
+{
+    const struct journal_owner facts = {
+        .mutex = &owner.mutex, .replay = replay, .write = write_all, .take_back = take_back};
+    owner.count = 0;
+    pthread_mutex_init(&owner.mutex, NULL);
+    assert_ok(state_open(owner.folder, &owner.state));
+    assert_ok(journal_open(owner.state, durability, 0, &facts, &owner.journal));
+    assert_ok(journal_begin(owner.journal));
+}
+
+static void close_owner(void)
+{
+    journal_close(owner.journal);
+    state_close(owner.state);
+    owner.journal = NULL;
+    owner.state = NULL;
+}
+
+static enum error append(int64_t number, struct waiter *waiter)
+{
+    struct entry entry = {.type = ENTRY_SEEK, .worker = -1, .value = number};
+    pthread_mutex_lock(&owner.mutex);
+    enum error error =
+        journal_reserve(owner.journal, journal_frame_bytes(entry_bound_bytes(&entry)));
+    if (error == OK)
+        error = journal_append(owner.journal, &entry);
+    if (error == OK)
+        owner.numbers[owner.count++] = number;
+    if (error == OK && waiter) {
+        *waiter = (struct waiter){.waiter = {.ready = ready, .first = number}};
+        journal_wait(owner.journal, &waiter->waiter);
+    }
+    pthread_mutex_unlock(&owner.mutex);
+    return error;
+}
+
+static void commit(void)
+{
+    (void)journal_work(owner.journal, clock_now_ns(), true);
+}
+
+static size_t file_bytes(void)
+{
+    struct journal_counts counts;
+    journal_get_counts(owner.journal, &counts);
+    return (size_t)counts.file_bytes;
+}
+
+/* ---- the file as bytes -------------------------------------------------------------------------
+ */
+
+static void journal_file(char out[512])
+{
+    snprintf(out, 512, "%s/journal", owner.folder);
+}
+
+static void read_journal(struct buffer *bytes)
+{
+    char path[512];
+    journal_file(path);
+    assert_ok(file_read_whole(path, bytes));
+}
+
+static void write_journal(const void *bytes, size_t length)
+{
+    char path[512];
+    journal_file(path);
+    assert_ok(file_write_whole(path, bytes, length));
+}
+
+static enum error open_bytes_accepting(const void *bytes, size_t length, uint64_t accept_loss)
+{
+    const struct journal_owner facts = {
+        .mutex = &owner.mutex, .replay = replay, .write = write_all, .take_back = take_back};
+    write_journal(bytes, length);
+    owner.count = 0;
+    enum error error = state_open(owner.folder, &owner.state);
+    if (error == OK)
+        error = journal_open(owner.state, DURABILITY_FSYNC, accept_loss, &facts, &owner.journal);
+    if (error == OK)
+        error = journal_begin(owner.journal);
+    return error;
+}
+
+static enum error open_bytes(const void *bytes, size_t length)
+{
+    return open_bytes_accepting(bytes, length, 0);
+}
+
+static void check_numbers(size_t least)
+{
+    assert_true(owner.count >= least);
+    for (size_t i = 0; i < owner.count; i++)
+        assert_int_equal(owner.numbers[i], 1000 * i + 7);
+}
+
+/* Commits of 1, 2, 3 ... entries; *ends[i]: the file's length when entry i was on the disk. */
+static size_t record(size_t commits, size_t *ends, size_t *ret_count)
+{
+    size_t count = 0;
+    open_owner(DURABILITY_FSYNC);
+    for (size_t i = 0; i < commits; i++) {
+        size_t begin = count;
+        while (count < begin + 1 + i % 4) {
+            assert_ok(append((int64_t)(1000 * count + 7), NULL));
+            count++;
+        }
+        commit();
+        for (size_t j = begin; j < count; j++)
+            ends[j] = file_bytes();
+    }
+    size_t length = file_bytes();
+    close_owner();
+    *ret_count = count;
+    return length;
+}
+
+/* What a file looks like whose bytes behind `cut` never reached the disk. */
+static char *without_tail(const struct buffer *whole, size_t cut)
+{
+    char *copy = calloc(1, whole->length);
+    assert_non_null(copy);
+    memcpy(copy, whole->data, cut);
+    return copy;
+}
+
+static void test_power_loss_at_every_byte(void **unused)
+{
+    (void)unused;
+    size_t ends[200];
+    size_t count;
+    struct buffer whole = BUFFER_INIT(1 << 24);
+    unit_folder_make(owner.folder);
+    size_t length = record(20, ends, &count);
+    read_journal(&whole);
+    for (size_t cut = JOURNAL_HEADER_BYTES; cut <= length; cut++) {
+        size_t least = 0; /* entries that somebody heard of */
+        while (least < count && ends[least] <= cut)
+            least++;
+        char *copy = without_tail(&whole, cut);
+        assert_ok(open_bytes(copy, whole.length));
+        free(copy);
+        check_numbers(least);
+        assert_ok(append((int64_t)(1000 * owner.count + 7), NULL)); /* and it goes on */
+        commit();
+        size_t now = owner.count;
+        close_owner();
+        open_owner(DURABILITY_FSYNC);
+        assert_int_equal(owner.count, now);
+        check_numbers(least);
+        close_owner();
+    }
+    buffer_release(&whole);
+    unit_folder_remove(owner.folder);
+}
+
+/* Sectors of a commit reach the disk in any order, or not at all. */
+static void test_sectors_that_were_not_written(void **unused)
+{
+    (void)unused;
+    size_t ends[200];
+    size_t count;
+    struct buffer whole = BUFFER_INIT(1 << 24);
+    unit_folder_make(owner.folder);
+    size_t length = record(16, ends, &count);
+    read_journal(&whole);
+    srand(1);
+    for (int round = 0; round < 500; round++) {
+        char *copy = malloc(whole.length);
+        memcpy(copy, whole.data, whole.length);
+        size_t last = (size_t)rand() % count; /* entries up to it are on the disk */
+        size_t synced = ends[last];
+        size_t next = synced; /* the commit that was under way */
+        for (size_t i = 0; i < count && next == synced; i++)
+            next = ends[i] > synced ? ends[i] : synced;
+        memset(copy + next, 0, length > next ? length - next : 0);
+        for (size_t at = synced; at < next; at += 8) {
+            if (rand() % 3 == 0)
+                memset(copy + at, 0, next - at < 8 ? next - at : 8);
+        }
+        size_t least = 0;
+        while (least < count && ends[least] <= synced)
+            least++;
+        assert_ok(open_bytes(copy, whole.length));
+        check_numbers(least);
+        close_owner();
+        free(copy);
+    }
+    buffer_release(&whole);
+    unit_folder_remove(owner.folder);
+}
+
+static void test_damage_is_never_taken_for_a_torn_tail(void **unused)
+{
+    (void)unused;
+    size_t ends[200];
+    size_t count;
+    struct buffer whole = BUFFER_INIT(1 << 24);
+    unit_folder_make(owner.folder);
+    (void)record(12, ends, &count);
+    read_journal(&whole);
+    size_t last = ends[count - 1];
+    size_t before = 0; /* where the last commit begins: what is behind tells of all before */
+    for (size_t i = 0; i < count; i++) {
+        if (ends[i] < last)
+            before = ends[i];
+    }
+    for (size_t at = 0; at < before; at += at < 40 ? 1 : 3) {
+        if (at == 40) /* what is marked behind the header may be torn */
+            at = JOURNAL_MARK_OFFSET + JOURNAL_MARK_BYTES;
+        if (at > 600 && at < JOURNAL_HEADER_BYTES - 8)
+            at = JOURNAL_HEADER_BYTES - 8;
+        whole.data[at] ^= 0x10;
+        assert_fails(open_bytes(whole.data, whole.length), ERROR_INPUT, "damaged");
+        close_owner();
+        whole.data[at] ^= 0x10;
+    }
+    buffer_release(&whole);
+    unit_folder_remove(owner.folder);
+}
+
+/* ---- what a journal knows of itself ------------------------------------------------------------
+ */
+
+/* Numbers in a journal of that durability; it ends as a kill does, or in order. */
+static void record_numbers(enum durability durability, size_t count, bool orderly,
+                           struct buffer *ret_whole)
+{
+    open_owner(durability);
+    for (size_t i = 0; i < count; i++)
+        assert_ok(append((int64_t)(1000 * i + 7), NULL));
+    if (durability == DURABILITY_FSYNC)
+        commit();
+    if (orderly)
+        assert_ok(journal_finish(owner.journal));
+    close_owner();
+    read_journal(ret_whole);
+}
+
+static size_t end_of(const struct buffer *whole)
+{
+    size_t end = whole->length;
+    while (end > JOURNAL_HEADER_BYTES && whole->data[end - 1] == 0)
+        end--;
+    return (end + 7) / 8 * 8;
+}
+
+static void test_a_file_that_was_cut_is_refused(void **unused)
+{
+    (void)unused;
+    for (int durability = DURABILITY_FSYNC; durability <= DURABILITY_NONE; durability++) {
+        struct buffer whole = BUFFER_INIT(1 << 24);
+        unit_folder_make(owner.folder);
+        record_numbers((enum durability)durability, 50, durability == DURABILITY_NONE, &whole);
+        size_t end = end_of(&whole);
+        for (size_t cut = JOURNAL_HEADER_BYTES; cut < whole.length;
+             cut = cut < end + 8 ? cut + 8 : cut + 4096 - cut % 4096) {
+            assert_fails(open_bytes(whole.data, cut), ERROR_INPUT, "should be at least");
+            close_owner();
+        }
+        assert_fails(open_bytes(whole.data, 100), ERROR_INPUT, "100 bytes");
+        close_owner();
+        assert_ok(open_bytes(whole.data, whole.length));
+        check_numbers(50);
+        close_owner();
+        buffer_release(&whole);
+        unit_folder_remove(owner.folder);
+    }
+}
+
+/* With each step of its growth it knows that it must be longer. */
+static void test_a_file_that_grew_knows_its_length(void **unused)
+{
+    (void)unused;
+    for (int durability = DURABILITY_FSYNC; durability <= DURABILITY_PROCESS; durability++) {
+        struct buffer whole = BUFFER_INIT(1 << 24);
+        struct buffer first = BUFFER_INIT(1 << 24);
+        unit_folder_make(owner.folder);
+        open_owner((enum durability)durability);
+        read_journal(&first);
+        for (size_t i = 0; i < 20000; i++)
+            assert_ok(append((int64_t)(1000 * i + 7), NULL));
+        int64_t until_ns = clock_deadline_ns(500);
+        while (clock_left_ms(until_ns) > 0) /* the committer marks it when it has time */
+            (void)journal_work(owner.journal, until_ns, false);
+        close_owner();
+        read_journal(&whole);
+        assert_true(whole.length > first.length + ((size_t)64 << 10));
+        for (size_t cut = first.length; cut < whole.length; cut += (size_t)16 << 10) {
+            assert_fails(open_bytes(whole.data, cut), ERROR_INPUT, "should be at least");
+            close_owner();
+        }
+        assert_fails(open_bytes(whole.data, whole.length - 100), ERROR_INPUT, "cut");
+        close_owner();
+        assert_ok(open_bytes(whole.data, whole.length));
+        check_numbers(20000);
+        close_owner();
+        buffer_release(&whole);
+        buffer_release(&first);
+        unit_folder_remove(owner.folder);
+    }
+}
+
+/* Zeros from any frame on are as a crash leaves them, but behind an orderly end there was none. */
+static void test_an_orderly_end_misses_nothing(void **unused)
+{
+    (void)unused;
+    for (int durability = DURABILITY_FSYNC; durability <= DURABILITY_NONE; durability++) {
+        struct buffer whole = BUFFER_INIT(1 << 24);
+        unit_folder_make(owner.folder);
+        record_numbers((enum durability)durability, 50, true, &whole);
+        for (size_t cut = JOURNAL_HEADER_BYTES; cut < end_of(&whole); cut += 8) {
+            char *copy = without_tail(&whole, cut);
+            assert_fails(open_bytes(copy, whole.length), ERROR_INPUT, "--accept-loss");
+            close_owner();
+            free(copy);
+        }
+        buffer_release(&whole);
+        unit_folder_remove(owner.folder);
+    }
+}
+
+/* fsync: what the committer had time to mark is known to have been there. */
+static void test_what_was_marked_is_missed(void **unused)
+{
+    (void)unused;
+    struct buffer whole = BUFFER_INIT(1 << 24);
+    unit_folder_make(owner.folder);
+    open_owner(DURABILITY_FSYNC);
+    for (size_t i = 0; i < 50; i++)
+        assert_ok(append((int64_t)(1000 * i + 7), NULL));
+    int64_t until_ns = clock_deadline_ns(500);
+    while (clock_left_ms(until_ns) > 0)
+        (void)journal_work(owner.journal, until_ns, false);
+    close_owner();
+    read_journal(&whole);
+    for (size_t cut = JOURNAL_HEADER_BYTES; cut < end_of(&whole); cut += 8) {
+        char *copy = without_tail(&whole, cut);
+        assert_fails(open_bytes(copy, whole.length), ERROR_INPUT, "was on the disk up to");
+        close_owner();
+        free(copy);
+    }
+    memset(whole.data + JOURNAL_MARK_OFFSET, 0x55, JOURNAL_MARK_BYTES); /* torn: says nothing */
+    assert_ok(open_bytes(whole.data, whole.length));
+    check_numbers(50);
+    close_owner();
+    buffer_release(&whole);
+    unit_folder_remove(owner.folder);
+}
+
+/* A killed process leaves no hole in its pages. Power loss does, and there is a way to go on. */
+static void test_a_hole_in_what_a_process_kept(void **unused)
+{
+    (void)unused;
+    char path[512];
+    char text[32];
+    struct buffer whole = BUFFER_INIT(1 << 24);
+    unit_folder_make(owner.folder);
+    record_numbers(DURABILITY_PROCESS, 50, false, &whole);
+    size_t frame = JOURNAL_HEADER_BYTES;
+    for (size_t i = 0; i < 49; i++) {
+        whole.data[frame + 17] ^= 1;
+        assert_fails(open_bytes(whole.data, whole.length), ERROR_INPUT, "power loss");
+        snprintf(text, sizeof(text), "--accept-loss %zu", frame);
+        assert_non_null(strstr(error_message(), text));
+        close_owner();
+        assert_fails(open_bytes_accepting(whole.data, whole.length, frame + 8), ERROR_INPUT, text);
+        close_owner();
+        if (i % 16 == 3) {
+            assert_ok(open_bytes_accepting(whole.data, whole.length, frame));
+            assert_int_equal(owner.count, i);
+            assert_ok(append((int64_t)(1000 * i + 7), NULL));
+            commit();
+            close_owner();
+            snprintf(path, sizeof(path), "%s/journal.damaged", owner.folder);
+            assert_int_equal(access(path, F_OK), 0);
+            open_owner(DURABILITY_FSYNC); /* once was enough */
+            check_numbers(i + 1);
+            assert_int_equal(owner.count, i + 1);
+            close_owner();
+        }
+        whole.data[frame + 17] ^= 1;
+        uint32_t entry_bytes;
+        memcpy(&entry_bytes, whole.data + frame + 8, sizeof(entry_bytes));
+        frame += journal_frame_bytes(entry_bytes & INT32_MAX);
+    }
+    whole.data[frame + 17] ^= 1; /* the last one: killed while it was written */
+    assert_ok(open_bytes(whole.data, whole.length));
+    assert_int_equal(owner.count, 49);
+    close_owner();
+    buffer_release(&whole);
+    unit_folder_remove(owner.folder);
+}
+
+/* ---- disks that refuse -------------------------------------------------------------------------
+ */
+
+static void check_refusal(int *refusal, int errno_value, enum error expected)
+{
+    struct waiter waiters[3];
+    unit_folder_make(owner.folder);
+    open_owner(DURABILITY_FSYNC);
+    assert_ok(append(7, &waiters[0]));
+    commit();
+    assert_true(waiters[0].told == 1 && waiters[0].waiter.error == OK);
+    *refusal = errno_value;
+    for (int i = 0; i < 3; i++)
+        assert_ok(append(1007 + i, &waiters[i])); /* there is room: they are taken */
+    commit();
+    for (int i = 0; i < 3; i++)
+        assert_true(waiters[i].told == 1 && waiters[i].waiter.error == expected);
+    assert_int_equal(owner.count, 1);
+    assert_fails(append(1007, NULL), expected, "journal");
+    (void)journal_work(owner.journal, clock_now_ns(), false); /* tries, and fails */
+    pthread_mutex_lock(&owner.mutex);
+    assert_true(journal_failing(owner.journal));
+    pthread_mutex_unlock(&owner.mutex);
+    *refusal = 0;
+    int64_t deadline_ns = clock_deadline_ns(60000);
+    while (append(1007, &waiters[0]) != OK) {
+        assert_true(clock_left_ms(deadline_ns) > 0);
+        (void)journal_work(owner.journal, clock_deadline_ns(10), false);
+    }
+    commit();
+    assert_int_equal(waiters[0].waiter.error, OK);
+    close_owner();
+    open_owner(DURABILITY_FSYNC);
+    assert_int_equal(owner.count, 2);
+    check_numbers(2);
+    close_owner();
+    unit_folder_remove(owner.folder);
+}
+
+static void test_what_could_not_be_kept_goes_back(void **unused)
+{
+    (void)unused;
+    check_refusal(&fail_syncs, EIO, ERROR_IO);
+    check_refusal(&fail_syncs, ENOSPC, ERROR_NO_SPACE);
+    check_refusal(&fail_writes, EIO, ERROR_IO);
+    check_refusal(&fail_writes, EFBIG, ERROR_NO_SPACE);
+}
+
+static void test_a_full_disk_is_met_before_anything_moves(void **unused)
+{
+    (void)unused;
+    for (int durability = DURABILITY_FSYNC; durability <= DURABILITY_PROCESS; durability++) {
+        unit_folder_make(owner.folder);
+        open_owner((enum durability)durability);
+        fail_room = ENOSPC;
+        int64_t next = 7;
+        enum error error;
+        while ((error = append(next, NULL)) == OK)
+            next += 1000;
+        assert_int_equal(error, ERROR_NO_SPACE);
+        size_t count = owner.count;
+        assert_true(count > 10);
+        for (int i = 0; i < 5; i++)
+            assert_fails(append(next, NULL), ERROR_NO_SPACE, "journal");
+        assert_int_equal(owner.count, count);
+        fail_room = 0;
+        assert_ok(append(next, NULL));
+        commit();
+        close_owner();
+        open_owner((enum durability)durability);
+        assert_int_equal(owner.count, count + 1);
+        check_numbers(count + 1);
+        close_owner();
+        unit_folder_remove(owner.folder);
+    }
+}
+
+/* ---- written anew ------------------------------------------------------------------------------
+ */
+
+/* An entry with a long text, so that the journal gets long soon. */
+static void append_long(const char *text, size_t length)
+{
+    struct entry entry = {.type = ENTRY_SEEK,
+                          .worker = -1,
+                          .value = 1000 * (int64_t)owner.count + 7,
+                          .text = text,
+                          .text_bytes = length};
+    pthread_mutex_lock(&owner.mutex);
+    assert_ok(journal_reserve(owner.journal, journal_frame_bytes(entry_bound_bytes(&entry))));
+    assert_ok(journal_append(owner.journal, &entry));
+    owner.numbers[owner.count++] = entry.value;
+    pthread_mutex_unlock(&owner.mutex);
+}
+
+static void test_a_long_journal_is_written_anew(void **unused)
+{
+    (void)unused;
+    static char text[100000];
+    memset(text, 'x', sizeof(text));
+    for (int durability = DURABILITY_FSYNC; durability <= DURABILITY_PROCESS; durability++) {
+        struct journal_counts counts = {0};
+        unit_folder_make(owner.folder);
+        open_owner((enum durability)durability);
+        for (int i = 0; i < 2000 && counts.rewrites < 2 + (unsigned)durability % 2; i++) {
+            append_long(text, sizeof(text));
+            (void)journal_work(owner.journal, clock_now_ns(), false);
+            pthread_mutex_lock(&owner.mutex);
+            journal_get_counts(owner.journal, &counts);
+            pthread_mutex_unlock(&owner.mutex);
+        }
+        assert_true(counts.rewrites >= 2);
+        assert_true(counts.file_bytes < (uint64_t)20 << 20);
+        size_t count = owner.count;
+        close_owner(); /* as a kill does */
+        open_owner((enum durability)durability);
+        assert_int_equal(owner.count, count);
+        check_numbers(count);
+        close_owner();
+        unit_folder_remove(owner.folder);
+    }
+}
+
+static void test_nothing_is_written_before_the_orderly_end(void **unused)
+{
+    (void)unused;
+    char path[512];
+    unit_folder_make(owner.folder);
+    open_owner(DURABILITY_NONE);
+    journal_file(path);
+    for (int64_t i = 0; i < 10; i++)
+        assert_ok(append(1000 * i + 7, NULL));
+    assert_int_not_equal(access(path, F_OK), 0);
+    assert_ok(journal_finish(owner.journal));
+    assert_fails(append(10007, NULL), ERROR_IO, "stopping"); /* a request that comes too late */
+    close_owner();
+    open_owner(DURABILITY_NONE);
+    assert_int_equal(owner.count, 10);
+    check_numbers(10);
+    close_owner();
+    unit_folder_remove(owner.folder);
+}
+
+static int silence(void **unused)
+{
+    (void)unused;
+    log_set_level((enum log_level)(LOG_ERROR + 1));
+    return 0;
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test_setup(test_a_file_that_was_cut_is_refused, silence),
+    cmocka_unit_test(test_a_file_that_grew_knows_its_length),
+    cmocka_unit_test(test_an_orderly_end_misses_nothing),
+    cmocka_unit_test(test_what_was_marked_is_missed),
+    cmocka_unit_test(test_a_hole_in_what_a_process_kept),
+    cmocka_unit_test_setup(test_power_loss_at_every_byte, silence),
+    cmocka_unit_test(test_sectors_that_were_not_written),
+    cmocka_unit_test(test_damage_is_never_taken_for_a_torn_tail),
+    cmocka_unit_test(test_what_could_not_be_kept_goes_back),
+    cmocka_unit_test(test_a_full_disk_is_met_before_anything_moves),
+    cmocka_unit_test(test_a_long_journal_is_written_anew),
+    cmocka_unit_test(test_nothing_is_written_before_the_orderly_end),
+};
+
+UNIT_MAIN(tests)

@@ -1,0 +1,610 @@
+/*
+ * The book against a naive model, by random requests; and against itself: whoever applies the same
+ * entries, or those of ledger_write(), has the same book.
+ */
+#include "tests/unit/unit.h"
+
+#include <stdbool.h>
+
+#include "sampler/ledger.h"
+#include "sampler/ledger_plan.h"
+
+#define EPOCH 97
+#define EPOCHS 4
+#define POSITIONS (EPOCH * EPOCHS)
+#define WORKERS 4
+#define SEQS 64
+#define LEASE_MS 1000
+
+/* ---- books as bytes ----------------------------------------------------------------------------
+ */
+
+struct bytes {
+    uint8_t *items;
+    size_t length, capacity;
+};
+
+static enum error add_bytes(void *context, const struct entry *entry)
+{
+    struct bytes *bytes = context;
+    size_t bound = entry_bound_bytes(entry);
+    if (bytes->length + bound > bytes->capacity) {
+        bytes->capacity = 2 * (bytes->length + bound);
+        bytes->items = realloc(bytes->items, bytes->capacity);
+        assert_non_null(bytes->items);
+    }
+    bytes->length += entry_encode(entry, bytes->items + bytes->length);
+    return OK;
+}
+
+static void assert_same_book(const struct ledger *a, const struct ledger *b)
+{
+    struct bytes first = {0};
+    struct bytes second = {0};
+    assert_ok(ledger_write(a, 0, add_bytes, &first));
+    assert_ok(ledger_write(b, 0, add_bytes, &second));
+    assert_int_equal(first.length, second.length);
+    assert_memory_equal(first.items, second.items, first.length);
+    free(first.items);
+    free(second.items);
+}
+
+static void apply(struct ledger *ledger, const struct entry *entry, int64_t now_ms)
+{
+    assert_ok(ledger_check(ledger, entry));
+    assert_ok(ledger_prepare(ledger, entry));
+    ledger_apply(ledger, entry, now_ms);
+}
+
+static enum error apply_to_copy(void *context, const struct entry *entry)
+{
+    apply(context, entry, 0);
+    return OK;
+}
+
+/* ---- the model: what every position and every pair is ------------------------------------------
+ */
+
+enum place { AHEAD, LENT, RAN_OUT, RELEASED, DONE };
+enum pair { NEVER, MINE, LOST, ACKED };
+
+struct model_batch {
+    int64_t first, size;
+    enum place place;
+    int worker; /* of LENT and RAN_OUT */
+    int64_t seq, attempt, deadline_ms, asked;
+    int64_t queued; /* of RAN_OUT and RELEASED: the order in which they wait */
+};
+
+struct model {
+    enum place places[POSITIONS];
+    enum pair pairs[WORKERS][SEQS];
+    struct model_batch batches[POSITIONS];
+    size_t count;
+    int64_t position;
+    bool paused;
+    int64_t acked, queue;
+    int64_t now_ms;
+};
+
+static struct model_batch *batch_of(struct model *model, int worker, int64_t seq)
+{
+    for (size_t i = 0; i < model->count; i++) {
+        struct model_batch *batch = &model->batches[i];
+        if ((batch->place == LENT || batch->place == RAN_OUT) && batch->worker == worker &&
+            batch->seq == seq)
+            return batch;
+    }
+    return NULL;
+}
+
+static void set_places(struct model *model, const struct model_batch *batch)
+{
+    for (int64_t i = 0; i < batch->size; i++)
+        model->places[batch->first + i] = batch->place;
+}
+
+static void drop_done(struct model *model)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < model->count; i++) {
+        if (model->batches[i].place != DONE)
+            model->batches[kept++] = model->batches[i];
+    }
+    model->count = kept;
+}
+
+/* Batches run out in the order of their deadlines, those of one moment in any. */
+static void model_expire(struct model *model)
+{
+    for (;;) {
+        struct model_batch *next = NULL;
+        for (size_t i = 0; i < model->count; i++) {
+            struct model_batch *batch = &model->batches[i];
+            if (batch->place == LENT && batch->deadline_ms <= model->now_ms &&
+                (!next || batch->deadline_ms < next->deadline_ms))
+                next = batch;
+        }
+        if (!next)
+            return;
+        next->place = RAN_OUT;
+        next->queued = model->queue++;
+        set_places(model, next);
+    }
+}
+
+static struct model_batch *first_waiting(struct model *model)
+{
+    struct model_batch *first = NULL;
+    for (size_t i = 0; i < model->count; i++) {
+        struct model_batch *batch = &model->batches[i];
+        if ((batch->place == RAN_OUT || batch->place == RELEASED) &&
+            (!first || batch->queued < first->queued))
+            first = batch;
+    }
+    return first;
+}
+
+static void model_give(struct model *model, struct model_batch *batch, int worker, int64_t seq,
+                       int64_t size)
+{
+    if (batch->place == RAN_OUT && !(batch->worker == worker && batch->seq == seq))
+        model->pairs[batch->worker][batch->seq] = LOST;
+    batch->place = worker < 0 ? DONE : LENT;
+    batch->worker = worker;
+    batch->seq = seq;
+    batch->asked = size;
+    batch->attempt++;
+    batch->deadline_ms = model->now_ms + LEASE_MS;
+    if (worker < 0)
+        model->acked++;
+    else
+        model->pairs[worker][seq] = MINE;
+    set_places(model, batch);
+    drop_done(model);
+}
+
+/* The first positions that are ahead: a gap ends where something else begins, or the epoch does. */
+static bool model_cut(const struct model *model, int64_t size, struct model_batch *batch)
+{
+    int64_t first = 0;
+    while (first < POSITIONS && model->places[first] != AHEAD)
+        first++;
+    if (first == POSITIONS)
+        return false;
+    int64_t count = 0;
+    while (count < size && first + count < POSITIONS && model->places[first + count] == AHEAD &&
+           (count == 0 || (first + count) % EPOCH != 0) &&
+           (first >= model->position || first + count < model->position))
+        count++;
+    *batch = (struct model_batch){.first = first, .size = count, .place = AHEAD};
+    return true;
+}
+
+/* ---- both, step by step ------------------------------------------------------------------------
+ */
+
+struct pair_of_books {
+    struct ledger ledger;
+    struct ledger replayed; /* from the entries alone, without the clock */
+    struct model model;
+    struct cut cut;
+};
+
+static void change(struct pair_of_books *books, const struct entry *entry)
+{
+    uint8_t bytes[4096];
+    struct entry_numbers numbers = {0};
+    struct entry again;
+    apply(&books->ledger, entry, books->model.now_ms);
+    size_t length = entry_encode(entry, bytes);
+    assert_ok(entry_decode(bytes, length, &numbers, &again));
+    apply(&books->replayed, &again, 0);
+    entry_numbers_release(&numbers);
+    assert_same_book(&books->ledger, &books->replayed);
+}
+
+static void name_of(int worker, char out[WORKER_NAME_BYTES])
+{
+    snprintf(out, WORKER_NAME_BYTES, "w%d", worker);
+}
+
+/* Workers get numbers as they come. */
+static int64_t number_of(struct pair_of_books *books, int worker)
+{
+    char name[WORKER_NAME_BYTES];
+    name_of(worker, name);
+    uint32_t number = worker_book_find(&books->ledger.workers, name);
+    if (number != WORKER_NONE)
+        return number;
+    struct entry entry = {
+        .type = ENTRY_WORKER, .worker = -1, .text = name, .text_bytes = strlen(name)};
+    change(books, &entry);
+    return (int64_t)books->ledger.workers.count - 1;
+}
+
+static void check_plan(struct pair_of_books *books, const struct ledger_plan *plan, int worker,
+                       int64_t seq, int64_t size)
+{
+    struct model *model = &books->model;
+    struct model_batch *batch = worker >= 0 ? batch_of(model, worker, seq) : NULL;
+    struct model_batch new_one;
+    if (batch && batch->place == LENT) {
+        assert_int_equal(plan->kind, PLAN_KEPT);
+        assert_int_equal(plan->span.first, batch->first);
+        assert_int_equal(plan->attempt, batch->attempt);
+        assert_int_equal(plan->expires_ms, batch->deadline_ms - model->now_ms);
+        return;
+    }
+    if (!batch)
+        batch = first_waiting(model);
+    if (batch) {
+        assert_int_equal(plan->kind, PLAN_AGAIN);
+        assert_int_equal(plan->span.first, batch->first);
+        assert_int_equal(plan->span.units, batch->size);
+        assert_int_equal(plan->attempt, batch->attempt + 1);
+        return;
+    }
+    assert_true(model_cut(model, size, &new_one));
+    assert_int_equal(plan->kind, new_one.first < model->position ? PLAN_PIECE : PLAN_NEW);
+    assert_int_equal(plan->span.first, new_one.first);
+    assert_int_equal(plan->span.units, new_one.size);
+}
+
+static void take(struct pair_of_books *books, const struct ledger_plan *plan, int worker,
+                 int64_t seq, int64_t size)
+{
+    struct model *model = &books->model;
+    if (plan->kind == PLAN_KEPT)
+        return;
+    struct entry entry = {
+        .type = plan->kind == PLAN_AGAIN ? ENTRY_REDRAW : ENTRY_DRAW,
+        .first = plan->span.first,
+        .worker = worker < 0 ? -1 : number_of(books, worker),
+        .seq = worker < 0 ? 0 : seq,
+        .asked = worker < 0 ? 0 : size,
+    };
+    if (plan->kind != PLAN_AGAIN)
+        entry.positions = entry.units = plan->span.units;
+    change(books, &entry);
+    if (plan->kind == PLAN_AGAIN) {
+        struct model_batch *batch = worker >= 0 ? batch_of(model, worker, seq) : NULL;
+        model_give(model, batch ? batch : first_waiting(model), worker, seq, size);
+        return;
+    }
+    struct model_batch *batch = &model->batches[model->count++];
+    assert_true(model_cut(model, size, batch));
+    if (batch->first >= model->position)
+        model->position = batch->first + batch->size;
+    model_give(model, batch, worker, seq, size);
+}
+
+static void step_draw(struct pair_of_books *books)
+{
+    struct model *model = &books->model;
+    int worker = rand() % (WORKERS + 1) - 1;
+    int64_t seq = rand() % SEQS;
+    int64_t size = 1 + rand() % 3 * 10;
+    char name[WORKER_NAME_BYTES];
+    struct ledger_plan plan;
+    struct cut_search search = {.size = 0};
+    int64_t retry_ms;
+    if (worker >= 0)
+        name_of(worker, name);
+    model_expire(model);
+    enum error error =
+        ledger_plan_draw(&books->ledger, &books->cut, &search, worker < 0 ? NULL : name, seq, size,
+                         model->now_ms, &plan, &retry_ms);
+    enum pair pair = worker < 0 ? NEVER : model->pairs[worker][seq];
+    struct model_batch *mine = worker < 0 ? NULL : batch_of(model, worker, seq);
+    struct model_batch new_one;
+    if (model->paused || pair == ACKED || pair == LOST || (mine && mine->asked != size)) {
+        assert_int_equal(error, ERROR_CONFLICT);
+        return;
+    }
+    if (!mine && !first_waiting(model) && !model_cut(model, size, &new_one)) {
+        if (model->count > 0)
+            assert_int_equal(error, ERROR_TIMEOUT);
+        else
+            assert_true(error == OK && plan.kind == PLAN_END);
+        return;
+    }
+    assert_ok(error);
+    check_plan(books, &plan, worker, seq, size);
+    take(books, &plan, worker, seq, size);
+}
+
+static void step_ack(struct pair_of_books *books)
+{
+    struct model *model = &books->model;
+    int worker = rand() % WORKERS;
+    int64_t seqs[3];
+    size_t count = 1 + (size_t)(rand() % 3);
+    char name[WORKER_NAME_BYTES];
+    size_t live;
+    int64_t mean_ms;
+    bool all = true;
+    name_of(worker, name);
+    model_expire(model);
+    for (size_t i = 0; i < count; i++) {
+        seqs[i] = rand() % SEQS;
+        enum pair pair = model->pairs[worker][seqs[i]];
+        all = all && (pair == MINE || pair == ACKED);
+    }
+    enum error error =
+        ledger_plan_acks(&books->ledger, name, seqs, count, model->now_ms, &live, &mean_ms);
+    assert_int_equal(error, all ? OK : ERROR_CONFLICT);
+    if (!all || live == 0)
+        return;
+    struct entry entry = {.type = ENTRY_ACK,
+                          .worker = number_of(books, worker),
+                          .list = seqs,
+                          .count = count,
+                          .value = mean_ms};
+    change(books, &entry);
+    for (size_t i = 0; i < count; i++) {
+        struct model_batch *batch = batch_of(model, worker, seqs[i]);
+        if (!batch)
+            continue;
+        model->pairs[worker][seqs[i]] = ACKED;
+        batch->place = DONE;
+        model->acked++;
+        set_places(model, batch);
+        drop_done(model);
+    }
+}
+
+static void step_release(struct pair_of_books *books)
+{
+    struct model *model = &books->model;
+    int worker = rand() % WORKERS;
+    struct entry entry = {.type = ENTRY_RELEASE, .worker = number_of(books, worker)};
+    model_expire(model);
+    ledger_expire(&books->ledger, model->now_ms);
+    /* The order of those that are released is the order in which they were lent: take them as the
+     * book has them. */
+    struct worker_record *record = worker_book_get(&books->ledger.workers, (uint32_t)entry.worker);
+    for (uint32_t number = record->leases.first; number != LEASE_NONE;) {
+        const struct lease *lease = lease_set_get(&books->ledger.leases, number);
+        struct model_batch *batch = batch_of(model, worker, lease->seq);
+        assert_non_null(batch);
+        model->pairs[worker][lease->seq] = LOST;
+        batch->queued = model->queue++; /* what ran out before, too, goes to the queue's end */
+        batch->place = RELEASED;
+        set_places(model, batch);
+        number = lease->worker_after;
+    }
+    change(books, &entry);
+}
+
+static void forget_leases(struct model *model, enum pair left)
+{
+    for (int worker = 0; worker < WORKERS; worker++) {
+        for (int seq = 0; seq < SEQS; seq++) {
+            if (left == NEVER || model->pairs[worker][seq] == MINE)
+                model->pairs[worker][seq] = left;
+        }
+    }
+    model->count = 0;
+}
+
+static void step_seek(struct pair_of_books *books)
+{
+    struct model *model = &books->model;
+    struct entry entry = {.type = ENTRY_SEEK, .worker = -1, .value = rand() % POSITIONS};
+    change(books, &entry);
+    forget_leases(model, LOST);
+    model->position = entry.value;
+    for (int64_t i = 0; i < POSITIONS; i++)
+        model->places[i] = i < entry.value ? DONE : AHEAD;
+}
+
+static void step_restore(struct pair_of_books *books)
+{
+    struct model *model = &books->model;
+    int64_t list[] = {5, 20, 90, 130, 200, 201};
+    int64_t position = 201 + rand() % (POSITIONS - 201);
+    struct entry entry = {
+        .type = ENTRY_RESTORE, .worker = -1, .value = position, .list = list, .count = 6};
+    change(books, &entry);
+    forget_leases(model, NEVER);
+    model->position = position;
+    for (int64_t i = 0; i < POSITIONS; i++)
+        model->places[i] = i < position ? DONE : AHEAD;
+    for (size_t gap = 0; gap < 6; gap += 2) {
+        for (int64_t i = list[gap]; i < list[gap + 1]; i++)
+            model->places[i] = AHEAD;
+    }
+}
+
+static void check_places(struct pair_of_books *books)
+{
+    const struct model *model = &books->model;
+    const struct ledger *ledger = &books->ledger;
+    for (int64_t i = 0; i < POSITIONS; i++) {
+        bool held = lease_set_at(&ledger->leases, i) != LEASE_NONE;
+        bool ahead = !held && (i >= ledger->position || intervals_has(&ledger->gaps, i));
+        assert_int_equal(held, model->places[i] == LENT || model->places[i] == RAN_OUT ||
+                                   model->places[i] == RELEASED);
+        assert_int_equal(ahead, model->places[i] == AHEAD);
+    }
+    assert_int_equal(ledger->position, model->position);
+    assert_int_equal(ledger->acked, model->acked);
+    assert_int_equal(ledger->leases.count, model->count);
+}
+
+static void step(struct pair_of_books *books)
+{
+    int what = rand() % 100;
+    books->model.now_ms += 1 + rand() % 90;
+    if (what < 55)
+        step_draw(books);
+    else if (what < 85)
+        step_ack(books);
+    else if (what < 91)
+        step_release(books);
+    else if (what < 92)
+        step_seek(books);
+    else if (what < 93)
+        step_restore(books);
+    else if (what < 97) {
+        bool pause = what < 95;
+        change(books, &(struct entry){.type = pause ? ENTRY_PAUSE : ENTRY_RESUME, .worker = -1});
+        books->model.paused = pause;
+    }
+    check_places(books);
+}
+
+static void test_the_book_is_what_the_model_says(void **unused)
+{
+    (void)unused;
+    int rounds = unit_is_long() ? 400 : 40;
+    static struct pair_of_books books;
+    for (int round = 0; round < rounds; round++) {
+        srand((unsigned)round);
+        memset(&books, 0, sizeof(books));
+        ledger_init(&books.ledger);
+        ledger_init(&books.replayed);
+        books.ledger.lease_ms = books.replayed.lease_ms = LEASE_MS;
+        books.cut = (struct cut){.epoch_positions = EPOCH, .epochs = EPOCHS, .tail = TAIL_KEEP};
+        for (int i = 0; i < 250; i++)
+            step(&books);
+        struct ledger copy; /* as a journal that is written anew makes it */
+        ledger_init(&copy);
+        assert_ok(ledger_write(&books.ledger, 0, apply_to_copy, &copy));
+        assert_same_book(&books.ledger, &copy);
+        ledger_release(&copy);
+        ledger_release(&books.ledger);
+        ledger_release(&books.replayed);
+    }
+}
+
+/* ---- what goes back ----------------------------------------------------------------------------
+ */
+
+static void test_draws_that_nobody_heard_of_go_back(void **unused)
+{
+    (void)unused;
+    struct ledger ledger;
+    ledger_init(&ledger);
+    struct entry draw = {.type = ENTRY_DRAW, .positions = 10, .units = 10, .worker = -1};
+    for (int64_t i = 0; i < 3; i++) {
+        draw.first = 10 * i;
+        apply(&ledger, &draw, 0);
+    }
+    struct entry back = {
+        .type = ENTRY_TAKE_BACK, .first = 20, .positions = 10, .units = 10, .worker = -1};
+    apply(&ledger, &back, 0);
+    assert_int_equal(ledger.position, 20);
+    back.first = 0;
+    apply(&ledger, &back, 0); /* not the last one: a gap */
+    assert_int_equal(ledger.position, 20);
+    assert_true(intervals_has(&ledger.gaps, 0) && !intervals_has(&ledger.gaps, 10));
+    assert_int_equal(ledger.acked, 1);
+    back.first = 10;
+    back.attempt = 2; /* somebody had it before: it stays one batch */
+    apply(&ledger, &back, 0);
+    uint32_t waiting = lease_set_waiting(&ledger.leases);
+    assert_int_equal(lease_set_get(&ledger.leases, waiting)->first, 10);
+    assert_int_equal(lease_set_get(&ledger.leases, waiting)->attempt, 2);
+    ledger_release(&ledger);
+}
+
+/* ---- very many ---------------------------------------------------------------------------------
+ */
+
+static void test_a_million_leases(void **unused)
+{
+    (void)unused;
+    const int64_t count = unit_is_long() ? 1000000 : 100000;
+    struct ledger ledger;
+    ledger_init(&ledger);
+    ledger.lease_ms = LEASE_MS;
+    apply(&ledger,
+          &(struct entry){.type = ENTRY_WORKER, .worker = -1, .text = "w", .text_bytes = 1}, 0);
+    for (int64_t i = 0; i < count; i++)
+        apply(&ledger,
+              &(struct entry){.type = ENTRY_DRAW,
+                              .first = 100 * i,
+                              .positions = 100,
+                              .units = 100,
+                              .worker = 0,
+                              .seq = i,
+                              .asked = 100},
+              i);
+    assert_int_equal(ledger.leases.lent, count);
+    for (int64_t i = 0; i < count; i += 2)
+        apply(&ledger, &(struct entry){.type = ENTRY_ACK, .worker = 0, .list = &i, .count = 1}, i);
+    assert_int_equal(ledger.leases.lent, count / 2);
+    assert_true(lease_set_at(&ledger.leases, 150) != LEASE_NONE);
+    assert_true(lease_set_at(&ledger.leases, 250) == LEASE_NONE);
+    int64_t now_ms = count + LEASE_MS;
+    while (ledger.leases.lent > 0)
+        ledger_expire(&ledger, now_ms);
+    int64_t first = -1;
+    for (int64_t i = 0; i < count / 2; i++) { /* in the order of their deadlines */
+        uint32_t number = lease_set_waiting(&ledger.leases);
+        assert_true(lease_set_get(&ledger.leases, number)->first > first);
+        first = lease_set_get(&ledger.leases, number)->first;
+        apply(&ledger, &(struct entry){.type = ENTRY_REDRAW, .first = first, .worker = -1}, now_ms);
+    }
+    assert_int_equal(ledger.acked, count);
+    assert_int_equal(ledger.leases.count, 0);
+    ledger_release(&ledger);
+}
+
+/* ---- the deadline that adapts itself ------------------------------------------------------------
+ */
+
+static void lend_and_ack(struct ledger *ledger, int64_t seq, int64_t held_ms, int64_t *now_ms)
+{
+    size_t live;
+    int64_t mean_ms;
+    apply(ledger,
+          &(struct entry){.type = ENTRY_DRAW,
+                          .first = ledger->position,
+                          .positions = 1,
+                          .units = 1,
+                          .worker = 0,
+                          .seq = seq,
+                          .asked = 1},
+          *now_ms);
+    *now_ms += held_ms;
+    assert_ok(ledger_plan_acks(ledger, "w", &seq, 1, *now_ms, &live, &mean_ms));
+    apply(
+        ledger,
+        &(struct entry){.type = ENTRY_ACK, .worker = 0, .list = &seq, .count = 1, .value = mean_ms},
+        *now_ms);
+}
+
+static void test_the_lease_adapts_itself(void **unused)
+{
+    (void)unused;
+    struct ledger ledger;
+    int64_t now_ms = 0;
+    int64_t seq = 0;
+    ledger_init(&ledger);
+    apply(&ledger,
+          &(struct entry){.type = ENTRY_WORKER, .worker = -1, .text = "w", .text_bytes = 1}, 0);
+    assert_int_equal(ledger_lease_ms(&ledger), LEDGER_LEASE_LEAST_MS);
+    lend_and_ack(&ledger, seq++, 1000, &now_ms);
+    assert_int_equal(ledger_lease_ms(&ledger), LEDGER_LEASE_LEAST_MS);
+    for (int i = 0; i < 200; i++)
+        lend_and_ack(&ledger, seq++, 60000, &now_ms);
+    assert_in_range(ledger_lease_ms(&ledger), 119000, 121000);
+    for (int i = 0; i < 200; i++)
+        lend_and_ack(&ledger, seq++, 7200000, &now_ms);
+    assert_int_equal(ledger_lease_ms(&ledger), LEDGER_LEASE_MOST_MS);
+    ledger.lease_ms = 5;
+    assert_int_equal(ledger_lease_ms(&ledger), 5);
+    ledger_release(&ledger);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_the_book_is_what_the_model_says),
+    cmocka_unit_test(test_draws_that_nobody_heard_of_go_back),
+    cmocka_unit_test(test_a_million_leases),
+    cmocka_unit_test(test_the_lease_adapts_itself),
+};
+
+UNIT_MAIN(tests)

@@ -1,0 +1,221 @@
+/* Several stores as one give what one store with all their rows gives. */
+#include "tests/unit/store_unit.h"
+
+#include <sys/stat.h>
+
+enum { PARTS = 4 };
+
+/* A row of a kind: u8 or fractions, bad now and then. */
+static void add_row(FILE *file, const char *id, const char *label, uint64_t *state, int part)
+{
+    fprintf(file, "%s%s,%zu,%g\n", id, label, dice_below(state, 256),
+            part == 2 ? 0.25 : (double)dice_below(state, 256));
+}
+
+/* PARTS files part-0.csv ... and whole.csv with all of their rows. `labels` by part. */
+static void write_parts(bool with_ids, const char *const labels[PARTS], bool plain_bytes)
+{
+    uint64_t state = 7;
+    char name[32], id[32], label[32];
+    FILE *whole = fopen(path_of("whole.csv"), "w");
+    fprintf(whole, "%slabel,a,b\n", with_ids ? "id," : "");
+    for (int part = 0, row = 0; part < PARTS; part++) {
+        snprintf(name, sizeof(name), "part-%d.csv", part);
+        FILE *file = fopen(path_of(name), "w");
+        fprintf(file, "%slabel,a,b\n", with_ids ? "id," : "");
+        for (int i = 0; i < 50 + 30 * part; i++, row++) {
+            uint64_t other = state;
+            snprintf(id, sizeof(id), with_ids ? "%d," : "", row * 7919 % 1000);
+            snprintf(label, sizeof(label), "%s%zu", labels[part], dice_below(&other, 4));
+            state = other;
+            add_row(file, id, label, &other, plain_bytes ? 0 : part);
+            add_row(whole, id, label, &state, plain_bytes ? 0 : part);
+            state = other;
+        }
+        fclose(file);
+    }
+    fclose(whole);
+}
+
+static void check_same(struct store *one, struct store *other)
+{
+    const struct store_info *a = store_info(one), *b = store_info(other);
+    struct rows rows[2];
+    assert_true(a->rows == b->rows && a->features == b->features);
+    assert_int_equal(a->element, b->element);
+    assert_int_equal(a->label_kind, b->label_kind);
+    assert_int_equal(a->label_text_count, b->label_text_count);
+    for (size_t i = 0; i < a->label_text_count; i++)
+        assert_string_equal(a->label_texts[i], b->label_texts[i]);
+    rows_scan(&rows[0], one, SCAN_FEATURES);
+    rows_scan(&rows[1], other, SCAN_FEATURES);
+    for (size_t i = 0; i < rows[0].count; i++) {
+        assert_true(rows[0].ids[i] == rows[1].ids[i]);
+        assert_string_equal(rows[0].labels[i], rows[1].labels[i]);
+        assert_true(rows[0].values[i] == rows[1].values[i]);
+    }
+    assert_memory_equal(rows[0].features, rows[1].features, rows[0].count * rows[0].row_bytes);
+    check_fetch(one, &rows[1], 3);
+    rows_release(&rows[0]);
+    rows_release(&rows[1]);
+}
+
+static void test_parts_are_one_store(void **state)
+{
+    static const char *const labels[][PARTS] = {{"1", "2", "3", "4"},
+                                                {"x", "y", "a", "b"},
+                                                {"1", "cat", "2", "dog"},
+                                                {"1", "2.", "3", "4"}};
+    (void)state;
+    for (int with_ids = 0; with_ids < 2; with_ids++) {
+        for (size_t l = 0; l < sizeof(labels) / sizeof(labels[0]); l++) {
+            for (int plain_bytes = 0; plain_bytes < 2; plain_bytes++) {
+                struct store *whole, *parts;
+                write_parts(with_ids, labels[l], plain_bytes);
+                assert_ok(store_open(uri_of("csv", "whole.csv", ""), false, &whole));
+                assert_ok(store_open(uri_of("csv", "part-*.csv", ""), false, &parts));
+                check_same(parts, whole);
+                store_close(whole);
+                store_close(parts);
+            }
+        }
+    }
+}
+
+/* Lines, a folder and files of other kinds. */
+static void test_ways_to_name_them(void **state)
+{
+    static const char *const labels[PARTS] = {"1", "2", "1", "3"};
+    struct store *whole, *parts, *part;
+    char text[4096] = "";
+    (void)state;
+    write_parts(true, labels, true);
+    assert_ok(store_open(uri_of("csv", "whole.csv", ""), false, &whole));
+    for (int i = 0; i < PARTS; i++) {
+        char name[32], uri[600];
+        snprintf(name, sizeof(name), "part-%d.csv", i);
+        snprintf(uri, sizeof(uri), "%s\n", uri_of("csv", name, ""));
+        strcat(text, uri);
+    }
+    assert_ok(store_open(text, false, &parts));
+    check_same(parts, whole);
+    store_close(parts);
+    assert_int_equal(mkdir(path_of("folder"), 0777), 0);
+    for (int i = 0; i < PARTS; i++) {
+        char name[32], to[64];
+        snprintf(name, sizeof(name), "part-%d.csv", i);
+        snprintf(to, sizeof(to), "folder/part-%d.csv", i);
+        assert_int_equal(rename(path_of(name), path_of(to)), 0);
+    }
+    write_file("folder/_SUCCESS", "");
+    write_file("folder/.part-0.csv.crc", "x");
+    write_file("folder/.hidden.csv", "x");
+    assert_ok(store_open(uri_of("csv", "folder", ""), false, &parts));
+    check_same(parts, whole);
+    store_close(parts);
+    /* One of the files as SQLite, which is by id: a set of rows, then. */
+    assert_ok(store_open(uri_of("csv", "folder/part-3.csv", ""), false, &part));
+    import_store(part, path_of("three.db"));
+    store_close(part);
+    snprintf(text, sizeof(text), "%s\n%s", uri_of("csv", "folder/part-[0-2].csv", ""),
+             uri_of("sqlite", "three.db", ""));
+    assert_ok(store_open(text, false, &parts));
+    assert_true(store_info(parts)->rows == store_info(whole)->rows);
+    struct rows rows;
+    rows_scan(&rows, whole, SCAN_FEATURES);
+    check_fetch(parts, &rows, 5);
+    rows_release(&rows);
+    store_close(parts);
+    store_close(whole);
+}
+
+static void refuse(const char *first, const char *second, enum error code, const char *says,
+                   const char *query)
+{
+    struct store *store;
+    char text[2048];
+    write_file("one.csv", first);
+    write_file("two.csv", second);
+    snprintf(text, sizeof(text), "%s\n\n%s\n", uri_of("csv", "one.csv", query),
+             uri_of("csv", "two.csv", query));
+    assert_fails(store_open(text, false, &store), code, says);
+}
+
+static void test_files_that_do_not_belong_together(void **state)
+{
+    struct store *store;
+    (void)state;
+    refuse("label,a\n1,2\n", "label,b\n1,2\n", ERROR_INPUT, "two.csv", "");
+    refuse("label,a\n1,2\n", "label,b\n1,2\n", ERROR_INPUT, "one.csv", "");
+    refuse("label,a\n1,2\n", "label,b\n1,2\n", ERROR_INPUT,
+           "the column 2 is \"a\" in the first and \"b\" in the second", "");
+    refuse("label,a\n1,2\n", "label,a,b\n1,2,3\n", ERROR_INPUT, "column 3 is none in the first",
+           "");
+    refuse("1,2\n", "1,2,3\n", ERROR_INPUT, "column 3", "header=no");
+    refuse("id,a\n1,2\n5,2\n", "id,a\n7,2\n5,3\n", ERROR_INPUT, "one.csv, line 3 and in ", "");
+    refuse("id,a\n1,2\n5,2\n", "id,a\n7,2\n5,3\n", ERROR_INPUT, "two.csv, line 3", "");
+    refuse("label,a\ncat,2\n", "label,a\n0.5,2\n", ERROR_INPUT, "labels of one kind", "");
+    refuse("label,a\n1,2\n", "label,a\n1\n", ERROR_INPUT, "two.csv, line 2", "");
+    assert_fails(store_open(uri_of("csv", "no-*.csv", ""), false, &store), ERROR_NOT_FOUND,
+                 "no file has such a name");
+    assert_int_equal(mkdir(path_of("empty"), 0777), 0);
+    assert_fails(store_open(uri_of("csv", "empty", ""), false, &store), ERROR_INPUT,
+                 "a folder without files");
+    assert_fails(store_open("\n\n", false, &store), ERROR_USAGE, "empty lines");
+}
+
+static void test_bad_and_missing_rows_are_named(void **state)
+{
+    struct store *store;
+    struct reader *reader;
+    int64_t ids[] = {0, 3, 1, 9, 2};
+    enum row_status status[5];
+    uint8_t features[5];
+    (void)state;
+    write_file("x-0.csv", "label,a\n1,2\n2,x\n");
+    write_file("x-1.csv", "label,a\n3,\n4,9\n");
+    assert_ok(store_open(uri_of("csv", "x-[01].csv", ""), false, &store));
+    assert_int_equal(store_info(store)->bad_rows, 2);
+    assert_non_null(strstr(store_info(store)->first_bad_row, "x-0.csv, line 3"));
+    assert_ok(reader_open(store, &reader));
+    assert_ok(reader_fetch(reader, ids, 5, features, 1, NULL, status));
+    assert_int_equal(status[0], ROW_OK);
+    assert_int_equal(status[1], ROW_OK);
+    assert_int_equal(status[2], ROW_BAD);
+    assert_int_equal(status[3], ROW_MISSING);
+    assert_int_equal(status[4], ROW_BAD);
+    assert_memory_equal(features, "\x02\x09\0\0\0", 5);
+    assert_non_null(strstr(error_message(), "x-0.csv, line 3"));
+    assert_ok(reader_fetch(reader, ids + 3, 2, features, 1, NULL, status));
+    assert_non_null(strstr(error_message(), "no row has the id 9"));
+    reader_close(reader);
+    struct rows rows;
+    rows_scan(&rows, store, SCAN_FEATURES | SCAN_BAD_ROWS);
+    check_fetch(store, &rows, 1);
+    rows_release(&rows);
+    store_close(store);
+}
+
+static void test_a_file_called_like_a_pattern_is_itself(void **state)
+{
+    struct store *store;
+    (void)state;
+    write_file("a[1].csv", "label,a\n1,2\n");
+    write_file("a1.csv", "label,a\n1,2\n1,3\n");
+    assert_ok(store_open(uri_of("csv", "a[1].csv", ""), false, &store));
+    assert_int_equal(store_info(store)->rows, 1);
+    store_close(store);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test_setup_teardown(test_parts_are_one_store, make_folder, remove_folder),
+    cmocka_unit_test_setup_teardown(test_ways_to_name_them, make_folder, remove_folder),
+    cmocka_unit_test_setup_teardown(test_files_that_do_not_belong_together, make_folder,
+                                    remove_folder),
+    cmocka_unit_test_setup_teardown(test_bad_and_missing_rows_are_named, make_folder,
+                                    remove_folder),
+    cmocka_unit_test_setup_teardown(test_a_file_called_like_a_pattern_is_itself, make_folder,
+                                    remove_folder),
+};
+
+UNIT_MAIN(tests)

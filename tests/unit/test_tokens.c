@@ -1,0 +1,110 @@
+#include "tests/unit/unit.h"
+
+#include "sampler/tokens.h"
+
+/* sha256 of "alpha" and "beta". */
+#define ALPHA "8ed3f6ad685b959ead7022518e1af76cd816f8e8ec7ccdda1ed4018e8f2223f8"
+#define BETA "F44E64E75F3948E9F73F8DFA94721C4CE8CBB4F265C4790C702B2D41CFBF2753"
+
+static struct tokens *parsed(const char *text)
+{
+    struct tokens *tokens = NULL;
+    assert_ok(tokens_parse(text, strlen(text), "the file", &tokens));
+    return tokens;
+}
+
+static const char two[] =
+    "{\"tokens\":["
+    "{\"name\":\"ops\",\"sha256\":\"" ALPHA "\",\"scopes\":[\"read\",\"draw\",\"admin\"],"
+    "\"streams\":[\"*\"]},"
+    "{\"name\":\"team\",\"sha256\":\"" BETA "\",\"scopes\":[\"draw\"],"
+    "\"streams\":[\"eval\",\"train\"]}]}";
+
+static void test_who_is_who(void **state)
+{
+    (void)state;
+    struct tokens *tokens = parsed(two);
+    assert_int_equal(tokens_count(tokens), 2);
+    assert_string_equal(token_name(tokens_find(tokens, "Bearer alpha")), "ops");
+    assert_string_equal(token_name(tokens_find(tokens, "bearer  beta ")), "team");
+    static const char *const strangers[] = {
+        "Bearer gamma", "Bearer",        "Bearer ",      "Basic alpha",      "alpha", "",
+        "Bearer alph",  "Bearer alphaa", "Bearer Alpha", "Bearer alpha beta"};
+    for (size_t i = 0; i < sizeof(strangers) / sizeof(strangers[0]); i++)
+        assert_null(tokens_find(tokens, strangers[i]));
+    assert_null(tokens_find(tokens, NULL));
+    tokens_free(tokens);
+}
+
+static void test_scopes_and_streams(void **state)
+{
+    (void)state;
+    struct tokens *tokens = parsed(two);
+    const struct token *ops = tokens_find(tokens, "Bearer alpha");
+    const struct token *team = tokens_find(tokens, "Bearer beta");
+    assert_true(token_may(ops, SCOPE_READ, NULL));
+    assert_true(token_may(ops, SCOPE_ADMIN, "anything"));
+    assert_false(token_may(team, SCOPE_READ, NULL));
+    assert_false(token_may(team, SCOPE_ADMIN, "eval"));
+    assert_true(token_may(team, SCOPE_DRAW, NULL));
+    assert_true(token_may(team, SCOPE_DRAW, "eval"));
+    assert_true(token_may(team, SCOPE_DRAW | SCOPE_READ, "train"));
+    assert_false(token_may(team, SCOPE_DRAW, "default"));
+    assert_false(token_may(team, SCOPE_DRAW | SCOPE_READ, "eva"));
+    tokens_free(tokens);
+}
+
+#define ENTRY(name, sha256, scopes, streams)                                      \
+    "{\"name\":" name ",\"sha256\":" sha256 ",\"scopes\":" scopes ",\"streams\":" \
+    "" streams "}"
+#define GOOD ENTRY("\"a\"", "\"" ALPHA "\"", "[\"read\"]", "[\"*\"]")
+#define FILE_OF(entries) "{\"tokens\":[" entries "]}"
+
+static void test_bad_files_are_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        const char *message;
+    } cases[] = {
+        {"", "the file"},
+        {"[]", "must be an object"},
+        {"{}", "no \"tokens\""},
+        {"{\"tokens\":{}}", "must be an array"},
+        {"{\"tokens\":[],\"x\":1}", "unknown key \"x\""},
+        {FILE_OF(""), "has 0 tokens"},
+        {FILE_OF("5"), "token 1 is a number"},
+        {FILE_OF(GOOD ",{\"name\":\"b\"}"), "token 2"},
+        {FILE_OF(ENTRY("\"\"", "\"" ALPHA "\"", "[\"read\"]", "[\"*\"]")), "1 to 64"},
+        {FILE_OF(ENTRY("\"a\"", "\"abc\"", "[\"read\"]", "[\"*\"]")), "64 hex digits"},
+        {FILE_OF(ENTRY("\"a\"", "\"" ALPHA "0\"", "[\"read\"]", "[\"*\"]")), "64 hex digits"},
+        {FILE_OF(ENTRY("\"a\"", "5", "[\"read\"]", "[\"*\"]")), "sha256"},
+        {FILE_OF(ENTRY("\"a\"", "\"" ALPHA "\"", "[]", "[\"*\"]")), "scopes is empty"},
+        {FILE_OF(ENTRY("\"a\"", "\"" ALPHA "\"", "[\"write\"]", "[\"*\"]")), "no scope \"write\""},
+        {FILE_OF(ENTRY("\"a\"", "\"" ALPHA "\"", "[1]", "[\"*\"]")), "a scope is a number"},
+        {FILE_OF(ENTRY("\"a\"", "\"" ALPHA "\"", "[\"read\"]", "[]")), "streams has 0"},
+        {FILE_OF(ENTRY("\"a\"", "\"" ALPHA "\"", "[\"read\"]", "[\"a b\"]")), "stream \"a b\""},
+        {FILE_OF(GOOD "," GOOD), "two tokens of the name \"a\""},
+        {FILE_OF(GOOD "," ENTRY("\"b\"", "\"" ALPHA "\"", "[\"read\"]", "[\"*\"]")),
+         "the same sha256"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct tokens *tokens = NULL;
+        assert_fails(tokens_parse(cases[i].text, strlen(cases[i].text), "the file", &tokens),
+                     ERROR_INPUT, cases[i].message);
+        assert_null(tokens);
+    }
+    /* Somebody may have put the token itself there: the message must not show it. */
+    struct tokens *tokens = NULL;
+    const char *plain = FILE_OF(ENTRY("\"a\"", "\"my-secret\"", "[\"read\"]", "[\"*\"]"));
+    assert_int_equal(tokens_parse(plain, strlen(plain), "x", &tokens), ERROR_INPUT);
+    assert_null(strstr(error_message(), "my-secret"));
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_who_is_who),
+    cmocka_unit_test(test_scopes_and_streams),
+    cmocka_unit_test(test_bad_files_are_named),
+};
+
+UNIT_MAIN(tests)
