@@ -111,14 +111,14 @@ static void test_leases(void **state)
 {
     (void)state;
     struct batch_request request =
-        parsed("worker=host-1:gpu.0_a&seq=9223372036854775807&ack=0,5,9223372036854775807&size=3");
+        parsed("worker=host-1:gpu.0_a&seq=9223372036854775806&ack=0,5,9223372036854775806&size=3");
     assert_true(request.leased);
     assert_true(request.size_given);
     assert_string_equal(lease.worker, "host-1:gpu.0_a");
-    assert_true(lease.seq == INT64_MAX);
+    assert_true(lease.seq == SEQ_MOST);
     assert_int_equal(lease.ack_count, 3);
     assert_int_equal(lease.acks[1], 5);
-    assert_true(lease.acks[2] == INT64_MAX);
+    assert_true(lease.acks[2] == SEQ_MOST);
     assert_true(parsed("worker=w&seq=0").leased);
     assert_int_equal(lease.ack_count, 0);
     assert_true(parsed("weights=1").weights);

@@ -16,7 +16,7 @@
 #define COUNTING 1
 #endif
 
-#define WARM 10
+#define WARM 200 /* every thread of the feed has had its turn */
 #define BATCHES 1000
 
 struct range {
