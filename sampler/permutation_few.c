@@ -9,11 +9,9 @@
 #include <immintrin.h>
 
 #include "sampler/permutation_rounds.h"
+#include "sampler/vectors.h"
 
-/* GCC 12 misaligns vectors of 64 bytes on the stack that ASan puts aside to find its use after a
- * return (GCC bug 110027): aligned stores then fault. */
-#define VECTORS \
-    __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,popcnt"), no_sanitize("address")))
+#define VECTORS VECTORS_512("avx512f,avx512bw,avx512dq,avx512vl,popcnt")
 #define INLINE static inline __attribute__((always_inline))
 #define PENDING 512
 #define PAIR ((size_t)2 * KERNEL_LANES)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "sampler/tree.h"
+#include "sampler/vectors.h"
 
 /* Fewer positions are not worth the vectors' start. */
 #define VECTORS_FROM 32
@@ -37,11 +38,7 @@ uint32_t tree_split_plain(const struct tree_split *split, uint16_t *slots)
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-/* GCC 12 misaligns vectors of 64 bytes on the stack that ASan puts aside to find its use after a
- * return (GCC bug 110027): aligned stores then fault. */
-#define VECTORS                                                                                 \
-    __attribute__((target("avx512f,avx512bw,avx512vl,avx512vbmi2,popcnt"), no_sanitize("addres" \
-                                                                                       "s")))
+#define VECTORS VECTORS_512("avx512f,avx512bw,avx512vl,avx512vbmi2,popcnt")
 
 bool tree_split_has_vectors(void)
 {
