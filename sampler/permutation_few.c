@@ -9,9 +9,8 @@
 #include <immintrin.h>
 
 #include "sampler/permutation_rounds.h"
-#include "sampler/vectors.h"
 
-#define VECTORS VECTORS_512("avx512f,avx512bw,avx512dq,avx512vl,popcnt")
+#define VECTORS __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,popcnt")))
 #define INLINE static inline __attribute__((always_inline))
 #define PENDING 512
 #define PAIR ((size_t)2 * KERNEL_LANES)

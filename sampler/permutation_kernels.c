@@ -3,7 +3,6 @@
  */
 #include "sampler/permutation_kernels.h"
 #include "sampler/permutation_rounds.h"
-#include "sampler/vectors.h"
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -121,7 +120,7 @@ static const struct permutation_kernel kernel_any = {"any processor", supports_a
 
 #if defined(__x86_64__)
 #define AVX2 __attribute__((target("avx2")))
-#define AVX512 VECTORS_512("avx512f,avx512bw,avx512dq,avx512vl")
+#define AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
 
 static bool supports_avx2(void)
 {

@@ -4,7 +4,6 @@
  * overlap.
  */
 #include "sampler/selection_kernels.h"
-#include "sampler/vectors.h"
 
 #include <string.h>
 
@@ -139,7 +138,7 @@ INLINE int32_t select_in_line(const struct selection_line *line, int64_t k)
 /* ---- AVX-512: a line is one vector ------------------------------------------------------------
  */
 #if defined(__x86_64__)
-#define AVX512 VECTORS_512("avx512f,avx512dq,avx512vpopcntdq,popcnt,bmi,bmi2")
+#define AVX512 __attribute__((target("avx512f,avx512dq,avx512vpopcntdq,popcnt,bmi,bmi2")))
 #define BITS __attribute__((target("popcnt,bmi,bmi2")))
 
 static inline BITS int64_t rank_by_bits(const struct selection_line *line, uint32_t bit)

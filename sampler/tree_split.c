@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "sampler/tree.h"
-#include "sampler/vectors.h"
 
 /* Fewer positions are not worth the vectors' start. */
 #define VECTORS_FROM 32
@@ -38,7 +37,7 @@ uint32_t tree_split_plain(const struct tree_split *split, uint16_t *slots)
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-#define VECTORS VECTORS_512("avx512f,avx512bw,avx512vl,avx512vbmi2,popcnt")
+#define VECTORS __attribute__((target("avx512f,avx512bw,avx512vl,avx512vbmi2,popcnt")))
 
 bool tree_split_has_vectors(void)
 {
