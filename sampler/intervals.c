@@ -38,10 +38,12 @@ enum error intervals_reserve(struct intervals *intervals, size_t more)
 /* How many intervals end before `number`: they neither hold nor touch it. */
 static size_t count_before(const struct intervals *intervals, int64_t number)
 {
-    const struct interval *items = intervals->items + intervals->front;
     size_t low = 0;
     size_t high = intervals->count;
-    if (high > 0 && items[high - 1].end < number)
+    if (high == 0)
+        return 0;
+    const struct interval *items = intervals->items + intervals->front;
+    if (items[high - 1].end < number)
         return high; /* what mostly is the case */
     while (low < high) {
         size_t middle = low + (high - low) / 2;
