@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/text.h"
+#include "loader/feature.h"
 
 size_t postgres_value_count(const struct postgres_format *format, bool keys_only)
 {
@@ -121,12 +122,6 @@ static enum error take_keys(const struct postgres_format *format,
     return OK;
 }
 
-/* Rows may begin at any byte. */
-static void store_float(void *features, size_t feature, float value)
-{
-    memcpy((uint8_t *)features + feature * sizeof(value), &value, sizeof(value));
-}
-
 static void take_blob(const struct postgres_format *format, const struct postgres_value *value,
                       void *features, struct postgres_row *row)
 {
@@ -155,18 +150,13 @@ static void take_columns(const struct postgres_format *format, const struct post
     for (size_t i = 0; i < format->features; i++) {
         double value = 0;
         bool number = take_number(&values[i], format->feature_forms[i], &value);
-        if (!number || !isfinite((float)value)) {
+        if (!number || !feature_fits(value)) {
             refuse_value(format->feature_names[i], &values[i], format->feature_forms[i],
                          number ? "a number that fits 32-bit float" : "a number");
             row->status = ROW_BAD;
             return;
         }
-        if (!(value >= 0 && value <= 255 && value == (double)(int)value))
-            row->is_u8 = false;
-        if (element == ELEMENT_F32)
-            store_float(features, i, (float)value);
-        else if (row->is_u8)
-            ((uint8_t *)features)[i] = (uint8_t)value;
+        feature_store(value, element, features, i, &row->is_u8);
     }
 }
 

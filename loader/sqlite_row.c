@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/text.h"
+#include "loader/feature.h"
 
 enum { ID_AT, LABEL_AT, WEIGHT_AT, GROUP_AT, FEATURES_AT }; /* columns of the statement */
 
@@ -159,12 +160,6 @@ static void take_blob(const struct sqlite_format *format, sqlite3_stmt *statemen
     row->status = ROW_BAD;
 }
 
-/* Rows may begin at any byte. */
-static void store_float(void *features, size_t feature, float value)
-{
-    memcpy((uint8_t *)features + feature * sizeof(value), &value, sizeof(value));
-}
-
 static void take_columns(const struct sqlite_format *format, sqlite3_stmt *statement,
                          enum element element, void *features, struct sqlite_row *row)
 {
@@ -172,18 +167,13 @@ static void take_columns(const struct sqlite_format *format, sqlite3_stmt *state
         double value = 0;
         int column = FEATURES_AT + (int)i;
         bool number = take_number(statement, column, &value);
-        if (!number || !isfinite((float)value)) {
+        if (!number || !feature_fits(value)) {
             refuse_value(statement, column, format->table->features[i],
                          number ? "a number that fits 32-bit float" : "a number");
             row->status = ROW_BAD;
             return;
         }
-        if (!(value >= 0 && value <= 255 && value == (double)(int)value))
-            row->is_u8 = false;
-        if (element == ELEMENT_F32)
-            store_float(features, i, (float)value);
-        else if (row->is_u8)
-            ((uint8_t *)features)[i] = (uint8_t)value;
+        feature_store(value, element, features, i, &row->is_u8);
     }
 }
 

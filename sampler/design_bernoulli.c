@@ -226,16 +226,8 @@ static int64_t bernoulli_unit_position(const struct order *order, const struct e
 {
     const struct bernoulli *bernoulli = bernoulli_of(order);
     const int64_t *before = epoch_tables_borrow(bernoulli->tables, order, epoch, fill_table);
-    int64_t low = 0;
-    int64_t high = bernoulli->blocks;
+    int64_t low = epoch_table_find(before, bernoulli->blocks, j);
     int64_t seen;
-    while (high - low > 1) {
-        int64_t middle = low + (high - low) / 2;
-        if (before[middle] <= j)
-            low = middle;
-        else
-            high = middle;
-    }
     int64_t left = j - before[low];
     epoch_tables_put(bernoulli->tables, before);
     return find_head(order, epoch, low * bernoulli->block_positions, left, &seen);

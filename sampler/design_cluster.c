@@ -174,15 +174,7 @@ static void find_place(const struct order *order, const struct epoch *epoch, int
         return;
     }
     const int64_t *before = epoch_tables_borrow(cluster->tables, order, epoch, fill_table);
-    int64_t low = 0;
-    int64_t high = cluster->blocks;
-    while (high - low > 1) {
-        int64_t middle = low + (high - low) / 2;
-        if (before[middle] <= p)
-            low = middle;
-        else
-            high = middle;
-    }
+    int64_t low = epoch_table_find(before, cluster->blocks, p);
     int64_t left = p - before[low];
     epoch_tables_put(cluster->tables, before);
     open_block(order, epoch, low, place);

@@ -33,4 +33,20 @@ const int64_t *epoch_tables_borrow(struct epoch_tables *tables, const struct ord
                                    const struct epoch *epoch, epoch_table_fill *fill);
 void epoch_tables_put(struct epoch_tables *tables, const int64_t *values);
 
+/* Where the last of values[0 ... count - 1] stands that is at most `wanted`; they ascend, and the
+ * first one is. */
+static inline int64_t epoch_table_find(const int64_t *values, int64_t count, int64_t wanted)
+{
+    int64_t low = 0;
+    int64_t high = count;
+    while (high - low > 1) {
+        int64_t middle = low + (high - low) / 2;
+        if (values[middle] <= wanted)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 #endif

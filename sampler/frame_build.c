@@ -211,9 +211,10 @@ static enum error build_range(const struct range *range, struct frame **ret_fram
         return ERROR_MEMORY;
     frame->units = range->units;
     frame->has_labels = range->labels > 0;
-    id_column_init(&frame->ids);
-    frame->ids.count = range->units;
-    frame->ids.last = range->units - 1;
+    frame->ids = (struct id_column){.count = range->units,
+                                    .last = range->units - 1,
+                                    .is_consecutive = true,
+                                    .is_ascending = true};
     enum error error = frame->has_labels ? partition_of_range(&frame->labels, range->units,
                                                               (uint32_t)range->labels)
                                          : partition_of_nothing(&frame->labels, range->units);

@@ -6,8 +6,8 @@
  *   any          values[N], and by_id[N]: rows in the order of their ids, found by halves
  *   view         rows of another column: plain ones borrow its values, chosen ones are selected
  *
- * Grows by id_column_add(), then id_column_finish() sorts and refuses ids that come twice.
- * Immutable afterwards; any thread. Memory of a damaged file gives wrong ids, never a crash.
+ * Filled by whoever opens a frame (frame_open.c, frame_build.h). Immutable afterwards; any thread.
+ * Memory of a damaged file gives wrong ids, never a crash.
  *
  * Dimensions: N units.
  */
@@ -23,10 +23,10 @@
 #include "sampler/selection.h"
 
 struct id_column {
-    int64_t count;       /* N */
-    int64_t first;       /* the id of row 0 */
-    int64_t last;        /* the id of row N - 1 */
-    bool is_consecutive; /* zeroed column: see id_column_init() */
+    int64_t count; /* N */
+    int64_t first; /* the id of row 0 */
+    int64_t last;  /* the id of row N - 1 */
+    bool is_consecutive;
     bool is_ascending;
     struct packed values; /* [N], unless consecutive */
     struct packed by_id;  /* [N], unless ascending */
@@ -36,14 +36,7 @@ struct id_column {
     int64_t begin;
 };
 
-/* An empty column to add to. */
-void id_column_init(struct id_column *column);
 void id_column_release(struct id_column *column);
-
-/* Ids >= 0 (checked by the caller). */
-enum error id_column_add(struct id_column *column, const int64_t *ids, size_t count) MUST_CHECK;
-/* ERROR_INPUT when an id comes twice, naming it and both rows (counted from 1). */
-enum error id_column_finish(struct id_column *column) MUST_CHECK;
 
 /* Rows [begin, end) of `whole`, or those that `chosen` has (at least one); what is given must
  * outlive the view. No memory a unit. */

@@ -213,7 +213,7 @@ bool journal_work(struct journal *journal, int64_t deadline_ns, bool stopping)
     if (marks) /* an older one is as true */
         (void)journal_mark(journal, synced, synced_room, false);
     if (rewrites && journal_rewrite_step(journal) != OK)
-        log_warning("%s; the journal stays as it is for now", error_message());
+        log_warning("%s; the journal grows on, and is written anew later", error_message());
     return found;
 }
 

@@ -86,23 +86,3 @@ out:
     names_release(&names);
     return error;
 }
-
-enum error names_copy(const struct names *names, struct names *ret_names)
-{
-    struct names copy = {.count = names->count,
-                         .are_integers = names->are_integers,
-                         .text_bytes = names->text_bytes};
-    copy.texts = array_new(names->text_bytes, 1, "the labels' texts");
-    enum error error = copy.texts ? packed_init(&copy.offsets, names->offsets.count,
-                                                names->text_bytes, "the labels' texts")
-                                  : ERROR_MEMORY;
-    if (error) {
-        names_release(&copy);
-        return error;
-    }
-    memcpy(copy.texts, names->texts, names->text_bytes);
-    for (size_t i = 0; i < copy.offsets.count; i++)
-        packed_set(&copy.offsets, i, packed_get(&names->offsets, i));
-    *ret_names = copy;
-    return OK;
-}

@@ -42,8 +42,6 @@ int64_t names_integer(const struct names *names, uint32_t number);
 /* The names of integers 0 .. count-1 (a range: store's labels). count <= NAMES_LIMIT. */
 enum error names_of_range(uint32_t count, struct names *ret_names) MUST_CHECK;
 
-enum error names_copy(const struct names *names, struct names *ret_names) MUST_CHECK;
-
 /* The number of `text`, or -1. O(log count). */
 int64_t names_find(const struct names *names, const char *text, size_t length);
 

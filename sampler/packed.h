@@ -1,23 +1,23 @@
 /*
- * An array of unsigned integers in the narrowest of 1, 2, 4 and 8 bytes that holds them all. Grows
- * by packed_add(), which widens the whole array when a value does not fit; or is a view of memory
- * that somebody else owns (capacity 0), such as a section of a mapped file.
+ * An array of unsigned integers in the narrowest of 1, 2, 4 and 8 bytes that holds them all; or a
+ * view of memory that somebody else owns, such as a section of a mapped file.
  *
  * Threads: reading from any number, writing from one while nobody reads.
  */
 #ifndef SAMPLER_PACKED_H
 #define SAMPLER_PACKED_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "common/error.h"
 
 struct packed {
-    void *data;      /* owned when capacity > 0 */
-    size_t count;    /* elements */
-    size_t capacity; /* elements */
-    unsigned width;  /* bytes an element: 1, 2, 4, 8 */
+    void *data;
+    size_t count;   /* elements */
+    unsigned width; /* bytes an element: 1, 2, 4, 8 */
+    bool is_owned;  /* `data` is; zeroed: a view */
 };
 
 /* Bytes that an element up to `largest` needs. */
@@ -27,12 +27,6 @@ unsigned packed_width(uint64_t largest);
 enum error packed_init(struct packed *packed, size_t count, uint64_t largest,
                        const char *what) MUST_CHECK;
 void packed_release(struct packed *packed);
-
-/* Appends to an array that began as {.width = 1} (or wider). */
-enum error packed_add(struct packed *packed, uint64_t value, const char *what) MUST_CHECK;
-
-/* Gives back what growing took too much. Never fails. */
-void packed_trim(struct packed *packed);
 
 static inline uint64_t packed_get(const struct packed *packed, size_t index)
 {
@@ -64,11 +58,6 @@ static inline void packed_set(struct packed *packed, size_t index, uint64_t valu
     default:
         ((uint64_t *)packed->data)[index] = value;
     }
-}
-
-static inline size_t packed_bytes(const struct packed *packed)
-{
-    return packed->count * packed->width;
 }
 
 #endif

@@ -6,8 +6,6 @@
 #include "common/array.h"
 #include "sampler/partition_view.h"
 
-static const char column_memory[] = "the units' labels";
-
 void partition_release(struct partition *partition)
 {
     partition_view_free(partition->view);
@@ -20,97 +18,6 @@ void partition_release(struct partition *partition)
 
 /* ---- building ---------------------------------------------------------------------------------
  */
-static void renumber(struct packed *codes, const uint32_t *ranks)
-{
-    for (size_t i = 0; i < codes->count; i++)
-        packed_set(codes, i, ranks[packed_get(codes, i)]);
-}
-
-/* Is class(row) = (row + class(0)) mod L throughout? */
-static bool looks_cyclic(const struct packed *codes, uint32_t count)
-{
-    uint64_t expected = packed_get(codes, 0);
-    for (size_t i = 0; i < codes->count; i++) {
-        if (packed_get(codes, i) != expected)
-            return false;
-        if (++expected == count)
-            expected = 0;
-    }
-    return true;
-}
-
-static enum error count_starts(struct partition *partition)
-{
-    enum error error = packed_init(&partition->starts, (size_t)partition->count + 1,
-                                   (uint64_t)partition->units, column_memory);
-    if (error)
-        return error;
-    struct packed *starts = &partition->starts;
-    for (size_t i = 0; i < partition->codes.count; i++) {
-        size_t class = (size_t)packed_get(&partition->codes, i);
-        packed_set(starts, class + 1, packed_get(starts, class + 1) + 1);
-    }
-    for (size_t class = 0; class < partition->count; class ++)
-        packed_set(starts, class + 1, packed_get(starts, class) + packed_get(starts, class + 1));
-    return OK;
-}
-
-/* Counting sort: stable, so that rows ascend within a class. */
-static enum error sort_rows(struct partition *partition)
-{
-    size_t units = (size_t)partition->units;
-    size_t *next = array_new(partition->count, sizeof(*next), column_memory);
-    enum error error = ERROR_MEMORY;
-    if (!next)
-        return error;
-    error = packed_init(&partition->rows, units, units - 1, column_memory);
-    if (error)
-        goto out;
-    for (uint32_t class = 0; class < partition->count; class ++)
-        next[class] = (size_t)packed_get(&partition->starts, class);
-    for (size_t row = 0; row < units; row++)
-        packed_set(&partition->rows, next[packed_get(&partition->codes, row)]++, row);
-out:
-    free(next);
-    return error;
-}
-
-/* From names, count and codes to the form that fits. */
-static enum error finish(struct partition *partition)
-{
-    if (looks_cyclic(&partition->codes, partition->count)) {
-        partition->is_cyclic = true;
-        partition->shift = (uint32_t)packed_get(&partition->codes, 0);
-        packed_release(&partition->codes);
-        return OK;
-    }
-    packed_trim(&partition->codes);
-    enum error error = count_starts(partition);
-    return error ? error : sort_rows(partition);
-}
-
-enum error partition_init(struct partition *partition, const struct names_builder *builder,
-                          struct packed *codes)
-{
-    struct partition made = {.units = (int64_t)codes->count, .codes = *codes};
-    uint32_t *ranks = NULL;
-    *codes = (struct packed){.width = 1};
-    enum error error = names_build(builder, &made.names, &ranks);
-    if (error)
-        goto out;
-    made.count = made.names.count;
-    renumber(&made.codes, ranks);
-    error = finish(&made);
-    if (error)
-        goto out;
-    *partition = made;
-    made = (struct partition){.units = 0};
-out:
-    free(ranks);
-    partition_release(&made);
-    return error;
-}
-
 enum error partition_of_range(struct partition *partition, int64_t units, uint32_t labels)
 {
     uint32_t count = units < (int64_t)labels ? (uint32_t)units : labels;

@@ -39,10 +39,6 @@ struct partition {
     struct partition_view *view; /* owned; NULL: stored or cyclic */
 };
 
-/* Takes codes over: numbers of `builder` (by appearance), one a row, at least one. Names, order and
- * form are decided here. On failure codes are released too. */
-enum error partition_init(struct partition *partition, const struct names_builder *builder,
-                          struct packed *codes) MUST_CHECK;
 /* N units of L = min(N, labels) classes, class(row) = row mod L, named 0 ... L-1. */
 enum error partition_of_range(struct partition *partition, int64_t units,
                               uint32_t labels) MUST_CHECK;

@@ -335,73 +335,46 @@ static enum error load(struct spool_cursor *cursor, struct packed *ret_view)
     return OK;
 }
 
-#define WIDEN(type)                               \
-    for (size_t i = 0; i < view.count; i++)       \
-        values[i] = ((const type *)view.data)[i]; \
+/* The next rows as numbers of one width. What is stored is not wider than that
+ * (spool_cursor_next32: the caller's word). */
+#define COPY(stored)                                \
+    for (size_t i = 0; i < view.count; i++)         \
+        values[i] = ((const stored *)view.data)[i]; \
     break
 
-enum error spool_cursor_next(struct spool_cursor *cursor, uint64_t values[SPOOL_CHUNK],
-                             size_t *ret_count)
-{
-    struct packed view = {.count = 0};
-    size_t count = 0;
-    while (count < SPOOL_CHUNK && cursor->row < cursor->spool->rule_rows) {
-        uint64_t value;
-        size_t run = ruled_run(cursor, SPOOL_CHUNK - count, &value);
-        for (size_t i = 0; i < run; i++)
-            values[count + i] = value + i;
-        count += run;
-        cursor->row += run;
+#define DEFINE_NEXT(name, number)                                                               \
+    enum error name(struct spool_cursor *cursor, number values[SPOOL_CHUNK], size_t *ret_count) \
+    {                                                                                           \
+        struct packed view = {.count = 0};                                                      \
+        size_t count = 0;                                                                       \
+        while (count < SPOOL_CHUNK && cursor->row < cursor->spool->rule_rows) {                 \
+            uint64_t value;                                                                     \
+            size_t run = ruled_run(cursor, SPOOL_CHUNK - count, &value);                        \
+            for (size_t i = 0; i < run; i++)                                                    \
+                values[count + i] = (number)(value + i);                                        \
+            count += run;                                                                       \
+            cursor->row += run;                                                                 \
+        }                                                                                       \
+        *ret_count = count;                                                                     \
+        if (count > 0 || cursor->row == cursor->spool->rows)                                    \
+            return OK;                                                                          \
+        enum error error = load(cursor, &view);                                                 \
+        if (error)                                                                              \
+            return error;                                                                       \
+        switch (view.width) {                                                                   \
+        case 1:                                                                                 \
+            COPY(uint8_t);                                                                      \
+        case 2:                                                                                 \
+            COPY(uint16_t);                                                                     \
+        case 4:                                                                                 \
+            COPY(uint32_t);                                                                     \
+        default:                                                                                \
+            memcpy(values, view.data, view.count * sizeof(*values));                            \
+        }                                                                                       \
+        cursor->row += view.count;                                                              \
+        *ret_count = view.count;                                                                \
+        return OK;                                                                              \
     }
-    *ret_count = count;
-    if (count > 0 || cursor->row == cursor->spool->rows)
-        return OK;
-    enum error error = load(cursor, &view);
-    if (error)
-        return error;
-    switch (view.width) {
-    case 1:
-        WIDEN(uint8_t);
-    case 2:
-        WIDEN(uint16_t);
-    case 4:
-        WIDEN(uint32_t);
-    default:
-        memcpy(values, view.data, view.count * sizeof(*values));
-    }
-    cursor->row += view.count;
-    *ret_count = view.count;
-    return OK;
-}
 
-enum error spool_cursor_next32(struct spool_cursor *cursor, uint32_t values[SPOOL_CHUNK],
-                               size_t *ret_count)
-{
-    struct packed view = {.count = 0};
-    size_t count = 0;
-    while (count < SPOOL_CHUNK && cursor->row < cursor->spool->rule_rows) {
-        uint64_t value;
-        size_t run = ruled_run(cursor, SPOOL_CHUNK - count, &value);
-        for (size_t i = 0; i < run; i++)
-            values[count + i] = (uint32_t)(value + i);
-        count += run;
-        cursor->row += run;
-    }
-    *ret_count = count;
-    if (count > 0 || cursor->row == cursor->spool->rows)
-        return OK;
-    enum error error = load(cursor, &view);
-    if (error)
-        return error;
-    switch (view.width) {
-    case 1:
-        WIDEN(uint8_t);
-    case 2:
-        WIDEN(uint16_t);
-    default:
-        memcpy(values, view.data, view.count * sizeof(*values));
-    }
-    cursor->row += view.count;
-    *ret_count = view.count;
-    return OK;
-}
+DEFINE_NEXT(spool_cursor_next, uint64_t)
+DEFINE_NEXT(spool_cursor_next32, uint32_t)

@@ -295,11 +295,6 @@ enum error streams_list(struct streams *streams, struct stream ***ret_taken, siz
     return OK;
 }
 
-bool streams_wait(const struct streams *streams)
-{
-    return streams->journal && streams->options.durability == DURABILITY_FSYNC;
-}
-
 bool streams_failing(struct streams *streams)
 {
     pthread_mutex_lock(&streams->mutex);

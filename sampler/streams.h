@@ -44,9 +44,6 @@ enum error streams_finish(struct streams *streams) MUST_CHECK;
 /* All streams are put. NULL is legal. */
 void streams_free(struct streams *streams);
 
-/* Does any call ever make its caller wait? */
-bool streams_wait(const struct streams *streams);
-
 /* `walk` is opened beforehand, where it may take long (taken also on failure). ERROR_CONFLICT: the
  * name is in use; ERROR_USAGE: the position is out of range; ERROR_MEMORY: max_streams are there.
  * The stream is taken for the caller. */

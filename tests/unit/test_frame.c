@@ -314,13 +314,13 @@ static void test_ids_that_come_twice(void **state)
     struct frame *frame;
     write_list(folder, "list.csv", units, 4, uri);
     assert_fails(frame_build(uri, &frame), ERROR_INPUT, "7");
-    /* the column itself names both rows, whatever the store does */
-    struct id_column ids;
-    static const int64_t twice[] = {10, 30, 20, 50, 30};
-    id_column_init(&ids);
-    assert_ok(id_column_add(&ids, twice, 5));
-    assert_fails(id_column_finish(&ids), ERROR_INPUT, "id 30 comes twice: in row 2 and in row 5");
-    id_column_release(&ids);
+    /* both rows are named by their places in the store */
+    static const struct listed_unit twice[] = {
+        {10, "a"}, {30, "a"}, {20, "a"}, {50, "a"}, {30, "b"}};
+    write_list(folder, "twice.csv", twice, 5, uri);
+    assert_fails(frame_build(uri, &frame), ERROR_INPUT, "id 30 comes twice: in");
+    assert_non_null(strstr(error_message(), "line 3 and in"));
+    assert_non_null(strstr(error_message(), "line 6"));
 }
 
 static void expect_failure(const char *text, enum error error, const char *message)

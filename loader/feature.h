@@ -1,0 +1,35 @@
+/*
+ * One feature of a row on its way from a database's number to the caller's memory.
+ */
+#ifndef LOADER_FEATURE_H
+#define LOADER_FEATURE_H
+
+#include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "loader/store.h"
+
+/* Is it finite once it is rounded to 32 bits? */
+static inline bool feature_fits(double value)
+{
+    return isfinite((float)value);
+}
+
+/* Puts a value that fits to its place; *is_u8 becomes false when it is no integer 0..255, and as u8
+ * nothing is written from then on. Rows may begin at any byte. */
+static inline void feature_store(double value, enum element element, void *features, size_t feature,
+                                 bool *is_u8)
+{
+    float rounded = (float)value;
+    if (!(value >= 0 && value <= 255 && value == (double)(int)value))
+        *is_u8 = false;
+    if (element == ELEMENT_F32)
+        memcpy((uint8_t *)features + feature * sizeof(rounded), &rounded, sizeof(rounded));
+    else if (*is_u8)
+        ((uint8_t *)features)[feature] = (uint8_t)value;
+}
+
+#endif
