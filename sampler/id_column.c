@@ -52,7 +52,8 @@ void id_column_gather(const struct id_column *column, const int64_t *rows, size_
                       int64_t *ret_ids)
 {
     if (column->is_consecutive) {
-        for (size_t i = 0; i < count; i++)
+        bool are_there = rows == ret_ids && column->first == 0;
+        for (size_t i = 0; i < count && !are_there; i++)
             ret_ids[i] = column->first + rows[i];
     } else if (column->chosen) {
         selection_select_many(column->chosen, rows, count, ret_ids);

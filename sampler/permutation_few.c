@@ -12,64 +12,86 @@
 
 #define VECTORS __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,popcnt")))
 #define INLINE static inline __attribute__((always_inline))
-#define PENDING 512
-#define PAIR ((size_t)2 * KERNEL_LANES)
+#define UNROLL _Pragma("GCC unroll 8")
+
+/* Vectors at once, for a round waits for the one before it. */
+#define WIDE 4
+#define WIDE_LANES ((size_t)WIDE * KERNEL_LANES)
+#define PENDING (8 * WIDE_LANES)
 
 typedef uint32_t lanes __attribute__((vector_size(4 * KERNEL_LANES)));
 
-/* What a pass needs to know of the permutation of each lane. */
-struct lane_keys {
-    __m512i keys[PERMUTATION_ROUNDS];
-    __m512i low_bits, high_bits;
-    __m512i units_low, units_high; /* n, cut as values are */
+/* What a pass needs to know of a run. */
+enum fact {
+    FACT_LOW_BITS = PERMUTATION_ROUNDS, /* before it: the rounds' keys */
+    FACT_HIGH_BITS,
+    FACT_UNITS_LOW, /* n, cut as values are */
+    FACT_UNITS_HIGH,
+    FACTS
 };
 
-#define LANE_KEYS (sizeof(struct lane_keys) / sizeof(__m512i))
-
-/* Lanes that walk on. Vectors are written whole, and read in pairs. */
+/* Lanes that have a pass before them. Vectors are read and written whole. A lane's tag says where
+ * its result goes, and in its last 4 bits, which are those that a permutation looks at, its run. */
 struct few {
-    _Alignas(64) uint32_t runs[LANE_KEYS][KERNEL_FEW_RUNS];
-    uint32_t low[PENDING + PAIR];
-    uint32_t high[PENDING + PAIR];
-    uint32_t run[PENDING + PAIR];
-    uint32_t target[PENDING + PAIR];
+    _Alignas(64) uint32_t facts[FACTS][KERNEL_FEW_RUNS];
+    uint32_t low[PENDING + WIDE_LANES];
+    uint32_t high[PENDING + WIDE_LANES];
+    uint32_t tag[PENDING + WIDE_LANES];
     size_t count;
     uint64_t *ret_units;
 };
 
-/* Two vectors at once, for a round waits for the one before it. */
-struct pair {
-    __m512i low[2], high[2];
-    __mmask16 again[2]; /* lanes that walk on */
+struct group {
+    __m512i low[WIDE], high[WIDE], tag[WIDE];
 };
 
-INLINE VECTORS __mmask16 is_over(const struct lane_keys *keys, __m512i low, __m512i high)
+/* Of the lanes of a vector, or of the one run that all of them belong to (`tag` NULL). */
+INLINE VECTORS __m512i fact(const struct few *few, unsigned which, const __m512i *tag, uint32_t run)
 {
-    return _mm512_cmpgt_epu32_mask(high, keys->units_high) |
-           _mm512_mask_cmpge_epu32_mask(_mm512_cmpeq_epu32_mask(high, keys->units_high), low,
-                                        keys->units_low);
+    return tag ? _mm512_permutexvar_epi32(*tag, _mm512_load_si512(few->facts[which]))
+               : _mm512_set1_epi32((int)few->facts[which][run]);
 }
 
-INLINE VECTORS void pass(const struct lane_keys keys[2], struct pair *pair)
+/* The rounds over `vectors` (a constant) of the group. */
+INLINE VECTORS void pass(const struct few *few, struct group *group, int vectors, bool same_run,
+                         uint32_t run)
 {
-    lanes l0 = (lanes)pair->low[0];
-    lanes h0 = (lanes)pair->high[0];
-    lanes l1 = (lanes)pair->low[1];
-    lanes h1 = (lanes)pair->high[1];
-    lanes s0;
-    lanes s1;
-    for (unsigned r = 0; r < PERMUTATION_ROUNDS; r += 2) {
-        ROUNDS_FEISTEL(l0, (lanes)keys[0].low_bits, h0, (lanes)keys[0].keys[r], s0);
-        ROUNDS_FEISTEL(l1, (lanes)keys[1].low_bits, h1, (lanes)keys[1].keys[r], s1);
-        ROUNDS_FEISTEL(h0, (lanes)keys[0].high_bits, l0, (lanes)keys[0].keys[r + 1], s0);
-        ROUNDS_FEISTEL(h1, (lanes)keys[1].high_bits, l1, (lanes)keys[1].keys[r + 1], s1);
+#define FACT(which, v) fact(few, which, same_run ? NULL : &group->tag[v], run)
+    lanes low_bits[WIDE];
+    lanes high_bits[WIDE];
+    lanes scratch[WIDE];
+    lanes low[WIDE];
+    lanes high[WIDE];
+    UNROLL for (int v = 0; v < vectors; v++)
+    {
+        low_bits[v] = (lanes)FACT(FACT_LOW_BITS, v);
+        high_bits[v] = (lanes)FACT(FACT_HIGH_BITS, v);
+        low[v] = (lanes)group->low[v];
+        high[v] = (lanes)group->high[v];
     }
-    pair->low[0] = (__m512i)l0;
-    pair->high[0] = (__m512i)h0;
-    pair->low[1] = (__m512i)l1;
-    pair->high[1] = (__m512i)h1;
-    for (int v = 0; v < 2; v++)
-        pair->again[v] = is_over(&keys[v], pair->low[v], pair->high[v]);
+    UNROLL for (unsigned r = 0; r < PERMUTATION_ROUNDS; r += 2)
+    {
+        UNROLL for (int v = 0; v < vectors; v++)
+            ROUNDS_FEISTEL(low[v], low_bits[v], high[v], (lanes)FACT(r, v), scratch[v]);
+        UNROLL for (int v = 0; v < vectors; v++)
+            ROUNDS_FEISTEL(high[v], high_bits[v], low[v], (lanes)FACT(r + 1, v), scratch[v]);
+    }
+    UNROLL for (int v = 0; v < vectors; v++)
+    {
+        group->low[v] = (__m512i)low[v];
+        group->high[v] = (__m512i)high[v];
+    }
+}
+
+/* Lanes that landed on n or above. */
+INLINE VECTORS __mmask16 is_over(const struct few *few, const struct group *group, int v,
+                                 bool same_run, uint32_t run)
+{
+    __m512i units_low = FACT(FACT_UNITS_LOW, v);
+    __m512i units_high = FACT(FACT_UNITS_HIGH, v);
+    return _mm512_cmpgt_epu32_mask(group->high[v], units_high) |
+           _mm512_mask_cmpge_epu32_mask(_mm512_cmpeq_epu32_mask(group->high[v], units_high),
+                                        group->low[v], units_low);
 }
 
 /* Half of the lanes as values. */
@@ -80,29 +102,53 @@ INLINE VECTORS __m512i join(__m256i low, __m256i high, __m256i low_bits)
     return _mm512_or_si512(shifted, _mm512_cvtepu32_epi64(low));
 }
 
-INLINE VECTORS void join_all(const struct lane_keys *keys, __m512i low, __m512i high,
-                             __m512i ret_values[2])
+INLINE VECTORS void join_all(const struct few *few, const struct group *group, int v, bool same_run,
+                             uint32_t run, uint64_t *ret_values)
 {
-    ret_values[0] = join(_mm512_castsi512_si256(low), _mm512_castsi512_si256(high),
-                         _mm512_castsi512_si256(keys->low_bits));
-    ret_values[1] = join(_mm512_extracti64x4_epi64(low, 1), _mm512_extracti64x4_epi64(high, 1),
-                         _mm512_extracti64x4_epi64(keys->low_bits, 1));
+    __m512i bits = FACT(FACT_LOW_BITS, v);
+    __m512i low = group->low[v];
+    __m512i high = group->high[v];
+    _mm512_storeu_si512(ret_values, join(_mm512_castsi512_si256(low), _mm512_castsi512_si256(high),
+                                         _mm512_castsi512_si256(bits)));
+    _mm512_storeu_si512(ret_values + KERNEL_LANES / 2,
+                        join(_mm512_extracti64x4_epi64(low, 1), _mm512_extracti64x4_epi64(high, 1),
+                             _mm512_extracti64x4_epi64(bits, 1)));
+#undef FACT
 }
 
-INLINE VECTORS void keep(struct few *few, __mmask16 which, __m512i low, __m512i high, __m512i run,
-                         __m512i target)
-{
-    size_t at = few->count;
-    _mm512_storeu_si512(few->low + at, _mm512_maskz_compress_epi32(which, low));
-    _mm512_storeu_si512(few->high + at, _mm512_maskz_compress_epi32(which, high));
-    _mm512_storeu_si512(few->run + at, _mm512_maskz_compress_epi32(which, run));
-    _mm512_storeu_si512(few->target + at, _mm512_maskz_compress_epi32(which, target));
-    few->count = at + (size_t)__builtin_popcount(which);
-}
+/* ---- lanes that walk on -----------------------------------------------------------------------
+ */
 
 INLINE VECTORS __mmask16 first_lanes(size_t count)
 {
     return count >= KERNEL_LANES ? (__mmask16)0xffff : (__mmask16)((1u << count) - 1);
+}
+
+INLINE VECTORS void keep(struct few *few, __mmask16 which, __m512i low, __m512i high, __m512i tag)
+{
+    size_t at = few->count;
+    _mm512_storeu_si512(few->low + at, _mm512_maskz_compress_epi32(which, low));
+    _mm512_storeu_si512(few->high + at, _mm512_maskz_compress_epi32(which, high));
+    _mm512_storeu_si512(few->tag + at, _mm512_maskz_compress_epi32(which, tag));
+    few->count = at + (size_t)__builtin_popcount(which);
+}
+
+INLINE VECTORS void load(const struct few *few, struct group *group, size_t first, int vectors)
+{
+    UNROLL for (int v = 0; v < vectors; v++)
+    {
+        size_t at = first + (size_t)v * KERNEL_LANES;
+        group->low[v] = _mm512_loadu_si512(few->low + at);
+        group->high[v] = _mm512_loadu_si512(few->high + at);
+        group->tag[v] = _mm512_loadu_si512(few->tag + at);
+    }
+}
+
+/* Not for vectors: their scatter is slower. */
+static __attribute__((noinline)) void deliver(uint64_t *ret_units, const uint32_t *tags,
+                                              const uint64_t *values, size_t count)
+{
+    UNROLL for (size_t i = 0; i < count; i++) ret_units[tags[i] >> 4] = values[i];
 }
 
 /* One more pass for all that walk on. Those that still do are written over the ones before them. */
@@ -110,38 +156,48 @@ static VECTORS void walk_on(struct few *few)
 {
     size_t count = few->count;
     few->count = 0;
-    for (size_t i = 0; i < count; i += PAIR) {
-        uint64_t values[PAIR];
-        struct lane_keys keys[2];
-        struct pair pair;
-        __m512i run[2];
-        __m512i target[2];
-        for (int v = 0; v < 2; v++) {
-            size_t at = i + (size_t)v * KERNEL_LANES;
-            pair.low[v] = _mm512_loadu_si512(few->low + at);
-            pair.high[v] = _mm512_loadu_si512(few->high + at);
-            run[v] = _mm512_loadu_si512(few->run + at);
-            target[v] = _mm512_loadu_si512(few->target + at);
-            for (size_t k = 0; k < LANE_KEYS; k++)
-                ((__m512i *)&keys[v])[k] =
-                    _mm512_permutexvar_epi32(run[v], _mm512_load_si512(few->runs[k]));
+    for (size_t i = 0; i < count; i += WIDE_LANES) {
+        uint64_t values[WIDE_LANES];
+        struct group group;
+        load(few, &group, i, WIDE);
+        pass(few, &group, WIDE, false, 0);
+        UNROLL for (int v = 0; v < WIDE; v++)
+            join_all(few, &group, v, false, 0, values + v * KERNEL_LANES);
+        size_t here = count - i < WIDE_LANES ? count - i : WIDE_LANES;
+        deliver(few->ret_units, few->tag + i, values,
+                here); /* written over later if it is not done */
+        UNROLL for (int v = 0; v < WIDE; v++)
+        {
+            size_t before = (size_t)v * KERNEL_LANES;
+            __mmask16 again =
+                is_over(few, &group, v, false, 0) & first_lanes(here > before ? here - before : 0);
+            keep(few, again, group.low[v], group.high[v], group.tag[v]);
         }
-        pass(keys, &pair);
-        for (int v = 0; v < 2; v++) {
-            __m512i joined[2];
-            join_all(&keys[v], pair.low[v], pair.high[v], joined);
-            _mm512_storeu_si512(values + v * KERNEL_LANES, joined[0]);
-            _mm512_storeu_si512(values + v * KERNEL_LANES + KERNEL_LANES / 2, joined[1]);
-        }
-        size_t here = count - i < PAIR ? count - i : PAIR;
-        for (size_t j = 0; j < here; j++) /* written over later if it is not done */
-            few->ret_units[few->target[i + j]] = values[j];
-        keep(few, pair.again[0] & first_lanes(here), pair.low[0], pair.high[0], run[0], target[0]);
-        if (here > KERNEL_LANES)
-            keep(few, pair.again[1] & first_lanes(here - KERNEL_LANES), pair.low[1], pair.high[1],
-                 run[1], target[1]);
     }
 }
+
+/* The last ones, at most a vector: they stay in it until all are done. */
+static VECTORS void walk_home(struct few *few)
+{
+    uint64_t values[KERNEL_LANES];
+    struct group group;
+    struct group passed;
+    __mmask16 walks = first_lanes(few->count);
+    load(few, &group, 0, 1);
+    while (walks) {
+        passed = group;
+        pass(few, &passed, 1, false, 0);
+        group.low[0] = _mm512_mask_mov_epi32(group.low[0], walks, passed.low[0]);
+        group.high[0] = _mm512_mask_mov_epi32(group.high[0], walks, passed.high[0]);
+        walks &= is_over(few, &group, 0, false, 0);
+    }
+    join_all(few, &group, 0, false, 0, values);
+    deliver(few->ret_units, few->tag, values, few->count);
+    few->count = 0;
+}
+
+/* ---- runs --------------------------------------------------------------------------------------
+ */
 
 /* Positions first ... first + 15, cut into halves. */
 INLINE VECTORS void cut(const struct permutation *permutation, uint64_t first, __m512i *ret_low,
@@ -160,12 +216,12 @@ INLINE VECTORS void cut(const struct permutation *permutation, uint64_t first, _
         _mm512_cvtepi64_epi32(_mm512_srl_epi64(far, low_shift)), 1);
 }
 
-INLINE VECTORS void keep_at(struct few *few, __mmask16 which, __m512i low, __m512i high,
-                            uint32_t run, size_t target)
+/* The tags of a run's lanes from `target` on. */
+INLINE VECTORS __m512i tags_from(uint32_t run, size_t target)
 {
-    const __m512i index = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    keep(few, which, low, high, _mm512_set1_epi32((int)run),
-         _mm512_add_epi32(index, _mm512_set1_epi32((int)target)));
+    const __m512i index = _mm512_slli_epi32(
+        _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15), 4);
+    return _mm512_add_epi32(index, _mm512_set1_epi32((int)((uint32_t)target << 4 | run)));
 }
 
 /* Too short for vectors of its own: all its lanes come to the others. */
@@ -175,10 +231,33 @@ static VECTORS void add_short(struct few *few, const struct permutation *permuta
     for (size_t i = done; i < positions->count; i += KERNEL_LANES) {
         __m512i low;
         __m512i high;
+        size_t left = positions->count - i;
         while (few->count > PENDING - KERNEL_LANES)
             walk_on(few);
         cut(permutation, positions->first + i, &low, &high);
-        keep_at(few, first_lanes(positions->count - i), low, high, run, target + i);
+        _mm512_storeu_si512(few->low + few->count, low);
+        _mm512_storeu_si512(few->high + few->count, high);
+        _mm512_storeu_si512(few->tag + few->count, tags_from(run, target + i));
+        few->count += left < KERNEL_LANES ? left : KERNEL_LANES;
+    }
+}
+
+/* `vectors` vectors of positions from `done` on. */
+INLINE VECTORS void add_group(struct few *few, const struct permutation *permutation, uint32_t run,
+                              uint64_t first, size_t target, int vectors)
+{
+    struct group group;
+    UNROLL for (int v = 0; v < vectors; v++)
+        cut(permutation, first + (unsigned)v * KERNEL_LANES, &group.low[v], &group.high[v]);
+    pass(few, &group, vectors, true, run);
+    while (few->count > PENDING - WIDE_LANES)
+        walk_on(few);
+    UNROLL for (int v = 0; v < vectors; v++)
+    {
+        size_t at = target + (unsigned)v * KERNEL_LANES;
+        join_all(few, &group, v, true, run, few->ret_units + at);
+        keep(few, is_over(few, &group, v, true, run), group.low[v], group.high[v],
+             tags_from(run, at));
     }
 }
 
@@ -186,40 +265,23 @@ static VECTORS void add_short(struct few *few, const struct permutation *permuta
 static VECTORS size_t add_long(struct few *few, const struct permutation *permutation, uint32_t run,
                                const struct permutation_run *positions, size_t target)
 {
-    struct lane_keys keys[2];
     size_t i = 0;
-    for (size_t k = 0; k < LANE_KEYS; k++)
-        ((__m512i *)&keys[0])[k] = _mm512_set1_epi32((int)few->runs[k][run]);
-    keys[1] = keys[0];
-    for (; i + PAIR <= positions->count; i += PAIR) {
-        struct pair pair;
-        for (unsigned v = 0; v < 2; v++)
-            cut(permutation, positions->first + i + v * KERNEL_LANES, &pair.low[v], &pair.high[v]);
-        pass(keys, &pair);
-        while (few->count > PENDING - PAIR)
-            walk_on(few);
-        for (unsigned v = 0; v < 2; v++) {
-            __m512i joined[2];
-            size_t at = target + i + v * KERNEL_LANES;
-            join_all(&keys[v], pair.low[v], pair.high[v], joined);
-            _mm512_storeu_si512(few->ret_units + at, joined[0]);
-            _mm512_storeu_si512(few->ret_units + at + KERNEL_LANES / 2, joined[1]);
-            keep_at(few, pair.again[v], pair.low[v], pair.high[v], run, at);
-        }
-    }
+    for (; i + WIDE_LANES <= positions->count; i += WIDE_LANES)
+        add_group(few, permutation, run, positions->first + i, target + i, WIDE);
+    for (; i + WIDE_LANES / 2 <= positions->count; i += WIDE_LANES / 2)
+        add_group(few, permutation, run, positions->first + i, target + i, WIDE / 2);
     return i;
 }
 
-static void note_keys(struct few *few, const struct permutation *permutation, size_t run)
+static void note_facts(struct few *few, const struct permutation *permutation, size_t run)
 {
     uint64_t low_mask = (UINT64_C(1) << permutation->low_bits) - 1;
     for (unsigned r = 0; r < PERMUTATION_ROUNDS; r++)
-        few->runs[r][run] = permutation->rounds[r];
-    few->runs[PERMUTATION_ROUNDS][run] = permutation->low_bits;
-    few->runs[PERMUTATION_ROUNDS + 1][run] = permutation->high_bits;
-    few->runs[PERMUTATION_ROUNDS + 2][run] = (uint32_t)(permutation->units & low_mask);
-    few->runs[PERMUTATION_ROUNDS + 3][run] =
-        (uint32_t)(permutation->units >> permutation->low_bits);
+        few->facts[r][run] = permutation->rounds[r];
+    few->facts[FACT_LOW_BITS][run] = permutation->low_bits;
+    few->facts[FACT_HIGH_BITS][run] = permutation->high_bits;
+    few->facts[FACT_UNITS_LOW][run] = (uint32_t)(permutation->units & low_mask);
+    few->facts[FACT_UNITS_HIGH][run] = (uint32_t)(permutation->units >> permutation->low_bits);
 }
 
 void permutation_few_avx512(const struct permutation_run *runs, size_t count, uint64_t *ret_units)
@@ -231,14 +293,13 @@ void permutation_few_avx512(const struct permutation_run *runs, size_t count, ui
     for (size_t i = 0; i < count; i++) {
         struct permutation permutation;
         permutation_init(&permutation, runs[i].units, runs[i].key);
-        note_keys(&few, &permutation, i);
-        size_t done = 0;
-        if (runs[i].count >= PAIR)
-            done = add_long(&few, &permutation, (uint32_t)i, &runs[i], target);
+        note_facts(&few, &permutation, i);
+        size_t done = add_long(&few, &permutation, (uint32_t)i, &runs[i], target);
         add_short(&few, &permutation, (uint32_t)i, &runs[i], done, target);
         target += runs[i].count;
     }
-    while (few.count > 0)
+    while (few.count > KERNEL_LANES)
         walk_on(&few);
+    walk_home(&few);
 }
 #endif

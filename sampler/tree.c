@@ -176,14 +176,24 @@ struct pending {
     uint32_t begin, count;
 };
 
+static void count_up(uint16_t *ret_slots, uint32_t count)
+{
+    typedef uint16_t lanes __attribute__((vector_size(16), aligned(2)));
+    lanes next = {0, 1, 2, 3, 4, 5, 6, 7};
+    uint32_t i = 0;
+    for (; i + 8 <= count; i += 8, next += 8)
+        *(lanes *)(ret_slots + i) = next;
+    for (; i < count; i++)
+        ret_slots[i] = (uint16_t)i;
+}
+
 size_t tree_deal(const struct tree *tree, struct random_key phases, int64_t first, uint32_t count,
                  struct tree_run ret_runs[TREE_BLOCK], uint16_t ret_slots[TREE_BLOCK])
 {
     assert(count <= TREE_BLOCK);
     struct pending stack[TREE_DEPTH];
     size_t depth = 0, runs = 0;
-    for (uint32_t i = 0; i < count; i++)
-        ret_slots[i] = (uint16_t)i;
+    count_up(ret_slots, count);
     if (count > 0)
         stack[depth++] = (struct pending){.node = 2 * (tree->strata - 1),
                                           .size = tree->positions,

@@ -31,7 +31,7 @@
 #include "sampler/random.h"
 
 #define TREE_DEPTH 96  /* more than a Huffman tree of less than 2^62 can have */
-#define TREE_BLOCK 512 /* positions dealt out together */
+#define TREE_BLOCK 2048 /* positions dealt out together */
 
 struct tree_node {
     uint32_t child[2]; /* left, right: below L a stratum, else inner node (number - L) */

@@ -6,15 +6,16 @@
 #include "sampler/tree.h"
 
 /* Fewer positions are not worth the vectors' start. */
-#define VECTORS_FROM 32
+#define VECTORS_FROM 8
 #define LANES 16
 
-/* From position `begin` on; `lefts` and `rights` went before. */
-static uint32_t part(const struct tree_split *split, int64_t rest, uint32_t begin, uint32_t lefts,
-                     uint16_t *slots, uint16_t *right)
+uint32_t tree_split_plain(const struct tree_split *split, uint16_t *slots)
 {
-    uint32_t rights = begin - lefts;
-    for (uint32_t i = begin; i < split->count; i++) {
+    uint16_t right[TREE_BLOCK];
+    int64_t rest = split->rest;
+    uint32_t lefts = 0;
+    uint32_t rights = 0;
+    for (uint32_t i = 0; i < split->count; i++) {
         rest += split->left_size;
         bool goes_left = rest >= split->size;
         rest -= goes_left ? split->size : 0;
@@ -23,15 +24,9 @@ static uint32_t part(const struct tree_split *split, int64_t rest, uint32_t begi
         lefts += goes_left;
         rights += !goes_left;
     }
-    /* cppcheck-suppress uninitvar ; the loop or the caller filled `rights` of them */
+    /* cppcheck-suppress uninitvar ; the loop filled `rights` of them */
     memcpy(slots + lefts, right, rights * sizeof(*slots));
     return lefts;
-}
-
-uint32_t tree_split_plain(const struct tree_split *split, uint16_t *slots)
-{
-    uint16_t right[TREE_BLOCK];
-    return part(split, split->rest, 0, 0, slots, right);
 }
 
 #if defined(__x86_64__)
@@ -58,40 +53,59 @@ static int64_t twice(int64_t value, int64_t size)
     return value >= size ? value - size : value;
 }
 
+/* The rests of a vector's positions, the first of which is `rest` (below the size); steps[i] is
+ * left_size * 2^i modulo the size. */
+static inline VECTORS __m512i rests_from(int64_t rest, const int64_t steps[3], __m512i size)
+{
+    __m512i rests = _mm512_set1_epi64(rest);
+    for (int i = 0; i < 3; i++) { /* lanes whose number has this bit */
+        static const __mmask8 lanes[3] = {0xaa, 0xcc, 0xf0};
+        rests = add_lanes(rests, _mm512_maskz_set1_epi64(lanes[i], steps[i]), size);
+    }
+    return rests;
+}
+
+static inline VECTORS __mmask16 first_lanes(uint32_t count)
+{
+    return count >= LANES ? (__mmask16)0xffff : (__mmask16)((1u << count) - 1);
+}
+
 VECTORS uint32_t tree_split_vectors(const struct tree_split *split, uint16_t *slots)
 {
     uint16_t right[TREE_BLOCK + LANES];
-    int64_t rests[LANES / 2];
-    int64_t rest = split->rest;
-    uint32_t lefts = 0, done = 0;
-    for (int i = 0; i < LANES / 2; i++) {
-        rest += split->left_size;
-        rest -= rest >= split->size ? split->size : 0;
-        rests[i] = rest;
-    }
-    int64_t step = twice(twice(twice(split->left_size, split->size), split->size), split->size);
+    uint32_t lefts = 0;
+    uint32_t rights = 0;
+    int64_t steps[5] = {split->left_size};
+    for (int i = 1; i < 5; i++)
+        steps[i] = twice(steps[i - 1], split->size);
+    int64_t rest = split->rest + split->left_size;
     __m512i size = _mm512_set1_epi64(split->size);
     __m512i left_size = _mm512_set1_epi64(split->left_size);
-    __m512i first = _mm512_loadu_si512(rests);
-    __m512i second = add_lanes(first, _mm512_set1_epi64(step), size);
-    __m512i steps = _mm512_set1_epi64(twice(step, split->size));
-    rest = split->rest;
-    for (; done + LANES <= split->count; done += LANES) {
+    __m512i step = _mm512_set1_epi64(steps[4]);
+    __m512i first = rests_from(rest >= split->size ? rest - split->size : rest, steps, size);
+    __m512i second = add_lanes(first, _mm512_set1_epi64(steps[3]), size);
+    for (uint32_t done = 0; done < split->count; done += LANES) {
+        __mmask16 here = first_lanes(split->count - done);
         /* it went left if the rest passed the size, and so is below what was added */
-        __mmask16 goes_left = _mm512_kunpackb(_mm512_cmplt_epu64_mask(second, left_size),
-                                              _mm512_cmplt_epu64_mask(first, left_size));
-        __m256i taken = _mm256_loadu_si256((const __m256i *)(slots + done));
-        rest = _mm_extract_epi64(_mm512_extracti32x4_epi32(second, 3), 1);
-        first = add_lanes(first, steps, size);
-        second = add_lanes(second, steps, size);
-        /* whole vectors: what is behind the place was read already */
-        _mm256_storeu_si256((__m256i *)(slots + lefts),
-                            _mm256_maskz_compress_epi16(goes_left, taken));
-        _mm256_storeu_si256((__m256i *)(right + done - lefts),
-                            _mm256_maskz_compress_epi16((__mmask16)~goes_left, taken));
-        lefts += (uint32_t)__builtin_popcount(goes_left);
+        __mmask16 goes_left = here & _mm512_kunpackb(_mm512_cmplt_epu64_mask(second, left_size),
+                                                     _mm512_cmplt_epu64_mask(first, left_size));
+        __mmask16 goes_right = here & (__mmask16)~goes_left;
+        __m256i taken = _mm256_maskz_loadu_epi16(here, slots + done);
+        __m256i to_left = _mm256_maskz_compress_epi16(goes_left, taken);
+        uint32_t more = (uint32_t)__builtin_popcount(goes_left);
+        first = add_lanes(first, step, size);
+        second = add_lanes(second, step, size);
+        _mm256_storeu_si256((__m256i *)(right + rights),
+                            _mm256_maskz_compress_epi16(goes_right, taken));
+        if (here == 0xffff) /* whole vectors: what is behind the place was read already */
+            _mm256_storeu_si256((__m256i *)(slots + lefts), to_left);
+        else
+            _mm256_mask_storeu_epi16(slots + lefts, first_lanes(more), to_left);
+        lefts += more;
+        rights += (uint32_t)__builtin_popcount(goes_right);
     }
-    return part(split, rest, done, lefts, slots, right);
+    memcpy(slots + lefts, right, rights * sizeof(*slots));
+    return lefts;
 }
 #else
 bool tree_split_has_vectors(void)
