@@ -1,8 +1,9 @@
 /*
  * Whole files in; files published whole. A struct file_writer writes PATH.tmp.<pid>.<n> beside the
- * final name; file_writer_commit() flushes, fsyncs, renames and fsyncs the folder. Until then the
- * final name shows the old content or nothing, and file_writer_close() without a commit removes the
- * temporary file. Disk full is ERROR_NO_SPACE naming the path and the bytes needed.
+ * final name, locked by flock(2); file_writer_commit() flushes, fsyncs, renames and fsyncs the
+ * folder. Until then the final name shows the old content or nothing, and file_writer_close()
+ * without a commit removes the temporary file. Disk full is ERROR_NO_SPACE naming the path and the
+ * bytes needed.
  */
 #ifndef COMMON_FILE_H
 #define COMMON_FILE_H
@@ -43,8 +44,9 @@ enum error file_make_folders(const char *path) MUST_CHECK;
 
 struct file_writer;
 
-/* Creates the temporary file beside `path` (its folder must exist). What is there under the name
- * must be an ordinary file, not a folder or a device: ERROR_USAGE. */
+/* Creates the temporary file beside `path` (its folder must exist), and removes what killed writers
+ * of `path` left there. What is there under the name must be an ordinary file, not a folder or a
+ * device: ERROR_USAGE. */
 enum error file_writer_open(const char *path, struct file_writer **ret_writer) MUST_CHECK;
 /* Discards the temporary file unless it was committed. NULL is legal. */
 void file_writer_close(struct file_writer *writer);
@@ -62,8 +64,8 @@ const char *file_writer_temporary_path(const struct file_writer *writer);
 /* Flush, fsync, rename over `path`, fsync the folder. Afterwards only close is legal. */
 enum error file_writer_commit(struct file_writer *writer) MUST_CHECK;
 
-/* Removes what killed writers left of `path`, and says so in the log. Only for files whose living
- * writers all hold a flock(2) on the temporary file. What cannot be locked or removed stays. */
+/* Removes what killed writers left of `path`, and says so in the log: temporary files that nobody
+ * has locked. What cannot be locked or removed stays. */
 enum error file_remove_leftovers(const char *path) MUST_CHECK;
 
 /* A small file at once: open, add, commit. */

@@ -1,7 +1,8 @@
 /*
  * The temporary file is created with O_EXCL: writers in several processes, also in containers that
  * share process numbers and a network file system, never share one. What kill -9 leaves behind has
- * the name PATH.tmp.* and is never read.
+ * the name PATH.tmp.* and is never read; the next writer of PATH knows by the lock that is missing
+ * that it may remove it.
  */
 #include <assert.h>
 #include <errno.h>
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -31,6 +33,16 @@ struct file_writer {
 
 static _Atomic unsigned next_number;
 
+/* False: another writer took it for a left one before it was locked. File systems without locks say
+ * another error, and there nothing is ever removed. */
+static bool lock(int descriptor)
+{
+    struct stat status;
+    if (flock(descriptor, LOCK_EX | LOCK_NB) != 0)
+        return errno != EWOULDBLOCK;
+    return fstat(descriptor, &status) != 0 || status.st_nlink > 0;
+}
+
 static enum error create_temporary(struct file_writer *writer)
 {
     size_t bytes = strlen(writer->path) + 64;
@@ -41,12 +53,17 @@ static enum error create_temporary(struct file_writer *writer)
         snprintf(writer->temporary, bytes, "%s.tmp.%d.%u", writer->path, (int)getpid(),
                  atomic_fetch_add(&next_number, 1));
         writer->descriptor = open(writer->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (writer->descriptor >= 0)
+        if (writer->descriptor >= 0 && lock(writer->descriptor))
             return OK;
-        if (errno != EEXIST)
+        if (writer->descriptor < 0 && errno != EEXIST)
             break;
+        if (writer->descriptor >= 0)
+            close(writer->descriptor);
+        writer->descriptor = -1;
+        errno = EEXIST;
     }
-    enum error error = error_set_errno(ERROR_IO, errno, "cannot create %s", writer->temporary);
+    enum error error = error_set_errno(ERROR_IO, errno, "cannot create %s (as %s)", writer->path,
+                                       writer->temporary);
     free(writer->temporary);
     writer->temporary = NULL; /* nothing to remove */
     return error;
@@ -79,7 +96,9 @@ enum error file_writer_open(const char *path, struct file_writer **ret_writer)
     writer->pending = array_new(PENDING_BYTES, 1, "a file's write buffer");
     if (!writer->pending)
         goto out;
-    error = create_temporary(writer);
+    error = file_remove_leftovers(path);
+    if (!error)
+        error = create_temporary(writer);
     if (error)
         goto out;
     *ret_writer = writer;

@@ -100,8 +100,9 @@ static int is_stopped(void *context)
 static enum error connect_writer(struct sqlite_writer *writer)
 {
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX;
-    int result =
-        sqlite3_open_v2(file_writer_temporary_path(writer->file), &writer->connection, flags, NULL);
+    /* nobody else has the file, and on NFS the writer's lock would keep SQLite's out */
+    int result = sqlite3_open_v2(file_writer_temporary_path(writer->file), &writer->connection,
+                                 flags, "unix-none");
     if (result != SQLITE_OK)
         return sqlite_refuse(writer->connection, result, writer->path, "create it");
     sqlite3_extended_result_codes(writer->connection, 1);

@@ -1,7 +1,9 @@
 /* `tombola-sampler build`: a frame file from a store, all or nothing. */
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/clock.h"
 #include "common/log.h"
@@ -11,6 +13,7 @@
 #include "sampler/commands.h"
 #include "sampler/frame.h"
 #include "sampler/frame_build.h"
+#include "sampler/frame_file.h"
 
 struct build_options {
     const char *store;
@@ -59,18 +62,37 @@ static enum error parse(struct build_options *build, int argc, char **argv)
          .target = &build->out,
          .argument = "FILE",
          .required = true,
-         .help = "the frame file; it appears under this name when it is complete"},
+         .help = "the frame file; it appears under this name when it is complete, and takes the\n"
+                 "place of another frame, but of no other file"},
         {.name = "memory",
          .type = OPTION_TEXT,
          .target = &build->memory,
          .argument = "BYTES",
-         .help =
-             "memory to work in, as 512M or 2G; what does not fit is put beside FILE meanwhile\n"
-             "(default: a quarter of the machine's or the container's, at most 2G)"},
+         .help = "memory to work in, as 512M or 2G, at least 64M; what does not fit is put beside\n"
+                 "FILE meanwhile (default: a quarter of the machine's or the container's, at most\n"
+                 "2G)"},
     };
     enum error error = options_parse(&sampler_program, &command_build, options,
                                      sizeof(options) / sizeof(options[0]), argc, argv, NULL);
     return error ? error : read_memory(build);
+}
+
+/* Only a frame, or nothing, is written over: a slip of the hand would cost the data. */
+static enum error check_out(const char *path)
+{
+    char magic[sizeof(FRAME_FILE_MAGIC) - 1];
+    int descriptor = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (descriptor < 0)
+        return OK; /* the writer says what is wrong with it, if anything */
+    ssize_t got = read(descriptor, magic, sizeof(magic));
+    close(descriptor);
+    if (got == 0 || got == -1 ||
+        (got == sizeof(magic) && memcmp(magic, FRAME_FILE_MAGIC, sizeof(magic)) == 0))
+        return OK;
+    return error_set(ERROR_CONFLICT,
+                     "--out %s exists, and is not a frame file; name another one, or remove it "
+                     "first",
+                     path);
 }
 
 static enum error report(const struct frame *frame, const char *path)
@@ -91,7 +113,9 @@ static enum error build(const struct build_options *options)
 {
     int64_t start_ns = clock_now_ns();
     struct frame *frame = NULL;
-    enum error error = frame_build_file(options->store, options->out, options->memory_bytes);
+    enum error error = check_out(options->out);
+    if (error == OK)
+        error = frame_build_file(options->store, options->out, options->memory_bytes);
     if (error == OK)
         error = frame_open(options->out, &frame);
     if (error == OK) {

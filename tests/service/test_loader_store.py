@@ -1,6 +1,7 @@
 """tombola-loader import and info: the same rows in every store, and what happens when input, disk or
 the user is not as one would wish."""
 
+import fcntl
 import json
 import os
 import resource
@@ -290,6 +291,19 @@ def test_import_spares_what_it_did_not_make(tmp_path):
     with sqlite3.connect(diary) as database:
         database.execute("UPDATE samples SET label = 9")
     run_fails("loader", "import", csv, diary, says="diary.db exists")
+
+
+def test_import_clears_up_after_those_that_were_killed(tmp_path):
+    csv = write(tmp_path, "a.csv", "label,a\n1,2\n")
+    write(tmp_path, "a.db.tmp.123.0", "left")
+    write(tmp_path, "a.db.tmp.notes", "mine")
+    with open(write(tmp_path, "a.db.tmp.124.0", "at work"), encoding="ascii") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        run("loader", "import", csv, tmp_path / "a.db")
+    assert sorted(os.listdir(tmp_path)) == ["a.csv", "a.db", "a.db.tmp.124.0", "a.db.tmp.notes"]
+    write(tmp_path, "mnist_train.csv.tmp.9.9", "left")
+    run("loader", "demo", tmp_path, "--rows", "10")
+    assert left_behind(tmp_path, "mnist_train.csv") == ["mnist_train.csv"]
 
 
 def test_a_failed_import_leaves_the_old_file(tmp_path):

@@ -130,9 +130,9 @@ def test_missing_files_and_wrong_words(tmp_path):
 ])
 def test_a_bad_store_leaves_the_old_frame(tmp_path, text, says):
     csv = write(tmp_path / "list.csv", text)
-    write(tmp_path / "out", "old")
+    old = build("range:5", tmp_path / "out")
     run_fails("sampler", "build", "--store", f"csv:{csv}?id=id", "--out", tmp_path / "out", says=says)
-    assert (tmp_path / "out").read_text() == "old"
+    assert facts(tmp_path / "out", "--verify") == {**old, "verified": True}
     assert sorted(os.listdir(tmp_path)) == ["list.csv", "out"]
 
 
@@ -142,6 +142,15 @@ def test_only_ordinary_files_are_replaced(tmp_path):
         run_fails("sampler", "build", "--store", "range:5", "--out", path, says="no ordinary file")
     run_fails("sampler", "build", "--store", "range:5", "--out", tmp_path / "no" / "folder", says="folder")
     assert os.listdir(tmp_path) == ["pipe"]
+
+
+def test_what_is_no_frame_is_spared(tmp_path):
+    csv = write(tmp_path / "list.csv", "id,label\n1,2\n")
+    run_fails("sampler", "build", "--store", f"csv:{csv}", "--out", csv, says="is not a frame file")
+    assert csv.read_text() == "id,label\n1,2\n"
+    write(tmp_path / "empty", "")
+    assert build(f"csv:{csv}", tmp_path / "empty")["units"] == 1
+    assert build("range:5", tmp_path / "empty")["units"] == 5
 
 
 @pytest.mark.heavy
@@ -185,7 +194,7 @@ def test_memory_changes_nothing_but_the_time(tmp_path):
 
 def test_kill_9_leaves_the_old_frame_and_the_next_build_clears_up(tmp_path):
     csv = shuffled(tmp_path / "list.csv", 2000003)
-    write(tmp_path / "out", "old")
+    build("range:5", tmp_path / "out")
     left = 0
     for pause in (0.05, 0.15, 0.3, 0.5):
         building = Program("sampler", "build", "--store", f"csv:{csv}", "--out", tmp_path / "out", folder=tmp_path)

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -191,21 +192,41 @@ static void test_two_writers_do_not_mix(void **state)
     check_content(path_of("a"), "1");
 }
 
-static void test_name_left_by_a_killed_writer_is_passed_over(void **state)
+/* A file with the name that the next writer would take. */
+static int take_next_name(char *ret_name, size_t bytes)
+{
+    struct file_writer *writer = NULL;
+    assert_ok(file_writer_open(path_of("a"), &writer));
+    snprintf(ret_name, bytes, "%s", file_writer_temporary_path(writer));
+    file_writer_close(writer);
+    char *number = strrchr(ret_name, '.') + 1;
+    snprintf(number, 16, "%d", atoi(number) + 1);
+    return open(ret_name, O_CREAT | O_WRONLY, 0600);
+}
+
+static void test_what_a_killed_writer_left_is_removed(void **state)
 {
     (void)state;
     struct file_writer *writer = NULL;
     char left[600];
+    close(take_next_name(left, sizeof(left)));
     assert_ok(file_writer_open(path_of("a"), &writer));
-    snprintf(left, sizeof(left), "%s", file_writer_temporary_path(writer));
-    char *number = strrchr(left, '.') + 1;
-    snprintf(number, 16, "%d", atoi(number) + 1);
     file_writer_close(writer);
-    close(open(left, O_CREAT | O_WRONLY, 0600));
+    assert_false(exists(left));
+}
+
+static void test_name_of_a_living_writer_is_passed_over(void **state)
+{
+    (void)state;
+    struct file_writer *writer = NULL;
+    char taken[600];
+    int other = take_next_name(taken, sizeof(taken));
+    assert_int_equal(flock(other, LOCK_EX), 0);
     assert_ok(file_writer_open(path_of("a"), &writer));
-    assert_string_not_equal(file_writer_temporary_path(writer), left);
+    assert_string_not_equal(file_writer_temporary_path(writer), taken);
     file_writer_close(writer);
-    assert_true(exists(left));
+    assert_true(exists(taken));
+    close(other);
 }
 
 static void test_large_and_small_pieces_keep_their_order(void **state)
@@ -280,7 +301,8 @@ static const struct CMUnitTest tests[] = {
     TEST(test_nothing_shows_before_commit),
     TEST(test_commit_replaces_at_once),
     TEST(test_two_writers_do_not_mix),
-    TEST(test_name_left_by_a_killed_writer_is_passed_over),
+    TEST(test_what_a_killed_writer_left_is_removed),
+    TEST(test_name_of_a_living_writer_is_passed_over),
     TEST(test_large_and_small_pieces_keep_their_order),
     TEST(test_failed_write_leaves_nothing),
     TEST(test_only_files_are_replaced),
