@@ -7,6 +7,7 @@
 #include <string.h>
 
 static _Thread_local char message[ERROR_MESSAGE_BYTES];
+static _Thread_local const char *kind;
 
 enum error error_set(enum error code, const char *format, ...)
 {
@@ -16,6 +17,7 @@ enum error error_set(enum error code, const char *format, ...)
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
     memcpy(message, text, sizeof(text));
+    kind = NULL;
     return code;
 }
 
@@ -67,6 +69,17 @@ enum error error_prefix(enum error code, const char *format, ...)
     return code;
 }
 
+enum error error_set_kind(enum error code, const char *word)
+{
+    kind = word;
+    return code;
+}
+
+const char *error_kind(void)
+{
+    return kind;
+}
+
 const char *error_message(void)
 {
     return message[0] ? message : "no message";
@@ -75,12 +88,14 @@ const char *error_message(void)
 void error_report_take(enum error code, struct error_report *ret_report)
 {
     ret_report->code = code;
+    ret_report->kind = kind;
     memcpy(ret_report->message, message, sizeof(message));
 }
 
 enum error error_restore(const struct error_report *report)
 {
     memcpy(message, report->message, sizeof(message));
+    kind = report->kind;
     return report->code;
 }
 

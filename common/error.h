@@ -43,6 +43,7 @@ enum error {
 /* A failure that crosses threads: code, and the message that the failing thread had. */
 struct error_report {
     enum error code;
+    const char *kind; /* as error_kind() */
     char message[ERROR_MESSAGE_BYTES];
 };
 
@@ -61,10 +62,17 @@ enum error error_set_memory(size_t bytes, const char *what);
 /* Puts text in front of this thread's message; returns `code`, so that it can end a function. */
 enum error error_prefix(enum error code, const char *format, ...) PRINTF_LIKE(2, 3);
 
+/* Names what kind of failure this thread's last one is, for programs that have to tell failures of
+ * one code apart: a word that lives as long as the program, "paused". Whatever sets a message
+ * clears it, error_prefix() keeps it. Returns `code`. */
+enum error error_set_kind(enum error code, const char *word);
+/* NULL: it has no name. */
+const char *error_kind(void);
+
 /* This thread's last message; valid until its next error_*() call. Never NULL. */
 const char *error_message(void);
 
-/* Copies (code, this thread's message) out, and back in on another thread. */
+/* Copies (code, this thread's message and kind) out, and back in on another thread. */
 void error_report_take(enum error code, struct error_report *ret_report);
 enum error error_restore(const struct error_report *report);
 

@@ -320,6 +320,16 @@ static const char *reason_of(const struct http_client *client, CURLcode code)
     return client->reason[0] ? client->reason : curl_easy_strerror(code);
 }
 
+/* What a person may do about a failure of TLS. */
+static const char *advice_for(CURLcode code)
+{
+    if (code == CURLE_SSL_CONNECT_ERROR)
+        return "; if the server speaks no TLS, http:// is right";
+    if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE)
+        return "; TOMBOLA_CA must name the PEM file of those who may have signed its certificate";
+    return "";
+}
+
 static int64_t pause_ms(struct http_client *client, const struct call *call)
 {
     char text[32];
@@ -347,10 +357,11 @@ static bool pause_before_next(struct http_client *client, const struct call *cal
     return !is_cancelled(client) && clock_left_ms(call->deadline_ns) > 0;
 }
 
-static void warn_once(struct http_client *client, struct call *call, const char *reason)
+static void warn_once(struct http_client *client, struct call *call, const char *reason,
+                      const char *advice)
 {
     if (!call->warned)
-        log_warning("%s: %s; trying again", client->url.data, reason);
+        log_warning("%s: %s%s; trying again", client->url.data, reason, advice);
     call->warned = true;
 }
 
@@ -358,8 +369,9 @@ static enum error give_up(const struct http_client *client, const struct call *c
 {
     double seconds = (double)(clock_now_ns() - call->started_ns) * 1e-9;
     return error_set(code == CURLE_OPERATION_TIMEDOUT ? ERROR_TIMEOUT : ERROR_NETWORK,
-                     "%s: no answer in %.1f s (%u %s): %s", client->url.data, seconds, call->tries,
-                     call->tries == 1 ? "try" : "tries", reason_of(client, code));
+                     "%s: no answer in %.1f s (%u %s): %s%s", client->url.data, seconds,
+                     call->tries, call->tries == 1 ? "try" : "tries", reason_of(client, code),
+                     advice_for(code));
 }
 
 /* A whole try that must be repeated: noted, in case the deadline cuts the next one short. */
@@ -412,7 +424,8 @@ static enum error run_call(struct http_client *client, struct call *call)
             return OK;
         }
         if (code != CURLE_OK && !is_passing(code))
-            return error_set(ERROR_NETWORK, "%s: %s", client->url.data, reason_of(client, code));
+            return error_set(ERROR_NETWORK, "%s: %s%s", client->url.data, reason_of(client, code),
+                             advice_for(code));
         if (code != CURLE_OK) {
             buffer_clear(&client->response->headers); /* no Retry-After of half an answer */
             if (clock_left_ms(call->deadline_ns) == 0)
@@ -420,7 +433,8 @@ static enum error run_call(struct http_client *client, struct call *call)
                                                         : give_up(client, call, code);
         }
         note_try(client, call, code);
-        warn_once(client, call, code ? reason_of(client, code) : "the server is busy");
+        warn_once(client, call, code ? reason_of(client, code) : "the server is busy",
+                  advice_for(code));
         if (pause_before_next(client, call))
             continue;
         if (is_cancelled(client))

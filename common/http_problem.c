@@ -59,9 +59,10 @@ int http_status_of_error(enum error error)
     }
 }
 
-enum error http_problem_add(struct buffer *buffer, int status, const char *detail)
+enum error http_problem_add(struct buffer *buffer, int status, const char *kind, const char *detail)
 {
-    enum error error = buffer_add_text(buffer, "{\"type\":\"about:blank\",\"title\":");
+    enum error error = buffer_print(buffer, "{\"type\":\"%s%s\",\"title\":",
+                                    kind ? "/problems/" : "about:", kind ? kind : "blank");
     if (error == OK)
         error = json_add_string(buffer, http_status_title(status));
     if (error == OK)

@@ -1,5 +1,5 @@
 /*
- * Failures as an HTTP server tells them: `application/problem+json` (RFC 7807) with type, title,
+ * Failures as an HTTP server tells them: `application/problem+json` (RFC 9457) with type, title,
  * status and detail.
  */
 #ifndef COMMON_HTTP_PROBLEM_H
@@ -17,7 +17,8 @@ const char *http_status_title(int status);
  * later try may work (ERROR_IO, ERROR_MEMORY, ERROR_UNAVAILABLE, ERROR_TIMEOUT), else 500. */
 int http_status_of_error(enum error error);
 
-/* Appends the body. */
-enum error http_problem_add(struct buffer *buffer, int status, const char *detail) MUST_CHECK;
+/* Appends the body. `kind` (error_kind()) makes the type "/problems/KIND"; NULL: "about:blank". */
+enum error http_problem_add(struct buffer *buffer, int status, const char *kind,
+                            const char *detail) MUST_CHECK;
 
 #endif

@@ -1,5 +1,6 @@
 #include "common/log.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -12,17 +13,24 @@
 
 #define MESSAGE_BYTES (2 * ERROR_MESSAGE_BYTES)
 #define HEAD_BYTES 256
+#define KEY_BYTES 32
 /* A byte becomes \u0000 at most. */
-#define LINE_BYTES (HEAD_BYTES + 6 * MESSAGE_BYTES + 4)
+#define FIELD_BYTES (KEY_BYTES + 6 * LOG_VALUE_BYTES + 8)
+#define LINE_BYTES (HEAD_BYTES + 6 * MESSAGE_BYTES + LOG_FIELDS_LIMIT * FIELD_BYTES + 4)
 
 static _Atomic int lowest = LOG_INFO;
 static _Atomic int style = LOG_TEXT;
 
-static const char *const level_names[] = {"debug", "info", "warn", "error"};
+static const char *const level_names[] = {"debug", "info", "warning", "error"};
 
 void log_set_level(enum log_level level)
 {
     atomic_store(&lowest, (int)level);
+}
+
+const char *log_level_name(enum log_level level)
+{
+    return level_names[level];
 }
 
 void log_set_format(enum log_format format)
@@ -79,32 +87,104 @@ static void drop_half_character(char *text)
     }
 }
 
-static void write_json(enum log_level level, const char *fields, const char *message)
+/* ---- fields ------------------------------------------------------------------------------------
+ */
+
+static bool is_plain(const char *text)
+{
+    const char *byte = text;
+    while (*byte > ' ' && *byte < 0x7f && *byte != '"' && *byte != '=' && *byte != '\\')
+        byte++;
+    return byte > text && !*byte;
+}
+
+/* At most FIELD_BYTES, returned is how many. In a text line only what could be misread has quotes.
+ */
+static size_t add_field(char *out, const struct log_field *field, bool json)
+{
+    char value[LOG_VALUE_BYTES];
+    size_t length =
+        (size_t)snprintf(out, KEY_BYTES + 8, json ? ",\"%.*s\":" : " %.*s=", KEY_BYTES, field->key);
+    if (!field->is_text)
+        return length + (size_t)sprintf(out + length, "%" PRId64, field->number);
+    if (snprintf(value, sizeof(value), "%s", field->text) >= (int)sizeof(value))
+        drop_half_character(value);
+    bool quoted = json || !is_plain(value);
+    if (quoted)
+        out[length++] = '"';
+    length += escape(out + length, value);
+    if (quoted)
+        out[length++] = '"';
+    return length;
+}
+
+static size_t add_fields(char *out, const struct log_field *fields, bool json)
+{
+    size_t length = 0;
+    for (int i = 0; i < LOG_FIELDS_LIMIT && fields[i].key; i++) {
+        if (!fields[i].is_text || fields[i].text)
+            length += add_field(out + length, &fields[i], json);
+    }
+    return length;
+}
+
+static const struct log_field no_fields[] = {{.key = NULL}};
+
+/* ---- lines -------------------------------------------------------------------------------------
+ */
+
+static void write_json(enum log_level level, const char *message, const struct log_field *fields)
 {
     char time[64];
     char line[LINE_BYTES];
     write_time(time);
-    int head = snprintf(line, HEAD_BYTES, "{\"ts\":\"%s\",\"level\":\"%s\",\"pid\":%d,%s\"msg\":\"",
-                        time, level_names[level], (int)getpid(), fields);
+    int head = snprintf(line, HEAD_BYTES, "{\"ts\":\"%s\",\"level\":\"%s\",\"pid\":%d,\"msg\":\"",
+                        time, level_names[level], (int)getpid());
     size_t length = head < HEAD_BYTES ? (size_t)head : HEAD_BYTES - 1;
     length += escape(line + length, message);
     line[length++] = '"';
+    length += add_fields(line + length, fields, true);
     line[length++] = '}';
     write_line(line, length);
 }
 
-static void write_text(enum log_level level, const char *message)
+static void write_text(enum log_level level, const char *message, const struct log_field *fields)
 {
     char time[64];
-    char line[HEAD_BYTES + MESSAGE_BYTES];
+    char line[LINE_BYTES];
     write_time(time);
-    int length = snprintf(line, sizeof(line) - 1, "%s %-5s %s", time, level_names[level], message);
-    write_line(line, (size_t)length < sizeof(line) - 1 ? (size_t)length : sizeof(line) - 2);
+    size_t bytes = HEAD_BYTES + MESSAGE_BYTES;
+    int wanted = snprintf(line, bytes, "%s %-7s %s", time, level_names[level], message);
+    size_t length = (size_t)wanted < bytes ? (size_t)wanted : bytes - 1;
+    length += add_fields(line + length, fields, false);
+    write_line(line, length);
+}
+
+static bool is_heard(enum log_level level)
+{
+    return (int)level >= atomic_load_explicit(&lowest, memory_order_relaxed);
+}
+
+static void write_event(enum log_level level, const char *message, const struct log_field *fields)
+{
+    char cut[MESSAGE_BYTES];
+    if (snprintf(cut, sizeof(cut), "%s", message) >= (int)sizeof(cut))
+        drop_half_character(cut);
+    if (atomic_load_explicit(&style, memory_order_relaxed) == LOG_JSON)
+        write_json(level, cut, fields);
+    else
+        write_text(level, cut, fields);
+}
+
+void log_fields(enum log_level level, const char *message, const struct log_field *fields)
+{
+    if (is_heard(level))
+        write_event(level, message, fields);
 }
 
 void log_message(enum log_level level, const char *format, ...)
 {
-    if ((int)level < atomic_load_explicit(&lowest, memory_order_relaxed))
+    if (!is_heard(level))
         return;
     char message[MESSAGE_BYTES];
     va_list args;
@@ -115,19 +195,15 @@ void log_message(enum log_level level, const char *format, ...)
         message[0] = '\0';
     else if ((size_t)wanted >= sizeof(message))
         drop_half_character(message);
-    if (atomic_load_explicit(&style, memory_order_relaxed) == LOG_JSON)
-        write_json(level, "", message);
-    else
-        write_text(level, message);
+    write_event(level, message, no_fields);
 }
 
 void log_failure(const char *program, const char *command, const char *message)
 {
-    char fields[HEAD_BYTES / 2]; /* both names are our own: nothing to escape */
-    if (atomic_load(&style) != LOG_JSON) {
+    const struct log_field of_whom[] = {
+        log_text("program", program), log_text("command", command), {.key = NULL}};
+    if (atomic_load(&style) == LOG_JSON)
+        write_event(LOG_ERROR, message, of_whom);
+    else
         fprintf(stderr, "%s %s: %s\n", program, command, message);
-        return;
-    }
-    snprintf(fields, sizeof(fields), "\"program\":\"%s\",\"command\":\"%s\",", program, command);
-    write_json(LOG_ERROR, fields, message);
 }

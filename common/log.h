@@ -1,14 +1,23 @@
 /*
  * The log: one line a message on standard error, as text or as a JSON object:
  *
- *   2026-11-21T10:30:00.123Z info  listening on ...
+ *   2026-11-21T10:30:00.123Z info    listening on ...
  *   {"ts":"2026-11-21T10:30:00.123Z","level":"info","pid":7,"msg":"listening on ..."}
+ *
+ * What a program or a person looks for stands in fields of its own, log_event():
+ *
+ *   2026-11-21T10:30:00.123Z info    stream deleted stream=eval generation=2
+ *   {"ts":...,"level":"info","pid":7,"msg":"stream deleted","stream":"eval","generation":2}
  *
  * Standard output belongs to a program's results. Each line is one write(2), so that lines of
  * several threads and processes never mix. Safe from every thread.
  */
 #ifndef COMMON_LOG_H
 #define COMMON_LOG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include "common/error.h"
 
@@ -17,10 +26,32 @@ enum log_format { LOG_TEXT, LOG_JSON };
 
 /* Messages below `level` are dropped; LOG_INFO at the start. */
 void log_set_level(enum log_level level);
+/* "debug", "info", "warning" or "error", as the option and the log say it. */
+const char *log_level_name(enum log_level level);
 /* LOG_TEXT at the start. */
 void log_set_format(enum log_format format);
 
 void log_message(enum log_level level, const char *format, ...) PRINTF_LIKE(2, 3);
+
+/* One of a line's fields: a text or a number under a key of [a-z_]. */
+struct log_field {
+    const char *key;  /* NULL ends a list */
+    const char *text; /* cut after LOG_VALUE_BYTES */
+    int64_t number;   /* when it is not a text */
+    bool is_text;     /* and then a NULL leaves the field out: nobody knows it */
+};
+#define LOG_VALUE_BYTES 160
+#define LOG_FIELDS_LIMIT 12 /* of a line; what is more is left out */
+
+#define log_text(name, value) ((struct log_field){.key = (name), .text = (value), .is_text = true})
+/* Ends a list, where no field is needed. */
+#define LOG_NO_FIELD ((struct log_field){.key = NULL})
+#define log_number(name, value) ((struct log_field){.key = (name), .number = (value)})
+
+/* log_event(LOG_INFO, "stream deleted", log_text("stream", name), log_number("generation", 2)) */
+#define log_event(level, message, ...) \
+    log_fields(level, message, (const struct log_field[]){__VA_ARGS__, {.key = NULL}})
+void log_fields(enum log_level level, const char *message, const struct log_field *fields);
 
 /* How a command failed, as main() tells it: "PROGRAM COMMAND: message" without time and level, or
  * a JSON line with "program" and "command". */

@@ -5,7 +5,6 @@
  */
 #include "common/options.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +14,7 @@
 #include "common/json.h"
 #include "common/log.h"
 #include "common/options_help.h"
+#include "common/options_source.h"
 #include "common/options_value.h"
 #include "common/text.h"
 
@@ -37,7 +37,8 @@ static const struct option builtin[] = {
      .type = OPTION_CHOICE,
      .target = &log_level,
      .choices = "debug|info|warning|error",
-     .help = "what is logged to standard error"},
+     .alias = "warn=warning",
+     .help = "what is logged to standard error: this and what is worse; warn means warning"},
     {.name = "log_format",
      .type = OPTION_CHOICE,
      .target = &log_format,
@@ -72,7 +73,7 @@ struct parse {
     size_t word_count;
 };
 
-static char *keep_block(size_t bytes)
+void *options_keep(size_t bytes)
 {
     struct kept *block = array_new(1, sizeof(*block) + bytes, "option values");
     if (!block)
@@ -147,7 +148,7 @@ static enum error refuse_unknown(const struct parse *parse, const char *what, co
 static enum error set_text(struct parse *parse, size_t i, const char *before, const char *text)
 {
     size_t bytes = before ? strlen(before) + strlen(text) + 2 : 0;
-    char *lines = before ? keep_block(bytes) : NULL;
+    char *lines = before ? options_keep(bytes) : NULL;
     if (before && !lines)
         return ERROR_MEMORY;
     if (before)
@@ -220,14 +221,15 @@ static enum error check_words(const struct parse *parse)
     if (wanted_count == 0)
         return error_set(ERROR_USAGE, "unexpected argument \"%s\"; only options are allowed here",
                          parse->words[0]);
-    return error_set(ERROR_USAGE, "needs %s (%zu argument%s), %zu given; see %s %s --help", wanted,
-                     wanted_count, wanted_count == 1 ? "" : "s", parse->word_count,
-                     parse->program->name, parse->command->name);
+    return error_set(ERROR_USAGE, "needs %s (%zu %s), %zu given; see %s %s --help", wanted,
+                     wanted_count, text_plural(wanted_count, "argument", "arguments"),
+                     parse->word_count, parse->program->name, parse->command->name);
 }
 
-static void take_environment(struct parse *parse)
+static enum error take_environment(struct parse *parse)
 {
-    for (size_t i = 0; i < parse->count; i++) {
+    enum error error = OK;
+    for (size_t i = 0; i < parse->count && !error; i++) {
         char variable[NAME_BYTES];
         bool allowed = i < parse->count - BUILTIN_COUNT + BUILTIN_FROM_ELSEWHERE;
         if (parse->texts[i] || !allowed)
@@ -236,42 +238,10 @@ static void take_environment(struct parse *parse)
         const char *value = getenv(variable);
         if (!value || !value[0])
             continue;
-        parse->texts[i] = value;
+        error = options_text_of_variable(parse->options[i], value, &parse->texts[i]);
         snprintf(parse->sources[i], sizeof(parse->sources[i]), "environment variable %s", variable);
     }
-}
-
-static enum error keep_copy(const char *text, const char **ret_text)
-{
-    char *copy = keep_block(strlen(text) + 1);
-    if (!copy)
-        return ERROR_MEMORY;
-    memcpy(copy, text, strlen(text) + 1);
-    *ret_text = copy;
-    return OK;
-}
-
-/* A config value as the text that the command line would have had. */
-static enum error config_text(const cJSON *item, const char *path, const char **ret_text)
-{
-    char number[64];
-    if (cJSON_IsString(item))
-        return keep_copy(item->valuestring, ret_text);
-    if (cJSON_IsBool(item))
-        return keep_copy(cJSON_IsTrue(item) ? "yes" : "no", ret_text);
-    if (!cJSON_IsNumber(item))
-        return error_set(ERROR_USAGE,
-                         "config file %s: \"%s\" must be a text, a number, true or false", path,
-                         item->string);
-    double value = item->valuedouble;
-    int64_t integer;
-    if (item->valuestring) /* long ones are kept as they were written */
-        return keep_copy(item->valuestring, ret_text);
-    if (json_integer(item, &integer))
-        snprintf(number, sizeof(number), "%" PRId64, integer);
-    else
-        snprintf(number, sizeof(number), "%.17g", value);
-    return keep_copy(number, ret_text);
+    return error;
 }
 
 static enum error take_config_item(struct parse *parse, const cJSON *item, const char *path)
@@ -284,7 +254,7 @@ static enum error take_config_item(struct parse *parse, const cJSON *item, const
                             "config file %s ", path);
     if (parse->texts[i])
         return OK;
-    enum error error = config_text(item, path, &parse->texts[i]);
+    enum error error = options_text_of_json(parse->options[i], item, path, &parse->texts[i]);
     if (error)
         return error;
     snprintf(parse->sources[i], sizeof(parse->sources[i]), "\"%s\" in config file %s",
@@ -344,10 +314,9 @@ static enum error check_required(const struct parse *parse)
 
 static void apply_log_options(void)
 {
-    static const char *const names[] = {"debug", "info", "warning", "error"};
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        if (strcmp(log_level, names[i]) == 0)
-            log_set_level((enum log_level)i);
+    for (int level = LOG_DEBUG; level <= LOG_ERROR; level++) {
+        if (strcmp(log_level, log_level_name(level)) == 0)
+            log_set_level(level);
     }
     log_set_format(strcmp(log_format, "json") == 0 ? LOG_JSON : LOG_TEXT);
 }
@@ -356,10 +325,10 @@ static enum error parse_init(struct parse *parse, const struct option *options, 
                              int argc)
 {
     parse->count = count + BUILTIN_COUNT;
-    parse->options = (const struct option **)(void *)keep_block(parse->count * sizeof(void *));
-    parse->texts = (const char **)(void *)keep_block(parse->count * sizeof(char *));
-    parse->sources = (void *)keep_block(parse->count * sizeof(parse->sources[0]));
-    parse->words = (char **)(void *)keep_block(((size_t)argc + 1) * sizeof(char *));
+    parse->options = (const struct option **)(void *)options_keep(parse->count * sizeof(void *));
+    parse->texts = (const char **)(void *)options_keep(parse->count * sizeof(char *));
+    parse->sources = (void *)options_keep(parse->count * sizeof(parse->sources[0]));
+    parse->words = (char **)(void *)options_keep(((size_t)argc + 1) * sizeof(char *));
     if (!parse->options || !parse->texts || !parse->sources || !parse->words)
         return ERROR_MEMORY;
     for (size_t i = 0; i < parse->count; i++)
@@ -397,9 +366,9 @@ enum error options_parse(const struct program *program, const struct command *co
         return ERROR_END;
     if (error)
         return error;
-    take_environment(&parse);
+    error = take_environment(&parse);
     size_t config = parse.count - BUILTIN_COUNT;
-    if (parse.texts[config])
+    if (!error && parse.texts[config])
         error = take_config(&parse, parse.texts[config]);
     if (!error)
         error = convert_all(&parse);

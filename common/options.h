@@ -10,7 +10,9 @@
  * --version besides.
  * Environment variables that are empty or that no option is named after are ignored; an unknown key
  * in a config file is an error. Config values are texts, numbers, true or false; integers are
- * exact. An option of type OPTION_TEXT must hold a literal or NULL as default.
+ * exact. An option that may be repeated takes an array of texts there, and a line for each in its
+ * environment variable; one that takes JSON takes the object itself. An option of type OPTION_TEXT
+ * must hold a literal or NULL as default.
  *
  * All of this belongs to main's thread.
  */
@@ -39,10 +41,12 @@ struct option {
     const char *help;     /* one line or a few, without the default: --help adds it */
     long double minimum, maximum; /* both 0: no bounds; long double holds INT64_MAX exactly */
     const char *choices;          /* OPTION_CHOICE: "keep|drop|span" */
+    const char *alias;            /* OPTION_CHOICE: NULL, or "warn=warning": another word for one */
     bool *given;                  /* NULL, or set to whether anything but the default named it */
     bool required;                /* absent everywhere: ERROR_USAGE */
     bool repeated;                /* OPTION_TEXT: may come several times on the command line; the
                                    * target gets all values, one a line */
+    bool json;                    /* OPTION_TEXT: a JSON object */
 };
 
 struct command {

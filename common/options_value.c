@@ -56,8 +56,18 @@ static enum error set_flag(const struct option *option, const char *text, const 
                      source, text_quote(shown, sizeof(shown), text, strlen(text)));
 }
 
+/* The choice that `text` is another word for, or `text`. */
+static const char *resolve_alias(const struct option *option, const char *text)
+{
+    const char *equals = option->alias ? strchr(option->alias, '=') : NULL;
+    size_t length = equals ? (size_t)(equals - option->alias) : 0;
+    bool same = equals && strlen(text) == length && memcmp(text, option->alias, length) == 0;
+    return same ? equals + 1 : text;
+}
+
 static enum error set_choice(const struct option *option, const char *text, const char *source)
 {
+    text = resolve_alias(option, text);
     size_t length = strlen(text);
     const char *choice = option->choices;
     while (*choice && length > 0) {
@@ -122,6 +132,13 @@ enum error options_host_port(const char *name, const char *value, char host[256]
     char shown[TEXT_QUOTE_BYTES];
     char dashed[128];
     options_dashed(name, dashed, sizeof(dashed));
+    if (length > 0 && length < 256 && single) {
+        char port_shown[TEXT_QUOTE_BYTES];
+        return error_set(
+            ERROR_USAGE, "--%s is %s: its port is %s, must be a number from 0 (a free one) to %d",
+            dashed, text_quote(shown, sizeof(shown), value, strlen(value)),
+            text_quote(port_shown, sizeof(port_shown), colon + 1, strlen(colon + 1)), UINT16_MAX);
+    }
     return error_set(ERROR_USAGE,
                      "--%s is %s, must be HOST:PORT (127.0.0.1:8080, 0.0.0.0:8080, [::1]:8080)",
                      dashed, text_quote(shown, sizeof(shown), value, strlen(value)));

@@ -1,7 +1,9 @@
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/log.h"
 #include "common/options.h"
@@ -62,9 +64,25 @@ static int run_command(const struct program *program, const struct command *comm
     return error_exit_status(error);
 }
 
+/* A closed descriptor 0, 1 or 2 would be given to the next file that is opened, and the log be
+ * written into that. Writing to standard output fails as before: nobody would read the result. */
+static enum error fill_descriptors(void)
+{
+    for (int descriptor = STDIN_FILENO; descriptor <= STDERR_FILENO; descriptor++) {
+        int how = descriptor == STDERR_FILENO ? O_WRONLY : O_RDONLY;
+        if (fcntl(descriptor, F_GETFD) < 0 && open("/dev/null", how) != descriptor)
+            return error_set_errno(ERROR_IO, errno, "descriptor %d is closed, and /dev/null too",
+                                   descriptor);
+    }
+    return OK;
+}
+
 int program_main(const struct program *program, int argc, char **argv)
 {
     signal(SIGXFSZ, SIG_IGN); /* a limit of file size is an error to report, like a full disk */
+    enum error filled = fill_descriptors();
+    if (filled)
+        return error_exit_status(filled);
     if (argc < 2) {
         options_print_program_help(stderr, program);
         return error_exit_status(ERROR_USAGE);

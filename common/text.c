@@ -36,6 +36,20 @@ bool text_parse_integer(const char *text, size_t length, int64_t minimum, int64_
     return true;
 }
 
+bool text_parse_bytes(const char *text, int64_t minimum, int64_t *ret_bytes)
+{
+    static const char units[] = "KMGT";
+    size_t length = strlen(text);
+    const char *unit = length > 1 ? strchr(units, text[length - 1]) : NULL;
+    unsigned shift = unit ? 10 * (unsigned)(unit - units + 1) : 0;
+    int64_t number;
+    if (!text_parse_integer(text, length - (unit != NULL), 0, INT64_MAX >> shift, &number) ||
+        number << shift < minimum)
+        return false;
+    *ret_bytes = number << shift;
+    return true;
+}
+
 /* A decimal real taken apart: mantissa * 10^exponent while `exact`. */
 struct decimal {
     uint64_t mantissa;

@@ -16,6 +16,9 @@
 bool text_parse_integer(const char *text, size_t length, int64_t minimum, int64_t maximum,
                         int64_t *ret_value);
 
+/* Bytes: an integer, or one with K, M, G or T behind it (2^10, 2^20, ...). */
+bool text_parse_bytes(const char *text, int64_t minimum, int64_t *ret_bytes);
+
 /* Decimal real as JSON and C write it (1, -2.5, +4, .5, 1e-3), finite, at most 1024 bytes. Rounds
  * as strtod in the C locale. */
 bool text_parse_real(const char *text, size_t length, double *ret_value);
@@ -26,6 +29,12 @@ bool text_parse_boolean(const char *text, size_t length, bool *ret_value);
 /* Writes `value` in decimal at `out` (no NUL; at most 20 bytes); returns the end. */
 #define TEXT_INTEGER_BYTES 20
 char *text_write_integer(char *out, int64_t value);
+
+/* `one` for 1, else `many`: "%zu %s", count, text_plural(count, "batch", "batches"). */
+static inline const char *text_plural(int64_t count, const char *one, const char *many)
+{
+    return count == 1 ? one : many;
+}
 
 /* Is `text` valid UTF-8 without NUL? */
 bool text_is_utf8(const char *text, size_t length);

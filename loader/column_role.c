@@ -58,7 +58,7 @@ static enum error refuse_name(const struct column_names *columns, enum column_ro
     char list[NAME_LIST_BYTES];
     return error_set(ERROR_USAGE, "%s=%s names no column; there %s %s", keys[role],
                      text_quote(shown, sizeof(shown), wanted, length),
-                     columns->count == 1 ? "is" : "are",
+                     text_plural(columns->count, "is", "are"),
                      name_list(columns->names, columns->count, list));
 }
 

@@ -147,7 +147,8 @@ static enum error make_file(const struct demo *demo, const char *name, int64_t f
     if (error == OK)
         error = publish(demo, writer, path, &what);
     if (error == OK)
-        printf("%s: %lld rows, %.1f MB, %s\n", path, (long long)rows, (double)bytes / 1e6, what);
+        printf("%s: %lld %s, %.1f MB, %s\n", path, (long long)rows,
+               text_plural(rows, "row", "rows"), (double)bytes / 1e6, what);
     file_writer_close(writer);
     free(path);
     return error;

@@ -99,8 +99,10 @@ static enum error copy_rows(struct store *store, const char *path, const char *t
     if (!error)
         error = sqlite_writer_commit(writer);
     if (!error)
-        printf("%s: table %s, %" PRId64 " rows of %zu %s features, %.1f MB in %.1f s, digest %s\n",
-               path, table, info->rows, info->features, info->element == ELEMENT_U8 ? "u8" : "f32",
+        printf("%s: table %s, %" PRId64 " %s of %zu %s %s, %.1f MB in %.1f s, digest %s\n", path,
+               table, info->rows, text_plural(info->rows, "row", "rows"), info->features,
+               info->element == ELEMENT_U8 ? "u8" : "f32",
+               text_plural(info->features, "feature", "features"),
                (double)sqlite_writer_bytes(writer) / 1e6, (double)(clock_now_ns() - start_ns) / 1e9,
                sqlite_writer_digest(writer));
     sqlite_writer_close(writer);

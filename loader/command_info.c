@@ -9,6 +9,7 @@
 #include "common/text.h"
 #include "loader/commands.h"
 #include "loader/content_digest.h"
+#include "loader/feature_range.h"
 #include "loader/label_counts.h"
 #include "loader/label_dictionary.h"
 #include "loader/store.h"
@@ -27,6 +28,7 @@ struct findings {
     const struct store_info *info;
     bool verify;
     struct label_counts labels;
+    struct feature_range range;
     struct content_digest digest;
     char digest_text[CONTENT_DIGEST_TEXT_BYTES]; /* "" unless verified */
 };
@@ -41,15 +43,18 @@ static enum error add_block(void *context, const struct store_block *block)
         error = label_counts_add(&findings->labels, block);
     if (!error && findings->verify)
         error = content_digest_add(&findings->digest, findings->info, block);
+    if (!error && findings->verify && findings->info->element == ELEMENT_U8)
+        feature_range_add(&findings->range, findings->info, block);
     return error;
 }
 
 static enum error find(struct store *store, struct findings *findings)
 {
     enum scan_columns columns = findings->verify ? SCAN_FEATURES : SCAN_KEYS;
-    if (findings->info->label_kind == LABEL_NONE && !findings->verify)
-        return OK;
-    enum error error = store_scan(store, columns, add_block, findings);
+    enum error error = findings->verify ? OK : feature_range_find(store, &findings->range);
+    if (error || (findings->info->label_kind == LABEL_NONE && !findings->verify))
+        return error;
+    error = store_scan(store, columns, add_block, findings);
     if (error)
         return error;
     label_counts_finish(&findings->labels);
@@ -76,6 +81,20 @@ static void print_names(const struct store_info *info)
     if (info->features > 3)
         printf(", ..., %s", info->feature_names[info->features - 1]);
     printf("\n");
+}
+
+static void print_range(const struct findings *findings)
+{
+    const struct feature_range *range = &findings->range;
+    if (range->rows == 0 || findings->info->features == 0)
+        return;
+    printf("%-10s up to %d", "values", range->largest);
+    if (range->rows < findings->info->rows)
+        printf(" in the first %" PRId64 " rows", range->rows);
+    printf("; a model takes them times 1/255%s\n",
+           feature_range_is_small(range)
+               ? ", too small here: tombola-trainer train --feature-scale 1"
+               : " (tombola-trainer train --feature-scale)");
 }
 
 /* Integers that a double would not keep apart are texts inside, but not to people. */
@@ -117,6 +136,7 @@ static void print_text(const struct findings *findings)
     printf("%-10s %" PRId64 "\n", "rows", info->rows);
     printf("%-10s %zu of %s\n", "features", info->features, element_names[info->element]);
     print_names(info);
+    print_range(findings);
     if (info->id_column)
         print_column("id", info->id_column);
     else
@@ -203,6 +223,9 @@ static enum error print_json(const struct findings *findings)
         error = add_labels(&json, findings);
     if (!error)
         error = add_text(&json, "digest", digest);
+    if (!error && findings->range.rows > 0)
+        error = buffer_print(&json, ",\"largest_value\":%d,\"largest_value_rows\":%" PRId64,
+                             findings->range.largest, findings->range.rows);
     if (!error)
         printf("%s}\n", json.data);
     buffer_release(&json);
@@ -270,6 +293,9 @@ const struct command command_info = {
     .positional = "URI",
     .summary = "shows what a store holds: rows, features, labels and their counts",
     .details = "  tombola-loader info 'csv:mnist_train.csv?label=0&header=no'\n"
-               "  tombola-loader info --json mnist.sqlite\n",
+               "  tombola-loader info --json mnist.sqlite\n"
+               "`values` is the largest byte of the first rows (with --verify: of all); JSON: "
+               "largest_value,\n"
+               "and largest_value_rows, the rows that were looked at.\n",
     .run = run,
 };

@@ -11,6 +11,7 @@
 #include "common/log.h"
 #include "common/options.h"
 #include "common/stop.h"
+#include "common/text.h"
 #include "loader/commands.h"
 #include "loader/device.h"
 #include "loader/feed.h"
@@ -64,9 +65,11 @@ static void report(const struct feed *feed, const struct pull_options *pull)
 {
     struct feed_stats stats;
     feed_get_stats(feed, &stats);
-    log_info("%" PRId64 " rows in %" PRId64 " batches", stats.rows, stats.batches);
+    log_info("%" PRId64 " %s in %" PRId64 " %s", stats.rows, text_plural(stats.rows, "row", "rows"),
+             stats.batches, text_plural(stats.batches, "batch", "batches"));
     if (stats.bad_rows > 0)
-        log_warning("%" PRId64 " bad rows were %s", stats.bad_rows,
+        log_warning("%" PRId64 " bad %s %s", stats.bad_rows,
+                    text_plural(stats.bad_rows, "row was", "rows were"),
                     strcmp(pull->bad_rows, "skip") == 0 ? "left out" : "replaced by zeros");
 }
 
@@ -180,9 +183,10 @@ static enum error run(int argc, char **argv, int *exit_status)
     enum error error = parse(&pull, argc, argv);
     if (error)
         return error;
-    /* Before anything else is opened: it would get the number of a closed standard output. */
-    if (fcntl(STDOUT_FILENO, F_GETFD) < 0)
-        return error_set_errno(ERROR_IO, errno, "cannot write to " STDOUT_NAME);
+    /* Before anything is drawn: a standard output that was closed is /dev/null, not to be written.
+     */
+    if ((fcntl(STDOUT_FILENO, F_GETFL) & O_ACCMODE) == O_RDONLY)
+        return error_set_errno(ERROR_IO, EBADF, "cannot write to " STDOUT_NAME);
     error = stop_install();
     if (!error)
         error = output_open(STDOUT_FILENO, STDOUT_NAME, &output);
@@ -214,6 +218,10 @@ const struct command command_pull = {
         "  tombola-loader pull --sampler http://127.0.0.1:8080 --store sqlite:train.db --batches "
         "3\n"
         "  tombola-loader pull --sampler http://127.0.0.1:8080 --store sqlite:train.db \\\n"
-        "      --batches 600 --format npy > epoch.npy\n",
+        "      --batches 600 --format npy > epoch.npy\n"
+        "\n"
+        "Environment: TOMBOLA_TOKEN is sent to the sampler as a bearer token; TOMBOLA_CA is the "
+        "PEM\n"
+        "file of those who may have signed the certificate of an https:// sampler.\n",
     .run = run,
 };

@@ -3,10 +3,11 @@
 #include <string.h>
 
 #include "common/array.h"
-#include "loader/csv_pass.h"
+#include "loader/csv_block.h"
 #include "loader/csv_row.h"
 
-#define BLOCK_BYTES ((size_t)1 << 20)
+/* Read behind each stretch: most often its last record ends there. */
+#define LAST_RECORD_BYTES ((size_t)4 << 10)
 
 static enum error refuse_binary(const unsigned char *head, size_t length, const char *path)
 {
@@ -48,37 +49,57 @@ enum error csv_source_init(struct csv_source *source, const char *path)
 
 void csv_block_release(struct csv_block *block)
 {
-    free(block->data);
-    block->data = NULL;
-    block->capacity = 0;
+    free(block->memory);
+    *block = (struct csv_block){.memory = NULL};
 }
 
+/* Keeps what is held already. */
 static enum error reserve(struct csv_block *block, size_t bytes)
 {
-    if (bytes <= block->capacity)
+    if (block->memory && bytes <= block->capacity)
         return OK;
-    csv_block_release(block);
-    block->data = array_new(bytes + 1 + CSV_PADDING_BYTES, 1, "a block of CSV");
-    if (!block->data)
+    char *memory = array_new(bytes + 1 + CSV_PADDING_BYTES, 1, "a block of CSV");
+    if (!memory)
         return ERROR_MEMORY;
+    if (block->held_bytes > 0)
+        memcpy(memory, block->memory, block->held_bytes);
+    free(block->memory);
+    block->memory = memory;
     block->capacity = bytes;
     return OK;
 }
 
-/* Bytes up to the end of the last record that is whole; 0: none is. */
-static size_t whole_records(const struct csv_block *block, size_t length)
+/* Up to `bytes` more behind what is held. The file's last line gets an LF if it lacks one. */
+static enum error read_on(struct csv_block *block, struct source_file *file, size_t bytes)
 {
-    if (block->plain) {
-        const char *last = memrchr(block->data, '\n', length);
-        return last ? (size_t)(last - block->data) + 1 : 0;
-    }
-    size_t at = 0;
-    for (;;) {
-        size_t record = csv_record_length(block->data + at, length - at);
-        if (record == 0)
-            return at;
-        at += record;
-    }
+    uint64_t at = block->stretch + block->held_bytes;
+    uint64_t left = file->identity.size_bytes - at;
+    block->at_end = left <= bytes;
+    if (block->at_end)
+        bytes = (size_t)left;
+    enum error error = reserve(block, block->held_bytes + bytes);
+    if (!error)
+        error = source_file_read(file, block->memory + block->held_bytes, bytes, at);
+    if (error)
+        return error;
+    block->held_bytes += bytes;
+    if (block->at_end && block->held_bytes > 0 && block->memory[block->held_bytes - 1] != '\n')
+        block->memory[block->held_bytes++] = '\n';
+    memset(block->memory + block->held_bytes, 0, CSV_PADDING_BYTES);
+    return OK;
+}
+
+enum error csv_block_read(struct csv_block *block, struct source_file *file, uint64_t offset)
+{
+    block->stretch = offset;
+    block->held_bytes = 0;
+    enum error error = read_on(block, file, CSV_BLOCK_BYTES + LAST_RECORD_BYTES);
+    if (error)
+        return error;
+    block->stretch_bytes =
+        block->held_bytes < CSV_BLOCK_BYTES ? block->held_bytes : CSV_BLOCK_BYTES;
+    block->lines = (int64_t)csv_count_lines(block->memory, block->stretch_bytes, &block->plain);
+    return OK;
 }
 
 static enum error refuse_long(const struct source_file *file, int64_t line)
@@ -88,42 +109,65 @@ static enum error refuse_long(const struct source_file *file, int64_t line)
                      file->path, (long long)line, CSV_RECORD_LIMIT_BYTES >> 20);
 }
 
-/* Reads `bytes`, which may end the file, and cuts them behind the last whole record. */
-static enum error read_part(struct csv_block *block, struct source_file *file, size_t bytes,
-                            bool last)
+/* The record at `at` does not end in what is held: reads as much again. */
+static enum error reach_on(struct csv_block *block, struct source_file *file, size_t at,
+                           int64_t line)
 {
-    enum error error = reserve(block, bytes);
-    if (!error)
-        error = source_file_read(file, block->data, bytes, block->offset);
-    if (error)
-        return error;
-    block->plain = memchr(block->data, '"', bytes) == NULL;
-    if (last && block->data[bytes - 1] != '\n')
-        block->data[bytes++] = '\n';
-    /* At the end of the file an unclosed quote leaves a rest that no LF ends: one (bad) record. */
-    block->length = last ? bytes : whole_records(block, bytes);
-    memset(block->data + bytes, 0, CSV_PADDING_BYTES);
-    return OK;
+    size_t held = block->held_bytes - at;
+    size_t most = CSV_RECORD_LIMIT_BYTES - held;
+    size_t more = held > LAST_RECORD_BYTES ? held : LAST_RECORD_BYTES;
+    if (held >= CSV_RECORD_LIMIT_BYTES)
+        return refuse_long(file, line);
+    return read_on(block, file, more < most ? more : most);
 }
 
-enum error csv_block_read(struct csv_block *block, struct source_file *file, uint64_t offset,
-                          int64_t first_line)
+/* Behind the last record that begins in the stretch. A quote that is not closed leaves a rest at
+ * the file's end: one (bad) record. */
+static enum error find_end(struct csv_block *block, struct source_file *file, size_t begin,
+                           int64_t first_line, size_t *ret_end)
 {
-    uint64_t left = file->identity.size_bytes - offset;
+    const char *last =
+        block->plain ? memrchr(block->memory + begin, '\n', block->stretch_bytes - begin) : NULL;
+    size_t at = last ? (size_t)(last - block->memory) + 1 : begin;
     enum error error = OK;
-    block->offset = offset;
-    block->first_line = first_line;
-    block->length = 0;
-    block->lines = 0;
-    for (size_t bytes = BLOCK_BYTES; left > 0 && block->length == 0 && !error; bytes *= 2) {
-        if (bytes > CSV_RECORD_LIMIT_BYTES)
-            return refuse_long(file, first_line);
-        bool last = left <= bytes;
-        error = read_part(block, file, last ? (size_t)left : bytes, last);
+    while (at < block->stretch_bytes && !error) {
+        size_t record = csv_record_length(block->memory + at, block->held_bytes - at);
+        if (record == 0 && block->at_end)
+            record = block->held_bytes - at;
+        if (record == 0)
+            error = reach_on(block, file, at,
+                             first_line +
+                                 (int64_t)csv_count_bytes(block->memory + begin, at - begin, '\n'));
+        at += record;
     }
-    if (!error)
-        block->lines = (int64_t)csv_count_bytes(block->data, block->length, '\n');
+    *ret_end = at;
     return error;
+}
+
+enum error csv_block_cut(struct csv_block *block, struct source_file *file, struct csv_place *place)
+{
+    size_t begin = (size_t)(place->offset - block->stretch);
+    size_t end = begin;
+    bool plain = true;
+    if (begin < block->stretch_bytes) {
+        enum error error = find_end(block, file, begin, place->line, &end);
+        if (error)
+            return error;
+        block->lines -= (int64_t)csv_count_bytes(block->memory, begin, '\n');
+        block->lines += (int64_t)csv_count_lines(block->memory + block->stretch_bytes,
+                                                 end - block->stretch_bytes, &plain);
+        block->plain &= plain;
+    } else { /* a long record of another block reaches beyond it */
+        begin = end = 0;
+        block->lines = 0;
+    }
+    block->data = block->memory + begin;
+    block->length = end - begin;
+    block->offset = place->offset;
+    block->first_line = place->line;
+    *place = (struct csv_place){.offset = place->offset + block->length,
+                                .line = place->line + block->lines};
+    return OK;
 }
 
 char *csv_block_next(const struct csv_block *block, char delimiter, size_t *at, int64_t *line,

@@ -9,9 +9,9 @@
 #include "common/log.h"
 #include "common/stop.h"
 
-#define WORKERS_LIMIT 8
-#define SLOTS_LIMIT (WORKERS_LIMIT + 2)
-#define BYTES_PER_WORKER ((uint64_t)4 << 20) /* less is not worth a thread */
+#define THREADS_LIMIT 8
+#define SLOTS_LIMIT (THREADS_LIMIT + 2)
+#define BYTES_PER_THREAD ((uint64_t)4 << 20) /* less is not worth a thread */
 #define PROGRESS_NS INT64_C(2000000000)
 #define STOP_CHECK_MS 200
 
@@ -19,7 +19,7 @@ enum slot_state { SLOT_FREE, SLOT_WORKING, SLOT_READY };
 
 struct slot {
     enum slot_state state;
-    bool last;                  /* nothing comes behind this block (or it failed) */
+    uint64_t number;            /* of its block */
     struct error_report report; /* code OK: worked on */
     struct csv_block block;
     void *result;
@@ -28,86 +28,106 @@ struct slot {
 struct run {
     const struct csv_pass *pass;
     const struct csv_source *source;
-    struct source_file file; /* under `reading` */
-    pthread_mutex_t reading; /* one block at a time, in file order; taken before `lock` */
-    pthread_mutex_t lock;    /* all below */
+    uint64_t block_count;
+    pthread_mutex_t lock; /* all below */
     pthread_cond_t changed;
     struct slot slots[SLOTS_LIMIT];
-    size_t slot_count;
-    uint64_t next_block;  /* the number that is read next */
-    uint64_t next_offset; /* under `reading` */
-    int64_t next_line;    /* under `reading` */
-    bool ended;           /* everything was read, or the caller gave up */
+    struct slot *free_slots[SLOTS_LIMIT]; /* the one that was used last is the last */
+    size_t free_count;
+    uint64_t claimed, cut;  /* how many blocks are */
+    struct csv_place place; /* where the next one begins; whose turn it is to cut may touch it */
+    bool ended;             /* a block failed before it was cut, or the caller gave up */
 };
 
-static void finish_slot(struct run *run, struct slot *slot, enum error error)
+/* ---- working --------------------------------------------------------------------------------- */
+
+/* The next block's slot; NULL: none is free, or all blocks are claimed. With the lock. */
+static struct slot *claim(struct run *run)
+{
+    if (run->ended || run->free_count == 0 || run->claimed == run->block_count)
+        return NULL;
+    struct slot *slot = run->free_slots[--run->free_count];
+    slot->state = SLOT_WORKING;
+    slot->number = run->claimed++;
+    return slot;
+}
+
+/* In file order: a block begins where the one before it ends. False: it has no block any more. */
+static bool await_turn(struct run *run, const struct slot *slot)
 {
     pthread_mutex_lock(&run->lock);
+    while (run->cut != slot->number && !run->ended)
+        pthread_cond_wait(&run->changed, &run->lock);
+    bool ended = run->ended;
+    pthread_mutex_unlock(&run->lock);
+    return !ended;
+}
+
+static void end_turn(struct run *run, enum error error)
+{
+    pthread_mutex_lock(&run->lock);
+    run->cut++;
+    run->ended |= error != OK;
+    pthread_cond_broadcast(&run->changed);
+    pthread_mutex_unlock(&run->lock);
+}
+
+static enum error make_block(struct run *run, struct slot *slot, struct source_file *file)
+{
+    uint64_t offset = run->source->begin + slot->number * CSV_BLOCK_BYTES;
+    enum error error = csv_block_read(&slot->block, file, offset);
+    struct error_report report = {.code = OK};
+    if (error)
+        error_report_take(error, &report);
+    if (!await_turn(run, slot))
+        return ERROR_CANCELLED; /* nobody asks for it any more */
+    if (error)
+        error = error_restore(&report);
+    else
+        error = csv_block_cut(&slot->block, file, &run->place);
+    end_turn(run, error);
+    return error;
+}
+
+static void work_on(struct run *run, struct slot *slot, struct source_file *file)
+{
+    const struct csv_pass *pass = run->pass;
+    enum error error = make_block(run, slot, file);
+    if (!error)
+        error = pass->work(pass->context, slot->result, &slot->block);
     slot->report.code = OK;
     if (error)
         error_report_take(error, &slot->report);
+    pthread_mutex_lock(&run->lock);
     slot->state = SLOT_READY;
     pthread_cond_broadcast(&run->changed);
     pthread_mutex_unlock(&run->lock);
 }
 
-/* The slot of the next block once it is free; NULL when there is nothing more to do. */
-static struct slot *claim_slot(struct run *run)
+static struct slot *await_work(struct run *run)
 {
-    struct slot *slot = NULL;
+    struct slot *slot;
     pthread_mutex_lock(&run->lock);
-    while (!run->ended) {
-        slot = &run->slots[run->next_block % run->slot_count];
-        if (slot->state == SLOT_FREE)
-            break;
+    while (!(slot = claim(run)) && !run->ended && run->claimed < run->block_count)
         pthread_cond_wait(&run->changed, &run->lock);
-    }
-    if (run->ended) {
-        slot = NULL;
-    } else {
-        slot->state = SLOT_WORKING;
-        run->next_block++;
-    }
     pthread_mutex_unlock(&run->lock);
     return slot;
-}
-
-/* Reads the next block into its slot; *ret_slot NULL when there is none. */
-static enum error read_next(struct run *run, struct slot **ret_slot)
-{
-    pthread_mutex_lock(&run->reading);
-    struct slot *slot = claim_slot(run);
-    enum error error = OK;
-    *ret_slot = slot;
-    if (slot) {
-        error = csv_block_read(&slot->block, &run->file, run->next_offset, run->next_line);
-        run->next_offset += slot->block.length;
-        run->next_line += slot->block.lines;
-        slot->last = error || run->next_offset >= run->source->identity.size_bytes;
-        if (slot->last) {
-            pthread_mutex_lock(&run->lock);
-            run->ended = true;
-            pthread_cond_broadcast(&run->changed);
-            pthread_mutex_unlock(&run->lock);
-        }
-    }
-    pthread_mutex_unlock(&run->reading);
-    return error;
 }
 
 static void *worker(void *argument)
 {
     struct run *run = argument;
-    for (;;) {
-        struct slot *slot;
-        enum error error = read_next(run, &slot);
-        if (!slot)
-            return NULL;
-        if (!error)
-            error = run->pass->work(run->pass->context, slot->result, &slot->block);
-        finish_slot(run, slot, error);
-    }
+    struct source_file file;
+    struct slot *slot;
+    if (source_file_open(&file, run->source->path, &run->source->identity))
+        return NULL; /* the caller meets it too */
+    while ((slot = await_work(run)))
+        work_on(run, slot, &file);
+    source_file_close(&file);
+    return NULL;
 }
+
+/* ---- taking ---------------------------------------------------------------------------------- */
 
 static void show_progress(const struct run *run, const struct csv_block *block, int64_t *next_ns)
 {
@@ -120,98 +140,115 @@ static void show_progress(const struct run *run, const struct csv_block *block, 
              size / 1e6, 100 * done / size);
 }
 
-/* Waits for block `number`; ERROR_CANCELLED when the program is to stop meanwhile. */
-static enum error await_slot(struct run *run, struct slot *slot)
+static struct slot *find_ready(struct run *run, uint64_t number)
 {
-    enum error error = OK;
+    for (size_t i = 0; i < SLOTS_LIMIT; i++) {
+        if (run->slots[i].state == SLOT_READY && run->slots[i].number == number)
+            return &run->slots[i];
+    }
+    return NULL;
+}
+
+/* Block `number` if it is there, else one to work on; NULL: there is neither, for a while. */
+static struct slot *await_either(struct run *run, uint64_t number)
+{
+    struct slot *slot;
     pthread_mutex_lock(&run->lock);
-    while (slot->state != SLOT_READY && !error) {
+    if (!(slot = find_ready(run, number)) && !(slot = claim(run))) {
         struct timespec until = clock_timespec(clock_deadline_ns(STOP_CHECK_MS));
         pthread_cond_clockwait(&run->changed, &run->lock, CLOCK_MONOTONIC, &until);
-        if (stop_requested())
-            error = error_set(ERROR_CANCELLED, "stopped while %s %s", run->pass->what,
-                              run->source->path);
     }
     pthread_mutex_unlock(&run->lock);
-    return error;
+    return slot;
+}
+
+/* Waits for block `number`, and works on others meanwhile. */
+static enum error await_block(struct run *run, uint64_t number, struct source_file *file,
+                              struct slot **ret_slot)
+{
+    struct slot *slot;
+    while (!(slot = await_either(run, number)) || slot->state != SLOT_READY) {
+        if (stop_requested())
+            return error_set(ERROR_CANCELLED, "stopped while %s %s", run->pass->what,
+                             run->source->path);
+        if (slot)
+            work_on(run, slot, file);
+    }
+    *ret_slot = slot;
+    return slot->report.code ? error_restore(&slot->report) : OK;
 }
 
 static void free_slot(struct run *run, struct slot *slot)
 {
     pthread_mutex_lock(&run->lock);
     slot->state = SLOT_FREE;
+    run->free_slots[run->free_count++] = slot;
     pthread_cond_broadcast(&run->changed);
     pthread_mutex_unlock(&run->lock);
 }
 
-static enum error take_in_order(struct run *run)
+static enum error take_in_order(struct run *run, struct source_file *file)
 {
     int64_t progress_ns = clock_now_ns() + PROGRESS_NS;
-    for (uint64_t number = 0;; number++) {
-        struct slot *slot = &run->slots[number % run->slot_count];
-        enum error error = await_slot(run, slot);
-        if (!error && slot->report.code)
-            error = error_restore(&slot->report);
+    const struct csv_pass *pass = run->pass;
+    enum error error = OK;
+    for (uint64_t number = 0; number < run->block_count && !error; number++) {
+        struct slot *slot = NULL;
+        error = await_block(run, number, file, &slot);
         if (!error)
-            error = run->pass->take(run->pass->context, slot->result, &slot->block);
-        if (error || slot->last)
-            return error;
-        show_progress(run, &slot->block, &progress_ns);
-        free_slot(run, slot);
+            error = pass->take(pass->context, slot->result, &slot->block);
+        if (!error)
+            show_progress(run, &slot->block, &progress_ns);
+        if (slot)
+            free_slot(run, slot);
     }
+    return error;
 }
 
-static enum error run_threads(struct run *run, size_t workers)
+/* ---- all of it ------------------------------------------------------------------------------- */
+
+static size_t count_threads(const struct csv_source *source)
 {
-    pthread_t threads[WORKERS_LIMIT];
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    uint64_t worth = source->identity.size_bytes / BYTES_PER_THREAD;
+    size_t threads = processors > 1 ? (size_t)processors : 1;
+    threads = threads < THREADS_LIMIT ? threads : THREADS_LIMIT;
+    threads = threads < worth ? threads : (size_t)worth;
+    return threads > 1 ? threads : 1;
+}
+
+/* The caller's thread does what threads that cannot be started do not. */
+static enum error run_threads(struct run *run, size_t threads, struct source_file *file)
+{
+    pthread_t workers[THREADS_LIMIT];
     size_t started = 0;
-    while (started < workers && pthread_create(&threads[started], NULL, worker, run) == 0)
+    while (started + 1 < threads && pthread_create(&workers[started], NULL, worker, run) == 0)
         started++;
-    enum error error = started > 0 ? take_in_order(run)
-                                   : error_set(ERROR_MEMORY, "cannot start a thread to read %s",
-                                               run->source->path);
+    enum error error = take_in_order(run, file);
     pthread_mutex_lock(&run->lock);
     run->ended = true;
     pthread_cond_broadcast(&run->changed);
     pthread_mutex_unlock(&run->lock);
     for (size_t i = 0; i < started; i++)
-        pthread_join(threads[i], NULL);
+        pthread_join(workers[i], NULL);
     return error;
 }
 
-static enum error run_alone(struct run *run)
+static enum error make_slots(struct run *run, size_t count)
 {
-    int64_t progress_ns = clock_now_ns() + PROGRESS_NS;
-    const struct csv_pass *pass = run->pass;
-    for (;;) {
-        struct slot *slot;
-        enum error error = read_next(run, &slot);
-        if (!error && stop_requested())
-            error =
-                error_set(ERROR_CANCELLED, "stopped while %s %s", pass->what, run->source->path);
-        if (!error)
-            error = pass->work(pass->context, slot->result, &slot->block);
-        if (!error)
-            error = pass->take(pass->context, slot->result, &slot->block);
-        if (error || slot->last)
-            return error;
-        show_progress(run, &slot->block, &progress_ns);
-        free_slot(run, slot);
+    for (size_t i = 0; i < count; i++) {
+        struct slot *slot = &run->slots[i];
+        slot->result = array_new(1, run->pass->result_bytes, "reading a CSV file");
+        if (!slot->result)
+            return ERROR_MEMORY;
+        run->free_slots[run->free_count++] = slot;
     }
-}
-
-static size_t count_workers(const struct csv_source *source)
-{
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    uint64_t worth = source->identity.size_bytes / BYTES_PER_WORKER;
-    size_t workers = processors > 1 ? (size_t)processors : 0;
-    workers = workers < WORKERS_LIMIT ? workers : WORKERS_LIMIT;
-    return workers < worth ? workers : (size_t)worth;
+    return OK;
 }
 
 static void release_slots(struct run *run)
 {
-    for (size_t i = 0; i < run->slot_count; i++) {
+    for (size_t i = 0; i < SLOTS_LIMIT; i++) {
         if (run->slots[i].result && run->pass->release)
             run->pass->release(run->pass->context, run->slots[i].result);
         free(run->slots[i].result);
@@ -221,27 +258,24 @@ static void release_slots(struct run *run)
 
 enum error csv_pass_run(const struct csv_pass *pass, const struct csv_source *source)
 {
-    size_t workers = count_workers(source);
+    size_t threads = count_threads(source);
+    uint64_t bytes = source->identity.size_bytes - source->begin;
     struct run run = {.pass = pass,
                       .source = source,
-                      .reading = PTHREAD_MUTEX_INITIALIZER,
+                      .block_count = (bytes + CSV_BLOCK_BYTES - 1) / CSV_BLOCK_BYTES,
                       .lock = PTHREAD_MUTEX_INITIALIZER,
                       .changed = PTHREAD_COND_INITIALIZER,
-                      .slot_count = workers > 1 ? workers + 2 : 1,
-                      .next_offset = source->begin,
-                      .next_line = source->begin_line};
-    enum error error = source_file_open(&run.file, source->path, &source->identity);
+                      .place = {.offset = source->begin, .line = source->begin_line}};
+    struct source_file file;
+    enum error error = source_file_open(&file, source->path, &source->identity);
     if (error)
         return error;
-    for (size_t i = 0; i < run.slot_count && !error; i++) {
-        run.slots[i].result = array_new(1, pass->result_bytes, "reading a CSV file");
-        error = run.slots[i].result ? OK : ERROR_MEMORY;
-    }
+    error = make_slots(&run, threads > 1 ? threads + 2 : 1);
     if (!error)
-        error = workers > 1 ? run_threads(&run, workers) : run_alone(&run);
+        error = run_threads(&run, threads, &file);
     if (!error)
-        error = source_file_check(&run.file);
+        error = source_file_check(&file);
     release_slots(&run);
-    source_file_close(&run.file);
+    source_file_close(&file);
     return error;
 }

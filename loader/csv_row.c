@@ -16,7 +16,7 @@ enum error csv_decoder_init(struct csv_decoder *decoder, const struct csv_column
                             char delimiter)
 {
     decoder->columns = columns;
-    decoder->bytes = array_new(columns->features + CSV_BYTES_PADDING, 1, "a row of CSV");
+    decoder->bytes = array_new(columns->features, 1, "a row of CSV");
     if (!decoder->bytes)
         return ERROR_MEMORY;
     enum error error = csv_splitter_init(&decoder->splitter, delimiter, columns->count);
@@ -32,27 +32,35 @@ void csv_decoder_release(struct csv_decoder *decoder)
     decoder->bytes = NULL;
 }
 
-/* ---- quick path ------------------------------------------------------------------------------ */
-
-static bool is_line_end(const char *at)
+/* Rows may begin at any byte. */
+static void store_float(void *features, size_t feature, float value)
 {
-    return at[0] == '\n' || (at[0] == '\r' && at[1] == '\n');
+    memcpy((uint8_t *)features + feature * sizeof(value), &value, sizeof(value));
 }
 
-/* The last field of a record: one number and the line end. */
-static bool quick_last_byte(const char *at, uint8_t *out)
+/* ---- quick path ------------------------------------------------------------------------------ */
+
+/* What follows the line end at `at`; NULL: there is none. */
+static const char *quick_line_end(const char *at)
+{
+    at += *at == '\r';
+    return *at == '\n' ? at + 1 : NULL;
+}
+
+/* The last field of a record: one number. Returns its end, or NULL. */
+static const char *quick_last_byte(const char *at, uint8_t *out)
 {
     unsigned value = (uint8_t)*at - (unsigned)'0';
     if (value > 9)
-        return false;
-    for (at++; !is_line_end(at); at++) {
+        return NULL;
+    for (at++; *at != '\n' && *at != '\r'; at++) {
         unsigned digit = (uint8_t)*at - (unsigned)'0';
         value = value * 10 + digit;
         if (digit > 9 || value > 255)
-            return false;
+            return NULL;
     }
     *out = (uint8_t)value;
-    return true;
+    return at;
 }
 
 /* An unquoted key field without blanks around it; returns its end, or NULL. */
@@ -90,50 +98,71 @@ static bool set_key(struct csv_row *row, enum column_role role, const struct sto
     }
 }
 
-static const char *quick_skip(const char *at, const char *end, size_t count, char delimiter)
+/* Passes over fields that are not looked at; returns what follows the delimiter behind them, or
+ * the line end, or NULL. */
+static const char *quick_skip(const char *at, const char *end, size_t count, char delimiter,
+                              bool is_last)
 {
-    for (size_t i = 0; i < count && at; i++) {
-        at = memchr(at, delimiter, (size_t)(end - at));
+    const char *line_end = memchr(at, '\n', (size_t)(end - at));
+    const char *from = at;
+    if (is_last) {
+        line_end -= line_end > at && line_end[-1] == '\r';
+        at = csv_count_bytes(at, (size_t)(line_end - at), delimiter) == count - 1 ? line_end : NULL;
+    }
+    for (size_t i = 0; i < count && at && !is_last; i++) {
+        at = memchr(at, delimiter, (size_t)(line_end - at));
         at = at ? at + 1 : NULL;
     }
-    return at;
+    return at && !memchr(from, '\r', (size_t)(at - from)) ? at : NULL;
 }
 
-/* One run of columns; returns what follows it, or NULL. `*features` moves on. */
+/* One run of columns: returns what follows the delimiter behind it (the line end, when it is the
+ * last one), or NULL. `*features` moves on. */
 static const char *quick_run(const struct csv_decoder *decoder, const struct column_run *run,
                              const char *at, const char *end, uint8_t **features,
                              struct csv_row *row)
 {
     char delimiter = decoder->splitter.delimiter;
-    bool last = run->first + run->count == decoder->columns->count;
+    bool is_last = run->first + run->count == decoder->columns->count;
     if (run->role == COLUMN_FEATURE && *features) {
         uint8_t *out = *features;
-        at = csv_bytes_decode(at, end, run->count - last, delimiter, out);
+        at = csv_bytes_decode(at, run->count - is_last, delimiter, out);
         *features = out + run->count;
-        return at && (!last || quick_last_byte(at, out + run->count - 1)) ? at : NULL;
+        return at && is_last ? quick_last_byte(at, out + run->count - 1) : at;
     }
-    if (run->role == COLUMN_FEATURE || run->role == COLUMN_IGNORED) {
-        if (!last)
-            return quick_skip(at, end, run->count, delimiter);
-        return csv_count_bytes(at, (size_t)(end - at), delimiter) == run->count - 1 ? at : NULL;
-    }
+    if (run->role == COLUMN_FEATURE || run->role == COLUMN_IGNORED)
+        return quick_skip(at, end, run->count, delimiter, is_last);
     struct store_text text;
     at = quick_text(at, delimiter, &text);
     if (!at || !set_key(row, run->role, &text))
         return NULL;
-    if (last)
-        return is_line_end(at) ? at : NULL;
-    return *at == delimiter ? at + 1 : NULL;
+    return is_last ? at : *at == delimiter ? at + 1 : NULL;
 }
 
-static bool decode_quickly(const struct csv_decoder *decoder, const char *record, size_t length,
-                           uint8_t *features, struct csv_row *row)
+static const struct csv_row fresh_row = {.id = -1,
+                                         .label = {.data = ""},
+                                         .group = {.data = ""},
+                                         .weight = 1,
+                                         .is_u8 = true,
+                                         .status = ROW_OK};
+
+/* A record without quotes whose LF lies in front of `end`: returns what follows it, or NULL. A
+ * blank record may pass for one of empty fields. */
+static const char *decode_quickly(const struct csv_decoder *decoder, const char *record,
+                                  const char *end, enum element element, void *features,
+                                  struct csv_row *row)
 {
     const struct csv_columns *columns = decoder->columns;
     const char *at = record;
+    uint8_t *bytes = features && element == ELEMENT_F32 ? decoder->bytes : features;
+    uint8_t *next = bytes;
+    *row = fresh_row;
     for (size_t i = 0; i < columns->run_count && at; i++)
-        at = quick_run(decoder, &columns->runs[i], at, record + length, &features, row);
-    return at != NULL;
+        at = quick_run(decoder, &columns->runs[i], at, end, &next, row);
+    at = at ? quick_line_end(at) : NULL;
+    for (size_t i = 0; at && bytes != features && i < columns->features; i++)
+        store_float(features, i, bytes[i]);
+    return at;
 }
 
 /* ---- slow path ------------------------------------------------------------------------------- */
@@ -156,9 +185,9 @@ static enum error check_count(const struct csv_decoder *decoder)
     size_t wanted = decoder->columns->count;
     if (count == wanted)
         return OK;
-    return error_set(ERROR_INPUT, "the row has %zu field%s, the %s has %zu", count,
-                     count == 1 ? "" : "s", decoder->columns->header ? "header" : "first row",
-                     wanted);
+    return error_set(ERROR_INPUT, "the row has %zu %s, the %s has %zu", count,
+                     text_plural(count, "field", "fields"),
+                     decoder->columns->header ? "header" : "first row", wanted);
 }
 
 static enum error take_key(const struct csv_decoder *decoder, size_t column, enum column_role role,
@@ -176,12 +205,6 @@ static enum error take_key(const struct csv_decoder *decoder, size_t column, enu
     if (!text_is_utf8(field->data, field->length))
         return refuse_field(decoder, column, "UTF-8 text without NUL");
     return OK;
-}
-
-/* Rows may begin at any byte. */
-static void store_float(void *features, size_t feature, float value)
-{
-    memcpy((uint8_t *)features + feature * sizeof(value), &value, sizeof(value));
 }
 
 /* Sets ROW_BAD and the message for the row's first bad feature. */
@@ -225,35 +248,43 @@ static enum error decode_slowly(struct csv_decoder *decoder, char *record, size_
     return error;
 }
 
-static void copy_bytes(const struct csv_decoder *decoder, enum element element, void *features)
-{
-    size_t count = decoder->columns->features;
-    if (element == ELEMENT_U8) {
-        memcpy(features, decoder->bytes, count);
-        return;
-    }
-    for (size_t i = 0; i < count; i++)
-        store_float(features, i, decoder->bytes[i]);
-}
-
 enum error csv_decode_row(struct csv_decoder *decoder, char *record, size_t length, bool plain,
                           enum element element, void *features, struct csv_row *ret_row)
 {
-    static const struct csv_row fresh = {.id = -1,
-                                         .label = {.data = ""},
-                                         .group = {.data = ""},
-                                         .weight = 1,
-                                         .is_u8 = true,
-                                         .status = ROW_OK};
-    *ret_row = fresh;
     if (!plain)
         plain = !memchr(record, '"', length);
-    if (plain &&
-        decode_quickly(decoder, record, length, features ? decoder->bytes : NULL, ret_row)) {
-        if (features)
-            copy_bytes(decoder, element, features);
+    if (plain && decode_quickly(decoder, record, record + length, element, features, ret_row))
+        return OK;
+    *ret_row = fresh_row;
+    return decode_slowly(decoder, record, length, element, features, ret_row);
+}
+
+static bool may_be_blank(const char *record)
+{
+    return *record == ' ' || *record == '\t' || *record == '\r' || *record == '\n';
+}
+
+/* The quick path finds the record's end by itself; where it does not go, it is looked for first. */
+enum error csv_decode_next(struct csv_decoder *decoder, struct csv_block *block,
+                           struct csv_cursor *cursor, enum element element, void *features,
+                           struct csv_row *ret_row)
+{
+    const char *record = block->data + cursor->at;
+    const char *next = NULL;
+    if (block->plain && cursor->at < block->length && !may_be_blank(record))
+        next = decode_quickly(decoder, record, block->data + block->length, element, features,
+                              ret_row);
+    if (next) {
+        cursor->record = cursor->at;
+        cursor->at = (size_t)(next - block->data);
+        cursor->line = block->first_line + cursor->lines++;
         return OK;
     }
-    *ret_row = fresh;
-    return decode_slowly(decoder, record, length, element, features, ret_row);
+    size_t length;
+    char *found = csv_block_next(block, decoder->splitter.delimiter, &cursor->at, &cursor->lines,
+                                 &length, &cursor->line);
+    if (!found)
+        return ERROR_END;
+    cursor->record = (size_t)(found - block->data);
+    return csv_decode_row(decoder, found, length, block->plain, element, features, ret_row);
 }

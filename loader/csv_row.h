@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "loader/csv_block.h"
 #include "loader/csv_bytes.h"
 #include "loader/csv_columns.h"
 #include "loader/csv_split.h"
@@ -34,7 +35,7 @@ struct csv_row {
 struct csv_decoder {
     const struct csv_columns *columns; /* borrowed */
     struct csv_splitter splitter;
-    uint8_t *bytes; /* owned; [F] and padding: the quick path's features */
+    uint8_t *bytes; /* owned; [F]: what the quick path makes floats of */
 };
 
 enum error csv_decoder_init(struct csv_decoder *decoder, const struct csv_columns *columns,
@@ -46,5 +47,19 @@ void csv_decoder_release(struct csv_decoder *decoder);
  * is_u8 leaves them undefined. A ROW_BAD row leaves them undefined too. */
 enum error csv_decode_row(struct csv_decoder *decoder, char *record, size_t length, bool plain,
                           enum element element, void *features, struct csv_row *ret_row) MUST_CHECK;
+
+/* A walk over the rows of a block. Zeroed: in front of the first. */
+struct csv_cursor {
+    size_t at;     /* of the block: what comes next */
+    int64_t lines; /* of the block, in front of it */
+    size_t record; /* where the row that was decoded begins in the block */
+    int64_t line;  /* its line in the file */
+};
+
+/* The next row of a block, as csv_decode_row(); blank records are passed over. ERROR_END: there is
+ * none. Other errors are about cursor->line. */
+enum error csv_decode_next(struct csv_decoder *decoder, struct csv_block *block,
+                           struct csv_cursor *cursor, enum element element, void *features,
+                           struct csv_row *ret_row) MUST_CHECK;
 
 #endif

@@ -7,29 +7,6 @@
 
 #define QUOTE '"'
 
-typedef uint8_t bytes16 __attribute__((vector_size(16)));
-
-size_t csv_count_bytes(const char *data, size_t length, char byte)
-{
-    size_t count = 0;
-    size_t at = 0;
-    uint8_t wanted = (uint8_t)byte;
-    bytes16 pattern = (bytes16){0} + wanted;
-    while (length - at >= 16) {
-        bytes16 hits = {0}; /* a lane holds at most 255 */
-        for (int i = 0; i < 255 && length - at >= 16; i++, at += 16) {
-            bytes16 next;
-            memcpy(&next, data + at, sizeof(next));
-            hits -= (bytes16)(next == pattern);
-        }
-        for (int lane = 0; lane < 16; lane++)
-            count += hits[lane];
-    }
-    for (; at < length; at++)
-        count += data[at] == byte;
-    return count;
-}
-
 /* The end of a record that has a quote before its first LF: LF counts where quotes are paired. */
 static size_t quoted_record_length(const char *data, size_t length)
 {

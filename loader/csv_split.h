@@ -24,6 +24,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "loader/csv_count.h"
 #include "loader/store.h"
 
 /* Longer records are refused: one quote that is never closed would swallow the file. */
@@ -31,9 +32,6 @@
 
 /* Bytes of the record at `data` with its LF; 0 when none of the `length` bytes ends it. */
 size_t csv_record_length(const char *data, size_t length);
-
-/* How many of `length` bytes are `byte`. */
-size_t csv_count_bytes(const char *data, size_t length, char byte);
 
 /* Nothing but spaces and tabs before the line end? (A tab that is the delimiter counts.) */
 bool csv_record_is_blank(const char *record, size_t length, char delimiter);

@@ -47,9 +47,11 @@ static enum error cpu_memory_new(struct device *device, size_t bytes, void **ret
     void *memory = aligned_alloc(alignment, rounded);
     if (!memory)
         return error_set_memory(bytes, "a device buffer");
-    if (bytes >= HUGE_PAGE_BYTES)
-        madvise(memory, rounded, MADV_HUGEPAGE); /* a wish: small pages do too */
-    memset(memory, 0, rounded);
+    /* Huge pages are a wish: small ones do too. Pages given back come again as zeros, when they are
+     * touched: nothing is cleared twice. */
+    if (alignment < HUGE_PAGE_BYTES || madvise(memory, rounded, MADV_HUGEPAGE) ||
+        madvise(memory, rounded, MADV_DONTNEED))
+        memset(memory, 0, rounded);
     *ret_memory = memory;
     return OK;
 }

@@ -1,6 +1,5 @@
 #include "loader/feed.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -17,6 +16,7 @@
 #include "loader/ring.h"
 #include "loader/row_cache.h"
 #include "loader/sampler_batch.h"
+#include "loader/sampler_client.h"
 
 #define SLOTS_FEW 8
 #define SLOTS_MANY 64
@@ -27,8 +27,9 @@
 #define QUEUE_CAPACITY_LIMIT 64
 
 struct feed {
-    struct feed_options options; /* defaults filled in */
-    char *url, *stream;          /* owned copies of the options' texts */
+    struct feed_options options;  /* defaults filled in */
+    char *url, *stream;           /* owned copies of the options' texts */
+    struct sampler_stream walked; /* a copy of the options' */
     struct store *cache; /* of options.store; NULL: rows are fetched from the store itself */
     struct ring *ring;
     struct pull_queue *queue;
@@ -165,6 +166,7 @@ static enum error start_stages(struct feed *feed)
                                     .patience_ms = options->patience_ms,
                                     .pull = options->pull,
                                     .first_index = options->first_index,
+                                    .walked = options->walked,
                                     .batches = options->batches,
                                     .batch_rows = options->batch_rows,
                                     .connections = options->draws_ahead,
@@ -191,6 +193,10 @@ static enum error feed_init(struct feed *feed, const struct feed_options *option
         error = copy_text(options->stream, &feed->stream);
     feed->options.sampler_url = feed->url;
     feed->options.stream = feed->stream;
+    if (options->walked) {
+        feed->walked = *options->walked;
+        feed->options.walked = &feed->walked;
+    }
     if (!error)
         error = make_cache(feed);
     if (!error)
@@ -289,11 +295,29 @@ enum error feed_next(struct feed *feed, struct device_queue *queue,
     return OK;
 }
 
+/* The batch's slot, if the caller has it: `batch` is what a program handed in, right or wrong. */
+static enum error find_slot(const struct feed *feed, const struct feed_batch *batch,
+                            struct slot **ret_slot)
+{
+    uintptr_t offset = (uintptr_t)batch - (uintptr_t)feed->batches;
+    size_t number = offset / sizeof(*batch);
+    if (!batch || number >= feed->options.slots || offset % sizeof(*batch) != 0)
+        return error_set(ERROR_USAGE,
+                         "what was put back is no batch of this feed; what next gave is right");
+    *ret_slot = ring_slot(feed->ring, number);
+    if (!ring_is_taken(feed->ring, *ret_slot))
+        return error_set(ERROR_USAGE,
+                         "the batch that was put back is not out; each is put back once");
+    return OK;
+}
+
 enum error feed_put(struct feed *feed, struct device_queue *queue, const struct feed_batch *batch)
 {
-    assert(batch >= feed->batches && batch < feed->batches + feed->options.slots);
-    struct slot *slot = ring_slot(feed->ring, (size_t)(batch - feed->batches));
-    enum error error = device_mark_set(feed->options.device, slot->released, queue);
+    struct slot *slot = NULL;
+    enum error error = find_slot(feed, batch, &slot);
+    if (error)
+        return error;
+    error = device_mark_set(feed->options.device, slot->released, queue);
     if (!error)
         ring_put(feed->ring, slot);
     return error;

@@ -32,6 +32,8 @@
 #include "loader/device.h"
 #include "loader/store.h"
 
+struct sampler_stream;
+
 enum feed_pull { FEED_DRAW, FEED_INDEX };
 
 enum bad_rows {
@@ -58,6 +60,9 @@ struct feed_options {
     bool expand;         /* true: features arrive as f32 (u8 times `scale`); false: as stored */
     float scale;         /* 1/255 for u8 pixels; applied to u8 only */
     int64_t patience_ms; /* how long a silent sampler is waited for; < 0: for ever */
+    const struct sampler_stream
+        *walked;       /* the order that the stream must have from the first batch
+                        * on, else ERROR_CONFLICT; copied; NULL: FEED_DRAW, or any */
     bool trust_labels; /* the store's labels are not compared with the sampler's (label_check.h) */
 };
 
@@ -94,7 +99,8 @@ void feed_close(struct feed *feed);
  * have no rows left. */
 enum error feed_next(struct feed *feed, struct device_queue *queue,
                      const struct feed_batch **ret_batch) MUST_CHECK;
-/* Gives a batch back; the slot is reused once all that is in `queue` now is done. */
+/* Gives a batch back; the slot is reused once all that is in `queue` now is done. ERROR_USAGE when
+ * it is none of this feed's, or is not out. */
 enum error feed_put(struct feed *feed, struct device_queue *queue,
                     const struct feed_batch *batch) MUST_CHECK;
 

@@ -19,6 +19,7 @@ struct label_check {
     const struct store_info *store;
     pthread_mutex_t lock;
     bool fetched;
+    struct error_report failure; /* of the first who asked: nobody waits for it once more */
     double *wanted; /* owned; [count]: as the store gives the label; NAN: the store has none such */
     char **texts;   /* owned; [count]: as the sampler says them */
     size_t count;   /* 0: nothing is compared */
@@ -133,9 +134,9 @@ static enum error read_labels(struct label_check *check, const char *text, size_
 
 enum error label_check_fetch(struct label_check *check, struct sampler_client *client)
 {
-    enum error error = OK;
     pthread_mutex_lock(&check->lock);
-    if (!check->fetched) {
+    enum error error = check->failure.code ? error_restore(&check->failure) : OK;
+    if (!error && !check->fetched) {
         struct buffer body = BUFFER_INIT(SAMPLER_LABELS_BYTES_LIMIT);
         bool told = false;
         error = sampler_client_labels(client, &body, &told);
@@ -147,6 +148,8 @@ enum error label_check_fetch(struct label_check *check, struct sampler_client *c
             error = error_prefix(ERROR_NETWORK,
                                  "%s is no Tombola sampler: ", sampler_client_url(client));
         check->fetched = !error;
+        if (error)
+            error_report_take(error, &check->failure);
         buffer_release(&body);
     }
     pthread_mutex_unlock(&check->lock);

@@ -27,7 +27,8 @@ enum error label_check_new(const struct store_info *store,
                            struct label_check **ret_check) MUST_CHECK;
 void label_check_free(struct label_check *check);
 
-/* Asks for the labels of the client's stream, unless that was done. Errors as of all requests. */
+/* Asks for the labels of the client's stream, unless that was done. Errors as of all requests; a
+ * failure is final: those who wait meanwhile, and who ask later, get the same one at once. */
 enum error label_check_fetch(struct label_check *check, struct sampler_client *client) MUST_CHECK;
 
 /* `numbers[i]` is what the sampler says of the row `ids[i]`, `labels[i]` what the store does; rows

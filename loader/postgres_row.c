@@ -82,8 +82,8 @@ static enum error refuse_value(const char *column, const struct postgres_value *
     if (!value->bytes)
         return error_set(ERROR_INPUT, "column \"%s\" is null; %s belongs there", column, wanted);
     if (form == POSTGRES_BYTES)
-        return error_set(ERROR_INPUT, "column \"%s\" has %zu bytes; %s belongs there", column,
-                         value->length, wanted);
+        return error_set(ERROR_INPUT, "column \"%s\" has %zu %s; %s belongs there", column,
+                         value->length, text_plural(value->length, "byte", "bytes"), wanted);
     if (form != POSTGRES_TEXT && take_number(value, form, &number))
         return error_set(ERROR_INPUT, "column \"%s\" is %.17g; %s belongs there", column, number,
                          wanted);
@@ -129,7 +129,7 @@ static void take_blob(const struct postgres_format *format, const struct postgre
     size_t wanted = format->features * element_bytes(format->element);
     bool is_sound = value->bytes && value->length == wanted;
     row->is_u8 = format->element == ELEMENT_U8;
-    snprintf(words, sizeof(words), "a row of %zu bytes", wanted);
+    snprintf(words, sizeof(words), "a row of %zu %s", wanted, text_plural(wanted, "byte", "bytes"));
     for (size_t i = 0; i < format->features && is_sound && !row->is_u8; i++) {
         float number;
         memcpy(&number, value->bytes + i * sizeof(number), sizeof(number));
@@ -223,8 +223,8 @@ enum error postgres_copy_row(const uint8_t *bytes, size_t length, size_t *at, si
     if (*ret_end)
         return OK;
     if (fields != count)
-        return error_set(ERROR_NETWORK, "the server sent a row of %u values, %zu were asked for",
-                         fields, count);
+        return error_set(ERROR_NETWORK, "the server sent a row of %u %s, but asked for were %zu",
+                         fields, text_plural(fields, "value", "values"), count);
     for (size_t i = 0; i < count; i++) {
         int32_t bytes_of = 0;
         if (!take_int32(bytes, length, &next, &bytes_of) || bytes_of < -1 ||

@@ -285,9 +285,9 @@ static enum error measure_blob(struct postgres_table *table, const struct postgr
     size_t bytes =
         result && PQntuples(result) > 0 ? strtoul(PQgetvalue(result, 0, 0), NULL, 10) : 0;
     if (!error && bytes % element_bytes(format->element) != 0)
-        error = error_set(ERROR_INPUT,
-                          "table %s: column \"%s\" has %zu bytes, which are no 32-bit floats",
-                          table->name, format->feature_names[0], bytes);
+        error = error_set(
+            ERROR_INPUT, "table %s: column \"%s\" has %zu %s, which are no 32-bit floats",
+            table->name, format->feature_names[0], bytes, text_plural(bytes, "byte", "bytes"));
     format->features = bytes / element_bytes(format->element);
     PQclear(result);
     PQfreemem(quoted);

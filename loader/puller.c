@@ -6,6 +6,7 @@
 #include "common/array.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/text.h"
 #include "loader/pull_plan.h"
 #include "loader/puller_private.h"
 #include "loader/sampler_client.h"
@@ -34,6 +35,7 @@ enum error puller_push(struct puller *puller, const struct sampler_batch *answer
         if (error)
             return error;
         puller->next_index++;
+        ring_pulled(puller->ring, puller->next_index - puller->options.first_index);
         pushed++;
     }
     *ret_pushed = pushed;
@@ -72,9 +74,10 @@ static enum error check_position(const struct puller *puller, const struct pull_
             puller->options.url, batch->first, request->index, request->size, request->first);
     if (request->rows > 0 && request->rows != batch->rows)
         return error_set(ERROR_CONFLICT,
-                         "the sampler at %s gives %zu units for batch %" PRId64
+                         "the sampler at %s gives %zu %s for batch %" PRId64
                          " of size %zu, which held %zu: the stream is another one than it was",
-                         puller->options.url, batch->rows, request->index, request->size,
+                         puller->options.url, batch->rows,
+                         text_plural(batch->rows, "unit", "units"), request->index, request->size,
                          request->rows);
     if (batch->rows <= request->skip_rows)
         return error_set(ERROR_END, "the stream has ended");
@@ -108,6 +111,11 @@ static enum error index_loop(struct connection *connection)
     struct pull_plan plan;
     int64_t left = puller->options.batches;
     enum error error = sampler_client_describe(connection->client, &stream);
+    if (!error && puller->options.walked) {
+        error = sampler_stream_compare(puller->options.walked, &stream);
+        if (error)
+            error = error_prefix(error, "%s: ", puller->options.url);
+    }
     if (error)
         return error;
     pull_plan_init(&plan, &stream, puller->options.batch_rows, ROWS_AHEAD);
@@ -141,7 +149,7 @@ static void note_result(struct puller *puller, enum error error)
 static void tell_end(struct puller *puller)
 {
     if (puller->report.code == OK) {
-        error_set(ERROR_END, "all %" PRId64 " batches were pulled", puller->options.batches);
+        error_set(ERROR_END, "all batches were pulled (%" PRId64 ")", puller->options.batches);
         error_report_take(ERROR_END, &puller->report);
     }
     ring_end(puller->ring, pull_queue_close(puller->queue), &puller->report);
@@ -218,6 +226,8 @@ enum error puller_start(const struct puller_options *options, struct pull_queue 
     if (options->pull == FEED_INDEX) {
         puller->options.connections = 1;
         puller->next_index = options->first_index;
+    } else {
+        puller->options.first_index = 0;
     }
     pthread_mutex_init(&puller->lock, NULL);
     pthread_cond_init(&puller->changed, NULL);

@@ -22,6 +22,7 @@
 #include "loader/label_check.h"
 #include "loader/pull_queue.h"
 #include "loader/ring.h"
+#include "loader/sampler_client.h"
 
 #define PULLER_CONNECTIONS_LIMIT 64
 
@@ -30,8 +31,9 @@ struct puller_options {
     const char *stream; /* NULL: "default" */
     int64_t patience_ms;
     enum feed_pull pull;
-    int64_t first_index; /* FEED_INDEX */
-    int64_t batches;     /* requests that count as one batch each; < 0: without end */
+    int64_t first_index;                 /* FEED_INDEX */
+    const struct sampler_stream *walked; /* FEED_INDEX: what the stream must be; NULL: anything */
+    int64_t batches; /* requests that count as one batch each; < 0: without end */
     size_t batch_rows;
     size_t connections;         /* FEED_DRAW: 1 to PULLER_CONNECTIONS_LIMIT */
     struct label_check *labels; /* borrowed; NULL: the frame's labels are not asked for */

@@ -8,6 +8,7 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/stop.h"
+#include "common/text.h"
 
 #define SLOT_ALIGNMENT_BYTES ((size_t)4096)
 #define TICK_MS 100
@@ -30,19 +32,20 @@ struct ring {
     pthread_mutex_t lock;
     pthread_cond_t freed, filled, copied;
     size_t counts[SLOT_STATES];
-    size_t taken;          /* slots that the caller holds */
-    size_t cursor;         /* where the search for a free slot begins */
-    size_t free_waiters;   /* fetchers in ring_take_free() */
-    size_t wake_free_at;   /* free slots that are worth waking them for */
-    int64_t wanted_filled; /* what the copier waits for; -1: it does not */
-    int64_t wanted_copied; /* what the caller waits for; -1: it does not */
+    size_t taken;           /* slots that the caller holds */
+    size_t cursor;          /* where the search for a free slot begins */
+    size_t free_waiters;    /* fetchers in ring_take_free() */
+    size_t wake_free_at;    /* free slots that are worth waking them for */
+    int64_t wanted_filled;  /* what the copier waits for; -1: it does not */
+    int64_t wanted_copied;  /* what the caller waits for; -1: it does not */
+    _Atomic int64_t pulled; /* numbers below it were pulled */
     bool stopped;
     int64_t end; /* the first number that does not come; INT64_MAX: not known yet */
     struct error_report end_report;
 };
 
 static const char *const state_stages[SLOT_STATES] = {
-    "pulled from the sampler", "fetched from the store", "queued for its copy",
+    "pulled: the sampler is awaited", "fetched from the store", "queued for its copy",
     "copied to the device", "there"};
 
 /* ---- memory --------------------------------------------------------------------------------- */
@@ -187,9 +190,12 @@ static void slot_move(struct ring *ring, struct slot *slot, enum slot_state from
     slot->state = to;
 }
 
-/* Round and round, so that the slot whose work on the device is most likely done comes first. */
+/* Round and round, so that the slot whose work on the device is most likely done comes first. A CPU
+ * is done with all of them: there the first one, whose memory is most likely in the cache. */
 static struct slot *find_free(struct ring *ring)
 {
+    if (ring->device->kind == DEVICE_CPU)
+        ring->cursor = 0;
     for (size_t i = 0; i < ring->shape.slots; i++) {
         struct slot *slot = &ring->slots[ring->cursor];
         ring->cursor = (ring->cursor + 1) % ring->shape.slots;
@@ -295,11 +301,10 @@ void ring_copied(struct ring *ring, struct slot *slot)
 
 static void warn_of_long_wait(const struct ring *ring, int64_t sequence, int64_t waited_ns)
 {
-    enum slot_state state = SLOT_FREE;
+    bool pulled = sequence < atomic_load_explicit(&ring->pulled, memory_order_relaxed);
+    enum slot_state state = pulled ? SLOT_FILLING : SLOT_FREE; /* those have no number yet */
     for (size_t i = 0; i < ring->shape.slots; i++) {
         const struct slot *slot = &ring->slots[i];
-        if (slot->state == SLOT_FILLING && state == SLOT_FREE)
-            state = SLOT_FILLING; /* its number is not known yet; nothing else is further on */
         if ((slot->state == SLOT_READY || slot->state == SLOT_COPYING) &&
             slot->sequence == sequence)
             state = slot->state;
@@ -352,6 +357,14 @@ enum error ring_take_busy(struct ring *ring, int64_t sequence, struct slot **ret
     return error;
 }
 
+bool ring_is_taken(struct ring *ring, const struct slot *slot)
+{
+    pthread_mutex_lock(&ring->lock);
+    bool taken = slot->taken;
+    pthread_mutex_unlock(&ring->lock);
+    return taken;
+}
+
 void ring_put(struct ring *ring, struct slot *slot)
 {
     pthread_mutex_lock(&ring->lock);
@@ -371,6 +384,11 @@ static void wake_all(struct ring *ring)
     pthread_cond_broadcast(&ring->freed);
     pthread_cond_broadcast(&ring->filled);
     pthread_cond_broadcast(&ring->copied);
+}
+
+void ring_pulled(struct ring *ring, int64_t count)
+{
+    atomic_store_explicit(&ring->pulled, count, memory_order_relaxed);
 }
 
 void ring_end(struct ring *ring, int64_t sequence, const struct error_report *report)

@@ -85,9 +85,13 @@ void ring_copied(struct ring *ring, struct slot *slot);
  * ring_take_ready(). A wait of many seconds is logged, with the stage that is waited for.
  * ERROR_USAGE when the caller holds all slots: waiting would never end. */
 enum error ring_take_busy(struct ring *ring, int64_t sequence, struct slot **ret_slot) MUST_CHECK;
+/* Has the caller taken it, and not put it back? */
+bool ring_is_taken(struct ring *ring, const struct slot *slot);
 /* BUSY -> FREE. */
 void ring_put(struct ring *ring, struct slot *slot);
 
+/* Numbers below `count` were pulled from the sampler; for what a long wait is logged with. */
+void ring_pulled(struct ring *ring, int64_t count);
 /* Numbers from `sequence` on will not come, because of `report`. Of several ends the one with the
  * smallest number holds. */
 void ring_end(struct ring *ring, int64_t sequence, const struct error_report *report);

@@ -4,12 +4,13 @@
 #include <string.h>
 
 #include "common/array.h"
+#include "common/text.h"
 #include "loader/fetch_call.h"
 #include "loader/id_index.h"
 #include "loader/row_slots.h"
 
 #define INDEX_BYTES 19 /* a row, where ids are not consecutive: id_index.h */
-#define AHEAD 4        /* rows whose memory is asked for in advance */
+#define AHEAD 8        /* rows whose memory is asked for in advance */
 #define LINE_BYTES 64
 
 struct row_cache {
@@ -52,8 +53,9 @@ static enum error fill(void *context, const struct store_block *block)
     struct row_cache *cache = filling->cache;
     enum error error = OK;
     if ((int64_t)block->rows > cache->store.info.rows - filling->rows)
-        return error_set(ERROR_INPUT, "%s has more than the %lld rows it had when it was opened",
-                         cache->store.info.uri, (long long)cache->store.info.rows);
+        return error_set(ERROR_INPUT, "%s has more than the %lld %s it had when it was opened",
+                         cache->store.info.uri, (long long)cache->store.info.rows,
+                         text_plural(cache->store.info.rows, "row", "rows"));
     for (size_t i = 0; i < block->rows && !error; i++) {
         int64_t row = filling->rows++;
         uint8_t *slot = row_slots_at(&cache->slots, (uint64_t)row);
@@ -100,8 +102,9 @@ static enum error fill_all(struct row_cache *cache)
     }
     error = store_scan(cache->inner, SCAN_FEATURES | SCAN_BAD_ROWS, fill, &filling);
     if (!error && filling.rows != info->rows)
-        error = error_set(ERROR_INPUT, "%s gave %lld rows of %lld", info->uri,
-                          (long long)filling.rows, (long long)info->rows);
+        error =
+            error_set(ERROR_INPUT, "%s gave %lld %s of %lld", info->uri, (long long)filling.rows,
+                      text_plural(filling.rows, "row", "rows"), (long long)info->rows);
     if (!error)
         error = index_ids(cache, &filling);
     free(filling.ids);
@@ -197,7 +200,7 @@ static void prefetch(const struct row_cache *cache, int64_t id)
         return;
     const uint8_t *slot = row_slots_at(&cache->slots, (uint64_t)row);
     for (size_t at = 0; at < cache->slots.stride; at += LINE_BYTES)
-        __builtin_prefetch(slot + at);
+        __builtin_prefetch(slot + at, 0, 2); /* into the second cache: it takes more at once */
 }
 
 /* Fetched again from the store itself, for the message. */

@@ -25,8 +25,8 @@ static enum error check_header(const struct header *header, size_t length)
                          header->rows, SAMPLER_BATCH_ROWS_LIMIT);
     size_t right = SAMPLER_BATCH_HEADER_BYTES + (size_t)header->rows * SAMPLER_BATCH_UNIT_BYTES;
     if (length != right)
-        return error_set(ERROR_INPUT, "a batch of %" PRIu32 " units in %zu bytes; it takes %zu",
-                         header->rows, length, right);
+        return error_set(ERROR_INPUT, "a batch of %" PRIu32 " %s in %zu bytes; it takes %zu",
+                         header->rows, text_plural(header->rows, "unit", "units"), length, right);
     if (header->epoch < 0 || header->first < 0)
         return error_set(ERROR_INPUT,
                          "a batch of epoch %" PRId64 " at position %" PRId64

@@ -19,10 +19,12 @@ static const char *show_value(sqlite3_stmt *statement, int column, char out[TEXT
     switch (sqlite3_column_type(statement, column)) {
     case SQLITE_NULL:
         return "NULL";
-    case SQLITE_BLOB:
-        snprintf(out, TEXT_QUOTE_BYTES, "a BLOB of %d bytes",
-                 sqlite3_column_bytes(statement, column));
+    case SQLITE_BLOB: {
+        int bytes = sqlite3_column_bytes(statement, column);
+        snprintf(out, TEXT_QUOTE_BYTES, "a BLOB of %d %s", bytes,
+                 text_plural(bytes, "byte", "bytes"));
         return out;
+    }
     default: {
         const char *text = (const char *)sqlite3_column_text(statement, column);
         text = text ? text : "";
@@ -155,7 +157,8 @@ static void take_blob(const struct sqlite_format *format, sqlite3_stmt *statemen
         return;
     }
     char words[80];
-    snprintf(words, sizeof(words), "a BLOB of %zu bytes", wanted);
+    snprintf(words, sizeof(words), "a BLOB of %zu %s", wanted,
+             text_plural(wanted, "byte", "bytes"));
     refuse_value(statement, FEATURES_AT, format->table->features[0], words);
     row->status = ROW_BAD;
 }

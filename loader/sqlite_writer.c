@@ -10,6 +10,7 @@
 #include "common/array.h"
 #include "common/file.h"
 #include "common/stop.h"
+#include "common/text.h"
 #include "loader/content_digest.h"
 #include "loader/sqlite_facts.h"
 #include "loader/sqlite_file.h"
@@ -263,8 +264,9 @@ enum error sqlite_writer_commit(struct sqlite_writer *writer)
 {
     struct stat status;
     if (writer->rows != writer->info->rows)
-        return error_set(ERROR_INPUT, "%s gave %" PRId64 " rows, %" PRId64 " were announced",
-                         writer->info->uri, writer->rows, writer->info->rows);
+        return error_set(ERROR_INPUT, "%s gave %" PRId64 " %s, and announced %" PRId64,
+                         writer->info->uri, writer->rows, text_plural(writer->rows, "row", "rows"),
+                         writer->info->rows);
     content_digest_text(&writer->digest, writer->digest_text);
     enum error error = sqlite_run(writer->connection, writer->path, "COMMIT; BEGIN");
     if (!error)

@@ -150,11 +150,14 @@ static enum error read_first(struct csv_store *store, enum csv_header header,
                              const struct column_choice *choice)
 {
     struct source_file file;
-    struct csv_block block = {.data = NULL};
+    struct csv_block block = {.memory = NULL};
+    struct csv_place place = {.offset = store->source.begin, .line = store->source.begin_line};
     enum error error = source_file_open(&file, store->path, &store->source.identity);
     if (error)
         return error;
-    error = csv_block_read(&block, &file, store->source.begin, store->source.begin_line);
+    error = csv_block_read(&block, &file, store->source.begin);
+    if (!error)
+        error = csv_block_cut(&block, &file, &place);
     if (!error)
         error = take_first(store, &block, header, choice);
     csv_block_release(&block);

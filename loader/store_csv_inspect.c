@@ -107,38 +107,32 @@ static enum error note_row(const struct csv_store *store, struct facts *facts,
     return error;
 }
 
-static enum error inspect_record(struct csv_store *store, struct facts *facts,
-                                 const struct csv_block *block, char *record, size_t length,
-                                 int64_t line)
+static enum error inspect_row(struct csv_store *store, struct facts *facts, struct csv_block *block,
+                              struct csv_cursor *cursor)
 {
     struct csv_row row;
     uint8_t *slot = csv_fill_slot(&store->fill, &facts->share, facts->rows);
-    facts->offsets[facts->rows] = block->offset + (uint64_t)(record - block->data);
-    enum error error = csv_decode_row(&facts->decoder, record, length, block->plain,
-                                      slot ? store->fill.element : ELEMENT_U8,
-                                      slot ? slot + sizeof(double) : facts->features, &row);
-    return error ? csv_store_prefix(store, error, line) : note_row(store, facts, &row, slot, line);
+    enum error error =
+        csv_decode_next(&facts->decoder, block, cursor, slot ? store->fill.element : ELEMENT_U8,
+                        slot ? slot + sizeof(double) : facts->features, &row);
+    if (error)
+        return error == ERROR_END ? error : csv_store_prefix(store, error, cursor->line);
+    facts->offsets[facts->rows] = block->offset + cursor->record;
+    return note_row(store, facts, &row, slot, cursor->line);
 }
 
 static enum error inspect_block(void *context, void *result, struct csv_block *block)
 {
     struct csv_store *store = ((struct inspection *)context)->store;
     struct facts *facts = result;
+    struct csv_cursor cursor = {.at = 0};
     enum error error = prepare(store, facts);
     if (!error)
         error = reserve(store, facts, (size_t)block->lines + 1);
     csv_fill_claim(&store->fill, block, &facts->share);
-    size_t at = 0;
-    int64_t lines = 0;
-    while (!error && !facts->floats && !facts->has_texts) {
-        size_t length;
-        int64_t line;
-        char *record = csv_block_next(block, store->delimiter, &at, &lines, &length, &line);
-        if (!record)
-            break;
-        error = inspect_record(store, facts, block, record, length, line);
-    }
-    return error;
+    while (!error && !facts->floats && !facts->has_texts)
+        error = inspect_row(store, facts, block, &cursor);
+    return error == ERROR_END ? OK : error;
 }
 
 static enum error add_mark(struct csv_store *store, const struct csv_block *block)

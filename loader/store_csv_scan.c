@@ -159,26 +159,21 @@ static enum error scan_block(void *context, void *result, struct csv_block *bloc
     const struct scan *scan = context;
     const struct csv_store *store = scan->store;
     struct scanned *scanned = result;
-    size_t at = 0;
-    int64_t lines = 0;
+    struct csv_cursor cursor = {.at = 0};
     enum error error = prepare(scan, scanned, most_rows(store, block));
-    while (!error) {
-        size_t length;
-        int64_t line;
+    if (error)
+        return error;
+    for (;;) {
         struct csv_row row;
-        char *record = csv_block_next(block, store->delimiter, &at, &lines, &length, &line);
-        if (!record)
-            break;
         uint8_t *features =
             scanned->features ? scanned->features + scanned->rows * row_bytes(store) : NULL;
-        error = csv_decode_row(&scanned->decoder, record, length, block->plain,
-                               store->store.info.element, features, &row);
+        error = csv_decode_next(&scanned->decoder, block, &cursor, store->store.info.element,
+                                features, &row);
         if (!error)
             error = keep_row(scan, scanned, &row);
         if (error)
-            return csv_store_prefix(store, error, line);
+            return error == ERROR_END ? OK : csv_store_prefix(store, error, cursor.line);
     }
-    return error;
 }
 
 static enum error keep_ids(struct scan *scan, const struct scanned *scanned)

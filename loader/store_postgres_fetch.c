@@ -5,6 +5,7 @@
 
 #include "common/array.h"
 #include "common/log.h"
+#include "common/text.h"
 #include "loader/fetch_call.h"
 #include "loader/store_postgres.h"
 
@@ -246,8 +247,9 @@ static enum error take_result(struct postgres_reader *reader, struct fetch_call 
     const struct postgres_store *store = store_of(reader);
     enum error error = OK;
     if ((size_t)PQnfields(result) != postgres_value_count(&store->table.format, false))
-        return error_set(ERROR_NETWORK, "postgresql:%s: the server sent rows of %d values",
-                         store->place.shown, PQnfields(result));
+        return error_set(ERROR_NETWORK, "postgresql:%s: the server sent rows of %d %s",
+                         store->place.shown, PQnfields(result),
+                         text_plural(PQnfields(result), "value", "values"));
     for (int row = 0; row < PQntuples(result) && !error; row++) {
         take_values(reader, result, row);
         error = reader->values[0].bytes ? take_row(reader, call, count)

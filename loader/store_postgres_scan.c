@@ -5,6 +5,7 @@
 
 #include "common/array.h"
 #include "common/stop.h"
+#include "common/text.h"
 #include "loader/store_postgres.h"
 
 #define BLOCK_ROWS 1024
@@ -77,9 +78,9 @@ static enum error next_piece(struct walk *walk, char **ret_bytes, int *ret_lengt
     while ((*ret_length = PQgetCopyData(walk->connection, ret_bytes, 1)) == 0 && !error)
         error = postgres_await_input(&walk->store->place, walk->connection);
     if (!error && *ret_length == -2)
-        error = error_set(ERROR_NETWORK, "postgresql:%s went away after %lld rows: %.300s",
+        error = error_set(ERROR_NETWORK, "postgresql:%s went away after %lld %s: %.300s",
                           walk->store->place.shown, (long long)walk->rows,
-                          PQerrorMessage(walk->connection));
+                          text_plural(walk->rows, "row", "rows"), PQerrorMessage(walk->connection));
     return error;
 }
 

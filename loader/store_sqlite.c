@@ -73,9 +73,10 @@ static enum error find_blob(struct sqlite_store *store, sqlite3 *connection,
         format->element = store->facts.element;
     if (bytes % element_bytes(format->element) != 0)
         return error_set(ERROR_INPUT,
-                         "%s: column \"%s\" of table \"%s\" holds BLOBs of %zu bytes, which are no "
+                         "%s: column \"%s\" of table \"%s\" holds BLOBs of %zu %s, which are no "
                          "32-bit floats",
-                         store->path, store->table.features[0], store->table.name, bytes);
+                         store->path, store->table.features[0], store->table.name, bytes,
+                         text_plural(bytes, "byte", "bytes"));
     format->features = bytes / element_bytes(format->element);
     return OK;
 }

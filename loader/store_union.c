@@ -128,9 +128,10 @@ static enum error compare_columns(const struct store_info *a, const struct store
         return refuse_column(a, b, "group column", a->group_column, b->group_column);
     if (a->features != b->features && (!a->feature_names || !b->feature_names))
         return error_set(ERROR_INPUT,
-                         "%s has %zu features and %s has %zu; files that are read as "
+                         "%s has %zu %s and %s has %zu; files that are read as "
                          "one have the same columns",
-                         a->uri, a->features, b->uri, b->features);
+                         a->uri, a->features, text_plural(a->features, "feature", "features"),
+                         b->uri, b->features);
     return a->feature_names && b->feature_names
                ? compare_names(a, b, "feature", a->feature_names, a->features, b->feature_names,
                                b->features)

@@ -141,6 +141,8 @@ int tombola_feed_open(const struct tombola_options *given, struct tombola_feed *
 {
     struct tombola_options options;
     pthread_once(&quiet_once, make_quiet);
+    if (!ret_feed)
+        return error_set(ERROR_USAGE, "tombola_feed_open: ret_feed is NULL");
     enum error error = copy_options(given, &options);
     if (error)
         return error;
@@ -191,6 +193,9 @@ int tombola_feed_next(struct tombola_feed *feed, void *stream,
                       const struct tombola_batch **ret_batch)
 {
     const struct feed_batch *batch;
+    if (!feed || !ret_batch)
+        return error_set(ERROR_USAGE, "tombola_feed_next: %s is NULL",
+                         feed ? "ret_batch" : "the feed");
     enum error error = follow_stream(feed, stream);
     if (!error)
         error = feed_next(feed->feed, feed->queue, &batch);
@@ -201,8 +206,12 @@ int tombola_feed_next(struct tombola_feed *feed, void *stream,
 
 int tombola_feed_put(struct tombola_feed *feed, void *stream, const struct tombola_batch *batch)
 {
+    if (!feed)
+        return error_set(ERROR_USAGE, "tombola_feed_put: the feed is NULL");
     enum error error = follow_stream(feed, stream);
-    return error ? error : feed_put(feed->feed, feed->queue, (const struct feed_batch *)batch);
+    if (!error)
+        error = feed_put(feed->feed, feed->queue, (const struct feed_batch *)batch);
+    return error == ERROR_USAGE ? error_prefix(error, "tombola_feed_put: ") : error;
 }
 
 /* ---- what it is ------------------------------------------------------------------------------ */
@@ -217,6 +226,10 @@ static void copy_out(void *out, size_t out_bytes, const void *from, size_t from_
 void tombola_feed_describe(const struct tombola_feed *feed,
                            struct tombola_description *ret_description, size_t bytes)
 {
+    if (!feed) {
+        memset(ret_description, 0, bytes);
+        return;
+    }
     const struct store_info *info = store_info(feed->store);
     struct tombola_description description = {.rows = info->rows,
                                               .features = info->features,
@@ -236,6 +249,10 @@ void tombola_feed_stats(const struct tombola_feed *feed, struct tombola_stats *r
                         size_t bytes)
 {
     struct feed_stats inner;
+    if (!feed) {
+        memset(ret_stats, 0, bytes);
+        return;
+    }
     feed_get_stats(feed->feed, &inner);
     struct tombola_stats stats = {.batches = inner.batches,
                                   .rows = inner.rows,

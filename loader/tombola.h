@@ -51,10 +51,14 @@
  * ERRORS
  *   Functions that can fail return TOMBOLA_OK or a negative enum tombola_status;
  *   tombola_error_message() then says what was met, where, and what would have been right. Outputs
- *   are set only on success. Warnings go to standard error (tombola_log_level()).
+ *   are set only on success. Warnings go to standard error (tombola_log_level()). A feed or an
+ * output that is NULL, a batch that is not out or is another feed's, are TOMBOLA_USAGE and change
+ * nothing.
  *
  * ENVIRONMENT
  *   TOMBOLA_TOKEN, when set, is sent to the sampler as a bearer token.
+ *   TOMBOLA_CA, when set, is the PEM file of those who may have signed the certificate of a sampler
+ *   at https://, in place of the system's.
  */
 #ifndef TOMBOLA_H
 #define TOMBOLA_H
@@ -122,7 +126,8 @@ struct tombola_options {
     size_t slots;            /* 0: 8, or up to 64 for batches by index */
     size_t fetchers;         /* threads that fetch; 0: 1 */
     size_t cache_bytes;      /* memory for rows that were fetched before; 0: none */
-    int64_t patience_ms; /* how long a silent sampler is waited for; 0: a minute; < 0: for ever */
+    int64_t patience_ms; /* how long a sampler that does not answer, or is silent, is waited for,
+                          * each time anew; 0: a minute; < 0: for ever */
     int trust_labels;    /* 1: the store's labels are not compared with those the sampler says */
 };
 
@@ -167,13 +172,13 @@ TOMBOLA_API int tombola_feed_open(const struct tombola_options *options,
 TOMBOLA_API void tombola_feed_close(struct tombola_feed *feed);
 
 /* Lends the next batch, until tombola_feed_put(); waits for it. TOMBOLA_END behind the last one.
- * One or two batches may be out at a time. */
+ * One or two batches may be out at a time. Each is put back once; it is invalid from then on. */
 TOMBOLA_API int tombola_feed_next(struct tombola_feed *feed, void *stream,
                                   const struct tombola_batch **ret_batch);
 TOMBOLA_API int tombola_feed_put(struct tombola_feed *feed, void *stream,
                                  const struct tombola_batch *batch);
 
-/* `bytes`: sizeof of the struct, as the caller's header has it. */
+/* `bytes`: sizeof of the struct, as the caller's header has it. Of no feed (NULL): all zeros. */
 TOMBOLA_API void tombola_feed_describe(const struct tombola_feed *feed,
                                        struct tombola_description *ret_description, size_t bytes);
 /* Cheap; from any thread. */

@@ -10,6 +10,7 @@
 #include "common/array.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "sampler/audit.h"
 #include "sampler/notify.h"
 
 #define SWEEP_MS 1000
@@ -40,7 +41,7 @@ static void reload(struct attendant *attendant)
 {
     notify_reloading();
     if (guard_reload(attendant->guard) == OK)
-        log_info("SIGHUP: read again");
+        log_event(LOG_INFO, "SIGHUP: read again", log_text("what", "tokens and certificate"));
     notify_send("READY=1");
 }
 
@@ -59,6 +60,7 @@ static void *attend(void *context)
         int64_t now_ns = clock_now_ns();
         if (now_ns >= next_sweep_ns) {
             (void)connections_sweep(attendant->connections, now_ns);
+            audit_tick(now_ns / 1000000);
             next_sweep_ns = clock_deadline_ns(SWEEP_MS);
         }
         if (now_ns >= next_word_ns) {
@@ -70,6 +72,7 @@ static void *attend(void *context)
         if (sigtimedwait(&set, NULL, &wait) == SIGHUP && !atomic_load(&attendant->ending))
             reload(attendant);
     }
+    audit_tick(INT64_MAX);
     return NULL;
 }
 

@@ -1,6 +1,7 @@
 /*
  * The thread that looks after a server: SIGHUP reads tokens and certificates again, slow
- * connections are closed once a second, systemd's watchdog hears that the process works.
+ * connections are closed once a second, sums of what the log held back are written, systemd's
+ * watchdog hears that the process works.
  */
 #ifndef SAMPLER_ATTENDANT_H
 #define SAMPLER_ATTENDANT_H

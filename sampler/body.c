@@ -222,27 +222,29 @@ static bool is_asked(const struct body *body, const char *field)
     return false;
 }
 
-static void list_asked(const struct body *body, char *out, size_t bytes)
+void body_list_known(const struct body *body, char ret_names[BODY_NAMES_BYTES])
 {
     size_t length = 0;
-    out[0] = '\0';
-    for (size_t i = 0; i < body->asked_count && length < bytes; i++)
-        length += (size_t)snprintf(out + length, bytes - length, "%s%s", i > 0 ? ", " : "",
-                                   body->asked[i]);
+    ret_names[0] = '\0';
+    for (size_t i = 0; i < body->asked_count && length < BODY_NAMES_BYTES; i++)
+        length += (size_t)snprintf(ret_names + length, BODY_NAMES_BYTES - length, "%s%s",
+                                   i > 0 ? ", " : "", body->asked[i]);
 }
 
 enum error body_finish(const struct body *body)
 {
     char quoted[TEXT_QUOTE_BYTES];
-    char known[512];
-    list_asked(body, known, sizeof(known));
+    char known[BODY_NAMES_BYTES];
+    body_list_known(body, known);
     for (const cJSON *item = body->json->child; item; item = item->next) {
         if (is_asked(body, item->string))
             continue;
         text_quote(quoted, sizeof(quoted), item->string, strlen(item->string));
         if (!*known)
-            return error_set(ERROR_INPUT, WHAT " has a field %s; there are none here", quoted);
-        return error_set(ERROR_INPUT, WHAT " has an unknown field %s; %s exist", quoted, known);
+            return error_set(ERROR_INPUT, WHAT " has an unknown field %s; there are none here",
+                             quoted);
+        return error_set(ERROR_INPUT, WHAT " has an unknown field %s; those that exist: %s", quoted,
+                         known);
     }
     return OK;
 }

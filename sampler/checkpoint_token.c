@@ -6,6 +6,7 @@
 #include <xxhash.h>
 
 #include "common/array.h"
+#include "sampler/problem_kinds.h"
 #include "sampler/varint.h"
 
 #define MAGIC "TMBLTOK1"
@@ -258,10 +259,11 @@ enum error checkpoint_token_check(const struct checkpoint_token *token,
     if (error == OK && differences.length == 0)
         error = compare_views(&token->definition, definition, &differences);
     if (error == OK && differences.length > 0)
-        error = error_set(ERROR_CONFLICT,
-                          "the token belongs to another order: %s (there: the token, here: the "
-                          "stream)",
-                          differences.data + 2);
+        error = error_set_kind(error_set(ERROR_CONFLICT,
+                                         "the token belongs to another order: %s (there: the "
+                                         "token, here: the stream)",
+                                         differences.data + 2),
+                               PROBLEM_OTHER_ORDER);
     buffer_release(&differences);
     return error;
 }

@@ -1,35 +1,43 @@
 #include "sampler/class_rows.h"
 
-#include <stdlib.h>
+#include "sampler/places.h"
+#include "sampler/spool_team.h"
 
-#include "common/array.h"
-#include "common/large.h"
-#include "common/stop.h"
-
-#define MEMORY_LEAST ((uint64_t)1 << 20)
-
-static const char sorting[] = "sorting the labels";
+#define PLACES_BYTES ((uint64_t)16 << 20) /* for the places of more than one run */
 
 struct class_rows {
-    struct spool_cursor cursor;
-    uint32_t *codes; /* owned; [SPOOL_CHUNK] */
-    const uint32_t *ranks;
-    uint64_t *next; /* owned; by code: the place of its next row */
+    struct spool_team team;
+    struct places places; /* kinds are codes */
+    struct section_writer *writer;
     unsigned width;
     uint64_t first, count; /* the part of the result that is made */
-    void *rows;            /* owned; [count] */
+    uint8_t *rows;         /* [count] of `width` bytes */
+    uint64_t pieces;       /* of the section, that were there before */
 };
 
+static enum error count_codes(void *context, unsigned run, struct spool_cursor *cursor)
+{
+    struct class_rows *all = context;
+    uint64_t *counts = all->places.next[run];
+    const uint32_t *codes;
+    size_t count = 0;
+    enum error error = spool_cursor_next32(cursor, &codes, &count);
+    for (size_t i = 0; i < count; i++)
+        counts[codes[i]]++;
+    return error;
+}
+
 /* One loop for each width. */
-#define DEFINE_PLACE(name, type)                                                 \
-    static void place_##name(struct class_rows *all, size_t count, uint64_t row) \
-    {                                                                            \
-        type *rows = all->rows;                                                  \
-        for (size_t i = 0; i < count; i++) {                                     \
-            uint64_t place = all->next[all->codes[i]]++ - all->first;            \
-            if (place < all->count)                                              \
-                rows[place] = (type)(row + i);                                   \
-        }                                                                        \
+#define DEFINE_PLACE(name, type)                                                                  \
+    static void place_##name(const struct class_rows *all, uint64_t *next, const uint32_t *codes, \
+                             size_t count, uint64_t row)                                          \
+    {                                                                                             \
+        type *rows = (type *)all->rows;                                                           \
+        for (size_t i = 0; i < count; i++) {                                                      \
+            uint64_t place = next[codes[i]]++ - all->first;                                       \
+            if (place < all->count)                                                               \
+                rows[place] = (type)(row + i);                                                    \
+        }                                                                                         \
     }
 
 DEFINE_PLACE(8, uint8_t)
@@ -37,75 +45,94 @@ DEFINE_PLACE(16, uint16_t)
 DEFINE_PLACE(32, uint32_t)
 DEFINE_PLACE(64, uint64_t)
 
-static void place(struct class_rows *all, size_t count, uint64_t row)
+static enum error place_codes(void *context, unsigned run, struct spool_cursor *cursor)
 {
+    struct class_rows *all = context;
+    uint64_t *next = all->places.next[run];
+    const uint32_t *codes;
+    uint64_t row = cursor->row;
+    size_t count = 0;
+    enum error error = spool_cursor_next32(cursor, &codes, &count);
     switch (all->width) {
     case 1:
-        place_8(all, count, row);
+        place_8(all, next, codes, count, row);
         break;
     case 2:
-        place_16(all, count, row);
+        place_16(all, next, codes, count, row);
         break;
     case 4:
-        place_32(all, count, row);
+        place_32(all, next, codes, count, row);
         break;
     default:
-        place_64(all, count, row);
+        place_64(all, next, codes, count, row);
     }
-}
-
-static enum error make_part(struct class_rows *all, const uint64_t *starts, uint32_t classes)
-{
-    size_t count = 0;
-    enum error error = OK;
-    for (uint32_t code = 0; code < classes; code++)
-        all->next[code] = starts[all->ranks[code]];
-    spool_cursor_rewind(&all->cursor);
-    do {
-        uint64_t row = all->cursor.row;
-        if (stop_requested())
-            return error_set(ERROR_CANCELLED, "stopped while the labels were sorted");
-        error = spool_cursor_next32(&all->cursor, all->codes, &count);
-        if (!error)
-            place(all, count, row);
-    } while (!error && count > 0);
     return error;
 }
 
-static enum error make_parts(struct class_rows *all, const uint64_t *starts, uint32_t classes,
-                             struct section_writer *writer)
+static enum error put_piece(void *context, unsigned hand, uint64_t part)
 {
-    uint64_t units = all->cursor.spool->rows;
+    struct class_rows *all = context;
+    uint64_t done = part * SECTION_PIECE_BYTES;
+    uint64_t left = all->count * all->width - done;
+    (void)hand;
+    return section_put(all->writer, all->pieces + part, all->rows + done,
+                       left < SECTION_PIECE_BYTES ? (size_t)left : SECTION_PIECE_BYTES);
+}
+
+static enum error make_part(struct class_rows *all)
+{
+    uint64_t bytes = all->count * all->width;
+    struct team_work put = {.what = all->team.what,
+                            .parts = (bytes + SECTION_PIECE_BYTES - 1) / SECTION_PIECE_BYTES,
+                            .work = put_piece,
+                            .context = all};
+    all->pieces = all->writer->pieces;
+    enum error error = spool_team_read(&all->team, all->places.runs, place_codes, all);
+    return error ? error : team_run(&put, all->team.hands);
+}
+
+static enum error make_parts(struct class_rows *all, const uint32_t *ranks, const uint64_t *starts)
+{
+    uint64_t units = all->team.spool->rows;
     uint64_t most = all->count;
-    enum error error = OK;
+    enum error error = spool_team_read(&all->team, all->places.runs, count_codes, all);
+    if (error)
+        return error;
+    places_sum(&all->places, starts, ranks);
     for (all->first = 0; all->first < units && !error; all->first += most) {
         all->count = units - all->first < most ? units - all->first : most;
-        error = make_part(all, starts, classes);
-        if (!error)
-            error = section_add(writer, all->rows, all->count * all->width);
+        if (all->first > 0)
+            places_rewind(&all->places, starts, ranks);
+        error = make_part(all);
     }
     return error;
+}
+
+/* One a hand, but for very many classes. */
+static unsigned count_runs(const struct spool_team *team, uint32_t classes)
+{
+    uint64_t most = PLACES_BYTES / (classes * sizeof(uint64_t));
+    return most < 1 ? 1 : most < team->hands ? (unsigned)most : team->hands;
 }
 
 enum error class_rows_write(const struct spool *codes, const uint32_t *ranks,
-                            const uint64_t *starts, uint32_t count, uint64_t memory_bytes,
+                            const uint64_t *starts, uint32_t count, struct sort_room *room,
                             struct section_writer *writer)
 {
-    struct class_rows all = {.ranks = ranks, .width = writer->section->width};
-    uint64_t most = (memory_bytes > MEMORY_LEAST ? memory_bytes : MEMORY_LEAST) / all.width;
+    struct class_rows all = {.writer = writer, .width = writer->section->width};
+    uint64_t most = room->limit_bytes / all.width;
+    void *rows;
     all.count = codes->rows < most ? codes->rows : most;
-    all.codes = array_new(SPOOL_CHUNK, sizeof(*all.codes), sorting);
-    all.next = array_new(count, sizeof(*all.next), sorting);
-    size_t bytes = all.count * all.width;
-    all.rows = large_new(bytes, sorting);
-    enum error error = all.codes && all.next && all.rows ? OK : ERROR_MEMORY;
+    enum error error = spool_team_open(&all.team, codes, "sorting the labels");
     if (!error)
-        error = spool_cursor_open(&all.cursor, codes);
+        error = places_init(&all.places, count_runs(&all.team, count), count);
     if (!error)
-        error = make_parts(&all, starts, count, writer);
-    spool_cursor_close(&all.cursor);
-    free(all.codes);
-    free(all.next);
-    large_free(all.rows, bytes);
+        error = sort_room_take(room, all.count * all.width, false, &rows);
+    if (!error) {
+        all.rows = rows;
+        error = make_parts(&all, ranks, starts);
+    }
+    places_release(&all.places);
+    spool_team_close(&all.team);
     return error;
 }

@@ -25,23 +25,17 @@ struct build_options {
 /* "512M", "2G", "800000000". */
 static enum error read_memory(struct build_options *build)
 {
-    static const char units[] = "KMGT";
     char shown[TEXT_QUOTE_BYTES];
+    int64_t bytes;
     if (!build->memory)
         return OK;
-    size_t length = strlen(build->memory);
-    const char *unit = length > 1 ? strchr(units, build->memory[length - 1]) : NULL;
-    unsigned shift = unit ? 10 * (unsigned)(unit - units + 1) : 0;
-    int64_t number;
-    if (!text_parse_integer(build->memory, length - (unit != NULL), 1, INT64_MAX >> shift,
-                            &number) ||
-        ((uint64_t)number << shift) < FRAME_MEMORY_LEAST)
+    if (!text_parse_bytes(build->memory, FRAME_MEMORY_LEAST, &bytes))
         return error_set(ERROR_USAGE,
                          "--memory is %s, must be bytes, or a number with K, M, G or T behind it, "
                          "from %" PRIu64 "M on",
-                         text_quote(shown, sizeof(shown), build->memory, length),
+                         text_quote(shown, sizeof(shown), build->memory, strlen(build->memory)),
                          FRAME_MEMORY_LEAST >> 20);
-    build->memory_bytes = (uint64_t)number << shift;
+    build->memory_bytes = (uint64_t)bytes;
     return OK;
 }
 
@@ -99,11 +93,13 @@ static enum error report(const struct frame *frame, const char *path)
 {
     char digest[FRAME_DIGEST_TEXT_BYTES];
     frame_digest_text(frame_digest(frame), digest);
-    int written = frame_has_labels(frame)
-                      ? printf("%s: %" PRId64 " units, %" PRIu32 " labels, digest %s\n", path,
-                               frame_units(frame), frame_labels(frame), digest)
-                      : printf("%s: %" PRId64 " units without labels, digest %s\n", path,
-                               frame_units(frame), digest);
+    int written =
+        frame_has_labels(frame)
+            ? printf("%s: %" PRId64 " %s, %" PRIu32 " %s, digest %s\n", path, frame_units(frame),
+                     text_plural(frame_units(frame), "unit", "units"), frame_labels(frame),
+                     text_plural(frame_labels(frame), "label", "labels"), digest)
+            : printf("%s: %" PRId64 " %s without labels, digest %s\n", path, frame_units(frame),
+                     text_plural(frame_units(frame), "unit", "units"), digest);
     if (written < 0 || fflush(stdout) != 0)
         return error_set(ERROR_IO, "cannot write to standard output");
     return OK;

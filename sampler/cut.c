@@ -4,6 +4,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "common/text.h"
+
 static const char *const tail_names[] = {"keep", "drop", "span"};
 
 const char *tail_name(enum tail tail)
@@ -33,8 +35,9 @@ enum error cut_check(const struct cut *cut)
         end >= CUT_POSITION_LIMIT)
         return error_set(ERROR_USAGE,
                          "epochs %" PRId64 " is out of range: 0 (without end) to %" PRId64
-                         " with %" PRId64 " positions an epoch",
-                         cut->epochs, most, cut->epoch_positions);
+                         " with %" PRId64 " %s an epoch",
+                         cut->epochs, most, cut->epoch_positions,
+                         text_plural(cut->epoch_positions, "position", "positions"));
     return OK;
 }
 
@@ -65,8 +68,9 @@ enum error cut_check_size(const struct cut *cut, int64_t size)
     if (cut->tail == TAIL_DROP && size > cut->epoch_positions)
         return error_set(ERROR_USAGE,
                          "size=%" PRId64 " is more than the %" PRId64
-                         " positions of an epoch: with tail=drop no batch would ever be complete",
-                         size, cut->epoch_positions);
+                         " %s of an epoch: with tail=drop no batch would ever be complete",
+                         size, cut->epoch_positions,
+                         text_plural(cut->epoch_positions, "position", "positions"));
     return OK;
 }
 

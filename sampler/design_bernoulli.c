@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "common/array.h"
+#include "common/text.h"
 #include "sampler/coins.h"
 #include "sampler/design.h"
 #include "sampler/epoch_tables.h"
@@ -48,8 +49,8 @@ static enum error bernoulli_init(struct order *order, const struct design_fields
     if (fields->rate < least)
         return error_set(ERROR_USAGE,
                          "rate is %g; right for the frame's %" PRId64
-                         " units is %g to 1: with less hardly an epoch would have a unit",
-                         fields->rate, units, least);
+                         " %s is %g to 1: with less hardly an epoch would have a unit",
+                         fields->rate, units, text_plural(units, "unit", "units"), least);
     struct bernoulli *bernoulli = array_new(1, sizeof(*bernoulli), "a design");
     if (!bernoulli)
         return ERROR_MEMORY;

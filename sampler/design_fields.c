@@ -238,6 +238,24 @@ static unsigned find_field(const char *name)
     return i;
 }
 
+static bool has_field(const struct design_needs *need, const char *name)
+{
+    unsigned number = find_field(name);
+    return number != FIELDS && (need->has & BIT(number));
+}
+
+enum error design_fields_check_names(const char *design, bool replacement, const cJSON *object)
+{
+    struct design_needs need = needs_of(design, replacement);
+    const cJSON *item;
+    cJSON_ArrayForEach(item, object)
+    {
+        if (!has_field(&need, item->string))
+            return refuse_unknown(&need, replacement, item->string);
+    }
+    return OK;
+}
+
 static enum error refuse_missing(const struct design_needs *need, unsigned missing)
 {
     char names[NAMES_BYTES];
@@ -252,9 +270,9 @@ static enum error take_members(const struct frame *frame, const struct design_ne
     const cJSON *item;
     cJSON_ArrayForEach(item, object)
     {
-        unsigned number = find_field(item->string);
-        if (number == FIELDS || !(need->has & BIT(number)))
+        if (!has_field(need, item->string))
             return refuse_unknown(need, replacement, item->string);
+        unsigned number = find_field(item->string);
         if (given & BIT(number))
             return error_set(ERROR_USAGE, "%s is given twice", item->string);
         given |= BIT(number);

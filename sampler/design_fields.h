@@ -60,6 +60,11 @@ enum error design_fields_text(const struct frame *frame, const struct design_fie
 enum error design_fields_canonical(const struct frame *frame, const char *design, bool replacement,
                                    const cJSON *object, char **ret_text) MUST_CHECK;
 
+/* Are all members of `object` fields of the design? ERROR_USAGE names the first that is not, and
+ * those that it has. A design that does not exist has none. */
+enum error design_fields_check_names(const char *design, bool replacement,
+                                     const cJSON *object) MUST_CHECK;
+
 /* {"column":NAME} says where to measure, {"column":NAME,"deviations":{...}} what was found, and
  * only that makes an order: goes from the one to the other by reading the column from the store at
  * `store_uri` (label_deviations.h; O(N), not on an event loop). Any other text comes back as it is.

@@ -23,6 +23,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "common/text.h"
 #include "sampler/design.h"
 #include "sampler/permutation.h"
 #include "sampler/position_list.h"
@@ -75,8 +76,9 @@ static enum error check(const struct order *order, const struct design_fields *f
     if (fields->k > fewest)
         return error_set(ERROR_USAGE,
                          "k is %" PRId64 ", but label \"%s\" has %" PRId64
-                         " units; right is 1 to %" PRId64,
-                         fields->k, frame_label_text(frame, smallest), fewest, fewest);
+                         " %s; right is 1 to %" PRId64,
+                         fields->k, frame_label_text(frame, smallest), fewest,
+                         text_plural(fewest, "unit", "units"), fewest);
     *ret_largest = largest;
     return OK;
 }

@@ -140,11 +140,11 @@ static enum error write_sections(struct frame_build *build)
 static enum error run(struct frame_build *build, const char *uri, const char *path,
                       uint64_t memory_bytes)
 {
-    build->memory_bytes = (memory_bytes - READING_BYTES) / 2;
+    uint64_t half = (memory_bytes - READING_BYTES) / 2;
+    sort_room_init(&build->room, half);
     enum error error = frame_output_new(path, &build->output);
     if (!error)
-        error =
-            frame_intake_open(&build->intake, uri, path, path ? build->memory_bytes : UINT64_MAX);
+        error = frame_intake_open(&build->intake, uri, path, path ? half : UINT64_MAX);
     if (!error)
         error = plan(build);
     return error ? error : write_sections(build);
@@ -172,6 +172,7 @@ static void release(struct frame_build *build)
     pthread_mutex_destroy(&build->lock);
     pthread_cond_destroy(&build->changed);
     frame_intake_close(&build->intake);
+    sort_room_release(&build->room);
     frame_output_free(build->output);
     free(build);
 }

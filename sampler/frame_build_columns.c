@@ -1,50 +1,40 @@
 /* frame_build_columns(): one pass over each column, for its section and for the digest at once. */
-#include <stdlib.h>
-#include <string.h>
-
-#include "common/array.h"
 #include "sampler/frame_build_private.h"
 #include "sampler/frame_digester.h"
+#include "sampler/section_writer.h"
+#include "sampler/spool_cursor.h"
 
-static enum error put_ids(struct section_writer *writer, const uint64_t *ids, size_t count)
+/* The cursor's next ids; *ret_count 0 at the end. Those behind the rule are new to the digest. */
+static enum error write_some_ids(struct spool_cursor *cursor, struct section_writer *writer,
+                                 struct frame_digester *digester, size_t *ret_count)
 {
-    void *room;
+    const uint64_t *wide = NULL;
+    const uint32_t *narrow = NULL;
     unsigned width = writer->section->width;
-    if (writer->section->count == 0)
-        return OK;
-    enum error error = section_room(writer, count * width, &room);
-    for (size_t i = 0; i < count && width == 4 && !error; i++)
-        ((uint32_t *)room)[i] = (uint32_t)ids[i];
-    if (!error && width == 8)
-        memcpy(room, ids, count * width);
-    return error;
+    bool is_new = cursor->row >= cursor->spool->rule_rows;
+    enum error error = width == 4 ? spool_cursor_next32(cursor, &narrow, ret_count)
+                                  : spool_cursor_next(cursor, &wide, ret_count);
+    if (error)
+        return error;
+    if (is_new && width == 4)
+        frame_digester_ids32(digester, narrow, *ret_count);
+    else if (is_new)
+        frame_digester_ids(digester, wide, *ret_count);
+    return section_add(writer, width == 4 ? (const void *)narrow : wide, *ret_count * width);
 }
 
 static enum error write_ids(const struct spool *ids, struct section_writer *writer,
                             struct frame_digester *digester)
 {
     struct spool_cursor cursor;
-    size_t count = 0;
-    uint64_t *values = array_new(SPOOL_CHUNK, sizeof(*values), "the units' ids");
-    if (!values)
-        return ERROR_MEMORY;
+    size_t count = 1;
     enum error error = spool_cursor_open(&cursor, ids);
     if (ids->rule_rows > 0)
         frame_digester_id_run(digester, ids->rule_first, ids->rule_rows);
-    if (!error && spool_is_ruled(ids))
-        spool_cursor_skip_rule(&cursor);
-    while (!error) {
-        bool is_new = cursor.row >= ids->rule_rows;
-        error = spool_cursor_next(&cursor, values, &count);
-        if (error || count == 0)
-            break;
-        if (is_new)
-            frame_digester_ids(digester, values, count);
-        error = put_ids(writer, values, count);
-    }
+    while (!error && count > 0 && !spool_is_ruled(ids))
+        error = write_some_ids(&cursor, writer, digester, &count);
     frame_digester_end_ids(digester);
     spool_cursor_close(&cursor);
-    free(values);
     return error;
 }
 
@@ -65,14 +55,12 @@ static enum error write_codes(const struct class_column *column, struct section_
 {
     struct spool_cursor cursor;
     unsigned width = writer->section->width;
+    const uint32_t *codes;
     size_t count = 0;
-    uint32_t *codes = array_new(SPOOL_CHUNK, sizeof(*codes), "the units' labels");
-    if (!codes)
-        return ERROR_MEMORY;
     enum error error = spool_cursor_open(&cursor, &column->codes);
     while (!error) {
         void *room;
-        error = spool_cursor_next32(&cursor, codes, &count);
+        error = spool_cursor_next32(&cursor, &codes, &count);
         if (error || count == 0)
             break;
         error = section_room(writer, count * width, &room);
@@ -82,7 +70,6 @@ static enum error write_codes(const struct class_column *column, struct section_
         frame_digester_bytes(digester, room, count * width);
     }
     spool_cursor_close(&cursor);
-    free(codes);
     return error;
 }
 
@@ -90,19 +77,15 @@ static enum error write_weights(const struct spool *weights, struct section_writ
                                 struct frame_digester *digester)
 {
     struct spool_cursor cursor;
+    const uint64_t *values;
     size_t count = 0;
     enum error error = spool_cursor_open(&cursor, weights);
     while (!error) {
-        void *room;
-        if (cursor.row == weights->rows)
+        error = spool_cursor_next(&cursor, &values, &count);
+        if (error || count == 0)
             break;
-        error = section_room(writer, SPOOL_CHUNK * sizeof(double), &room);
-        if (!error)
-            error = spool_cursor_next(&cursor, room, &count);
-        if (error)
-            break;
-        writer->pending_bytes -= (SPOOL_CHUNK - count) * sizeof(double);
-        frame_digester_bytes(digester, room, count * sizeof(double));
+        error = section_add(writer, values, count * sizeof(*values));
+        frame_digester_bytes(digester, values, count * sizeof(*values));
     }
     spool_cursor_close(&cursor);
     return error;

@@ -11,7 +11,7 @@
 struct frame_build {
     struct frame_intake intake;
     struct frame_output *output; /* owned */
-    uint64_t memory_bytes;       /* for sorting */
+    struct sort_room room;       /* of the team */
     struct frame_digest digest;
     struct id_twice twice;
     pthread_mutex_t lock; /* all below */

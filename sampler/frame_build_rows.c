@@ -1,4 +1,4 @@
-/* frame_build_rows(): what has to be sorted. */
+/* frame_build_rows(): what has to be sorted, section by section, each by a team. */
 #include "sampler/class_rows.h"
 #include "sampler/frame_build_private.h"
 
@@ -8,8 +8,8 @@ static enum error write_by_id(struct frame_build *build)
     struct section_writer writer;
     enum error error = section_open(&writer, build->output, FRAME_IDS_BY_ID);
     if (!error)
-        error = id_rows_write(&intake->ids, intake->smallest_id, build->memory_bytes, &writer,
-                              &build->twice);
+        error =
+            id_rows_write(&intake->ids, intake->smallest_id, &build->room, &writer, &build->twice);
     if (error == ERROR_CONFLICT)
         error = frame_intake_refuse_twice(intake, &build->twice);
     if (!error)
@@ -43,7 +43,7 @@ static enum error write_by_class(struct frame_build *build, uint32_t to_kind,
     enum error error = section_open(&writer, build->output, FRAME_LABEL_ROWS + to_kind);
     if (!error)
         error = class_rows_write(&column->codes, column->ranks, column->starts, column->names.count,
-                                 build->memory_bytes, &writer);
+                                 &build->room, &writer);
     if (!error)
         error = section_finish(&writer);
     section_close(&writer);

@@ -62,11 +62,18 @@ void frame_digester_id_run(struct frame_digester *digester, uint64_t first, uint
     digester->run_count = count;
 }
 
-void frame_digester_ids(struct frame_digester *digester, const uint64_t *ids, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        frame_digester_id_run(digester, ids[i], 1);
-}
+#define DEFINE_IDS(name, type)                                                \
+    void name(struct frame_digester *digester, const type *ids, size_t count) \
+    {                                                                         \
+        for (size_t begin = 0, i = 1; begin < count; begin = i++) {           \
+            while (i < count && ids[i] == (uint64_t)ids[i - 1] + 1)           \
+                i++;                                                          \
+            frame_digester_id_run(digester, ids[begin], i - begin);           \
+        }                                                                     \
+    }
+
+DEFINE_IDS(frame_digester_ids, uint64_t)
+DEFINE_IDS(frame_digester_ids32, uint32_t)
 
 void frame_digester_end_ids(struct frame_digester *digester)
 {

@@ -38,6 +38,7 @@ void frame_digester_release(struct frame_digester *digester);
 
 /* Ids in frame order, in parts of any size; and a run of `count` consecutive ones at once. */
 void frame_digester_ids(struct frame_digester *digester, const uint64_t *ids, size_t count);
+void frame_digester_ids32(struct frame_digester *digester, const uint32_t *ids, size_t count);
 void frame_digester_id_run(struct frame_digester *digester, uint64_t first, uint64_t count);
 void frame_digester_end_ids(struct frame_digester *digester);
 

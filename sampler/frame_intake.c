@@ -54,12 +54,6 @@ static enum error in_row(enum error error, struct frame_intake *intake, int64_t 
     return error_prefix(error_restore(&report), "%s: ", place);
 }
 
-static enum error reserve(struct frame_intake *intake, size_t rows)
-{
-    return array_grow((void **)&intake->block, &intake->block_capacity, rows,
-                      sizeof(*intake->block), "a block of rows");
-}
-
 static enum error refuse_id(struct frame_intake *intake, const struct store_block *block)
 {
     size_t i = 0;
@@ -77,7 +71,6 @@ static enum error add_ids(struct frame_intake *intake, const struct store_block 
     bool ascending = true;
     for (size_t i = 0; i < block->rows; i++) {
         uint64_t id = (uint64_t)block->ids[i];
-        intake->block[i] = id;
         all |= id;
         smallest = id < smallest ? id : smallest;
         ascending &= block->ids[i] > last;
@@ -88,7 +81,7 @@ static enum error add_ids(struct frame_intake *intake, const struct store_block 
     intake->is_ascending &= ascending;
     intake->last_id = last;
     intake->smallest_id = smallest;
-    return spool_add(&intake->ids, intake->block, block->rows);
+    return spool_add(&intake->ids, (const uint64_t *)block->ids, block->rows);
 }
 
 static enum error add_classes(struct frame_intake *intake, struct class_column *column,
@@ -102,6 +95,10 @@ static enum error add_classes(struct frame_intake *intake, struct class_column *
 
 static enum error add_weights(struct frame_intake *intake, const struct store_block *block)
 {
+    enum error error = array_grow((void **)&intake->block, &intake->block_capacity, block->rows,
+                                  sizeof(*intake->block), "a block of rows");
+    if (error)
+        return error;
     for (size_t i = 0; i < block->rows; i++) {
         double weight = block->weights[i];
         if (!isfinite(weight) || weight < 0)
@@ -124,9 +121,7 @@ static enum error take_block(void *context, const struct store_block *block)
     if (block->rows > (uint64_t)FRAME_UNITS_LIMIT - intake->ids.rows)
         return error_set(ERROR_INPUT, "%s holds more than %" PRId64 " units", intake->info->uri,
                          FRAME_UNITS_LIMIT);
-    enum error error = reserve(intake, block->rows);
-    if (!error)
-        error = add_ids(intake, block);
+    enum error error = add_ids(intake, block);
     if (!error && intake->has_labels)
         error = add_classes(intake, &intake->labels, block->labels, &block->label_codes, block);
     if (!error && intake->has_groups)

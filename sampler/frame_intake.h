@@ -26,7 +26,7 @@ struct frame_intake {
     bool has_labels, has_groups, has_weights;
     struct class_column labels, groups;
     struct spool weights; /* bits of doubles */
-    uint64_t *block;      /* owned; a block's ids or weights */
+    uint64_t *block;      /* owned; a block's weights */
     size_t block_capacity;
     int64_t start_ns, told_ns;
 };

@@ -1,4 +1,3 @@
-#define XXH_STATIC_LINKING_ONLY /* the size of the state */
 #include "sampler/frame_output.h"
 
 #include <assert.h>
@@ -19,7 +18,6 @@
 #include "common/stop.h"
 
 #define TRIES 8
-#define PENDING_BYTES ((size_t)1 << 20)
 /* The disk is kept busy while we compute, and is never further behind than that: the fsync at the
  * end, which no signal interrupts, stays short. */
 #define BEHIND_BYTES ((uint64_t)256 << 20)
@@ -154,7 +152,7 @@ void frame_output_cancel(struct frame_output *output)
 
 /* ---- sections ---------------------------------------------------------------------------------
  */
-static struct frame_section *find_section(struct frame_output *output, uint32_t kind)
+struct frame_section *frame_output_section(struct frame_output *output, uint32_t kind)
 {
     for (uint32_t i = 0; i < output->count; i++) {
         if (output->sections[i].kind == kind)
@@ -162,26 +160,6 @@ static struct frame_section *find_section(struct frame_output *output, uint32_t 
     }
     assert(!"a section that was planned");
     return NULL;
-}
-
-enum error section_open(struct section_writer *writer, struct frame_output *output, uint32_t kind)
-{
-    *writer = (struct section_writer){.output = output, .section = find_section(output, kind)};
-    writer->pending = array_new(PENDING_BYTES, 1, "a section of a frame file");
-    writer->sum = XXH3_createState();
-    if (!writer->pending || !writer->sum) {
-        section_close(writer);
-        return error_set_memory(PENDING_BYTES, "a section of a frame file");
-    }
-    XXH3_64bits_reset(writer->sum);
-    return OK;
-}
-
-void section_close(struct section_writer *writer)
-{
-    free(writer->pending);
-    XXH3_freeState(writer->sum);
-    *writer = (struct section_writer){.output = NULL};
 }
 
 static enum error write_at(const struct frame_output *output, const void *bytes, size_t length,
@@ -199,86 +177,28 @@ static enum error write_at(const struct frame_output *output, const void *bytes,
 }
 
 /* A hint and a brake; what fails here fails at the fsync again. */
-static void push_to_disk(const struct section_writer *writer, uint64_t begin, uint64_t bytes)
+static void push_to_disk(const struct frame_output *output, size_t length, uint64_t offset)
 {
-    int descriptor = writer->output->descriptor;
-    if (!writer->output->path)
+    if (!output->path || length == 0)
         return;
-    (void)sync_file_range(descriptor, (off_t)begin, (off_t)bytes, SYNC_FILE_RANGE_WRITE);
-    if (writer->done > BEHIND_BYTES)
-        (void)sync_file_range(descriptor, (off_t)(begin - BEHIND_BYTES), (off_t)bytes,
+    (void)sync_file_range(output->descriptor, (off_t)offset, (off_t)length, SYNC_FILE_RANGE_WRITE);
+    if (offset > BEHIND_BYTES)
+        (void)sync_file_range(output->descriptor, (off_t)(offset - BEHIND_BYTES), (off_t)length,
                               SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
                                   SYNC_FILE_RANGE_WAIT_AFTER);
 }
 
-static enum error flush(struct section_writer *writer)
+enum error frame_output_put(struct frame_output *output, const void *bytes, size_t length,
+                            uint64_t offset)
 {
-    uint64_t begin = writer->section->offset + writer->done;
-    size_t bytes = writer->pending_bytes;
-    if (stop_requested() || atomic_load_explicit(&writer->output->cancelled, memory_order_relaxed))
+    if (stop_requested() || atomic_load_explicit(&output->cancelled, memory_order_relaxed))
         return error_set(ERROR_CANCELLED, "stopped while the frame was built");
-    XXH3_64bits_update(writer->sum, writer->pending, bytes);
-    enum error error = write_at(writer->output, writer->pending, bytes, begin);
+    enum error error = write_at(output, bytes, length, offset);
     if (error)
         return error;
-    writer->done += bytes;
-    writer->pending_bytes = 0;
-    atomic_fetch_add_explicit(&writer->output->written, bytes, memory_order_relaxed);
-    push_to_disk(writer, begin, bytes);
+    atomic_fetch_add_explicit(&output->written, length, memory_order_relaxed);
+    push_to_disk(output, length, offset);
     return OK;
-}
-
-enum error section_room(struct section_writer *writer, size_t length, void **ret_room)
-{
-    assert(length <= SECTION_ROOM_BYTES);
-    enum error error = OK;
-    if (PENDING_BYTES - writer->pending_bytes < length)
-        error = flush(writer);
-    if (error)
-        return error;
-    *ret_room = writer->pending + writer->pending_bytes;
-    writer->pending_bytes += length;
-    return OK;
-}
-
-enum error section_add(struct section_writer *writer, const void *bytes, size_t length)
-{
-    for (size_t done = 0; done < length;) {
-        size_t step = length - done < SECTION_ROOM_BYTES ? length - done : SECTION_ROOM_BYTES;
-        void *room;
-        enum error error = section_room(writer, step, &room);
-        if (error)
-            return error;
-        memcpy(room, (const uint8_t *)bytes + done, step);
-        done += step;
-    }
-    return OK;
-}
-
-enum error section_finish(struct section_writer *writer)
-{
-    static const uint8_t zeros[FRAME_FILE_ALIGNMENT];
-    uint64_t bytes = writer->section->count * writer->section->width;
-    assert(writer->done + writer->pending_bytes == bytes);
-    enum error error = section_add(writer, zeros, frame_file_round_up(bytes) - bytes);
-    if (!error)
-        error = flush(writer);
-    if (!error)
-        writer->section->checksum = XXH3_64bits_digest(writer->sum);
-    return error;
-}
-
-enum error section_write(struct frame_output *output, uint32_t kind, const void *data)
-{
-    struct section_writer writer;
-    enum error error = section_open(&writer, output, kind);
-    if (error)
-        return error;
-    error = section_add(&writer, data, writer.section->count * writer.section->width);
-    if (!error)
-        error = section_finish(&writer);
-    section_close(&writer);
-    return error;
 }
 
 /* ---- the head ---------------------------------------------------------------------------------

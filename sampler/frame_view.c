@@ -7,9 +7,12 @@
 
 #include "common/array.h"
 #include "common/stop.h"
+#include "common/text.h"
 #include "sampler/frame_private.h"
+#include "sampler/parallel.h"
 
-#define STEP 4096 /* rows worked on together */
+#define STEP 4096                                   /* rows worked on together */
+#define BLOCK (INT64_C(4096) * SELECTION_LINE_BITS) /* and those that one thread takes */
 
 static enum error check_rows(const struct frame *whole, int64_t begin, int64_t end)
 {
@@ -17,8 +20,9 @@ static enum error check_rows(const struct frame *whole, int64_t begin, int64_t e
         return OK;
     return error_set(ERROR_USAGE,
                      "rows %" PRId64 ":%" PRId64 " are not a part of the frame's %" PRId64
-                     " units: 0 <= A < B <= %" PRId64 " is right",
-                     begin, end, whole->units, whole->units);
+                     " %s: 0 <= A < B <= %" PRId64 " is right",
+                     begin, end, whole->units, text_plural(whole->units, "unit", "units"),
+                     whole->units);
 }
 
 static struct frame *new_view(const struct frame *whole, int64_t units)
@@ -65,20 +69,45 @@ static enum error check_stop(void)
     return error_set(ERROR_CANCELLED, "stopped while the units of a split were chosen");
 }
 
-static enum error choose_by_id(struct selection *chosen, const struct frame *rows,
-                               const struct split_span *span)
+/* What the threads that choose have in common. */
+struct choice {
+    struct selection *chosen;
+    const struct frame *rows;
+    const struct split_span *span;
+};
+
+/* `row` is a multiple of 32. */
+static void put_ids(const struct choice *choice, int64_t row, const int64_t *ids, size_t count)
 {
+    for (size_t begin = 0; begin < count; begin += 32) {
+        size_t end = count - begin < 32 ? count : begin + 32;
+        uint32_t bits = 0;
+        for (size_t i = begin; i < end; i++)
+            bits |= (uint32_t)split_span_has_id(choice->span, ids[i]) << (i - begin);
+        selection_put_bits(choice->chosen, row + (int64_t)begin, bits);
+    }
+}
+
+static enum error choose_rows(void *context, int64_t begin, int64_t end)
+{
+    const struct choice *choice = context;
     int64_t ids[STEP];
     enum error error = OK;
-    for (int64_t row = 0; row < rows->units && !error;) {
-        size_t count = rows->units - row < STEP ? (size_t)(rows->units - row) : STEP;
-        id_column_read(&rows->ids, row, count, ids);
-        for (size_t i = 0; i < count; i++)
-            selection_put(chosen, row + (int64_t)i, split_span_has_id(span, ids[i]));
+    for (int64_t row = begin; row < end && !error;) {
+        size_t count = end - row < STEP ? (size_t)(end - row) : STEP;
+        id_column_read(&choice->rows->ids, row, count, ids);
+        put_ids(choice, row, ids, count);
         row += (int64_t)count;
         error = check_stop();
     }
     return error;
+}
+
+static enum error choose_by_id(struct selection *chosen, const struct frame *rows,
+                               const struct split_span *span)
+{
+    struct choice choice = {chosen, rows, span};
+    return parallel_run(rows->units, BLOCK, choose_rows, &choice);
 }
 
 static enum error choose_by_group(struct selection *chosen, const struct frame *rows,
@@ -107,13 +136,14 @@ static enum error refuse_empty(const struct frame *rows, const struct split_shar
 {
     char groups[64] = "";
     if (rows->has_groups)
-        snprintf(groups, sizeof(groups), " in %" PRIu32 " groups, which are not cut",
-                 rows->groups.count);
+        snprintf(groups, sizeof(groups), " in %" PRIu32 " %s not cut", rows->groups.count,
+                 text_plural(rows->groups.count, "group, which is", "groups, which are"));
     return error_set(ERROR_USAGE,
-                     "split %s (a share of %g) holds none of the %" PRId64 " units of %" PRIu32
-                     " labels%s: give it a larger share in --splits, or more rows",
-                     split_name(split), split_share(shares, split), rows->units, rows->labels.count,
-                     groups);
+                     "split %s (a share of %g) holds none of the %" PRId64 " %s of %" PRIu32
+                     " %s%s: give it a larger share in --splits, or more rows",
+                     split_name(split), split_share(shares, split), rows->units,
+                     text_plural(rows->units, "unit", "units"), rows->labels.count,
+                     text_plural(rows->labels.count, "label", "labels"), groups);
 }
 
 static enum error copy_weights(struct frame *view)

@@ -1,8 +1,8 @@
 /* frame_write(): a frame that is in memory or mapped, as a file. */
 #include <assert.h>
 
-#include "sampler/frame_output.h"
 #include "sampler/frame_private.h"
+#include "sampler/section_writer.h"
 
 /* A section and where its bytes are. */
 struct section_source {

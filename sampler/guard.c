@@ -52,8 +52,9 @@ static enum error reload_tokens(struct guard *guard, struct retired *retired)
         return error;
     retired->tokens = atomic_exchange(&guard->tokens, tokens);
     if (retired->tokens)
-        log_info("--token-file %s: %zu tokens, %zu before", guard->options.token_file,
-                 tokens_count(tokens), tokens_count(retired->tokens));
+        log_event(LOG_INFO, "tokens read again", log_text("file", guard->options.token_file),
+                  log_number("tokens", (int64_t)tokens_count(tokens)),
+                  log_number("before", (int64_t)tokens_count(retired->tokens)));
     return OK;
 }
 
@@ -69,7 +70,8 @@ static enum error reload_certificate(struct guard *guard, struct retired *retire
         return error;
     retired->certificate = atomic_exchange(&guard->certificate, certificate);
     certificate_text(certificate, text);
-    log_info("--tls-cert %s: %s", guard->options.tls_cert, text);
+    log_event(LOG_INFO, retired->certificate ? "certificate read again" : "certificate read",
+              log_text("file", guard->options.tls_cert), log_text("certificate", text));
     return OK;
 }
 
@@ -80,11 +82,13 @@ static enum error read_both(struct guard *guard, bool starting)
         return ERROR_MEMORY;
     enum error error = reload_tokens(guard, retired);
     if (error != OK && !starting)
-        log_error("%s; the old tokens stay in use", error_message());
+        log_event(LOG_ERROR, "the old tokens stay in use",
+                  log_text("file", guard->options.token_file), log_text("why", error_message()));
     if (error == OK || !starting) {
         enum error second = reload_certificate(guard, retired);
         if (second != OK && !starting)
-            log_error("%s; the old certificate stays in use", error_message());
+            log_event(LOG_ERROR, "the old certificate stays in use",
+                      log_text("file", guard->options.tls_cert), log_text("why", error_message()));
         error = error == OK ? second : error;
     }
     retired->since_ns = clock_now_ns();

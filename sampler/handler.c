@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "common/text.h"
+#include "sampler/audit.h"
 #include "sampler/reply.h"
 #include "sampler/server.h"
 
@@ -72,14 +73,19 @@ static enum MHD_Result reply_kept(struct request *request, struct service *servi
         return reply_error(request, streams_failure(service->streams));
     if (request->outcome != OK)
         return reply_error(request, error_restore(&request->report));
+    audit_done(request);
     return reply(request, service);
 }
 
 enum MHD_Result handler_finish(struct request *request, struct service *service, enum error error,
                                bool waits, request_continuation reply)
 {
-    if (!waits)
-        return error == OK ? reply(request, service) : reply_error(request, error);
+    if (!waits && error != OK)
+        return reply_error(request, error);
+    if (!waits) {
+        audit_done(request);
+        return reply(request, service);
+    }
     request->then = reply;
     request->outcome = error;
     if (error != OK)

@@ -20,7 +20,8 @@ struct reading {
 
 struct record {
     char name[NAME_BYTES];
-    bool noted; /* since the last sweep */
+    bool noted;       /* since the last sweep */
+    int64_t ended_ns; /* 0: has not ended, or nobody knows when */
     size_t used;
     size_t newest; /* in ring */
     struct reading ring[RING];
@@ -135,6 +136,10 @@ static void advance_slots(struct record *record, int64_t drawn, int64_t now_ns)
 static void add_reading(struct record *record, const struct history_counts *counts, int64_t now_ns)
 {
     int64_t drawn = 0;
+    if (!counts->ended)
+        record->ended_ns = 0;
+    else if (record->used > 0 && !newest(record)->counts.ended)
+        record->ended_ns = now_ns;
     if (record->used > 0) {
         drawn = newest(record)->drawn + step(&newest(record)->counts, counts);
         record->newest = (record->newest + 1) % RING;
@@ -232,22 +237,38 @@ size_t history_course(struct history *history, const char *name, int64_t generat
     return count;
 }
 
-size_t history_spans(struct history *history, const char *name, int64_t generation,
+int64_t history_ended_ns(struct history *history, const char *name, int64_t generation)
+{
+    pthread_mutex_lock(&history->mutex);
+    const struct record *record = find(history, name, generation);
+    int64_t ended_ns = record ? record->ended_ns : 0;
+    pthread_mutex_unlock(&history->mutex);
+    return ended_ns;
+}
+
+/* Appends what was drawn between two moments to the spans. */
+static void add_span(const struct history_counts *from, const struct history_counts *to,
+                     struct history_span *spans, size_t *count)
+{
+    if (from->walks != to->walks || to->position <= from->position)
+        return;
+    if (*count > 0 && spans[*count - 1].end == from->position)
+        spans[*count - 1].end = to->position;
+    else
+        spans[(*count)++] = (struct history_span){from->position, to->position};
+}
+
+size_t history_spans(struct history *history, const char *name, const struct history_counts *now,
                      struct history_span ret_spans[HISTORY_SPANS])
 {
     size_t count = 0;
     pthread_mutex_lock(&history->mutex);
-    const struct record *record = find(history, name, generation);
-    for (size_t back = record ? minute_back(record) : 0; back > 0; back--) {
-        const struct history_counts *from = &earlier(record, back)->counts;
-        const struct history_counts *to = &earlier(record, back - 1)->counts;
-        if (from->walks != to->walks || to->position <= from->position)
-            continue;
-        if (count > 0 && ret_spans[count - 1].end == from->position)
-            ret_spans[count - 1].end = to->position;
-        else
-            ret_spans[count++] = (struct history_span){from->position, to->position};
-    }
+    const struct record *record = find(history, name, now->generation);
+    for (size_t back = record ? minute_back(record) : 0; back > 0; back--)
+        add_span(&earlier(record, back)->counts, &earlier(record, back - 1)->counts, ret_spans,
+                 &count);
+    if (record)
+        add_span(&newest(record)->counts, now, ret_spans, &count);
     pthread_mutex_unlock(&history->mutex);
     return count;
 }

@@ -33,6 +33,7 @@ struct history_counts {
     int64_t batches;
     int64_t acked;
     int64_t redelivered;
+    bool ended; /* the stream has: nothing is left to draw, and nothing is lent */
 };
 
 /* Per second, over `seconds`: the last minute, or as long as the stream is known. */
@@ -49,7 +50,7 @@ struct history_span {
     int64_t first;
     int64_t end;
 };
-#define HISTORY_SPANS (HISTORY_MINUTE_SECONDS + 1)
+#define HISTORY_SPANS (HISTORY_MINUTE_SECONDS + 2)
 
 enum error history_new(struct history **ret_history) MUST_CHECK;
 /* NULL is legal. */
@@ -68,9 +69,13 @@ bool history_rates(struct history *history, const char *name, int64_t generation
  * most HISTORY_SLOTS). */
 size_t history_course(struct history *history, const char *name, int64_t generation,
                       float ret_values[HISTORY_SLOTS]);
-/* The positions drawn in the last minute, up to the last reading, as spans that do not touch; how
- * many. Those that were drawn out of gaps are not among them: nobody notes which they were. */
-size_t history_spans(struct history *history, const char *name, int64_t generation,
+/* When the stream was first read as ended, on the clock of history_note(); 0: it has not ended, or
+ * had when it was first read. */
+int64_t history_ended_ns(struct history *history, const char *name, int64_t generation);
+/* The positions drawn in the minute before the last reading, and since then up to `now`, as spans
+ * that do not touch; how many. Those that were drawn out of gaps are not among them: nobody notes
+ * which they were. */
+size_t history_spans(struct history *history, const char *name, const struct history_counts *now,
                      struct history_span ret_spans[HISTORY_SPANS]);
 
 #endif

@@ -1,7 +1,8 @@
 /*
  * The rows of a frame in the order of their ids (FRAME_IDS_BY_ID), made from a spool of ids in as
- * much memory as is given: range of ids by range of ids, the spool being read once for each. Where
- * ids lie close together a table of rows by id does it, else (id, row) pairs are sorted.
+ * much memory as is given, by a team: range of ids by range of ids, the spool being read once for
+ * each. Where ids lie close together a table of rows by id does it, else (id, row) pairs are
+ * sorted.
  *
  * Finds ids that come twice: the smallest of them, and the first two rows that have it.
  */
@@ -11,7 +12,8 @@
 #include <stdint.h>
 
 #include "common/error.h"
-#include "sampler/frame_output.h"
+#include "sampler/section_writer.h"
+#include "sampler/sort_room.h"
 #include "sampler/spool.h"
 
 /* Rows (from 0) that have the same id. */
@@ -21,9 +23,9 @@ struct id_twice {
 };
 
 /* Writes the section (width packed_width(N - 1)) without finishing it. ERROR_CONFLICT without a
- * message: *ret_twice. All ids lie in [smallest, ids->largest]. Some 100 bytes a unit are the most
- * that `memory_bytes` can be of use for; little of it costs passes over the ids. */
-enum error id_rows_write(const struct spool *ids, uint64_t smallest, uint64_t memory_bytes,
+ * message: *ret_twice. All ids lie in [smallest, ids->largest]. Some 30 bytes a unit are the most
+ * that `room` can be of use for; little of it costs passes over the ids. */
+enum error id_rows_write(const struct spool *ids, uint64_t smallest, struct sort_room *room,
                          struct section_writer *writer, struct id_twice *ret_twice) MUST_CHECK;
 
 #endif

@@ -70,11 +70,14 @@ void intervals_add(struct intervals *intervals, int64_t begin, int64_t end)
     intervals->count += 1 - (last - first);
 }
 
+size_t intervals_find(const struct intervals *intervals, int64_t number)
+{
+    return number == INT64_MAX ? intervals->count : count_before(intervals, number + 1);
+}
+
 bool intervals_has(const struct intervals *intervals, int64_t number)
 {
-    if (number == INT64_MAX)
-        return false; /* an end is above what it ends */
-    size_t first = count_before(intervals, number + 1);
+    size_t first = intervals_find(intervals, number);
     return first < intervals->count && intervals_at(intervals, first)->begin <= number;
 }
 
@@ -100,5 +103,15 @@ void intervals_cut_front(struct intervals *intervals, int64_t number)
     intervals->front++;
     intervals->count--;
     if (intervals->count == 0)
+        intervals->front = 0;
+}
+
+void intervals_cut_back(struct intervals *intervals, int64_t number)
+{
+    size_t kept = intervals_find(intervals, number);
+    if (kept < intervals->count && intervals_at(intervals, kept)->begin < number)
+        intervals->items[intervals->front + kept++].end = number;
+    intervals->count = kept;
+    if (kept == 0)
         intervals->front = 0;
 }

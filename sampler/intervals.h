@@ -42,9 +42,13 @@ bool intervals_has(const struct intervals *intervals, int64_t number);
 /* How many numbers are in the set. */
 int64_t intervals_size(const struct intervals *intervals);
 
+/* Which is the first interval that ends above `number`; `count`: none does. */
+size_t intervals_find(const struct intervals *intervals, int64_t number);
 /* The i-th interval, ascending; i < count. */
 const struct interval *intervals_at(const struct intervals *intervals, size_t i);
 /* Takes away what is below `number` in the first interval, which holds it or ends there. */
 void intervals_cut_front(struct intervals *intervals, int64_t number);
+/* Takes away all from `number` on. */
+void intervals_cut_back(struct intervals *intervals, int64_t number);
 
 #endif

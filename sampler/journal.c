@@ -141,7 +141,7 @@ enum error journal_append(struct journal *journal, const struct entry *entry)
         journal->written = journal->end;
     journal->counts.entries++;
     journal->counts.bytes += journal_frame_bytes(entry_bytes);
-    if (journal->sleeps && journal->end >= journal->rewrite_at && !journal->rewrite.active)
+    if (journal->sleeps && journal->end >= journal->rewrite_at)
         pthread_cond_signal(&journal->changed);
     return OK;
 }

@@ -35,17 +35,21 @@ enum durability { DURABILITY_FSYNC, DURABILITY_PROCESS, DURABILITY_NONE };
 struct journal;
 struct state;
 
-/* Whose changes are kept. `mutex` guards its memory and the journal. */
+/* Whose changes are kept: its books, which `mutex` guards, and the journal. The books are what
+ * entries make of empty ones, one after the other. */
 struct journal_owner {
     pthread_mutex_t *mutex;
-    void *context;
-    /* At the start: one entry after the other. ERROR_INPUT: it makes no sense. */
-    enum error (*replay)(void *context, const struct entry *entry);
-    /* All there is as entries. The mutex is held. */
-    enum error (*write)(void *context, enum error (*add)(void *adding, const struct entry *entry),
+    void *books;
+    /* At the start, and into other books beside them. ERROR_INPUT: it makes no sense. */
+    enum error (*replay)(void *books, const struct entry *entry);
+    /* All there is as entries. The mutex is held, if these are the books in use. */
+    enum error (*write)(void *books, enum error (*add)(void *adding, const struct entry *entry),
                         void *adding);
+    /* Empty books, for the committer alone: without the mutex. */
+    enum error (*books_new)(void **ret_books);
+    void (*books_free)(void *books);
     /* The change that this waiter waits for was not kept. The mutex is held; newest first. */
-    void (*take_back)(void *context, struct journal_waiter *waiter);
+    void (*take_back)(void *books, struct journal_waiter *waiter);
 };
 
 /* How long writing to the disk took: counts by upper bound in microseconds, the last without one.

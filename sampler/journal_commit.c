@@ -2,10 +2,10 @@
 #include <errno.h>
 
 #include "common/clock.h"
-#include "common/log.h"
 #include "sampler/journal_private.h"
 
 #define GROUP_WAIT_MOST_NS 2000000
+#define REST_MOST_NS 10000000
 
 static struct journal_waiter *take_waiters(struct journal *journal)
 {
@@ -51,7 +51,7 @@ static struct journal_waiter *take_back(struct journal *journal, struct journal_
     *end = take_waiters(journal);
     waiters = reversed(waiters);
     for (struct journal_waiter *waiter = waiters; waiter; waiter = waiter->next)
-        journal->owner.take_back(journal->owner.context, waiter);
+        journal->owner.take_back(journal->owner.books, waiter);
     journal->pending.length = 0;
     return reversed(waiters);
 }
@@ -148,7 +148,7 @@ static bool has_work(const struct journal *journal)
         return true;
     if (journal->failing || journal->full)
         return may_retry(journal) || (!journal->failing && has_commit(journal));
-    return has_commit(journal) || journal->rewrite.active || journal_wants_rewrite(journal);
+    return has_commit(journal) || journal_wants_rewrite(journal);
 }
 
 static void sleep_until_work(struct journal *journal, int64_t deadline_ns)
@@ -172,16 +172,17 @@ static void sleep_until_work(struct journal *journal, int64_t deadline_ns)
 /* The disk refused: is it better now? The mutex is held before and after. */
 static enum error retry(struct journal *journal)
 {
-    enum error error;
+    enum error error = OK;
+    bool failing = journal->failing;
     journal->retry_ns = clock_now_ns() + INT64_C(1000000) * JOURNAL_RETRY_MS;
-    if (journal->failing) {
-        pthread_mutex_unlock(journal->owner.mutex);
-        journal_rewrite_abandon(journal);
+    pthread_mutex_unlock(journal->owner.mutex);
+    if (failing)
         error = journal_rewrite_whole(journal);
-        pthread_mutex_lock(journal->owner.mutex);
-    } else {
+    else
+        journal_rewrite_abandon(journal); /* it may be what takes the room */
+    pthread_mutex_lock(journal->owner.mutex);
+    if (!failing)
         error = journal_file_grow(&journal->file, journal->file.room + 1, journal->maps);
-    }
     if (error == OK)
         journal_note_success(journal);
     else
@@ -189,31 +190,80 @@ static enum error retry(struct journal *journal)
     return error;
 }
 
-bool journal_work(struct journal *journal, int64_t deadline_ns, bool stopping)
+/* A commit, and the mark: what cannot wait. False: nothing was committed. */
+static bool attend(struct journal *journal, bool stopping)
 {
     pthread_mutex_lock(journal->owner.mutex);
-    if (!stopping)
-        sleep_until_work(journal, deadline_ns);
     bool found = !journal->failing && has_commit(journal);
-    if (may_retry(journal) && !stopping)
-        (void)retry(journal);
-    if (found && !journal->failing) {
+    if (found) {
         if (!stopping)
             wait_for_group(journal);
         if (commit(journal) != OK)
             journal->retry_ns = clock_now_ns(); /* at once: what was refused must not be found */
     }
-    journal->woken = false;
     bool marks = !stopping && mark_is_behind(journal) && clock_now_ns() >= mark_due_ns(journal);
     uint64_t synced = journal->synced;
     uint64_t synced_room = journal->synced_room;
-    bool rewrites = !stopping && !journal_failing(journal) &&
-                    (journal->rewrite.active || journal_wants_rewrite(journal));
     pthread_mutex_unlock(journal->owner.mutex);
     if (marks) /* an older one is as true */
         (void)journal_mark(journal, synced, synced_room, false);
-    if (rewrites && journal_rewrite_step(journal) != OK)
-        log_warning("%s; the journal grows on, and is written anew later", error_message());
+    return found;
+}
+
+/* Others want the processor and the disk too: as long as the last piece took, or until somebody
+ * waits. Not when more comes meanwhile than is made short: that must be caught up with. */
+static void rest(struct journal *journal, int64_t deadline_ns)
+{
+    int64_t now_ns = clock_now_ns();
+    int64_t until_ns = now_ns + (now_ns - journal->rewrite.worked_ns);
+    if (until_ns > now_ns + REST_MOST_NS)
+        until_ns = now_ns + REST_MOST_NS;
+    struct timespec until = clock_timespec(until_ns < deadline_ns ? until_ns : deadline_ns);
+    pthread_mutex_lock(journal->owner.mutex);
+    bool hurries = journal->end - journal->rewrite.start > JOURNAL_LONG_BYTES;
+    int error = 0;
+    while (!hurries && error != ETIMEDOUT && !journal->waiters && !journal->woken) {
+        journal->target = 1;
+        journal->sleeps = true;
+        error = pthread_cond_clockwait(&journal->changed, journal->owner.mutex, CLOCK_MONOTONIC,
+                                       &until);
+        journal->sleeps = false;
+    }
+    pthread_mutex_unlock(journal->owner.mutex);
+}
+
+enum error journal_breathe(struct journal *journal)
+{
+    rest(journal, INT64_MAX);
+    pthread_mutex_lock(journal->owner.mutex);
+    bool ends = journal->woken || journal_failing(journal);
+    pthread_mutex_unlock(journal->owner.mutex);
+    if (!ends)
+        (void)attend(journal, false);
+    pthread_mutex_lock(journal->owner.mutex);
+    ends = ends || journal_failing(journal);
+    pthread_mutex_unlock(journal->owner.mutex);
+    journal->rewrite.worked_ns = clock_now_ns();
+    return ends ? ERROR_CANCELLED : OK;
+}
+
+bool journal_work(struct journal *journal, int64_t deadline_ns, bool stopping)
+{
+    pthread_mutex_lock(journal->owner.mutex);
+    if (!stopping)
+        sleep_until_work(journal, deadline_ns);
+    if (may_retry(journal) && !stopping)
+        (void)retry(journal);
+    journal->woken = false;
+    pthread_mutex_unlock(journal->owner.mutex);
+    bool found = attend(journal, stopping);
+    pthread_mutex_lock(journal->owner.mutex);
+    bool rewrites = !stopping && !journal_failing(journal) && journal_wants_rewrite(journal);
+    pthread_mutex_unlock(journal->owner.mutex);
+    if (rewrites) {
+        journal_rewrite_step(journal);
+        rest(journal, deadline_ns);
+    }
     return found;
 }
 

@@ -21,7 +21,9 @@ enum entry_type {
                             generation */
     ENTRY_DEFINE = 2,    /* text: the definition from now on (tail, epochs or lease changed) */
     ENTRY_DELETE = 3,    /* */
-    ENTRY_WORKER = 4,    /* text: name of the next worker */
+    ENTRY_WORKER = 4,    /* text: name of a new worker; worker: whose place it takes, who is
+                            forgotten, -1: it has the next number; seq: below it the name had
+                            others before */
     ENTRY_DRAW = 5,      /* first, positions, units; worker, seq, asked unless it is nobody's */
     ENTRY_REDRAW = 6,    /* first: of a batch that is lent or waits; worker, seq, asked; value: the
                             mean time that a batch is held, in ms, 0: as it was */
@@ -33,16 +35,21 @@ enum entry_type {
     ENTRY_SEEK = 12,     /* value: position */
     ENTRY_RESTORE = 13,  /* value: position; list: begin and end of each gap */
     /* What a book looks like, when the journal is written anew. */
-    ENTRY_BOOK = 14,     /* list: position, paused, acked, redelivered, handed, mean */
-    ENTRY_GAPS = 15,     /* list: begin and end of each */
-    ENTRY_USED = 16,     /* worker; list: begin and end of seqs that were used; value: batches
-                            done; attempt: redelivered */
-    ENTRY_ACKED = 17,    /* worker; list: begin and end of seqs that were acked */
-    ENTRY_LEASE = 18,    /* first, positions, units, asked, worker, seq, attempt */
-    ENTRY_DONE = 19,     /* first, positions, worker, seq, attempt: one of the history */
-    ENTRY_FORGOTTEN = 20 /* text: a name that is free ("": any other); value: its last generation */
+    ENTRY_BOOK = 14,      /* list: position, paused, acked, redelivered, handed, mean */
+    ENTRY_GAPS = 15,      /* list: begin and end of each */
+    ENTRY_USED = 16,      /* worker; list: begin and end of seqs that were used; value: batches
+                             done; attempt: redelivered */
+    ENTRY_ACKED = 17,     /* worker; list: begin and end of seqs that were acked */
+    ENTRY_LEASE = 18,     /* first, positions, units, asked, worker, seq, attempt */
+    ENTRY_DONE = 19,      /* first, positions, worker, seq, attempt: one of the history */
+    ENTRY_FORGOTTEN = 20, /* text: a name that is free ("": any other); value: its last generation
+                           */
+    ENTRY_PASSED = 21,    /* list: begin and end of each span that nobody drew or will draw */
+    ENTRY_IDLE = 22,      /* list: numbers of workers without a lease, the longest idle first */
+    ENTRY_FORGOTTEN_WORKERS = 23 /* list: hash and end of seqs of each; value 1: the last of the
+                                    older ones (forgotten_workers.h) */
 };
-#define ENTRY_TYPE_LAST ENTRY_FORGOTTEN
+#define ENTRY_TYPE_LAST ENTRY_FORGOTTEN_WORKERS
 
 struct entry {
     enum entry_type type;

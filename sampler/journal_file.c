@@ -57,6 +57,19 @@ void journal_file_close(struct journal_file *file)
     *file = (struct journal_file){.descriptor = -1};
 }
 
+bool journal_file_dispose(struct journal_file *file, uint64_t most)
+{
+    if (file->map)
+        munmap(file->map, file->room);
+    file->map = NULL;
+    if (file->length > most && ftruncate(file->descriptor, (off_t)(file->length - most)) == 0) {
+        file->length -= most;
+        return true;
+    }
+    journal_file_close(file);
+    return false;
+}
+
 enum error journal_file_write(const struct journal_file *file, const void *bytes, size_t length,
                               uint64_t offset)
 {
@@ -77,6 +90,15 @@ enum error journal_file_write(const struct journal_file *file, const void *bytes
 enum error journal_file_sync(const struct journal_file *file)
 {
     return fdatasync(file->descriptor) == 0 ? OK : refuse(file, errno);
+}
+
+enum error journal_file_push(const struct journal_file *file, uint64_t begin)
+{
+    const unsigned all =
+        SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
+    if (sync_file_range(file->descriptor, (off_t)begin, 0, all) == 0)
+        return OK;
+    return errno == ENOSYS ? journal_file_sync(file) : refuse(file, errno);
 }
 
 /* ---- room --------------------------------------------------------------------------------------

@@ -96,6 +96,32 @@ void journal_frame_seal(uint8_t *frame, size_t entry_bytes, uint64_t id, uint64_
     put64(frame, checksum(frame, entry_bytes, id, lsn));
 }
 
+static size_t entry_length(const uint8_t *frame)
+{
+    uint32_t length;
+    memcpy(&length, frame + 8, sizeof(length));
+    return length & ~ORDERED;
+}
+
+size_t journal_frame_length(const uint8_t head[JOURNAL_FRAME_HEAD_BYTES])
+{
+    return journal_frame_bytes(entry_length(head));
+}
+
+bool journal_frame_is_sound(const uint8_t *frame, size_t length, uint64_t id, uint64_t lsn,
+                            size_t *ret_entry_bytes)
+{
+    if (length < JOURNAL_FRAME_HEAD_BYTES)
+        return false;
+    size_t entry_bytes = entry_length(frame);
+    if (entry_bytes == 0 || entry_bytes > length - JOURNAL_FRAME_HEAD_BYTES ||
+        journal_frame_bytes(entry_bytes) > length ||
+        get64(frame) != checksum(frame, entry_bytes, id, lsn))
+        return false;
+    *ret_entry_bytes = entry_bytes;
+    return true;
+}
+
 struct frame {
     size_t entry_bytes;
     uint64_t unsynced;
@@ -107,16 +133,11 @@ static bool read_frame(const uint8_t *bytes, size_t length, size_t offset,
                        const struct journal_header *header, struct frame *ret_frame)
 {
     uint32_t facts[2];
-    if (length - offset < JOURNAL_FRAME_HEAD_BYTES)
+    size_t entry_bytes;
+    uint64_t lsn = offset + (uint64_t)header->shift;
+    if (!journal_frame_is_sound(bytes + offset, length - offset, header->id, lsn, &entry_bytes))
         return false;
     memcpy(facts, bytes + offset + 8, sizeof(facts));
-    size_t entry_bytes = facts[0] & ~ORDERED;
-    if (entry_bytes == 0 || entry_bytes > length - offset - JOURNAL_FRAME_HEAD_BYTES ||
-        journal_frame_bytes(entry_bytes) > length - offset)
-        return false;
-    uint64_t lsn = offset + (uint64_t)header->shift;
-    if (get64(bytes + offset) != checksum(bytes + offset, entry_bytes, header->id, lsn))
-        return false;
     *ret_frame = (struct frame){entry_bytes, facts[1], facts[0] & ORDERED};
     return true;
 }

@@ -24,7 +24,6 @@
 
 #define JOURNAL_HEADER_BYTES 4096
 #define JOURNAL_FRAME_HEAD_BYTES 16
-#define JOURNAL_ENTRY_LIMIT_BYTES ((size_t)64 << 20)
 
 struct journal_header {
     uint64_t id;        /* of the state folder, drawn at random */
@@ -64,6 +63,12 @@ static inline size_t journal_frame_bytes(size_t entry_bytes)
  * before it and leave it. */
 void journal_frame_seal(uint8_t *frame, size_t entry_bytes, uint64_t id, uint64_t lsn,
                         uint64_t unsynced, bool ordered);
+
+/* How long the frame with that head says that it is; not judged. */
+size_t journal_frame_length(const uint8_t head[JOURNAL_FRAME_HEAD_BYTES]);
+/* Is there a whole and sound frame? *ret_entry_bytes: the length of the entry in it. */
+bool journal_frame_is_sound(const uint8_t *frame, size_t length, uint64_t id, uint64_t lsn,
+                            size_t *ret_entry_bytes);
 
 /* What `visit` gets: entries in order; an error ends the reading. */
 typedef enum error (*journal_visit)(void *context, const uint8_t *entry, size_t length);

@@ -27,7 +27,7 @@ static enum error replay_entry(void *context, const uint8_t *bytes, size_t lengt
     struct entry entry;
     enum error error = entry_decode(bytes, length, &replay->numbers, &entry);
     replay->entries++;
-    return error == OK ? replay->owner->replay(replay->owner->context, &entry) : error;
+    return error == OK ? replay->owner->replay(replay->owner->books, &entry) : error;
 }
 
 /* The room that is there already, and zeros where a torn tail was: it can never be taken for what
@@ -185,7 +185,6 @@ void journal_close(struct journal *journal)
     journal_file_close(&journal->file);
     journal_bytes_release(&journal->pending);
     journal_bytes_release(&journal->spare);
-    journal_bytes_release(&journal->rewrite.book);
     pthread_cond_destroy(&journal->changed);
     free(journal->folder);
     free(journal->path);

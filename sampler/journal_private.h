@@ -32,13 +32,34 @@ struct journal_bytes {
     size_t capacity;
 };
 
+/* The file in use, read again into books of its own, a piece at a time. */
+struct journal_reread {
+    void *books; /* owned; NULL: none */
+    uint64_t at; /* offset up to which its entries are in them */
+    struct journal_bytes window;
+    struct entry_numbers numbers;
+};
+
 /* The journal is being written anew, a piece at a time. */
+enum rewrite_phase {
+    REWRITE_NONE,
+    REWRITE_READ,   /* the file up to `start` into books of its own */
+    REWRITE_LIST,   /* they become entries, and go */
+    REWRITE_WRITE,  /* these into the new file */
+    REWRITE_COPY,   /* and what was appended since */
+    REWRITE_SETTLE, /* all of it onto the disk */
+    REWRITE_SWITCH, /* the last entries; the name */
+    REWRITE_DISPOSE /* the old file goes */
+};
+
 struct journal_rewrite {
-    bool active;
-    struct journal_file file;  /* named aside */
+    enum rewrite_phase phase;
+    int64_t worked_ns; /* when it last began with a piece */
+    struct journal_reread reread;
+    struct journal_file file;  /* named aside; when it is switched, the old one */
     struct journal_bytes book; /* frames of all there was at LSN `start`, not sealed yet */
     size_t book_written;
-    size_t book_sealed;
+    uint64_t piece_bytes;     /* of what is copied at once */
     uint64_t start;           /* LSN */
     uint64_t copied;          /* LSN up to which the old file's frames are in the new one */
     struct journal_mark mark; /* that the new file has */
@@ -64,7 +85,7 @@ struct journal {
     uint64_t synced_room;       /* of file.room, what the disk has */
     struct journal_mark marked; /* the last one that was written */
     int64_t marked_ns;
-    uint64_t rewrite_at;          /* LSN: long enough to be written anew */
+    uint64_t rewrite_at;          /* LSN: long enough to be written anew, unless it is */
     struct journal_bytes pending; /* DURABILITY_FSYNC: frames from `written` to `end` */
     struct journal_bytes spare;   /* the other one of two */
     struct journal_rewrite rewrite;
@@ -99,12 +120,17 @@ void journal_file_close(struct journal_file *file);
 enum error journal_file_take(struct journal_file *file, uint64_t used, bool maps) MUST_CHECK;
 /* Zeros from there to its end. */
 enum error journal_file_clear(const struct journal_file *file, uint64_t begin) MUST_CHECK;
+/* Nobody knows the file any more: gives back at most `most` bytes of it. False: there are none. */
+bool journal_file_dispose(struct journal_file *file, uint64_t most);
 /* At least `bytes` of the file are its own afterwards, zeros behind what was there; a mapping of
  * them when `maps`. */
 enum error journal_file_grow(struct journal_file *file, uint64_t bytes, bool maps) MUST_CHECK;
 enum error journal_file_write(const struct journal_file *file, const void *bytes, size_t length,
                               uint64_t offset) MUST_CHECK;
 enum error journal_file_sync(const struct journal_file *file) MUST_CHECK;
+/* What was written from there on goes to the disk, but for what says where it is: a
+ * journal_file_sync() that comes is short. */
+enum error journal_file_push(const struct journal_file *file, uint64_t begin) MUST_CHECK;
 /* Can files in this folder be mapped and shared with the disk? */
 bool journal_folder_maps(const char *folder);
 enum error journal_sync_folder(const char *folder) MUST_CHECK;
@@ -118,6 +144,9 @@ enum error journal_bytes_reserve(struct journal_bytes *bytes, size_t more) MUST_
 uint8_t *journal_bytes_add(struct journal_bytes *bytes, const struct entry *entry,
                            size_t *ret_entry_bytes);
 void journal_bytes_release(struct journal_bytes *bytes);
+/* Writes what waits in the middle of a piece of work that is long; rests as long as the work took.
+ * ERROR_CANCELLED: the work is to end, the server or the disk wants it. */
+enum error journal_breathe(struct journal *journal) MUST_CHECK;
 /* Logs it the first time; the mutex is held. */
 void journal_note_failure(struct journal *journal, enum error error, bool failing);
 void journal_note_success(struct journal *journal);
@@ -128,13 +157,25 @@ enum error journal_mark(struct journal *journal, uint64_t whole, uint64_t length
 /* ---- journal_rewrite.c -------------------------------------------------------------------------
  */
 
-/* Is it long enough? The mutex is held. */
+/* Is it under way, or long enough? The mutex is held. */
 bool journal_wants_rewrite(const struct journal *journal);
-/* One piece of it; the last one puts the new file in the old one's place. Committer's thread. */
-enum error journal_rewrite_step(struct journal *journal) MUST_CHECK;
+/* One piece of it, some 100 us of work and what the disk takes. Committer's thread. On failure all
+ * of it is given up, and begins again when the journal has grown on; a file that cannot be read
+ * back is a failure of the journal's (journal_note_failure()). */
+void journal_rewrite_step(struct journal *journal);
 /* All of it at once, from the owner's memory: nothing of the old file is read. No entry may be
  * appended meanwhile (failing), or the owner's thread is the only one. */
 enum error journal_rewrite_whole(struct journal *journal) MUST_CHECK;
+/* Gives it up, if it is under way. The mutex is not held. */
 void journal_rewrite_abandon(struct journal *journal);
+
+/* ---- journal_reread.c --------------------------------------------------------------------------
+ */
+
+enum error journal_reread_begin(struct journal *journal) MUST_CHECK;
+/* Reads on up to offset `end` at most, some `most` bytes. ERROR_INPUT, ERROR_IO: the file is not
+ * what was written. */
+enum error journal_reread_some(struct journal *journal, uint64_t end, uint64_t most) MUST_CHECK;
+void journal_reread_release(struct journal *journal);
 
 #endif

@@ -1,35 +1,49 @@
 /*
- * The journal written anew: the book as it is now into DIR/journal.new, then what was appended
- * since, then its name. Until the rename the old file is the journal; after it the new one is, with
- * all that the old one had on the disk.
+ * The journal written anew: the books as they were at an LSN into DIR/journal.new, then what was
+ * appended since, then its name. Until the rename the old file is the journal; after it the new one
+ * is, with all that the old one had on the disk.
+ *
+ * The books come out of the old file (journal_reread.c), so that those in use go on. All of it is
+ * cut into pieces; between two of them the committer does what others wait for, and rests.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/file.h"
 #include "common/log.h"
 #include "sampler/journal_private.h"
 
-#define SLICE_BYTES ((size_t)1 << 20)
-#define BOOK_PREPARED_BYTES ((uint64_t)64 << 20)
+#define PIECE_BYTES                                                               \
+    ((size_t)256 << 10) /* of what is written; what is read and listed costs more \
+                         */
+#define ENTRIES_BYTES ((size_t)32 << 10)
+#define ROOM_BYTES ((uint64_t)64 << 10) /* for what comes while the files are switched */
+#define DISPOSE_BYTES ((uint64_t)4 << 20)
 
 bool journal_wants_rewrite(const struct journal *journal)
 {
-    return journal->durability != DURABILITY_NONE && journal->end >= journal->rewrite_at;
+    return journal->rewrite.phase != REWRITE_NONE ||
+           (journal->durability != DURABILITY_NONE && journal->end >= journal->rewrite_at);
 }
 
 void journal_rewrite_abandon(struct journal *journal)
 {
     struct journal_rewrite *rewrite = &journal->rewrite;
-    if (rewrite->file.descriptor >= 0)
+    if (rewrite->phase == REWRITE_NONE)
+        return;
+    if (rewrite->phase != REWRITE_DISPOSE && rewrite->file.descriptor >= 0)
         (void)unlink(journal->new_path);
     journal_file_close(&rewrite->file);
+    journal_reread_release(journal);
     journal_bytes_release(&rewrite->book);
-    rewrite->active = false;
+    pthread_mutex_lock(journal->owner.mutex);
+    if (rewrite->phase != REWRITE_DISPOSE)
+        journal->rewrite_at = journal->end + JOURNAL_LONG_BYTES; /* not again at once */
+    rewrite->phase = REWRITE_NONE;
+    pthread_mutex_unlock(journal->owner.mutex);
 }
 
 /* ---- the book ----------------------------------------------------------------------------------
@@ -49,22 +63,14 @@ static enum error add_to_book(void *context, const struct entry *entry)
     return OK;
 }
 
-/* The mutex is held. */
-static enum error take_book(struct journal *journal)
-{
-    struct journal_rewrite *rewrite = &journal->rewrite;
-    rewrite->book.length = 0;
-    rewrite->book_written = rewrite->book_sealed = 0;
-    rewrite->start = rewrite->copied = journal->end;
-    return journal->owner.write(journal->owner.context, add_to_book, &rewrite->book);
-}
-
 static enum error create_file(struct journal *journal)
 {
     struct journal_rewrite *rewrite = &journal->rewrite;
     enum error error = journal_file_create(&rewrite->file, journal->new_path);
     uint64_t book_end = JOURNAL_HEADER_BYTES + rewrite->book.length;
     rewrite->file.shift = (int64_t)(rewrite->start - book_end);
+    rewrite->book_written = 0;
+    rewrite->piece_bytes = PIECE_BYTES;
     return error;
 }
 
@@ -82,13 +88,9 @@ static enum error write_book(struct journal *journal, size_t most)
         journal_frame_seal(frame, entry_bytes, journal->id, lsn, at, false);
         at += journal_frame_bytes(entry_bytes);
     }
-    enum error error = journal_file_write(&rewrite->file, rewrite->book.bytes + begin, at - begin,
-                                          JOURNAL_HEADER_BYTES + begin);
     rewrite->book_written = at;
-    if (error == OK) /* the disk begins now, so that the end need not wait for all of it */
-        (void)sync_file_range(rewrite->file.descriptor, (off_t)(JOURNAL_HEADER_BYTES + begin),
-                              (off_t)(at - begin), SYNC_FILE_RANGE_WRITE);
-    return error;
+    return journal_file_write(&rewrite->file, rewrite->book.bytes + begin, at - begin,
+                              JOURNAL_HEADER_BYTES + begin);
 }
 
 /* Room for what comes, and the header; then all of it is on the disk. */
@@ -113,23 +115,21 @@ static enum error complete_file(struct journal *journal)
     return error == OK ? journal_file_sync(file) : error;
 }
 
-/* The new file gets the name, and is the journal from now on. The mutex is held. */
+/* The new file gets the name, and is the journal from now on; the old one is `file` of the rewrite.
+ * The mutex is held. */
 static enum error switch_file(struct journal *journal)
 {
     struct journal_rewrite *rewrite = &journal->rewrite;
-    uint64_t book_bytes = rewrite->book.length;
+    struct journal_file old = journal->file;
     if (rename(journal->new_path, journal->path) != 0)
         return error_set_errno(ERROR_IO, errno, "cannot rename the state %s to %s",
                                journal->new_path, journal->path);
-    journal_file_close(&journal->file);
     journal->file = rewrite->file;
     journal->file.path = journal->path;
+    rewrite->file = old;
     journal->marked = rewrite->mark;
     journal->synced_room = rewrite->mark.length;
-    rewrite->file = (struct journal_file){.descriptor = -1};
-    journal_bytes_release(&rewrite->book);
-    rewrite->active = false;
-    journal->rewrite_at = journal->end + JOURNAL_LONG_BYTES + book_bytes;
+    journal->rewrite_at = journal->end + JOURNAL_LONG_BYTES + rewrite->book.length;
     journal->counts.rewrites++;
     return OK;
 }
@@ -141,7 +141,8 @@ static enum error rewrite_whole(struct journal *journal)
 {
     struct journal_rewrite *rewrite = &journal->rewrite;
     pthread_mutex_lock(journal->owner.mutex);
-    enum error error = take_book(journal);
+    rewrite->start = rewrite->copied = journal->end;
+    enum error error = journal->owner.write(journal->owner.books, add_to_book, &rewrite->book);
     pthread_mutex_unlock(journal->owner.mutex);
     if (error == OK)
         error = create_file(journal);
@@ -163,41 +164,74 @@ static enum error rewrite_whole(struct journal *journal)
 
 enum error journal_rewrite_whole(struct journal *journal)
 {
+    struct journal_rewrite *rewrite = &journal->rewrite;
+    uint64_t rewrites = journal->counts.rewrites;
+    journal_rewrite_abandon(journal);
     enum error error = rewrite_whole(journal);
-    if (error != OK)
-        journal_rewrite_abandon(journal);
+    if (error != OK && rewrites == journal->counts.rewrites && rewrite->file.descriptor >= 0)
+        (void)unlink(journal->new_path);
+    journal_file_close(&rewrite->file);
+    journal_bytes_release(&rewrite->book);
     return error;
 }
 
 /* ---- a piece at a time -------------------------------------------------------------------------
  */
 
-/* Nobody draws while the book is taken: its memory is there, and touched, before. A journal is
- * about as long as its book, or longer. */
-static enum error prepare_book(struct journal *journal)
+static enum error begin(struct journal *journal)
 {
-    struct journal_bytes *book = &journal->rewrite.book;
+    struct journal_rewrite *rewrite = &journal->rewrite;
     pthread_mutex_lock(journal->owner.mutex);
-    uint64_t bytes = journal->end - (uint64_t)journal->file.shift;
+    rewrite->start = rewrite->copied = journal->written;
+    journal->rewrite_at = UINT64_MAX;
+    rewrite->phase = REWRITE_READ;
     pthread_mutex_unlock(journal->owner.mutex);
-    if (bytes > BOOK_PREPARED_BYTES)
-        bytes = BOOK_PREPARED_BYTES;
-    book->length = 0;
-    enum error error = journal_bytes_reserve(book, (size_t)bytes);
-    if (error == OK)
-        memset(book->bytes, 1, (size_t)bytes); /* zeros could be left out */
+    return journal_reread_begin(journal);
+}
+
+static enum error read_some(struct journal *journal)
+{
+    struct journal_rewrite *rewrite = &journal->rewrite;
+    uint64_t end = rewrite->start - (uint64_t)journal->file.shift;
+    enum error error = journal_reread_some(journal, end, ENTRIES_BYTES);
+    if (error == OK && rewrite->reread.at == end)
+        rewrite->phase = REWRITE_LIST;
     return error;
 }
 
-static enum error begin(struct journal *journal)
+/* The books are one walk that cannot be left and entered again: it breathes. */
+static enum error add_and_breathe(void *context, const struct entry *entry)
 {
-    if (prepare_book(journal) != OK)
-        return ERROR_MEMORY;
-    pthread_mutex_lock(journal->owner.mutex);
-    enum error error = take_book(journal);
-    journal->rewrite.active = error == OK;
-    pthread_mutex_unlock(journal->owner.mutex);
-    return error == OK ? create_file(journal) : error;
+    struct journal *journal = context;
+    struct journal_rewrite *rewrite = &journal->rewrite;
+    enum error error = add_to_book(&rewrite->book, entry);
+    if (error != OK || rewrite->book.length - rewrite->book_written < ENTRIES_BYTES)
+        return error;
+    rewrite->book_written = rewrite->book.length;
+    return journal_breathe(journal);
+}
+
+static enum error list(struct journal *journal)
+{
+    struct journal_rewrite *rewrite = &journal->rewrite;
+    rewrite->book.length = rewrite->book_written = 0;
+    enum error error = journal->owner.write(rewrite->reread.books, add_and_breathe, journal);
+    journal_reread_release(journal);
+    if (error == OK)
+        error = create_file(journal);
+    rewrite->phase = REWRITE_WRITE;
+    return error;
+}
+
+/* Each piece goes to the disk before the next one is written: nobody's commit waits for many. */
+static enum error write_some(struct journal *journal)
+{
+    struct journal_rewrite *rewrite = &journal->rewrite;
+    uint64_t begin = JOURNAL_HEADER_BYTES + rewrite->book_written;
+    enum error error = write_book(journal, PIECE_BYTES);
+    if (rewrite->book_written == rewrite->book.length)
+        rewrite->phase = REWRITE_COPY;
+    return error == OK ? journal_file_push(&rewrite->file, begin) : error;
 }
 
 /* Frames of the old file up to LSN `end` into the new one, at most `most` bytes. */
@@ -229,29 +263,71 @@ static uint64_t written_so_far(const struct journal *journal)
     return written;
 }
 
-/* The last entries are copied while none can come; those that wait for their commit
- * (DURABILITY_FSYNC) are in no file, and get room. */
-static enum error finish(struct journal *journal)
+/* Pieces get longer, so that they catch up with whoever appends, however fast. */
+static enum error copy_some(struct journal *journal)
 {
     struct journal_rewrite *rewrite = &journal->rewrite;
+    uint64_t written = written_so_far(journal);
+    uint64_t begin = rewrite->copied - (uint64_t)rewrite->file.shift;
+    rewrite->piece_bytes *= 2;
+    if (written <= rewrite->copied + rewrite->piece_bytes)
+        rewrite->phase = REWRITE_SETTLE;
+    enum error error = copy_tail(journal, written, rewrite->piece_bytes);
+    return error == OK ? journal_file_push(&rewrite->file, begin) : error;
+}
+
+static enum error settle(struct journal *journal)
+{
     enum error error = copy_tail(journal, written_so_far(journal), UINT64_MAX);
+    journal->rewrite.phase = REWRITE_SWITCH;
+    return error == OK ? complete_file(journal) : error;
+}
+
+/* Room first: what is new of it is cleared. `more`: for what comes next. */
+static enum error copy_into_room(struct journal *journal, uint64_t written, uint64_t more)
+{
+    struct journal_rewrite *rewrite = &journal->rewrite;
+    uint64_t end = written - (uint64_t)rewrite->file.shift;
+    enum error error = journal_file_grow(&rewrite->file, end + more, journal->maps);
+    return error == OK ? copy_tail(journal, written, UINT64_MAX) : error;
+}
+
+/* What came since the last copy is on the disk too. */
+static enum error catch_up(struct journal *journal, uint64_t *ret_synced)
+{
+    struct journal_rewrite *rewrite = &journal->rewrite;
+    enum error error = copy_into_room(journal, written_so_far(journal), ROOM_BYTES);
     if (error == OK)
-        error = complete_file(journal);
+        error = journal_file_sync(&rewrite->file);
+    uint64_t synced = rewrite->copied;
+    if (error == OK) /* DURABILITY_PROCESS: while the disk worked */
+        error = copy_into_room(journal, written_so_far(journal), ROOM_BYTES);
+    if (error == OK)
+        *ret_synced = synced;
+    return error;
+}
+
+/* The last entries are copied while none can come; those that wait for their commit
+ * (DURABILITY_FSYNC) are in no file, and get room. */
+static enum error switch_over(struct journal *journal)
+{
+    struct journal_rewrite *rewrite = &journal->rewrite;
+    uint64_t synced;
+    enum error error = catch_up(journal, &synced);
     if (error != OK)
         return error;
-    uint64_t synced = rewrite->copied;
     pthread_mutex_lock(journal->owner.mutex);
-    error = journal_file_grow(&rewrite->file, journal->end - (uint64_t)rewrite->file.shift,
-                              journal->maps);
-    if (error == OK)
-        error = copy_tail(journal, journal->written, UINT64_MAX);
+    error = copy_into_room(journal, journal->written, journal->end - journal->written);
     if (error == OK)
         error = switch_file(journal);
-    if (error == OK)
+    if (error == OK) {
         journal->synced = synced;
+        rewrite->phase = REWRITE_DISPOSE;
+    }
     pthread_mutex_unlock(journal->owner.mutex);
     if (error != OK)
         return error;
+    journal_bytes_release(&rewrite->book);
     error = journal_sync_folder(journal->folder);
     if (error != OK) { /* after power loss the old name may be back: written anew until it is not */
         pthread_mutex_lock(journal->owner.mutex);
@@ -261,27 +337,57 @@ static enum error finish(struct journal *journal)
     return error;
 }
 
-static enum error step(struct journal *journal)
+/* A long file goes a piece at a time: its end takes the system a while. */
+static void dispose_some(struct journal *journal)
 {
-    struct journal_rewrite *rewrite = &journal->rewrite;
-    if (!rewrite->active)
-        return begin(journal);
-    if (rewrite->book_written < rewrite->book.length)
-        return write_book(journal, SLICE_BYTES);
-    uint64_t written = written_so_far(journal);
-    if (written > rewrite->copied + SLICE_BYTES)
-        return copy_tail(journal, written, SLICE_BYTES);
-    return finish(journal);
+    if (journal_file_dispose(&journal->rewrite.file, DISPOSE_BYTES))
+        return;
+    journal_rewrite_abandon(journal);
 }
 
-enum error journal_rewrite_step(struct journal *journal)
+static enum error step(struct journal *journal)
 {
+    switch (journal->rewrite.phase) {
+    case REWRITE_NONE:
+        return begin(journal);
+    case REWRITE_READ:
+        return read_some(journal);
+    case REWRITE_LIST:
+        return list(journal);
+    case REWRITE_WRITE:
+        return write_some(journal);
+    case REWRITE_COPY:
+        return copy_some(journal);
+    case REWRITE_SETTLE:
+        return settle(journal);
+    case REWRITE_SWITCH:
+        return switch_over(journal);
+    case REWRITE_DISPOSE:
+        dispose_some(journal);
+        return OK;
+    }
+    return OK;
+}
+
+/* The books in use are whole, whatever became of the file: they are written down at once. */
+static void leave_file(struct journal *journal, enum error error)
+{
+    pthread_mutex_lock(journal->owner.mutex);
+    journal_note_failure(journal, error, true);
+    pthread_mutex_unlock(journal->owner.mutex);
+}
+
+void journal_rewrite_step(struct journal *journal)
+{
+    struct journal_rewrite *rewrite = &journal->rewrite;
+    rewrite->worked_ns = clock_now_ns();
+    enum rewrite_phase phase = rewrite->phase;
     enum error error = step(journal);
     if (error == OK)
-        return OK;
+        return;
+    if (phase == REWRITE_READ && (error == ERROR_INPUT || error == ERROR_IO))
+        leave_file(journal, error);
+    else if (error != ERROR_CANCELLED)
+        log_warning("%s; the journal grows on, and is written anew later", error_message());
     journal_rewrite_abandon(journal);
-    pthread_mutex_lock(journal->owner.mutex);
-    journal->rewrite_at = journal->end + JOURNAL_LONG_BYTES; /* not again at once */
-    pthread_mutex_unlock(journal->owner.mutex);
-    return error;
 }

@@ -36,25 +36,13 @@ static void best_offer(struct best *best, uint32_t label, double score)
 struct balance {
     const struct walk *walk;
     int64_t epoch;
-    int64_t positions; /* of the epoch, so far */
-    int64_t units;     /* at them */
-    int64_t *drawn;    /* [L], owned */
-    struct best shown; /* all, or the largest */
-    struct best worst; /* empty: all are shown */
+    int64_t units;        /* drawn in it */
+    const int64_t *drawn; /* [L] */
+    struct best shown;    /* all, or the largest */
+    struct best worst;    /* empty: all are shown */
     const struct history_span *spans;
     size_t span_count;
 };
-
-static void place(struct balance *balance, int64_t position)
-{
-    int64_t epoch_positions = balance->walk->cut.epoch_positions;
-    balance->epoch = position / epoch_positions;
-    balance->positions = position % epoch_positions;
-    if (position > 0 && position == cut_end(&balance->walk->cut)) {
-        balance->epoch--;
-        balance->positions = epoch_positions;
-    }
-}
 
 static void choose(struct balance *balance)
 {
@@ -109,17 +97,12 @@ static enum error add_rows(const struct balance *balance, const char *key, const
 static enum error write(struct balance *balance, struct buffer *out)
 {
     uint32_t labels = frame_labels(balance->walk->frame);
-    enum error error =
-        tally_counts(balance->walk->tally, balance->epoch, balance->positions, balance->drawn);
-    if (error == ERROR_UNAVAILABLE)
-        return buffer_print(out, "{\"count\":%" PRIu32 "}", labels);
-    if (error != OK)
-        return error;
     for (uint32_t label = 0; label < labels; label++)
         balance->units += balance->drawn[label];
     choose(balance);
-    error = buffer_print(out, "{\"count\":%" PRIu32 ",\"epoch\":%" PRId64 ",\"drawn\":%" PRId64,
-                         labels, balance->epoch, balance->units);
+    enum error error =
+        buffer_print(out, "{\"count\":%" PRIu32 ",\"epoch\":%" PRId64 ",\"drawn\":%" PRId64, labels,
+                     balance->epoch, balance->units);
     if (error == OK)
         error = add_rows(balance, "rows", &balance->shown, out);
     if (error == OK && balance->worst.count > 0)
@@ -127,16 +110,16 @@ static enum error write(struct balance *balance, struct buffer *out)
     return error == OK ? buffer_add_text(out, "}") : error;
 }
 
-enum error label_balance_write(const struct walk *walk, int64_t position,
+enum error label_balance_write(const struct walk *walk, const struct label_counts *counts,
                                const struct history_span *spans, size_t span_count,
                                struct buffer *out)
 {
-    struct balance balance = {.walk = walk, .spans = spans, .span_count = span_count};
-    balance.drawn = array_new(frame_labels(walk->frame), sizeof(*balance.drawn), "the labels");
-    if (!balance.drawn)
-        return ERROR_MEMORY;
-    place(&balance, position);
-    enum error error = write(&balance, out);
-    free(balance.drawn);
-    return error;
+    struct balance balance = {.walk = walk,
+                              .epoch = counts->epoch,
+                              .drawn = counts->drawn,
+                              .spans = spans,
+                              .span_count = span_count};
+    if (counts->left > 0)
+        return buffer_print(out, "{\"count\":%" PRIu32 "}", frame_labels(walk->frame));
+    return write(&balance, out);
 }

@@ -13,6 +13,7 @@
 #include "common/buffer.h"
 #include "common/error.h"
 #include "sampler/history.h"
+#include "sampler/label_counter.h"
 #include "sampler/walk.h"
 
 #define BALANCE_ALL 64
@@ -22,10 +23,9 @@
 /* Appends a JSON object:
  *   {"count":L,"epoch":E,"drawn":T,"rows":[[label,units,drawn,wanted share,last minute|null],...]}
  * with "worst":[...] beside rows when not all are told; or {"count":L} alone while the units drawn
- * so far are still being counted (tally.h; ask again). A position at the very end of a stream
- * counts as its last epoch's end. O(L log L) or a bounded count; blocks for that long. 8 bytes a
- * label of memory. */
-enum error label_balance_write(const struct walk *walk, int64_t position,
+ * so far are still being counted (`counts->left`; ask again). O(L log L) or a bounded count; blocks
+ * for that long. */
+enum error label_balance_write(const struct walk *walk, const struct label_counts *counts,
                                const struct history_span *spans, size_t span_count,
                                struct buffer *out) MUST_CHECK;
 

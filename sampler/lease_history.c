@@ -43,6 +43,13 @@ const struct lease_done *lease_history_at(const struct lease_history *history, s
     return &history->items[(oldest + i) % LEASE_HISTORY_LIMIT];
 }
 
+uint64_t lease_history_before(const struct lease_history *history, const struct lease_done *done)
+{
+    uint64_t oldest = history->count - lease_history_kept(history);
+    uint64_t at = (uint64_t)(done - history->items);
+    return oldest + (at - oldest % LEASE_HISTORY_LIMIT + LEASE_HISTORY_LIMIT) % LEASE_HISTORY_LIMIT;
+}
+
 const struct lease_done *lease_history_find(const struct lease_history *history, int64_t position)
 {
     for (size_t i = lease_history_kept(history); i-- > 0;) {

@@ -36,6 +36,8 @@ void lease_history_add(struct lease_history *history, const struct lease_done *d
 
 /* The newest one that holds the position, or NULL. O(LEASE_HISTORY_LIMIT), some 50 us. */
 const struct lease_done *lease_history_find(const struct lease_history *history, int64_t position);
+/* How many were added before this one, which it gave out. */
+uint64_t lease_history_before(const struct lease_history *history, const struct lease_done *done);
 /* Those that are kept, oldest first: [0, lease_history_kept()). */
 size_t lease_history_kept(const struct lease_history *history);
 const struct lease_done *lease_history_at(const struct lease_history *history, size_t i);

@@ -1,6 +1,6 @@
 #include "sampler/ledger.h"
 
-#define EXPIRE_AT_ONCE 64
+#include "sampler/ledger_passed.h"
 
 void ledger_init(struct ledger *ledger)
 {
@@ -11,9 +11,22 @@ void ledger_init(struct ledger *ledger)
 void ledger_release(struct ledger *ledger)
 {
     intervals_release(&ledger->gaps);
+    intervals_release(&ledger->passed);
+    intervals_release(&ledger->passed_next);
     lease_set_release(&ledger->leases);
     worker_book_release(&ledger->workers);
     lease_history_release(&ledger->history);
+}
+
+enum error ledger_begin(struct ledger *ledger, int64_t position)
+{
+    enum error error = ledger_passed_reserve(ledger);
+    if (error != OK)
+        return error;
+    if (position > 0)
+        ledger_passed_add(ledger, 0, position);
+    ledger->position = position;
+    return OK;
 }
 
 int64_t ledger_lease_ms(const struct ledger *ledger)
@@ -39,11 +52,13 @@ void ledger_start(struct ledger *ledger, int64_t now_ms)
 
 void ledger_expire(struct ledger *ledger, int64_t now_ms)
 {
-    for (int i = 0; i < EXPIRE_AT_ONCE; i++) {
+    ledger->expired_count = 0;
+    while (ledger->expired_count < LEDGER_EXPIRE_AT_ONCE) {
         uint32_t number = lease_set_earliest(&ledger->leases);
         if (number == LEASE_NONE || lease_set_get(&ledger->leases, number)->deadline_ms > now_ms)
             return;
         lease_set_wait(&ledger->leases, number);
+        ledger->expired[ledger->expired_count++] = number;
     }
 }
 
@@ -60,6 +75,13 @@ static enum error prepare_lending(struct ledger *ledger, int64_t worker)
     return error;
 }
 
+static enum error prepare_worker(struct ledger *ledger, const struct entry *entry)
+{
+    uint32_t number = entry->worker < 0 ? (uint32_t)ledger->workers.count : (uint32_t)entry->worker;
+    return worker_book_add(&ledger->workers, number, entry->text, entry->text_bytes, entry->seq,
+                           ledger->history.count);
+}
+
 static enum error prepare_acks(struct ledger *ledger, const struct entry *entry)
 {
     struct worker_record *record = worker_book_get(&ledger->workers, (uint32_t)entry->worker);
@@ -73,8 +95,10 @@ enum error ledger_prepare(struct ledger *ledger, const struct entry *entry)
     enum error error;
     switch (entry->type) {
     case ENTRY_WORKER:
-        return worker_book_add(&ledger->workers, entry->text, entry->text_bytes);
+        return prepare_worker(ledger, entry);
     case ENTRY_DRAW:
+        error = ledger_passed_reserve(ledger);
+        return error == OK ? prepare_lending(ledger, entry->worker) : error;
     case ENTRY_REDRAW:
         return prepare_lending(ledger, entry->worker);
     case ENTRY_ACK:
@@ -85,6 +109,10 @@ enum error ledger_prepare(struct ledger *ledger, const struct entry *entry)
     case ENTRY_LEASE:
         error = lease_set_reserve(&ledger->leases);
         return error == OK ? prepare_lending(ledger, entry->worker) : error;
+    case ENTRY_SEEK:
+        return ledger_passed_reserve_seek(ledger);
+    case ENTRY_PASSED:
+        return intervals_reserve(&ledger->passed, entry->count / 2);
     case ENTRY_RESTORE:
     case ENTRY_GAPS:
         return intervals_reserve(&ledger->gaps, entry->count / 2);
@@ -95,6 +123,8 @@ enum error ledger_prepare(struct ledger *ledger, const struct entry *entry)
                                  entry->count / 2);
     case ENTRY_DONE:
         return lease_history_reserve(&ledger->history, 1);
+    case ENTRY_FORGOTTEN_WORKERS:
+        return forgotten_workers_reserve(&ledger->workers.forgotten, entry->count / 2);
     default:
         return OK;
     }
@@ -108,9 +138,8 @@ static void disown(struct ledger *ledger, uint32_t number)
     uint32_t worker = lease_set_get(&ledger->leases, number)->worker;
     if (worker == WORKER_NONE)
         return;
-    struct worker_record *record = worker_book_get(&ledger->workers, worker);
-    lease_set_disown(&ledger->leases, number, &record->leases);
-    record->leased--;
+    lease_set_disown(&ledger->leases, number, &worker_book_get(&ledger->workers, worker)->leases);
+    worker_book_disown(&ledger->workers, worker);
 }
 
 static void lend(struct ledger *ledger, uint32_t number, const struct entry *entry, int64_t now_ms)
@@ -121,16 +150,25 @@ static void lend(struct ledger *ledger, uint32_t number, const struct entry *ent
     lease_set_lend(&ledger->leases, number, worker, entry->seq, &record->leases);
     lease_set_start(&ledger->leases, number, now_ms, now_ms + ledger_lease_ms(ledger));
     intervals_add(&record->used, entry->seq, entry->seq + 1);
-    record->leased++;
+    worker_book_lend(&ledger->workers, worker);
+}
+
+/* New positions, maybe behind some that the tail skips. */
+static void apply_new(struct ledger *ledger, const struct entry *entry)
+{
+    int64_t end = entry->first + entry->positions;
+    int64_t drawn = entry->units > 0 ? entry->first : end;
+    if (drawn > ledger->position)
+        ledger_passed_add(ledger, ledger->position, drawn);
+    ledger->position = end;
 }
 
 static void apply_draw(struct ledger *ledger, const struct entry *entry, int64_t now_ms)
 {
-    int64_t end = entry->first + entry->positions;
     if (ledger->gaps.count > 0)
-        intervals_cut_front(&ledger->gaps, end);
+        intervals_cut_front(&ledger->gaps, entry->first + entry->positions);
     else
-        ledger->position = end;
+        apply_new(ledger, entry);
     if (entry->units == 0)
         return; /* positions that hold nothing, or that the tail skips */
     ledger->handed++;
@@ -218,6 +256,7 @@ static void apply_take_back(struct ledger *ledger, const struct entry *entry)
         ledger->redelivered--;
     } else if (end == ledger->position && entry->value == 0) {
         ledger->position = entry->first;
+        intervals_cut_back(&ledger->passed, entry->first);
     } else {
         intervals_add(&ledger->gaps, entry->first, end);
     }
@@ -229,10 +268,7 @@ static void withdraw_all(struct ledger *ledger)
     lease_set_clear(&ledger->leases);
     intervals_clear(&ledger->gaps);
     lease_history_clear(&ledger->history);
-    for (size_t i = 0; i < ledger->workers.count; i++) {
-        ledger->workers.records[i]->leases = LEASE_LIST_EMPTY;
-        ledger->workers.records[i]->leased = 0;
-    }
+    worker_book_withdraw(&ledger->workers);
 }
 
 static void add_intervals(struct intervals *intervals, const struct entry *entry)
@@ -247,6 +283,7 @@ static void apply_restore(struct ledger *ledger, const struct entry *entry)
     ledger->gaps = (struct intervals){0};
     withdraw_all(ledger);
     worker_book_release(&ledger->workers);
+    intervals_clear(&ledger->passed);
     intervals_clear(&gaps);
     add_intervals(&gaps, entry);
     ledger->gaps = gaps;
@@ -271,6 +308,21 @@ static void apply_lease(struct ledger *ledger, const struct entry *entry, int64_
         lease_set_wait(&ledger->leases, number);
     else
         lend(ledger, number, entry, now_ms);
+}
+
+static void apply_idle(struct ledger *ledger, const struct entry *entry)
+{
+    for (size_t i = 0; i < entry->count; i++)
+        worker_book_rank_last(&ledger->workers, (uint32_t)entry->list[i]);
+}
+
+static void apply_forgotten_workers(struct ledger *ledger, const struct entry *entry)
+{
+    struct forgotten_workers *forgotten = &ledger->workers.forgotten;
+    for (size_t i = 0; i + 1 < entry->count; i += 2)
+        forgotten_workers_add(forgotten, entry->list[i], entry->list[i + 1]);
+    if (entry->value != 0)
+        forgotten_workers_turn(forgotten);
 }
 
 static void apply_used(struct ledger *ledger, const struct entry *entry)
@@ -304,6 +356,7 @@ void ledger_apply(struct ledger *ledger, const struct entry *entry, int64_t now_
         ledger->paused = entry->type == ENTRY_PAUSE;
         break;
     case ENTRY_SEEK:
+        ledger_passed_seek(ledger, entry->value);
         withdraw_all(ledger);
         ledger->position = entry->value;
         break;
@@ -315,6 +368,9 @@ void ledger_apply(struct ledger *ledger, const struct entry *entry, int64_t now_
         break;
     case ENTRY_GAPS:
         add_intervals(&ledger->gaps, entry);
+        break;
+    case ENTRY_PASSED:
+        add_intervals(&ledger->passed, entry);
         break;
     case ENTRY_USED:
         apply_used(ledger, entry);
@@ -333,6 +389,12 @@ void ledger_apply(struct ledger *ledger, const struct entry *entry, int64_t now_
                                                 .worker = (uint32_t)entry->worker,
                                                 .attempt = (uint32_t)entry->attempt,
                                             });
+        break;
+    case ENTRY_IDLE:
+        apply_idle(ledger, entry);
+        break;
+    case ENTRY_FORGOTTEN_WORKERS:
+        apply_forgotten_workers(ledger, entry);
         break;
     default:
         break; /* ENTRY_WORKER is there since it was prepared; the others are of streams.c */

@@ -9,6 +9,7 @@
  *
  *   ahead    from `position` on, and in `gaps` (after a restore, or draws that were taken back)
  *   leased   in `leases`
+ *   passed   in `passed`: never drawn, and not to come (ledger_passed.h)
  *   done     everything else below `position`
  *
  * Time moves batches from lent to waiting (ledger_expire()), and that is not kept: after a restart
@@ -31,6 +32,7 @@
 #include "sampler/worker_book.h"
 
 #define LEDGER_MEAN_SAMPLES 16
+#define LEDGER_EXPIRE_AT_ONCE 64
 
 /* Bounds of the deadline that adapts itself: twice the mean time that a batch is held. */
 #define LEDGER_LEASE_LEAST_MS 30000
@@ -41,22 +43,28 @@ struct ledger {
     int64_t position; /* the next new one */
     bool paused;
     struct intervals gaps;
+    struct intervals passed;
+    struct intervals passed_next; /* room for a seek to make `passed` anew in */
     struct lease_set leases;
     struct worker_book workers;
     struct lease_history history;
-    int64_t acked;       /* batches that are done, those drawn by nobody among them */
-    int64_t redelivered; /* how often a batch was lent again */
-    int64_t handed;      /* how often a batch was handed out */
-    int64_t mean_ms;     /* that a batch is held; 0: not known */
-    int64_t walks;       /* seeks and restores since the start: a draw before one is forgotten */
-    int64_t samples;     /* in the mean, up to LEDGER_MEAN_SAMPLES */
+    int64_t acked;        /* batches that are done, those drawn by nobody among them */
+    int64_t redelivered;  /* how often a batch was lent again */
+    int64_t handed;       /* how often a batch was handed out */
+    int64_t mean_ms;      /* that a batch is held; 0: not known */
+    int64_t walks;        /* seeks and restores since the start: a draw before one is forgotten */
+    int64_t samples;      /* in the mean, up to LEDGER_MEAN_SAMPLES */
+    size_t expired_count; /* [expired_count] leases that the last ledger_expire() has let run out */
+    uint32_t expired[LEDGER_EXPIRE_AT_ONCE];
 };
 
 void ledger_init(struct ledger *ledger);
 void ledger_release(struct ledger *ledger);
+/* The book of a stream that begins at `position` (>= 0), right after ledger_init(). */
+enum error ledger_begin(struct ledger *ledger, int64_t position) MUST_CHECK;
 
 /* The memory that applying the entry takes: ERROR_MEMORY, also at the limit on workers. A new
- * worker is there from now on. */
+ * worker is there from now on, and one whose place it takes is forgotten. */
 enum error ledger_prepare(struct ledger *ledger, const struct entry *entry) MUST_CHECK;
 /* Entries from a file: ERROR_INPUT when this one cannot follow what the book says. */
 enum error ledger_check(const struct ledger *ledger, const struct entry *entry) MUST_CHECK;

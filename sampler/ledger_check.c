@@ -46,6 +46,36 @@ static bool is_new_name(const struct ledger *ledger, const struct entry *entry)
     return worker_name_is_valid(name) && worker_book_find(&ledger->workers, name) == WORKER_NONE;
 }
 
+static enum error check_worker(const struct ledger *ledger, const struct entry *entry)
+{
+    if (entry->text_bytes < 1 || entry->text_bytes >= WORKER_NAME_BYTES || entry->seq < 0 ||
+        !is_new_name(ledger, entry))
+        return refuse(entry, "does not name a new worker");
+    if (entry->worker == -1)
+        return OK;
+    if (!is_worker(ledger, entry->worker) ||
+        worker_book_get(&ledger->workers, (uint32_t)entry->worker)->leased > 0)
+        return refuse(entry, "forgets a worker that is not known or has batches");
+    return OK;
+}
+
+static enum error check_idle(const struct ledger *ledger, const struct entry *entry)
+{
+    for (size_t i = 0; i < entry->count; i++) {
+        if (!is_worker(ledger, entry->list[i]))
+            return refuse(entry, "names a worker that is not known");
+    }
+    return OK;
+}
+
+static enum error check_forgotten_workers(const struct entry *entry)
+{
+    bool sound = entry->count % 2 == 0 && entry->count / 2 <= FORGOTTEN_WORKERS_LIMIT;
+    for (size_t i = 0; sound && i < entry->count; i += 2)
+        sound = entry->list[i] >= 1 && entry->list[i + 1] >= 1;
+    return sound ? OK : refuse(entry, "does not list workers that were forgotten");
+}
+
 static enum error check_pair(const struct ledger *ledger, const struct entry *entry)
 {
     if (entry->worker == -1)
@@ -121,10 +151,7 @@ enum error ledger_check(const struct ledger *ledger, const struct entry *entry)
 {
     switch (entry->type) {
     case ENTRY_WORKER:
-        if (entry->text_bytes < 1 || entry->text_bytes >= WORKER_NAME_BYTES ||
-            !is_new_name(ledger, entry))
-            return refuse(entry, "does not name a new worker");
-        return OK;
+        return check_worker(ledger, entry);
     case ENTRY_DRAW:
         return check_draw(ledger, entry);
     case ENTRY_REDRAW:
@@ -154,12 +181,20 @@ enum error ledger_check(const struct ledger *ledger, const struct entry *entry)
         if (!are_intervals(entry, -1, ledger->position))
             return refuse(entry, "has gaps out of range");
         return OK;
+    case ENTRY_PASSED:
+        if (!are_intervals(entry, -1, ledger->position))
+            return refuse(entry, "has passed over what is ahead");
+        return OK;
     case ENTRY_LEASE:
         return check_lease(ledger, entry);
     case ENTRY_DONE:
         if (!is_span(entry) || !is_worker(ledger, entry->worker))
             return refuse(entry, "has a batch out of range");
         return OK;
+    case ENTRY_IDLE:
+        return check_idle(ledger, entry);
+    case ENTRY_FORGOTTEN_WORKERS:
+        return check_forgotten_workers(entry);
     default:
         return OK;
     }

@@ -2,6 +2,8 @@
 
 #include <inttypes.h>
 
+#include "sampler/problem_kinds.h"
+
 /* ---- the mean time that a batch is held --------------------------------------------------------
  */
 
@@ -22,20 +24,49 @@ static int64_t rounded_mean(double mean_ms)
 /* ---- acks --------------------------------------------------------------------------------------
  */
 
-/* Why this pair has no batch any more. */
-static enum error refuse_pair(const struct worker_record *record, const char *worker, int64_t seq)
+static enum error refuse_acked(const char *worker, int64_t seq)
 {
+    enum error error = error_set(
+        ERROR_CONFLICT, "worker=%s seq=%" PRId64 " was acked; ask for the next seq", worker, seq);
+    return error_set_kind(error, PROBLEM_PAIR_ACKED);
+}
+
+static enum error refuse_forgotten(const char *worker, int64_t seq, int64_t below)
+{
+    enum error error =
+        error_set(ERROR_CONFLICT,
+                  "worker=%s seq=%" PRId64 ": the worker was idle longest and forgotten, and with "
+                  "it what its seqs below %" PRId64 " got; go on from there, or take a new name",
+                  worker, seq, below);
+    return error_set_kind(error, PROBLEM_WORKER_FORGOTTEN);
+}
+
+static enum error refuse_unused(const char *worker, int64_t seq)
+{
+    enum error error =
+        error_set(ERROR_CONFLICT, "worker=%s seq=%" PRId64 " was never lent", worker, seq);
+    return error_set_kind(error, PROBLEM_NEVER_LENT);
+}
+
+/* Why this pair has no batch any more; `kind` when it had one and lost it. */
+static enum error refuse_pair(const struct ledger *ledger, const struct worker_record *record,
+                              const char *worker, int64_t seq, const char *kind)
+{
+    int64_t below =
+        record ? record->forgotten_below : worker_book_forgotten_below(&ledger->workers, worker);
+    if (seq < below)
+        return refuse_forgotten(worker, seq, below);
     if (!record || !intervals_has(&record->used, seq))
-        return error_set(ERROR_CONFLICT, "worker=%s seq=%" PRId64 " was never lent", worker, seq);
+        return refuse_unused(worker, seq);
     if (intervals_has(&record->acked, seq))
-        return error_set(ERROR_CONFLICT,
-                         "worker=%s seq=%" PRId64 " was acked; ask for the next seq", worker, seq);
-    return error_set(
-        ERROR_CONFLICT,
-        "worker=%s seq=%" PRId64
-        " was lost: its lease ran out and the batch was lent again, or it was released "
-        "or withdrawn",
-        worker, seq);
+        return refuse_acked(worker, seq);
+    enum error error =
+        error_set(ERROR_CONFLICT,
+                  "worker=%s seq=%" PRId64
+                  " was lost: its lease ran out and the batch was lent again, or it was released "
+                  "or withdrawn",
+                  worker, seq);
+    return error_set_kind(error, kind);
 }
 
 static struct worker_record *find_record(const struct ledger *ledger, const char *worker,
@@ -59,7 +90,7 @@ enum error ledger_plan_acks(const struct ledger *ledger, const char *worker, con
         if (at == LEASE_NONE) {
             if (record && intervals_has(&record->acked, seqs[i]))
                 continue;
-            return refuse_pair(record, worker, seqs[i]);
+            return refuse_pair(ledger, record, worker, seqs[i], PROBLEM_LATE_ACK);
         }
         const struct lease *lease = lease_set_get(&ledger->leases, at);
         live++;
@@ -80,9 +111,53 @@ enum error ledger_plan_extend(const struct ledger *ledger, const char *worker, c
     const struct worker_record *record = find_record(ledger, worker, &number);
     for (size_t i = 0; i < count; i++) {
         if (!record || lease_set_find(&ledger->leases, number, seqs[i]) == LEASE_NONE)
-            return refuse_pair(record, worker, seqs[i]);
+            return refuse_pair(ledger, record, worker, seqs[i], PROBLEM_LATE_ACK);
     }
     return OK;
+}
+
+/* ---- seqs that only count as acked -------------------------------------------------------------
+ */
+
+static bool counts_as_acked(const struct ledger_pull *pull, int64_t seq)
+{
+    for (size_t i = 0; i < pull->acked_count; i++) {
+        if (pull->acked[i] == seq)
+            return true;
+    }
+    return false;
+}
+
+/* The first that waits, and will when these are acked. */
+static uint32_t first_waiting(const struct ledger *ledger, const struct ledger_pull *pull)
+{
+    uint32_t number = lease_set_waiting(&ledger->leases);
+    if (number == LEASE_NONE || pull->acked_count == 0)
+        return number;
+    uint32_t worker = worker_book_find(&ledger->workers, pull->worker);
+    while (number != LEASE_NONE) {
+        const struct lease *lease = lease_set_get(&ledger->leases, number);
+        if (lease->worker == WORKER_NONE || lease->worker != worker ||
+            !counts_as_acked(pull, lease->seq))
+            return number;
+        number = lease->queue_after;
+    }
+    return LEASE_NONE;
+}
+
+/* How many batches will still be lent when these are acked. */
+static size_t count_lent(const struct ledger *ledger, const struct ledger_pull *pull)
+{
+    size_t lent = ledger->leases.lent;
+    uint32_t worker = pull->worker ? worker_book_find(&ledger->workers, pull->worker) : WORKER_NONE;
+    for (size_t i = 0; i < pull->acked_count && worker != WORKER_NONE; i++) {
+        struct ledger_pull before = {.acked = pull->acked, .acked_count = i};
+        uint32_t number = lease_set_find(&ledger->leases, worker, pull->acked[i]);
+        if (number != LEASE_NONE && !lease_set_get(&ledger->leases, number)->waits &&
+            !counts_as_acked(&before, pull->acked[i]))
+            lent--;
+    }
+    return lent;
 }
 
 /* ---- draws -------------------------------------------------------------------------------------
@@ -116,23 +191,30 @@ static enum error check_same_size(const struct lease *lease, const char *worker,
 {
     if (lease->asked == size)
         return OK;
-    return error_set(ERROR_CONFLICT,
-                     "size=%" PRId64 ": worker=%s seq=%" PRId64 " asked for %" PRId64
-                     " before; it gets the same batch only for the same size",
-                     size, worker, lease->seq, lease->asked);
+    enum error error = error_set(ERROR_CONFLICT,
+                                 "size=%" PRId64 ": worker=%s seq=%" PRId64 " asked for %" PRId64
+                                 " before; it gets the same batch only for the same size",
+                                 size, worker, lease->seq, lease->asked);
+    return error_set_kind(error, PROBLEM_OTHER_SIZE);
 }
 
 /* The pair may have a batch, or have had one. ERROR_END: it is new. */
-static enum error plan_pair(const struct ledger *ledger, const char *worker, int64_t seq,
-                            int64_t size, int64_t now_ms, struct ledger_plan *plan)
+static enum error plan_pair(const struct ledger *ledger, const struct ledger_pull *pull,
+                            int64_t now_ms, struct ledger_plan *plan)
 {
+    const char *worker = pull->worker;
+    int64_t seq = pull->seq;
     uint32_t worker_number;
+    if (counts_as_acked(pull, seq))
+        return refuse_acked(worker, seq);
     const struct worker_record *record = find_record(ledger, worker, &worker_number);
+    if (!record && seq < worker_book_forgotten_below(&ledger->workers, worker))
+        return refuse_pair(ledger, record, worker, seq, PROBLEM_PAIR_LOST);
     if (!record)
         return ERROR_END;
     uint32_t number = lease_set_find(&ledger->leases, worker_number, seq);
     if (number == LEASE_NONE && intervals_has(&record->used, seq))
-        return refuse_pair(record, worker, seq);
+        return refuse_pair(ledger, record, worker, seq, PROBLEM_PAIR_LOST);
     if (number == LEASE_NONE && record->used.count >= WORKER_SEQS_LIMIT &&
         !intervals_has(&record->used, seq - 1))
         return error_set(ERROR_MEMORY,
@@ -142,7 +224,7 @@ static enum error plan_pair(const struct ledger *ledger, const char *worker, int
     if (number == LEASE_NONE)
         return ERROR_END;
     const struct lease *lease = lease_set_get(&ledger->leases, number);
-    enum error error = check_same_size(lease, worker, size);
+    enum error error = check_same_size(lease, worker, pull->size);
     if (error != OK)
         return error;
     if (lease->waits || lease->deadline_ms <= now_ms) {
@@ -154,38 +236,37 @@ static enum error plan_pair(const struct ledger *ledger, const char *worker, int
     return OK;
 }
 
-/* Who searches on does so without holding anybody up. */
-static enum error not_found_yet(const struct cut_search *search)
+enum error ledger_plan_unfinished(const struct cut_search *search)
 {
     return error_set(ERROR_UNAVAILABLE,
                      "the units of this design can only be counted: %" PRId64
-                     " positions were looked at for this batch; ask again",
-                     search->at - search->position);
+                     " positions from %" PRId64 " on were looked at for a batch of %" PRId64
+                     "; ask again",
+                     search->at - search->position, search->position, search->size);
 }
 
 static enum error plan_new(const struct ledger *ledger, const struct cut *cut,
-                           struct cut_search *search, int64_t size, int64_t now_ms,
-                           struct ledger_plan *plan, int64_t *ret_retry_ms)
+                           struct cut_search *search, const struct ledger_pull *pull,
+                           int64_t now_ms, struct ledger_plan *plan, int64_t *ret_retry_ms)
 {
     int64_t budget = LEDGER_PLAN_POSITIONS;
     *plan = (struct ledger_plan){.kind = PLAN_NEW};
-    if (!cut_search_next(search, cut, ledger->position, size, CUT_POSITION_LIMIT, &budget,
+    if (!cut_search_next(search, cut, ledger->position, pull->size, CUT_POSITION_LIMIT, &budget,
                          &plan->span))
-        return not_found_yet(search);
+        return ledger_plan_unfinished(search);
     if (plan->span.units > 0)
         return OK;
-    uint32_t earliest = lease_set_earliest(&ledger->leases);
-    if (earliest == LEASE_NONE) {
+    size_t lent = count_lent(ledger, pull);
+    if (lent == 0) {
         plan->kind = PLAN_END;
         return OK;
     }
+    uint32_t earliest = lease_set_earliest(&ledger->leases);
     int64_t left_ms = lease_set_get(&ledger->leases, earliest)->deadline_ms - now_ms;
     *ret_retry_ms = left_ms > 1 ? left_ms : 1;
     return error_set(ERROR_TIMEOUT,
                      "nothing is left but %zu %s lent; the first lease runs out in %" PRId64 " ms",
-                     ledger->leases.lent,
-                     ledger->leases.lent == 1 ? "batch that is" : "batches that are",
-                     *ret_retry_ms);
+                     lent, lent == 1 ? "batch that is" : "batches that are", *ret_retry_ms);
 }
 
 /* The batch that starts a gap: at most `size` units, none beyond an epoch's end but with tail span.
@@ -201,27 +282,26 @@ static enum error plan_piece(const struct ledger *ledger, const struct cut *cut,
         whole.tail = TAIL_KEEP;
     *plan = (struct ledger_plan){.kind = PLAN_PIECE};
     if (!cut_search_next(search, &whole, gap->begin, size, gap->end, &budget, &plan->span))
-        return not_found_yet(search);
+        return ledger_plan_unfinished(search);
     return OK;
 }
 
 enum error ledger_plan_draw(struct ledger *ledger, const struct cut *cut, struct cut_search *search,
-                            const char *worker, int64_t seq, int64_t size, int64_t now_ms,
+                            const struct ledger_pull *pull, int64_t now_ms,
                             struct ledger_plan *ret_plan, int64_t *ret_retry_ms)
 {
     ledger_expire(ledger, now_ms);
-    if (ledger->paused)
-        return error_set(ERROR_CONFLICT, "the stream is paused; POST /streams/NAME/resume lets it "
-                                         "go on");
-    enum error error = worker ? plan_pair(ledger, worker, seq, size, now_ms, ret_plan) : ERROR_END;
+    enum error error = pull->worker ? plan_pair(ledger, pull, now_ms, ret_plan) : ERROR_END;
     if (error != ERROR_END)
         return error;
-    uint32_t waiting = lease_set_waiting(&ledger->leases);
+    if (ledger->paused)
+        return error_set_kind(error_set(ERROR_CONFLICT, "the stream is paused"), PROBLEM_PAUSED);
+    uint32_t waiting = first_waiting(ledger, pull);
     if (waiting != LEASE_NONE) {
         plan_again(ledger, waiting, now_ms, ret_plan);
         return OK;
     }
     if (ledger->gaps.count > 0)
-        return plan_piece(ledger, cut, search, size, ret_plan);
-    return plan_new(ledger, cut, search, size, now_ms, ret_plan, ret_retry_ms);
+        return plan_piece(ledger, cut, search, pull->size, ret_plan);
+    return plan_new(ledger, cut, search, pull, now_ms, ret_plan, ret_retry_ms);
 }

@@ -34,13 +34,25 @@ struct ledger_plan {
 /* Positions that a plan looks at, where only counting tells what they hold: some 10 us. */
 #define LEDGER_PLAN_POSITIONS 8192
 
-/* `worker` is NULL for nobody; `search` is the ledger's, kept from plan to plan. ERROR_CONFLICT,
- * ERROR_USAGE, ERROR_MEMORY (a worker's seqs) as stream_draw(); ERROR_TIMEOUT: *ret_retry_ms says
- * when the first lease runs out; ERROR_UNAVAILABLE: the batch is longer than
- * LEDGER_PLAN_POSITIONS. cut_search_run(search), and plan again. */
+struct ledger_pull {
+    const char *worker; /* NULL: nobody */
+    int64_t seq;
+    int64_t size;
+    const int64_t *acked; /* [acked_count]: seqs of the worker that count as acked already; all may
+                           * be (ledger_plan_acks()) */
+    size_t acked_count;
+};
+
+/* `search` is the ledger's, kept from plan to plan. ERROR_CONFLICT, ERROR_USAGE, ERROR_MEMORY (a
+ * worker's seqs) as stream_draw(); ERROR_TIMEOUT: *ret_retry_ms says when the first lease runs out;
+ * ERROR_UNAVAILABLE: the batch is longer than LEDGER_PLAN_POSITIONS. cut_search_run(search), and
+ * plan again. */
 enum error ledger_plan_draw(struct ledger *ledger, const struct cut *cut, struct cut_search *search,
-                            const char *worker, int64_t seq, int64_t size, int64_t now_ms,
+                            const struct ledger_pull *pull, int64_t now_ms,
                             struct ledger_plan *ret_plan, int64_t *ret_retry_ms) MUST_CHECK;
+
+/* ERROR_UNAVAILABLE, with how far the search has got. */
+enum error ledger_plan_unfinished(const struct cut_search *search);
 
 /* Are all of `seqs` this worker's to ack? ERROR_CONFLICT names the first that is not. *ret_live:
  * how many are not acked yet; *ret_mean_ms: as in the plan. */

@@ -11,6 +11,7 @@
 #include "sampler/label_window.h"
 
 #define SECOND_NS INT64_C(1000000000)
+#define BALANCE_COUNT_NS (SECOND_NS / 20) /* then the labels' counter goes on alone */
 #define BALANCE_LIMIT_BYTES ((size_t)4 << 20)
 
 struct watched {
@@ -24,6 +25,7 @@ struct watched {
 struct live {
     struct streams *streams;
     struct history *history;
+    struct label_counter *counter;
     pthread_t thread;
     pthread_mutex_t mutex; /* for all below; never held while something is counted */
     pthread_cond_t woken;
@@ -35,11 +37,11 @@ struct live {
 
 /* ---- the thread ------------------------------------------------------------------------------ */
 
-static enum error note(struct live *live, struct stream *stream, int64_t now_ns)
+static struct history_counts counts_of(struct stream *stream)
 {
     struct stream_status status;
     stream_status(stream, &status);
-    struct history_counts counts = {
+    return (struct history_counts){
         .generation = status.generation,
         .walks = status.walks,
         .position = status.position,
@@ -47,7 +49,13 @@ static enum error note(struct live *live, struct stream *stream, int64_t now_ns)
         .batches = status.batches,
         .acked = status.acked,
         .redelivered = status.redelivered,
+        .ended = status.state == STREAM_ENDED,
     };
+}
+
+static enum error note(struct live *live, struct stream *stream, int64_t now_ns)
+{
+    const struct history_counts counts = counts_of(stream);
     return history_note(live->history, stream_definition(stream)->name, &counts, now_ns);
 }
 
@@ -75,11 +83,15 @@ static void read_streams(struct live *live)
 static enum error make_balance(struct live *live, struct stream *stream, struct buffer *text)
 {
     struct history_span spans[HISTORY_SPANS];
-    struct stream_status status;
-    stream_status(stream, &status);
-    size_t count =
-        history_spans(live->history, stream_definition(stream)->name, status.generation, spans);
-    return label_balance_write(stream_walk(stream), status.position, spans, count, text);
+    struct label_counts counts;
+    const struct history_counts now = counts_of(stream);
+    size_t count = history_spans(live->history, stream_definition(stream)->name, &now, spans);
+    enum error error = label_counter_ask(live->counter, stream, BALANCE_COUNT_NS, &counts);
+    if (error != OK)
+        return error;
+    error = label_balance_write(stream_walk(stream), &counts, spans, count, text);
+    free(counts.drawn);
+    return error;
 }
 
 static bool is_due(const struct watched *watched, int64_t now_ns)
@@ -179,6 +191,7 @@ static void release(struct live *live)
         buffer_release(&live->watched[i].text);
     pthread_cond_destroy(&live->woken);
     pthread_mutex_destroy(&live->mutex);
+    label_counter_free(live->counter);
     history_free(live->history);
     free(live);
 }
@@ -189,7 +202,10 @@ enum error live_new(struct streams *streams, struct live **ret_live)
     if (!live)
         return ERROR_MEMORY;
     enum error error = history_new(&live->history);
+    if (error == OK)
+        error = label_counter_new(streams, &live->counter);
     if (error != OK) {
+        history_free(live->history);
         free(live);
         return error;
     }
@@ -215,6 +231,7 @@ void live_stop(struct live *live)
     pthread_cond_signal(&live->woken);
     pthread_mutex_unlock(&live->mutex);
     pthread_join(live->thread, NULL);
+    label_counter_stop(live->counter);
     live->stopped = true;
 }
 
@@ -233,6 +250,11 @@ struct history *live_history(struct live *live)
     return live->history;
 }
 
+struct label_counter *live_counter(struct live *live)
+{
+    return live->counter;
+}
+
 void live_notice(struct live *live, struct stream *stream)
 {
     if (note(live, stream, clock_now_ns()) != OK)
@@ -242,11 +264,9 @@ void live_notice(struct live *live, struct stream *stream)
 enum error live_last_minute(struct live *live, struct stream *stream, int64_t *ret_counts)
 {
     struct history_span spans[HISTORY_SPANS];
-    struct stream_status status;
+    const struct history_counts now = counts_of(stream);
     const struct walk *walk = stream_walk(stream);
-    stream_status(stream, &status);
-    size_t count =
-        history_spans(live->history, stream_definition(stream)->name, status.generation, spans);
+    size_t count = history_spans(live->history, stream_definition(stream)->name, &now, spans);
     return label_window_counts(walk, spans, count, NULL, frame_labels(walk->frame), ret_counts);
 }
 

@@ -14,6 +14,7 @@
 #include "common/buffer.h"
 #include "common/error.h"
 #include "sampler/history.h"
+#include "sampler/label_counter.h"
 #include "sampler/streams.h"
 
 #define LIVE_BALANCES 16 /* streams that are looked at at once; the longest ago goes */
@@ -31,15 +32,17 @@ void live_stop(struct live *live);
 
 /* Borrowed. */
 struct history *live_history(struct live *live);
+struct label_counter *live_counter(struct live *live);
 
 /* Reads a stream's counters now: right after it was created, sought or restored, so that what is
- * drawn from there on is known from the first draw. */
+ * drawn from there on is known from the first draw; and right before a seek or a restore, so that
+ * what was drawn up to there is. */
 void live_notice(struct live *live, struct stream *stream);
 
 /* How many units of each label [L] were drawn in the last minute: counted from the positions that
  * were given out for the first time in the 60 s up to the history's last reading (at most a second
- * ago); what was lent again does not count twice. ERROR_UNAVAILABLE where that cannot be told
- * quickly (label_window.h). */
+ * ago), and since then; what was lent again does not count twice. ERROR_UNAVAILABLE where that
+ * cannot be told quickly (label_window.h). */
 enum error live_last_minute(struct live *live, struct stream *stream,
                             int64_t *ret_counts) MUST_CHECK;
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/array.h"
+#include "common/clock.h"
 
 #define DENSITY_POSITIONS 4096
 #define WORKERS_SEEN 4096 /* of which LIVE_WORKERS are chosen */
@@ -105,6 +106,17 @@ static enum error add_course(struct history *history, const char *name, int64_t 
     return error == OK ? buffer_add_text(out, "]}") : error;
 }
 
+/* The time of day at which the stream ended, as far as this server has seen it end. */
+static enum error add_ended(struct history *history, const char *name,
+                            const struct stream_status *status, struct buffer *out)
+{
+    int64_t ended_ns = history_ended_ns(history, name, status->generation);
+    if (status->state != STREAM_ENDED || ended_ns == 0)
+        return OK;
+    double ago = 1e-9 * (double)(clock_now_ns() - ended_ns);
+    return buffer_print(out, ",\"ended\":%.0f", clock_wall_seconds() - ago);
+}
+
 static enum error add_stream(struct stream *stream, struct live *live, struct buffer *out)
 {
     struct stream_status status;
@@ -117,6 +129,8 @@ static enum error add_stream(struct stream *stream, struct live *live, struct bu
     enum error error = add_definition(stream, out);
     if (error == OK)
         error = add_status(&status, out);
+    if (error == OK)
+        error = add_ended(history, name, &status, out);
     if (error == OK)
         error = add_rates(walk, &status, &rates, out);
     if (error == OK)

@@ -3,6 +3,9 @@
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 static const char *const paths[METRICS_PATHS] = {
     [PATH_ROOT] = "/",           [PATH_BATCH] = "/batch",
@@ -47,6 +50,49 @@ static int bucket_index(int64_t took_ns)
     return i;
 }
 
+/* ---- blocks ------------------------------------------------------------------------------------
+ */
+
+static _Atomic int64_t block_count;
+
+/* A block shares no cache line with anything. */
+static struct metrics *make_block(void)
+{
+    size_t bytes = (sizeof(struct metrics) + 63) / 64 * 64;
+    if (atomic_fetch_add(&block_count, 1) < METRICS_BLOCKS_MOST) {
+        struct metrics *block = aligned_alloc(64, bytes);
+        if (block)
+            return memset(block, 0, bytes);
+    }
+    atomic_fetch_sub(&block_count, 1);
+    return NULL;
+}
+
+struct metrics *metrics_block(struct metrics_blocks *blocks, uint32_t thread)
+{
+    if (thread >= METRICS_THREADS)
+        return NULL;
+    struct metrics *block = atomic_load_explicit(&blocks->of_thread[thread], memory_order_relaxed);
+    if (block)
+        return block;
+    block = make_block();
+    atomic_store(&blocks->of_thread[thread], block);
+    return block;
+}
+
+void metrics_blocks_release(struct metrics_blocks *blocks)
+{
+    for (int i = 0; i < METRICS_THREADS; i++) {
+        struct metrics *block = atomic_exchange(&blocks->of_thread[i], NULL);
+        if (block)
+            atomic_fetch_sub(&block_count, 1);
+        free(block);
+    }
+}
+
+/* ---- counting ----------------------------------------------------------------------------------
+ */
+
 void metrics_count(struct metrics *metrics, enum metrics_path path, int status, uint64_t body_bytes,
                    uint64_t ids)
 {
@@ -87,24 +133,54 @@ enum error metrics_add_value(struct buffer *buffer, const char *name, const char
     return buffer_print(buffer, "%s %" PRIu64 "\n", name, value);
 }
 
-static enum error add_requests(struct buffer *buffer, const struct metrics *sum)
+/* ---- the text ----------------------------------------------------------------------------------
+ */
+
+static void read_source(const struct metrics_source *source, struct metrics *ret_sum)
 {
-    enum error error = metrics_add_head(buffer, "tombola_sampler_requests_total", "counter",
-                                        "Requests answered, by path and status.");
+    memset(ret_sum, 0, sizeof(*ret_sum));
+    if (source->sum)
+        metrics_sum(ret_sum, source->sum);
+    for (int i = 0; source->blocks && i < METRICS_THREADS; i++) {
+        const struct metrics *block = atomic_load(&source->blocks->of_thread[i]);
+        if (block)
+            metrics_sum(ret_sum, block);
+    }
+}
+
+#define LABEL_BYTES 96
+
+/* `,stream="NAME"`, or nothing. */
+static const char *write_label(const struct metrics_source *source, char out[LABEL_BYTES])
+{
+    out[0] = '\0';
+    if (source->stream)
+        snprintf(out, LABEL_BYTES, ",stream=\"%s\"", source->stream);
+    return out;
+}
+
+static enum error add_requests(struct buffer *buffer, const struct metrics_source *source)
+{
+    struct metrics sum;
+    char label[LABEL_BYTES];
+    enum error error = OK;
+    read_source(source, &sum);
+    write_label(source, label);
     for (int path = 0; path < METRICS_PATHS; path++) {
         for (int i = 0; error == OK && i < METRICS_STATUSES; i++) {
-            uint64_t count = sum->requests[path][i];
+            uint64_t count = sum.requests[path][i];
             if (count > 0)
                 error = buffer_print(
                     buffer,
-                    "tombola_sampler_requests_total{path=\"%s\",status=\"%d\"} %" PRIu64 "\n",
-                    paths[path], statuses[i], count);
+                    "tombola_sampler_requests_total{path=\"%s\"%s,status=\"%d\"} %" PRIu64 "\n",
+                    paths[path], label, statuses[i], count);
         }
     }
     return error;
 }
 
-static enum error add_histogram(struct buffer *buffer, const struct metrics *sum, int path)
+static enum error add_histogram(struct buffer *buffer, const struct metrics *sum, int path,
+                                const char *label)
 {
     const char *name = "tombola_sampler_request_seconds";
     uint64_t count = 0;
@@ -112,17 +188,17 @@ static enum error add_histogram(struct buffer *buffer, const struct metrics *sum
     for (int i = 0; error == OK && i < METRICS_BUCKETS; i++) {
         count += sum->seconds[path][i];
         if (i < METRICS_BUCKETS - 1)
-            error = buffer_print(buffer, "%s_bucket{path=\"%s\",le=\"%g\"} %" PRIu64 "\n", name,
-                                 paths[path], (double)bounds_ns[i] * 1e-9, count);
+            error = buffer_print(buffer, "%s_bucket{path=\"%s\"%s,le=\"%g\"} %" PRIu64 "\n", name,
+                                 paths[path], label, (double)bounds_ns[i] * 1e-9, count);
     }
     if (error != OK)
         return error;
     return buffer_print(buffer,
-                        "%s_bucket{path=\"%s\",le=\"+Inf\"} %" PRIu64 "\n"
-                        "%s_sum{path=\"%s\"} %.9f\n"
-                        "%s_count{path=\"%s\"} %" PRIu64 "\n",
-                        name, paths[path], count, name, paths[path],
-                        (double)sum->nanoseconds[path] * 1e-9, name, paths[path], count);
+                        "%s_bucket{path=\"%s\"%s,le=\"+Inf\"} %" PRIu64 "\n"
+                        "%s_sum{path=\"%s\"%s} %.9f\n"
+                        "%s_count{path=\"%s\"%s} %" PRIu64 "\n",
+                        name, paths[path], label, count, name, paths[path], label,
+                        (double)sum->nanoseconds[path] * 1e-9, name, paths[path], label, count);
 }
 
 static bool was_asked(const struct metrics *sum, int path)
@@ -131,24 +207,66 @@ static bool was_asked(const struct metrics *sum, int path)
         if (sum->seconds[path][i] > 0)
             return true;
     }
-    return path == PATH_BATCH;
+    return false;
 }
 
-enum error metrics_add_text(struct buffer *buffer, const struct metrics *sum)
+static enum error add_histograms(struct buffer *buffer, const struct metrics_source *source)
 {
-    enum error error = add_requests(buffer, sum);
-    if (error == OK)
-        error = metrics_add_head(buffer, "tombola_sampler_request_seconds", "histogram",
-                                 "Time from a request's first line to its answer's last byte.");
+    struct metrics sum;
+    char label[LABEL_BYTES];
+    enum error error = OK;
+    read_source(source, &sum);
+    write_label(source, label);
     for (int path = 0; error == OK && path < METRICS_PATHS; path++) {
-        if (was_asked(sum, path))
-            error = add_histogram(buffer, sum, path);
+        if (was_asked(&sum, path))
+            error = add_histogram(buffer, &sum, path, label);
     }
-    if (error == OK)
-        error = metrics_add_value(buffer, "tombola_sampler_ids_total", "counter",
-                                  "Ids handed out, with those of index=.", "", sum->ids);
-    if (error == OK)
-        error = metrics_add_value(buffer, "tombola_sampler_body_bytes_total", "counter",
-                                  "Bytes of answers' bodies.", "", sum->body_bytes);
+    return error;
+}
+
+/* A number of each source; of no stream's only where it counted something. */
+static enum error add_total(struct buffer *buffer, const struct metrics_source *source,
+                            const char *name, size_t offset)
+{
+    struct metrics sum;
+    read_source(source, &sum);
+    uint64_t value = *(const metrics_counter *)((const char *)&sum + offset);
+    if (source->stream)
+        return buffer_print(buffer, "%s{stream=\"%s\"} %" PRIu64 "\n", name, source->stream, value);
+    return value > 0 ? buffer_print(buffer, "%s %" PRIu64 "\n", name, value) : OK;
+}
+
+static enum error add_ids(struct buffer *buffer, const struct metrics_source *source)
+{
+    return add_total(buffer, source, "tombola_sampler_ids_total", offsetof(struct metrics, ids));
+}
+
+static enum error add_bytes(struct buffer *buffer, const struct metrics_source *source)
+{
+    return add_total(buffer, source, "tombola_sampler_body_bytes_total",
+                     offsetof(struct metrics, body_bytes));
+}
+
+enum error metrics_add_text(struct buffer *buffer, const struct metrics_source *sources,
+                            size_t count)
+{
+    static const struct {
+        const char *name, *type, *help;
+        enum error (*add)(struct buffer *buffer, const struct metrics_source *source);
+    } families[] = {
+        {"tombola_sampler_requests_total", "counter",
+         "Requests answered, by path, stream (those that belong to one) and status.", add_requests},
+        {"tombola_sampler_request_seconds", "histogram",
+         "Time from a request's first line to its answer's last byte.", add_histograms},
+        {"tombola_sampler_ids_total", "counter", "Ids handed out, with those of index=.", add_ids},
+        {"tombola_sampler_body_bytes_total", "counter",
+         "Bytes of answers' bodies; without a stream: of what belongs to none.", add_bytes},
+    };
+    enum error error = OK;
+    for (size_t i = 0; error == OK && i < sizeof(families) / sizeof(families[0]); i++) {
+        error = metrics_add_head(buffer, families[i].name, families[i].type, families[i].help);
+        for (size_t k = 0; error == OK && k < count; k++)
+            error = families[i].add(buffer, &sources[k]);
+    }
     return error;
 }

@@ -55,7 +55,7 @@ static struct MHD_Response *problem_response(int status, size_t *ret_bytes)
 {
     struct buffer body = BUFFER_INIT(PROBLEM_LIMIT_BYTES);
     struct MHD_Response *response = NULL;
-    if (http_problem_add(&body, status, detail_of(status)) == OK)
+    if (http_problem_add(&body, status, NULL, detail_of(status)) == OK)
         response = MHD_create_response_from_buffer(body.length, body.data, MHD_RESPMEM_MUST_COPY);
     *ret_bytes = body.length;
     buffer_release(&body);

@@ -9,8 +9,11 @@
 #include <string.h>
 
 #include "common/array.h"
+#include "sampler/parallel.h"
 
-#define STEP 512 /* rows worked on together, on the stack */
+#define STEP 512         /* rows worked on together, on the stack */
+#define BLOCK_LINES 4096 /* of a selection, that one thread takes at least */
+#define BLOCKS_MOST 64
 
 static const char view_memory[] = "the labels of a part of the frame";
 
@@ -230,29 +233,46 @@ static enum error fill_rows(struct partition *part, int64_t *counts)
 
 /* ---- chosen rows ------------------------------------------------------------------------------
  */
-static void choose_in_class(const struct partition_view *view, uint32_t class)
+/* The positions [begin, end) of the order of classes, all of them in this class. */
+static void choose_in_class(const struct partition_view *view, uint32_t class, int64_t begin,
+                            int64_t end)
 {
     uint64_t ranks[STEP];
     int64_t rows[STEP];
     int64_t start = partition_start(view->whole, class);
-    int64_t units = partition_units(view->whole, class);
-    for (int64_t j = 0; j < units;) {
-        size_t count = units - j < STEP ? (size_t)(units - j) : STEP;
+    for (int64_t at = begin; at < end;) {
+        size_t count = end - at < STEP ? (size_t)(end - at) : STEP;
         for (size_t i = 0; i < count; i++)
-            ranks[i] = (uint64_t)j + i;
+            ranks[i] = (uint64_t)(at - start) + i;
         partition_gather(view->whole, class, ranks, count, rows);
         for (size_t i = 0; i < count; i++)
-            selection_put(view->in_class, start + j + (int64_t)i,
-                          selection_has(view->chosen, rows[i]));
-        j += (int64_t)count;
+            selection_put(view->in_class, at + (int64_t)i, selection_has(view->chosen, rows[i]));
+        at += (int64_t)count;
     }
 }
 
+static enum error choose_in_block(void *context, int64_t begin, int64_t end)
+{
+    const struct partition_view *view = context;
+    for (uint32_t class = 0; class < view->whole->count; class ++) {
+        int64_t start = partition_start(view->whole, class);
+        int64_t units = partition_units(view->whole, class);
+        int64_t from = start > begin ? start : begin;
+        int64_t to = start + units < end ? start + units : end;
+        if (from < to)
+            choose_in_class(view, class, from, to);
+    }
+    return OK;
+}
+
+/* At most some dozens of blocks: each looks at all classes. */
 static enum error choose_in_classes(struct partition_view *view)
 {
+    int64_t lines = view->whole->units / SELECTION_LINE_BITS / BLOCKS_MOST + 1;
+    int64_t grain = (lines > BLOCK_LINES ? lines : BLOCK_LINES) * SELECTION_LINE_BITS;
     enum error error = selection_new(view->whole->units, &view->in_class);
-    for (uint32_t class = 0; class < view->whole->count && !error; class ++)
-        choose_in_class(view, class);
+    if (!error)
+        error = parallel_run(view->whole->units, grain, choose_in_block, view);
     return error ? error : selection_finish(view->in_class);
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "common/http_problem.h"
+#include "sampler/audit.h"
 #include "sampler/mhd_errors.h"
 #include "sampler/routes.h"
 #include "sampler/server.h"
@@ -49,7 +50,7 @@ static enum MHD_Result queue(struct request *request, int status, struct MHD_Res
     bool carries = status == MHD_HTTP_OK && !request->head;
     request->answered = true;
     connection_enter(request->peer, CONNECTION_SENDING, body_bytes);
-    metrics_count(&request->worker->metrics, request_path(request), status,
+    metrics_count(request_metrics(request), request_path(request), status,
                   request->head ? 0 : body_bytes,
                   carries ? (uint64_t)request->drawn.span.units : 0);
     enum MHD_Result result = mhd_queue(request->connection, status, response);
@@ -78,16 +79,62 @@ enum MHD_Result reply_output(struct request *request, const char *content_type,
     return queue(request, MHD_HTTP_OK, response, request->output_bytes);
 }
 
+/* A large body that is counted until it was sent. */
+struct counted_body {
+    struct answer_memory *answers;
+    size_t bytes;
+    char *data; /* owned */
+};
+
+static void free_counted(void *context)
+{
+    struct counted_body *body = context;
+    answer_memory_put(body->answers, body->bytes);
+    free(body->data);
+    free(body);
+}
+
+/* Takes the buffer's memory, but on failure: *ret_response is NULL when there is no memory. */
+static enum error respond_with(struct request *request, struct buffer *buffer,
+                               struct MHD_Response **ret_response)
+{
+    struct answer_memory *answers = request->worker->answers;
+    *ret_response = NULL;
+    if (buffer->length <= ANSWER_SMALL_BYTES) {
+        *ret_response =
+            MHD_create_response_from_buffer(buffer->length, buffer->data, MHD_RESPMEM_MUST_FREE);
+        return OK;
+    }
+    struct counted_body *body = malloc(sizeof(*body));
+    if (!body)
+        return OK;
+    enum error error = answer_memory_take(answers, buffer->length);
+    if (error != OK) {
+        free(body);
+        return error;
+    }
+    char *data = realloc(buffer->data, buffer->length); /* what was room for more */
+    buffer->data = data ? data : buffer->data;
+    *body = (struct counted_body){answers, buffer->length, buffer->data};
+    *ret_response = MHD_create_response_from_buffer_with_free_callback_cls(body->bytes, body->data,
+                                                                           free_counted, body);
+    if (!*ret_response) {
+        answer_memory_put(answers, body->bytes);
+        free(body);
+    }
+    return OK;
+}
+
 static enum MHD_Result reply_taken(struct request *request, int status, const char *content_type,
                                    struct buffer *buffer, const struct reply_header *headers,
                                    size_t header_count)
 {
     size_t length = buffer->length;
-    struct MHD_Response *response =
-        MHD_create_response_from_buffer(length, buffer->data, MHD_RESPMEM_MUST_FREE);
+    struct MHD_Response *response;
+    enum error error = respond_with(request, buffer, &response);
     if (!response) {
         buffer_release(buffer);
-        return MHD_NO;
+        return error == OK ? MHD_NO : reply_error(request, error);
     }
     *buffer = (struct buffer)BUFFER_INIT(buffer->limit_bytes);
     if (!add(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type) ||
@@ -112,11 +159,12 @@ enum MHD_Result reply_json(struct request *request, enum error error, int status
 }
 
 enum MHD_Result reply_static(struct request *request, const char *content_type, const char *bytes,
-                             size_t length)
+                             size_t length, const struct reply_header *header)
 {
     struct MHD_Response *response =
         MHD_create_response_from_buffer(length, (void *)bytes, MHD_RESPMEM_PERSISTENT);
-    if (!response || !add(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type))
+    if (!response || !add(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type) ||
+        !add_all(response, header, header != NULL))
         return destroy(response);
     return queue(request, MHD_HTTP_OK, response, length);
 }
@@ -147,14 +195,16 @@ static int64_t retry_seconds(const struct request *request)
     return request->retry_ms > 1000 ? (request->retry_ms + 999) / 1000 : 1;
 }
 
-static enum MHD_Result reply_problem_with(struct request *request, int status, const char *detail,
-                                          const struct reply_header *more)
+static enum MHD_Result reply_problem_with(struct request *request, int status, const char *kind,
+                                          const char *detail, const struct reply_header *more)
 {
     char allow[ROUTE_ALLOW_BYTES];
     char seconds[SECONDS_BYTES];
     struct reply_header headers[2] = {{NULL, NULL}};
     size_t count = 0;
     struct buffer body = BUFFER_INIT(PROBLEM_LIMIT_BYTES);
+    if (status == MHD_HTTP_UNAUTHORIZED || status == MHD_HTTP_FORBIDDEN)
+        audit_refused(request, status, detail);
     if (more)
         headers[count++] = *more;
     if (status == MHD_HTTP_METHOD_NOT_ALLOWED) {
@@ -167,7 +217,7 @@ static enum MHD_Result reply_problem_with(struct request *request, int status, c
         snprintf(seconds, sizeof(seconds), "%" PRId64, retry_seconds(request));
         headers[count++] = (struct reply_header){MHD_HTTP_HEADER_RETRY_AFTER, seconds};
     }
-    if (http_problem_add(&body, status, detail) != OK) {
+    if (http_problem_add(&body, status, kind, detail) != OK) {
         buffer_release(&body);
         return MHD_NO;
     }
@@ -176,18 +226,19 @@ static enum MHD_Result reply_problem_with(struct request *request, int status, c
 
 enum MHD_Result reply_problem(struct request *request, int status, const char *detail)
 {
-    return reply_problem_with(request, status, detail, NULL);
+    return reply_problem_with(request, status, NULL, detail, NULL);
 }
 
 enum MHD_Result reply_last(struct request *request, int status, const char *detail)
 {
     static const struct reply_header close = {MHD_HTTP_HEADER_CONNECTION, "close"};
-    return reply_problem_with(request, status, detail, &close);
+    return reply_problem_with(request, status, NULL, detail, &close);
 }
 
 enum MHD_Result reply_error(struct request *request, enum error error)
 {
-    return reply_problem(request, http_status_of_error(error), error_message());
+    return reply_problem_with(request, http_status_of_error(error), error_kind(), error_message(),
+                              NULL);
 }
 
 enum MHD_Result reply_forbidden(struct request *request, int scopes, const char *stream)

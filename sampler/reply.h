@@ -26,9 +26,9 @@ enum MHD_Result reply_buffer(struct request *request, const char *content_type,
 /* JSON in `buffer` (taken), with a status and one header more (NULL: none), or the error. */
 enum MHD_Result reply_json(struct request *request, enum error error, int status,
                            struct buffer *buffer, const struct reply_header *header);
-/* Bytes that live as long as the program. */
+/* Bytes that live as long as the program, with one header more (NULL: none). */
 enum MHD_Result reply_static(struct request *request, const char *content_type, const char *bytes,
-                             size_t length);
+                             size_t length, const struct reply_header *header);
 /* A status with no body: 204. */
 enum MHD_Result reply_empty(struct request *request, int status);
 /* OPTIONS: 204 with Allow. */
@@ -37,7 +37,7 @@ enum MHD_Result reply_allow(struct request *request);
 enum MHD_Result reply_problem(struct request *request, int status, const char *detail);
 /* The same and the end of the connection. */
 enum MHD_Result reply_last(struct request *request, int status, const char *detail);
-/* This thread's message, with the status that belongs to the code. */
+/* This thread's message and kind, with the status that belongs to the code. */
 enum MHD_Result reply_error(struct request *request, enum error error);
 /* 403: the token lacks the scope. */
 enum MHD_Result reply_forbidden(struct request *request, int scopes, const char *stream);

@@ -108,11 +108,20 @@ enum metrics_path request_path(const struct request *request)
     return request->route ? request->route->metrics : PATH_OTHER;
 }
 
+struct metrics *request_metrics(const struct request *request)
+{
+    struct worker *worker = request->worker;
+    struct metrics *block =
+        request->stream ? metrics_block(stream_metrics(request->stream), worker->number) : NULL;
+    return block ? block : &worker->metrics;
+}
+
 void request_put(struct request *request)
 {
     struct worker *worker = request->worker;
     if (request->answered)
-        metrics_time(&worker->metrics, request_path(request), clock_now_ns() - request->started_ns);
+        metrics_time(request_metrics(request), request_path(request),
+                     clock_now_ns() - request->started_ns);
     if (request->active)
         atomic_fetch_sub(&worker->active, 1);
     if (request->release)

@@ -12,6 +12,7 @@
 
 #include "common/buffer.h"
 #include "common/error.h"
+#include "common/log.h"
 #include "sampler/batch_request.h"
 #include "sampler/connection.h"
 #include "sampler/journal_waiter.h"
@@ -74,6 +75,10 @@ struct request {
     enum error outcome;                       /* what is answered when the connection comes back */
     struct stream *stream;                    /* taken: request_put() gives it back */
 
+    /* For the log (audit.h). */
+    const char *change; /* NULL: nothing is told */
+    struct log_field change_detail;
+
     /* GET /batch */
     bool batch_parsed;
     struct batch_request batch;
@@ -85,6 +90,7 @@ struct request {
     const char *name;  /* in target: what stands behind "/streams/", decoded; or NULL */
     const char *query; /* in target: what stands behind '?', as it came; or NULL */
     /* Not cleared between requests: */
+    char changer[TOKEN_NAME_BYTES]; /* when there is a `change`; "": no token was asked for */
     char target[REQUEST_TARGET_BYTES + 1];
     struct batch_lease lease;   /* when batch.leased */
     struct error_report report; /* the message of `outcome`, when it came from another thread */
@@ -96,8 +102,9 @@ struct request *request_take(struct worker *worker, struct MHD_Connection *conne
                              const char *target);
 /* Notes how long it took and gives it back to its worker. */
 void request_put(struct request *request);
-/* What it is counted under. */
+/* What it is counted under, and where: in its stream's counters, if it has a stream. */
 enum metrics_path request_path(const struct request *request);
+struct metrics *request_metrics(const struct request *request);
 /* For the worker's end. */
 void request_free_list(struct request *first);
 

@@ -10,6 +10,7 @@
 #include "common/clock.h"
 #include "sampler/answer.h"
 #include "sampler/handler.h"
+#include "sampler/problem_kinds.h"
 #include "sampler/reply.h"
 #include "sampler/routes.h"
 #include "sampler/unit_sort.h"
@@ -59,9 +60,12 @@ static enum answer_format choose_format(const struct request *request)
 }
 
 /* A design of one batch size only gives that when none was asked for. */
-static enum error choose_size(struct request *request, const struct walk *walk)
+static enum error choose_size(struct request *request, const struct service *service,
+                              const struct walk *walk)
 {
     int64_t only = order_batch_size(walk->order);
+    if (service_check_batch(service, walk) != OK) /* of a start with a higher limit */
+        return error_set_kind(ERROR_CONFLICT, PROBLEM_BATCH_TOO_LARGE);
     if (only > 0 && !request->batch.size_given)
         request->batch.size = only;
     if (request->batch.weights && request->format == ANSWER_BINARY)
@@ -159,6 +163,7 @@ static void format(struct request *request)
     answer.labels = labels;
     request->output_bytes =
         answer_write(walk->label_texts, &answer, request->format, request->output->bytes);
+    request->output = worker_output_trim(request->output, request->output_bytes);
 }
 
 /* csv and binary have no place for the facts: they stand in headers. */
@@ -368,7 +373,7 @@ enum MHD_Result route_batch(struct request *request, struct service *service)
     if (error != OK)
         return reply_error(request, error);
     request->format = choose_format(request);
-    error = choose_size(request, stream_walk(request->stream));
+    error = choose_size(request, service, stream_walk(request->stream));
     if (error != OK)
         return reply_error(request, error);
     if (request->batch.index >= 0)

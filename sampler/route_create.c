@@ -11,27 +11,36 @@
 
 #include "common/options.h"
 #include "common/text.h"
+#include "sampler/audit.h"
+#include "sampler/design.h"
 #include "sampler/design_fields.h"
 #include "sampler/handler.h"
+#include "sampler/problem_kinds.h"
 #include "sampler/reply.h"
 #include "sampler/routes.h"
 #include "sampler/stream_text.h"
 
 #define ANSWER_LIMIT_BYTES ((size_t)1 << 20)
+#define MESSAGE_BYTES 1024
 #define LOCATION_BYTES (STREAM_NAME_BYTES + 16)
 
 struct creation {
     const struct service *service;
     struct stream_definition definition; /* owned */
     cJSON *fields;                       /* owned: the members of the body that are the design's */
+    char known[BODY_NAMES_BYTES];        /* what each stream has, for messages */
     bool design_given;
+    bool replacement_given;
     int64_t position;
     struct walk *walk; /* owned until the stream has it */
+    struct names_taken *names;
+    struct name_taken name; /* while the stream is made */
 };
 
 static void release_creation(struct request *request)
 {
     struct creation *creation = request->work;
+    names_taken_leave(creation->names, &creation->name);
     stream_definition_release(&creation->definition);
     cJSON_Delete(creation->fields);
     walk_put(creation->walk);
@@ -82,6 +91,7 @@ static enum error read_design(struct body *body, const struct stream_definition 
                           text_quote(quoted, sizeof(quoted), design, strlen(design)));
     if (error == OK)
         memcpy(definition->design, design, strlen(design) + 1);
+    creation->replacement_given = cJSON_HasObjectItem(body->json, "replacement");
     if (error == OK)
         error = body_boolean(body, "replacement", server->replacement, &definition->replacement);
     return error;
@@ -153,7 +163,7 @@ static enum error read_definition(struct body *body, const struct service *servi
     const struct stream_definition *server = service_default(service);
     enum error error = read_name(body, "name", NULL, definition->name);
     if (error == OK)
-        error = read_name(body, "frame", FRAME_NAME_DEFAULT, definition->frame);
+        error = read_name(body, "frame", server->frame, definition->frame);
     if (error == OK)
         error = read_design(body, server, creation);
     if (error == OK)
@@ -172,6 +182,7 @@ static enum error read_definition(struct body *body, const struct service *servi
         error = body_integer(body, "position", 0, INT64_MAX, 0, &creation->position);
     if (error != OK)
         return error;
+    body_list_known(body, creation->known);
     body_drop_known(body);
     creation->fields = body->json;
     body->json = NULL;
@@ -188,12 +199,43 @@ static bool takes_server_fields(const struct creation *creation)
            strcmp(creation->definition.frame, server->frame) == 0;
 }
 
-/* A server's own choice for labelled frames is none for a frame without. */
+/* Where the body names none, the frame that the stream is on decides. */
 static void choose_design(struct creation *creation, const struct frame *frame)
 {
-    char *design = creation->definition.design;
-    if (!creation->design_given && strcmp(design, "proportional") == 0 && !frame_has_labels(frame))
-        memcpy(design, "srs", sizeof("srs"));
+    struct stream_definition *definition = &creation->definition;
+    if (!creation->design_given)
+        snprintf(definition->design, sizeof(definition->design), "%s",
+                 service_design(creation->service, frame));
+}
+
+/* Nobody asked for replacement but the server's options. */
+static enum error check_replacement(const struct creation *creation)
+{
+    const struct stream_definition *definition = &creation->definition;
+    const struct design_ops *const *design = design_all;
+    while (*design && strcmp((*design)->name, definition->design) != 0)
+        design++;
+    if (creation->replacement_given || !definition->replacement || !*design ||
+        (*design)->takes_replacement)
+        return OK;
+    return error_set(ERROR_USAGE,
+                     "design %s has no replacement, and this server was started with "
+                     "--replacement, which holds for streams that say nothing: send "
+                     "\"replacement\":false with \"design\":\"%s\"",
+                     definition->design, definition->design);
+}
+
+/* A member that the design does not have may be a common one, written wrong. */
+static enum error check_members(const struct creation *creation)
+{
+    char message[MESSAGE_BYTES];
+    enum error error = design_fields_check_names(
+        creation->definition.design, creation->definition.replacement, creation->fields);
+    if (error == OK)
+        return OK;
+    snprintf(message, sizeof(message), "%s", error_message());
+    return error_set(error, "the body has an unknown field: %s; every stream has %s", message,
+                     creation->known);
 }
 
 static enum error settle_fields(struct creation *creation)
@@ -206,8 +248,12 @@ static enum error settle_fields(struct creation *creation)
         return definition->fields ? OK : error_set_memory(1, "a design's fields");
     }
     enum error error = frame_set_get(creation->service->frames, definition->frame, &named);
-    if (error == OK)
+    if (error == OK) {
         choose_design(creation, named->frame);
+        error = check_replacement(creation);
+    }
+    if (error == OK)
+        error = check_members(creation);
     if (error == OK)
         error = design_fields_canonical(named->frame, definition->design, definition->replacement,
                                         creation->fields, &given);
@@ -226,6 +272,8 @@ static void open_walk(struct slow_job *job, const _Atomic bool *stop)
     if (error == OK)
         error = walk_open(creation->service->frames, service_shares(creation->service),
                           &creation->definition, &creation->walk);
+    if (error == OK)
+        error = service_check_batch(creation->service, creation->walk);
     request->outcome = error;
     error_report_take(error, &request->report);
     request_resume(request);
@@ -250,13 +298,16 @@ static enum MHD_Result create(struct request *request, struct service *service)
 {
     struct creation *creation = request->work;
     bool waits = false;
-    if (request->outcome != OK)
+    if (request->outcome != OK) {
+        names_taken_leave(creation->names, &creation->name);
         return reply_error(request, error_restore(&request->report));
+    }
     struct walk *walk = creation->walk;
     creation->walk = NULL;
     enum error error =
         streams_create(service->streams, &creation->definition, walk, creation->position,
                        request_waiter(request), &request->stream, &waits);
+    names_taken_leave(creation->names, &creation->name);
     if (error == OK)
         live_notice(service->live, request->stream);
     return handler_finish(request, service, error, waits, reply_created);
@@ -268,7 +319,8 @@ static enum error refuse_name(const struct service *service, const char *name)
     if (!stream)
         return OK;
     stream_put(stream);
-    return error_set(ERROR_CONFLICT, "there is a stream \"%s\" already", name);
+    return error_set_kind(error_set(ERROR_CONFLICT, "there is a stream \"%s\" already", name),
+                          PROBLEM_NAME_IN_USE);
 }
 
 enum MHD_Result route_create(struct request *request, struct service *service)
@@ -283,6 +335,7 @@ enum MHD_Result route_create(struct request *request, struct service *service)
     enum error error = creation ? OK : error_set_memory(sizeof(*creation), "a stream");
     if (creation) {
         creation->service = service;
+        creation->names = &service->names;
         request->work = creation;
         request->release = release_creation;
         error = read_definition(&body, service, creation);
@@ -292,8 +345,11 @@ enum MHD_Result route_create(struct request *request, struct service *service)
         return reply_forbidden(request, SCOPE_ADMIN, creation->definition.name);
     if (error == OK)
         error = refuse_name(service, creation->definition.name);
+    if (error == OK)
+        error = names_taken_enter(&service->names, &creation->name, creation->definition.name);
     if (error != OK)
         return reply_error(request, error);
+    audit_expect(request, "stream created", log_text("design", creation->definition.design));
     request->job.run = open_walk;
     return handler_run_slowly(request, create);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/text.h"
+#include "sampler/audit.h"
 #include "sampler/handler.h"
 #include "sampler/reply.h"
 #include "sampler/routes.h"
@@ -175,5 +176,7 @@ enum MHD_Result route_release(struct request *request, struct service *service)
         return refusal;
     enum error error = stream_release(request->stream, words->worker, request_waiter(request),
                                       &words->number, &waits);
+    if (error == OK && words->number > 0)
+        audit_expect(request, "leases released", log_text("worker", words->worker));
     return handler_finish(request, service, error, waits, reply_released);
 }

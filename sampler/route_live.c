@@ -48,6 +48,10 @@ static enum error add_server(struct request *request, struct service *service, s
                     ? buffer_print(out, "\"%s\"", durability_name(service->durability))
                     : buffer_add_text(out, "null");
     if (error == OK)
+        error = buffer_print(out, ",\"guarded\":%s", request->guarded ? "true" : "false");
+    if (error == OK && service)
+        error = buffer_print(out, ",\"max_size\":%" PRId64, service->max_size);
+    if (error == OK)
         error = buffer_add_text(out, ",\"failing\":");
     if (error == OK)
         error = service ? add_failure(service->streams, out) : buffer_add_text(out, "null");

@@ -56,7 +56,7 @@ static const struct {
     {"tombola_sampler_gap_positions", "gauge",
      "Positions before the next one that are to be drawn first.",
      offsetof(struct reading, status.gaps)},
-    {"tombola_sampler_workers", "gauge", "Workers that were ever heard of.",
+    {"tombola_sampler_workers", "gauge", "Workers that are known.",
      offsetof(struct reading, status.workers)},
     {"tombola_sampler_paused", "gauge", "1 while the stream is paused.",
      offsetof(struct reading, paused)},
@@ -103,23 +103,15 @@ static enum error add_leases(struct buffer *body, const struct reading *readings
     return error;
 }
 
-static enum error add_streams(struct buffer *body, struct service *service)
+static enum error add_streams(struct buffer *body, struct stream **list, size_t count)
 {
-    struct stream **list;
-    size_t count;
-    enum error error = streams_list(service->streams, &list, &count);
-    if (error != OK)
-        return error;
     struct reading *readings = array_new(count, sizeof(*readings), "the streams' counters");
     for (size_t i = 0; readings && i < count; i++)
         read_stream(list[i], &readings[i]);
-    error = readings ? add_families(body, readings, count) : ERROR_MEMORY;
+    enum error error = readings ? add_families(body, readings, count) : ERROR_MEMORY;
     if (error == OK)
         error = add_leases(body, readings, count);
-    for (size_t i = 0; i < count; i++)
-        stream_put(list[i]);
     free(readings);
-    free(list);
     return error;
 }
 
@@ -176,15 +168,47 @@ static enum error add_journal(struct buffer *body, struct service *service)
 
 /* ---- the handler ----------------------------------------------------------------------------- */
 
-static enum error add_server(struct buffer *body, struct server *server)
+static enum error add_answer_memory(struct buffer *body, const struct answer_memory *memory)
+{
+    enum error error = metrics_add_value(
+        body, "tombola_sampler_answer_memory_bytes", "gauge",
+        "Memory of answers above 64 KiB that are made or not read yet.", "",
+        (uint64_t)atomic_load_explicit(&memory->held_bytes, memory_order_relaxed));
+    if (error == OK)
+        error = metrics_add_value(body, "tombola_sampler_answer_memory_limit_bytes", "gauge",
+                                  "How much that may be (--max-answer-memory).", "",
+                                  (uint64_t)memory->limit_bytes);
+    if (error == OK)
+        error = metrics_add_value(body, "tombola_sampler_answers_refused_total", "counter",
+                                  "Answers that were refused with 503 because they did not fit.",
+                                  "", atomic_load_explicit(&memory->refused, memory_order_relaxed));
+    return error;
+}
+
+/* Of requests: those that belong to no stream, and those of each. */
+static enum error add_requests(struct buffer *body, struct server *server, struct stream **list,
+                               size_t count)
 {
     struct metrics sum;
+    struct metrics_source *sources =
+        array_new(count + 1, sizeof(*sources), "the streams' counters");
+    if (!sources)
+        return ERROR_MEMORY;
     server_metrics(server, &sum);
-    enum error error = metrics_add_text(body, &sum);
-    if (error == OK)
-        error = metrics_add_value(body, "tombola_sampler_build_info", "gauge",
-                                  "1, with the version of the program.",
-                                  "version=\"" PACKAGE_VERSION "\"", 1);
+    sources[0] = (struct metrics_source){.sum = &sum};
+    for (size_t i = 0; i < count; i++)
+        sources[i + 1] = (struct metrics_source){.stream = stream_definition(list[i])->name,
+                                                 .blocks = stream_metrics(list[i])};
+    enum error error = metrics_add_text(body, sources, count + 1);
+    free(sources);
+    return error;
+}
+
+static enum error add_server(struct buffer *body, struct server *server)
+{
+    enum error error = metrics_add_value(body, "tombola_sampler_build_info", "gauge",
+                                         "1, with the version of the program.",
+                                         "version=\"" PACKAGE_VERSION "\"", 1);
     if (error == OK)
         error = metrics_add_value(body, "tombola_sampler_start_time_seconds", "gauge",
                                   "When the server started, in seconds since 1970.", "",
@@ -194,9 +218,30 @@ static enum error add_server(struct buffer *body, struct server *server)
                                   "Connections that are open.", "",
                                   (uint64_t)server_connections(server));
     if (error == OK)
+        error = add_answer_memory(body, server_answer_memory(server));
+    if (error == OK)
         error = metrics_add_value(body, "tombola_sampler_ready", "gauge",
                                   "1 when the server can draw, as /readyz says.", "",
                                   server_phase(server) == SERVER_READY);
+    return error;
+}
+
+static enum error add_all(struct buffer *body, struct server *server, struct service *service)
+{
+    struct stream **list = NULL;
+    size_t count = 0;
+    enum error error = service ? streams_list(service->streams, &list, &count) : OK;
+    if (error == OK)
+        error = add_requests(body, server, list, count);
+    if (error == OK)
+        error = add_server(body, server);
+    if (error == OK && service)
+        error = add_streams(body, list, count);
+    if (error == OK && service)
+        error = add_journal(body, service);
+    for (size_t i = 0; i < count; i++)
+        stream_put(list[i]);
+    free(list);
     return error;
 }
 
@@ -205,11 +250,7 @@ enum MHD_Result route_metrics(struct request *request, struct service *service)
     struct buffer body = BUFFER_INIT(ANSWER_LIMIT_BYTES);
     enum error error = handler_refuse_query(request);
     if (error == OK)
-        error = add_server(&body, request->worker->server);
-    if (error == OK && service)
-        error = add_streams(&body, service);
-    if (error == OK && service)
-        error = add_journal(&body, service);
+        error = add_all(&body, request->worker->server, service);
     if (error == OK)
         return reply_buffer(request, "text/plain; version=0.0.4; charset=utf-8", &body);
     buffer_release(&body);

@@ -1,4 +1,5 @@
 /* GET / for whoever does not ask for HTML: what there is. */
+#include "sampler/dispatch.h"
 #include "sampler/handler.h"
 #include "sampler/reply.h"
 #include "sampler/routes.h"
@@ -16,15 +17,18 @@ static const char text[] =
     "GET /labels /frames          labels and how many are drawn; what is sampled\n"
     "GET /healthz /readyz /metrics /openapi.json\n";
 
+/* Browsers get a page at the same path. */
+static const struct reply_header vary = {MHD_HTTP_HEADER_VARY, MHD_HTTP_HEADER_ACCEPT};
+
 /* The page is for everybody, so that the route asks for no token; this text does. */
 enum MHD_Result route_root(struct request *request, struct service *service)
 {
     enum MHD_Result refusal;
     (void)service;
-    if (!server_lets_in(request, SCOPE_READ, &refusal))
+    if (!dispatch_lets_in(request, SCOPE_READ, &refusal))
         return refusal;
     enum error error = handler_refuse_query(request);
     if (error != OK)
         return reply_error(request, error);
-    return reply_static(request, "text/plain; charset=utf-8", text, sizeof(text) - 1);
+    return reply_static(request, "text/plain; charset=utf-8", text, sizeof(text) - 1, &vary);
 }

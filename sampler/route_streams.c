@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sampler/audit.h"
 #include "sampler/handler.h"
 #include "sampler/reply.h"
 #include "sampler/routes.h"
@@ -72,6 +73,8 @@ enum MHD_Result route_stream_delete(struct request *request, struct service *ser
     if (!request_may(request, SCOPE_ADMIN, request->name))
         return reply_forbidden(request, SCOPE_ADMIN, request->name);
     enum error error = handler_refuse_query(request);
+    request->stream = streams_take(service->streams, request->name);
+    audit_expect(request, "stream deleted", LOG_NO_FIELD);
     if (error == OK)
         error = streams_delete(service->streams, request->name, request_waiter(request), &waits);
     return handler_finish(request, service, error, waits, reply_deleted);
@@ -114,6 +117,7 @@ enum MHD_Result route_stream_pause(struct request *request, struct service *serv
     bool waits;
     if (!open_plain(request, service, &refusal))
         return refusal;
+    audit_expect(request, "stream paused", LOG_NO_FIELD);
     enum error error = stream_pause(request->stream, request_waiter(request), &waits);
     return handler_finish(request, service, error, waits, reply_stream);
 }
@@ -124,6 +128,7 @@ enum MHD_Result route_stream_resume(struct request *request, struct service *ser
     bool waits;
     if (!open_plain(request, service, &refusal))
         return refusal;
+    audit_expect(request, "stream resumed", LOG_NO_FIELD);
     enum error error = stream_resume(request->stream, request_waiter(request), &waits);
     return handler_finish(request, service, error, waits, reply_stream);
 }
@@ -142,6 +147,9 @@ enum MHD_Result route_stream_seek(struct request *request, struct service *servi
     if (error == OK)
         error = body_require(&body, "position");
     body_close(&body);
+    audit_expect(request, "stream sought", LOG_NO_FIELD);
+    if (error == OK)
+        live_notice(service->live, request->stream);
     if (error == OK)
         error = stream_seek(request->stream, position, request_waiter(request), &waits);
     if (error == OK)
@@ -169,6 +177,7 @@ enum MHD_Result route_stream_checkpoint(struct request *request, struct service 
     bool waits;
     if (!open_plain(request, service, &refusal))
         return refusal;
+    audit_expect(request, "stream checkpointed", LOG_NO_FIELD);
     enum error error = stream_checkpoint(request->stream, request_waiter(request), &token, &waits);
     request->work = token;
     request->release = release_token;
@@ -188,6 +197,9 @@ enum MHD_Result route_stream_restore(struct request *request, struct service *se
         error = body_finish(&body);
     if (error == OK)
         error = body_require(&body, "token");
+    audit_expect(request, "stream restored", LOG_NO_FIELD);
+    if (error == OK)
+        live_notice(service->live, request->stream);
     if (error == OK)
         error = stream_restore(request->stream, token, request_waiter(request), &waits);
     if (error == OK)

@@ -17,8 +17,10 @@ struct search {
     int64_t row;
     int64_t epoch;
     int64_t end;        /* positions below it are told */
-    int64_t *positions; /* owned */
-    size_t count;
+    bool over;          /* the stream is through with the epoch */
+    int64_t *positions; /* owned: all of the epoch */
+    size_t draws;       /* how many these are */
+    size_t count;       /* how many of them are below `end` */
 };
 
 static void release_search(struct request *request)
@@ -70,6 +72,7 @@ static enum error settle_epoch(struct stream *stream, struct search *search)
                          "epoch=%" PRId64 ": this stream has the epochs 0 to %" PRId64,
                          search->epoch, epochs - 1);
     search->end = smaller(status.position, (search->epoch + 1) * cut->epoch_positions);
+    search->over = search->end == (search->epoch + 1) * cut->epoch_positions;
     return OK;
 }
 
@@ -93,7 +96,11 @@ static enum error settle(struct request *request, const struct service *service,
 
 /* ---- the answer ------------------------------------------------------------------------------ */
 
-static const char *const state_names[] = {"ahead", "leased", "done"};
+/* What was passed over is not done: only a seek back makes it come. */
+static const char *const state_names[] = {[PLACE_AHEAD] = "ahead",
+                                          [PLACE_LEASED] = "leased",
+                                          [PLACE_DONE] = "done",
+                                          [PLACE_PASSED] = "ahead"};
 
 static enum error add_unit(struct buffer *body, const struct request *request,
                            const struct search *search)
@@ -112,7 +119,8 @@ static enum error add_place(struct buffer *body, const struct request *request, 
 {
     struct stream_place place;
     stream_where(request->stream, position, &place);
-    enum error error = buffer_print(body, ",\"state\":\"%s\"", state_names[place.state]);
+    enum error error = buffer_print(body, ",\"state\":\"%s\"%s", state_names[place.state],
+                                    place.state == PLACE_PASSED ? ",\"passed\":true" : "");
     if (error != OK || !place.worker[0])
         return error;
     return buffer_print(body, ",\"worker\":\"%s\",\"seq\":%" PRId64 ",\"attempt\":%" PRId64,
@@ -138,10 +146,11 @@ static enum error add_positions(struct buffer *body, const struct search *search
     enum error error = buffer_add_text(body, ",\"positions\":[");
     for (size_t i = 0; i < search->count && error == OK; i++)
         error = buffer_print(body, "%s%" PRId64, i > 0 ? "," : "", search->positions[i]);
-    return error == OK ? buffer_add_text(body, "]") : error;
+    return error == OK ? buffer_print(body, "],\"draws\":%zu", search->draws) : error;
 }
 
-/* The state is that of the last time it came. */
+/* The state is that of the last time it came; else it may come yet, or the epoch is over without
+ * it. */
 static enum MHD_Result reply_positions(struct request *request, struct service *service)
 {
     const struct search *search = request->work;
@@ -157,7 +166,8 @@ static enum MHD_Result reply_positions(struct request *request, struct service *
     if (error == OK && search->count > 0)
         error = add_place(&body, request, search->positions[search->count - 1]);
     else if (error == OK)
-        error = buffer_add_text(&body, ",\"state\":\"ahead\"");
+        error = buffer_print(&body, ",\"state\":\"%s\"",
+                             state_names[search->over ? PLACE_DONE : PLACE_AHEAD]);
     if (error == OK)
         error = buffer_add_text(&body, "}\n");
     return reply_json(request, error, MHD_HTTP_OK, &body, NULL);
@@ -167,12 +177,33 @@ static void find_positions(struct slow_job *job, const _Atomic bool *stop)
 {
     struct request *request = (struct request *)((char *)job - offsetof(struct request, job));
     struct search *search = request->work;
+    const struct walk *walk = stream_walk(request->stream);
+    int64_t end = (search->epoch + 1) * walk->cut.epoch_positions;
     (void)stop; /* the order looks at stop_requested() */
-    request->outcome =
-        order_positions(stream_walk(request->stream)->order, search->row, search->epoch,
-                        search->end, &search->positions, &search->count);
+    request->outcome = order_positions(walk->order, search->row, search->epoch, end,
+                                       &search->positions, &search->draws);
+    while (request->outcome == OK && search->count < search->draws &&
+           search->positions[search->count] < search->end)
+        search->count++;
     error_report_take(request->outcome, &request->report);
     request_resume(request);
+}
+
+static enum MHD_Result reply_not_chosen(struct request *request, const struct search *search)
+{
+    enum error error = error_set(ERROR_NOT_FOUND,
+                                 "id=%" PRId64 ": this unit is not among those of epoch %" PRId64
+                                 " that the design chose",
+                                 search->id, search->epoch);
+    return reply_error(request, error);
+}
+
+/* Can it come at all? Not where its label's share, or its own weight, is 0. */
+static bool has_a_chance(const struct order *order, int64_t row)
+{
+    double probability;
+    order_probabilities(order, &row, 1, &probability);
+    return probability > 0;
 }
 
 enum MHD_Result route_where(struct request *request, struct service *service)
@@ -186,6 +217,8 @@ enum MHD_Result route_where(struct request *request, struct service *service)
     if (error != OK)
         return reply_error(request, error);
     const struct order *order = stream_walk(request->stream)->order;
+    if (!has_a_chance(order, search->row))
+        return reply_not_chosen(request, search);
     if (order_repeats(order)) {
         request->job.run = find_positions;
         return handler_run_slowly(request, reply_positions);
@@ -193,9 +226,5 @@ enum MHD_Result route_where(struct request *request, struct service *service)
     int64_t position = order_position(order, search->row, search->epoch);
     if (position >= 0)
         return reply_position(request, search, position);
-    error = error_set(ERROR_NOT_FOUND,
-                      "id=%" PRId64 ": this unit is not among those of epoch %" PRId64 " that the "
-                      "design chose",
-                      search->id, search->epoch);
-    return reply_error(request, error);
+    return reply_not_chosen(request, search);
 }

@@ -52,6 +52,16 @@ static inline void selection_put(struct selection *selection, int64_t position, 
     selection->lines[line].words[bit / 32] |= (uint32_t)is_chosen << bit % 32;
 }
 
+/* Up to 32 positions from `first` on, a multiple of 32; bit i of `bits` is whether
+ * first + i is chosen. Threads that put into different lines do not disturb each other: a line
+ * begins at each multiple of SELECTION_LINE_BITS. */
+static inline void selection_put_bits(struct selection *selection, int64_t first, uint32_t bits)
+{
+    uint64_t line = (uint64_t)first / SELECTION_LINE_BITS;
+    uint32_t bit = (uint32_t)((uint64_t)first % SELECTION_LINE_BITS);
+    selection->lines[line].words[bit / 32] |= bits << bit % 32;
+}
+
 /* Counts. Afterwards nothing is put, and all below may be asked. */
 enum error selection_finish(struct selection *selection) MUST_CHECK;
 

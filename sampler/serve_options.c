@@ -9,6 +9,7 @@
 #include "common/json.h"
 #include "common/options.h"
 #include "common/text.h"
+#include "sampler/answer_memory.h"
 #include "sampler/commands.h"
 
 #define LEASE_LEAST_S 0.001
@@ -112,7 +113,8 @@ static enum error parse(struct serve_options *serve, int argc, char **argv)
          .target = &service->splits,
          .argument = "A,B,C",
          .help = "shares of train, validation and test, such as 0.8,0.1,0.1, that streams choose "
-                 "from with split="},
+                 "from with split=; a unit's side is a hash of its id, or of its group, so that it "
+                 "keeps it when the frame grows: a label gets its shares only up to chance"},
         {.name = "split",
          .type = OPTION_TEXT,
          .target = &service->split,
@@ -127,11 +129,13 @@ static enum error parse(struct serve_options *serve, int argc, char **argv)
          .help = "designs weighted and systematic: units of an epoch"},
         {.name = "shares",
          .type = OPTION_TEXT,
+         .json = true,
          .target = &serve->shares,
          .argument = "JSON",
          .help = "design quota: the share of each label, {\"0\":0.5,\"1\":0.5}"},
         {.name = "deviations",
          .type = OPTION_TEXT,
+         .json = true,
          .target = &serve->deviations,
          .argument = "JSON",
          .help = "design neyman: the standard deviation within each label, {\"0\":1.5,\"1\":4}"},
@@ -174,7 +178,7 @@ static enum error parse(struct serve_options *serve, int argc, char **argv)
          .argument = "N",
          .minimum = 1,
          .maximum = 10000000,
-         .help = "the largest size= that GET /batch takes"},
+         .help = "the largest size= that GET /batch takes, and the largest p * k of design pxk"},
         {.name = "max_streams",
          .type = OPTION_INTEGER,
          .target = &service->max_streams,
@@ -189,6 +193,12 @@ static enum error parse(struct serve_options *serve, int argc, char **argv)
          .minimum = 1,
          .maximum = SERVER_CONNECTIONS_MOST,
          .help = "how many connections are served at once"},
+        {.name = "max_answer_memory",
+         .type = OPTION_TEXT,
+         .target = &serve->answer_memory,
+         .argument = "BYTES",
+         .help = "memory of all answers above 64K that are made or not read yet, as 512M or 2G, at "
+                 "least 1M; one that does not fit gets 503 before anything is drawn"},
         {.name = "drain",
          .type = OPTION_REAL,
          .target = &serve->drain_s,
@@ -262,6 +272,19 @@ static enum error check_state(const struct serve_options *serve)
                          "--durability %s needs --state DIR: without it nothing is kept",
                          serve->durability);
     return OK;
+}
+
+static enum error take_answer_memory(struct serve_options *serve)
+{
+    char shown[TEXT_QUOTE_BYTES];
+    const char *given = serve->answer_memory;
+    if (text_parse_bytes(given, ANSWER_MEMORY_LEAST_BYTES, &serve->server.answer_bytes))
+        return OK;
+    return error_set(ERROR_USAGE,
+                     "--max-answer-memory is %s, must be bytes, or a number with K, M, G or T "
+                     "behind it, from %" PRId64 "M on",
+                     text_quote(shown, sizeof(shown), given, strlen(given)),
+                     ANSWER_MEMORY_LEAST_BYTES >> 20);
 }
 
 /* An address of this machine alone? Names are, when they are "localhost". */
@@ -368,6 +391,8 @@ static enum error settle(struct serve_options *serve)
     if (error == OK)
         error = check_guard(serve);
     if (error == OK)
+        error = take_answer_memory(serve);
+    if (error == OK)
         error = tail_of_name(serve->tail, &service->tail);
     if (error == OK)
         error = take_fields(serve);
@@ -385,6 +410,7 @@ enum error serve_options_parse(int argc, char **argv, struct serve_options *ret_
         .listen = "127.0.0.1:8080",
         .tail = "keep",
         .durability = "fsync",
+        .answer_memory = "1G",
         .rate = -1,
         .drain_s = 0.5,
     };

@@ -24,6 +24,7 @@ struct serve_options {
     const char *listen;
     const char *tail;
     const char *durability;
+    const char *answer_memory;
     double lease_s;
     bool durability_given;
     bool lease_given;

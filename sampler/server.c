@@ -7,21 +7,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include "common/array.h"
 #include "common/clock.h"
 #include "common/log.h"
-#include "common/text.h"
 #include "sampler/acceptor.h"
 #include "sampler/attendant.h"
 #include "sampler/connection.h"
+#include "sampler/dispatch.h"
+#include "sampler/framing.h"
 #include "sampler/mhd_errors.h"
-#include "sampler/reply.h"
 #include "sampler/request.h"
-#include "sampler/routes.h"
 #include "sampler/worker.h"
 
 #define THREADS_LIMIT 16
@@ -30,9 +28,6 @@
 /* A connection's memory: request line, header and answer's header. MHD clears it for each request,
  * so that more of it costs time. */
 #define CONNECTION_BYTES (12 << 10)
-#define HEADER_LIMIT_BYTES (8 << 10)
-/* A body is read to its end, so that its sender hears the answer, unless it is longer than this. */
-#define BODY_SWALLOW_BYTES (16 << 20)
 #define DRAIN_POLL_MS 2
 
 struct server {
@@ -48,242 +43,28 @@ struct server {
     int64_t started_seconds;
 };
 
-/* ---- what a request may be ------------------------------------------------------------------- */
-
-static enum method method_of(const char *name)
-{
-    static const struct {
-        const char *name;
-        enum method method;
-    } methods[] = {{MHD_HTTP_METHOD_GET, METHOD_GET},
-                   {MHD_HTTP_METHOD_HEAD, METHOD_HEAD},
-                   {MHD_HTTP_METHOD_POST, METHOD_POST},
-                   {MHD_HTTP_METHOD_DELETE, METHOD_DELETE},
-                   {MHD_HTTP_METHOD_OPTIONS, METHOD_OPTIONS}};
-    for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
-        if (strcmp(name, methods[i].name) == 0)
-            return methods[i].method;
-    }
-    return METHOD_OTHER;
-}
-
-static bool header_is_over(struct request *request)
-{
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
-    return info && info->header_size > HEADER_LIMIT_BYTES;
-}
-
-/* What the header says of the body. */
-struct framing {
-    int lengths; /* how many Content-Length there are */
-    int64_t announced_bytes;
-    int codings; /* how many Transfer-Encoding */
-    bool odd_coding;
-    bool expects; /* 100-continue */
-};
-
-static enum MHD_Result add_framing(void *context, enum MHD_ValueKind kind, const char *name,
-                                   const char *value)
-{
-    struct framing *framing = context;
-    (void)kind;
-    if (!value)
-        value = "";
-    if (strcasecmp(name, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0) {
-        framing->lengths++;
-        if (!text_parse_integer(value, strlen(value), 0, INT64_MAX, &framing->announced_bytes))
-            framing->announced_bytes = 0; /* MHD judges it */
-    } else if (strcasecmp(name, MHD_HTTP_HEADER_TRANSFER_ENCODING) == 0) {
-        framing->codings++;
-        framing->odd_coding |= strcasecmp(value, "chunked") != 0;
-    } else if (strcasecmp(name, MHD_HTTP_HEADER_EXPECT) == 0) {
-        framing->expects = true;
-    }
-    return MHD_YES;
-}
-
-static enum MHD_Result refuse_body(struct request *request)
-{
-    return reply_problem(request, MHD_HTTP_CONTENT_TOO_LARGE,
-                         "the body is longer than 1048576 bytes");
-}
-
-/* Bodies whose end two readers may see at different places are refused: that is how requests are
- * smuggled through proxies. A response at this point makes MHD close the connection. */
-static enum MHD_Result begin(struct request *request, const char *method)
-{
-    struct framing framing = {0};
-    request->seen = true;
-    request->method = method_of(method);
-    request->head = request->method == METHOD_HEAD;
-    MHD_get_connection_values(request->connection, MHD_HEADER_KIND, add_framing, &framing);
-    if (framing.lengths + framing.codings > 1)
-        return reply_last(request, MHD_HTTP_BAD_REQUEST,
-                          "the header has more than one of Content-Length and Transfer-Encoding");
-    if (framing.odd_coding)
-        return reply_last(request, MHD_HTTP_BAD_REQUEST,
-                          "Transfer-Encoding must be \"chunked\" or absent");
-    if (framing.announced_bytes > BODY_SWALLOW_BYTES ||
-        (framing.expects && framing.announced_bytes > REQUEST_BODY_BYTES))
-        return refuse_body(request);
-    if (framing.announced_bytes > 0 || framing.codings > 0)
-        connection_enter(request->peer, CONNECTION_BODY, 0);
-    return MHD_YES;
-}
-
-/* A POST's body is kept, everything else is swallowed. */
-static enum MHD_Result take_body(struct request *request, const char *upload, size_t *upload_bytes)
-{
-    size_t bytes = *upload_bytes;
-    *upload_bytes = 0;
-    request->uploaded_bytes += bytes;
-    connection_enter(request->peer, CONNECTION_BODY, request->uploaded_bytes);
-    if (request->uploaded_bytes > BODY_SWALLOW_BYTES)
-        return MHD_NO;
-    if (request->method != METHOD_POST || request->uploaded_bytes > REQUEST_BODY_BYTES)
-        return MHD_YES;
-    return buffer_add(&request->body, upload, bytes) == OK ? MHD_YES : MHD_NO;
-}
-
-/* ---- the answer ------------------------------------------------------------------------------ */
-
-static enum MHD_Result refuse_method(struct request *request, const char *method)
-{
-    char detail[TEXT_QUOTE_BYTES + ROUTE_ALLOW_BYTES + 64];
-    char quoted[TEXT_QUOTE_BYTES];
-    char allow[ROUTE_ALLOW_BYTES];
-    route_allow(request->route, allow);
-    snprintf(detail, sizeof(detail), "method %s: this path answers %s",
-             text_quote(quoted, sizeof(quoted), method, strlen(method)), allow);
-    return reply_problem(request, MHD_HTTP_METHOD_NOT_ALLOWED, detail);
-}
-
-static enum MHD_Result refuse_path(struct request *request, const char *url)
-{
-    char detail[TEXT_QUOTE_BYTES + 64];
-    char quoted[TEXT_QUOTE_BYTES];
-    snprintf(detail, sizeof(detail), "there is no path %s; GET /openapi.json says what there is",
-             text_quote(quoted, sizeof(quoted), url, strlen(url)));
-    return reply_problem(request, MHD_HTTP_NOT_FOUND, detail);
-}
-
-static enum MHD_Result refuse_phase(struct request *request, enum server_phase phase)
-{
-    return reply_problem(request, MHD_HTTP_SERVICE_UNAVAILABLE,
-                         phase == SERVER_STARTING
-                             ? "the server is starting: its frame is not there yet"
-                             : "the server is stopping");
-}
-
-/* Is the size of everything within the limits? Else *ret_result is the refusal. */
-static bool fits(struct request *request, enum MHD_Result *ret_result)
-{
-    if (request->peer && request->peer->surplus)
-        *ret_result = reply_last(request, MHD_HTTP_SERVICE_UNAVAILABLE,
-                                 "there are as many connections as --max-connections allows");
-    else if (request->too_long)
-        *ret_result = reply_problem(request, MHD_HTTP_URI_TOO_LONG,
-                                    "the request target is longer than 6000 bytes");
-    else if (header_is_over(request))
-        *ret_result = reply_problem(request, MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE,
-                                    "the request's header is longer than 8192 bytes");
-    else if (request->uploaded_bytes > REQUEST_BODY_BYTES)
-        *ret_result = refuse_body(request);
-    else
-        return true;
-    return false;
-}
-
-/* Whoever asks is known, or need not be. */
-static bool is_let_in(struct server *server, struct request *request)
-{
-    const struct tokens *tokens = guard_tokens(server->guard);
-    if (!tokens || (request->route && request->route->open))
-        return true;
-    request->guarded = true;
-    request->token = tokens_find(tokens, request_header(request, MHD_HTTP_HEADER_AUTHORIZATION));
-    return request->token != NULL;
-}
-
-static enum MHD_Result refuse_stranger(struct request *request)
-{
-    return reply_problem(request, MHD_HTTP_UNAUTHORIZED,
-                         request_header(request, MHD_HTTP_HEADER_AUTHORIZATION)
-                             ? "the token is unknown; Authorization: Bearer TOKEN was expected"
-                             : "a token is needed: Authorization: Bearer TOKEN");
-}
-
-bool server_lets_in(struct request *request, int scopes, enum MHD_Result *ret_refusal)
-{
-    const struct tokens *tokens = guard_tokens(request->worker->server->guard);
-    if (!tokens)
-        return true;
-    request->guarded = true;
-    request->token = tokens_find(tokens, request_header(request, MHD_HTTP_HEADER_AUTHORIZATION));
-    if (!request->token)
-        *ret_refusal = refuse_stranger(request);
-    else if (!request_may(request, scopes, NULL))
-        *ret_refusal = reply_forbidden(request, scopes, NULL);
-    else
-        return true;
-    return false;
-}
-
-static enum MHD_Result dispatch(struct server *server, struct request *request, const char *url,
-                                const char *method)
-{
-    struct service *service = atomic_load(&server->service);
-    enum server_phase phase = server_phase(server);
-    const struct route *route = request->route;
-    if (!route && strcmp(url, "*") != 0)
-        return refuse_path(request, url);
-    if (request->method == METHOD_OPTIONS)
-        return reply_allow(request);
-    route_handler handler = route ? route_handler_of(route, request->method) : NULL;
-    if (!handler)
-        return refuse_method(request, method);
-    bool reads = (request->method & (METHOD_GET | METHOD_HEAD)) != 0;
-    if (reads && !route->scoped && !request_may(request, SCOPE_READ, NULL))
-        return reply_forbidden(request, SCOPE_READ, NULL);
-    if (!route->always && (!service || phase == SERVER_CLOSED))
-        return refuse_phase(request, phase);
-    return handler(request, service);
-}
-
-static enum MHD_Result answer(struct server *server, struct request *request, const char *url,
-                              const char *method)
-{
-    enum MHD_Result refusal;
-    if (request->again)
-        return request->again(request, atomic_load(&server->service));
-    if (!fits(request, &refusal))
-        return refusal;
-    if (!is_let_in(server, request))
-        return refuse_stranger(request);
-    return dispatch(server, request, url, method);
-}
+/* ---- what libmicrohttpd calls -----------------------------------------------------------------
+ */
 
 static enum MHD_Result handle(void *context, struct MHD_Connection *connection, const char *url,
                               const char *method, const char *version, const char *upload,
                               size_t *upload_bytes, void **request_context)
 {
-    struct server *server = context;
     struct request *request = *request_context;
+    (void)context;
     (void)connection;
-    (void)version;
     if (!request)
         return MHD_NO; /* there was no memory for it */
     if (!request->seen)
-        return begin(request, method);
+        return framing_begin(request, method, version);
     if (*upload_bytes > 0)
-        return take_body(request, upload, upload_bytes);
+        return framing_take(request, upload, upload_bytes);
     if (!request->active) {
         request->active = true;
         atomic_fetch_add(&request->worker->active, 1); /* before the phase is looked at */
         connection_enter(request->peer, CONNECTION_WORKING, 0);
     }
-    return answer(server, request, url, method);
+    return dispatch(request, url, method);
 }
 
 static struct connection *peer_of(struct MHD_Connection *connection)
@@ -447,7 +228,7 @@ enum error server_open(int descriptor, const struct server_options *options,
     int64_t connections = connection_limit(options->connections);
     server->guard = options->guard;
     server->started_seconds = (int64_t)clock_wall_seconds();
-    worker_set_init(&server->workers, server);
+    worker_set_init(&server->workers, server, options->answer_bytes);
     connections_init(&server->connections, connections, options->patience_seconds * 1000,
                      guard_uses_tls(options->guard));
     enum error error = start(server, descriptor, connections);
@@ -512,6 +293,16 @@ enum server_phase server_phase(const struct server *server)
     return (enum server_phase)atomic_load(&server->phase);
 }
 
+struct guard *server_guard(const struct server *server)
+{
+    return server->guard;
+}
+
+struct service *server_service(const struct server *server)
+{
+    return atomic_load(&server->service);
+}
+
 int64_t server_started_seconds(const struct server *server)
 {
     return server->started_seconds;
@@ -530,4 +321,9 @@ int64_t server_connections(struct server *server)
 struct slow_lane *server_slow_lane(struct server *server)
 {
     return server->slow_lane;
+}
+
+const struct answer_memory *server_answer_memory(const struct server *server)
+{
+    return &server->workers.answers;
 }

@@ -13,11 +13,11 @@
 #ifndef SAMPLER_SERVER_H
 #define SAMPLER_SERVER_H
 
-#include <microhttpd.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "common/error.h"
+#include "sampler/answer_memory.h"
 #include "sampler/guard.h"
 #include "sampler/metrics.h"
 #include "sampler/service.h"
@@ -33,11 +33,11 @@ enum server_phase { SERVER_STARTING, SERVER_READY, SERVER_DRAINING, SERVER_CLOSE
 struct server_options {
     int64_t connections;      /* the limit; the descriptors there are may lower it */
     int64_t patience_seconds; /* for a request's header, for its body, for its answer to be read */
+    int64_t answer_bytes;     /* of large answers together (answer_memory.h) */
     struct guard *guard;      /* borrowed */
 };
 
 struct server;
-struct request;
 
 /* Listens on `descriptor` (a listening socket; taken also on failure) and answers from now on. */
 enum error server_open(int descriptor, const struct server_options *options,
@@ -54,11 +54,12 @@ void server_close(struct server *server);
 /* From every thread. */
 enum server_phase server_phase(const struct server *server);
 int64_t server_started_seconds(const struct server *server); /* since 1970 */
+struct guard *server_guard(const struct server *server);
+/* NULL: it is not there yet. */
+struct service *server_service(const struct server *server);
 void server_metrics(struct server *server, struct metrics *ret_sum);
-/* For a handler of an open route that does ask for a token now and then; false: *ret_refusal was
- * answered. */
-bool server_lets_in(struct request *request, int scopes, enum MHD_Result *ret_refusal);
 int64_t server_connections(struct server *server);
 struct slow_lane *server_slow_lane(struct server *server);
+const struct answer_memory *server_answer_memory(const struct server *server);
 
 #endif

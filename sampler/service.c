@@ -12,6 +12,7 @@
 #include "common/log.h"
 #include "common/options.h"
 #include "sampler/design_fields.h"
+#include "sampler/split_check.h"
 
 /* ---- frames ------------------------------------------------------------------------------------
  */
@@ -119,9 +120,8 @@ static enum error define_default(struct service *service, const struct service_o
     const struct named_frame *named = frame_set_find(service->frames, FRAME_NAME_DEFAULT);
     if (!named)
         named = frame_set_at(service->frames, 0); /* all have names: the first one given */
-    const char *design = options->design;
-    if (!design)
-        design = frame_has_labels(named->frame) ? "proportional" : "srs";
+    service->design_given = options->design != NULL;
+    const char *design = options->design ? options->design : service_design(service, named->frame);
     if (strlen(design) >= sizeof(first->design))
         return error_set(ERROR_USAGE, "--design %.40s... is none", design);
     snprintf(first->name, sizeof(first->name), "%s", STREAM_DEFAULT);
@@ -171,6 +171,11 @@ static enum error start_streams(struct service *service)
     enum error error = walk_open(service->frames, service_shares(service), &service->first, &walk);
     if (error != OK)
         return error;
+    error = service_check_batch(service, walk);
+    if (error != OK) {
+        walk_put(walk);
+        return error;
+    }
     return streams_start(service->streams, service->frames, service_shares(service),
                          &service->first, walk);
 }
@@ -178,6 +183,7 @@ static enum error start_streams(struct service *service)
 static enum error fill(struct service *service, const struct service_options *options)
 {
     enum error error = OK;
+    names_taken_init(&service->names);
     service->max_size = options->max_size;
     service->durability = options->durability;
     if (options->state)
@@ -208,6 +214,8 @@ enum error service_open(const struct service_options *options, struct service **
         return error;
     }
     log_what_is_served(service);
+    if (service->has_shares)
+        split_check_frames(service->frames, &service->shares);
     *ret_service = service;
     return OK;
 }
@@ -227,12 +235,30 @@ void service_free(struct service *service)
     state_close(service->state);
     stream_definition_release(&service->first);
     frame_set_free(service->frames);
+    names_taken_release(&service->names);
     free(service);
 }
 
 const struct stream_definition *service_default(const struct service *service)
 {
     return &service->first;
+}
+
+const char *service_design(const struct service *service, const struct frame *frame)
+{
+    const char *given = service->design_given ? service->first.design : "proportional";
+    return strcmp(given, "proportional") == 0 && !frame_has_labels(frame) ? "srs" : given;
+}
+
+enum error service_check_batch(const struct service *service, const struct walk *walk)
+{
+    int64_t only = order_batch_size(walk->order);
+    if (only <= service->max_size)
+        return OK;
+    return error_set(ERROR_USAGE,
+                     "p * k is %" PRId64 ", the size of every batch of this design, and more than "
+                     "the %" PRId64 " units that this server hands out at once (--max-size)",
+                     only, service->max_size);
 }
 
 const struct split_shares *service_shares(const struct service *service)

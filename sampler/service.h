@@ -11,6 +11,7 @@
 #include "common/error.h"
 #include "sampler/frame_set.h"
 #include "sampler/live.h"
+#include "sampler/names_taken.h"
 #include "sampler/split.h"
 #include "sampler/state.h"
 #include "sampler/streams.h"
@@ -22,7 +23,7 @@ struct service_options {
     const char *rows;   /* "A:B", or NULL: all */
     const char *splits; /* "0.8,0.1,0.1", or NULL */
     const char *split;  /* of `default`: "train" ..., or NULL */
-    const char *design; /* NULL: proportional when there are labels, else srs */
+    const char *design; /* NULL: what fits a frame, service_design() */
     const char *fields; /* of the design, as JSON; NULL: none */
     bool replacement;
     int64_t seed; /* -1: the kept one, else one is drawn */
@@ -42,10 +43,12 @@ struct service {
     struct streams *streams;
     struct live *live;
     struct stream_definition first; /* what the options make of `default` */
+    bool design_given;              /* --design was */
     struct split_shares shares;
     bool has_shares;
     enum durability durability;
     int64_t max_size;
+    struct names_taken names; /* of streams that are being made */
 };
 
 /* Blocks while frames are built or mapped and walks opened. Logs what is served, and the seed when
@@ -59,9 +62,14 @@ enum error service_finish(struct service *service) MUST_CHECK;
 /* NULL is legal. */
 void service_free(struct service *service);
 
-/* The definition of `default`, whose design, replacement, tail and lease are those of new streams.
+/* The definition of `default`, whose frame, replacement, tail and lease are those of new streams.
  */
 const struct stream_definition *service_default(const struct service *service);
+/* The design of a stream on `frame` that names none: the one of --design, without it proportional
+ * where there are labels. What needs labels is srs on a frame without. */
+const char *service_design(const struct service *service, const struct frame *frame);
+/* ERROR_USAGE: the design has batches of one size only (p * k), which is above --max-size. */
+enum error service_check_batch(const struct service *service, const struct walk *walk) MUST_CHECK;
 /* NULL without --splits. */
 const struct split_shares *service_shares(const struct service *service);
 

@@ -3,6 +3,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "common/array.h"
 
@@ -35,9 +37,15 @@ static struct slow_job *next_job(struct slow_lane *lane)
     return job;
 }
 
+void slow_lane_enter(void)
+{
+    (void)setpriority(PRIO_PROCESS, (id_t)gettid(), SLOW_LANE_NICE); /* of a thread, on Linux */
+}
+
 static void *work(void *context)
 {
     struct slow_lane *lane = context;
+    slow_lane_enter();
     for (struct slow_job *job = next_job(lane); job; job = next_job(lane))
         job->run(job, &lane->stop);
     return NULL;

@@ -2,7 +2,7 @@
  * A few threads for requests that take too long for an HTTP thread: opening a walk, positions with
  * replacement, a batch far ahead of a design that passes positions over. The queue is bounded; what
  * does not fit is refused, so that a flood of them costs memory for SLOW_LANE_QUEUE_LIMIT and no
- * more.
+ * more. They run at SLOW_LANE_NICE: draws have the processors first.
  */
 #ifndef SAMPLER_SLOW_LANE_H
 #define SAMPLER_SLOW_LANE_H
@@ -13,6 +13,7 @@
 
 #define SLOW_LANE_THREADS 2
 #define SLOW_LANE_QUEUE_LIMIT 64
+#define SLOW_LANE_NICE 10
 
 /* Storage of the caller's, untouched until run() was called. */
 struct slow_job {
@@ -23,6 +24,9 @@ struct slow_job {
 };
 
 struct slow_lane;
+
+/* Makes the calling thread one that draws do not wait for. */
+void slow_lane_enter(void);
 
 enum error slow_lane_new(struct slow_lane **ret_lane) MUST_CHECK;
 /* Every thread. ERROR_UNAVAILABLE: the queue is full, or the lane ends. */

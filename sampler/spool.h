@@ -5,7 +5,8 @@
  * SPOOL_CHUNK values, each as wide as its largest value needs: in memory as long as the spools of
  * one struct spool_store have some left, then in a file without a name.
  *
- * Threads: one writes; once nobody writes, any number reads, each with a cursor of its own.
+ * Threads: one writes; once nobody writes, any number reads, each with a cursor of its own
+ * (spool_cursor.h).
  */
 #ifndef SAMPLER_SPOOL_H
 #define SAMPLER_SPOOL_H
@@ -15,23 +16,9 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "sampler/spool_store.h"
 
 #define SPOOL_CHUNK 16384
-
-/* What several spools share: the memory that they may fill, and the file behind it. */
-struct spool_store {
-    const char *beside;    /* borrowed: the file lies in this path's folder; NULL: memory only */
-    uint64_t memory_bytes; /* that are left */
-    int descriptor;        /* -1: no file yet */
-    uint64_t file_bytes;
-    void **arenas; /* owned; where the chunks in memory lie */
-    size_t arena_count, arena_capacity;
-    size_t arena_used; /* bytes of the last */
-};
-
-void spool_store_init(struct spool_store *store, const char *beside, uint64_t memory_bytes);
-/* Frees the memory, and closes the file, with which it is gone. After all spools. */
-void spool_store_release(struct spool_store *store);
 
 struct spool_chunk {
     void *data;      /* in an arena; NULL: in the file */
@@ -44,7 +31,7 @@ struct spool {
     struct spool_store *store;
     const char *what; /* "the units' ids", for messages; borrowed */
     uint64_t rows;
-    uint64_t largest; /* 0 when there are no rows */
+    uint64_t largest; /* of all values that are not open; 0 when there are none */
     uint64_t rule_rows, rule_first;
     uint64_t rule_period; /* 0: counts up from rule_first; else goes round, from 0 on */
     bool is_round;        /* the rule that is tried goes round */
@@ -70,24 +57,5 @@ static inline bool spool_is_ruled(const struct spool *spool)
 {
     return spool->rule_rows == spool->rows;
 }
-
-struct spool_cursor {
-    const struct spool *spool;
-    uint64_t row;   /* of the value that comes next */
-    uint8_t *bytes; /* owned; a chunk as it is in the file */
-};
-
-enum error spool_cursor_open(struct spool_cursor *cursor, const struct spool *spool) MUST_CHECK;
-void spool_cursor_close(struct spool_cursor *cursor);
-
-/* The next values, at most SPOOL_CHUNK; *ret_count 0 at the end. */
-enum error spool_cursor_next(struct spool_cursor *cursor, uint64_t values[SPOOL_CHUNK],
-                             size_t *ret_count) MUST_CHECK;
-/* The same in 32 bits, for columns that fit (spool.largest). */
-enum error spool_cursor_next32(struct spool_cursor *cursor, uint32_t values[SPOOL_CHUNK],
-                               size_t *ret_count) MUST_CHECK;
-/* Back to the front, or on to the first row behind the rule. */
-void spool_cursor_rewind(struct spool_cursor *cursor);
-void spool_cursor_skip_rule(struct spool_cursor *cursor);
 
 #endif

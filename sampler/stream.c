@@ -13,7 +13,9 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "sampler/journal_frame.h"
+#include "sampler/lease_news.h"
 #include "sampler/ledger_plan.h"
+#include "sampler/problem_kinds.h"
 #include "sampler/stream_private.h"
 
 /* Positions that one call looks at, where they can only be counted: some tenths of a second. */
@@ -63,10 +65,16 @@ void stream_put(struct stream *stream)
     if (!stream || atomic_fetch_sub_explicit(&stream->holders, 1, memory_order_acq_rel) > 1)
         return;
     ledger_release(&stream->ledger);
+    metrics_blocks_release(&stream->metrics);
     pthread_cond_destroy(&stream->searched);
     walk_put(stream->walk);
     stream_definition_release(&stream->definition);
     free(stream);
+}
+
+struct metrics_blocks *stream_metrics(struct stream *stream)
+{
+    return &stream->metrics;
 }
 
 const struct stream_definition *stream_definition(const struct stream *stream)
@@ -128,7 +136,7 @@ static void note_seen(struct stream *stream, const char *worker, int64_t now_ms)
 {
     uint32_t number = worker_book_find(&stream->ledger.workers, worker);
     if (number != WORKER_NONE)
-        worker_book_get(&stream->ledger.workers, number)->seen_ms = now_ms;
+        worker_book_see(&stream->ledger.workers, number, now_ms);
 }
 
 static enum error ack(struct stream *stream, const char *worker, const int64_t *seqs, size_t count,
@@ -172,14 +180,38 @@ enum error stream_ack(struct stream *stream, const char *worker, const int64_t *
 /* ---- draws -------------------------------------------------------------------------------------
  */
 
-/* Plans until there is a batch: a piece of a gap may hold no unit at all. */
-static enum error plan(struct stream *stream, const struct stream_pull *pull, int64_t now_ms,
-                       struct ledger_plan *ret_plan, int64_t *ret_retry_ms)
+/* The plan knows no names. */
+static enum error name_paused(const struct stream *stream)
 {
+    const char *name = stream->definition.name;
+    enum error error =
+        error_set(ERROR_CONFLICT, "stream \"%s\" is paused; POST /streams/%s/resume lets it go on",
+                  name, name);
+    return error_set_kind(error, PROBLEM_PAUSED);
+}
+
+static bool is_paused(enum error error)
+{
+    return error == ERROR_CONFLICT && error_kind() && strcmp(error_kind(), PROBLEM_PAUSED) == 0;
+}
+
+/* Plans until there is a batch: a piece of a gap may hold no unit at all. Acks were acked already,
+ * or count as if they were. */
+static enum error plan(struct stream *stream, const struct stream_pull *pull, int64_t now_ms,
+                       struct lease_news *news, struct ledger_plan *ret_plan, int64_t *ret_retry_ms)
+{
+    const struct ledger_pull wanted = {.worker = pull->worker,
+                                       .seq = pull->seq,
+                                       .size = pull->size,
+                                       .acked = pull->acks,
+                                       .acked_count = pull->ack_count};
     for (;;) {
-        enum error error =
-            ledger_plan_draw(&stream->ledger, &stream->walk->cut, &stream->search, pull->worker,
-                             pull->seq, pull->size, now_ms, ret_plan, ret_retry_ms);
+        enum error error = ledger_plan_draw(&stream->ledger, &stream->walk->cut, &stream->search,
+                                            &wanted, now_ms, ret_plan, ret_retry_ms);
+        if (stream->ledger.expired_count > 0)
+            lease_news_expired(news, &stream->ledger);
+        if (is_paused(error))
+            return name_paused(stream);
         if (error != OK || ret_plan->kind != PLAN_PIECE || ret_plan->span.units > 0)
             return error;
         struct entry entry = {.type = ENTRY_DRAW,
@@ -205,15 +237,21 @@ static enum error move_to_end(struct stream *stream, const struct ledger_plan *p
 static enum error know_worker(struct stream *stream, const char *worker, int64_t now_ms,
                               int64_t *ret_number)
 {
+    const struct worker_book *book = &stream->ledger.workers;
     *ret_number = -1;
     if (!worker)
         return OK;
-    uint32_t number = worker_book_find(&stream->ledger.workers, worker);
+    uint32_t number = worker_book_find(book, worker);
     if (number == WORKER_NONE) {
-        struct entry entry = {
-            .type = ENTRY_WORKER, .worker = -1, .text = worker, .text_bytes = strlen(worker)};
-        number = (uint32_t)stream->ledger.workers.count;
-        enum error error = stream_change(stream, &entry, now_ms);
+        enum error error = worker_book_room(book, worker, &number);
+        if (error != OK)
+            return error;
+        struct entry entry = {.type = ENTRY_WORKER,
+                              .worker = number < book->count ? (int64_t)number : -1,
+                              .seq = worker_book_forgotten_below(book, worker),
+                              .text = worker,
+                              .text_bytes = strlen(worker)};
+        error = stream_change(stream, &entry, now_ms);
         if (error != OK)
             return error;
     }
@@ -287,10 +325,11 @@ static void remember_draw(struct stream *stream, const struct stream_pull *pull,
 }
 
 static enum error draw(struct stream *stream, const struct stream_pull *pull, int64_t now_ms,
-                       struct journal_waiter *waiter, struct stream_batch *ret_batch)
+                       struct journal_waiter *waiter, struct lease_news *news,
+                       struct stream_batch *ret_batch)
 {
     struct ledger_plan planned;
-    enum error error = plan(stream, pull, now_ms, &planned, &ret_batch->retry_ms);
+    enum error error = plan(stream, pull, now_ms, news, &planned, &ret_batch->retry_ms);
     if (error != OK)
         return error;
     if (planned.kind == PLAN_END) {
@@ -302,9 +341,14 @@ static enum error draw(struct stream *stream, const struct stream_pull *pull, in
         return OK;
     }
     if (planned.kind != PLAN_KEPT) {
+        size_t told = news->count;
+        if (planned.kind == PLAN_AGAIN)
+            lease_news_again(news, &stream->ledger, &planned, pull->worker, pull->seq);
         error = take_batch(stream, pull, &planned, now_ms);
-        if (error != OK)
+        if (error != OK) {
+            news->count = told;
             return error;
+        }
         remember_draw(stream, pull, &planned, waiter);
     }
     fill_batch(stream, pull, &planned, now_ms, ret_batch);
@@ -347,22 +391,23 @@ static bool search_on(struct stream *stream, int64_t *budget)
 /* draw(), or only what it would be into `peeked`, as often as it takes. A batch that is too
  * far is like one that is not there yet: the caller comes again. */
 static enum error draw_searching(struct stream *stream, const struct stream_pull *pull,
-                                 struct journal_waiter *waiter, struct ledger_plan *peeked,
-                                 struct stream_batch *ret_batch)
+                                 struct journal_waiter *waiter, struct lease_news *news,
+                                 struct ledger_plan *peeked, struct stream_batch *ret_batch)
 {
     int64_t budget = SEARCH_POSITIONS;
     for (;;) {
         int64_t now_ms = stream_clock_ms();
         enum error error = check_alive(stream);
         if (error == OK)
-            error = peeked ? plan(stream, pull, now_ms, peeked, &ret_batch->retry_ms)
-                           : draw(stream, pull, now_ms, waiter, ret_batch);
+            error = peeked ? plan(stream, pull, now_ms, news, peeked, &ret_batch->retry_ms)
+                           : draw(stream, pull, now_ms, waiter, news, ret_batch);
         if (error != ERROR_UNAVAILABLE)
             return error;
         budget -= LEDGER_PLAN_POSITIONS;
         if (search_on(stream, &budget))
             continue;
         ret_batch->retry_ms = 1;
+        (void)ledger_plan_unfinished(&stream->search);
         return ERROR_TIMEOUT;
     }
 }
@@ -371,7 +416,9 @@ enum error stream_draw(struct stream *stream, const struct stream_pull *pull,
                        struct journal_waiter *waiter, struct stream_batch *ret_batch,
                        bool *ret_wait)
 {
+    struct lease_news news;
     int64_t now_ms = stream_clock_ms();
+    news.count = 0;
     *ret_wait = false;
     *ret_batch = (struct stream_batch){.expires_ms = -1};
     forget_draw(waiter);
@@ -383,26 +430,45 @@ enum error stream_draw(struct stream *stream, const struct stream_pull *pull,
     if (error == OK && pull->ack_count > 0)
         error = ack(stream, pull->worker, pull->acks, pull->ack_count, now_ms);
     if (error == OK)
-        error = draw_searching(stream, pull, waiter, NULL, ret_batch);
+        error = draw_searching(stream, pull, waiter, &news, NULL, ret_batch);
     bool told = (error == OK && ret_batch->need == 0) || error == ERROR_END ||
                 (error == ERROR_TIMEOUT && pull->ack_count > 0);
     if (told)
         *ret_wait = stream_wait(stream->streams, waiter);
     pthread_mutex_unlock(&stream->streams->mutex);
+    if (news.count > 0)
+        lease_news_log(&news, stream->definition.name);
     return error;
+}
+
+/* What ack() would say. */
+static enum error judge_acks(const struct stream *stream, const struct stream_pull *pull,
+                             int64_t now_ms)
+{
+    size_t live;
+    int64_t mean_ms;
+    enum error error = check_alive(stream);
+    if (error != OK || pull->ack_count == 0)
+        return error;
+    return ledger_plan_acks(&stream->ledger, pull->worker, pull->acks, pull->ack_count, now_ms,
+                            &live, &mean_ms);
 }
 
 enum error stream_peek(struct stream *stream, const struct stream_pull *pull,
                        struct stream_batch *ret_batch)
 {
     struct ledger_plan planned;
+    struct lease_news news;
     int64_t now_ms = stream_clock_ms();
+    news.count = 0;
     *ret_batch = (struct stream_batch){.expires_ms = -1};
     enum error error = cut_check_size(&stream->walk->cut, pull->size);
     if (error != OK)
         return error;
     pthread_mutex_lock(&stream->streams->mutex);
-    error = draw_searching(stream, pull, NULL, &planned, ret_batch);
+    error = judge_acks(stream, pull, now_ms);
+    if (error == OK)
+        error = draw_searching(stream, pull, NULL, &news, &planned, ret_batch);
     if (error == OK && planned.kind == PLAN_END)
         error = ERROR_END;
     if (error == OK && planned.span.units > pull->room)
@@ -410,5 +476,7 @@ enum error stream_peek(struct stream *stream, const struct stream_pull *pull,
     else if (error == OK)
         fill_batch(stream, pull, &planned, now_ms, ret_batch);
     pthread_mutex_unlock(&stream->streams->mutex);
+    if (news.count > 0)
+        lease_news_log(&news, stream->definition.name);
     return error;
 }

@@ -24,6 +24,7 @@
 #include "common/error.h"
 #include "sampler/cut.h"
 #include "sampler/journal_waiter.h"
+#include "sampler/metrics.h"
 #include "sampler/stream_definition.h"
 #include "sampler/walk.h"
 #include "sampler/worker_book.h"
@@ -31,6 +32,9 @@
 struct stream;
 
 void stream_put(struct stream *stream);
+
+/* What HTTP threads count of requests that belong to the stream (metrics.h). */
+struct metrics_blocks *stream_metrics(struct stream *stream);
 
 /* Borrowed while the stream is held; they never change. */
 const struct stream_definition *stream_definition(const struct stream *stream);
@@ -60,13 +64,15 @@ struct stream_batch {
  * positions that are to be drawn first, else new ones.
  * ERROR_END: the stream has ended (204). ERROR_TIMEOUT (503): only batches that are lent are left;
  * or the design passes so much over that the batch is not found yet, and the next call goes on
- * searching. ERROR_CONFLICT (409): paused; an ack that is not this worker's to give; another size
- * than this pair got; a pair that was acked, lost, released or withdrawn. ERROR_USAGE: a size that
- * the design or the tail cannot give. ERROR_MEMORY: too many workers (503). */
+ * searching. ERROR_CONFLICT (409, its kind says which): paused, but for a pair that has a batch;
+ * an ack that is not this worker's to give; another size than this pair got; a pair that was acked,
+ * lost, released or withdrawn, or of a worker that was forgotten since. ERROR_USAGE: a size that
+ * the design or the tail cannot give. ERROR_MEMORY: all workers that may be known have batches
+ * (503). */
 enum error stream_draw(struct stream *stream, const struct stream_pull *pull,
                        struct journal_waiter *waiter, struct stream_batch *ret_batch,
                        bool *ret_wait) MUST_CHECK;
-/* What stream_draw() without acks would give now; nothing moves. */
+/* What stream_draw() would say now; nothing moves. */
 enum error stream_peek(struct stream *stream, const struct stream_pull *pull,
                        struct stream_batch *ret_batch) MUST_CHECK;
 
@@ -109,7 +115,7 @@ struct stream_status {
     int64_t acked;           /* batches that are done */
     int64_t redelivered;     /* how often a batch was lent again */
     int64_t batches;         /* how often a batch was handed out */
-    int64_t workers;         /* that were ever heard of */
+    int64_t workers;         /* that are known */
     int64_t lease_ms;        /* how long a batch is lent at the moment */
     int64_t walks;           /* seeks and restores so far */
     enum stream_state state; /* ended: at its end, and nothing is lent or to be lent */
@@ -120,7 +126,19 @@ void stream_status(struct stream *stream, struct stream_status *ret_status);
 /* Sets this thread's message to why the state could not be written last; returns the code. */
 enum error stream_failure(struct stream *stream);
 
-enum stream_place_state { PLACE_AHEAD, PLACE_LEASED, PLACE_DONE };
+/* What was handed out in the epoch that the stream is in; at a stream's end that is its last one.
+ * Not what a seek passed over, tail `drop` skipped, or is to be drawn first (gaps). What is lent
+ * counts, also when it waits to be lent again. */
+struct stream_drawn {
+    int64_t epoch;
+    struct interval *spans; /* [count], ascending, apart from each other; owned: free() */
+    size_t count;
+};
+/* ERROR_MEMORY. */
+enum error stream_drawn(struct stream *stream, struct stream_drawn *ret_drawn) MUST_CHECK;
+
+/* PLACE_PASSED: below the stream's place, never drawn, and not to come (ledger_passed.h). */
+enum stream_place_state { PLACE_AHEAD, PLACE_LEASED, PLACE_DONE, PLACE_PASSED };
 
 struct stream_place {
     enum stream_place_state state;
@@ -140,7 +158,7 @@ struct stream_worker {
     int64_t last_seen_ms; /* ago; -1: not since this start */
 };
 /* Those that have leases or were seen since this start, the last seen first, at most `room`;
- * *ret_known: how many the stream has ever heard of. ERROR_MEMORY. */
+ * *ret_known: how many the stream knows. ERROR_MEMORY. */
 enum error stream_workers(struct stream *stream, struct stream_worker *ret_workers, size_t room,
                           size_t *ret_count, size_t *ret_known) MUST_CHECK;
 

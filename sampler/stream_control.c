@@ -48,7 +48,7 @@ enum error stream_extend(struct stream *stream, const char *worker, const int64_
             lease_set_start(&ledger->leases, lease, lease_set_get(&ledger->leases, lease)->lent_ms,
                             now_ms + lease_ms);
         }
-        worker_book_get(&ledger->workers, number)->seen_ms = now_ms;
+        worker_book_see(&ledger->workers, number, now_ms);
     }
     if (error == OK)
         *ret_expires_ms = ledger_lease_ms(ledger);
@@ -64,9 +64,9 @@ enum error stream_release(struct stream *stream, const char *worker, struct jour
     enum error error = begin(stream, waiter);
     uint32_t number = worker_book_find(&stream->ledger.workers, worker);
     if (error == OK && number != WORKER_NONE) {
-        struct worker_record *record = worker_book_get(&stream->ledger.workers, number);
+        const struct worker_record *record = worker_book_get(&stream->ledger.workers, number);
         released = record->leased;
-        record->seen_ms = now_ms;
+        worker_book_see(&stream->ledger.workers, number, now_ms);
     }
     if (error == OK && released > 0) {
         struct entry entry = {.type = ENTRY_RELEASE, .worker = number};
@@ -175,6 +175,13 @@ static enum error write_token(struct checkpoint_token *token, struct open_list *
     return error;
 }
 
+/* Rows 0:N are all rows, and all rows are written 0:0. */
+static void name_all_rows(const struct stream *stream, struct stream_definition *definition)
+{
+    if (definition->rows_begin == 0 && definition->rows_end == walk_whole_units(stream->walk))
+        definition->rows_end = 0;
+}
+
 /* How often what was appended could not be kept: then draws went back that a token may name. */
 static uint64_t count_failures(const struct stream *stream)
 {
@@ -202,6 +209,7 @@ enum error stream_checkpoint(struct stream *stream, struct journal_waiter *waite
     uint64_t failures = 0;
     char *text = NULL;
     *ret_wait = false;
+    name_all_rows(stream, &token.definition);
     enum error error = begin(stream, waiter);
     if (error == OK) {
         failures = count_failures(stream);
@@ -250,11 +258,14 @@ enum error stream_restore(struct stream *stream, const char *text, struct journa
                           bool *ret_wait)
 {
     struct checkpoint_token token;
+    struct stream_definition here = stream->definition;
     *ret_wait = false;
     enum error error = checkpoint_token_read(text, &token);
     if (error != OK)
         return error;
-    error = checkpoint_token_check(&token, &stream->definition, &stream->binding);
+    name_all_rows(stream, &token.definition);
+    name_all_rows(stream, &here);
+    error = checkpoint_token_check(&token, &here, &stream->binding);
     if (error == OK)
         error = restore(stream, &token, waiter, ret_wait);
     checkpoint_token_release(&token);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/json.h"
+#include "common/text.h"
 
 #define WHAT "the definition of a stream"
 
@@ -186,8 +187,9 @@ static enum error compare_frames(const struct stream_definition *there,
     if (strcmp(there_binding->digest, here_binding->digest) == 0)
         return OK;
     enum error error = buffer_print(
-        out, "; frame %s of %" PRId64 " units there, %s of %" PRId64 " here", there_binding->digest,
-        there_binding->units, here_binding->digest, here_binding->units);
+        out, "; frame %s of %" PRId64 " %s there, %s of %" PRId64 " here", there_binding->digest,
+        there_binding->units, text_plural(there_binding->units, "unit", "units"),
+        here_binding->digest, here_binding->units);
     if (there->rows_begin == here->rows_begin && there->rows_end == here->rows_end &&
         there->split == here->split)
         return error;
@@ -225,8 +227,9 @@ enum error stream_definition_compare(const struct stream_definition *there,
                              here->seed);
     if (error == OK && differences->length == before &&
         there_binding->epoch_positions != here_binding->epoch_positions)
-        error =
-            buffer_print(differences, "; %" PRId64 " positions an epoch there, %" PRId64 " here",
-                         there_binding->epoch_positions, here_binding->epoch_positions);
+        error = buffer_print(differences, "; %" PRId64 " %s an epoch there, %" PRId64 " here",
+                             there_binding->epoch_positions,
+                             text_plural(there_binding->epoch_positions, "position", "positions"),
+                             here_binding->epoch_positions);
     return error;
 }

@@ -26,6 +26,7 @@ struct stream {
     bool searches;            /* somebody goes on with a copy of it, without the mutex */
     pthread_cond_t searched;
     _Atomic int holders;
+    struct metrics_blocks metrics;
 };
 
 /* A name that is free again, and the last generation of it. */

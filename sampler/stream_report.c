@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/array.h"
+#include "sampler/lease_news.h"
 #include "sampler/stream_private.h"
 
 static enum stream_state state_of(const struct stream *stream)
@@ -17,9 +18,13 @@ static enum stream_state state_of(const struct stream *stream)
 
 void stream_status(struct stream *stream, struct stream_status *ret_status)
 {
-    const struct ledger *ledger = &stream->ledger;
+    struct ledger *ledger = &stream->ledger;
     struct journal *journal = stream->streams->journal;
+    struct lease_news news;
+    news.count = 0;
     pthread_mutex_lock(&stream->streams->mutex);
+    ledger_expire(ledger, stream_clock_ms());
+    lease_news_expired(&news, ledger);
     *ret_status = (struct stream_status){
         .generation = stream->generation,
         .position = ledger->position,
@@ -37,6 +42,7 @@ void stream_status(struct stream *stream, struct stream_status *ret_status)
         .failing = journal && journal_failing(journal),
     };
     pthread_mutex_unlock(&stream->streams->mutex);
+    lease_news_log(&news, stream->definition.name);
 }
 
 enum error stream_failure(struct stream *stream)
@@ -48,6 +54,13 @@ static void name_worker(const struct ledger *ledger, uint32_t worker, struct str
 {
     snprintf(place->worker, sizeof(place->worker), "%s",
              worker_book_get(&ledger->workers, worker)->name);
+}
+
+/* Another worker has its number. */
+static bool is_forgotten(const struct ledger *ledger, const struct lease_done *done)
+{
+    return lease_history_before(&ledger->history, done) <
+           worker_book_get(&ledger->workers, done->worker)->done_since;
 }
 
 void stream_where(struct stream *stream, int64_t position, struct stream_place *ret_place)
@@ -64,10 +77,12 @@ void stream_where(struct stream *stream, int64_t position, struct stream_place *
             ret_place->attempt = lease->attempt;
             name_worker(ledger, lease->worker, ret_place);
         }
+    } else if (intervals_has(&ledger->passed, position)) {
+        ret_place->state = PLACE_PASSED;
     } else if (position < ledger->position && !intervals_has(&ledger->gaps, position)) {
         const struct lease_done *done = lease_history_find(&ledger->history, position);
         ret_place->state = PLACE_DONE;
-        if (done) {
+        if (done && !is_forgotten(ledger, done)) {
             ret_place->seq = done->seq;
             ret_place->attempt = done->attempt;
             name_worker(ledger, done->worker, ret_place);

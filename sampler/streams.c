@@ -9,6 +9,7 @@
 #include "common/array.h"
 #include "common/log.h"
 #include "sampler/journal_frame.h"
+#include "sampler/problem_kinds.h"
 #include "sampler/stream_private.h"
 #include "sampler/streams_private.h"
 
@@ -165,13 +166,18 @@ enum error streams_insert(struct streams *streams, struct stream *stream)
 static enum error check_new(const struct streams *streams, const char *name)
 {
     if (streams_find(streams, name))
-        return error_set(ERROR_CONFLICT, "name \"%s\" is in use by another stream", name);
+        return error_set_kind(
+            error_set(ERROR_CONFLICT, "name \"%s\" is in use by another stream", name),
+            PROBLEM_NAME_IN_USE);
     if ((int64_t)streams->count >= streams->options.max_streams)
-        return error_set(ERROR_MEMORY,
-                         "there are %zu streams, which is the most (--max-streams); delete one",
-                         streams->count);
+        return error_set_kind(
+            error_set(ERROR_CONFLICT,
+                      "there are as many streams as --max-streams allows (%zu); delete one",
+                      streams->count),
+            PROBLEM_TOO_MANY_STREAMS);
     if (streams->next_number == UINT32_MAX)
-        return error_set(ERROR_MEMORY, "more than %u streams were created", UINT32_MAX);
+        return error_set(ERROR_CONFLICT, "%u streams were created in this state, which is the most",
+                         UINT32_MAX);
     return OK;
 }
 
@@ -212,7 +218,11 @@ enum error streams_create(struct streams *streams, const struct stream_definitio
     error = stream_new(streams, &copy, &walk->binding, walk, 0, 0, &stream);
     if (error != OK)
         return error;
-    stream->ledger.position = position;
+    error = ledger_begin(&stream->ledger, position);
+    if (error != OK) {
+        stream_put(stream);
+        return error;
+    }
     stream_take(stream); /* one for the table, one for the caller */
     pthread_mutex_lock(&streams->mutex);
     error = create(streams, stream, waiter, ret_wait);
@@ -253,8 +263,10 @@ enum error streams_delete(struct streams *streams, const char *name, struct jour
     if (!stream)
         error = error_set(ERROR_NOT_FOUND, "there is no stream \"%s\"", name);
     else if (strcmp(name, STREAM_DEFAULT) == 0)
-        error = error_set(ERROR_CONFLICT, "stream \"" STREAM_DEFAULT "\" is always there and "
-                                          "cannot be deleted");
+        error =
+            error_set_kind(error_set(ERROR_CONFLICT, "stream \"" STREAM_DEFAULT
+                                                     "\" is always there and cannot be deleted"),
+                           PROBLEM_DEFAULT_STREAM);
     else
         error = delete_stream(streams, stream);
     if (error == OK)

@@ -45,7 +45,7 @@ enum error streams_finish(struct streams *streams) MUST_CHECK;
 void streams_free(struct streams *streams);
 
 /* `walk` is opened beforehand, where it may take long (taken also on failure). ERROR_CONFLICT: the
- * name is in use; ERROR_USAGE: the position is out of range; ERROR_MEMORY: max_streams are there.
+ * name is in use, or max_streams are there; ERROR_USAGE: the position is out of range.
  * The stream is taken for the caller. */
 enum error streams_create(struct streams *streams, const struct stream_definition *definition,
                           struct walk *walk, int64_t position, struct journal_waiter *waiter,

@@ -1,6 +1,7 @@
 /* The streams as the journal's owner: entries in, entries out, and what goes back. */
 #include <string.h>
 
+#include "common/array.h"
 #include "common/log.h"
 #include "sampler/streams_private.h"
 
@@ -38,7 +39,11 @@ static enum error replay_create(struct streams *streams, const struct entry *ent
         stream_new(streams, &definition, &binding, NULL, entry->stream, entry->attempt, &stream);
     if (error != OK)
         return error;
-    stream->ledger.position = entry->value;
+    error = ledger_begin(&stream->ledger, entry->value);
+    if (error != OK) {
+        stream_put(stream);
+        return error;
+    }
     streams_add(streams, stream);
     return OK;
 }
@@ -89,9 +94,9 @@ static enum error replay_forgotten(struct streams *streams, const struct entry *
     return error;
 }
 
-enum error streams_replay(void *context, const struct entry *entry)
+enum error streams_replay(void *books, const struct entry *entry)
 {
-    struct streams *streams = context;
+    struct streams *streams = books;
     if (entry->type == ENTRY_CREATE)
         return replay_create(streams, entry);
     if (entry->type == ENTRY_FORGOTTEN)
@@ -109,6 +114,24 @@ enum error streams_replay(void *context, const struct entry *entry)
     if (error == OK)
         ledger_apply(&stream->ledger, entry, 0);
     return error;
+}
+
+/* ---- books beside those in use: definitions and ledgers, no walk and no journal ----------------
+ */
+
+enum error streams_books_new(void **ret_books)
+{
+    struct streams *streams = array_new(1, sizeof(*streams), "the streams");
+    if (!streams)
+        return ERROR_MEMORY;
+    pthread_mutex_init(&streams->mutex, NULL);
+    *ret_books = streams;
+    return OK;
+}
+
+void streams_books_free(void *books)
+{
+    streams_free(books);
 }
 
 /* ---- entries out -------------------------------------------------------------------------------
@@ -151,10 +174,10 @@ static enum error write_stream(const struct stream *stream,
     return error == OK ? ledger_write(&stream->ledger, stream->number, add, adding) : error;
 }
 
-enum error streams_write(void *context, enum error (*add)(void *adding, const struct entry *entry),
+enum error streams_write(void *books, enum error (*add)(void *adding, const struct entry *entry),
                          void *adding)
 {
-    const struct streams *streams = context;
+    const struct streams *streams = books;
     enum error error = write_names(streams, add, adding);
     for (size_t i = 0; i < streams->count && error == OK; i++)
         error = write_stream(streams->items[i], add, adding);
@@ -164,9 +187,9 @@ enum error streams_write(void *context, enum error (*add)(void *adding, const st
 /* ---- what goes back ----------------------------------------------------------------------------
  */
 
-void streams_take_back(void *context, struct journal_waiter *waiter)
+void streams_take_back(void *books, struct journal_waiter *waiter)
 {
-    struct streams *streams = context;
+    struct streams *streams = books;
     struct stream *stream = waiter->stream;
     if (!stream || stream->deleted)
         return;

@@ -176,9 +176,11 @@ static enum error open_journal(struct streams *streams)
 {
     const struct journal_owner owner = {
         .mutex = &streams->mutex,
-        .context = streams,
+        .books = streams,
         .replay = streams_replay,
         .write = streams_write,
+        .books_new = streams_books_new,
+        .books_free = streams_books_free,
         .take_back = streams_take_back,
     };
     return journal_open(streams->options.state, streams->options.durability,

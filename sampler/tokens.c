@@ -19,7 +19,7 @@
 #include "sampler/batch_request.h"
 
 #define SHA256_BYTES 32
-#define NAME_LIMIT 64
+#define NAME_LIMIT (TOKEN_NAME_BYTES - 1)
 #define STREAMS_LIMIT 1000
 
 struct token {

@@ -21,6 +21,7 @@
 #include "common/error.h"
 
 #define TOKENS_LIMIT 1000
+#define TOKEN_NAME_BYTES 65 /* 1 to 64, and a NUL */
 #define TOKENS_FILE_LIMIT_BYTES (1 << 20)
 
 /* A set of bits. */

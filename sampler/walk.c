@@ -68,6 +68,11 @@ enum error walk_open(const struct frame_set *frames, const struct split_shares *
     return OK;
 }
 
+int64_t walk_whole_units(const struct walk *walk)
+{
+    return frame_units(walk->named->frame);
+}
+
 void walk_take(struct walk *walk)
 {
     atomic_fetch_add_explicit(&walk->holders, 1, memory_order_relaxed);

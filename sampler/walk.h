@@ -35,6 +35,8 @@ struct walk {
  * (ERROR_NOT_FOUND), rows, split, design, fields or epochs that do not fit it (ERROR_USAGE). */
 enum error walk_open(const struct frame_set *frames, const struct split_shares *shares,
                      const struct stream_definition *definition, struct walk **ret_walk) MUST_CHECK;
+/* Units of the whole frame, before rows and split. */
+int64_t walk_whole_units(const struct walk *walk);
 void walk_take(struct walk *walk);
 /* NULL is legal. */
 void walk_put(struct walk *walk);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/array.h"
+#include "common/text.h"
 
 #define MANTISSA_BITS 53
 #define EXPONENT_BIAS 1075 /* a double is mantissa * 2^(exponent - 1075) */
@@ -214,10 +215,10 @@ static enum error init(struct weight_sums *sums, const struct frame *frame, int6
     if (error)
         return error;
     if (some == 0 || some < size)
-        return error_set(
-            ERROR_USAGE,
-            "only %" PRId64 " of the frame's %" PRId64 " units have a weight above 0%s", some,
-            sums->units, size > 0 ? ": size is larger than that" : ": nothing could be drawn");
+        return error_set(ERROR_USAGE,
+                         "only %" PRId64 " of the frame's %" PRId64 " %s a weight above 0%s", some,
+                         sums->units, text_plural(sums->units, "unit has", "units have"),
+                         size > 0 ? ": size is larger than that" : ": nothing could be drawn");
     choose_scale(sums, largest);
     if (size > 0)
         find_certain(sums, size, some);

@@ -6,9 +6,10 @@
 #include "common/array.h"
 #include "sampler/request.h"
 
-void worker_set_init(struct worker_set *set, struct server *server)
+void worker_set_init(struct worker_set *set, struct server *server, int64_t answer_bytes)
 {
     *set = (struct worker_set){.server = server};
+    answer_memory_init(&set->answers, answer_bytes);
     pthread_mutex_init(&set->mutex, NULL);
 }
 
@@ -48,7 +49,9 @@ struct worker *worker_current(struct worker_set *set)
     if (!worker)
         return NULL;
     worker->server = set->server;
+    worker->answers = &set->answers;
     pthread_mutex_lock(&set->mutex);
+    worker->number = set->count++;
     worker->next = set->first;
     set->first = worker;
     pthread_mutex_unlock(&set->mutex);
@@ -129,14 +132,34 @@ struct output *worker_output_take(struct worker *worker, size_t bytes)
         return output;
     }
     size_t capacity = bytes < WORKER_OUTPUT_BYTES ? WORKER_OUTPUT_BYTES : bytes;
+    size_t counted = capacity > ANSWER_SMALL_BYTES ? capacity : 0;
+    if (counted > 0 && answer_memory_take(worker->answers, counted) != OK)
+        return NULL;
     output = malloc(sizeof(*output) + capacity);
     if (!output) {
+        answer_memory_put(worker->answers, counted);
         (void)error_set_memory(capacity, "an answer");
         return NULL;
     }
     output->worker = worker;
     output->capacity_bytes = capacity;
+    output->counted_bytes = counted;
     return output;
+}
+
+struct output *worker_output_trim(struct output *output, size_t bytes)
+{
+    if (bytes < ANSWER_SMALL_BYTES)
+        bytes = ANSWER_SMALL_BYTES; /* larger than those that are recycled */
+    if (output->counted_bytes <= bytes)
+        return output;
+    struct output *trimmed = realloc(output, sizeof(*output) + bytes);
+    if (!trimmed)
+        return output;
+    answer_memory_put(trimmed->worker->answers, trimmed->counted_bytes - bytes);
+    trimmed->capacity_bytes = bytes;
+    trimmed->counted_bytes = bytes;
+    return trimmed;
 }
 
 void worker_output_put(struct output *output)
@@ -146,6 +169,8 @@ void worker_output_put(struct output *output)
     struct worker *worker = output->worker;
     if (output->capacity_bytes != WORKER_OUTPUT_BYTES ||
         worker->output_count >= WORKER_OUTPUTS_LIMIT) {
+        if (output->counted_bytes > 0)
+            answer_memory_put(worker->answers, output->counted_bytes);
         free(output);
         return;
     }

@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "sampler/answer_memory.h"
 #include "sampler/batch_request.h"
 #include "sampler/metrics.h"
 
@@ -29,6 +30,7 @@ struct output {
     struct output *next;
     struct worker *worker;
     size_t capacity_bytes;
+    size_t counted_bytes;     /* in the memory of answers; 0: it is small */
     _Alignas(8) char bytes[]; /* ids stand in it */
 };
 
@@ -42,8 +44,10 @@ struct worker_memo {
 struct worker {
     struct worker *next;
     struct server *server;
-    _Atomic int64_t active; /* requests that were read and are not answered */
-    size_t capacity;        /* of the four arrays, in units */
+    struct answer_memory *answers; /* of all threads */
+    uint32_t number;               /* 0, 1, ... in its set */
+    _Atomic int64_t active;        /* requests that were read and are not answered */
+    size_t capacity;               /* of the four arrays, in units */
     int64_t *ids;
     uint32_t *labels;
     int64_t *scratch_ids;
@@ -65,9 +69,12 @@ struct worker_set {
     struct server *server;
     pthread_mutex_t mutex;
     struct worker *first;
+    uint32_t count;
+    struct answer_memory answers;
 };
 
-void worker_set_init(struct worker_set *set, struct server *server);
+/* `answer_bytes`: the limit of answer_memory.h. */
+void worker_set_init(struct worker_set *set, struct server *server, int64_t answer_bytes);
 void worker_set_release(struct worker_set *set);
 
 /* This thread's worker, made on the first call; NULL when there is no memory (error is set). */
@@ -80,8 +87,11 @@ void worker_set_metrics(struct worker_set *set, struct metrics *ret_sum);
 /* Room for B units in the arrays, with those for weights=1 when they are wanted. */
 enum error worker_reserve(struct worker *worker, size_t size, bool weights) MUST_CHECK;
 
-/* A body of at least `bytes`; NULL: no memory (error is set). */
+/* A body of at least `bytes`; NULL: no memory, also where the answers have all that they may have
+ * (error is set). */
 struct output *worker_output_take(struct worker *worker, size_t bytes);
+/* Only `bytes` of it are in use: gives the rest of a large one back. It may move. */
+struct output *worker_output_trim(struct output *output, size_t bytes);
 /* Gives it back; NULL is legal. */
 void worker_output_put(struct output *output);
 /* The same by the address of output->bytes, as MHD's callback wants it. */

@@ -1,9 +1,12 @@
 /*
  * The workers of a stream: their names, which of their seqs were ever used, which were acked, and
- * what they did lately. A (worker, seq) never stands for two batches, so nothing of this is ever
- * forgotten while the stream is not restored; seqs that are counted up cost one interval.
+ * what they did lately. A (worker, seq) never stands for two batches; seqs that are counted up cost
+ * one interval.
  *
- * A worker is known by a number that stays the same. At most WORKER_BOOK_LIMIT of them.
+ * A worker is known by a number. At most WORKER_BOOK_LIMIT of them: one more takes the number of
+ * the one that is idle longest, which has no lease and was neither heard of nor lost one since. Of
+ * that one only its name's hash and how far its seqs went stay (forgotten_workers.h): it may come
+ * back and count on.
  *
  * Not for several threads at once.
  */
@@ -15,6 +18,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "sampler/forgotten_workers.h"
 #include "sampler/intervals.h"
 #include "sampler/lease_set.h"
 
@@ -30,6 +34,11 @@
 
 struct worker_record {
     char *name; /* owned */
+    uint32_t number;
+    struct worker_record *idle_before, *idle_after; /* while it has no lease */
+    int64_t
+        forgotten_below; /* seqs below are from before it was forgotten, all of them in `used` */
+    uint64_t done_since; /* of the lease history: what is older is of another worker */
     struct intervals used;
     struct intervals acked;
     struct lease_list leases;
@@ -45,6 +54,8 @@ struct worker_record {
 struct worker_book {
     struct worker_record **records; /* [count], each owned: they never move */
     size_t count, capacity;
+    struct worker_record *idle_first, *idle_last; /* the longest idle first */
+    struct forgotten_workers forgotten;
     uint32_t *slots; /* by name: linear probing, a power of two */
     size_t slot_count;
 };
@@ -58,8 +69,27 @@ bool worker_name_is_valid(const char *name);
 uint32_t worker_book_find(const struct worker_book *book, const char *name);
 struct worker_record *worker_book_get(const struct worker_book *book, uint32_t worker);
 
-/* A new worker with the number book->count, or ERROR_MEMORY, also at WORKER_BOOK_LIMIT. */
-enum error worker_book_add(struct worker_book *book, const char *name, size_t length) MUST_CHECK;
+/* The number that a new worker will have: book->count, or that of the longest idle one, which it
+ * replaces. ERROR_MEMORY: all WORKER_BOOK_LIMIT have batches. */
+enum error worker_book_room(const struct worker_book *book, const char *name,
+                            uint32_t *ret_number) MUST_CHECK;
+/* Below which seqs a name that is not known had others before; 0: it is new. */
+int64_t worker_book_forgotten_below(const struct worker_book *book, const char *name);
+/* A new worker with that number, which is book->count or that of an idle one; its seqs below
+ * `forgotten_below` are used. `done_since`: what the lease history counts. ERROR_MEMORY, nothing
+ * changed. */
+enum error worker_book_add(struct worker_book *book, uint32_t number, const char *name,
+                           size_t length, int64_t forgotten_below, uint64_t done_since) MUST_CHECK;
+
+/* It has a batch more, or fewer. */
+void worker_book_lend(struct worker_book *book, uint32_t worker);
+void worker_book_disown(struct worker_book *book, uint32_t worker);
+/* Nobody has a batch, and the lease history is empty. */
+void worker_book_withdraw(struct worker_book *book);
+/* It was heard of now. */
+void worker_book_see(struct worker_book *book, uint32_t worker, int64_t now_ms);
+/* Of those that are idle it is the last to be forgotten. */
+void worker_book_rank_last(struct worker_book *book, uint32_t worker);
 
 /* `now_ms` is the clock of the leases. */
 void worker_record_count(struct worker_record *record, int64_t now_ms);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/log.h"
+#include "common/text.h"
 #include "trainer/blas_library.h"
 
 #define THREADS_LIMIT 1024
@@ -119,8 +120,9 @@ static enum error open_again(const char *name, unsigned threads)
     if (!same || threads != open_now.threads)
         return error_set(ERROR_CONFLICT,
                          "this process already computes with %s; it cannot also use \"%.60s\" with "
-                         "%u threads",
-                         open_now.description, name, threads);
+                         "%u %s",
+                         open_now.description, name, threads,
+                         text_plural(threads, "thread", "threads"));
     open_now.users++;
     return OK;
 }

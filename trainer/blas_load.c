@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/text.h"
+
 #include "trainer/blas_library.h"
 
 #define VARIABLES_LIMIT 4
@@ -58,6 +60,6 @@ enum error blas_find(void *handle, const char *library, const char *symbol, void
 
 const char *blas_threads_text(unsigned threads, char out[32])
 {
-    snprintf(out, 32, "%u thread%s", threads, threads == 1 ? "" : "s");
+    snprintf(out, 32, "%u %s", threads, text_plural(threads, "thread", "threads"));
     return out;
 }

@@ -8,8 +8,9 @@
  * cut file is never trained on. Which file is the newest is the logdir's business (logdir.h).
  *
  * Metadata, all texts: format "tombola checkpoint 1"; model, features, hidden_units, outputs, loss,
- * optimizer, learning_rate, seed; feature_scale; classes (a JSON list; [] for a
- * regression); sampler (a JSON object, position.h).
+ * optimizer, learning_rate, seed; feature_scale; classes (a JSON list; [] for a regression);
+ * feature_names (a JSON object, feature_names.h; older ones have none); sampler (a JSON object,
+ * position.h).
  */
 #ifndef TRAINER_CHECKPOINT_H
 #define TRAINER_CHECKPOINT_H

@@ -67,6 +67,14 @@ static enum error add_classes(struct checkpoint_metadata *metadata, const struct
     return classes ? classes_print(classes, text) : buffer_add_text(text, "[]");
 }
 
+static enum error add_names(struct checkpoint_metadata *metadata,
+                            const struct checkpoint_facts *facts)
+{
+    return facts->names.count > 0
+               ? feature_names_print(&facts->names, add(metadata, "feature_names"))
+               : OK;
+}
+
 enum error checkpoint_facts_print(const struct checkpoint_facts *facts,
                                   struct checkpoint_metadata *metadata)
 {
@@ -86,7 +94,7 @@ enum error checkpoint_facts_print(const struct checkpoint_facts *facts,
         (error = add_float(metadata, "learning_rate", model->optimizer.learning_rate)) ||
         (error = add_count(metadata, "seed", model->seed)) ||
         (error = add_float(metadata, "feature_scale", facts->feature_scale)) ||
-        (error = add_classes(metadata, facts->classes)) ||
+        (error = add_classes(metadata, facts->classes)) || (error = add_names(metadata, facts)) ||
         (error = position_print(&facts->position, add(metadata, "sampler"))))
         return error;
     for (size_t i = 0; i < metadata->count; i++)
@@ -217,6 +225,21 @@ static enum error read_classes(const struct safetensors *file, const struct mode
     return error;
 }
 
+/* Checkpoints that are older than the names have none. */
+static enum error read_names(const struct safetensors *file, struct checkpoint_facts *facts)
+{
+    static const char what[] = "its list of feature names";
+    const char *text = safetensors_metadata(file, "feature_names");
+    enum error error = text ? feature_names_parse(text, what, &facts->names) : OK;
+
+    if (!error && text && facts->names.count != facts->model.shape.features) {
+        error = error_set(ERROR_INPUT, "%s is of %zu features, the model has %zu", what,
+                          facts->names.count, facts->model.shape.features);
+        feature_names_release(&facts->names);
+    }
+    return error;
+}
+
 enum error checkpoint_facts_read(const struct safetensors *file, struct checkpoint_facts *ret_facts)
 {
     struct checkpoint_facts facts = {.classes = NULL};
@@ -234,6 +257,11 @@ enum error checkpoint_facts_read(const struct safetensors *file, struct checkpoi
         (error = position_parse(sampler, "its sampler position", &facts.position)) ||
         (error = read_classes(file, &facts.model.shape, &facts.classes)))
         return error;
+    error = read_names(file, &facts);
+    if (error) {
+        checkpoint_facts_release(&facts);
+        return error;
+    }
     facts.feature_scale = (float)scale;
     *ret_facts = facts;
     return OK;
@@ -243,4 +271,5 @@ void checkpoint_facts_release(struct checkpoint_facts *facts)
 {
     classes_free(facts->classes);
     facts->classes = NULL;
+    feature_names_release(&facts->names);
 }

@@ -9,17 +9,19 @@
 #include "common/buffer.h"
 #include "common/error.h"
 #include "trainer/classes.h"
+#include "trainer/feature_names.h"
 #include "trainer/model.h"
 #include "trainer/position.h"
 #include "trainer/safetensors.h"
 
 #define CHECKPOINT_FORMAT "tombola checkpoint 1"
-#define CHECKPOINT_FACTS 12 /* metadata entries */
+#define CHECKPOINT_FACTS 13 /* metadata entries */
 
 struct checkpoint_facts {
     struct model_options model; /* batch_rows is not kept: it is the program's own */
     float feature_scale;        /* features are multiplied with it, u8 and f32 alike */
     struct classes *classes;    /* NULL: a regression */
+    struct feature_names names; /* of count 0 in older checkpoints */
     struct position position;
 };
 
@@ -38,7 +40,7 @@ void checkpoint_metadata_release(struct checkpoint_metadata *metadata);
 /* ERROR_INPUT naming the entry that is missing or wrong. The caller releases. */
 enum error checkpoint_facts_read(const struct safetensors *file,
                                  struct checkpoint_facts *ret_facts) MUST_CHECK;
-/* Frees the classes. */
+/* Frees the classes and the names. */
 void checkpoint_facts_release(struct checkpoint_facts *facts);
 
 /* "100,50" of a shape into `out`; "" without hidden layers. */

@@ -169,8 +169,8 @@ enum error classes_compare(const struct classes *a, const char *theirs, const st
     if (i == a->count && i == b->count && a->integers == b->integers)
         return OK;
     if (i == both)
-        return error_set(ERROR_CONFLICT, "%s has %zu classes, %s has %zu", theirs, a->count, ours,
-                         b->count);
+        return error_set(ERROR_CONFLICT, "%s has %zu %s, %s has %zu", theirs, a->count,
+                         text_plural(a->count, "class", "classes"), ours, b->count);
     return error_set(ERROR_CONFLICT, "class %zu of %s is %s, of %s it is %s", i, theirs,
                      text_quote(left, sizeof(left), a->texts[i], strlen(a->texts[i])), ours,
                      text_quote(right, sizeof(right), b->texts[i], strlen(b->texts[i])));

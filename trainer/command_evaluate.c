@@ -1,6 +1,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "common/stop.h"
 #include "trainer/commands.h"
 #include "trainer/evaluation.h"
 
@@ -11,7 +12,8 @@ const struct command command_evaluate = {
     .summary = "tells how good a trained model is on the rows of a store",
     .details =
         "  tombola-trainer evaluate --store sqlite:test.db --logdir run\n"
-        "The last line is `accuracy: 0.9655`, or `mean squared error: ...` of a regression.\n",
+        "The last line is `accuracy: 0.9655`, or `mean squared error: ...` of a regression.\n"
+        "A store with the columns of training in another order is refused.\n",
     .run = run,
 };
 
@@ -31,7 +33,7 @@ static enum error run(int argc, char **argv, int *exit_status)
     struct trained_options options = {.engine = {.device = "auto", .blas = "auto"}};
     struct trained trained = {.checkpoint = NULL};
     struct evaluation evaluation;
-    const char *store = NULL;
+    const char *store = NULL, *bad_rows = "fail";
     int64_t threads = 1;
     const struct option table[] = {
         {.name = "store",
@@ -50,14 +52,18 @@ static enum error run(int argc, char **argv, int *exit_status)
          .target = &options.checkpoint,
          .argument = "FILE",
          .help = "this checkpoint, instead of a logdir's newest"},
+        COMMANDS_BAD_ROWS_OPTION(&bad_rows),
         COMMANDS_ENGINE_OPTIONS(&options.engine, &threads),
     };
     enum error error = options_parse(&trainer_program, &command_evaluate, table,
                                      sizeof(table) / sizeof(table[0]), argc, argv, NULL);
 
     (void)exit_status;
+    if (!error)
+        error = stop_install();
     if (error)
         return error;
+    options.bad_rows = commands_bad_rows(bad_rows);
     options.engine.threads = (unsigned)threads;
     error = trained_open(&options, &trained);
     if (!error)

@@ -1,5 +1,6 @@
 #include <stdio.h>
 
+#include "common/stop.h"
 #include "trainer/commands.h"
 #include "trainer/prediction.h"
 
@@ -17,7 +18,7 @@ static enum error run(int argc, char **argv, int *exit_status)
 {
     struct trained_options options = {.engine = {.device = "auto", .blas = "auto"}};
     struct trained trained = {.checkpoint = NULL};
-    const char *store = NULL;
+    const char *store = NULL, *bad_rows = "fail";
     int64_t threads = 1;
     const struct option table[] = {
         {.name = "store",
@@ -36,14 +37,18 @@ static enum error run(int argc, char **argv, int *exit_status)
          .target = &options.checkpoint,
          .argument = "FILE",
          .help = "this checkpoint, instead of a logdir's newest"},
+        COMMANDS_BAD_ROWS_OPTION(&bad_rows),
         COMMANDS_ENGINE_OPTIONS(&options.engine, &threads),
     };
     enum error error = options_parse(&trainer_program, &command_predict, table,
                                      sizeof(table) / sizeof(table[0]), argc, argv, NULL);
 
     (void)exit_status;
+    if (!error)
+        error = stop_install();
     if (error)
         return error;
+    options.bad_rows = commands_bad_rows(bad_rows);
     options.engine.threads = (unsigned)threads;
     error = trained_open(&options, &trained);
     if (!error)

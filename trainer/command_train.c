@@ -1,6 +1,6 @@
 #include <stdlib.h>
-#include <string.h>
 
+#include "common/stop.h"
 #include "trainer/commands.h"
 #include "trainer/tf_config.h"
 #include "trainer/training.h"
@@ -22,7 +22,11 @@ const struct command command_train = {
         "  tombola-trainer train --sampler http://127.0.0.1:8080 --store sqlite:train.db "
         "--logdir run\n"
         "Step by step output goes to standard output, progress to standard error. SIGTERM saves a\n"
-        "checkpoint and ends with exit status 143; the same command goes on from there.\n",
+        "checkpoint and ends with exit status 143; the same command goes on from there.\n"
+        "Features are matched by position; the checkpoint remembers their names, and a store that\n"
+        "has them in another order is refused. A start that fails before the first batch leaves "
+        "no\n"
+        "checkpoint.\n" COMMANDS_ENVIRONMENT,
     .run = run,
 };
 
@@ -44,13 +48,6 @@ static enum error choose_model(const struct arguments *arguments, struct trainin
     return optimizer_init(&model->optimizer, arguments->optimizer, arguments->learning_rate);
 }
 
-static enum bad_rows bad_rows_by_name(const char *name)
-{
-    if (strcmp(name, "skip") == 0)
-        return BAD_ROWS_SKIP;
-    return strcmp(name, "replace") == 0 ? BAD_ROWS_REPLACE : BAD_ROWS_FAIL;
-}
-
 static enum error choose(const struct arguments *arguments, struct training_options *options)
 {
     enum error error = choose_model(arguments, options);
@@ -59,7 +56,7 @@ static enum error choose(const struct arguments *arguments, struct training_opti
     options->model.seed = options->seed_given ? (uint64_t)arguments->seed : 0;
     options->feature_scale = (float)arguments->feature_scale;
     options->patience_ms = (int64_t)(arguments->patience_seconds * 1000);
-    options->bad_rows = bad_rows_by_name(arguments->bad_rows);
+    options->bad_rows = commands_bad_rows(arguments->bad_rows);
     options->engine.threads = (unsigned)arguments->threads;
     return error ? error : tf_config_check_local(getenv("TF_CONFIG"));
 }
@@ -170,8 +167,8 @@ static enum error parse(int argc, char **argv, struct arguments *arguments,
          .type = OPTION_REAL,
          .target = &arguments->feature_scale,
          .argument = "FACTOR",
-         .help = "features are multiplied with it (default: 1/255 where the store holds bytes, "
-                 "else 1)",
+         .help = "features are multiplied with it (default: 1/255 where the store holds nothing "
+                 "but integers from 0 to 255, else 1; a table of small integers wants 1)",
          .minimum = 1e-30,
          .maximum = 1e30},
         {.name = "cache_bytes",
@@ -181,12 +178,7 @@ static enum error parse(int argc, char **argv, struct arguments *arguments,
          .help = "all rows are read into memory at the start if they take no more; 0: never",
          .minimum = 0,
          .maximum = (long double)INT64_MAX},
-        {.name = "bad_rows",
-         .type = OPTION_CHOICE,
-         .target = &arguments->bad_rows,
-         .choices = "fail|skip|replace",
-         .help = "what to do with rows that are missing or damaged: end, leave them out, or take "
-                 "zeros"},
+        COMMANDS_BAD_ROWS_OPTION(&arguments->bad_rows),
         COMMANDS_ENGINE_OPTIONS(&options->engine, &arguments->threads),
     };
     return options_parse(&trainer_program, &command_train, table, sizeof(table) / sizeof(table[0]),
@@ -212,6 +204,8 @@ static enum error run(int argc, char **argv, int *exit_status)
     enum error error = parse(argc, argv, &arguments, &options);
 
     (void)exit_status;
+    if (!error)
+        error = stop_install();
     if (!error)
         error = choose(&arguments, &options);
     return error ? error : training_run(&options);

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "common/options.h"
+#include "loader/feed.h"
 #include "trainer/engine.h"
 
 /* Defined in main.c; options_parse() wants it for --help and --version. */
@@ -13,6 +14,22 @@ extern const struct program trainer_program;
 extern const struct command command_train;
 extern const struct command command_evaluate;
 extern const struct command command_predict;
+
+/* The choice of what to do with bad rows, for each command's table: of a text. */
+#define COMMANDS_BAD_ROWS_OPTION(name_text)                                                       \
+    {                                                                                             \
+        .name = "bad_rows", .type = OPTION_CHOICE, .target = (name_text),                         \
+        .choices = "fail|skip|replace",                                                           \
+        .help = "what to do with rows that are missing or damaged: end, leave them out, or take " \
+                "zeros"                                                                           \
+    }
+/* "fail", "skip" or "replace". */
+enum bad_rows commands_bad_rows(const char *name);
+
+/* For --help of commands that ask a sampler. */
+#define COMMANDS_ENVIRONMENT                                                                       \
+    "Environment: TOMBOLA_TOKEN is sent to the sampler as a bearer token; TOMBOLA_CA is the PEM\n" \
+    "file of those who may have signed the certificate of an https:// sampler.\n"
 
 /* The options that choose an engine, for each command's table: of a struct engine_options and an
  * int64_t for the threads. */

@@ -34,6 +34,8 @@ static enum error score_store(struct scoring *scoring, struct store *store)
 
     if (error)
         return error;
+    if (scoring->trained->bad_rows == BAD_ROWS_REPLACE)
+        targets_allow_zero(scoring->targets);
     scoring->classes = array_new(rows, sizeof(*scoring->classes), "a batch's classes");
     scoring->numbers = array_new(rows, sizeof(*scoring->numbers), "a batch's targets");
     if (!scoring->classes || !scoring->numbers)

@@ -2,12 +2,10 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,9 +14,9 @@
 #include "common/log.h"
 #include "common/text.h"
 #include "trainer/checkpoint_state.h"
+#include "trainer/logdir_lock.h"
 
 #define STATE_NAME "checkpoint"
-#define LOCK_NAME "trainer.lock"
 #define PREFIX "model.ckpt-"
 #define SUFFIX ".safetensors"
 #define STATE_LIMIT_BYTES (1 << 20)
@@ -26,7 +24,8 @@
 
 struct logdir {
     char *path;
-    int lock; /* descriptor; -1: opened to look */
+    int lock;  /* descriptor; -1: opened to look */
+    bool told; /* the state is from the file, not guessed */
     struct checkpoint_state state;
     char *newest_path; /* of the newest that was opened or written; NULL: none */
     int64_t newest_step;
@@ -88,50 +87,6 @@ static enum error look(const struct logdir *logdir, bool clean, int64_t *ret_ste
     return OK;
 }
 
-static enum error refuse_second(const struct logdir *logdir, const char *lock_path)
-{
-    struct buffer holder = BUFFER_INIT(256);
-    const char *name = "";
-    enum error error;
-
-    if (file_read_whole(lock_path, &holder) == OK && holder.data) {
-        holder.data[strcspn(holder.data, "\n")] = '\0';
-        name = holder.data;
-    }
-    error = error_set(ERROR_CONFLICT,
-                      "%s is in use by another trainer (%s); wait for its end, stop it, or take "
-                      "another --logdir",
-                      logdir->path, name);
-    buffer_release(&holder);
-    return error;
-}
-
-static enum error take_lock(struct logdir *logdir)
-{
-    char host[256] = "", text[320];
-    char *path = join(logdir, LOCK_NAME);
-    enum error error = OK;
-    int length;
-
-    if (!path)
-        return ERROR_MEMORY;
-    logdir->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (logdir->lock < 0) {
-        error = error_set_errno(ERROR_IO, errno, "cannot open %s", path);
-    } else if (flock(logdir->lock, LOCK_EX | LOCK_NB)) {
-        error = errno == EWOULDBLOCK ? refuse_second(logdir, path)
-                                     : error_set_errno(ERROR_IO, errno, "cannot lock %s", path);
-    } else {
-        gethostname(host, sizeof(host) - 1);
-        length = snprintf(text, sizeof(text), "process %d on %s\n", (int)getpid(), host);
-        /* It only helps a message: a full disk must not keep training from starting here. */
-        if (ftruncate(logdir->lock, 0) || pwrite(logdir->lock, text, (size_t)length, 0) != length)
-            log_warning("cannot write to %s", path);
-    }
-    free(path);
-    return error;
-}
-
 /* NULL: error is set. */
 static struct logdir *new_logdir(const char *path)
 {
@@ -157,7 +112,7 @@ enum error logdir_open(const char *path, struct logdir **ret_logdir)
 
     if (!logdir)
         return ERROR_MEMORY;
-    if ((error = file_make_folders(path)) || (error = take_lock(logdir)) ||
+    if ((error = file_make_folders(path)) || (error = logdir_lock_take(path, &logdir->lock)) ||
         (error = look(logdir, true, &step))) {
         logdir_close(logdir);
         return error;
@@ -204,6 +159,19 @@ int64_t logdir_newest_step(const struct logdir *logdir)
     return logdir->newest_step;
 }
 
+static enum error say_way_out(enum error error)
+{
+    struct error_report report;
+
+    error_report_take(error, &report);
+    return error_set(
+        error,
+        "%.700s; remove that file to go on from the checkpoint with the largest step, "
+        "name one in it (model_checkpoint_path: \"NAME\"), or take another --logdir to "
+        "begin anew",
+        report.message);
+}
+
 /* `checkpoint` into logdir->state; without that file, the one with the largest step counts. */
 static enum error read_state(struct logdir *logdir)
 {
@@ -216,10 +184,14 @@ static enum error read_state(struct logdir *logdir)
     if (!path)
         return ERROR_MEMORY;
     checkpoint_state_release(&logdir->state);
+    logdir->told = false;
     error = file_read_whole(path, &text);
     if (!error) {
         error =
             checkpoint_state_parse(&logdir->state, text.data ? text.data : "", text.length, path);
+        logdir->told = !error;
+        if (error == ERROR_INPUT)
+            error = say_way_out(error);
     } else if (error == ERROR_NOT_FOUND) {
         error = look(logdir, false, &step);
         if (!error && step >= 0) {
@@ -366,6 +338,46 @@ static void remove_old(struct logdir *logdir)
                     error_message());
 }
 
+/* Is the file one of those that the state names, with a folder or without, with an ending or not?
+ */
+static bool is_named(const struct checkpoint_state *state, const char *file)
+{
+    size_t stem = strlen(file) - strlen(SUFFIX);
+
+    for (size_t i = 0; i < state->count; i++) {
+        const char *slash = strrchr(state->names[i], '/');
+        const char *name = slash ? slash + 1 : state->names[i];
+
+        if (strcmp(name, file) == 0 || (strlen(name) == stem && strncmp(name, file, stem) == 0))
+            return true;
+    }
+    return false;
+}
+
+/* A kill between a save's rename and its naming leaves a file that nothing names; once training
+ * has passed it by, it is of no use to anybody. A newer one stays: it is whole, but what counts is
+ * what `checkpoint` says, and the same steps come again, to the same bytes. */
+static void remove_orphans(const struct logdir *logdir)
+{
+    const char *newest = logdir->state.names[logdir->state.newest];
+    DIR *folder = step_of(newest) >= 0 ? opendir(logdir->path) : NULL;
+    const struct dirent *entry;
+
+    while (folder && (entry = readdir(folder))) {
+        int64_t step = step_of(entry->d_name);
+
+        if (step < 0 || is_named(&logdir->state, entry->d_name))
+            continue;
+        if (step > logdir->newest_step)
+            log_info("%s/%s is not named by " STATE_NAME ", which counts; it is left as it is",
+                     logdir->path, entry->d_name);
+        else if (remove_file(logdir, entry->d_name))
+            log_info("%s: removed %s, which an interrupted save left", logdir->path, entry->d_name);
+    }
+    if (folder)
+        closedir(folder);
+}
+
 enum error logdir_newest(struct logdir *logdir, struct checkpoint **ret_checkpoint)
 {
     struct checkpoint *checkpoint = NULL;
@@ -390,8 +402,11 @@ enum error logdir_newest(struct logdir *logdir, struct checkpoint **ret_checkpoi
         checkpoint_close(checkpoint);
     else
         *ret_checkpoint = checkpoint;
-    if (!error && logdir->lock >= 0 && !passed)
+    if (!error && logdir->lock >= 0 && !passed) {
         remove_old(logdir);
+        if (logdir->told)
+            remove_orphans(logdir);
+    }
     return error;
 }
 

@@ -8,10 +8,13 @@
  *
  * What `checkpoint` names is whole, and stays until a newer one is: kill -9 at any time leaves the
  * state before or after a save. It names a file until that is removed, so that a removal that was
- * cut off is finished by the next run or save. Checkpoints that it does not name are never read or
- * removed, so a person may go back by naming an older one in it; where `checkpoint` itself is
- * missing, the file with the largest step counts. A named file that is not there any more is passed
- * over for the newest one that is, with a line in the log.
+ * cut off is finished by the next run or save. A kill between the two writes of a save leaves a
+ * file that it does not name: the next run removes such files if they are older than the newest
+ * that it names. Newer ones are never read or removed, so a person may go back by naming an older
+ * one in it (what counts is `checkpoint`: a newer file that a kill left is whole too, but training
+ * comes to the same bytes again); where `checkpoint` itself is missing, the file with the largest
+ * step counts. A named file that is not there any more is passed over for the newest one that is,
+ * with a line in the log.
  *
  * Threads: one at a time.
  */
@@ -36,9 +39,10 @@ enum error logdir_open(const char *path, struct logdir **ret_logdir) MUST_CHECK;
 enum error logdir_open_read(const char *path, struct logdir **ret_logdir) MUST_CHECK;
 void logdir_close(struct logdir *logdir);
 
-/* The newest checkpoint; with the lock, removals that were cut off are finished. *ret_checkpoint is
- * NULL when there is none yet. ERROR_INPUT when it is damaged: the message names it, and the newest
- * of the others that is whole. */
+/* The newest checkpoint; with the lock, removals that were cut off are finished, and what saves
+ * that were cut off left behind is removed. *ret_checkpoint is NULL when there is none yet.
+ * ERROR_INPUT when it is damaged: the message names it, and the newest of the others that is whole.
+ */
 enum error logdir_newest(struct logdir *logdir, struct checkpoint **ret_checkpoint) MUST_CHECK;
 
 /* Writes model.ckpt-<the model's step>, then `checkpoint`, then removes what is too old and its

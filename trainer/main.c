@@ -1,7 +1,6 @@
-#include <stdio.h>
+#include <string.h>
 
 #include "common/options.h"
-#include "common/stop.h"
 #include "trainer/blas.h"
 #include "trainer/commands.h"
 
@@ -16,11 +15,14 @@ const struct program trainer_program = {
     .version_details = blas_describe,
 };
 
+enum bad_rows commands_bad_rows(const char *name)
+{
+    if (strcmp(name, "skip") == 0)
+        return BAD_ROWS_SKIP;
+    return strcmp(name, "replace") == 0 ? BAD_ROWS_REPLACE : BAD_ROWS_FAIL;
+}
+
 int main(int argc, char **argv)
 {
-    if (stop_install()) {
-        fprintf(stderr, "%s: %s\n", trainer_program.name, error_message());
-        return 1;
-    }
     return program_main(&trainer_program, argc, argv);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/array.h"
+#include "common/text.h"
 #include "trainer/initializer.h"
 
 /* Batches whose labels may be on their way to the device at once. */
@@ -241,8 +242,8 @@ static enum error check_rows(const struct model *model, size_t rows)
 {
     if (rows >= 1 && rows <= model->options.batch_rows)
         return OK;
-    return error_set(ERROR_INPUT, "a batch of %zu rows; this model was made for 1 to %zu", rows,
-                     model->options.batch_rows);
+    return error_set(ERROR_INPUT, "a batch of %zu %s; this model was made for 1 to %zu", rows,
+                     text_plural(rows, "row", "rows"), model->options.batch_rows);
 }
 
 static enum error check_classes(const struct model *model, const struct model_batch *batch)
@@ -396,6 +397,28 @@ enum error model_loss(struct model *model, double *ret_loss)
         *ret_loss = loss_is_mean(model->options.loss) ? result.loss_sum / (double)model->rows
                                                       : result.loss_sum;
     return error;
+}
+
+enum error model_gradient_is_zero(struct model *model, bool *ret_zero)
+{
+    float part[256];
+    size_t last = model->layout.layer_count - 1;
+    size_t count = model->rows * model->layout.layers[last].outputs;
+    size_t room = sizeof part / sizeof *part;
+    for (size_t at = 0; at < count; at += room) {
+        size_t some = count - at < room ? count - at : room;
+        enum error error = read_floats(model, model->gradients[last] + at, some, part);
+        if (error)
+            return error;
+        for (size_t i = 0; i < some; i++) {
+            if (part[i] != 0) {
+                *ret_zero = false;
+                return OK;
+            }
+        }
+    }
+    *ret_zero = true;
+    return OK;
 }
 
 enum error model_read_gradient(struct model *model, float *ret_gradient)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/json.h"
+#include "common/text.h"
 
 #define CONNECT_MS 150L
 #define PEEK_MS 300
@@ -68,9 +69,11 @@ static enum error compare_streams(const struct sampler_stream *theirs, const cha
 
     if (strcmp(theirs->digest, ours->digest) != 0)
         return error_set(ERROR_CONFLICT,
-                         "%s is of another frame: digest %s (%" PRId64 " units), the sampler's is "
-                         "%s (%" PRId64 " units)",
-                         called, theirs->digest, theirs->units, ours->digest, ours->units);
+                         "%s is of another frame: digest %s (%" PRId64 " %s), the sampler's is "
+                         "%s (%" PRId64 " %s)",
+                         called, theirs->digest, theirs->units,
+                         text_plural(theirs->units, "unit", "units"), ours->digest, ours->units,
+                         text_plural(ours->units, "unit", "units"));
     if (strcmp(theirs->design, ours->design) != 0)
         return differs(called, "design", theirs->design, ours->design);
     if (theirs->replacement != ours->replacement)
@@ -92,9 +95,10 @@ enum error position_compare(const struct position *theirs, const char *called,
 
     if (!error && theirs->batch_rows != ours->batch_rows)
         error = error_set(ERROR_CONFLICT,
-                          "%s counts batches of %" PRId64 " rows, this run has --batch-size "
+                          "%s counts batches of %" PRId64 " %s, this run has --batch-size "
                           "%" PRId64,
-                          called, theirs->batch_rows, ours->batch_rows);
+                          called, theirs->batch_rows,
+                          text_plural(theirs->batch_rows, "row", "rows"), ours->batch_rows);
     return error;
 }
 

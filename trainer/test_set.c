@@ -4,6 +4,7 @@
 
 #include "common/array.h"
 #include "common/stop.h"
+#include "common/text.h"
 #include "trainer/expander.h"
 
 struct test_set {
@@ -31,8 +32,8 @@ static enum error fill(void *context, const struct store_block *block)
     enum error error;
 
     if (block->rows > set->rows - filling->filled)
-        return error_set(ERROR_INPUT, "the test store has more than the %zu rows it had before",
-                         set->rows);
+        return error_set(ERROR_INPUT, "the test store has more than the %zu %s it had before",
+                         set->rows, text_plural(set->rows, "row", "rows"));
     if (stop_requested())
         return error_set(ERROR_CANCELLED, "stopped while the test store was read");
     error = targets_convert(filling->targets, block->ids, block->label_values, block->rows,

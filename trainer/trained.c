@@ -1,5 +1,7 @@
 #include "trainer/trained.h"
 
+#include <inttypes.h>
+
 #include "common/log.h"
 #include "common/stop.h"
 #include "trainer/expander.h"
@@ -36,7 +38,7 @@ enum error trained_open(const struct trained_options *options, struct trained *t
 {
     enum error error;
 
-    *trained = (struct trained){.checkpoint = NULL};
+    *trained = (struct trained){.bad_rows = options->bad_rows};
     if (!options->logdir && !options->checkpoint)
         return error_set(ERROR_USAGE, "neither --logdir nor --checkpoint names a model");
     error = options->checkpoint ? checkpoint_open(options->checkpoint, &trained->checkpoint)
@@ -65,22 +67,45 @@ struct scan {
     struct expander *expander;
     trained_sink *sink;
     void *context;
+    int64_t bad_rows; /* left out or zeroed so far */
 };
+
+/* How many rows from `at` on go through the model together: none where one is left out. */
+static size_t run_of_rows(const struct scan *scan, const struct store_block *block, size_t at)
+{
+    size_t end = block->rows - at < scan->limit ? block->rows : at + scan->limit, begin = at;
+
+    if (!block->status || scan->trained->bad_rows != BAD_ROWS_SKIP)
+        return end - at;
+    while (at < end && block->status[at] == ROW_OK)
+        at++;
+    return at - begin;
+}
+
+static void count_bad(struct scan *scan, const struct store_block *block)
+{
+    for (size_t i = 0; block->status && i < block->rows; i++)
+        scan->bad_rows += block->status[i] != ROW_OK;
+}
 
 static enum error pass_on(void *context, const struct store_block *block)
 {
     struct scan *scan = context;
+    size_t step;
 
-    for (size_t at = 0; at < block->rows; at += scan->limit) {
-        struct trained_rows rows = {.rows = block->rows - at < scan->limit ? block->rows - at
-                                                                           : scan->limit,
+    count_bad(scan, block);
+    for (size_t at = 0; at < block->rows; at += step) {
+        struct trained_rows rows = {.rows = run_of_rows(scan, block, at),
                                     .ids = block->ids + at,
                                     .labels = block->label_values + at};
         const char *from = (const char *)block->features + at * scan->row_bytes;
         enum error error;
 
+        step = rows.rows > 0 ? rows.rows : 1;
         if (stop_requested())
             return error_set(ERROR_CANCELLED, "stopped before the last row");
+        if (rows.rows == 0)
+            continue;
         if ((error = expander_from_host(scan->expander, from, rows.rows, &rows.features)) ||
             (error = scan->sink(scan->context, &rows)))
             return error;
@@ -107,6 +132,8 @@ enum error trained_scan(struct trained *trained, struct store *store, trained_si
                         .limit = model_get_options(trained->model)->batch_rows,
                         .sink = sink,
                         .context = context};
+    enum scan_columns columns =
+        trained->bad_rows == BAD_ROWS_FAIL ? SCAN_FEATURES : SCAN_FEATURES | SCAN_BAD_ROWS;
     enum error error;
 
     if (info->features != facts->model.shape.features)
@@ -114,10 +141,16 @@ enum error trained_scan(struct trained *trained, struct store *store, trained_si
                          info->features, checkpoint_path(trained->checkpoint),
                          facts->model.shape.features,
                          maybe_label(info, facts->model.shape.features));
+    error = feature_names_compare(&facts->names, checkpoint_path(trained->checkpoint), info);
+    if (error)
+        return error;
     error = expander_new(&trained->engine, info->element, info->features, scan.limit,
                          facts->feature_scale, &scan.expander);
     if (!error)
-        error = store_scan(store, SCAN_FEATURES, pass_on, &scan);
+        error = store_scan(store, columns, pass_on, &scan);
+    if (!error && scan.bad_rows > 0)
+        log_warning("%" PRId64 " bad rows were %s", scan.bad_rows,
+                    trained->bad_rows == BAD_ROWS_SKIP ? "left out" : "replaced by zeros");
     expander_free(scan.expander);
     return error;
 }

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "loader/feed.h"
 #include "loader/store.h"
 #include "trainer/checkpoint.h"
 #include "trainer/engine.h"
@@ -18,12 +19,14 @@ struct trained_options {
     const char *logdir;     /* its newest checkpoint is taken; may be NULL if ... */
     const char *checkpoint; /* ... a file is named here */
     struct engine_options engine;
+    enum bad_rows bad_rows;
 };
 
 struct trained {
     struct checkpoint *checkpoint;
     struct engine engine;
     struct model *model; /* batch_rows: engine_rows(F) */
+    enum bad_rows bad_rows;
 };
 
 /* Rows of a store on their way through a model. All borrowed for the duration of the call. */
@@ -41,8 +44,11 @@ enum error trained_open(const struct trained_options *options, struct trained *t
 /* Legal on an empty one. */
 void trained_close(struct trained *trained);
 
-/* All rows of `store` in frame order. ERROR_INPUT when it has another number of features than the
- * model; ERROR_CANCELLED after stop_requested(). */
+/* All rows of `store` in frame order; bad ones end it, are left out, or are zeros, as `bad_rows`
+ * says (how many, is logged). ERROR_INPUT when it has another number of features than the model,
+ * ERROR_CONFLICT when it has the same ones in another order; ERROR_CANCELLED after
+ * stop_requested().
+ */
 enum error trained_scan(struct trained *trained, struct store *store, trained_sink *sink,
                         void *context) MUST_CHECK;
 

@@ -14,11 +14,13 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/stop.h"
+#include "common/text.h"
 #include "trainer/report.h"
 #include "trainer/training_parts.h"
 
 #define LOSS_EVERY_CUDA 20 /* reading a loss waits for the device; the CPU has it at hand */
-#define CHECK_MS 1000      /* for the sampler's answer before a save */
+#define CHECK_MS 1000      /* for the sampler's answer after a save */
+#define IDLE_LOSSES 10     /* in a row, before a person is told that nothing is learned */
 
 /* What the report's thread looks for every few seconds. */
 struct watch {
@@ -36,7 +38,9 @@ struct training {
     int64_t next_save_ns;
     int64_t tested_step; /* of `score`; -1: none */
     struct model_score score;
-    bool unsavable; /* diverged, or the order is another one: what is on disk is better */
+    bool unsavable;  /* diverged, or a save failed: what is on disk is better */
+    int idle_losses; /* losses in a row that came with no gradient */
+    bool idle_told;
 };
 
 static int64_t global_step(const struct training *training)
@@ -81,36 +85,27 @@ static enum error heed_watch(struct training *training)
 {
     if (!atomic_load_explicit(&training->watch.changed, memory_order_acquire))
         return OK;
-    training->unsavable = true;
     return error_restore(&training->watch.report);
 }
 
-/* A sampler that came back with another frame or seed would have mixed two orders unseen. One that
- * does not answer is no reason not to save. */
-static enum error check_order(struct training *training)
+/* What was trained on is of the old order to the last row (the feed compares the order on every new
+ * connection), so it is saved first; but nothing more of it will come. A sampler that does not
+ * answer tells nothing. */
+static enum error check_order(const struct training *training)
 {
-    struct training_parts *parts = &training->parts;
     struct sampler_stream now;
-    enum error error;
 
     if (stop_requested() ||
         position_fetch(training->options->sampler_url, TRAINING_STREAM, CHECK_MS, &now))
         return OK;
-    error = compare_order(&parts->facts.position, &now);
-    if (error)
-        training->unsavable = true;
-    return error;
+    return compare_order(&training->parts.facts.position, &now);
 }
 
 static enum error save(struct training *training)
 {
     struct training_parts *parts = &training->parts;
     int64_t step = global_step(training), newest = logdir_newest_step(parts->logdir);
-    enum error error = check_order(training);
-
-    if (error)
-        return error;
-    error = logdir_save(parts->logdir, parts->model, &parts->facts);
+    enum error error = logdir_save(parts->logdir, parts->model, &parts->facts);
     if (error) {
         training->unsavable = true;
         if (newest >= 0)
@@ -130,6 +125,22 @@ static enum error save_in_time(struct training *training)
     enum error error;
 
     if (training->options->save_seconds <= 0 || clock_now_ns() < training->next_save_ns)
+        return OK;
+    report_pause_begin(training->report);
+    error = save(training);
+    if (!error)
+        error = check_order(training);
+    report_pause_end(training->report);
+    return error;
+}
+
+/* The state that training begins with, once a batch has passed every check: a start that fails
+ * leaves nothing behind that another one would have to agree with. */
+static enum error save_first(struct training *training)
+{
+    enum error error;
+
+    if (logdir_newest_step(training->parts.logdir) >= 0)
         return OK;
     report_pause_begin(training->report);
     error = save(training);
@@ -196,9 +207,31 @@ static enum error step_on(struct training *training, const struct feed_batch *fe
 
     if ((error = targets_convert(parts->targets, feed_batch->ids, feed_batch->labels,
                                  feed_batch->rows, parts->classes, parts->numbers)) ||
+        (error = save_first(training)) ||
         (error = scale_features(training, feed_batch, &batch.features)))
         return error;
     return model_step(parts->model, &batch);
+}
+
+/* Saturated outputs have no gradient: all that follows would be in vain, with a loss that looks
+ * like one. A loss of 0 has none either, and is right. */
+static enum error notice_idleness(struct training *training, double loss)
+{
+    bool idle = false;
+    enum error error = loss > 0 && !training->idle_told
+                           ? model_gradient_is_zero(training->parts.model, &idle)
+                           : OK;
+
+    training->idle_losses = idle ? training->idle_losses + 1 : 0;
+    if (error || training->idle_losses < IDLE_LOSSES)
+        return error;
+    training->idle_told = true;
+    log_warning("step %" PRId64
+                ": the loss is %g and the gradient exactly zero, %d times in a row: nothing "
+                "is learned any more; begin anew in another --logdir with --loss mean, a smaller "
+                "--learning-rate, or a smaller --feature-scale",
+                global_step(training), loss, IDLE_LOSSES);
+    return OK;
 }
 
 /* The loss of the step that was just made; NAN when it is not read at this step. */
@@ -211,8 +244,10 @@ static enum error read_loss(struct training *training, double *ret_loss)
     if (parts->engine.device->kind == DEVICE_CUDA && global_step(training) % LOSS_EVERY_CUDA != 0)
         return OK;
     error = model_loss(parts->model, ret_loss);
-    if (error || isfinite(*ret_loss))
+    if (error)
         return error;
+    if (isfinite(*ret_loss))
+        return notice_idleness(training, *ret_loss);
     training->unsavable = true;
     return error_set(ERROR_INPUT,
                      "training diverged: the loss of step %" PRId64 " is %g; %s (step %" PRId64
@@ -269,30 +304,58 @@ static enum error loop(struct training *training)
     return error;
 }
 
+/* Is there something to save? Before the first batch only a stream without any has come to its end.
+ */
+static bool may_save(const struct training *training, enum error reason)
+{
+    int64_t newest = logdir_newest_step(training->parts.logdir);
+
+    return !training->unsavable && global_step(training) != newest && (newest >= 0 || !reason);
+}
+
 /* What every end has in common: the state that was reached is saved, whatever the reason. Returns
  * the reason; a save that fails after another failure is told in the log. */
 static enum error save_at_end(struct training *training, enum error reason)
 {
-    struct training_parts *parts = &training->parts;
     struct error_report report;
     enum error error;
 
-    if (training->unsavable || global_step(training) == logdir_newest_step(parts->logdir))
+    if (!may_save(training, reason))
         return reason;
     error_report_take(reason, &report);
     report_pause_begin(training->report);
     error = save(training);
+    if (!error)
+        error = check_order(training);
     report_pause_end(training->report);
     if (!error)
         return error_restore(&report);
-    if (!reason || reason == ERROR_CANCELLED)
+    if (!reason || reason == ERROR_CANCELLED || error == reason)
         return error;
     log_error("%s", error_message());
     return error_restore(&report);
 }
 
+/* The sampler's order is another one now, or it is paused. */
+static enum error say_conflict(const struct training *training)
+{
+    const struct logdir *logdir = training->parts.logdir;
+    struct error_report report;
+
+    error_report_take(ERROR_CONFLICT, &report);
+    if (logdir_newest_step(logdir) < 0)
+        return error_restore(&report);
+    return error_set(ERROR_CONFLICT,
+                     "%.600s; step %" PRId64 " is saved (%s), all of it trained in the order of "
+                     "before: a sampler of that order goes on from there",
+                     report.message, logdir_newest_step(logdir), logdir_newest_path(logdir));
+}
+
 static enum error say_stopped(const struct training *training)
 {
+    if (logdir_newest_step(training->parts.logdir) < 0)
+        return error_set(ERROR_CANCELLED, "stopped by %s before the first step; nothing was saved",
+                         stop_signal() == SIGINT ? "SIGINT" : "SIGTERM");
     return error_set(ERROR_CANCELLED,
                      "stopped by %s after step %" PRId64 "; start again with the same --logdir to "
                      "go on from %s",
@@ -330,22 +393,21 @@ static enum error train(struct training *training)
 
     report_initialized(training->report);
     training->next_save_ns = clock_now_ns() + (int64_t)(training->options->save_seconds * 1e9);
-    if (!parts->checkpoint)
-        error = save(training);
-    if (error)
-        return error;
     training->watch.url = training->options->sampler_url;
     training->watch.position = parts->facts.position;
     report_begin(training->report, global_step(training));
     error = loop(training);
     if (error == ERROR_END) {
-        log_info("the stream ended after %" PRId64 " of %" PRId64 " steps", global_step(training),
-                 training->options->train_steps);
+        log_info("the stream ended after %" PRId64 " of %" PRId64 " %s", global_step(training),
+                 training->options->train_steps,
+                 text_plural(training->options->train_steps, "step", "steps"));
         error = OK;
     }
     error = save_at_end(training, error);
     if (error == ERROR_CANCELLED)
         return say_stopped(training);
+    if (error == ERROR_CONFLICT)
+        return say_conflict(training);
     return error ? error : finish(training);
 }
 

@@ -4,8 +4,9 @@
  *
  * Where the logdir holds a checkpoint, training goes on from there with exactly the batch that
  * would have come next, so that any number of interruptions leads to the same bits. A checkpoint is
- * saved before the first step, every save_seconds, and whenever training ends, for whatever reason
- * but a diverged model or a sampler that now walks another order.
+ * saved before the first step (when its batch has passed every check), every save_seconds, and
+ * whenever training ends, for whatever reason but a diverged model. A sampler that came back with
+ * another order ends it: what was trained until then is of the old order, and is saved.
  *
  * One thread; the feed and the report have theirs.
  */

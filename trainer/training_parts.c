@@ -10,6 +10,7 @@
 #include "common/array.h"
 #include "common/log.h"
 #include "common/text.h"
+#include "loader/feature_range.h"
 
 static void warn_of_seed(const struct training_parts *parts)
 {
@@ -46,6 +47,27 @@ static const struct checkpoint_facts *saved_facts(const struct training_parts *p
     return parts->checkpoint ? checkpoint_get_facts(parts->checkpoint) : NULL;
 }
 
+/* Nobody asked for the factor, so it is said, and doubted where the bytes are small numbers. */
+static enum error explain_scale(const struct training_parts *parts)
+{
+    const struct store_info *info = store_info(parts->store);
+    struct feature_range range = {.rows = 0};
+    enum error error = feature_range_find(parts->store, &range);
+
+    if (error)
+        return error;
+    log_info("features are multiplied with %s (--feature-scale), since %s holds %s",
+             info->element == ELEMENT_U8 ? "1/255" : "1", info->uri,
+             info->element == ELEMENT_U8 ? "integers from 0 to 255"
+                                         : "numbers that are not all such integers");
+    if (feature_range_is_small(&range))
+        log_warning("%s: no feature of the first %" PRId64 " rows is larger than %d, and all are "
+                    "multiplied with 1/255, which suits bytes up to 255: they may be too small to "
+                    "learn from; --feature-scale 1 takes them as they are",
+                    info->uri, range.rows, range.largest);
+    return OK;
+}
+
 static enum error choose_scale(struct training_parts *parts)
 {
     const struct checkpoint_facts *saved = saved_facts(parts);
@@ -56,14 +78,27 @@ static enum error choose_scale(struct training_parts *parts)
                          "%s was trained with features times %g; this run has --feature-scale %g",
                          checkpoint_path(parts->checkpoint), (double)saved->feature_scale,
                          (double)given);
-    if (saved)
-        parts->facts.feature_scale = saved->feature_scale;
-    else if (given != 0)
-        parts->facts.feature_scale = given;
-    else
-        parts->facts.feature_scale =
-            store_info(parts->store)->element == ELEMENT_U8 ? 1.0f / 255.0f : 1.0f;
-    return OK;
+    if (saved || given != 0) {
+        parts->facts.feature_scale = saved ? saved->feature_scale : given;
+        log_info("features are multiplied with %g", (double)parts->facts.feature_scale);
+        return OK;
+    }
+    parts->facts.feature_scale =
+        store_info(parts->store)->element == ELEMENT_U8 ? 1.0f / 255.0f : 1.0f;
+    return explain_scale(parts);
+}
+
+/* The checkpoint's names stay, so that going on from a store without a header changes nothing. */
+static enum error choose_names(struct training_parts *parts)
+{
+    const struct checkpoint_facts *saved = saved_facts(parts);
+    const struct store_info *info = store_info(parts->store);
+    enum error error;
+
+    if (!saved || saved->names.count == 0)
+        return feature_names_init(&parts->facts.names, info);
+    error = feature_names_compare(&saved->names, checkpoint_path(parts->checkpoint), info);
+    return error ? error : feature_names_copy(&parts->facts.names, &saved->names);
 }
 
 static enum error open_store(struct training_parts *parts)
@@ -84,7 +119,41 @@ static enum error open_store(struct training_parts *parts)
         if (error)
             return error;
     }
-    return choose_scale(parts);
+    error = choose_names(parts);
+    return error ? error : choose_scale(parts);
+}
+
+/* Without replacement an epoch that is as long as the frame holds every unit (bernoulli: perhaps).
+ */
+static bool walks_all(const struct sampler_stream *stream)
+{
+    return !stream->replacement && stream->epoch_draws >= stream->units &&
+           strcmp(stream->design, "bernoulli") != 0;
+}
+
+/* A store that cannot have a row for every unit is told now, not at the first that is missing. */
+static enum error compare_rows(const struct training_parts *parts)
+{
+    const struct training_options *options = parts->options;
+    const struct sampler_stream *stream = &parts->facts.position.stream;
+    int64_t rows = store_info(parts->store)->rows;
+    const char *bad = store_info(parts->store)->first_bad_row;
+
+    if (stream->units == rows)
+        return OK;
+    if (stream->units > rows && options->bad_rows == BAD_ROWS_FAIL && walks_all(stream))
+        return error_set(ERROR_INPUT,
+                         "%s has %" PRId64 " rows, the sampler at %s draws from %" PRId64 " units: "
+                         "at least %" PRId64 " of them have no row; the store that the sampler's "
+                         "frame was made of is right (--bad-rows skip trains without what is "
+                         "missing)%s%s",
+                         options->store_uri, rows, options->sampler_url, stream->units,
+                         stream->units - rows, bad ? "; besides: " : "", bad ? bad : "");
+    log_message(stream->units > rows ? LOG_WARNING : LOG_INFO,
+                "the sampler at %s draws from %" PRId64 " %s; %s has %" PRId64 " %s",
+                options->sampler_url, stream->units, text_plural(stream->units, "unit", "units"),
+                options->store_uri, rows, text_plural(rows, "row", "rows"));
+    return OK;
 }
 
 /* What the sampler walks, compared with what the checkpoint walked. */
@@ -106,11 +175,7 @@ static enum error ask_sampler(struct training_parts *parts)
             return error;
         position->next_index = saved->position.next_index;
     }
-    if (position->stream.units != store_info(parts->store)->rows)
-        log_info("the sampler at %s draws from %" PRId64 " units; %s has %" PRId64 " rows",
-                 options->sampler_url, position->stream.units, options->store_uri,
-                 store_info(parts->store)->rows);
-    return OK;
+    return compare_rows(parts);
 }
 
 static enum error ask_classes(struct training_parts *parts)
@@ -223,10 +288,14 @@ static enum error load_tests(struct training_parts *parts)
     if (error)
         goto out;
     if (info->features != parts->facts.model.shape.features) {
-        error = error_set(ERROR_INPUT, "%s has %zu features, %s has %zu", info->uri, info->features,
+        error = error_set(ERROR_INPUT, "%s has %zu %s, %s has %zu", info->uri, info->features,
+                          text_plural(info->features, "feature", "features"),
                           parts->options->store_uri, parts->facts.model.shape.features);
         goto out;
     }
+    error = feature_names_compare(&parts->facts.names, parts->options->store_uri, info);
+    if (error)
+        goto out;
     error =
         test_set_new(&parts->engine, store, targets, parts->facts.feature_scale, &parts->test_set);
 out:
@@ -266,6 +335,7 @@ static enum error open_feed(struct training_parts *parts)
         .device = parts->engine.device,
         .pull = FEED_INDEX,
         .first_index = parts->facts.position.next_index,
+        .walked = &parts->facts.position.stream,
         .batches = -1,
         .batch_rows = (size_t)options->batch_rows,
         .cache_bytes = (size_t)options->cache_bytes,

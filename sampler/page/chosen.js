@@ -27,7 +27,7 @@ function definitionRows(stream) {
     ["units", unitsText(stream)],
     ["design", designText(stream)],
     ["seed", stream.seed],
-    ["epoch", `${formatCount(stream.epoch_draws)} draws`],
+    ["epoch", formatCounted(stream.epoch_draws, "draw", "draws")],
     ["epochs", stream.epochs > 0 ? formatCount(stream.epochs) : "without end"],
     ["tail", stream.tail],
     ["lease", leaseText(stream)],
@@ -37,9 +37,43 @@ function definitionRows(stream) {
   return rows;
 }
 
-function timeLeft(stream) {
-  if (stream.state === "ended") return "0 s";
-  return formatDuration(stream.epochs > 0 ? stream.left_s : stream.epoch_left_s);
+/** Rates while it runs; of a stream that stands still, where it stands. */
+function numberRows(stream) {
+  const totals = [
+    ["batches done", formatCount(stream.acked)],
+    ["lent now", formatCount(stream.leased)],
+    ["lent again", formatCount(stream.redelivered), stream.rate.redeliveries > 0 ? "warn" : ""],
+  ];
+  if (stream.state === "ended") {
+    const first = stream.ended ? ["ended", formatClock(new Date(stream.ended * 1000))]
+      : ["before the server started", "ended"];
+    return [first, ...totals.filter(([what]) => what !== "lent now"), ["positions", formatCount(stream.position)]];
+  }
+  if (stream.state === "paused") {
+    const left = formatCount(stream.epoch_draws - epochPosition(stream));
+    return [["no draws until it is resumed", "paused"], ...totals, ["epoch left", left]];
+  }
+  return [
+    ["ids/s", formatRate(stream.rate.ids)],
+    ["batches/s", formatRate(stream.rate.batches)],
+    ["acks/s", formatRate(stream.rate.acks)],
+    ...totals,
+    stream.epochs > 0 ? ["to the end", formatDuration(stream.left_s)]
+      : ["epoch left", formatDuration(stream.epoch_left_s)],
+  ];
+}
+
+function showHint(stream, server) {
+  const asked = [];
+  if (stream.design !== "pxk") asked.push(`size=${Math.min(100, server.max_size)}`); // pxk has its own
+  if (stream.name !== "default") asked.push(`stream=${stream.name}`);
+  const target = new URL(asked.length > 0 ? `batch?${asked.join("&")}` : "batch", location.href).href;
+  const token = server.guarded ? "-H 'Authorization: Bearer TOKEN' " : "";
+  setText(byId("hint-command"), `curl ${token}'${target}'`);
+  setHidden(byId("hint"), stream.state === "ended");
+  const named = stream.name === "default" ? "labels" : `labels?stream=${stream.name}`;
+  setText(byId("labels-link"), `/${named}`);
+  setAttribute(byId("labels-link"), "href", named);
 }
 
 function showChosen(live) {
@@ -50,17 +84,10 @@ function showChosen(live) {
   if (!stream) return;
   const all = { ...stream, ...live.chosen };
   setText(byId("chosen-title"), `Stream ${name}`);
-  setNumbers(byId("rates"), [
-    ["ids/s", formatRate(all.rate.ids)],
-    ["batches/s", formatRate(all.rate.batches)],
-    ["acks/s", formatRate(all.rate.acks)],
-    ["batches done", formatCount(all.acked)],
-    ["lent now", formatCount(all.leased)],
-    ["lent again", formatCount(all.redelivered), all.rate.redeliveries > 0 ? "warn" : ""],
-    [all.epochs > 0 ? "to the end" : "epoch left", timeLeft(all)],
-  ]);
+  setNumbers(byId("rates"), numberRows(all));
   const highest = highestOf(all.history);
   drawChart(byId("rate-chart"), all.history, all.history_slots, highest);
-  setText(byId("rate-caption"), highest > 0 ? `ids/s, at most ${formatShort(highest)}` : "ids/s: none were drawn");
+  setText(byId("rate-caption"), highest > 0 ? `ids/s, at most ${formatShort(highest)}` : "ids/s");
   setFacts(byId("definition"), definitionRows(all));
+  showHint(all, live.server);
 }

@@ -35,6 +35,12 @@ function setHidden(element, hidden) {
   if (element.hidden !== hidden) element.hidden = hidden;
 }
 
+/** What scrolls can be reached with the keyboard, and what does not is no stop on the way. */
+function setScrollable(element) {
+  if (element.scrollHeight > element.clientHeight + 1) setAttribute(element, "tabindex", "0");
+  else element.removeAttribute("tabindex");
+}
+
 /** A custom property of the element's style, for widths that the style sheet draws. */
 function setLength(element, name, share) {
   const value = `${(Math.min(1, Math.max(0, share)) * 100).toFixed(3)}%`;

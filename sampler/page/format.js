@@ -8,6 +8,11 @@ function formatCount(value) {
   return value === null || value === undefined ? UNKNOWN : whole.format(value);
 }
 
+/** "1 batch", "1,234 batches". */
+function formatCounted(value, one, many) {
+  return `${formatCount(value)} ${value === 1 ? one : many}`;
+}
+
 /** Three digits that matter: 0.042, 3.14, 98.6, 12,345. */
 function formatRate(value) {
   if (value === null || value === undefined) return UNKNOWN;
@@ -49,8 +54,7 @@ function formatAge(milliseconds) {
 
 /** A share of 1 as per cent that never says 100 before it is all. */
 function formatPercent(share) {
-  const percent = Math.floor(share * 1000) / 10;
-  return `${percent.toFixed(1)} %`;
+  return share >= 1 ? "100 %" : `${(Math.floor(share * 1000) / 10).toFixed(1)} %`;
 }
 
 /** A share with three digits that matter, however small. */
@@ -67,7 +71,9 @@ function formatDifference(value) {
   return (value > 0 ? "+" : "−") + (size < 100 ? size.toFixed(1) : whole.format(size));
 }
 
-/** The time of day on this machine's clock. */
+/** The time of day on this machine's clock; the day too when it is another one. */
 function formatClock(date) {
-  return date.toLocaleTimeString("en-GB");
+  const time = date.toLocaleTimeString("en-GB");
+  if (date.toDateString() === new Date().toDateString()) return time;
+  return `${date.toLocaleDateString("en-GB", { day: "numeric", month: "short" })}, ${time}`;
 }

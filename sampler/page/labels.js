@@ -15,8 +15,9 @@ function updateLabel(row, label, labels, widest) {
   const off = label[LABEL.drawn] - label[LABEL.wanted] * labels.drawn;
   const [name, bars, share, count, difference, minute] = row.children;
   setAttribute(name, "scope", "row");
+  setAttribute(name, "dir", "auto");
   setText(name, String(label[LABEL.text]));
-  setAttribute(name, "title", `${label[LABEL.text]}: ${formatCount(label[LABEL.units])} units, ` +
+  setAttribute(name, "title", `${label[LABEL.text]}: ${formatCounted(label[LABEL.units], "unit", "units")}, ` +
     `${formatShare(label[LABEL.wanted])} wanted`);
   setLength(bars.firstChild, "--drawn", drawn / widest);
   setLength(bars.firstChild, "--wanted", label[LABEL.wanted] / widest);
@@ -60,4 +61,5 @@ function showLabels(chosen) {
     setChildren(table.tBodies[0], group.rows, (row) => row[LABEL.text], createLabel,
       (row, label) => updateLabel(row, label, labels, widest));
   });
+  setScrollable(folder);
 }

@@ -3,11 +3,21 @@
 
 const EVERY_MS = 1000;
 const SOON_MS = 200; // for a balance of labels that is being made
-const PATIENCE_MS = 8000;
+const QUIET_S = 3; // without an answer: what is shown is old
+const PATIENCE_MS = 6000;
 const SLOWEST_MS = 8000;
 const TOKEN_KEY = "tombola-token";
 
-const link = { timer: 0, busy: null, failures: 0, lostAt: null, soon: false };
+const link = {
+  timer: 0,
+  busy: null,
+  failures: 0,
+  answeredAt: null, // by the clock; null: never
+  lostAt: null,
+  quietFrom: 0, // of performance.now(): the last answer, or when somebody began to look
+  guarded: false, // the server asks for tokens
+  soon: false,
+};
 
 /** Where storage is forbidden, the token lives as long as the page. */
 const vault = {
@@ -30,9 +40,15 @@ const vault = {
   },
 };
 
+/** Those who listen hear of it when it changes, not of every second of it. */
 function showLink(kind, text) {
+  if (byId("link").dataset.kind !== kind) setText(byId("link-said"), text);
   setAttribute(byId("link"), "data-kind", kind);
   setText(byId("link-text"), text);
+}
+
+function showOld(old) {
+  byId("board").classList.toggle("old", old);
 }
 
 function showServer(server) {
@@ -55,7 +71,10 @@ function showLive(live) {
   else showLink("live", "live");
   setHidden(byId("access"), true);
   setHidden(byId("board"), live.streams.length === 0);
-  byId("board").classList.remove("old");
+  setHidden(byId("starting"), live.streams.length > 0);
+  setHidden(byId("links"), false);
+  showOld(false);
+  link.guarded = server.guarded;
   showServer(server);
   showStreams(live, chosen ? chosen.name : "");
   showChosen(live);
@@ -63,10 +82,26 @@ function showLive(live) {
   showWorkers(chosen);
 }
 
-function showLost() {
-  if (!link.lostAt) link.lostAt = new Date();
-  showLink("lost", `not reachable since ${formatClock(link.lostAt)}, trying again`);
-  byId("board").classList.add("old");
+function showLost(status) {
+  if (!link.lostAt) link.lostAt = link.answeredAt || new Date();
+  const what = status ? `answers with status ${status}` : "not reachable";
+  showLink("lost", `${what} since ${formatClock(link.lostAt)}, trying again`);
+  showOld(true);
+}
+
+/** The server has the question and says nothing: that is to be seen before it is given up. */
+function showQuiet() {
+  const seconds = Math.floor((performance.now() - link.quietFrom) / 1000);
+  if (document.hidden || !link.busy || link.failures > 0 || seconds < QUIET_S) return;
+  showLink("quiet", `no answer for ${seconds} s`);
+  showOld(true);
+}
+
+function noteAnswer() {
+  link.answeredAt = new Date();
+  link.quietFrom = performance.now();
+  link.lostAt = null;
+  link.failures = 0;
 }
 
 function showWrongToken(why) {
@@ -80,24 +115,28 @@ function showAccess(status) {
   const why = status === 403 ? "The token is known, but lacks the scope read (403)."
     : sent ? "The server does not know this token (401)." : "";
   showLink("waiting", status === 403 ? "not allowed" : "needs a token");
-  setHidden(byId("board"), true);
+  for (const id of ["board", "starting", "links"]) setHidden(byId(id), true);
   const first = byId("access").hidden;
   setHidden(byId("access"), false);
   showWrongToken(why);
   if (first) byId("token").focus();
 }
 
-async function ask(signal) {
-  const headers = { Accept: "application/json" };
+function fetchHere(path, signal) {
   const token = vault.get();
-  if (token) headers.Authorization = `Bearer ${token}`;
-  const answer = await fetch(`live.json?stream=${encodeURIComponent(chosenName())}`,
-    { headers, signal, cache: "no-store", credentials: "omit" });
-  if (answer.status === 401 || answer.status === 403) return showAccess(answer.status);
-  if (!answer.ok) throw new Error(`status ${answer.status}`);
+  const headers = token ? { Authorization: `Bearer ${token}` } : {};
+  return fetch(path, { headers, signal, cache: "no-store", credentials: "omit" });
+}
+
+async function ask(signal) {
+  const answer = await fetchHere(`live.json?stream=${encodeURIComponent(chosenName())}`, signal);
+  if (answer.status === 401 || answer.status === 403) {
+    noteAnswer();
+    return showAccess(answer.status);
+  }
+  if (!answer.ok) throw answer.status;
   const live = await answer.json();
-  link.lostAt = null;
-  link.failures = 0;
+  noteAnswer();
   link.soon = live.chosen && !live.chosen.labels && !link.soon;
   return showLive(live);
 }
@@ -110,11 +149,11 @@ async function poll() {
   link.busy = busy;
   try {
     await ask(busy.signal);
-  } catch {
+  } catch (failure) {
     if (link.busy !== busy) return; // a later poll took over
     link.failures += 1;
     link.soon = false;
-    showLost();
+    showLost(typeof failure === "number" ? failure : 0);
   } finally {
     clearTimeout(patience);
   }
@@ -138,8 +177,19 @@ byId("access").addEventListener("submit", (event) => {
 addEventListener("hashchange", poll);
 addEventListener("online", poll);
 document.addEventListener("visibilitychange", () => {
-  if (!document.hidden) poll();
+  if (document.hidden) return;
+  link.quietFrom = performance.now();
+  poll();
 });
+for (const kind of ["click", "auxclick"]) {
+  byId("links").addEventListener(kind, (event) => {
+    const anchor = event.target.closest("a");
+    if (!anchor || !link.guarded) return;
+    event.preventDefault();
+    openView(anchor.getAttribute("href"));
+  });
+}
 prepareChart(byId("rate-chart"));
-setText(byId("origin"), location.origin);
+prepareView();
+setInterval(showQuiet, 500);
 poll();

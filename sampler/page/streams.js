@@ -1,7 +1,5 @@
 // The list of streams. A click or Enter on one chooses it; the choice stands in the address.
 
-const STATES = { running: "running", paused: "paused", ended: "ended" };
-
 function chosenName() {
   const match = location.hash.match(/^#stream=(.+)$/);
   if (!match) return "default";
@@ -32,9 +30,16 @@ function epochText(stream) {
     : `epoch ${formatCount(epoch)}`;
 }
 
+/** What a running stream's rate is; of another one the last minute says nothing. */
+function paceText(stream) {
+  if (stream.state === "running") return `${formatRate(stream.rate.ids)} ids/s`;
+  if (stream.state !== "ended") return stream.state;
+  return stream.ended ? `ended ${formatClock(new Date(stream.ended * 1000))}` : "ended";
+}
+
 function leftText(stream) {
-  if (stream.state === "ended") return "all is drawn";
-  if (stream.state === "paused") return "paused";
+  if (stream.state === "ended") return `after ${formatCounted(stream.acked, "batch", "batches")}`;
+  if (stream.state === "paused") return `${formatCount(stream.epoch_draws - epochPosition(stream))} left in the epoch`;
   if (stream.epoch_left_s === null) return "nothing in the last minute";
   return `${formatDuration(stream.epoch_left_s)} to the epoch's end`;
 }
@@ -68,14 +73,14 @@ function updateStream(row, stream, chosen) {
   const link = find(".name");
   if (stream.name === chosen) setAttribute(link, "aria-current", "true");
   else link.removeAttribute("aria-current");
-  setText(find(".chip"), STATES[stream.state] || stream.state);
+  setText(find(".chip"), stream.state);
   const frame = stream.frame === "default" ? "" : `${stream.frame} · `;
-  setText(find(".what"), `${frame}${designText(stream)} · ${formatCount(stream.units)} units`);
+  setText(find(".what"), `${frame}${designText(stream)} · ${formatCounted(stream.units, "unit", "units")}`);
   setLength(find(".bar"), "--at", share);
   setAttribute(find(".bar"), "aria-valuenow", Math.floor(share * 100));
   setText(find(".epoch"), `${formatPercent(share)} · ${epochText(stream)}`);
   setText(find(".place"), `${formatCount(at)} of ${formatCount(stream.epoch_draws)}`);
-  setText(find(".now"), `${formatRate(stream.rate.ids)} ids/s`);
+  setText(find(".now"), paceText(stream));
   setText(find(".left"), leftText(stream));
   drawChart(find(".spark"), stream.history, stream.history_slots, highestOf(stream.history));
 }
@@ -86,5 +91,18 @@ function showStreams(live, chosen) {
     createStream, (row, stream) => updateStream(row, stream, chosen));
   const more = live.streams_count - live.streams.length;
   setHidden(byId("streams-note"), more <= 0);
-  setText(byId("streams-note"), `${formatCount(more)} more: GET /streams lists them all.`);
+  setText(byId("streams-note"), `${formatCount(more)} more: /streams lists them all.`);
+  setScrollable(byId("streams"));
+  showRow(chosen);
+}
+
+/** Scrolls the list, not the page, when another stream is chosen. */
+function showRow(chosen) {
+  const list = byId("streams");
+  if (list.dataset.shown === chosen) return;
+  list.dataset.shown = chosen;
+  const row = list.querySelector("[aria-current]")?.closest("li");
+  if (!row) return;
+  const above = row.offsetTop - list.offsetTop - list.scrollTop;
+  if (above < 0 || above + row.offsetHeight > list.clientHeight) list.scrollTop += above - list.clientHeight / 3;
 }

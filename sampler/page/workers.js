@@ -2,6 +2,12 @@
 
 const SILENT_MS = 60000;
 
+const KIND_TITLES = {
+  working: "",
+  silent: "has batches, and was not heard of for a minute",
+  gone: "has no batch, and was not heard of for a minute",
+};
+
 /** "working", "silent" (has batches, was not heard of for long) or "gone" (has none). */
 function workerKind(worker) {
   if (worker.last_seen_ms >= 0 && worker.last_seen_ms < SILENT_MS) return "working";
@@ -15,8 +21,8 @@ function agoText(milliseconds) {
 
 const WORKER_COLUMNS = [
   ["lent", (worker) => formatCount(worker.leased)],
-  ["oldest", (worker) => (worker.leased > 0 ? agoText(worker.oldest_ms) : "")],
-  ["batches/s", (worker) => formatRate(worker.batches_per_s), "rate"],
+  ["oldest", (worker) => (worker.leased > 0 ? agoText(worker.oldest_ms) : UNKNOWN)],
+  ["batches/s", (worker) => formatRate(worker.batches_per_s)],
   ["done", (worker) => formatCount(worker.acked)],
   ["lent again", (worker) => formatCount(worker.redelivered)],
   ["seen", (worker) => agoText(worker.last_seen_ms)],
@@ -26,10 +32,10 @@ function createWorker() {
   const name = make("th", "worker", [make("span", "worker-name"), make("span", "chip")]);
   name.setAttribute("scope", "row");
   name.setAttribute("role", "rowheader");
-  const cells = WORKER_COLUMNS.map(([title, , short]) => {
+  const cells = WORKER_COLUMNS.map(([title]) => {
     const cell = make("td", "");
     cell.setAttribute("role", "cell");
-    cell.dataset.title = short || title;
+    cell.dataset.title = title;
     return cell;
   });
   const row = make("tr", "", [name, ...cells]);
@@ -44,6 +50,7 @@ function updateWorker(row, worker) {
   setText(name.firstChild, worker.name);
   setAttribute(name.firstChild, "title", worker.name);
   setText(name.lastChild, kind === "working" ? "" : kind);
+  setAttribute(name.lastChild, "title", KIND_TITLES[kind]);
   cells.forEach((cell, i) => setText(cell, WORKER_COLUMNS[i][1](worker)));
   cells[4].dataset.some = worker.redelivered > 0 ? "yes" : "";
 }
@@ -94,12 +101,13 @@ function showWorkers(chosen) {
     (part) => (part === "table" ? createWorkerTable() : make("p", "note")),
     (child, part) => {
       if (part === "empty") {
-        setText(child, "Nobody draws with a name. Batches are lent, and come back when a worker is lost, " +
-          "with /batch?worker=NAME&seq=N.");
+        setText(child, "No worker yet. Whoever draws with /batch?worker=NAME&seq=N is listed here; its batches " +
+          "are lent, and go to somebody else when it is lost.");
       } else if (part === "more") {
         setText(child, moreText(workers));
       } else {
         setChildren(child.tBodies[0], sortWorkers(workers.rows), (worker) => worker.name, createWorker, updateWorker);
       }
     });
+  setScrollable(parent);
 }

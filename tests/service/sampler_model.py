@@ -63,6 +63,7 @@ class StreamModel:
         self.pairs = {}      # (worker, seq) -> Lease, ACKED or LOST
         self.returned = []   # batches to be lent again, out of everybody's hands
         self.holes = []      # [first, end) that a restored token left undone
+        self.passed = [(0, self.position)] if self.position else []  # never drawn, and not to come
         self.acked = facts["acked"]
         self.redelivered = facts["redelivered"]
         self.counts_known = True
@@ -223,7 +224,7 @@ class StreamModel:
                 if isinstance(lease, Lease) and lease.batch is batch:
                     self.pairs[pair] = LOST
         else:
-            self.position = batch.end
+            self.move_to(batch.end, batch.first)
         if batch.attempt > 0:
             self.redelivered += 1
         return batch
@@ -268,7 +269,17 @@ class StreamModel:
                 self.pairs[pair] = LOST
         self.returned, self.holes = [], []
 
+    def move_to(self, position, first):
+        """What lies before `first` is skipped."""
+        if first > self.position:
+            self.passed = merged(self.passed + [(self.position, first)])
+        self.position = position
+
     def seek(self, position):
+        undone = self.passed + self.snapshot()["holes"]
+        if position > self.position:
+            undone.append((self.position, position))
+        self.passed = merged([(first, min(end, position)) for first, end in undone if first < position])
         self.withdraw_all()
         self.position = position
 
@@ -288,7 +299,7 @@ class StreamModel:
 
     def restore(self, snapshot):
         self.pairs, self.returned = {}, []
-        self.position, self.holes = snapshot["position"], list(snapshot["holes"])
+        self.position, self.holes, self.passed = snapshot["position"], list(snapshot["holes"]), []
         self.counts_known = False
 
     # ---- what it tells of itself ----------------------------------------------------------------
@@ -299,7 +310,7 @@ class StreamModel:
             assert status[name] == self.facts[name], f"{name}: {status[name]}, was {self.facts[name]}"
         at_end = self.end is not None and self.tail == "drop" and status["position"] == self.end
         if at_end and self.end - self.position < self.M:
-            self.position = self.end  # a draw that found too little left may have skipped it
+            self.move_to(self.end, self.end)  # a draw that found too little left may have skipped it
         assert status["position"] == self.position
         assert status["epoch"] == self.position // self.M
         live, known = len(self.leases("lent")), len(self.leases())
@@ -315,10 +326,17 @@ class StreamModel:
             assert status["state"] == ("ended" if ended else "running")
 
     def drawn_counts(self):
-        """Units of each label drawn in this epoch: up to the position."""
-        begin = self.position // self.M * self.M
+        """Units of each label handed out in this epoch; at the end of the stream, in its last one."""
+        epoch = self.position // self.M - (self.position == self.end)
+        begin = epoch * self.M
         self.units_from(self.position)
-        return Counter(unit.label for unit in self.units if begin < unit.end <= self.position)
+        open_spans = self.holes + self.passed
+        return Counter(unit.label for unit in self.units if begin < unit.end <= self.position
+                       and not within(open_spans, unit.end - 1))
+
+
+def within(spans, position):
+    return any(first <= position < end for first, end in spans)
 
 
 def merged(spans):

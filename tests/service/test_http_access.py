@@ -105,7 +105,7 @@ def test_a_bad_file_refuses_the_start_and_leaves_the_old_one(sampler, tmp_path, 
 def test_sighup_reads_the_tokens_again(server, tmp_path):
     token_file(tmp_path / "tokens.json", {"new": (["read"], ["*"])})
     server.signal(signal.SIGHUP)
-    server.wait_for_log("1 tokens, 4 before")
+    server.wait_for_log("tokens=1 before=4")
     assert ask(server, "new", "GET", "/streams").status == 200
     assert ask(server, "ops", "GET", "/streams").status == 401
 

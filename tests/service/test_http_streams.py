@@ -3,6 +3,7 @@
 import csv
 import io
 import math
+import re
 
 import pytest
 
@@ -207,9 +208,20 @@ def test_as_many_streams_as_there_may_be(sampler):
     assert post(server, "/streams", {"name": "a"}).status == 201
     assert post(server, "/streams", {"name": "b"}).status == 201
     full = post(server, "/streams", {"name": "c"})
-    assert full.status == 503 and full.headers["retry-after"]
+    assert full.status == 409 and "--max-streams" in full.json["detail"]
+    assert "retry-after" not in full.headers, "waiting does not help"
     assert server.request("DELETE", "/streams/a").status == 204
     assert post(server, "/streams", {"name": "c"}).status == 201
+
+
+def test_a_rare_design_says_how_far_it_has_looked(sampler):
+    server = sampler("--store", "range:1000000000?labels=10", "--design", "bernoulli", "--rate", "1e-8", "--seed", 1)
+    looked = []
+    for _ in range(2):
+        answer = server.get("/batch?size=1000")
+        assert answer.status == 503 and answer.headers["retry-after"] == "1"
+        looked.append(int(re.search(r"(\d+) positions from 0 on were looked at for a batch of 1000;", answer.json["detail"])[1]))
+    assert 8192 < looked[0] < looked[1] < 10**9
 
 
 def test_only_lent_batches_are_left(sampler):

@@ -216,6 +216,14 @@ def test_no_sampler(stores):
     run_fails("loader", "pull", "--sampler", url, "--store", stores["csv"], "--patience", 0.2, status=1, says=url)
 
 
+def test_no_sampler_is_waited_for_once(stores):
+    """Not once a connection; and the sampler is named as what is awaited (after ten seconds)."""
+    done = run_fails("loader", "pull", "--sampler", f"http://127.0.0.1:{free_port()}", "--store", stores["sqlite"],
+                     "--patience", "11", status=1, says=["no answer in 1", "the sampler is awaited"])
+    assert done.stderr.count("trying again") == 1
+    assert "fetched from the store" not in done.stderr
+
+
 def test_a_sampler_that_comes_late(stores, sampler, start):
     port = free_port()
     pull = start("loader", "pull", "--sampler", f"http://127.0.0.1:{port}", "--store", stores["csv"], "--batches", 2)

@@ -214,11 +214,11 @@ def test_metrics_count_what_was_answered(server):
     server.get("/nowhere")
     answer = server.get("/metrics")
     assert header_value(answer, "Content-Type").startswith("text/plain; version=0.0.4")
-    for line in ('tombola_sampler_requests_total{path="/batch",status="200"} 3',
+    for line in ('tombola_sampler_requests_total{path="/batch",stream="default",status="200"} 3',
                  'tombola_sampler_requests_total{path="/batch",status="400"} 1',
                  'tombola_sampler_requests_total{path="other",status="404"} 1',
-                 'tombola_sampler_request_seconds_count{path="/batch"} 4',
-                 "tombola_sampler_ids_total 30",
+                 'tombola_sampler_request_seconds_count{path="/batch",stream="default"} 3',
+                 'tombola_sampler_ids_total{stream="default"} 30',
                  'tombola_sampler_position{stream="default"} 30',
                  'tombola_sampler_units{stream="default"} 1000'):
         assert line in answer.text.splitlines()
@@ -298,6 +298,29 @@ def test_options_asterisk(server):
 
 
 # ---- what is odd, large or broken ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("head, status, says", [
+    (b"GET /healthz HTTP/1.1\r\n", 400, b"no Host"),
+    (b"GET /batch HTTP/1.1\r\nX-Host: a\r\nHos: a\r\n", 400, b"no Host"),
+    (b"POST /ack HTTP/1.1\r\nContent-Length: 2\r\n", 400, b"no Host"),
+    (b"GET /healthz HTTP/1.0\r\n", 200, b""),
+    (b"GET /healthz HTTP/1.1\r\nHost:\r\n", 200, b""),
+    (b"GET /healthz HTTP/1.1\r\nhOST: a.example:80\r\n", 200, b""),
+    (b"GET /healthz HTTP/1.1\r\nHost: [::1]:8080\r\n", 200, b""),
+    (b"GET http://a/healthz HTTP/1.1\r\nHost: a\r\n", 200, b""),
+    (b"GET /healthz HTTP/1.1\r\nHost: a\r\nhost: a\r\n", 400, b"more than one Host"),
+    (b"GET /healthz HTTP/1.0\r\nHost: a\r\nHost: b\r\n", 400, b"more than one Host"),
+    (b"GET /healthz HTTP/1.1\r\nHost: a/b\r\n", 400, b"Host must be"),
+    (b"GET /healthz HTTP/1.1\r\nHost: a b\r\n", 400, b"Host must be"),
+    (b"GET /healthz HTTP/1.1\r\nHost: \xff\r\n", 400, b"Host must be"),
+])
+def test_there_is_one_host(server, head, status, says):
+    answer = raw(server, head + b"Connection: close\r\n\r\n")
+    assert status_of(answer) == status and says in answer
+    if status == 400:
+        assert b"application/problem+json" in answer
+    assert server.get("/streams/default").json["position"] == 0, "nothing was drawn"
 
 
 @pytest.mark.parametrize("target", ["/%62atch?size=4", "/batch?s%69ze=4", "http://host:80/batch?size=4", "/batch?size=%34",

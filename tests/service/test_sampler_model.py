@@ -18,7 +18,7 @@ from conftest import LONG, SANITIZED, Sampler
 from design_laws import check_epoch
 from sampler_cases import (BAD_DEFINITIONS, BAD_QUERIES, BASE_FIELDS, LEASE_FIELDS, LONG_LEASE_S, SHORT_LEASE_S, WORKERS, Caller,
                            definitions, make_rows, write_store)
-from sampler_model import ACKED, LOST, Lease, StreamModel
+from sampler_model import ACKED, LOST, Lease, StreamModel, within
 
 
 class Machine(RuleBasedStateMachine):
@@ -258,7 +258,7 @@ class Machine(RuleBasedStateMachine):
             return
         answer, sent, got = self.pull(model, held.asked, pair)
         if answer.status != 200:
-            assert model.paused or state == "expired", f"{answer.status} {answer.text}"
+            assert state == "expired", f"{answer.status} {answer.text}"  # paused or not
             self.problem(answer, 409)
             return
         body = answer.json
@@ -518,10 +518,12 @@ class Machine(RuleBasedStateMachine):
             assert (place["state"], place["worker"], place["seq"], place["attempt"]) == ("leased", worker, seq, lease.batch.attempt)
         elif any(batch.first <= unit.first < batch.end for batch in model.returned) or \
                 any(first <= unit.first < end for first, end in model.holes):
-            assert place["state"] in ("ahead", "leased")
+            assert place["state"] in ("ahead", "leased") and "passed" not in place
+        elif within(model.passed, place["position"]):
+            assert (place["state"], place["passed"]) == ("ahead", True)
         elif unit.first >= model.position:
-            assert place["state"] == "ahead"
-        elif model.tail != "drop" and model.counts_known:
+            assert place["state"] == "ahead" and "passed" not in place
+        else:
             assert place["state"] == "done"
 
     def labels_drawn(self, _, model):

@@ -165,7 +165,7 @@ def test_bad_rows_are_named(server, tmp_path):
     run_fails("loader", "import", server.uri("bad"), f"sqlite:{tmp_path}/bad.db", says=["id 2", 'column "a"', '"many"'])
     assert frame(server.uri("bad"), tmp_path / "frame")  # features are not looked at
     server.sql("CREATE TABLE short (id int PRIMARY KEY, a bytea)", "INSERT INTO short VALUES (1, '\\x0102'), (2, '\\x01')")
-    run_fails("loader", "import", server.uri("short"), f"sqlite:{tmp_path}/bad.db", says=["id 2", "1 bytes", "2 bytes"])
+    run_fails("loader", "import", server.uri("short"), f"sqlite:{tmp_path}/bad.db", says=["id 2", "1 byte;", "2 bytes"])
 
 
 def test_servers_and_tables_that_are_not_there(server):

@@ -117,7 +117,8 @@ static void test_unknown_fields(void **state)
     int64_t position;
     struct body body = opened("{\"position\":1,\"positon\":2}");
     assert_ok(body_integer(&body, "position", 0, 9, 0, &position));
-    assert_fails(body_finish(&body), ERROR_INPUT, "unknown field \"positon\"; position exist");
+    assert_fails(body_finish(&body), ERROR_INPUT,
+                 "unknown field \"positon\"; those that exist: position");
     body_drop_known(&body);
     assert_string_equal(body.json->child->string, "positon");
     assert_null(body.json->child->next);

@@ -12,6 +12,8 @@
 #include "sampler/design.h"
 #include "sampler/tally.h"
 
+#define UNIT_COUNT_NS INT64_C(60000000000)
+
 enum { UNITS = 60, EPOCHS = 4, ROOM = 4000 };
 
 struct setup {
@@ -152,7 +154,11 @@ static void check_label_counts(const struct setup *setup)
         int64_t expected[3] = {0};
         int64_t counts[3];
         for (int64_t t = 0; t <= m; t++) {
-            assert_ok(tally_counts(tally, epoch, t, counts));
+            const struct interval span = {epoch * m, epoch * m + t};
+            int64_t left;
+            assert_ok(tally_counts(tally, &(struct tally_set){epoch, &span, t > 0}, UNIT_COUNT_NS,
+                                   counts, &left));
+            assert_int_equal(left, 0);
             for (uint32_t label = 0; label < 3; label++) {
                 int64_t closed;
                 if (counts[label] != expected[label])

@@ -82,6 +82,26 @@ static void test_messages_belong_to_threads(void **state)
     assert_string_equal(error_message(), "from the other thread");
 }
 
+static void test_a_kind_goes_with_its_message(void **state)
+{
+    (void)state;
+    struct error_report report;
+    assert_int_equal(error_set_kind(error_set(ERROR_CONFLICT, "paused"), "kind"), ERROR_CONFLICT);
+    assert_string_equal(error_kind(), "kind");
+    error_prefix(ERROR_CONFLICT, "there: ");
+    assert_string_equal(error_kind(), "kind");
+    error_report_take(ERROR_CONFLICT, &report);
+    error_set(ERROR_INPUT, "another");
+    assert_null(error_kind());
+    error_set_kind(ERROR_INPUT, "other");
+    error_set_errno(ERROR_IO, EIO, "a third");
+    assert_null(error_kind());
+    assert_int_equal(error_restore(&report), ERROR_CONFLICT);
+    assert_string_equal(error_kind(), "kind");
+    error_set_memory(1, "nothing");
+    assert_null(error_kind());
+}
+
 static void test_exit_statuses_of_the_contract(void **state)
 {
     (void)state;
@@ -101,6 +121,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_errno_decides_the_code),
     cmocka_unit_test(test_memory_names_bytes_and_use),
     cmocka_unit_test(test_messages_belong_to_threads),
+    cmocka_unit_test(test_a_kind_goes_with_its_message),
     cmocka_unit_test(test_exit_statuses_of_the_contract),
 };
 

@@ -7,6 +7,7 @@
 
 #include "common/clock.h"
 #include "common/stop.h"
+#include "loader/sampler_client.h"
 
 /* The sampler answers request `at` (and, if `always`, all after it) with `answer`. */
 struct script {
@@ -430,6 +431,49 @@ static void test_a_signal_ends_the_wait(void **state)
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
+/* The trainer asked for the stream before it opened the feed: in between it may have changed. */
+static void test_a_stream_that_is_another_from_the_start(void **state)
+{
+    (void)state;
+    struct sampler_stream walked = {.name = "default",
+                                    .digest = "00112233445566778899aabbccddeeff",
+                                    .design = "sequential",
+                                    .tail = "keep",
+                                    .seed = INT64_MAX,
+                                    .units = 100,
+                                    .epochs = 1,
+                                    .epoch_draws = 100};
+    struct setting setting;
+    for (int other = 0; other < 2; other++) {
+        setting_init(&setting, 100, 10);
+        walked.seed -= other;
+        setting.options.walked = &walked;
+        setting_open(&setting);
+        if (other)
+            assert_int_equal(check_until_failure(&setting, ERROR_CONFLICT, "its seed was"), 0);
+        else
+            assert_int_equal(check_to_the_end(&setting, 0), 10);
+        setting_close(&setting);
+    }
+}
+
+/* Four connections wait for one request of labels; when it fails, nobody asks once more. */
+static void test_labels_are_asked_for_once(void **state)
+{
+    (void)state;
+    struct setting setting;
+    const struct feed_batch *batch;
+    setting_init(&setting, 100, 10);
+    setting.options.pull = FEED_DRAW;
+    setting.sampler.labels = "{\"labels\":7}";
+    setting_open(&setting);
+    assert_fails(feed_next(setting.feed, NULL, &batch), ERROR_NETWORK, "labels");
+    feed_close(setting.feed);
+    setting.feed = NULL;
+    assert_int_equal(atomic_load(&setting.sampler.connections), 1);
+    setting_close(&setting);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -439,6 +483,8 @@ int main(void)
         cmocka_unit_test(test_a_draw_larger_than_a_batch),
         cmocka_unit_test(test_passing_trouble),
         cmocka_unit_test(test_another_sampler_after_a_restart),
+        cmocka_unit_test(test_a_stream_that_is_another_from_the_start),
+        cmocka_unit_test(test_labels_are_asked_for_once),
         cmocka_unit_test(test_patience_ends),
         cmocka_unit_test(test_no_sampler_at_all),
         cmocka_unit_test(test_a_sampler_that_comes_late),

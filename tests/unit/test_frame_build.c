@@ -10,7 +10,7 @@
 #include "sampler/frame_output.h"
 #include "sampler/id_rows.h"
 #include "sampler/random.h"
-#include "sampler/spool.h"
+#include "sampler/spool_cursor.h"
 
 static char folder[256];
 
@@ -52,22 +52,26 @@ static void fill(struct spool *spool, const uint64_t *values, size_t count)
 
 static void check_spool(const struct spool *spool, const uint64_t *values, size_t count)
 {
-    static uint64_t wide[SPOOL_CHUNK];
-    static uint32_t narrow[SPOOL_CHUNK];
+    const uint64_t *wide;
+    const uint32_t *narrow;
     struct spool_cursor cursor;
     size_t got, at = 0;
+    uint64_t pieces = 0;
     assert_ok(spool_cursor_open(&cursor, spool));
     do {
         assert_true(cursor.row == at);
-        assert_ok(spool_cursor_next(&cursor, wide, &got));
+        spool_cursor_seek(&cursor, pieces++); /* it is there already */
+        assert_true(cursor.row == at);
+        assert_ok(spool_cursor_next(&cursor, &wide, &got));
         assert_true(got <= count - at);
         assert_memory_equal(wide, values + at, got * sizeof(*wide));
         at += got;
     } while (got > 0);
     assert_true(at == count);
-    spool_cursor_rewind(&cursor);
+    assert_true(spool_pieces(spool) == pieces - 1);
+    spool_cursor_seek(&cursor, 0);
     for (at = 0; spool->largest <= UINT32_MAX && at < count; at += got) {
-        assert_ok(spool_cursor_next32(&cursor, narrow, &got));
+        assert_ok(spool_cursor_next32(&cursor, &narrow, &got));
         assert_true(got > 0);
         for (size_t i = 0; i < got; i++)
             assert_true(narrow[i] == values[at + i]);
@@ -157,6 +161,7 @@ static enum error sort_ids(const uint64_t *ids, size_t count, uint64_t memory_by
     struct spool spool;
     struct frame_output *output;
     struct section_writer writer;
+    struct sort_room room;
     struct mapped_file file;
     struct frame_digest digest = {{0}};
     uint64_t smallest = UINT64_MAX;
@@ -169,7 +174,9 @@ static enum error sort_ids(const uint64_t *ids, size_t count, uint64_t memory_by
     frame_output_plan(output, FRAME_IDS_BY_ID, count, packed_width(count - 1), 0);
     assert_ok(frame_output_reserve(output));
     assert_ok(section_open(&writer, output, FRAME_IDS_BY_ID));
-    enum error error = id_rows_write(&spool, smallest, memory_bytes, &writer, ret_twice);
+    sort_room_init(&room, memory_bytes);
+    enum error error = id_rows_write(&spool, smallest, &room, &writer, ret_twice);
+    sort_room_release(&room);
     if (!error) {
         assert_ok(section_finish(&writer));
         assert_ok(frame_output_map(output, (int64_t)count, &digest, &file));
@@ -270,6 +277,7 @@ static void test_rows_by_class(void **state)
     struct spool spool;
     struct frame_output *output;
     struct section_writer writer;
+    struct sort_room room;
     struct mapped_file file;
     struct frame_digest digest = {{0}};
     (void)state;
@@ -288,7 +296,9 @@ static void test_rows_by_class(void **state)
     frame_output_plan(output, FRAME_LABEL_ROWS, COUNT, 4, 0);
     assert_ok(frame_output_reserve(output));
     assert_ok(section_open(&writer, output, FRAME_LABEL_ROWS));
-    assert_ok(class_rows_write(&spool, ranks, starts, CLASSES, 0, &writer));
+    sort_room_init(&room, 0);
+    assert_ok(class_rows_write(&spool, ranks, starts, CLASSES, &room, &writer));
+    sort_room_release(&room);
     assert_ok(section_finish(&writer));
     assert_ok(frame_output_map(output, COUNT, &digest, &file));
     const uint32_t *rows =

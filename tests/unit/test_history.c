@@ -30,7 +30,8 @@ static void test_unknown_streams_have_nothing(void **state)
     assert_false(history_rates(*state, "default", 1, &rates));
     assert_true(rates.seconds == 0 && rates.positions == 0);
     assert_int_equal(history_course(*state, "default", 1, course), 0);
-    assert_int_equal(history_spans(*state, "default", 1, spans), 0);
+    assert_int_equal(
+        history_spans(*state, "default", &(struct history_counts){.generation = 1}, spans), 0);
     note(*state, "default", (struct history_counts){.generation = 1}, 0);
     assert_true(history_rates(*state, "default", 1, &rates));
     assert_true(rates.seconds == 0);
@@ -56,9 +57,32 @@ static void test_rates_are_of_the_last_minute(void **state)
     assert_true(rates.seconds == 60);
     assert_true(rates.positions == 1000 && rates.batches == 10);
     assert_true(rates.acks == 9 && rates.redeliveries == 1);
-    assert_int_equal(history_spans(*state, "s", 3, span), 1);
+    struct history_counts now = {.generation = 3, .position = 100000};
+    assert_int_equal(history_spans(*state, "s", &now, span), 1);
     assert_int_equal(span[0].first, 40000);
     assert_int_equal(span[0].end, 100000);
+    now.position = 100500; /* since the last reading */
+    assert_int_equal(history_spans(*state, "s", &now, span), 1);
+    assert_int_equal(span[0].end, 100500);
+    now = (struct history_counts){.generation = 3, .position = 200000, .walks = 1};
+    assert_int_equal(history_spans(*state, "s", &now, span), 1);
+    assert_int_equal(span[0].end, 100000); /* a seek that was not read yet */
+}
+
+static void test_a_minute_of_seeks_has_room(void **state)
+{
+    struct history_span spans[HISTORY_SPANS];
+    struct history_counts counts = {.position = 0};
+    for (int second = 0; second <= 200; second++) {
+        note(*state, "s", counts, second);
+        counts.position += 1000;
+        if (second % 2 == 1) {
+            counts.walks++;
+            counts.position += 5000;
+        }
+    }
+    counts.position += 1;
+    assert_true(history_spans(*state, "s", &counts, spans) <= HISTORY_SPANS);
 }
 
 static void test_the_course_has_a_value_every_five_seconds(void **state)
@@ -98,7 +122,8 @@ static void test_a_seek_draws_nothing(void **state)
     note(*state, "s", (struct history_counts){.position = 150, .walks = 2}, 5);
     assert_true(history_rates(*state, "s", 0, &rates));
     assert_true(rates.positions == 60);
-    assert_int_equal(history_spans(*state, "s", 0, spans), 3);
+    struct history_counts now = {.position = 150, .walks = 2};
+    assert_int_equal(history_spans(*state, "s", &now, spans), 3);
     assert_int_equal(spans[0].first, 100);
     assert_int_equal(spans[0].end, 200);
     assert_int_equal(spans[1].first, 90000);
@@ -106,6 +131,25 @@ static void test_a_seek_draws_nothing(void **state)
 }
 
 /* What is drawn out of gaps counts; a restore that sets counters back gives no negative rate. */
+static void test_the_end_is_when_it_was_seen(void **state)
+{
+    note(*state, "s", (struct history_counts){.position = 90}, 1);
+    assert_int_equal(history_ended_ns(*state, "s", 0), 0);
+    note(*state, "s", (struct history_counts){.position = 100, .ended = true}, 2);
+    int64_t ended_ns = history_ended_ns(*state, "s", 0);
+    assert_true(ended_ns > 0);
+    note(*state, "s", (struct history_counts){.position = 100, .ended = true}, 3);
+    assert_int_equal(history_ended_ns(*state, "s", 0), ended_ns);
+    note(*state, "s", (struct history_counts){.position = 50, .walks = 1}, 4);
+    assert_int_equal(history_ended_ns(*state, "s", 0), 0);
+    note(*state, "s", (struct history_counts){.position = 100, .walks = 1, .ended = true}, 5);
+    assert_true(history_ended_ns(*state, "s", 0) > ended_ns);
+    note(*state, "old", (struct history_counts){.position = 100, .ended = true}, 6);
+    note(*state, "old", (struct history_counts){.position = 100, .ended = true}, 7);
+    assert_int_equal(history_ended_ns(*state, "old", 0), 0);
+    assert_int_equal(history_ended_ns(*state, "nobody", 0), 0);
+}
+
 static void test_gaps_and_restores(void **state)
 {
     struct history_rates rates;
@@ -144,11 +188,13 @@ static void test_streams_that_go_are_forgotten(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_unknown_streams_have_nothing, setup, teardown),
+    cmocka_unit_test_setup_teardown(test_a_minute_of_seeks_has_room, setup, teardown),
     cmocka_unit_test_setup_teardown(test_rates_are_of_the_last_minute, setup, teardown),
     cmocka_unit_test_setup_teardown(test_the_course_has_a_value_every_five_seconds, setup,
                                     teardown),
     cmocka_unit_test_setup_teardown(test_late_readings_are_spread, setup, teardown),
     cmocka_unit_test_setup_teardown(test_a_seek_draws_nothing, setup, teardown),
+    cmocka_unit_test_setup_teardown(test_the_end_is_when_it_was_seen, setup, teardown),
     cmocka_unit_test_setup_teardown(test_gaps_and_restores, setup, teardown),
     cmocka_unit_test_setup_teardown(test_streams_that_go_are_forgotten, setup, teardown),
 };

@@ -13,7 +13,7 @@ static void test_a_problem_is_json_whatever_its_text(void **state)
         cJSON *json = NULL;
         const char *text;
         int64_t status;
-        assert_ok(http_problem_add(&body, 404, details[i]));
+        assert_ok(http_problem_add(&body, 404, NULL, details[i]));
         assert_ok(json_parse(body.data, body.length, "problem", &json));
         assert_ok(json_get_integer(json, "status", "problem", &status));
         assert_int_equal(status, 404);
@@ -28,11 +28,27 @@ static void test_a_problem_is_json_whatever_its_text(void **state)
     }
 }
 
+static void test_a_kind_is_its_type(void **state)
+{
+    (void)state;
+    struct buffer body = BUFFER_INIT(4096);
+    cJSON *json = NULL;
+    const char *text;
+    assert_ok(http_problem_add(&body, 409, "paused", "why"));
+    assert_ok(json_parse(body.data, body.length, "problem", &json));
+    assert_ok(json_get_text(json, "type", "problem", &text));
+    assert_string_equal(text, "/problems/paused");
+    assert_ok(json_get_text(json, "title", "problem", &text));
+    assert_string_equal(text, "Conflict");
+    cJSON_Delete(json);
+    buffer_release(&body);
+}
+
 static void test_a_limit_is_kept(void **state)
 {
     (void)state;
     struct buffer body = BUFFER_INIT(40);
-    assert_int_equal(http_problem_add(&body, 400, "longer than forty bytes"), ERROR_MEMORY);
+    assert_int_equal(http_problem_add(&body, 400, NULL, "longer than forty bytes"), ERROR_MEMORY);
     buffer_release(&body);
 }
 
@@ -56,6 +72,7 @@ static void test_statuses(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_problem_is_json_whatever_its_text),
+    cmocka_unit_test(test_a_kind_is_its_type),
     cmocka_unit_test(test_a_limit_is_kept),
     cmocka_unit_test(test_statuses),
 };

@@ -1,10 +1,12 @@
 /*
  * The journal with an owner that is a list of numbers: power loss at every byte, sectors that were
- * not written, disks that refuse. Writes and fdatasync() are wrapped (-Wl,--wrap).
+ * not written, disks that refuse, before it is written anew and meanwhile. What it asks of the
+ * system is wrapped (-Wl,--wrap).
  */
 #include "tests/unit/unit.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
 
@@ -12,8 +14,7 @@
 #include "common/clock.h"
 #include "common/file.h"
 #include "common/log.h"
-#include "sampler/journal.h"
-#include "sampler/journal_frame.h"
+#include "sampler/journal_private.h"
 #include "sampler/state.h"
 
 #define NUMBERS 100000
@@ -21,24 +22,54 @@
 static int fail_syncs; /* errno, 0: they work */
 static int fail_writes;
 static int fail_room;
+static int fail_names;
+static int fail_after = -1; /* calls of any kind that work before one of them fails, once */
+static void (*at_call)(void);
+
+/* What a call of the system answers now. */
+static int refusal(int always)
+{
+    if (at_call)
+        at_call();
+    if (fail_after < 0)
+        return always;
+    return fail_after-- == 0 ? always : 0;
+}
 
 int __real_fdatasync(int descriptor);
 int __wrap_fdatasync(int descriptor);
 int __wrap_fdatasync(int descriptor)
 {
-    if (!fail_syncs)
+    int error = refusal(fail_syncs);
+    if (!error)
         return __real_fdatasync(descriptor);
-    errno = fail_syncs;
+    errno = error;
     return -1;
+}
+
+int __real_rename(const char *from, const char *to);
+int __wrap_rename(const char *from, const char *to);
+int __wrap_rename(const char *from, const char *to)
+{
+    int error = refusal(fail_names);
+    if (error) {
+        errno = error;
+        return -1;
+    }
+    int done = __real_rename(from, to);
+    if (at_call)
+        at_call();
+    return done;
 }
 
 ssize_t __real_pwrite(int descriptor, const void *bytes, size_t length, off_t offset);
 ssize_t __wrap_pwrite(int descriptor, const void *bytes, size_t length, off_t offset);
 ssize_t __wrap_pwrite(int descriptor, const void *bytes, size_t length, off_t offset)
 {
-    if (!fail_writes)
+    int error = refusal(fail_writes);
+    if (!error)
         return __real_pwrite(descriptor, bytes, length, offset);
-    errno = fail_writes;
+    errno = error;
     return -1;
 }
 
@@ -46,36 +77,37 @@ int __real_posix_fallocate(int descriptor, off_t offset, off_t length);
 int __wrap_posix_fallocate(int descriptor, off_t offset, off_t length);
 int __wrap_posix_fallocate(int descriptor, off_t offset, off_t length)
 {
-    return fail_room ? fail_room : __real_posix_fallocate(descriptor, offset, length);
+    int error = refusal(fail_room);
+    return error ? error : __real_posix_fallocate(descriptor, offset, length);
 }
 
 /* ---- an owner that is a list of numbers --------------------------------------------------------
  */
 
 struct owner {
+    int64_t numbers[NUMBERS];
+    size_t count;
     char folder[256];
     pthread_mutex_t mutex;
     struct state *state;
     struct journal *journal;
-    int64_t numbers[NUMBERS];
-    size_t count;
 };
 
 static struct owner owner;
 
-static enum error replay(void *context, const struct entry *entry)
+static enum error replay(void *books, const struct entry *entry)
 {
-    (void)context;
-    owner.numbers[owner.count++] = entry->value;
+    struct owner *replayed = books;
+    replayed->numbers[replayed->count++] = entry->value;
     return OK;
 }
 
-static enum error write_all(void *context, enum error (*add)(void *adding, const struct entry *),
+static enum error write_all(void *books, enum error (*add)(void *adding, const struct entry *),
                             void *adding)
 {
-    (void)context;
-    for (size_t i = 0; i < owner.count; i++) {
-        struct entry entry = {.type = ENTRY_SEEK, .worker = -1, .value = owner.numbers[i]};
+    const struct owner *written = books;
+    for (size_t i = 0; i < written->count; i++) {
+        struct entry entry = {.type = ENTRY_SEEK, .worker = -1, .value = written->numbers[i]};
         enum error error = add(adding, &entry);
         if (error != OK)
             return error;
@@ -93,18 +125,34 @@ static void ready(struct journal_waiter *waiter)
     ((struct waiter *)waiter)->told++;
 }
 
-/* What nobody heard of is the newest number. */
-static void take_back(void *context, struct journal_waiter *waiter)
+static enum error books_new(void **ret_books)
 {
-    (void)context;
+    *ret_books = calloc(1, sizeof(struct owner));
+    return *ret_books ? OK : ERROR_MEMORY;
+}
+
+/* What nobody heard of is the newest number. */
+static void take_back(void *books, struct journal_waiter *waiter)
+{
+    assert_ptr_equal(books, &owner);
     assert_int_equal(waiter->first, owner.numbers[owner.count - 1]);
     owner.count--;
 }
 
+static struct journal_owner facts_of(struct owner *which)
+{
+    return (struct journal_owner){.mutex = &which->mutex,
+                                  .books = which,
+                                  .replay = replay,
+                                  .write = write_all,
+                                  .books_new = books_new,
+                                  .books_free = free,
+                                  .take_back = take_back};
+}
+
 static void open_owner(enum durability durability)
 {
-    const struct journal_owner facts = {
-        .mutex = &owner.mutex, .replay = replay, .write = write_all, .take_back = take_back};
+    const struct journal_owner facts = facts_of(&owner);
     owner.count = 0;
     pthread_mutex_init(&owner.mutex, NULL);
     assert_ok(state_open(owner.folder, &owner.state));
@@ -174,8 +222,7 @@ static void write_journal(const void *bytes, size_t length)
 
 static enum error open_bytes_accepting(const void *bytes, size_t length, uint64_t accept_loss)
 {
-    const struct journal_owner facts = {
-        .mutex = &owner.mutex, .replay = replay, .write = write_all, .take_back = take_back};
+    const struct journal_owner facts = facts_of(&owner);
     write_journal(bytes, length);
     owner.count = 0;
     enum error error = state_open(owner.folder, &owner.state);
@@ -576,14 +623,35 @@ static void test_a_full_disk_is_met_before_anything_moves(void **unused)
 /* ---- written anew ------------------------------------------------------------------------------
  */
 
-/* An entry with a long text, so that the journal gets long soon. */
-static void append_long(const char *text, size_t length)
+static struct journal_counts counts_now(void)
 {
+    struct journal_counts counts;
+    pthread_mutex_lock(&owner.mutex);
+    journal_get_counts(owner.journal, &counts);
+    pthread_mutex_unlock(&owner.mutex);
+    return counts;
+}
+
+static void check_after_a_kill(enum durability durability)
+{
+    size_t count = owner.count;
+    close_owner();
+    open_owner(durability);
+    assert_int_equal(owner.count, count);
+    check_numbers(count);
+    close_owner();
+}
+
+/* With a long text, so that the journal gets long soon. */
+static void append_long(void)
+{
+    static char text[100000];
     struct entry entry = {.type = ENTRY_SEEK,
                           .worker = -1,
                           .value = 1000 * (int64_t)owner.count + 7,
                           .text = text,
-                          .text_bytes = length};
+                          .text_bytes = sizeof(text)};
+    memset(text, 'x', sizeof(text));
     pthread_mutex_lock(&owner.mutex);
     assert_ok(journal_reserve(owner.journal, journal_frame_bytes(entry_bound_bytes(&entry))));
     assert_ok(journal_append(owner.journal, &entry));
@@ -594,27 +662,204 @@ static void append_long(const char *text, size_t length)
 static void test_a_long_journal_is_written_anew(void **unused)
 {
     (void)unused;
-    static char text[100000];
-    memset(text, 'x', sizeof(text));
     for (int durability = DURABILITY_FSYNC; durability <= DURABILITY_PROCESS; durability++) {
-        struct journal_counts counts = {0};
         unit_folder_make(owner.folder);
         open_owner((enum durability)durability);
-        for (int i = 0; i < 2000 && counts.rewrites < 2 + (unsigned)durability % 2; i++) {
-            append_long(text, sizeof(text));
+        for (int i = 0; i < 2000 && counts_now().rewrites < 3; i++) {
+            append_long();
             (void)journal_work(owner.journal, clock_now_ns(), false);
-            pthread_mutex_lock(&owner.mutex);
-            journal_get_counts(owner.journal, &counts);
-            pthread_mutex_unlock(&owner.mutex);
         }
-        assert_true(counts.rewrites >= 2);
-        assert_true(counts.file_bytes < (uint64_t)20 << 20);
-        size_t count = owner.count;
-        close_owner(); /* as a kill does */
-        open_owner((enum durability)durability);
-        assert_int_equal(owner.count, count);
-        check_numbers(count);
-        close_owner();
+        assert_true(counts_now().rewrites >= 3);
+        assert_true(counts_now().file_bytes < (uint64_t)40 << 20);
+        commit();
+        check_after_a_kill((enum durability)durability);
+        unit_folder_remove(owner.folder);
+    }
+}
+
+static void append_next(struct waiter *waiter)
+{
+    assert_ok(append((int64_t)(1000 * owner.count + 7), waiter));
+}
+
+/* It has entries for some pieces, and is long enough from now on. */
+static void open_long(enum durability durability)
+{
+    unit_folder_make(owner.folder);
+    open_owner(durability);
+    for (int i = 0; i < 5000; i++)
+        append_next(NULL);
+    commit();
+    pthread_mutex_lock(&owner.mutex);
+    owner.journal->rewrite_at = 0;
+    pthread_mutex_unlock(&owner.mutex);
+}
+
+static bool work_on(void)
+{
+    (void)journal_work(owner.journal, clock_now_ns(), false);
+    return owner.journal->rewrite.phase != REWRITE_NONE;
+}
+
+/* A copy of the folder, as it would be found after a kill at this instant. */
+static struct owner found;
+static size_t kills;
+
+static void copy_found(const char *name)
+{
+    char from[512];
+    char to[512];
+    struct buffer bytes = BUFFER_INIT(1 << 28);
+    snprintf(from, sizeof(from), "%s/%s", owner.folder, name);
+    snprintf(to, sizeof(to), "%s/%s", found.folder, name);
+    if (access(from, F_OK) == 0) {
+        assert_ok(file_read_whole(from, &bytes));
+        assert_ok(file_write_whole(to, bytes.data, bytes.length));
+    }
+    buffer_release(&bytes);
+}
+
+static void check_found(void)
+{
+    const struct journal_owner facts = facts_of(&found);
+    void (*hook)(void) = at_call;
+    size_t count = owner.count;
+    at_call = NULL;
+    unit_folder_make(found.folder);
+    copy_found("journal");
+    copy_found("journal.new");
+    found.count = 0;
+    pthread_mutex_init(&found.mutex, NULL);
+    assert_ok(state_open(found.folder, &found.state));
+    assert_ok(journal_open(found.state, DURABILITY_PROCESS, 0, &facts, &found.journal));
+    assert_int_equal(found.count, count);
+    assert_memory_equal(found.numbers, owner.numbers, count * sizeof(owner.numbers[0]));
+    journal_close(found.journal);
+    state_close(found.state);
+    unit_folder_remove(found.folder);
+    kills++;
+    at_call = hook;
+}
+
+/* At every call of the system that a rewrite makes; entries come between its pieces. */
+static void test_a_kill_while_it_is_written_anew(void **unused)
+{
+    (void)unused;
+    for (int durability = DURABILITY_FSYNC; durability <= DURABILITY_PROCESS; durability++) {
+        open_long((enum durability)durability);
+        uint64_t before = counts_now().rewrites;
+        bool works = true;
+        kills = 0;
+        while (works) {
+            append_next(NULL);
+            commit();
+            at_call = check_found;
+            works = work_on();
+            at_call = NULL;
+            check_found();
+        }
+        assert_true(counts_now().rewrites == before + 1 && kills > 15);
+        check_after_a_kill((enum durability)durability);
+        unit_folder_remove(owner.folder);
+    }
+}
+
+/* One call after the other fails, once; afterwards the disk works again. */
+static void check_refusals(int *refused, int errno_value, enum durability durability)
+{
+    for (int calls = 0; calls < 20; calls++) {
+        struct waiter waiters[2] = {0};
+        open_long(durability);
+        append_next(&waiters[0]);
+        *refused = errno_value;
+        fail_after = calls;
+        while (work_on())
+            continue;
+        fail_after = -1;
+        *refused = 0;
+        int64_t deadline_ns = clock_deadline_ns(60000);
+        while (append((int64_t)(1000 * owner.count + 7), &waiters[1]) != OK) {
+            assert_true(clock_left_ms(deadline_ns) > 0);
+            (void)journal_work(owner.journal, clock_deadline_ns(10), false);
+        }
+        commit();
+        for (int i = 0; i < 2 && durability == DURABILITY_FSYNC; i++)
+            assert_int_equal(waiters[i].told, 1);
+        check_after_a_kill(durability);
+        unit_folder_remove(owner.folder);
+    }
+}
+
+static void test_a_disk_that_refuses_while_it_is_written_anew(void **unused)
+{
+    (void)unused;
+    for (int durability = DURABILITY_FSYNC; durability <= DURABILITY_PROCESS; durability++) {
+        check_refusals(&fail_writes, EIO, (enum durability)durability);
+        check_refusals(&fail_syncs, EIO, (enum durability)durability);
+        check_refusals(&fail_room, ENOSPC, (enum durability)durability);
+        check_refusals(&fail_names, EACCES, (enum durability)durability);
+    }
+}
+
+/* A disk that gets full gets back at once what the new file took of it. */
+static void test_a_full_disk_ends_it(void **unused)
+{
+    (void)unused;
+    char path[512];
+    for (int durability = DURABILITY_FSYNC; durability <= DURABILITY_PROCESS; durability++) {
+        open_long((enum durability)durability);
+        while (owner.journal->rewrite.phase != REWRITE_WRITE)
+            (void)work_on();
+        snprintf(path, sizeof(path), "%s/journal.new", owner.folder);
+        assert_int_equal(access(path, F_OK), 0);
+        fail_room = ENOSPC;
+        while (append((int64_t)(1000 * owner.count + 7), NULL) == OK)
+            continue;
+        while (work_on())
+            continue;
+        assert_int_not_equal(access(path, F_OK), 0);
+        fail_room = 0;
+        append_next(NULL);
+        commit();
+        check_after_a_kill((enum durability)durability);
+        unit_folder_remove(owner.folder);
+    }
+}
+
+static void flip_byte(off_t offset)
+{
+    char path[512];
+    uint8_t byte;
+    journal_file(path);
+    int descriptor = open(path, O_RDWR);
+    assert_true(descriptor >= 0);
+    assert_int_equal(pread(descriptor, &byte, 1, offset), 1);
+    byte ^= 4;
+    assert_int_equal(__real_pwrite(descriptor, &byte, 1, offset), 1);
+    close(descriptor);
+}
+
+/* The file in use is not what was written: the books in memory are, and make a new one. */
+static void test_a_damaged_file_is_left(void **unused)
+{
+    (void)unused;
+    for (int durability = DURABILITY_FSYNC; durability <= DURABILITY_PROCESS; durability++) {
+        struct waiter waiter = {0};
+        open_long((enum durability)durability);
+        flip_byte(100003);
+        append_next(&waiter);
+        uint64_t before = counts_now().rewrites;
+        int64_t deadline_ns = clock_deadline_ns(60000);
+        while (counts_now().rewrites == before) {
+            assert_true(clock_left_ms(deadline_ns) > 0);
+            (void)journal_work(owner.journal, clock_deadline_ns(10), false);
+        }
+        assert_int_equal(counts_now().failures, 1);
+        append_next(NULL);
+        commit();
+        assert_true(durability == DURABILITY_PROCESS || waiter.told == 1);
+        assert_int_equal(waiter.waiter.error, OK);
+        check_after_a_kill((enum durability)durability);
         unit_folder_remove(owner.folder);
     }
 }
@@ -658,6 +903,10 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_what_could_not_be_kept_goes_back),
     cmocka_unit_test(test_a_full_disk_is_met_before_anything_moves),
     cmocka_unit_test(test_a_long_journal_is_written_anew),
+    cmocka_unit_test(test_a_kill_while_it_is_written_anew),
+    cmocka_unit_test(test_a_disk_that_refuses_while_it_is_written_anew),
+    cmocka_unit_test(test_a_full_disk_ends_it),
+    cmocka_unit_test(test_a_damaged_file_is_left),
     cmocka_unit_test(test_nothing_is_written_before_the_orderly_end),
 };
 

@@ -8,6 +8,7 @@
 
 #include "sampler/ledger.h"
 #include "sampler/ledger_plan.h"
+#include "sampler/problem_kinds.h"
 
 #define EPOCH 97
 #define EPOCHS 4
@@ -65,7 +66,7 @@ static enum error apply_to_copy(void *context, const struct entry *entry)
 /* ---- the model: what every position and every pair is ------------------------------------------
  */
 
-enum place { AHEAD, LENT, RAN_OUT, RELEASED, DONE };
+enum place { AHEAD, LENT, RAN_OUT, RELEASED, DONE, PASSED };
 enum pair { NEVER, MINE, LOST, ACKED };
 
 struct model_batch {
@@ -292,14 +293,21 @@ static void step_draw(struct pair_of_books *books)
     if (worker >= 0)
         name_of(worker, name);
     model_expire(model);
-    enum error error =
-        ledger_plan_draw(&books->ledger, &books->cut, &search, worker < 0 ? NULL : name, seq, size,
-                         model->now_ms, &plan, &retry_ms);
+    enum error error = ledger_plan_draw(
+        &books->ledger, &books->cut, &search,
+        &(struct ledger_pull){.worker = worker < 0 ? NULL : name, .seq = seq, .size = size},
+        model->now_ms, &plan, &retry_ms);
     enum pair pair = worker < 0 ? NEVER : model->pairs[worker][seq];
     struct model_batch *mine = worker < 0 ? NULL : batch_of(model, worker, seq);
     struct model_batch new_one;
-    if (model->paused || pair == ACKED || pair == LOST || (mine && mine->asked != size)) {
+    if ((model->paused && !mine) || pair == ACKED || pair == LOST ||
+        (mine && mine->asked != size)) {
         assert_int_equal(error, ERROR_CONFLICT);
+        const char *kind = pair == ACKED  ? PROBLEM_PAIR_ACKED
+                           : pair == LOST ? PROBLEM_PAIR_LOST
+                           : mine         ? PROBLEM_OTHER_SIZE
+                                          : PROBLEM_PAUSED;
+        assert_string_equal(error_kind(), kind);
         return;
     }
     if (!mine && !first_waiting(model) && !model_cut(model, size, &new_one)) {
@@ -396,7 +404,10 @@ static void step_seek(struct pair_of_books *books)
     forget_leases(model, LOST);
     model->position = entry.value;
     for (int64_t i = 0; i < POSITIONS; i++)
-        model->places[i] = i < entry.value ? DONE : AHEAD;
+        if (i >= entry.value)
+            model->places[i] = AHEAD;
+        else if (model->places[i] != DONE)
+            model->places[i] = PASSED;
 }
 
 static void step_restore(struct pair_of_books *books)
@@ -427,6 +438,7 @@ static void check_places(struct pair_of_books *books)
         assert_int_equal(held, model->places[i] == LENT || model->places[i] == RAN_OUT ||
                                    model->places[i] == RELEASED);
         assert_int_equal(ahead, model->places[i] == AHEAD);
+        assert_int_equal(intervals_has(&ledger->passed, i), model->places[i] == PASSED);
     }
     assert_int_equal(ledger->position, model->position);
     assert_int_equal(ledger->acked, model->acked);

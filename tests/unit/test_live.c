@@ -176,6 +176,7 @@ static void test_the_end_and_a_seek(void **state)
     assert_int_equal(number(labels, "drawn"), 1000);
     cJSON_Delete(json);
     struct stream *stream = streams_take(server->streams, "default");
+    live_notice(server->live, stream);
     assert_int_equal(stream_seek(stream, 700, NULL, &wait), OK);
     live_notice(server->live, stream);
     stream_put(stream);

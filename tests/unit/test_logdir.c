@@ -441,6 +441,61 @@ static void test_a_person_may_name_an_older_one(void **state)
     assert_true(is_there("model.ckpt-3.safetensors"));
 }
 
+/* A kill between a save's two writes leaves a file that nothing names. */
+static void test_what_nothing_names_and_training_has_passed_is_removed(void **state)
+{
+    static const char *const stay[] = {"model.ckpt-9.safetensors", "model.ckpt-.safetensors",
+                                       "model.ckpt-1", "model.ckpt-x.safetensors", "notes"};
+    struct checkpoint *checkpoint = NULL;
+    struct logdir *logdir = open_and_save(2, 4);
+
+    (void)state;
+    logdir_close(logdir);
+    put("checkpoint", "model_checkpoint_path: \"model.ckpt-4.safetensors\"\n"
+                      "all_model_checkpoint_paths: \"/else/where/model.ckpt-2\"\n");
+    for (size_t i = 0; i < sizeof(stay) / sizeof(stay[0]); i++)
+        put(stay[i], "");
+    put("model.ckpt-1.safetensors", "");
+    assert_newest(4); /* looking removes nothing */
+    assert_true(is_there("model.ckpt-1.safetensors") && is_there("model.ckpt-3.safetensors"));
+    assert_ok(logdir_open(folder, &logdir));
+    assert_ok(logdir_newest(logdir, &checkpoint));
+    checkpoint_close(checkpoint);
+    assert_false(is_there("model.ckpt-1.safetensors") || is_there("model.ckpt-3.safetensors"));
+    assert_true(is_there("model.ckpt-2.safetensors") && is_there("model.ckpt-4.safetensors"));
+    for (size_t i = 0; i < sizeof(stay) / sizeof(stay[0]); i++)
+        assert_true(is_there(stay[i]));
+    logdir_close(logdir);
+}
+
+static void test_nothing_is_removed_that_a_person_may_have_meant(void **state)
+{
+    static const char *const states[] = {
+        NULL, "model_checkpoint_path: \"model.ckpt-4\"\n",
+        "model_checkpoint_path: \"model.ckpt-7.safetensors\"\n"
+        "all_model_checkpoint_paths: \"model.ckpt-4.safetensors\"\n"
+        "all_model_checkpoint_paths: \"model.ckpt-7.safetensors\"\n"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
+        struct checkpoint *checkpoint = NULL;
+        struct logdir *logdir = open_and_save(3, 4);
+
+        logdir_close(logdir);
+        if (states[i])
+            put("checkpoint", states[i]);
+        else
+            assert_int_equal(unlink(in_folder("checkpoint")), 0);
+        assert_ok(logdir_open(folder, &logdir));
+        assert_ok(logdir_newest(logdir, &checkpoint));
+        assert_int_equal(checkpoint_step(checkpoint), 4);
+        checkpoint_close(checkpoint);
+        logdir_close(logdir);
+        assert_true(is_there("model.ckpt-3.safetensors"));
+        assert_int_equal(unlink(in_folder("checkpoint")) && states[i], 0);
+    }
+}
+
 static void test_a_malformed_state_file_is_refused(void **state)
 {
     static const struct {
@@ -463,6 +518,7 @@ static void test_a_malformed_state_file_is_refused(void **state)
         put("checkpoint", cases[i].text);
         assert_newest_fails(ERROR_INPUT, cases[i].message);
         assert_newest_fails(ERROR_INPUT, in_folder("checkpoint"));
+        assert_newest_fails(ERROR_INPUT, "remove that file");
     }
 }
 
@@ -546,6 +602,8 @@ static const struct CMUnitTest tests[] = {
     TEST(test_missing_files_are_passed_over),
     TEST(test_a_damaged_newest_is_named_with_the_way_back),
     TEST(test_a_person_may_name_an_older_one),
+    TEST(test_what_nothing_names_and_training_has_passed_is_removed),
+    TEST(test_nothing_is_removed_that_a_person_may_have_meant),
     TEST(test_a_malformed_state_file_is_refused),
     TEST(test_names_with_quotes_read_back),
     TEST(test_a_save_that_fails_changes_nothing),

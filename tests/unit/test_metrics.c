@@ -9,7 +9,8 @@ static const char *text_of(const struct metrics *metrics, struct buffer *buffer)
     metrics_sum(&sum, metrics);
     metrics_sum(&sum, metrics); /* as if two threads had counted the same */
     buffer_clear(buffer);
-    assert_ok(metrics_add_text(buffer, &sum));
+    const struct metrics_source source = {.sum = &sum};
+    assert_ok(metrics_add_text(buffer, &source, 1));
     return buffer->data;
 }
 
@@ -70,9 +71,72 @@ static void test_every_family_is_named_once(void **state)
     buffer_release(&buffer);
 }
 
+/* Each thread counts in a block of its own; the stream's samples are the sum. */
+static void test_streams_are_told_apart(void **state)
+{
+    (void)state;
+    struct buffer buffer = BUFFER_INIT(1 << 20);
+    struct metrics of_none = {.ids = 0};
+    struct metrics_blocks first = {0};
+    struct metrics_blocks second = {0};
+    for (uint32_t thread = 0; thread < METRICS_THREADS; thread++) {
+        struct metrics *block = metrics_block(&first, thread);
+        assert_non_null(block);
+        assert_int_equal((uintptr_t)block % 64, 0);
+        assert_ptr_equal(metrics_block(&first, thread), block);
+        metrics_count(block, PATH_BATCH, 200, 10, 5);
+        metrics_time(block, PATH_BATCH, 1);
+    }
+    assert_null(metrics_block(&first, METRICS_THREADS));
+    metrics_count(metrics_block(&second, 3), PATH_ACK, 409, 7, 0);
+    metrics_count(&of_none, PATH_METRICS, 200, 99, 0);
+    const struct metrics_source sources[] = {
+        {.sum = &of_none}, {.stream = "a", .blocks = &first}, {.stream = "b", .blocks = &second}};
+    assert_ok(metrics_add_text(&buffer, sources, 3));
+    static const char *const lines[] = {
+        "tombola_sampler_requests_total{path=\"/batch\",stream=\"a\",status=\"200\"} 16\n",
+        "tombola_sampler_requests_total{path=\"/ack\",stream=\"b\",status=\"409\"} 1\n",
+        "tombola_sampler_requests_total{path=\"/metrics\",status=\"200\"} 1\n",
+        "_seconds_bucket{path=\"/batch\",stream=\"a\",le=\"+Inf\"} 16\n",
+        "_seconds_count{path=\"/batch\",stream=\"a\"} 16\n",
+        "tombola_sampler_ids_total{stream=\"a\"} 80\n",
+        "tombola_sampler_ids_total{stream=\"b\"} 0\n",
+        "tombola_sampler_body_bytes_total 99\n",
+        "tombola_sampler_body_bytes_total{stream=\"a\"} 160\n",
+        "tombola_sampler_body_bytes_total{stream=\"b\"} 7\n",
+    };
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
+        assert_holds(buffer.data, lines[i]);
+    assert_null(strstr(buffer.data, "tombola_sampler_ids_total 0"));
+    metrics_blocks_release(&first);
+    metrics_blocks_release(&second);
+    buffer_release(&buffer);
+}
+
+/* What is over the limit is counted without its stream; released blocks make room again. */
+static void test_blocks_have_a_limit(void **state)
+{
+    (void)state;
+    enum { STREAMS = METRICS_BLOCKS_MOST / METRICS_THREADS };
+    static struct metrics_blocks streams[STREAMS + 1];
+    for (size_t i = 0; i < STREAMS; i++) {
+        for (uint32_t thread = 0; thread < METRICS_THREADS; thread++)
+            assert_non_null(metrics_block(&streams[i], thread));
+    }
+    assert_null(metrics_block(&streams[STREAMS], 0));
+    metrics_blocks_release(&streams[7]);
+    assert_non_null(metrics_block(&streams[STREAMS], 0));
+    for (size_t i = 0; i <= STREAMS; i++)
+        metrics_blocks_release(&streams[i]);
+    assert_non_null(metrics_block(&streams[0], 0));
+    metrics_blocks_release(&streams[0]);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_counts_of_all_threads_are_added),
     cmocka_unit_test(test_every_family_is_named_once),
+    cmocka_unit_test(test_streams_are_told_apart),
+    cmocka_unit_test(test_blocks_have_a_limit),
 };
 
 UNIT_MAIN(tests)

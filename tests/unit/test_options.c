@@ -15,6 +15,8 @@ static double rate;
 static bool replacement;
 static const char *tail;
 static bool seed_given;
+static const char *stores;
+static const char *shares;
 static char **words;
 
 static const struct option table[] = {
@@ -49,7 +51,20 @@ static const struct option table[] = {
      .type = OPTION_CHOICE,
      .target = &tail,
      .choices = "keep|drop|span",
+     .alias = "short=keep",
      .help = "last batch"},
+    {.name = "store",
+     .type = OPTION_TEXT,
+     .target = &stores,
+     .repeated = true,
+     .argument = "URI",
+     .help = "what is in it"},
+    {.name = "shares",
+     .type = OPTION_TEXT,
+     .target = &shares,
+     .json = true,
+     .argument = "JSON",
+     .help = "how much of each"},
 };
 #define TABLE_COUNT (sizeof(table) / sizeof(table[0]))
 
@@ -81,6 +96,8 @@ static enum error parse_command(const struct command *command, int argc, char **
     rate = 0.5;
     replacement = false;
     tail = "keep";
+    stores = NULL;
+    shares = NULL;
     return options_parse(&program, command, table, TABLE_COUNT, argc, argv, &words);
 }
 
@@ -103,8 +120,9 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    static const char *const names[] = {"TOMBOLA_LISTEN", "TOMBOLA_SEED", "TOMBOLA_MAX_SIZE",
-                                        "TOMBOLA_TAIL", "TOMBOLA_CONFIG"};
+    static const char *const names[] = {"TOMBOLA_LISTEN", "TOMBOLA_SEED",   "TOMBOLA_MAX_SIZE",
+                                        "TOMBOLA_TAIL",   "TOMBOLA_CONFIG", "TOMBOLA_STORE",
+                                        "TOMBOLA_SHARES"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         unsetenv(names[i]);
     options_release();
@@ -277,6 +295,64 @@ static void test_config_files(void **state)
     assert_true(seed == 9007199254740991);
 }
 
+static void test_what_is_given_several_times(void **state)
+{
+    (void)state;
+    assert_ok(parse("--store", "a", "--store=b=c?d"));
+    assert_string_equal(stores, "a\nb=c?d");
+    setenv("TOMBOLA_STORE", "\n\none\n\ntwo=x y\n", 1);
+    assert_ok(parse_nothing());
+    assert_string_equal(stores, "one\ntwo=x y");
+    assert_ok(parse("--store", "mine"));
+    assert_string_equal(stores, "mine");
+    unsetenv("TOMBOLA_STORE");
+    assert_ok(parse("--config", config_of("{\"store\":[\"a=range:10\",\"b\"]}")));
+    assert_string_equal(stores, "a=range:10\nb");
+    assert_ok(parse("--config", config_of("{\"store\":\"only\"}")));
+    assert_string_equal(stores, "only");
+    assert_ok(parse("--config", config_of("{\"store\":\"a\\nb\\n\"}")));
+    assert_string_equal(stores, "a\nb");
+    assert_ok(parse("--config", config_of("{\"store\":[\"a\"]}"), "--store", "mine"));
+    assert_string_equal(stores, "mine");
+    static const char *const bad[] = {"{\"store\":[1]}", "{\"store\":[\"a\",[\"b\"]]}",
+                                      "{\"store\":[\"a\",\"\"]}", "{\"store\":[\"a\\nb\"]}",
+                                      "{\"store\":[null]}"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        assert_fails(parse("--config", config_of(bad[i])), ERROR_USAGE, "texts of one line each");
+    assert_fails(parse("--config", config_of("{\"store\":[]}")), ERROR_USAGE, "empty array");
+    assert_fails(parse("--config", config_of("{\"store\":{}}")), ERROR_USAGE,
+                 "\"store\" must be a text or an array of texts, not an object");
+    assert_fails(parse("--config", config_of("{\"listen\":[\"a\"]}")), ERROR_USAGE,
+                 "\"listen\" must be a text, a number, true or false, not an array");
+}
+
+static void test_json_stands_as_it_is(void **state)
+{
+    (void)state;
+    assert_ok(parse("--config", config_of("{\"shares\": {\"a b\": 0.25, \"\\u00e9\": 1e-3}}")));
+    assert_string_equal(shares, "{\"a b\":0.25,\"\xc3\xa9\":0.001}");
+    assert_ok(parse("--config", config_of("{\"shares\":\"{\\\"0\\\":1}\"}")));
+    assert_string_equal(shares, "{\"0\":1}");
+    setenv("TOMBOLA_SHARES", "{\"0\":2}", 1);
+    assert_ok(parse_nothing());
+    assert_string_equal(shares, "{\"0\":2}");
+    unsetenv("TOMBOLA_SHARES");
+    assert_fails(parse("--config", config_of("{\"shares\":[1]}")), ERROR_USAGE,
+                 "\"shares\" must be an object, or a text that holds one, not an array");
+    assert_fails(parse("--config", config_of("{\"tail\":{}}")), ERROR_USAGE, "not an object");
+}
+
+static void test_another_word_for_a_choice(void **state)
+{
+    (void)state;
+    assert_ok(parse("--tail", "short"));
+    assert_string_equal(tail, "keep");
+    assert_fails(parse("--tail", "shor"), ERROR_USAGE, "must be one of keep, drop, span");
+    assert_fails(parse("--tail", "short=keep"), ERROR_USAGE, "must be one of");
+    assert_ok(parse("--log-level", "warn"));
+    assert_ok(parse("--log-level", "warning"));
+}
+
 /* Standard output of the run goes into a file of the test's folder; what it held is returned. */
 static const char *output_of(int argc, char **argv, int expected_status)
 {
@@ -399,6 +475,9 @@ static const struct CMUnitTest tests[] = {
     TEST(test_losing_values_are_not_judged),
     TEST(test_bad_values_name_their_source),
     TEST(test_config_files),
+    TEST(test_what_is_given_several_times),
+    TEST(test_json_stands_as_it_is),
+    TEST(test_another_word_for_a_choice),
     TEST(test_help_holds_the_table),
     TEST(test_exit_statuses_of_programs),
     TEST(test_host_port),

@@ -503,7 +503,7 @@ static void test_a_file_that_was_written_to_is_looked_at_again(void **state)
     assert_ok(open_sqlite("i.db", "", &store));
     assert_int_equal(store_info(store)->bad_rows, 1);
     assert_non_null(strstr(store_info(store)->first_bad_row,
-                           "column \"features\" is a BLOB of 1 bytes; a BLOB of 2 bytes"));
+                           "column \"features\" is a BLOB of 1 byte; a BLOB of 2 bytes"));
     store_close(store);
 }
 

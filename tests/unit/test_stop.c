@@ -141,6 +141,7 @@ static void test_log_lines_stay_whole(void **state)
     pid_t child = fork();
     if (child == 0) {
         pthread_t threads[4];
+        close(ends[0]);
         dup2(ends[1], STDERR_FILENO);
         for (int i = 0; i < 4; i++)
             pthread_create(&threads[i], NULL, log_lines, "thread");
@@ -152,7 +153,7 @@ static void test_log_lines_stay_whole(void **state)
     close(ends[1]);
     FILE *in = fdopen(ends[0], "r");
     while (fgets(line, sizeof(line), in)) {
-        assert_non_null(strstr(line, " info  thread 0"));
+        assert_non_null(strstr(line, " info    thread 0"));
         assert_string_equal(line + strlen(line) - 5, " end\n");
         lines++;
     }

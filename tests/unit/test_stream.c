@@ -257,6 +257,61 @@ static void test_a_batch_needs_room(void **unused)
     stream_unit_end(&unit);
 }
 
+static enum error peek(struct stream *stream, int64_t seq, const int64_t *acks, size_t count,
+                       struct stream_batch *ret_batch)
+{
+    const struct stream_pull pull = {
+        .size = 400, .worker = "a", .seq = seq, .acks = acks, .ack_count = count, .room = 1000};
+    return stream_peek(stream, &pull, ret_batch);
+}
+
+/* Its acks are judged, and count for what comes next; nothing is acked by it. */
+static void test_a_peek_says_what_a_draw_would(void **unused)
+{
+    (void)unused;
+    struct stream_unit unit;
+    struct stream_batch batch;
+    struct stream_status before;
+    struct stream_status after;
+    bool waits;
+    const int64_t all[] = {0, 1, 2, 0};
+    const int64_t never[] = {0, 7};
+    begin(&unit, 1, TAIL_KEEP);
+    unit.definition.lease_ms = 3600000;
+    stream_unit_open(&unit, DURABILITY_PROCESS);
+    for (int64_t seq = 0; seq < 3; seq++)
+        assert_ok(unit_lend(unit.stream, "a", seq, 400, &batch));
+    stream_status(unit.stream, &before);
+    assert_int_equal(peek(unit.stream, 3, NULL, 0, &batch), ERROR_TIMEOUT);
+    assert_int_equal(peek(unit.stream, 3, all, 2, &batch), ERROR_TIMEOUT);
+    assert_int_equal(peek(unit.stream, 3, all, 4, &batch), ERROR_END);
+    assert_fails(peek(unit.stream, 3, never, 2, &batch), ERROR_CONFLICT, "seq=7");
+    assert_fails(peek(unit.stream, 1, all, 2, &batch), ERROR_CONFLICT, "was acked");
+    assert_ok(peek(unit.stream, 2, all, 2, &batch));
+    assert_int_equal(batch.span.first, 800);
+    stream_status(unit.stream, &after);
+    assert_memory_equal(&before, &after, sizeof(before));
+    stream_unit_close(&unit);
+    stream_unit_end(&unit);
+    begin(&unit, 1, TAIL_KEEP);
+    unit.definition.lease_ms = 1000;
+    stream_unit_open(&unit, DURABILITY_PROCESS);
+    for (int64_t seq = 0; seq < 3; seq++)
+        assert_ok(
+            stream_draw(unit.stream,
+                        &(struct stream_pull){.size = 400, .worker = "a", .seq = seq, .room = 1000},
+                        NULL, &batch, &waits));
+    clock_sleep_ms(1100); /* all of them wait, and are still its own */
+    assert_ok(peek(unit.stream, 3, NULL, 0, &batch));
+    assert_int_equal(batch.span.first, 0);
+    assert_ok(peek(unit.stream, 3, all, 2, &batch));
+    assert_int_equal(batch.span.first, 800);
+    assert_int_equal(peek(unit.stream, 3, all, 3, &batch), ERROR_END);
+    assert_ok(unit_lend(unit.stream, "a", 0, 400, &batch)); /* nothing was acked */
+    stream_unit_close(&unit);
+    stream_unit_end(&unit);
+}
+
 /* ---- checkpoint and restore --------------------------------------------------------------------
  */
 
@@ -295,6 +350,36 @@ static void test_what_a_token_calls_done_is_done(void **unused)
     assert_fails(stream_restore(unit.stream, token, NULL, &waits), ERROR_INPUT, "token");
     free(token);
     stream_unit_close(&unit);
+    stream_unit_end(&unit);
+}
+
+/* All rows are all rows, however they are named. */
+static void test_a_token_of_all_rows(void **unused)
+{
+    (void)unused;
+    struct stream_unit unit;
+    struct stream_batch batch;
+    bool waits;
+    begin(&unit, 1, TAIL_KEEP);
+    for (int named = 0; named < 2; named++) {
+        char *token;
+        unit.definition.rows_end = named ? 1000 : 0;
+        stream_unit_open(&unit, DURABILITY_NONE);
+        assert_ok(stream_seek(unit.stream, 100 + named, NULL, &waits));
+        assert_ok(stream_checkpoint(unit.stream, NULL, &token, &waits));
+        stream_unit_drop(&unit);
+        unit.definition.rows_end = named ? 0 : 1000;
+        stream_unit_open(&unit, DURABILITY_NONE);
+        assert_ok(stream_restore(unit.stream, token, NULL, &waits));
+        assert_ok(unit_draw(unit.stream, 10, &batch));
+        assert_int_equal(batch.span.first, 100 + named);
+        stream_unit_drop(&unit);
+        unit.definition.rows_end = 500;
+        stream_unit_open(&unit, DURABILITY_NONE);
+        assert_fails(stream_restore(unit.stream, token, NULL, &waits), ERROR_CONFLICT, "500");
+        stream_unit_drop(&unit);
+        free(token);
+    }
     stream_unit_end(&unit);
 }
 
@@ -491,6 +576,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_another_order_is_refused),
     cmocka_unit_test(test_a_batch_that_ran_out_is_lent_again),
     cmocka_unit_test(test_a_batch_needs_room),
+    cmocka_unit_test(test_a_peek_says_what_a_draw_would),
+    cmocka_unit_test(test_a_token_of_all_rows),
     cmocka_unit_test(test_a_token_waits_for_the_disk),
     cmocka_unit_test(test_a_rare_design_holds_nobody_up),
     cmocka_unit_test(test_what_a_token_calls_done_is_done),

@@ -277,6 +277,15 @@ static void test_nearest(void **state)
     assert_null(text_nearest(endless, names, 4));
 }
 
+static void test_one_is_not_many(void **state)
+{
+    (void)state;
+    assert_string_equal(text_plural(1, "batch", "batches"), "batch");
+    assert_string_equal(text_plural(0, "batch", "batches"), "batches");
+    assert_string_equal(text_plural(2, "batch", "batches"), "batches");
+    assert_string_equal(text_plural(INT64_MAX, "batch", "batches"), "batches");
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_integers_are_exact),
     cmocka_unit_test(test_bad_integers_are_refused),
@@ -290,6 +299,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_quote_is_printable_and_bounded),
     cmocka_unit_test(test_quote_never_writes_beyond),
     cmocka_unit_test(test_nearest),
+    cmocka_unit_test(test_one_is_not_many),
 };
 
 UNIT_MAIN(tests)

@@ -143,6 +143,9 @@ static void test_refusals(void **state)
         char more[8];
     } newer = {.options = options};
     assert_refused(tombola_feed_open(NULL, &feed), TOMBOLA_USAGE, "struct_bytes is 0");
+    assert_refused(tombola_feed_open(&options, NULL), TOMBOLA_USAGE, "ret_feed is NULL");
+    options.struct_bytes = 0;
+    assert_refused(tombola_feed_open(&options, &feed), TOMBOLA_USAGE, "struct_bytes is 0");
     options.struct_bytes = 8;
     assert_refused(tombola_feed_open(&options, &feed), TOMBOLA_USAGE, "struct_bytes is 8");
     options = options_for(&sampler);
@@ -169,6 +172,49 @@ static void test_refusals(void **state)
     newer.options.struct_bytes = sizeof(newer);
     newer.more[3] = 1;
     assert_refused(tombola_feed_open(&newer.options, &feed), TOMBOLA_USAGE, "more than this");
+}
+
+/* What comes at the wrong time is refused, and all goes on. */
+static void test_wrong_calls(void **state)
+{
+    struct fake_sampler sampler = {.units = 250, .epochs = 1}, second = {.units = 250, .epochs = 1};
+    struct tombola_feed *feed = NULL, *other = NULL;
+    const struct tombola_batch *batch, *theirs;
+    struct tombola_batch copy;
+    struct tombola_description description = {.rows = 1};
+    struct tombola_stats stats = {.rows = 1};
+    size_t rows = 0;
+    (void)state;
+    fake_start(&sampler);
+    fake_start(&second);
+    struct tombola_options options = options_for(&sampler), others = options_for(&second);
+    assert_int_equal(tombola_feed_open(&options, &feed), TOMBOLA_OK);
+    assert_int_equal(tombola_feed_open(&others, &other), TOMBOLA_OK);
+    assert_refused(tombola_feed_put(feed, NULL, NULL), TOMBOLA_USAGE, "no batch of this feed");
+    assert_int_equal(tombola_feed_next(feed, NULL, &batch), TOMBOLA_OK);
+    assert_int_equal(tombola_feed_next(other, NULL, &theirs), TOMBOLA_OK);
+    copy = *batch;
+    assert_refused(tombola_feed_put(feed, NULL, &copy), TOMBOLA_USAGE, "no batch of this feed");
+    assert_refused(tombola_feed_put(feed, NULL, theirs), TOMBOLA_USAGE, "no batch of this feed");
+    assert_refused(
+        tombola_feed_put(feed, NULL, (const void *)((const char *)batch + sizeof(size_t))),
+        TOMBOLA_USAGE, "no batch of this feed");
+    assert_refused(tombola_feed_put(NULL, NULL, batch), TOMBOLA_USAGE, "the feed is NULL");
+    assert_refused(tombola_feed_next(NULL, NULL, &batch), TOMBOLA_USAGE, "the feed is NULL");
+    assert_refused(tombola_feed_next(feed, NULL, NULL), TOMBOLA_USAGE, "ret_batch is NULL");
+    tombola_feed_describe(NULL, &description, sizeof(description));
+    tombola_feed_stats(NULL, &stats, sizeof(stats));
+    assert_int_equal(description.rows + stats.rows, 0);
+    for (int status = TOMBOLA_OK; !status; status = tombola_feed_next(feed, NULL, &batch)) {
+        rows += batch->rows;
+        assert_int_equal(tombola_feed_put(feed, NULL, batch), TOMBOLA_OK);
+        assert_refused(tombola_feed_put(feed, NULL, batch), TOMBOLA_USAGE, "is not out");
+    }
+    assert_int_equal(rows, 250);
+    tombola_feed_close(feed);
+    tombola_feed_close(other);
+    fake_stop(&sampler);
+    fake_stop(&second);
 }
 
 static void test_no_sampler(void **state)
@@ -200,6 +246,7 @@ int main(void)
         cmocka_unit_test(test_description),
         cmocka_unit_test(test_close_with_batches_out),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_wrong_calls),
         cmocka_unit_test(test_no_sampler),
         cmocka_unit_test(test_version),
     };

@@ -1,0 +1,116 @@
+"""What a stream is when POST /streams says no more than its name, and options that take several values."""
+
+import concurrent.futures
+import json
+import os
+
+import pytest
+
+from conftest import run_fails
+
+NAMED = ("--store", "train=range:100?labels=2", "--store", "test=range:50", "--seed", 1)
+
+
+def create(server, **fields):
+    answer = server.request("POST", "/streams", body=json.dumps(fields).encode())
+    assert answer.status == 201, answer.text
+    return answer.json
+
+
+def test_only_the_name_is_needed(sampler):
+    server = sampler(*NAMED)
+    stream = create(server, name="n")
+    assert stream["frame"] == server.get("/streams/default").json["frame"] == "train"
+    assert stream["units"] == 100 and stream["design"] == "proportional"
+    assert server.batch("stream=n&size=100")["size"] == 100
+
+
+@pytest.mark.parametrize("stores, designs", [
+    (("a=range:100?labels=2", "b=range:50"), {"a": "proportional", "b": "srs"}),
+    (("b=range:50", "a=range:100?labels=2"), {"a": "proportional", "b": "srs"}),
+    (("b=range:50", "default=range:100?labels=2"), {"default": "proportional", "b": "srs"})])
+def test_the_design_follows_the_frame(sampler, stores, designs):
+    server = sampler(*(word for store in stores for word in ("--store", store)), "--seed", 1)
+    for frame, design in designs.items():
+        assert create(server, name=f"on-{frame}", frame=frame)["design"] == design
+    default = server.get("/streams/default").json
+    assert default["design"] == designs[default["frame"]]
+
+
+def test_a_design_that_was_asked_for_holds_everywhere(sampler):
+    server = sampler(*NAMED, "--design", "sequential")
+    assert [create(server, name=frame, frame=frame)["design"] for frame in ("train", "test")] == ["sequential"] * 2
+    assert create(server, name="other", frame="test", design="srs")["design"] == "srs"
+
+
+# ---- options that take several values -----------------------------------------------------------
+
+def test_config_with_several_stores_and_shares(sampler, tmp_path):
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps({"store": ["a=range:10?labels=2", "b=range:5"], "seed": 3, "design": "quota",
+                                  "shares": {"0": 0.75, "1": 0.25}}))
+    server = sampler("--config", config)
+    assert [frame["name"] for frame in server.get("/frames").json["frames"]] == ["a", "b"]
+    labels = server.batch("size=8")["labels"]
+    assert labels.count(0) == 6 and labels.count(1) == 2
+
+
+def test_stores_from_the_environment_stand_one_a_line(sampler):
+    server = sampler("--seed", 1, env={**os.environ, "TOMBOLA_STORE": "a=range:10\nb=range:5\n"})
+    assert [frame["name"] for frame in server.get("/frames").json["frames"]] == ["a", "b"]
+
+
+@pytest.mark.parametrize("name, command, text, says", [
+    ("sampler", "serve", {"store": [1]}, "texts of one line each"), ("sampler", "serve", {"store": {}}, "an array of texts"),
+    ("sampler", "serve", {"store": "range:5", "shares": [1]}, "must be an object"),
+    ("sampler", "serve", {"listen": ["127.0.0.1:0"]}, "not an array"), ("sampler", "build", {"store": []}, "empty array"),
+    ("loader", "pull", {"sampler": ["x"]}, "not an array"), ("trainer", "train", {"sampler": {}}, "not an object")])
+def test_config_values_of_a_wrong_kind(tmp_path, name, command, text, says):
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps(text))
+    run_fails(name, command, "--config", config, says=[says, str(config)])
+
+
+# ---- splits -------------------------------------------------------------------------------------
+
+def warnings_of(server):
+    return [json.loads(line) for line in server.stderr.splitlines() if "side of the split" in line]
+
+
+def test_labels_that_miss_a_side_are_named_at_the_start(sampler, tmp_path):
+    """Which units are where is asked of the streams themselves, and must be what the warning says."""
+    store = tmp_path / "few.csv"
+    store.write_text("id,label\n" + "".join(f"{i},l{i // 10:02}\n" for i in range(300)))
+    server = sampler("--store", f"few=csv:{store}?label=label&id=id", "--splits", "0.8,0.1,0.1", "--log-format", "json", "--seed", 1)
+    told = {one["side"]: one for one in warnings_of(server)}
+    labels = {f"l{i:02}" for i in range(30)}
+    for side in ("train", "validation", "test"):
+        create(server, name=side, split=side)
+        there = {one["label"] for one in server.get(f"/labels?stream={side}").json["labels"] if one["units"] > 0}
+        missing = sorted(labels - there)
+        if missing:
+            assert told[side]["labels"] == len(missing) and told[side]["first"] == missing[0], side
+            assert told[side]["frame"] == "few" and told[side]["units"] == 10 and told[side]["level"] == "warning"
+        else:
+            assert side not in told
+    assert "test" in told  # ten units miss a tenth with a chance of 35 %
+
+
+def test_no_warning_where_every_label_is_everywhere(sampler):
+    server = sampler("--store", "range:100000?labels=10", "--splits", "0.8,0.2,0", "--log-format", "json")
+    assert not warnings_of(server)
+
+
+def test_who_asks_again_hears_that_the_stream_is_being_made(sampler):
+    server = sampler("--store", "range:60000000?labels=10", "--splits", "0.8,0.1,0.1", "--seed", 1)
+    body = json.dumps({"name": "side", "split": "train"}).encode()
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        answers = [each.result() for each in [pool.submit(server.request, "POST", "/streams", body=body) for _ in range(4)]]
+    assert sorted(answer.status for answer in answers) == [201, 409, 409, 409]
+    for answer in answers:
+        if answer.status == 409:
+            assert "is being made" in answer.json["detail"] and "side" in answer.json["detail"]
+    assert "already" in server.request("POST", "/streams", body=body).json["detail"]
+    assert server.request("DELETE", "/streams/side").status == 204
+    assert server.request("POST", "/streams", body=json.dumps({"name": "side", "design": "none"}).encode()).status == 400
+    assert create(server, name="side")["generation"] == 2

@@ -1,0 +1,158 @@
+#include "tests/unit/unit.h"
+
+#include "common/log.h"
+#include "trainer/feature_names.h"
+
+#define FEATURES 3
+
+static struct store_info info_of(const char *const *names, size_t count)
+{
+    return (struct store_info){.uri = "csv:x.csv", .features = count, .feature_names = names};
+}
+
+/* What a checkpoint would give back. */
+static void round_trip(const struct store_info *info, struct feature_names *ret_names)
+{
+    struct feature_names names;
+    struct buffer text = BUFFER_INIT(1 << 20);
+
+    assert_ok(feature_names_init(&names, info));
+    assert_ok(feature_names_print(&names, &text));
+    assert_ok(feature_names_parse(text.data, "the names", ret_names));
+    assert_int_equal(ret_names->count, names.count);
+    assert_int_equal(ret_names->by_position, names.by_position);
+    assert_int_equal(ret_names->first_count, names.first_count);
+    for (size_t i = 0; i < names.first_count; i++)
+        assert_string_equal(ret_names->first[i], names.first[i]);
+    feature_names_release(&names);
+    buffer_release(&text);
+}
+
+static void check(const char *const *theirs, const char *const *ours, enum error right,
+                  const char *text)
+{
+    struct store_info trained = info_of(theirs, FEATURES), now = info_of(ours, FEATURES);
+    struct feature_names names;
+
+    round_trip(&trained, &names);
+    if (right)
+        assert_fails(feature_names_compare(&names, "model.ckpt", &now), right, text);
+    else
+        assert_ok(feature_names_compare(&names, "model.ckpt", &now));
+    feature_names_release(&names);
+}
+
+static void test_orders(void **state)
+{
+    static const char *const abc[] = {"a", "b", "c"}, *const bac[] = {"b", "a", "c"},
+                             *const other[] = {"a", "b", "d"}, *const p[] = {"p0", "p1", "p2"},
+                             *const mixed[] = {"p0", "p2", "p1"},
+                             *const numbers[] = {"1", "2", "4"},
+                             *const odd[] = {"\"", "\n\\", "\xc3\xa4"};
+
+    (void)state;
+    check(abc, abc, OK, "");
+    check(odd, odd, OK, "");
+    check(abc, bac, ERROR_CONFLICT, "feature 0 (from 0) is \"a\" there and \"b\" here");
+    check(abc, other, OK, ""); /* with a warning */
+    check(abc, p, OK, "");
+    check(p, abc, OK, "");
+    check(p, numbers, OK, "");
+    check(numbers, p, OK, "");
+    check(p, mixed, ERROR_CONFLICT, "feature 1 (from 0) is \"p1\" there and \"p2\" here");
+    check(mixed, p, ERROR_CONFLICT, "feature 1 (from 0) is \"p2\" there and \"p1\" here");
+    check(mixed, mixed, OK, "");
+}
+
+static void test_nothing_is_known(void **state)
+{
+    static const char *const abc[] = {"a", "b", "c"};
+    struct store_info named = info_of(abc, FEATURES), unnamed = info_of(NULL, FEATURES);
+    struct feature_names names = {.count = 0};
+
+    (void)state;
+    assert_ok(feature_names_compare(&names, "an old checkpoint", &named));
+    assert_ok(feature_names_init(&names, &unnamed));
+    assert_int_equal(names.count, 0);
+    feature_names_release(&names);
+    assert_ok(feature_names_init(&names, &named));
+    assert_ok(feature_names_compare(&names, "a checkpoint", &unnamed));
+    feature_names_release(&names);
+}
+
+static void test_very_many(void **state)
+{
+    enum { COUNT = 100000 };
+    char(*texts)[24] = calloc(COUNT, sizeof(*texts));
+    const char **names = calloc(COUNT, sizeof(*names)), *swapped;
+    struct store_info info = info_of(names, COUNT);
+    struct feature_names kept, copy;
+    struct buffer text = BUFFER_INIT(1 << 20);
+
+    (void)state;
+    assert_true(texts && names);
+    for (size_t i = 0; i < COUNT; i++) {
+        snprintf(texts[i], sizeof(texts[i]), "feature %zu", i);
+        names[i] = texts[i];
+    }
+    round_trip(&info, &kept);
+    assert_ok(feature_names_print(&kept, &text));
+    assert_true(text.length < FEATURE_NAMES_BYTES + 200);
+    assert_ok(feature_names_copy(&copy, &kept));
+    feature_names_release(&kept);
+    assert_ok(feature_names_compare(&copy, "a checkpoint", &info));
+    swapped = names[COUNT - 1];
+    names[COUNT - 1] = names[COUNT - 2];
+    names[COUNT - 2] = swapped;
+    assert_fails(feature_names_compare(&copy, "a checkpoint", &info), ERROR_CONFLICT,
+                 "are the same, some of the others are not");
+    feature_names_release(&copy);
+    buffer_release(&text);
+    free(names);
+    free(texts);
+}
+
+static void test_malformed_lists_are_refused(void **state)
+{
+    static const struct {
+        const char *text, *message;
+    } cases[] = {
+        {"", "the names"},
+        {"[]", "count"},
+        {"{}", "count"},
+        {"{\"count\":0}", "\"count\" is 0"},
+        {"{\"count\":-1,\"by_position\":true}", "\"count\" is -1"},
+        {"{\"count\":1}", "list"},
+        {"{\"count\":1,\"list\":\"00\",\"set\":\"00\",\"first\":[]}", "16 hexadecimal digits"},
+        {"{\"count\":1,\"list\":\"000000000000000g\"}", "16 hexadecimal digits"},
+        {"{\"count\":1,\"list\":\"0000000000000000\",\"set\":\"0000000000000000\"}", "first"},
+        {"{\"count\":1,\"list\":\"0000000000000000\",\"set\":\"0000000000000000\",\"first\":[1]}",
+         "a number"},
+        {"{\"count\":1,\"list\":\"0000000000000000\",\"set\":\"0000000000000000\","
+         "\"first\":[\"a\",\"b\"]}",
+         "more names"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct feature_names names = {.count = 0};
+
+        assert_fails(feature_names_parse(cases[i].text, "the names", &names), ERROR_INPUT,
+                     cases[i].message);
+        assert_int_equal(names.count, 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_orders),
+        cmocka_unit_test(test_nothing_is_known),
+        cmocka_unit_test(test_very_many),
+        cmocka_unit_test(test_malformed_lists_are_refused),
+    };
+
+    log_set_level(LOG_ERROR);
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

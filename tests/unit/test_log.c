@@ -1,0 +1,213 @@
+/* Lines of the log, as they reach standard error. */
+#include "tests/unit/unit.h"
+
+#include <cjson/cJSON.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "common/file.h"
+#include "common/log.h"
+#include "common/log_limit.h"
+
+static char folder[256];
+static struct buffer written = BUFFER_INIT(1 << 20);
+static int kept_stderr;
+
+static int set_up(void **state)
+{
+    (void)state;
+    unit_folder_make(folder);
+    log_set_level(LOG_INFO);
+    log_set_format(LOG_TEXT);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    log_set_format(LOG_TEXT);
+    log_set_level(LOG_INFO);
+    buffer_release(&written);
+    unit_folder_remove(folder);
+    return 0;
+}
+
+static void path_of_log(char path[300])
+{
+    snprintf(path, 300, "%s/log", folder);
+}
+
+static void listen_in(void)
+{
+    char path[300];
+    path_of_log(path);
+    fflush(stderr);
+    kept_stderr = dup(STDERR_FILENO);
+    int file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    assert_true(kept_stderr >= 0 && file >= 0);
+    dup2(file, STDERR_FILENO);
+    close(file);
+}
+
+/* What was logged since listen_in(). */
+static const char *heard(void)
+{
+    char path[300];
+    path_of_log(path);
+    dup2(kept_stderr, STDERR_FILENO);
+    close(kept_stderr);
+    buffer_clear(&written);
+    assert_ok(file_read_whole(path, &written));
+    return written.data ? written.data : "";
+}
+
+static const char *text_of(const cJSON *line, const char *key)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(line, key);
+    assert_true(cJSON_IsString(item));
+    return item->valuestring;
+}
+
+static void test_levels_are_called_as_the_option_calls_them(void **state)
+{
+    (void)state;
+    assert_string_equal(log_level_name(LOG_DEBUG), "debug");
+    assert_string_equal(log_level_name(LOG_INFO), "info");
+    assert_string_equal(log_level_name(LOG_WARNING), "warning");
+    assert_string_equal(log_level_name(LOG_ERROR), "error");
+    listen_in();
+    log_warning("careful");
+    assert_non_null(strstr(heard(), "Z warning careful\n"));
+}
+
+static void test_fields_of_a_text_line(void **state)
+{
+    (void)state;
+    listen_in();
+    log_event(LOG_INFO, "stream deleted", log_text("stream", "a.b-c"), log_number("generation", -2),
+              log_text("nobody", NULL), log_text("odd", "a b=\"c\"\n"), log_text("empty", ""));
+    assert_non_null(strstr(heard(), "Z info    stream deleted stream=a.b-c generation=-2 "
+                                    "odd=\"a b=\\\"c\\\"\\u000a\" empty=\"\"\n"));
+}
+
+static void test_fields_of_a_json_line(void **state)
+{
+    (void)state;
+    log_set_format(LOG_JSON);
+    listen_in();
+    log_event(LOG_ERROR, "a \"b\"", log_text("stream", "x"), log_number("seq", INT64_MAX),
+              log_text("nobody", NULL), log_text("odd", "q\"\\\x01\xc3\xa9"));
+    cJSON *line = cJSON_Parse(heard());
+    assert_non_null(line);
+    assert_string_equal(text_of(line, "level"), "error");
+    assert_string_equal(text_of(line, "msg"), "a \"b\"");
+    assert_string_equal(text_of(line, "stream"), "x");
+    assert_string_equal(text_of(line, "odd"), "q\"\\\x01\xc3\xa9");
+    assert_null(cJSON_GetObjectItemCaseSensitive(line, "nobody"));
+    assert_non_null(strstr(written.data, "\"seq\":9223372036854775807"));
+    cJSON_Delete(line);
+}
+
+static void test_long_values_are_cut(void **state)
+{
+    (void)state;
+    char value[4 * LOG_VALUE_BYTES];
+    for (size_t at = 0; at + 2 < sizeof(value); at += 2)
+        memcpy(value + at, "\xc3\xa9", 3); /* two bytes a character: the cut hits one */
+    log_set_format(LOG_JSON);
+    listen_in();
+    log_event(LOG_INFO, "long", log_text("value", value), log_number("behind", 1));
+    cJSON *line = cJSON_Parse(heard());
+    assert_non_null(line);
+    size_t length = strlen(text_of(line, "value"));
+    assert_true(length > LOG_VALUE_BYTES - 4 && length < LOG_VALUE_BYTES && length % 2 == 0);
+    assert_non_null(cJSON_GetObjectItemCaseSensitive(line, "behind"));
+    cJSON_Delete(line);
+}
+
+static void test_the_longest_line(void **state)
+{
+    (void)state;
+    char value[LOG_VALUE_BYTES];
+    char message[4096];
+    memset(value, 1, sizeof(value) - 1);
+    value[sizeof(value) - 1] = '\0';
+    memset(message, 2, sizeof(message) - 1);
+    message[sizeof(message) - 1] = '\0';
+    struct log_field fields[LOG_FIELDS_LIMIT + 2] = {{0}};
+    for (int i = 0; i < LOG_FIELDS_LIMIT + 1; i++)
+        fields[i] = log_text("a_key_that_is_long_beyond_what_anybody_needs", value);
+    static const enum log_format formats[] = {LOG_TEXT, LOG_JSON};
+    for (int i = 0; i < 2; i++) {
+        log_set_format(formats[i]);
+        listen_in();
+        log_message(LOG_INFO, "%s", message);
+        log_fields(LOG_INFO, message, fields);
+        const char *lines = heard();
+        assert_int_equal(lines[strlen(lines) - 1], '\n');
+    }
+    const char *last = strchr(written.data, '\n');
+    cJSON *line = cJSON_Parse(last);
+    assert_non_null(line);
+    assert_int_equal(cJSON_GetArraySize(line), 4 + LOG_FIELDS_LIMIT);
+    cJSON_Delete(line);
+}
+
+static void test_what_is_below_the_level_is_not_written(void **state)
+{
+    (void)state;
+    log_set_level(LOG_ERROR);
+    listen_in();
+    log_event(LOG_WARNING, "quiet", log_number("seq", 1));
+    assert_string_equal(heard(), "");
+}
+
+static void test_failures(void **state)
+{
+    (void)state;
+    log_set_level((enum log_level)(LOG_ERROR + 1)); /* a failure is always told */
+    listen_in();
+    log_failure("drum", "serve", "no \"room\"");
+    assert_string_equal(heard(), "drum serve: no \"room\"\n");
+    log_set_format(LOG_JSON);
+    listen_in();
+    log_failure("drum", "serve", "no \"room\"");
+    cJSON *line = cJSON_Parse(heard());
+    assert_non_null(line);
+    assert_string_equal(text_of(line, "program"), "drum");
+    assert_string_equal(text_of(line, "command"), "serve");
+    assert_string_equal(text_of(line, "msg"), "no \"room\"");
+    cJSON_Delete(line);
+}
+
+static void test_a_limit_of_lines(void **state)
+{
+    (void)state;
+    struct log_limit limit = LOG_LIMIT_INIT(2);
+    const int64_t minute = LOG_LIMIT_SECONDS * INT64_C(1000);
+    assert_true(log_limit_pass(&limit, 5));
+    assert_true(log_limit_pass(&limit, 6));
+    assert_false(log_limit_pass(&limit, 7));
+    assert_false(log_limit_pass(&limit, minute + 4));
+    assert_int_equal(log_limit_take(&limit, minute + 4), 0); /* the minute is not over */
+    assert_false(log_limit_pass(&limit, minute + 6)); /* it is, but what was held is not told */
+    assert_int_equal(log_limit_take(&limit, minute + 6), 3);
+    assert_int_equal(log_limit_take(&limit, minute + 6), 0);
+    assert_true(log_limit_pass(&limit, minute + 6));
+    assert_true(log_limit_pass(&limit, minute + 7));
+    assert_false(log_limit_pass(&limit, minute + 8));
+    assert_int_equal(log_limit_take(&limit, INT64_MAX), 1);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+static const struct CMUnitTest tests[] = {
+    TEST(test_levels_are_called_as_the_option_calls_them),
+    TEST(test_fields_of_a_text_line),
+    TEST(test_fields_of_a_json_line),
+    TEST(test_long_values_are_cut),
+    TEST(test_the_longest_line),
+    TEST(test_what_is_below_the_level_is_not_written),
+    TEST(test_failures),
+    TEST(test_a_limit_of_lines),
+};
+UNIT_MAIN(tests)
