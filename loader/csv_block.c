@@ -61,7 +61,7 @@ static enum error reserve(struct csv_block *block, size_t bytes)
     char *memory = array_new(bytes + 1 + CSV_PADDING_BYTES, 1, "a block of CSV");
     if (!memory)
         return ERROR_MEMORY;
-    if (block->held_bytes > 0)
+    if (block->memory)
         memcpy(memory, block->memory, block->held_bytes);
     free(block->memory);
     block->memory = memory;

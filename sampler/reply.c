@@ -113,8 +113,9 @@ static enum error respond_with(struct request *request, struct buffer *buffer,
         free(body);
         return error;
     }
-    char *data = realloc(buffer->data, buffer->length); /* what was room for more */
-    buffer->data = data ? data : buffer->data;
+    char *trimmed = realloc(buffer->data, buffer->length); /* what was room for more */
+    if (trimmed)
+        buffer->data = trimmed;
     *body = (struct counted_body){answers, buffer->length, buffer->data};
     *ret_response = MHD_create_response_from_buffer_with_free_callback_cls(body->bytes, body->data,
                                                                            free_counted, body);

@@ -30,7 +30,7 @@
 #include "common/error.h"
 #include "sampler/random.h"
 
-#define TREE_DEPTH 96  /* more than a Huffman tree of less than 2^62 can have */
+#define TREE_DEPTH 96   /* more than a Huffman tree of less than 2^62 can have */
 #define TREE_BLOCK 2048 /* positions dealt out together */
 
 struct tree_node {
