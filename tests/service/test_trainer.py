@@ -41,7 +41,8 @@ def read_checkpoint(path):
 
 def checkpoints(logdir):
     """Steps of the files there are, ascending."""
-    return sorted(int(re.fullmatch(r"model\.ckpt-(\d+)\.safetensors", path.name)[1]) for path in logdir.glob("model.ckpt-*"))
+    return sorted(int(re.fullmatch(r"model\.ckpt-(\d+)\.safetensors", path.name)[1])
+                  for path in logdir.glob("model.ckpt-*.safetensors"))
 
 
 def newest(logdir):

@@ -290,7 +290,8 @@ static void test_a_peek_says_what_a_draw_would(void **unused)
     assert_ok(peek(unit.stream, 2, all, 2, &batch));
     assert_int_equal(batch.span.first, 800);
     stream_status(unit.stream, &after);
-    assert_memory_equal(&before, &after, sizeof(before));
+    assert_memory_equal(&before, &after, offsetof(struct stream_status, failing)); /* no padding */
+    assert_int_equal(before.failing, after.failing);
     stream_unit_close(&unit);
     stream_unit_end(&unit);
     begin(&unit, 1, TAIL_KEEP);
