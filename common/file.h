@@ -61,6 +61,8 @@ enum error file_writer_flush(struct file_writer *writer) MUST_CHECK;
 uint64_t file_writer_length(const struct file_writer *writer);
 /* The name of the temporary file, for libraries that open files themselves (SQLite). */
 const char *file_writer_temporary_path(const struct file_writer *writer);
+/* Its descriptor, read and write, for whoever writes at offsets of his own; borrowed. */
+int file_writer_descriptor(const struct file_writer *writer);
 /* Flush, fsync, rename over `path`, fsync the folder. Afterwards only close is legal. */
 enum error file_writer_commit(struct file_writer *writer) MUST_CHECK;
 

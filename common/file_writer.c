@@ -187,6 +187,11 @@ const char *file_writer_temporary_path(const struct file_writer *writer)
     return writer->temporary;
 }
 
+int file_writer_descriptor(const struct file_writer *writer)
+{
+    return writer->descriptor;
+}
+
 /* A rename is durable only when its folder is. File systems without fsync of folders say EINVAL. */
 static enum error sync_folder_of(const char *path)
 {

@@ -6,6 +6,7 @@
 #include <xxhash.h>
 
 #include "common/array.h"
+#include "sampler/base64url.h"
 #include "sampler/problem_kinds.h"
 #include "sampler/varint.h"
 
@@ -13,52 +14,6 @@
 #define MAGIC_BYTES 8
 #define CHECKSUM_BYTES 8
 #define NUMBERS 8
-
-static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-
-/* ---- base64url ---------------------------------------------------------------------------------
- */
-
-static void encode64(const uint8_t *bytes, size_t length, char *out)
-{
-    uint32_t bits = 0;
-    unsigned count = 0;
-    for (size_t i = 0; i < length; i++) {
-        bits = bits << 8 | bytes[i];
-        for (count += 8; count >= 6; count -= 6)
-            *out++ = alphabet[bits >> (count - 6) & 63];
-    }
-    if (count > 0)
-        *out++ = alphabet[bits << (6 - count) & 63];
-    *out = '\0';
-}
-
-static int value64(char letter)
-{
-    const char *at = letter ? strchr(alphabet, letter) : NULL;
-    return at ? (int)(at - alphabet) : -1;
-}
-
-/* Bits that are left over must be zeros, so that a token has one spelling. */
-static bool decode64(const char *text, size_t length, uint8_t *out, size_t *ret_length)
-{
-    uint32_t bits = 0;
-    unsigned count = 0;
-    uint8_t *at = out;
-    for (size_t i = 0; i < length; i++) {
-        int value = value64(text[i]);
-        if (value < 0)
-            return false;
-        bits = bits << 6 | (uint32_t)value;
-        count += 6;
-        if (count >= 8) {
-            count -= 8;
-            *at++ = (uint8_t)(bits >> count);
-        }
-    }
-    *ret_length = (size_t)(at - out);
-    return count < 6 && (bits & ((1u << count) - 1)) == 0;
-}
 
 /* ---- writing -----------------------------------------------------------------------------------
  */
@@ -119,7 +74,7 @@ enum error checkpoint_token_write(const struct checkpoint_token *token, char **r
         free(text);
         return ERROR_MEMORY;
     }
-    encode64(bytes, write_token(token, bytes), text);
+    base64url_encode(bytes, write_token(token, bytes), text);
     free(bytes);
     *ret_text = text;
     return OK;
@@ -223,8 +178,9 @@ enum error checkpoint_token_read(const char *text, struct checkpoint_token *ret_
     uint8_t *bytes = array_new(length + 1, 1, "a checkpoint token");
     if (!bytes)
         return ERROR_MEMORY;
-    enum error error = decode64(text, length, bytes, &length) ? read_bytes(bytes, length, &token)
-                                                              : refuse("is not base64url");
+    enum error error = base64url_decode(text, length, bytes, &length)
+                           ? read_bytes(bytes, length, &token)
+                           : refuse("is not base64url");
     free(bytes);
     if (error != OK) {
         checkpoint_token_release(&token);

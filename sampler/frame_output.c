@@ -7,7 +7,6 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,7 +16,6 @@
 #include "common/file.h"
 #include "common/stop.h"
 
-#define TRIES 8
 /* The disk is kept busy while we compute, and is never further behind than that: the fsync at the
  * end, which no signal interrupts, stays short. */
 #define BEHIND_BYTES ((uint64_t)256 << 20)
@@ -25,37 +23,13 @@
 struct frame_output {
     const char *path;           /* borrowed; NULL: in memory */
     struct file_writer *writer; /* owned; the name, and what becomes of it */
-    int descriptor;             /* of its temporary file, or of memory */
+    int descriptor;             /* of memory, owned; or the writer's */
     struct frame_section sections[FRAME_FILE_SECTIONS];
     uint32_t count;
     uint64_t file_bytes;
     _Atomic uint64_t written;
     atomic_bool cancelled;
 };
-
-/* Between its creation and its lock another build may take the file for one that was left behind
- * and remove it: then descriptor stays -1, and another one is tried unless it is the `last`. */
-static enum error open_locked(struct frame_output *output, bool last)
-{
-    struct stat status;
-    file_writer_close(output->writer);
-    output->writer = NULL;
-    enum error error = file_writer_open(output->path, &output->writer);
-    if (error)
-        return error;
-    const char *temporary = file_writer_temporary_path(output->writer);
-    int descriptor = open(temporary, O_RDWR | O_CLOEXEC);
-    if (descriptor < 0 && (errno != ENOENT || last))
-        return error_set_errno(ERROR_IO, errno, "cannot open %s", temporary);
-    if (descriptor < 0)
-        return OK;
-    (void)flock(descriptor, LOCK_EX | LOCK_NB); /* no locks there: no clearing up either */
-    if (fstat(descriptor, &status) == 0 && status.st_nlink == 0 && !last)
-        close(descriptor);
-    else
-        output->descriptor = descriptor;
-    return OK;
-}
 
 static enum error open_place(struct frame_output *output)
 {
@@ -65,9 +39,9 @@ static enum error open_place(struct frame_output *output)
                    ? OK
                    : error_set_errno(ERROR_MEMORY, errno, "cannot make a frame in memory");
     }
-    enum error error = file_remove_leftovers(output->path);
-    for (int tries = 0; !error && output->descriptor < 0; tries++)
-        error = open_locked(output, tries == TRIES - 1);
+    enum error error = file_writer_open(output->path, &output->writer);
+    if (!error)
+        output->descriptor = file_writer_descriptor(output->writer);
     return error;
 }
 
@@ -92,7 +66,7 @@ void frame_output_free(struct frame_output *output)
 {
     if (!output)
         return;
-    if (output->descriptor >= 0)
+    if (!output->writer && output->descriptor >= 0)
         close(output->descriptor);
     file_writer_close(output->writer);
     free(output);

@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from service import LONG, PATIENCE_S, program, environment, run_fails
+from service import LONG, PATIENCE_S, program, environment, run_fails, wait_for
 
 UNITS = 100000
 STORE = ("--store", f"range:{UNITS}?labels=10", "--seed", 3, "--lease", 3000)
@@ -82,13 +82,6 @@ def fill(folder):
         except OSError:
             pass
     return ballast
-
-
-def wait_for(condition, what):
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
 
 
 @pytest.mark.parametrize("kind", ["tmpfs", "ext4"])

@@ -14,8 +14,8 @@ import shutil
 
 import pytest
 
-from service import LONG
-from test_sampler_disk import Client, check_pairs, wait_for
+from service import LONG, wait_for
+from test_sampler_disk import Client, check_pairs
 
 LABELS = 20000
 STORE = ("--store", f"range:{LABELS * 2}?labels={LABELS}", "--design", "srs", "--seed", 3, "--lease", 3000)

@@ -6,6 +6,7 @@
 
 #include <xxhash.h>
 
+#include "sampler/base64url.h"
 #include "sampler/checkpoint_token.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length);
@@ -36,22 +37,6 @@ static void read_text(const char *text)
     free(again);
 }
 
-static void encode(const uint8_t *bytes, size_t length, char *out)
-{
-    static const char alphabet[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    uint32_t bits = 0;
-    unsigned count = 0;
-    for (size_t i = 0; i < length; i++) {
-        bits = bits << 8 | bytes[i];
-        for (count += 8; count >= 6; count -= 6)
-            *out++ = alphabet[bits >> (count - 6) & 63];
-    }
-    if (count > 0)
-        *out++ = alphabet[bits << (6 - count) & 63];
-    *out = '\0';
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
 {
     char *text = malloc(2 * length + 64);
@@ -66,7 +51,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
         memcpy(bytes + 8, data + 1, length - 1);
         uint64_t sum = XXH3_64bits(bytes, length + 7);
         memcpy(bytes + length + 7, &sum, sizeof(sum));
-        encode(bytes, length + 15, text);
+        base64url_encode(bytes, length + 15, text);
         read_text(text);
     }
     free(bytes);

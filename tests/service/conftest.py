@@ -78,6 +78,35 @@ def run_fails(name, *arguments, says, status=2, **more):
     return done
 
 
+def wait_for(condition, what):
+    """What `condition` returns, as soon as it is true; `what` says what never came."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not (found := condition()):
+        assert time.monotonic() < deadline, what
+        time.sleep(0.005)
+    return found
+
+
+def raw_exchange(server, data, patience=30, shut=True):
+    """Everything the server answers to `data` until it closes the connection. `shut`: nothing more will be sent, and it is told so."""
+    with socket.create_connection((server.host, server.port), timeout=patience) as connection:
+        try:
+            connection.sendall(data)
+            if shut:
+                connection.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass  # it may refuse before it has read everything
+        answer = b""
+        while True:
+            try:
+                got = connection.recv(65536)
+            except ConnectionResetError:
+                got = b""
+            if not got:
+                return answer
+            answer += got
+
+
 def free_port():
     """A port of 127.0.0.1 that was free a moment ago."""
     with socket.socket() as probe:

@@ -9,6 +9,8 @@ import time
 
 import pytest
 
+from conftest import raw_exchange
+
 STORE = "range:1000?labels=10"
 HOST = b"Host: x\r\n"
 
@@ -19,26 +21,6 @@ def server(tmp_path_factory):
     one = Sampler("--store", STORE, "--seed", 1, folder=tmp_path_factory.mktemp("hostile"))
     yield one
     one.finish()
-
-
-def raw(server, data, patience=30, shut=True):
-    """Everything the server answers to `data` until it closes the connection."""
-    with socket.create_connection((server.host, server.port), timeout=patience) as connection:
-        try:
-            connection.sendall(data)
-            if shut:
-                connection.shutdown(socket.SHUT_WR)
-        except OSError:
-            pass  # it may refuse before it has read everything
-        answer = b""
-        while True:
-            try:
-                got = connection.recv(65536)
-            except ConnectionResetError:
-                got = b""
-            if not got:
-                return answer
-            answer += got
 
 
 def assert_raw_problem(answer, status):
@@ -76,7 +58,7 @@ def assert_raw_problem(answer, status):
     (400, b"GET /healthz HTTP/1.1\r\n" + HOST + b"\r\nGET / HTTP/x\r\n\r\n"),  # the second of two
 ])
 def test_errors_are_problems_whoever_finds_them(server, status, data):
-    assert_raw_problem(raw(server, data), status)
+    assert_raw_problem(raw_exchange(server, data), status)
     assert server.get("/healthz").status == 200
 
 
@@ -116,16 +98,16 @@ def test_bodies_that_are_too_large(server):
     assert server.request("POST", "/ack", body=full[: 1 << 20] + b" ").status == 413
     chunk = b"10000\r\n" + b" " * 65536 + b"\r\n"
     head = b"POST /ack HTTP/1.1\r\n" + HOST + b"Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
-    assert_raw_problem(raw(server, head + 20 * chunk + b"0\r\n\r\n"), 413)
+    assert_raw_problem(raw_exchange(server, head + 20 * chunk + b"0\r\n\r\n"), 413)
     body = b'{"worker":"nobody","seqs":[0]}'
     split = b"".join(b"1\r\n" + body[i:i + 1] + b"\r\n" for i in range(len(body)))
-    assert_raw_problem(raw(server, head + split + b"0\r\n\r\n"), 409)
+    assert_raw_problem(raw_exchange(server, head + split + b"0\r\n\r\n"), 409)
 
 
 def test_pipelined_posts_are_answered_in_order(server):
     one = b'POST /ack HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s'
     bodies = [b'{"worker":"w%d","seqs":[]}' % number for number in range(20)]
-    answer = raw(server, b"".join(one % (len(body), body) for body in bodies) + b"GET /healthz HTTP/1.1\r\n" + HOST +
+    answer = raw_exchange(server, b"".join(one % (len(body), body) for body in bodies) + b"GET /healthz HTTP/1.1\r\n" + HOST +
                  b"Connection: close\r\n\r\n")
     assert answer.count(b'{"acked":[]}') == 20 and answer.endswith(b"ok\n")
 
@@ -209,7 +191,7 @@ def test_connections_beyond_the_limit_hear_503(sampler):
     for one in held:
         one.sendall(b"GET /healthz HTTP/1.1\r\n" + HOST + b"\r\n")
         assert one.recv(1000).startswith(b"HTTP/1.1 200")
-    answer = raw(server, b"GET /healthz HTTP/1.1\r\n" + HOST + b"\r\n", shut=False)
+    answer = raw_exchange(server, b"GET /healthz HTTP/1.1\r\n" + HOST + b"\r\n", shut=False)
     assert_raw_problem(answer, 503)
     assert b"Retry-After: 1" in answer and b"Connection: close" in answer
     for one in held:

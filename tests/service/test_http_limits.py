@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from conftest import PATIENCE_S, run_fails
+from conftest import PATIENCE_S, run_fails, wait_for
 
 LARGE = "range:1000000000?labels=2"
 
@@ -29,13 +29,6 @@ def problem(answer, status, kind):
 
 def metric(server, name):
     return int(re.search(rf"^{name} (\d+)$", server.get("/metrics").text, re.M).group(1))
-
-
-def wait_until(holds):
-    deadline = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < deadline, "it never came to hold"
-        time.sleep(0.01)
 
 
 # ---- batches that a design fixes ------------------------------------------------------------------
@@ -125,9 +118,9 @@ def test_answers_that_are_not_read_have_a_limit_together(sampler):
 
     for client in clients:
         client.close()
-    wait_until(lambda: metric(server, "tombola_sampler_answer_memory_bytes") == 0)
+    wait_for(lambda: metric(server, "tombola_sampler_answer_memory_bytes") == 0, "the answers' memory was not let go of")
     assert server.batch("size=1000000&worker=w&seq=0")["first"] == 100
-    wait_until(lambda: metric(server, "tombola_sampler_answer_memory_bytes") == 0)
+    wait_for(lambda: metric(server, "tombola_sampler_answer_memory_bytes") == 0, "the answers' memory was not let go of")
 
 
 @pytest.mark.parametrize("form", ["json", "csv", "binary"])
@@ -136,7 +129,7 @@ def test_one_answer_alone_is_never_refused(sampler, form):
     for _ in range(3):
         assert server.get(f"/batch?size=1000000&format={form}").status == 200
         # who has read it all may ask again before the server has let go of it
-        wait_until(lambda: metric(server, "tombola_sampler_answer_memory_bytes") == 0)
+        wait_for(lambda: metric(server, "tombola_sampler_answer_memory_bytes") == 0, "the answers' memory was not let go of")
     assert metric(server, "tombola_sampler_answers_refused_total") == 0
 
 
@@ -146,9 +139,9 @@ def test_other_large_answers_count_too(sampler):
     assert read_status(client) == 200
     assert "--max-answer-memory" in problem(server.get("/labels"), 503, None)
     client.close()
-    wait_until(lambda: metric(server, "tombola_sampler_answer_memory_bytes") == 0)
+    wait_for(lambda: metric(server, "tombola_sampler_answer_memory_bytes") == 0, "the answers' memory was not let go of")
     assert len(server.get("/labels").json["labels"]) == 100000
-    wait_until(lambda: metric(server, "tombola_sampler_answer_memory_bytes") == 0)
+    wait_for(lambda: metric(server, "tombola_sampler_answer_memory_bytes") == 0, "the answers' memory was not let go of")
 
 
 def test_the_limit_has_a_form():

@@ -8,6 +8,8 @@ import struct
 
 import pytest
 
+from conftest import raw_exchange
+
 STORE = "range:1000?labels=10"
 
 
@@ -29,25 +31,6 @@ def assert_problem(answer, status, *texts):
     assert problem["status"] == status
     for text in texts:
         assert text in problem["detail"], problem["detail"]
-
-
-def raw(server, data, patience=30):
-    """Everything the server answers to `data` until it closes the connection."""
-    with socket.create_connection((server.host, server.port), timeout=patience) as connection:
-        try:
-            connection.sendall(data)
-            connection.shutdown(socket.SHUT_WR)
-        except OSError:
-            pass  # it may refuse before it has read everything
-        answer = b""
-        while True:
-            try:
-                got = connection.recv(65536)
-            except ConnectionResetError:
-                got = b""
-            if not got:
-                return answer
-            answer += got
 
 
 def status_of(answer):
@@ -293,7 +276,7 @@ def test_head_draws_nothing_and_tells_what_get_would(server):
 
 
 def test_options_asterisk(server):
-    answer = raw(server, b"OPTIONS * HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    answer = raw_exchange(server, b"OPTIONS * HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
     assert status_of(answer) == 204 and b"Allow: GET, HEAD, POST, DELETE, OPTIONS" in answer
 
 
@@ -316,7 +299,7 @@ def test_options_asterisk(server):
     (b"GET /healthz HTTP/1.1\r\nHost: \xff\r\n", 400, b"Host must be"),
 ])
 def test_there_is_one_host(server, head, status, says):
-    answer = raw(server, head + b"Connection: close\r\n\r\n")
+    answer = raw_exchange(server, head + b"Connection: close\r\n\r\n")
     assert status_of(answer) == status and says in answer
     if status == 400:
         assert b"application/problem+json" in answer
@@ -326,7 +309,7 @@ def test_there_is_one_host(server, head, status, says):
 @pytest.mark.parametrize("target", ["/%62atch?size=4", "/batch?s%69ze=4", "http://host:80/batch?size=4", "/batch?size=%34",
                                     "/batch?&size=4&"])
 def test_other_spellings_of_the_same(server, target):
-    answer = raw(server, f"GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+    answer = raw_exchange(server, f"GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
     assert status_of(answer) in (200, 400)
     if target == "/batch?&size=4&":
         return  # empty parameters may be refused
@@ -334,16 +317,16 @@ def test_other_spellings_of_the_same(server, target):
 
 
 def test_http_1_0_and_pipelining(server):
-    assert b'"size":3' in raw(server, b"GET /batch?size=3 HTTP/1.0\r\n\r\n")
+    assert b'"size":3' in raw_exchange(server, b"GET /batch?size=3 HTTP/1.0\r\n\r\n")
     one = b"GET /batch?size=4 HTTP/1.1\r\nHost: x\r\n\r\n"
-    answer = raw(server, one * 5 + one.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+    answer = raw_exchange(server, one * 5 + one.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
     assert answer.count(b"HTTP/1.1 200") == 6
     assert server.get("/streams/default").json["position"] == 3 + 6 * 4
 
 
 def test_long_request_targets(server):
     for length in (5900, 6001, 9000, 12500, 20000, 100000, 3000000):
-        answer = raw(server, b"GET /batch?x=" + b"a" * length + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        answer = raw_exchange(server, b"GET /batch?x=" + b"a" * length + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
         assert status_of(answer) == (400 if length == 5900 else 414), length
     assert_problem(server.get("/batch?x=" + "a" * 10000), 414, "6000")
     assert_problem(server.get("/batch?" + "a=1&" * 1000), 400)
@@ -352,10 +335,10 @@ def test_long_request_targets(server):
 
 def test_long_headers(server):
     for length in (100, 8000, 9000, 12500, 100000, 3000000):
-        answer = raw(server, b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Long: " + b"a" * length + b"\r\n\r\n")
+        answer = raw_exchange(server, b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Long: " + b"a" * length + b"\r\n\r\n")
         assert status_of(answer) == (200 if length <= 8000 else 431), length
     many = b"".join(b"X-%d: y\r\n" % number for number in range(20000))
-    assert status_of(raw(server, b"GET /healthz HTTP/1.1\r\nHost: x\r\n" + many + b"\r\n")) == 431
+    assert status_of(raw_exchange(server, b"GET /healthz HTTP/1.1\r\nHost: x\r\n" + many + b"\r\n")) == 431
     assert_problem(server.get("/healthz", headers={"X-Long": "a" * 10000}), 431, "8192")
 
 
@@ -366,14 +349,14 @@ def test_bodies(server):
     assert server.get("/healthz", headers={}).status == 200
     chunk = b"10000\r\n" + b"x" * 65536 + b"\r\n"
     head = b"POST /batch HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
-    assert status_of(raw(server, head + 20 * chunk + b"0\r\n\r\n")) == 413
-    assert status_of(raw(server, head + 2 * chunk + b"0\r\n\r\n")) == 405
+    assert status_of(raw_exchange(server, head + 20 * chunk + b"0\r\n\r\n")) == 413
+    assert status_of(raw_exchange(server, head + 2 * chunk + b"0\r\n\r\n")) == 405
     huge = b"POST /batch HTTP/1.1\r\nHost: x\r\nContent-Length: 999999999999\r\n\r\n"
-    assert status_of(raw(server, huge)) == 413
+    assert status_of(raw_exchange(server, huge)) == 413
     patient = b"POST /batch HTTP/1.1\r\nHost: x\r\nContent-Length: 2000000\r\nExpect: 100-continue\r\n\r\n"
-    assert status_of(raw(server, patient)) == 413
+    assert status_of(raw_exchange(server, patient)) == 413
     # a GET may carry a body, which means nothing
-    answer = raw(server, b"GET /batch?size=2 HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello"
+    answer = raw_exchange(server, b"GET /batch?size=2 HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello"
                          b"GET /batch?size=2 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
     assert answer.count(b'"size":2') == 2
 

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from conftest import PATIENCE_S, ROOT, free_port
+from conftest import ROOT, free_port, wait_for
 
 BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
 FILES = (("/", "text/html"), ("/page.css", "text/css"), ("/page.js", "text/javascript"))
@@ -32,17 +32,6 @@ def live(server, query="", **more):
     return answer.json
 
 
-def wait_for(what, look):
-    """What `look` returns, as soon as it is true."""
-    deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline:
-        found = look()
-        if found:
-            return found
-        time.sleep(0.05)
-    raise AssertionError(f"{what}: it never came")
-
-
 def label_rows(server, stream="default", drawn=0):
     """The page's rows of labels, once they know `drawn` units of the last minute."""
 
@@ -51,7 +40,7 @@ def label_rows(server, stream="default", drawn=0):
         rows = labels and labels.get("rows")
         return rows if rows and sum(row[4] or 0 for row in rows) >= drawn else None
 
-    return wait_for(f"{drawn} units of the last minute", look)
+    return wait_for(look, f"{drawn} units of the last minute")
 
 
 def tokens(folder, **scopes):
@@ -172,13 +161,13 @@ def test_live_says_when_a_stream_ended(sampler, tmp_path):
     assert "ended" not in live(server)["streams"][0]
     before = time.time()
     server.batch("size=1")
-    stream = wait_for("the end", lambda: (lambda stream: stream if "ended" in stream else None)(live(server)["streams"][0]))
+    stream = wait_for(lambda: (lambda stream: stream if "ended" in stream else None)(live(server)["streams"][0]), "the end")
     assert stream["state"] == "ended" and int(before) <= stream["ended"] <= time.time() + 1
     assert live(server)["streams"][0]["ended"] == stream["ended"], "the time of the end stays"
     assert server.request("POST", "/streams/default/seek", body='{"position":500}').status == 200
     assert "ended" not in live(server)["streams"][0]
     server.batch("size=500")
-    again = wait_for("the second end", lambda: (lambda stream: stream if "ended" in stream else None)(live(server)["streams"][0]))
+    again = wait_for(lambda: (lambda stream: stream if "ended" in stream else None)(live(server)["streams"][0]), "the second end")
     assert again["ended"] >= stream["ended"]
     server.signal(signal.SIGTERM)
     assert server.wait() == 0
@@ -211,8 +200,8 @@ def test_several_streams_and_the_chosen_one(sampler):
 def test_what_is_lent_again_counts_once_in_the_last_minute(sampler):
     server = sampler("--store", "range:1000?labels=4", "--lease", "1")
     server.batch("size=40&worker=lost&seq=0")
-    again = wait_for("the lease's end", lambda: (lambda batch: batch if batch.get("redelivered") else None)(
-        server.batch(f"size=1&worker=other&seq={time.monotonic_ns()}")))
+    again = wait_for(lambda: (lambda batch: batch if batch.get("redelivered") else None)(
+        server.batch(f"size=1&worker=other&seq={time.monotonic_ns()}")), "the lease's end")
     assert again["attempt"] == 2 and again["size"] == 40
     position = server.get("/streams/default").json["position"]
     rows = label_rows(server, drawn=position)
@@ -243,7 +232,7 @@ def test_of_many_labels_the_largest_and_the_worst_are_told(sampler):
     def look():
         return live(server)["chosen"]["labels"]
 
-    labels = wait_for("the balance", look)
+    labels = wait_for(look, "the balance")
     assert labels["count"] == 1000 and labels["drawn"] == 777
     assert 0 < len(labels["rows"]) <= 64 and 0 < len(labels["worst"]) <= 64
     assert all(abs(row[2] - row[3] * 777) <= 2 for row in labels["rows"] + labels["worst"])
@@ -293,7 +282,7 @@ def page(chromium, sampler):  # which stops its servers after the page has gone
         return script(f"document.querySelector({json.dumps(selector)})?.textContent")
 
     def shows(selector, pattern):
-        wait_for(f"{pattern!r} in {selector}, which says {text(selector)!r}", lambda: re.search(pattern, text(selector) or ""))
+        wait_for(lambda: re.search(pattern, text(selector) or ""), f"{pattern!r} in {selector}, which says {text(selector)!r}")
 
     def open_page(server, fragment=""):
         urls.append(server.url)
@@ -340,7 +329,7 @@ def test_hostile_labels_stay_text(page, sampler, tmp_path):
     server.batch("size=9")
     page.open(server)
     page.shows("#labels-count", "^9$")
-    wait_for("the labels", lambda: page.script("document.querySelectorAll('#labels tbody tr').length") == 9)
+    wait_for(lambda: page.script("document.querySelectorAll('#labels tbody tr').length") == 9, "the labels")
     assert sorted(page.script("[...document.querySelectorAll('#labels tbody th')].map((cell) => cell.textContent)")) == sorted(HOSTILE)
     assert page.script("window.broken") is None
     assert page.script("document.querySelectorAll('img, script:not([src]), main h1').length") == 0
@@ -421,7 +410,7 @@ def test_it_stays_short_with_many_streams_and_workers(page, sampler):
     assert page.script("document.documentElement.scrollHeight") < 2400
     inside = "(() => { const list = document.getElementById('streams').getBoundingClientRect(), row = " \
         "document.querySelector('[aria-current]').getBoundingClientRect(); return row.top >= list.top && row.bottom <= list.bottom; })()"
-    wait_for("the chosen stream in its list", lambda: page.script(inside))
+    wait_for(lambda: page.script(inside), "the chosen stream in its list")
     for part in ("streams", "workers"):
         assert page.script(f"document.getElementById('{part}').tabIndex") == 0, "what scrolls can be reached with the keyboard"
 

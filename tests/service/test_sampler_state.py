@@ -13,16 +13,9 @@ import time
 
 import pytest
 
-from conftest import PATIENCE_S, run, run_fails
+from conftest import PATIENCE_S, run, run_fails, wait_for
 
 STORE = ("--store", "range:1000?labels=10")
-
-
-def wait_for(condition, what):
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.005)
 
 
 class Pullers:

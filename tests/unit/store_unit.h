@@ -2,27 +2,11 @@
 #ifndef TESTS_UNIT_STORE_UNIT_H
 #define TESTS_UNIT_STORE_UNIT_H
 
-#include "tests/unit/unit.h"
+#include "tests/unit/folder_unit.h"
 
 #include "common/file.h"
 #include "loader/sqlite_writer.h"
 #include "loader/store.h"
-
-static char folder[256];
-
-static inline int make_folder(void **state)
-{
-    (void)state;
-    unit_folder_make(folder);
-    return 0;
-}
-
-static inline int remove_folder(void **state)
-{
-    (void)state;
-    unit_folder_remove(folder);
-    return 0;
-}
 
 /* FOLDER/NAME; valid until the fourth call from here. */
 static inline const char *path_of(const char *name)

@@ -1,4 +1,4 @@
-#include "tests/unit/unit.h"
+#include "tests/unit/folder_unit.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -7,22 +7,6 @@
 #include <sys/stat.h>
 
 #include "common/file.h"
-
-static char folder[256];
-
-static int make_folder(void **state)
-{
-    (void)state;
-    unit_folder_make(folder);
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    unit_folder_remove(folder);
-    return 0;
-}
 
 static const char *path_of(const char *name)
 {

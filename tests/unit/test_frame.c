@@ -1,27 +1,13 @@
 /* Frames in memory: what they hold is what the store holds, however they keep it. */
 #include "tests/unit/frame_unit.h"
 
+#include "tests/unit/folder_unit.h"
+
 #include <inttypes.h>
 
 #include "sampler/frame.h"
 #include "sampler/frame_view.h"
 #include "sampler/random.h"
-
-static char folder[256];
-
-static int make_folder(void **state)
-{
-    (void)state;
-    unit_folder_make(folder);
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    unit_folder_remove(folder);
-    return 0;
-}
 
 static struct frame *frame_of(const struct listed_unit *units, size_t count)
 {

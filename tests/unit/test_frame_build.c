@@ -4,6 +4,8 @@
  */
 #include "tests/unit/frame_unit.h"
 
+#include "tests/unit/folder_unit.h"
+
 #include "sampler/class_column.h"
 #include "sampler/class_rows.h"
 #include "sampler/frame_build.h"
@@ -11,22 +13,6 @@
 #include "sampler/id_rows.h"
 #include "sampler/random.h"
 #include "sampler/spool_cursor.h"
-
-static char folder[256];
-
-static int make_folder(void **state)
-{
-    (void)state;
-    unit_folder_make(folder);
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    unit_folder_remove(folder);
-    return 0;
-}
 
 static const char *path_in(const char *name)
 {

@@ -4,27 +4,13 @@
  */
 #include "tests/unit/frame_unit.h"
 
+#include "tests/unit/folder_unit.h"
+
 #include <math.h>
 
 #include "sampler/frame_view.h"
 #include "sampler/order.h"
 #include "sampler/random.h"
-
-static char folder[256];
-
-static int make_folder(void **state)
-{
-    (void)state;
-    unit_folder_make(folder);
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    unit_folder_remove(folder);
-    return 0;
-}
 
 /* ---- lists ------------------------------------------------------------------------------------
  */

@@ -3,7 +3,7 @@
  * malloc and its relatives from our objects answers NULL. The function must say ERROR_MEMORY, give
  * back what it had (the sanitizer's leak check looks), leave no file, and work the next time.
  */
-#include "tests/unit/unit.h"
+#include "tests/unit/folder_unit.h"
 
 #include <dirent.h>
 
@@ -36,22 +36,6 @@ static void fail_each(enum error (*work)(void))
         assert_non_null(strstr(error_message(), "memory"));
     }
     fail_msg("more than %d allocations", ALLOCATIONS_LIMIT);
-}
-
-static char folder[256];
-
-static int make_folder(void **state)
-{
-    (void)state;
-    unit_folder_make(folder);
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    unit_folder_remove(folder);
-    return 0;
 }
 
 static enum error use_buffer(void)
