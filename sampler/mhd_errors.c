@@ -2,7 +2,6 @@
 
 #include <dlfcn.h>
 #include <string.h>
-#include <sys/epoll.h>
 
 #include "common/buffer.h"
 #include "common/http_problem.h"
@@ -80,10 +79,4 @@ MHD_queue_response(struct MHD_Connection *connection, unsigned int status_code,
     enum MHD_Result result = library_queue(connection, status_code, problem);
     MHD_destroy_response(problem);
     return result;
-}
-
-__attribute__((visibility("default"))) int epoll_wait(int epoll, struct epoll_event *events,
-                                                      int most, int timeout_ms)
-{
-    return epoll_pwait(epoll, events, most > 1 ? most - 1 : most, timeout_ms, NULL);
 }

@@ -6,10 +6,6 @@
  * the dynamic linker resolves to the one of mhd_errors.c: that one queues our body in its place.
  * Where the library was bound to itself (-Bsymbolic, or linked statically) its HTML remains, with
  * the same status.
- *
- * In the same way its epoll_wait() is ours, which never fills the array: 0.9.75 asks again when it
- * is full, before it looks at what it has, and sleeps on 128 requests that came together when
- * nobody else sends any.
  */
 #ifndef SAMPLER_MHD_ERRORS_H
 #define SAMPLER_MHD_ERRORS_H
