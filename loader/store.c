@@ -29,6 +29,14 @@ size_t element_bytes(enum element element)
     return element == ELEMENT_U8 ? 1 : 4;
 }
 
+enum error store_add_bad_row(struct store_info *info, char **first)
+{
+    if (info->bad_rows++ > 0)
+        return OK;
+    *first = strdup(error_message());
+    return *first ? OK : error_set_memory(ERROR_MESSAGE_BYTES, "a message");
+}
+
 /* Does `path` end in one of `endings` (".csv|.tsv")? */
 static bool ends_in(const char *path, const char *endings)
 {

@@ -140,6 +140,9 @@ struct store {
 struct reader {
     struct store *store;
 };
+/* For them: one more bad row, which error_message() tells of. The first one's message is copied to
+ * *first, the caller's. */
+enum error store_add_bad_row(struct store_info *info, char **first) MUST_CHECK;
 
 /* Opens and checks. Several URIs, one a line, and paths that lead to several files (store_files.h),
  * are one store (store_union.h). `keys_only`: only scan(SCAN_KEYS) will follow, so that the store

@@ -154,15 +154,11 @@ struct inspection {
 static enum error inspect_row(void *context, const struct postgres_row *row)
 {
     struct inspection *all = context;
-    struct store_info *info = &all->store->store.info;
     if (all->store->table.format.label)
         label_kind_add(&all->kinds, row->label.data, row->label.length);
     all->is_u8 &= row->is_u8;
-    if (row->status == ROW_BAD && info->bad_rows++ == 0) {
-        all->store->first_bad_row = strdup(error_message());
-        if (!all->store->first_bad_row)
-            return error_set_memory(ERROR_MESSAGE_BYTES, "a message");
-    }
+    if (row->status == ROW_BAD)
+        return store_add_bad_row(&all->store->store.info, &all->store->first_bad_row);
     return OK;
 }
 

@@ -162,7 +162,6 @@ static enum error index_places(struct inspection *all)
 static enum error inspect_row(void *context, sqlite3_stmt *statement, struct sqlite_row *row)
 {
     struct inspection *all = context;
-    struct store_info *info = &all->store->store.info;
     if (all->store->table.row_name) {
         enum error error = keep_place(all, statement, row->id);
         if (error)
@@ -171,11 +170,8 @@ static enum error inspect_row(void *context, sqlite3_stmt *statement, struct sql
     if (all->store->table.key_of[COLUMN_LABEL])
         label_kind_add(&all->kinds, row->label.data, row->label.length);
     all->is_u8 &= row->is_u8;
-    if (row->status == ROW_BAD && info->bad_rows++ == 0) {
-        all->store->first_bad_row = strdup(error_message());
-        if (!all->store->first_bad_row)
-            return error_set_memory(ERROR_MESSAGE_BYTES, "a message");
-    }
+    if (row->status == ROW_BAD)
+        return store_add_bad_row(&all->store->store.info, &all->store->first_bad_row);
     return OK;
 }
 

@@ -7,6 +7,7 @@
 #include "common/options.h"
 #include "loader/feed.h"
 #include "trainer/engine.h"
+#include "trainer/trained.h"
 
 /* Defined in main.c; options_parse() wants it for --help and --version. */
 extern const struct program trainer_program;
@@ -25,6 +26,15 @@ extern const struct command command_predict;
     }
 /* "fail", "skip" or "replace". */
 enum bad_rows commands_bad_rows(const char *name);
+
+/*
+ * What `evaluate` and `predict` share: their options (--store, told with `store_help`; --logdir,
+ * --checkpoint, --bad-rows, the engine's), and the model that these name, opened for `use` and
+ * closed after it. Returns what failed, or what `use` returned.
+ */
+typedef enum error commands_use(struct trained *trained, const char *store);
+enum error commands_with_trained(const struct command *command, const char *store_help, int argc,
+                                 char **argv, commands_use *use) MUST_CHECK;
 
 /* For --help of commands that ask a sampler. */
 #define COMMANDS_ENVIRONMENT                                                                       \

@@ -1,0 +1,44 @@
+#include "common/stop.h"
+#include "trainer/commands.h"
+
+enum error commands_with_trained(const struct command *command, const char *store_help, int argc,
+                                 char **argv, commands_use *use)
+{
+    struct trained_options options = {.engine = {.device = "auto", .blas = "auto"}};
+    struct trained trained = {.checkpoint = NULL};
+    const char *store = NULL, *bad_rows = "fail";
+    int64_t threads = 1;
+    const struct option table[] = {
+        {.name = "store",
+         .type = OPTION_TEXT,
+         .target = &store,
+         .argument = "URI",
+         .help = store_help,
+         .required = true},
+        {.name = "logdir",
+         .type = OPTION_TEXT,
+         .target = &options.logdir,
+         .argument = "DIR",
+         .help = "the folder of the training; its newest checkpoint is taken"},
+        {.name = "checkpoint",
+         .type = OPTION_TEXT,
+         .target = &options.checkpoint,
+         .argument = "FILE",
+         .help = "this checkpoint, instead of a logdir's newest"},
+        COMMANDS_BAD_ROWS_OPTION(&bad_rows),
+        COMMANDS_ENGINE_OPTIONS(&options.engine, &threads),
+    };
+    enum error error = options_parse(&trainer_program, command, table,
+                                     sizeof(table) / sizeof(table[0]), argc, argv, NULL);
+    if (!error)
+        error = stop_install();
+    if (error)
+        return error;
+    options.bad_rows = commands_bad_rows(bad_rows);
+    options.engine.threads = (unsigned)threads;
+    error = trained_open(&options, &trained);
+    if (!error)
+        error = use(&trained, store);
+    trained_close(&trained);
+    return error;
+}
