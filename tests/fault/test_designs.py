@@ -113,7 +113,7 @@ def certain_and_rest(weights, n):
 
 
 SAMPLES = [
-    ("weighted", {"size": 400}, 0.25), ("weighted", {"replacement": True}, 0.15), ("systematic", {"size": 500}, 1.5),
+    ("weighted", {"size": 400}, 0.8), ("weighted", {"replacement": True}, 0.15), ("systematic", {"size": 500}, 1.5),
     ("systematic", {"size": 433}, 0.8), ("cluster", {"groups": 60}, 0.8), ("bernoulli", {"rate": 0.1}, 0.15),
     ("srs", {"replacement": True}, 0.15), ("proportional", {"replacement": True}, 0.15)]
 
