@@ -143,3 +143,41 @@ enum error file_make_folders(const char *path)
     free(part);
     return error;
 }
+
+/* Does a folder's name end before path[at]? "/" is one, too. */
+static bool is_end(const char *path, size_t at)
+{
+    return (path[at] == '/' || path[at] == '\0') && (path[at - 1] != '/' || at == 1);
+}
+
+size_t file_folders_there(const char *path)
+{
+    struct stat status;
+    size_t there = 0;
+    char *part = strdup(path);
+    for (size_t at = 1; part && at <= strlen(path); at++) {
+        if (!is_end(path, at))
+            continue;
+        part[at] = '\0';
+        if (stat(part, &status) != 0)
+            break;
+        there = at;
+        part[at] = path[at];
+    }
+    bool failed = !part;
+    free(part);
+    return failed ? strlen(path) : there; /* rather leave a folder than take another's */
+}
+
+void file_remove_folders(const char *path, size_t there)
+{
+    char *part = strdup(path);
+    bool gone = true;
+    for (size_t at = strlen(path); part && at > there && gone; at--) {
+        if (!is_end(path, at))
+            continue;
+        part[at] = '\0';
+        gone = rmdir(part) == 0 || errno == ENOENT;
+    }
+    free(part);
+}

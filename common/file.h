@@ -41,6 +41,10 @@ enum error file_read_whole(const char *path, struct buffer *buffer) MUST_CHECK;
 
 /* mkdir -p with mode 0777 & ~umask. */
 enum error file_make_folders(const char *path) MUST_CHECK;
+/* For who has to take that back: how many bytes of `path` name what exists already, asked before;
+ * and the removal of all below, from the end on, as long as it is empty. */
+size_t file_folders_there(const char *path);
+void file_remove_folders(const char *path, size_t there);
 
 struct file_writer;
 

@@ -180,8 +180,6 @@ enum error json_get_real(const cJSON *object, const char *key, const char *what,
     const cJSON *item = find(object, key, what, "a number", cJSON_IsNumber);
     if (!item)
         return ERROR_INPUT;
-    if (!isfinite(item->valuedouble))
-        return error_set(ERROR_INPUT, "\"%s\" in %s is too large for a number", key, what);
     *ret_value = item->valuedouble;
     return OK;
 }

@@ -1,8 +1,9 @@
 /*
  * cJSON with limits and exact integers. json_parse() refuses whatever RFC 8259 does not allow,
- * trailing bytes, invalid UTF-8, NUL, a key twice in one object and a depth over 64; the message
- * names line and column. cJSON keeps numbers as double; those of 16 digits and more also keep their
- * text (item->valuestring), so that integers are exact over all 64 bits.
+ * trailing bytes, invalid UTF-8, NUL, a key twice in one object, a depth over 64 and numbers beyond
+ * a double's range; the message names line and column. cJSON keeps numbers as double; those of 16
+ * digits and more also keep their text (item->valuestring), so that integers are exact over all 64
+ * bits.
  */
 #ifndef COMMON_JSON_H
 #define COMMON_JSON_H

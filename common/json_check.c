@@ -13,14 +13,19 @@ struct scan {
     int depth;
 };
 
+static void find_place(const struct scan *scan, size_t at, size_t *ret_line, size_t *ret_column)
+{
+    *ret_line = *ret_column = 1;
+    for (size_t i = 0; i < at; i++) {
+        *ret_column = scan->text[i] == '\n' ? 1 : *ret_column + 1;
+        *ret_line += scan->text[i] == '\n';
+    }
+}
+
 static enum error refuse(const struct scan *scan, const char *expected)
 {
-    size_t line = 1;
-    size_t column = 1;
-    for (size_t i = 0; i < scan->at; i++) {
-        column = scan->text[i] == '\n' ? 1 : column + 1;
-        line += scan->text[i] == '\n';
-    }
+    size_t line, column;
+    find_place(scan, scan->at, &line, &column);
     if (scan->at >= scan->length)
         return error_set(ERROR_INPUT, "%s ends at line %zu, column %zu: %s was expected",
                          scan->what, line, column, expected);
@@ -58,20 +63,40 @@ static size_t skip_digits(struct scan *scan)
     return scan->at - start;
 }
 
+/* Without an exponent it takes 309 digits to be too large. */
+#define DIGITS_IN_RANGE 308
+
+static enum error check_range(const struct scan *scan, size_t start, bool has_exponent)
+{
+    double value;
+    size_t line, column, length = scan->at - start;
+    char shown[TEXT_QUOTE_BYTES];
+    if ((!has_exponent && length <= DIGITS_IN_RANGE) ||
+        text_parse_real(scan->text + start, length, &value))
+        return OK;
+    find_place(scan, start, &line, &column);
+    return error_set(
+        ERROR_INPUT, "%s, line %zu, column %zu: the number %s is out of range, " TEXT_REAL_RANGE,
+        scan->what, line, column, text_quote(shown, sizeof(shown), scan->text + start, length));
+}
+
 static enum error check_number(struct scan *scan)
 {
+    size_t start = scan->at;
+    bool has_exponent = false;
     accept(scan, '-');
     if (!accept(scan, '0') && skip_digits(scan) == 0)
         return refuse(scan, "a digit");
     if (accept(scan, '.') && skip_digits(scan) == 0)
         return refuse(scan, "a digit");
     if (accept(scan, 'e') || accept(scan, 'E')) {
+        has_exponent = true;
         if (!accept(scan, '-'))
             accept(scan, '+');
         if (skip_digits(scan) == 0)
             return refuse(scan, "a digit");
     }
-    return OK;
+    return check_range(scan, start, has_exponent);
 }
 
 static bool read_hex4(struct scan *scan, unsigned *ret_value)

@@ -130,6 +130,15 @@ static const char *nearest_option(const struct parse *parse, const char *name, c
     return nearest ? out : NULL;
 }
 
+/* NULL: there is none. */
+static const char *find_hint(const struct command *command, const char *name)
+{
+    const struct option_hint *hint = command->hints;
+    while (hint && hint->name && !same_name(hint->name, name, strlen(name)))
+        hint++;
+    return hint ? hint->advice : NULL;
+}
+
 /* `what` is "unknown option" or what a config file does; `dashes` go before the nearest name. */
 static enum error refuse_unknown(const struct parse *parse, const char *what, const char *dashes,
                                  const char *name)
@@ -137,6 +146,9 @@ static enum error refuse_unknown(const struct parse *parse, const char *what, co
     char shown[TEXT_QUOTE_BYTES];
     char near[NAME_BYTES];
     text_quote(shown, sizeof(shown), name, strlen(name));
+    const char *advice = find_hint(parse->command, name);
+    if (advice)
+        return error_set(ERROR_USAGE, "%s %s: %s", what, shown, advice);
     const char *nearest = nearest_option(parse, name, near, sizeof(near));
     if (nearest)
         return error_set(ERROR_USAGE, "%s %s (did you mean %s%s?)", what, shown, dashes, nearest);

@@ -49,11 +49,18 @@ struct option {
     bool json;                    /* OPTION_TEXT: a JSON object */
 };
 
+/* What people look for under a name that is no option of the command. */
+struct option_hint {
+    const char *name;   /* with underscores: "batch_size" */
+    const char *advice; /* behind "unknown option "batch-size": " */
+};
+
 struct command {
     const char *name;       /* "serve" */
     const char *positional; /* "FILE", "SOURCE-URI DEST-URI", or NULL; words count exactly */
     const char *summary;    /* one line */
     const char *details;    /* more for `PROGRAM serve --help`: examples; or NULL */
+    const struct option_hint *hints; /* NULL, or a list; the last has no name */
     /* Parses its own table with options_parse() and works; what it returns decides the exit status
      * (error_exit_status; 128 + signal for ERROR_CANCELLED after a signal), unless *exit_status is
      * set to something else than -1. */

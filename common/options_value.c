@@ -19,8 +19,10 @@ static enum error refuse(const struct option *option, const char *text, const ch
     const char *kind = option->type == OPTION_INTEGER ? "an integer" : "a number";
     text_quote(shown, sizeof(shown), text, strlen(text));
     options_describe_bounds(option, bounds, sizeof(bounds));
-    return error_set(ERROR_USAGE, "%s is %s, must be %s%s%s", source, shown, kind,
-                     bounds[0] ? " " : "", bounds);
+    if (!bounds[0]) /* then its type alone bounds it */
+        snprintf(bounds, sizeof(bounds), "%s",
+                 option->type == OPTION_INTEGER ? "from -2^63 to 2^63-1" : TEXT_REAL_RANGE);
+    return error_set(ERROR_USAGE, "%s is %s, must be %s %s", source, shown, kind, bounds);
 }
 
 static enum error set_integer(const struct option *option, const char *text, const char *source)

@@ -149,6 +149,12 @@ bool text_parse_real(const char *text, size_t length, double *ret_value)
     return true;
 }
 
+bool text_is_real(const char *text, size_t length)
+{
+    struct decimal decimal;
+    return length <= REAL_LENGTH_LIMIT && scan_real(text, length, &decimal);
+}
+
 bool text_parse_boolean(const char *text, size_t length, bool *ret_value)
 {
     static const char *const words[] = {"no", "yes", "false", "true", "off", "on", "0", "1"};
@@ -261,32 +267,46 @@ const char *text_quote(char *out, size_t bytes, const char *text, size_t length)
 #define NEAREST_WORD_LIMIT 64
 #define NEAREST_EDITS_LIMIT 3
 
-/* Levenshtein's distance, one row at a time. */
-static size_t edit_distance(const char *a, size_t a_length, const char *b, size_t b_length)
+/* Half edits: letters that changed places are the likeliest slip, "lable" is rather "label" than
+ * "table". */
+#define EDIT_COST 2
+#define SWAP_COST 1
+
+/* From a[..i] to b[..j], where every shorter pair is known. */
+static size_t least_cost(const char *a, const char *b, size_t i, size_t j,
+                         size_t rows[3][NEAREST_WORD_LIMIT + 1])
 {
-    size_t row[NEAREST_WORD_LIMIT + 1];
+    const size_t *own = rows[i % 3], *above = rows[(i + 2) % 3], *before = rows[(i + 1) % 3];
+    size_t best = above[j - 1] + (a[i - 1] == b[j - 1] ? 0 : EDIT_COST);
+    if (above[j] + EDIT_COST < best)
+        best = above[j] + EDIT_COST;
+    if (own[j - 1] + EDIT_COST < best)
+        best = own[j - 1] + EDIT_COST;
+    bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+    if (swapped && before[j - 2] + SWAP_COST < best)
+        best = before[j - 2] + SWAP_COST;
+    return best;
+}
+
+/* Levenshtein's distance with swaps of neighbours (optimal string alignment): three rows are kept.
+ */
+static size_t edit_cost(const char *a, size_t a_length, const char *b, size_t b_length)
+{
+    size_t rows[3][NEAREST_WORD_LIMIT + 1];
     for (size_t j = 0; j <= b_length; j++)
-        row[j] = j;
+        rows[0][j] = j * EDIT_COST;
     for (size_t i = 1; i <= a_length; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= b_length; j++) {
-            size_t best = diagonal + (a[i - 1] != b[j - 1]);
-            diagonal = row[j];
-            if (row[j] + 1 < best)
-                best = row[j] + 1;
-            if (row[j - 1] + 1 < best)
-                best = row[j - 1] + 1;
-            row[j] = best;
-        }
+        rows[i % 3][0] = i * EDIT_COST;
+        for (size_t j = 1; j <= b_length; j++)
+            rows[i % 3][j] = least_cost(a, b, i, j, rows);
     }
-    return row[b_length];
+    return rows[a_length % 3][b_length];
 }
 
 const char *text_nearest(const char *word, const char *const candidates[], size_t count)
 {
     const char *nearest = NULL;
-    size_t fewest = NEAREST_EDITS_LIMIT + 1;
+    size_t least = NEAREST_EDITS_LIMIT * EDIT_COST + 1;
     size_t word_length = strlen(word);
     if (word_length > NEAREST_WORD_LIMIT)
         return NULL;
@@ -294,10 +314,10 @@ const char *text_nearest(const char *word, const char *const candidates[], size_
         size_t length = strlen(candidates[i]);
         if (length > NEAREST_WORD_LIMIT)
             continue;
-        size_t edits = edit_distance(word, word_length, candidates[i], length);
+        size_t cost = edit_cost(word, word_length, candidates[i], length);
         size_t longer = length > word_length ? length : word_length;
-        if (edits < fewest && 2 * edits <= longer) {
-            fewest = edits;
+        if (cost < least && 2 * cost <= EDIT_COST * longer) {
+            least = cost;
             nearest = candidates[i];
         }
     }

@@ -22,6 +22,10 @@ bool text_parse_bytes(const char *text, int64_t minimum, int64_t *ret_bytes);
 /* Decimal real as JSON and C write it (1, -2.5, +4, .5, 1e-3), finite, at most 1024 bytes. Rounds
  * as strtod in the C locale. */
 bool text_parse_real(const char *text, size_t length, double *ret_value);
+/* Is it written like one? Then what text_parse_real() refuses is out of a double's range: 1e400. */
+bool text_is_real(const char *text, size_t length);
+/* That range, for messages. */
+#define TEXT_REAL_RANGE "from -1.8e308 to 1.8e308"
 
 /* true for yes/no, true/false, on/off, 1/0 (lower case). */
 bool text_parse_boolean(const char *text, size_t length, bool *ret_value);
@@ -45,8 +49,8 @@ bool text_is_utf8(const char *text, size_t length);
 #define TEXT_QUOTE_BYTES 256
 const char *text_quote(char *out, size_t bytes, const char *text, size_t length);
 
-/* The candidate nearest to `word` in edit distance (at most 3 edits, and half of the longer of the
- * two), or NULL: "did you mean". */
+/* The candidate nearest to `word` in edit distance (neighbours that changed places are half an
+ * edit; at most 3 edits, and half of the longer of the two), or NULL: "did you mean". */
 const char *text_nearest(const char *word, const char *const candidates[], size_t count);
 
 #endif

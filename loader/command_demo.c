@@ -154,6 +154,24 @@ static enum error make_file(const struct demo *demo, const char *name, int64_t f
     return error;
 }
 
+/* A folder that was made for nothing does not stay. */
+static enum error make_files(const struct demo *demo)
+{
+    struct error_report report;
+    size_t there = file_folders_there(demo->folder);
+    enum error error = file_make_folders(demo->folder);
+    if (error == OK)
+        error = make_file(demo, "mnist_train.csv", 0, demo->rows);
+    if (error == OK)
+        error = make_file(demo, "mnist_test.csv", demo->rows,
+                          demo->rows < TEST_SHARE ? 1 : demo->rows / TEST_SHARE);
+    if (error == OK)
+        return OK;
+    error_report_take(error, &report);
+    file_remove_folders(demo->folder, there);
+    return error_restore(&report);
+}
+
 static enum error run(int argc, char **argv, int *exit_status)
 {
     struct demo demo = {.rows = 20000, .seed = 1};
@@ -185,14 +203,7 @@ static enum error run(int argc, char **argv, int *exit_status)
         return error;
     demo.folder = positional[0];
     error = stop_install();
-    if (error == OK)
-        error = file_make_folders(demo.folder);
-    if (error == OK)
-        error = make_file(&demo, "mnist_train.csv", 0, demo.rows);
-    if (error == OK)
-        error = make_file(&demo, "mnist_test.csv", demo.rows,
-                          demo.rows < TEST_SHARE ? 1 : demo.rows / TEST_SHARE);
-    return error;
+    return error == OK ? make_files(&demo) : error;
 }
 
 const struct command command_demo = {

@@ -122,8 +122,10 @@ static enum error import(const char *source, const char *destination, bool force
         error = store_open(source, false, &store);
     if (!error && store_info(store)->first_bad_row)
         error = error_set(ERROR_INPUT, "%s", store_info(store)->first_bad_row);
-    if (!error)
+    if (!error) {
+        store_warn_of_labels(store_info(store));
         error = copy_rows(store, uri.path, table);
+    }
     store_close(store);
     uri_release(&uri);
     return error;

@@ -116,7 +116,9 @@ static void print_labels(const struct findings *findings)
     const struct store_info *info = findings->info;
     size_t count = findings->labels.texts.count;
     if (info->label_kind == LABEL_NONE) {
-        printf("%-10s none\n", "labels");
+        char hint[STORE_HINT_BYTES];
+        store_label_hint(info, hint);
+        printf("%-10s none%s%s\n", "labels", hint[0] ? "; " : "", hint);
         return;
     }
     printf("%-10s %zu, %s, column %s\n", "labels", count, kind_of(findings), info->label_column);

@@ -200,8 +200,14 @@ static enum error run(int argc, char **argv, int *exit_status)
     return error;
 }
 
+static const struct option_hint hints[] = {
+    {"batch_size", "it is called --size here"},
+    {NULL, NULL},
+};
+
 const struct command command_pull = {
     .name = "pull",
+    .hints = hints,
     .summary = "draws batches from a sampler and writes their rows to standard output",
     .details =
         "Every draw moves the sampler's stream: several pulls at once share its rows among them.\n"

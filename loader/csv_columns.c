@@ -105,25 +105,49 @@ static enum error make_names(struct csv_columns *columns, const struct csv_split
     return error;
 }
 
-/* A first line in one piece may have been cut at the wrong bytes. */
+/* ---- another delimiter? ----------------------------------------------------------------------
+ */
+static const struct delimiter {
+    char byte;
+    const char *shown, *parameter;
+} delimiters[] = {
+    {'\t', "tabs", "tab"}, {';', "semicolons", ";"}, {'|', "bars", "|"}, {',', "commas", ","}};
+#define DELIMITER_COUNT (sizeof(delimiters) / sizeof(delimiters[0]))
+
+/* A first line in one piece may have been cut at the wrong bytes. NULL: hardly. */
+static const struct delimiter *find_other(const struct csv_splitter *first)
+{
+    const struct store_text *field = &first->fields[0];
+    for (size_t i = 0; i < DELIMITER_COUNT && first->count == 1; i++) {
+        if (delimiters[i].byte != first->delimiter &&
+            memchr(field->data, delimiters[i].byte, field->length))
+            return &delimiters[i];
+    }
+    return NULL;
+}
+
+enum error csv_columns_check_delimiter(const struct csv_splitter *first)
+{
+    const struct delimiter *other = find_other(first), *own = delimiters;
+    if (!other)
+        return OK;
+    while (own->byte != first->delimiter)
+        own++;
+    return error_set(ERROR_INPUT,
+                     "the line holds %s and no %s: say delimiter=%s in the URI "
+                     "('csv:PATH?delimiter=%s'), or delimiter=%s if it is a single column",
+                     other->shown, own->shown, other->parameter, other->parameter, own->parameter);
+}
+
 static enum error hint_at_delimiter(enum error error, const struct csv_splitter *first)
 {
-    static const struct {
-        char byte;
-        const char *shown, *parameter;
-    } others[] = {
-        {'\t', "tabs", "tab"}, {';', "semicolons", ";"}, {'|', "bars", "|"}, {',', "commas", ","}};
     struct error_report report;
-    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]) && first->count == 1; i++) {
-        const struct store_text *field = &first->fields[0];
-        if (others[i].byte == first->delimiter ||
-            !memchr(field->data, others[i].byte, field->length))
-            continue;
-        error_report_take(error, &report);
-        return error_set(error, "%s; the first line holds %s: is it delimiter=%s?", report.message,
-                         others[i].shown, others[i].parameter);
-    }
-    return error;
+    const struct delimiter *other = find_other(first);
+    if (!other)
+        return error;
+    error_report_take(error, &report);
+    return error_set(error, "%s; the first line holds %s: is it delimiter=%s?", report.message,
+                     other->shown, other->parameter);
 }
 
 static void note_unnamed(struct csv_columns *columns, const struct csv_splitter *first)

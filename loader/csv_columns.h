@@ -41,6 +41,9 @@ enum csv_header { CSV_HEADER_ASSUMED, CSV_HEADER_YES, CSV_HEADER_NO };
  * Messages do not name the file. */
 enum error csv_columns_init(struct csv_columns *columns, const struct csv_splitter *first,
                             enum csv_header header, const struct column_choice *choice) MUST_CHECK;
+/* ERROR_INPUT: the first record is one field that holds what separates fields in other files, so
+ * that the delimiter is none to be assumed. The message does not name the file. */
+enum error csv_columns_check_delimiter(const struct csv_splitter *first) MUST_CHECK;
 void csv_columns_release(struct csv_columns *columns);
 
 /* For messages: `column "p3"`, or `column 3` where there is no header. Returns `out`. */

@@ -11,6 +11,7 @@
 #include "common/array.h"
 #include "common/text.h"
 #include "loader/csv_bytes.h"
+#include "loader/feature.h"
 
 enum error csv_decoder_init(struct csv_decoder *decoder, const struct csv_columns *columns,
                             char delimiter)
@@ -196,7 +197,7 @@ static enum error take_key(const struct csv_decoder *decoder, size_t column, enu
     static const char *const wanted[COLUMN_ROLES] = {
         [COLUMN_ID] = "an id from 0 to 9223372036854775807",
         [COLUMN_LABEL] = "a label",
-        [COLUMN_WEIGHT] = "a weight, a number of at least 0,",
+        [COLUMN_WEIGHT] = WEIGHT_WANTED,
         [COLUMN_GROUP] = "a group",
     };
     const struct store_text *field = &decoder->splitter.fields[column];
@@ -218,7 +219,8 @@ static void take_feature(const struct csv_decoder *decoder, size_t column, enum 
     bool number = text_parse_real(field->data, field->length, &value);
     if (!number || !isfinite((float)value)) {
         row->status = ROW_BAD;
-        refuse_field(decoder, column, number ? "a number that fits 32-bit float" : "a number");
+        number = text_is_real(field->data, field->length);
+        refuse_field(decoder, column, feature_wanted(number));
         return;
     }
     if (!(value >= 0 && value <= 255 && value == (double)(int)value))

@@ -171,9 +171,8 @@ static enum error start_stages(struct feed *feed)
                                     .batch_rows = options->batch_rows,
                                     .connections = options->draws_ahead,
                                     .labels = feed->labels,
-                                    .store_rows = info->rows};
-    if (options->bad_rows == BAD_ROWS_FAIL)
-        puller.bad_row = info->first_bad_row;
+                                    .store = info,
+                                    .fails_on_bad_rows = options->bad_rows == BAD_ROWS_FAIL};
     enum error error = copier_start(&copier, feed->ring, &feed->copier);
     if (!error)
         error = fetchers_start(&fetcher, feed->queue, feed->ring, &feed->fetchers);

@@ -37,8 +37,8 @@ struct sampler_stream;
 enum feed_pull { FEED_DRAW, FEED_INDEX };
 
 enum bad_rows {
-    BAD_ROWS_FAIL,   /* feed_next() fails, naming file, row and column: at once when the store knows
-                      * of a bad row and the stream walks as many units as it has rows */
+    BAD_ROWS_FAIL,   /* feed_next() fails, naming file, row and column: at once when the store has
+                      * fewer rows than the stream walks units, or as many and knows of a bad one */
     BAD_ROWS_SKIP,   /* the row is left out, the batch is shorter; counted */
     BAD_ROWS_REPLACE /* the row is zeros with its label 0; counted */
 };

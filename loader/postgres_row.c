@@ -48,7 +48,8 @@ static bool take_real(const struct postgres_value *value, double *ret_real)
     return true;
 }
 
-/* A number, also one that is kept as text; false for what is none. */
+/* A number, also one that is kept as text (infinite when it is too large); false for what is none.
+ */
 static bool take_number(const struct postgres_value *value, enum postgres_form form,
                         double *ret_number)
 {
@@ -67,8 +68,12 @@ static bool take_number(const struct postgres_value *value, enum postgres_form f
         *ret_number = value->bytes[0] != 0;
         return true;
     case POSTGRES_TEXT:
-        return value->bytes &&
-               text_parse_real((const char *)value->bytes, value->length, ret_number);
+        if (!value->bytes)
+            return false;
+        if (text_parse_real((const char *)value->bytes, value->length, ret_number))
+            return true;
+        *ret_number = INFINITY;
+        return text_is_real((const char *)value->bytes, value->length);
     default:
         return false;
     }
@@ -113,8 +118,7 @@ static enum error take_keys(const struct postgres_format *format,
     next += format->label != NULL;
     if (format->weight && (!take_number(next, format->weight_form, &row->weight) ||
                            !isfinite(row->weight) || row->weight < 0))
-        return refuse_value(format->weight, next, format->weight_form,
-                            "a weight, a number of at least 0,");
+        return refuse_value(format->weight, next, format->weight_form, WEIGHT_WANTED);
     next += format->weight != NULL;
     if (format->group && !take_text(next, &row->group))
         return refuse_value(format->group, next, POSTGRES_TEXT, "a group");
@@ -152,7 +156,7 @@ static void take_columns(const struct postgres_format *format, const struct post
         bool number = take_number(&values[i], format->feature_forms[i], &value);
         if (!number || !feature_fits(value)) {
             refuse_value(format->feature_names[i], &values[i], format->feature_forms[i],
-                         number ? "a number that fits 32-bit float" : "a number");
+                         feature_wanted(number));
             row->status = ROW_BAD;
             return;
         }

@@ -10,6 +10,7 @@
 #include "loader/pull_plan.h"
 #include "loader/puller_private.h"
 #include "loader/sampler_client.h"
+#include "loader/stream_check.h"
 #include "loader/thread.h"
 
 /* Units that one request of FEED_INDEX asks for, about. */
@@ -40,6 +41,55 @@ enum error puller_push(struct puller *puller, const struct sampler_batch *answer
     }
     *ret_pushed = pushed;
     return OK;
+}
+
+/* ---- stream and store ------------------------------------------------------------------------ */
+
+/* A bad row that will come is told before hours of training, not after; one that no batch may hold
+ * is not looked for. Who knows which stream it `walked` has counted rows already. */
+static enum error check_stream(const struct puller *puller, const struct sampler_stream *stream)
+{
+    const struct puller_options *options = &puller->options;
+    const struct store_info *store = options->store;
+    enum error error = OK;
+    if (!options->walked)
+        error = stream_check_rows(stream, options->url, store, options->fails_on_bad_rows);
+    if (!error && options->fails_on_bad_rows && store->first_bad_row &&
+        stream->units == store->rows)
+        error = error_set(ERROR_INPUT, "%s", store->first_bad_row);
+    return error;
+}
+
+/* A sampler that does not tell (a token that may only draw) is drawn from all the same. */
+static enum error check_before_draws(struct connection *connection)
+{
+    struct sampler_stream stream;
+    enum error error = sampler_client_describe(connection->client, &stream);
+    if (error == ERROR_USAGE || error == ERROR_NOT_FOUND) {
+        log_debug("rows are not compared with the stream: %s", error_message());
+        return OK;
+    }
+    return error ? error : check_stream(connection->puller, &stream);
+}
+
+/* One connection asks for what is compared with the store, the others wait for what it finds. */
+static enum error prepare(struct connection *connection)
+{
+    struct puller *puller = connection->puller;
+    enum error error = OK;
+    pthread_mutex_lock(&puller->check_lock);
+    if (puller->checked) {
+        error = puller->check_report.code ? error_restore(&puller->check_report) : OK;
+    } else {
+        if (puller->options.pull == FEED_DRAW)
+            error = check_before_draws(connection);
+        if (!error && puller->options.labels)
+            error = label_check_fetch(puller->options.labels, connection->client);
+        puller->checked = true;
+        error_report_take(error, &puller->check_report);
+    }
+    pthread_mutex_unlock(&puller->check_lock);
+    return error;
 }
 
 /* ---- FEED_INDEX ------------------------------------------------------------------------------ */
@@ -116,6 +166,8 @@ static enum error index_loop(struct connection *connection)
         if (error)
             error = error_prefix(error, "%s: ", puller->options.url);
     }
+    if (!error)
+        error = check_stream(puller, &stream);
     if (error)
         return error;
     pull_plan_init(&plan, &stream, puller->options.batch_rows, ROWS_AHEAD);
@@ -155,27 +207,11 @@ static void tell_end(struct puller *puller)
     ring_end(puller->ring, pull_queue_close(puller->queue), &puller->report);
 }
 
-/* A bad row that will come is told before hours of training, not after; one that no batch may hold
- * is not looked for. */
-static enum error refuse_bad_row(struct connection *connection)
-{
-    const struct puller_options *options = &connection->puller->options;
-    struct sampler_stream stream;
-    if (!options->bad_row)
-        return OK;
-    enum error error = sampler_client_describe(connection->client, &stream);
-    if (!error && stream.units == options->store_rows)
-        error = error_set(ERROR_INPUT, "%s", options->bad_row);
-    return error;
-}
-
 static void *run(void *context)
 {
     struct connection *connection = context;
     struct puller *puller = connection->puller;
-    enum error error = refuse_bad_row(connection);
-    if (!error && puller->options.labels)
-        error = label_check_fetch(puller->options.labels, connection->client);
+    enum error error = prepare(connection);
     if (!error)
         error = puller->options.pull == FEED_INDEX ? index_loop(connection)
                                                    : puller_draw_loop(connection);
@@ -230,6 +266,7 @@ enum error puller_start(const struct puller_options *options, struct pull_queue 
         puller->options.first_index = 0;
     }
     pthread_mutex_init(&puller->lock, NULL);
+    pthread_mutex_init(&puller->check_lock, NULL);
     pthread_cond_init(&puller->changed, NULL);
     puller->connections =
         array_new(puller->options.connections, sizeof(struct connection), "connections");
@@ -262,6 +299,7 @@ void puller_stop(struct puller *puller)
     }
     pthread_cond_destroy(&puller->changed);
     pthread_mutex_destroy(&puller->lock);
+    pthread_mutex_destroy(&puller->check_lock);
     free(puller->connections);
     free(puller);
 }

@@ -14,6 +14,7 @@
 #ifndef LOADER_PULLER_H
 #define LOADER_PULLER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -35,10 +36,11 @@ struct puller_options {
     const struct sampler_stream *walked; /* FEED_INDEX: what the stream must be; NULL: anything */
     int64_t batches; /* requests that count as one batch each; < 0: without end */
     size_t batch_rows;
-    size_t connections;         /* FEED_DRAW: 1 to PULLER_CONNECTIONS_LIMIT */
-    struct label_check *labels; /* borrowed; NULL: the frame's labels are not asked for */
-    const char *bad_row;        /* borrowed; what is wrong with a row of the store; NULL: nothing */
-    int64_t store_rows;         /* with bad_row: a stream of so many units is refused at once */
+    size_t connections;             /* FEED_DRAW: 1 to PULLER_CONNECTIONS_LIMIT */
+    struct label_check *labels;     /* borrowed; NULL: the frame's labels are not asked for */
+    const struct store_info *store; /* borrowed; compared with the stream before the first draw */
+    bool
+        fails_on_bad_rows; /* a bad row of it that will come, or one that it lacks, ends it there */
 };
 
 struct puller;

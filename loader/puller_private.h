@@ -40,6 +40,10 @@ struct puller {
     size_t running;             /* threads that have not left */
     bool ended, stopped;        /* nobody sends a new request */
     struct error_report report; /* why: the first failure, else ERROR_END */
+    /* One connection compares stream and store, the others wait for it. */
+    pthread_mutex_t check_lock;
+    bool checked;
+    struct error_report check_report;
 };
 
 /* Pushes units [skip, ...) of an answer in batches of `batch_rows`, at most `limit` of them (< 0:

@@ -82,7 +82,8 @@ static bool take_text(sqlite3_stmt *statement, int column, char room[SQLITE_ROW_
     }
 }
 
-/* A number, also one that is kept as text; false for what is none. */
+/* A number, also one that is kept as text (infinite when it is too large); false for what is none.
+ */
 static bool take_number(sqlite3_stmt *statement, int column, double *ret_value)
 {
     switch (sqlite3_column_type(statement, column)) {
@@ -95,7 +96,10 @@ static bool take_number(sqlite3_stmt *statement, int column, double *ret_value)
     case SQLITE_TEXT: {
         const char *text = (const char *)sqlite3_column_text(statement, column);
         size_t length = (size_t)sqlite3_column_bytes(statement, column);
-        return text && text_parse_real(text, length, ret_value);
+        if (text && text_parse_real(text, length, ret_value))
+            return true;
+        *ret_value = INFINITY;
+        return text && text_is_real(text, length);
     }
     default:
         return false;
@@ -136,7 +140,7 @@ static enum error take_keys(const struct sqlite_table *table, sqlite3_stmt *stat
         return refuse_value(statement, GROUP_AT, group, "a group");
     if (weight && (!take_number(statement, WEIGHT_AT, &row->weight) || row->weight < 0 ||
                    !isfinite(row->weight)))
-        return refuse_value(statement, WEIGHT_AT, weight, "a weight, a number of at least 0,");
+        return refuse_value(statement, WEIGHT_AT, weight, WEIGHT_WANTED);
     return OK;
 }
 
@@ -171,8 +175,7 @@ static void take_columns(const struct sqlite_format *format, sqlite3_stmt *state
         int column = FEATURES_AT + (int)i;
         bool number = take_number(statement, column, &value);
         if (!number || !feature_fits(value)) {
-            refuse_value(statement, column, format->table->features[i],
-                         number ? "a number that fits 32-bit float" : "a number");
+            refuse_value(statement, column, format->table->features[i], feature_wanted(number));
             row->status = ROW_BAD;
             return;
         }

@@ -7,7 +7,9 @@
 #include "config.h"
 
 #include "common/array.h"
+#include "common/log.h"
 #include "common/text.h"
+#include "loader/column_role.h"
 #include "loader/row_slots.h"
 #include "loader/store_files.h"
 #include "loader/store_kinds.h"
@@ -248,6 +250,26 @@ void store_close(struct store *store)
 const struct store_info *store_info(const struct store *store)
 {
     return &store->info;
+}
+
+const char *store_label_hint(const struct store_info *info, char out[STORE_HINT_BYTES])
+{
+    char names[NAME_LIST_BYTES];
+    out[0] = '\0';
+    if (!info->label_column && info->label_choices)
+        snprintf(out, STORE_HINT_BYTES, "%clabel=NAME in the URI says which column holds them: %s",
+                 strchr(info->uri, '?') ? '&' : '?',
+                 name_list(info->label_choices, info->label_choice_count, names));
+    return out;
+}
+
+void store_warn_of_labels(const struct store_info *info)
+{
+    char hint[STORE_HINT_BYTES];
+    if (store_label_hint(info, hint)[0])
+        log_warning(
+            "%s: no labels: no column is called \"label\"; %s (label= alone: there are none)",
+            info->uri, hint);
 }
 
 enum error store_scan(struct store *store, enum scan_columns columns, store_sink *sink,

@@ -43,6 +43,9 @@ struct store_info {
     uint64_t bytes;                   /* what a scan reads, for progress; 0: not known */
     const char *id_column;            /* NULL: ids are row numbers from 0 */
     const char *label_column;         /* NULL with LABEL_NONE */
+    const char *const *label_choices; /* columns that label= might name, where there are no labels
+                                       * and the URI does not say that it is meant; else NULL */
+    size_t label_choice_count;        /* of them */
     const char *weight_column;        /* NULL: none was named */
     const char *group_column;         /* NULL: none was named */
     const char *const *feature_names; /* F names ("p0", or "0" where there is no header) */
@@ -161,6 +164,14 @@ void store_close(struct store *store);
 
 /* What the store is; borrowed until store_close(). */
 const struct store_info *store_info(const struct store *store);
+
+/* How a store that has no labels, perhaps by an oversight, is told where they are: `?label=NAME in
+ * the URI says which column holds them: "a", "b", "c"`; "" where there is nothing to tell. Returns
+ * `out`. */
+#define STORE_HINT_BYTES 640
+const char *store_label_hint(const struct store_info *info, char out[STORE_HINT_BYTES]);
+/* The same as a warning in the log, for programs that go on without labels. */
+void store_warn_of_labels(const struct store_info *info);
 
 /* All rows in frame order, in blocks. Duplicate ids are an error here (ERROR_INPUT naming both
  * rows where the store can tell). Any thread; several scans at once are legal. */

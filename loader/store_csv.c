@@ -50,11 +50,12 @@ int64_t csv_store_line(const struct csv_store *store, uint64_t offset)
     return line;
 }
 
-static enum error read_delimiter(struct uri *uri, char *ret_delimiter)
+static enum error read_delimiter(struct uri *uri, char *ret_delimiter, bool *ret_told)
 {
     const char *value = uri_query_get(&uri->query, "delimiter");
     size_t length = strlen(uri->path);
     char shown[TEXT_QUOTE_BYTES];
+    *ret_told = value != NULL;
     *ret_delimiter = length > 4 && strcmp(uri->path + length - 4, ".tsv") == 0 ? '\t' : ',';
     if (!value)
         return OK;
@@ -75,8 +76,9 @@ static enum error read_uri(struct csv_store *store, struct uri *uri,
     bool header = true;
     enum error error = uri_query_boolean(&uri->query, "header", true, &header);
     if (!error)
-        error = read_delimiter(uri, &store->delimiter);
+        error = read_delimiter(uri, &store->delimiter, &store->delimiter_told);
     column_choice_read(ret_choice, &uri->query);
+    store->label_told = ret_choice->names[COLUMN_LABEL] != NULL;
     if (!error)
         error = uri_query_finish(&uri->query);
     *ret_header = !header ? CSV_HEADER_NO : given ? CSV_HEADER_YES : CSV_HEADER_ASSUMED;
@@ -129,7 +131,10 @@ static enum error take_first(struct csv_store *store, struct csv_block *block,
     enum error error = split_first(store, record, length, line, &splitter);
     if (error)
         return error;
-    error = csv_columns_init(&store->columns, &splitter, header, choice);
+    if (!store->delimiter_told)
+        error = csv_columns_check_delimiter(&splitter);
+    if (!error)
+        error = csv_columns_init(&store->columns, &splitter, header, choice);
     csv_splitter_release(&splitter);
     if (error == ERROR_INPUT)
         return csv_store_prefix(store, error, line);
@@ -171,6 +176,16 @@ static const char *name_of(const struct csv_store *store, enum column_role role)
     return column < 0 ? NULL : store->columns.names[column];
 }
 
+/* Could a column hold labels, if the URI said so? */
+static bool has_label_choice(const struct csv_store *store)
+{
+    const struct csv_columns *columns = &store->columns;
+    bool has_other = false;
+    for (size_t i = 0; i < columns->count; i++)
+        has_other = has_other || columns->roles[i] <= COLUMN_IGNORED;
+    return has_other && !store->label_told && columns->column_of[COLUMN_LABEL] < 0;
+}
+
 static void describe(struct csv_store *store)
 {
     struct store_info *info = &store->store.info;
@@ -183,6 +198,10 @@ static void describe(struct csv_store *store)
     info->feature_names = store->columns.feature_names;
     info->column_names = (const char *const *)store->columns.names;
     info->column_count = store->columns.count;
+    if (has_label_choice(store)) {
+        info->label_choices = info->column_names;
+        info->label_choice_count = info->column_count;
+    }
     info->bytes = store->source.identity.size_bytes;
     info->label_texts = store->labels.texts;
     info->label_text_count = store->labels.count;

@@ -25,6 +25,7 @@ struct csv_store {
     char *path;         /* owned */
     struct csv_source source;
     char delimiter;
+    bool delimiter_told, label_told; /* by the URI */
     bool keys_only;
     struct csv_columns columns;
     uint64_t *offsets; /* owned; [rows + 1]: where each row begins, and the file's end */

@@ -47,7 +47,7 @@ static enum error number_features(struct postgres_store *store)
     return OK;
 }
 
-static enum error describe(struct postgres_store *store)
+static enum error describe(struct postgres_store *store, const struct column_choice *choice)
 {
     struct store_info *info = &store->store.info;
     char *name;
@@ -62,6 +62,11 @@ static enum error describe(struct postgres_store *store)
     info->weight_column = format->weight;
     info->group_column = format->group;
     info->feature_names = format->blob ? store->numbers : format->feature_names;
+    if (!format->label && !choice->names[COLUMN_LABEL] && !format->blob &&
+        format->feature_columns > 0) {
+        info->label_choices = (const char *const *)store->table.columns;
+        info->label_choice_count = store->table.count;
+    }
     info->label_texts = store->labels.texts;
     info->label_text_count = store->labels.count;
     info->first_bad_row = store->first_bad_row;
@@ -136,7 +141,7 @@ static enum error postgres_store_open(struct uri *uri, bool keys_only, struct st
     if (!error && store->table.format.blob)
         error = number_features(store);
     if (!error)
-        error = describe(store);
+        error = describe(store, &choice);
     if (error) {
         postgres_store_close(&store->store);
         return error;

@@ -222,7 +222,14 @@ static enum error look(struct sqlite_store *store, sqlite3 *connection,
     return store->keys_only ? count_rows(store, connection) : sqlite_store_inspect(store);
 }
 
-static void describe(struct sqlite_store *store)
+/* Could a column hold labels, if the URI said so? What import made of a table has them, if any. */
+static bool has_label_choice(const struct sqlite_store *store, const struct request *request)
+{
+    return !store->table.key_of[COLUMN_LABEL] && !request->choice.names[COLUMN_LABEL] &&
+           store->table.feature_count > 0 && !store->format.blob && !store->facts.there;
+}
+
+static void describe(struct sqlite_store *store, const struct request *request)
 {
     struct store_info *info = &store->store.info;
     info->features = store->keys_only ? 0 : store->format.features;
@@ -237,6 +244,10 @@ static void describe(struct sqlite_store *store)
         info->feature_names = (const char *const *)store->numbered_names;
     else
         info->feature_names = (const char *const *)store->facts.feature_names;
+    if (has_label_choice(store, request)) {
+        info->label_choices = (const char *const *)store->table.columns;
+        info->label_choice_count = store->table.count;
+    }
     info->label_texts = store->labels.texts;
     info->label_text_count = store->labels.count;
     info->first_bad_row = store->first_bad_row;
@@ -301,7 +312,7 @@ static enum error sqlite_store_open(struct uri *uri, bool keys_only, struct stor
         sqlite_store_close(&store->store);
         return error;
     }
-    describe(store);
+    describe(store, &request);
     *ret_store = &store->store;
     return OK;
 }

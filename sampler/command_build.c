@@ -14,6 +14,7 @@
 #include "sampler/frame.h"
 #include "sampler/frame_build.h"
 #include "sampler/frame_file.h"
+#include "sampler/frame_words.h"
 
 struct build_options {
     const char *store;
@@ -91,16 +92,10 @@ static enum error check_out(const char *path)
 
 static enum error report(const struct frame *frame, const char *path)
 {
-    char digest[FRAME_DIGEST_TEXT_BYTES];
+    char digest[FRAME_DIGEST_TEXT_BYTES], size[FRAME_SIZE_BYTES];
     frame_digest_text(frame_digest(frame), digest);
-    int written =
-        frame_has_labels(frame)
-            ? printf("%s: %" PRId64 " %s, %" PRIu32 " %s, digest %s\n", path, frame_units(frame),
-                     text_plural(frame_units(frame), "unit", "units"), frame_labels(frame),
-                     text_plural(frame_labels(frame), "label", "labels"), digest)
-            : printf("%s: %" PRId64 " %s without labels, digest %s\n", path, frame_units(frame),
-                     text_plural(frame_units(frame), "unit", "units"), digest);
-    if (written < 0 || fflush(stdout) != 0)
+    frame_words_size(frame, frame_units(frame), size);
+    if (printf("%s: %s, digest %s\n", path, size, digest) < 0 || fflush(stdout) != 0)
         return error_set(ERROR_IO, "cannot write to standard output");
     return OK;
 }
@@ -116,6 +111,7 @@ static enum error build(const struct build_options *options)
         error = frame_open(options->out, &frame);
     if (error == OK) {
         log_info("built %s in %.1f s", options->out, 1e-9 * (double)(clock_now_ns() - start_ns));
+        frame_warn_of_labels(frame, options->out);
         error = report(frame, options->out);
     }
     frame_free(frame);

@@ -8,6 +8,7 @@
 #include "sampler/commands.h"
 #include "sampler/frame.h"
 #include "sampler/frame_file.h"
+#include "sampler/frame_words.h"
 
 #define FLUSH_BYTES (1 << 20)
 #define OUTPUT_LIMIT_BYTES (2 * FLUSH_BYTES)
@@ -139,8 +140,12 @@ static enum error print_head(const struct frame *frame, const struct info_option
         error = buffer_print(text, "labels   none\n");
     else if (error == OK)
         error = buffer_print(
-            text, "labels   %" PRIu32 ", %s\n\n%12s  %-10s  label\n", frame_labels(frame),
-            frame_labels_are_integers(frame) ? "integers" : "texts", "units", "share");
+            text, "labels   %" PRIu32 ", %s%s\n\n%12s  %-10s  label\n", frame_labels(frame),
+            frame_labels_are_integers(frame) ? "integers" : "texts",
+            frame_labels_are_hardly_classes(frame)
+                ? "; nearly every unit has one of its own: serve it with --design srs"
+                : "",
+            "units", "share");
     return error;
 }
 

@@ -75,8 +75,17 @@ static enum error run(int argc, char **argv, int *exit_status)
     return error;
 }
 
+static const struct option_hint hints[] = {
+    {"batch_size", BATCH_SIZE_ADVICE "100"},
+    {"port", "it is part of the address: --listen 127.0.0.1:8080"},
+    {"host", "it is part of the address: --listen 127.0.0.1:8080"},
+    {"label", "it is part of the store's URI: --store 'csv:train.csv?label=NAME'"},
+    {NULL, NULL},
+};
+
 const struct command command_serve = {
     .name = "serve",
+    .hints = hints,
     .summary = "hand out batches over HTTP",
     .details =
         "Prints one line, `listening on http://HOST:PORT`, when the first batch can be drawn.\n"

@@ -7,6 +7,9 @@
 /* Defined in main.c; options_parse() wants it for --help and --version. */
 extern const struct program sampler_program;
 
+/* For those who look for a batch's size among the options: a number follows. */
+#define BATCH_SIZE_ADVICE "how many units a batch holds, each request says itself: GET /batch?size="
+
 extern const struct command command_serve;
 extern const struct command command_build;
 extern const struct command command_info;

@@ -244,6 +244,12 @@ static bool has_field(const struct design_needs *need, const char *name)
     return number != FIELDS && (need->has & BIT(number));
 }
 
+bool design_has_field(const char *design, bool replacement, const char *name)
+{
+    struct design_needs need = needs_of(design, replacement);
+    return has_field(&need, name);
+}
+
 enum error design_fields_check_names(const char *design, bool replacement, const cJSON *object)
 {
     struct design_needs need = needs_of(design, replacement);

@@ -60,6 +60,9 @@ enum error design_fields_text(const struct frame *frame, const struct design_fie
 enum error design_fields_canonical(const struct frame *frame, const char *design, bool replacement,
                                    const cJSON *object, char **ret_text) MUST_CHECK;
 
+/* Does the design have a field of this name? */
+bool design_has_field(const char *design, bool replacement, const char *name);
+
 /* Are all members of `object` fields of the design? ERROR_USAGE names the first that is not, and
  * those that it has. A design that does not exist has none. */
 enum error design_fields_check_names(const char *design, bool replacement,

@@ -173,6 +173,7 @@ enum error frame_intake_open(struct frame_intake *intake, const char *uri, const
     if (error)
         return error;
     intake->info = store_info(intake->store);
+    store_warn_of_labels(intake->info);
     error = prepare(intake);
     if (!error)
         error = store_scan(intake->store, SCAN_CODES, take_block, intake);

@@ -152,24 +152,30 @@ static enum error init(struct order *order, const struct design *design)
     return error;
 }
 
+enum error order_check_design(const char *name, bool replacement)
+{
+    const struct design_ops *ops = find_design(name);
+    if (!ops)
+        return refuse_design(name);
+    return replacement && !ops->takes_replacement ? refuse_replacement(ops) : OK;
+}
+
 enum error order_new(const struct frame *frame, const struct design *design,
                      struct order **ret_order)
 {
-    const struct design_ops *ops = find_design(design->name);
-    if (!ops)
-        return refuse_design(design->name);
+    enum error error = order_check_design(design->name, design->replacement);
+    if (error)
+        return error;
     if (design->seed > INT64_MAX)
         return error_set(ERROR_USAGE, "seed %" PRIu64 " is out of range, 0 to %" PRId64,
                          design->seed, INT64_MAX);
-    if (design->replacement && !ops->takes_replacement)
-        return refuse_replacement(ops);
     struct order *order = array_new(1, sizeof(*order), "an order");
     if (!order)
         return ERROR_MEMORY;
     order->frame = frame;
-    order->ops = ops;
+    order->ops = find_design(design->name);
     order->replacement = order->repeats = design->replacement;
-    enum error error = init(order, design);
+    error = init(order, design);
     if (error) {
         free(order->fields);
         free(order);

@@ -35,6 +35,10 @@ enum error order_new(const struct frame *frame, const struct design *design,
                      struct order **ret_order) MUST_CHECK;
 void order_free(struct order *order);
 
+/* ERROR_USAGE as order_new() for an unknown design, and for replacement where it has none: what can
+ * be told before there is a frame. */
+enum error order_check_design(const char *name, bool replacement) MUST_CHECK;
+
 /* The designs that exist, for --help and messages: a NULL-terminated list. */
 const char *const *order_design_names(void);
 

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +12,8 @@
 #include "common/text.h"
 #include "sampler/answer_memory.h"
 #include "sampler/commands.h"
+#include "sampler/design_fields.h"
+#include "sampler/order.h"
 
 #define LEASE_LEAST_S 0.001
 #define LEASE_MOST_S 31536000.0 /* a year */
@@ -361,11 +364,46 @@ static enum error fill_fields(const struct serve_options *serve, cJSON *object)
     return error;
 }
 
+static enum error refuse_field(const struct serve_options *serve, const char *name)
+{
+    const struct design_field *field = design_field_list();
+    const char *design = serve->service.design;
+    char advice[128] = "";
+    while (strcmp(field->name, name) != 0)
+        field++;
+    if (strcmp(name, "size") == 0)
+        snprintf(advice, sizeof(advice), "; " BATCH_SIZE_ADVICE "%" PRId64, serve->size);
+    return error_set(ERROR_USAGE, "--%s is for design %s, and %s%s%s%s", name, field->designs,
+                     design ? "--design is " : "no --design is given", design ? design : "",
+                     serve->service.replacement ? " with --replacement" : "", advice);
+}
+
+/* What is wrong whatever the frame is told before any is read. */
+static enum error check_design(const struct serve_options *serve, const cJSON *fields)
+{
+    bool replacement = serve->service.replacement;
+    const char *design = serve->service.design;
+    if (!design)
+        design = "srs"; /* as proportional, the other default, it has no fields */
+    enum error error = order_check_design(design, replacement);
+    if (error)
+        return error_prefix(error, "--");
+    const cJSON *item;
+    cJSON_ArrayForEach(item, fields)
+    {
+        if (!design_has_field(design, replacement, item->string))
+            return refuse_field(serve, item->string);
+    }
+    return OK;
+}
+
 static enum error take_fields(struct serve_options *serve)
 {
     cJSON *object = cJSON_CreateObject();
     enum error error = object ? fill_fields(serve, object)
                               : error_set_memory(sizeof(*object), "the design's options");
+    if (error == OK)
+        error = check_design(serve, object);
     if (error == OK && object->child) {
         serve->fields = cJSON_PrintUnformatted(object);
         if (!serve->fields)

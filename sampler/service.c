@@ -12,6 +12,7 @@
 #include "common/log.h"
 #include "common/options.h"
 #include "sampler/design_fields.h"
+#include "sampler/frame_words.h"
 #include "sampler/split_check.h"
 
 /* ---- frames ------------------------------------------------------------------------------------
@@ -143,15 +144,28 @@ static enum error define_default(struct service *service, const struct service_o
 static void log_what_is_served(struct service *service)
 {
     struct stream_status status;
+    char size[FRAME_SIZE_BYTES];
     struct stream *stream = streams_take(service->streams, STREAM_DEFAULT);
     const struct walk *walk = stream_walk(stream);
     stream_status(stream, &status);
-    log_info("frame %s: %" PRId64 " units, %" PRIu32 " labels; design %s%s%s, %s replacement, seed "
-             "%" PRIu64 "; position %" PRId64,
-             walk->binding.digest, walk->binding.units, frame_labels(walk->frame),
+    log_info("frame %s: %s; design %s%s%s, %s replacement, seed %" PRIu64 "; position %" PRId64,
+             walk->binding.digest, frame_words_size(walk->frame, walk->binding.units, size),
              service->first.design, service->first.fields[0] ? " " : "", service->first.fields,
              service->first.replacement ? "with" : "without", service->first.seed, status.position);
     stream_put(stream);
+}
+
+/* Once a frame, where streams that name no design would be balanced by its labels. */
+static void warn_of_labels(const struct service *service)
+{
+    for (size_t i = 0; i < frame_set_count(service->frames); i++) {
+        const struct named_frame *named = frame_set_at(service->frames, i);
+        char name[FRAME_NAME_BYTES + sizeof("frame ")];
+        if (strcmp(service_design(service, named->frame), "proportional") != 0)
+            continue;
+        snprintf(name, sizeof(name), "frame %s", named->name);
+        frame_warn_of_labels(named->frame, name);
+    }
 }
 
 static enum error open_streams(struct service *service, const struct service_options *options)
@@ -214,6 +228,7 @@ enum error service_open(const struct service_options *options, struct service **
         return error;
     }
     log_what_is_served(service);
+    warn_of_labels(service);
     if (service->has_shares)
         split_check_frames(service->frames, &service->shares);
     *ret_service = service;

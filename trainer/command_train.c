@@ -15,8 +15,16 @@ struct arguments {
 
 static enum error run(int argc, char **argv, int *exit_status);
 
+static const struct option_hint hints[] = {
+    {"epochs", "where the stream ends the sampler says (serve --epochs N); --train-steps N ends "
+               "sooner"},
+    {"lr", "it is called --learning-rate here"},
+    {NULL, NULL},
+};
+
 const struct command command_train = {
     .name = "train",
+    .hints = hints,
     .summary = "trains a model until --train-steps; goes on from the logdir's checkpoint",
     .details =
         "  tombola-trainer train --sampler http://127.0.0.1:8080 --store sqlite:train.db "

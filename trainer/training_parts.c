@@ -11,6 +11,7 @@
 #include "common/log.h"
 #include "common/text.h"
 #include "loader/feature_range.h"
+#include "loader/stream_check.h"
 
 static void warn_of_seed(const struct training_parts *parts)
 {
@@ -123,39 +124,6 @@ static enum error open_store(struct training_parts *parts)
     return error ? error : choose_scale(parts);
 }
 
-/* Without replacement an epoch that is as long as the frame holds every unit (bernoulli: perhaps).
- */
-static bool walks_all(const struct sampler_stream *stream)
-{
-    return !stream->replacement && stream->epoch_draws >= stream->units &&
-           strcmp(stream->design, "bernoulli") != 0;
-}
-
-/* A store that cannot have a row for every unit is told now, not at the first that is missing. */
-static enum error compare_rows(const struct training_parts *parts)
-{
-    const struct training_options *options = parts->options;
-    const struct sampler_stream *stream = &parts->facts.position.stream;
-    int64_t rows = store_info(parts->store)->rows;
-    const char *bad = store_info(parts->store)->first_bad_row;
-
-    if (stream->units == rows)
-        return OK;
-    if (stream->units > rows && options->bad_rows == BAD_ROWS_FAIL && walks_all(stream))
-        return error_set(ERROR_INPUT,
-                         "%s has %" PRId64 " rows, the sampler at %s draws from %" PRId64 " units: "
-                         "at least %" PRId64 " of them have no row; the store that the sampler's "
-                         "frame was made of is right (--bad-rows skip trains without what is "
-                         "missing)%s%s",
-                         options->store_uri, rows, options->sampler_url, stream->units,
-                         stream->units - rows, bad ? "; besides: " : "", bad ? bad : "");
-    log_message(stream->units > rows ? LOG_WARNING : LOG_INFO,
-                "the sampler at %s draws from %" PRId64 " %s; %s has %" PRId64 " %s",
-                options->sampler_url, stream->units, text_plural(stream->units, "unit", "units"),
-                options->store_uri, rows, text_plural(rows, "row", "rows"));
-    return OK;
-}
-
 /* What the sampler walks, compared with what the checkpoint walked. */
 static enum error ask_sampler(struct training_parts *parts)
 {
@@ -175,7 +143,8 @@ static enum error ask_sampler(struct training_parts *parts)
             return error;
         position->next_index = saved->position.next_index;
     }
-    return compare_rows(parts);
+    return stream_check_rows(&position->stream, options->sampler_url, store_info(parts->store),
+                             options->bad_rows == BAD_ROWS_FAIL);
 }
 
 static enum error ask_classes(struct training_parts *parts)

@@ -106,6 +106,14 @@ def test_from_another_language(library, demo, demo_database, sampler):
         assert tombola.tombola_feed_put(feed, None, batch) == 0
     assert sorted(ids) == list(range(2000))
     tombola.tombola_feed_close(feed)
+    few = sampler("--store", "range:2001", "--epochs", 1, "--seed", 4)
+    for pull in (0, 1):
+        options.sampler_url, options.pull = few.url.encode(), pull
+        assert tombola.tombola_feed_open(ctypes.byref(options), ctypes.byref(feed)) == 0
+        assert tombola.tombola_feed_next(feed, None, ctypes.byref(batch)) != 0
+        assert b"at least 1 of them have no row" in tombola.tombola_error_message()
+        tombola.tombola_feed_close(feed)
+    assert few.get("/streams/default").json["position"] == 0
     options.struct_bytes = 5
     assert tombola.tombola_feed_open(ctypes.byref(options), ctypes.byref(feed)) == -1
     assert b"struct_bytes is 5" in tombola.tombola_error_message()

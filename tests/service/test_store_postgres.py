@@ -168,6 +168,21 @@ def test_bad_rows_are_named(server, tmp_path):
     run_fails("loader", "import", server.uri("short"), f"sqlite:{tmp_path}/bad.db", says=["id 2", "1 byte;", "2 bytes"])
 
 
+def test_labels_under_another_name(server, tmp_path):
+    server.sql("CREATE TABLE animals (id int PRIMARY KEY, legs int, class int)", "INSERT INTO animals VALUES (1, 4, 0), (2, 2, 1)")
+    says = ["?label=NAME", '"id", "legs", "class"']
+    build = ["sampler", "build", "--out", tmp_path / "frame", "--store"]
+    for text in (run("loader", "info", server.uri("animals")).stdout, run(*build, server.uri("animals")).stderr):
+        assert all(one in text for one in says), text
+    for more in ("&label=", "&label=class"):
+        assert "NAME" not in run(*build, server.uri("animals", more)).stderr
+
+
+def test_numbers_out_of_range(server):
+    server.sql("CREATE TABLE large (id int PRIMARY KEY, a text)", "INSERT INTO large VALUES (1, '1e400')")
+    run_fails("loader", "info", server.uri("large"), says=['"1e400"', "fits 32-bit float"])
+
+
 def test_servers_and_tables_that_are_not_there(server):
     run_fails("loader", "info", server.uri("nowhere"), says=["nowhere", "there are"], status=None)
     failed = run("loader", "info", server.uri("rows", password="wrong"), status=1)

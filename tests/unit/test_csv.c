@@ -219,10 +219,15 @@ static void test_headers(void **state)
                "column 0 (counted from 0) has no name in the header, and its number is the name of "
                "another column");
     refuse_csv("5,,0\n1,2,3\n", "", ERROR_INPUT, "nothing but numbers");
-    refuse_csv("label\ta\n1\t2\n", "label=label", ERROR_USAGE, "is it delimiter=tab?");
-    refuse_csv("label;a\n1;2\n", "label=label", ERROR_USAGE,
+    refuse_csv("label\ta\n1\t2\n", "", ERROR_INPUT, "tabs and no commas: say delimiter=tab");
+    refuse_csv("\n1;2\n", "header=no&label=1", ERROR_INPUT,
+               "line 2: the line holds semicolons and no commas: say delimiter=; in the URI "
+               "('csv:PATH?delimiter=;'), or delimiter=, if it is a single column");
+    refuse_csv("label\ta\n1\t2\n", "delimiter=;&label=label", ERROR_USAGE, "is it delimiter=tab?");
+    refuse_csv("label;a\n1;2\n", "delimiter=,&label=label", ERROR_USAGE,
                "there is \"label;a\"; the first line holds semicolons: is it delimiter=;?");
-    refuse_csv("1;2\n", "header=no&label=1", ERROR_USAGE, "is it delimiter=;?");
+    refuse_csv("1;2\n", "header=no&label=1&delimiter=,", ERROR_USAGE, "is it delimiter=;?");
+    check_rows("a;b\n1\n2\n", "delimiter=,", "0::1\n1::2\n"); /* as it was told */
     refuse_csv("label,a\n1,2\n", "delimiter=tab&label=label", ERROR_USAGE, "is it delimiter=,?");
     refuse_csv("label;a,b\n1,2\n", "label=label", ERROR_USAGE, "\"label;a\", \"b\"");
     refuse_csv("label,\xff\n1,2\n", "", ERROR_INPUT, "is not UTF-8");

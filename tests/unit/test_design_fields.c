@@ -89,7 +89,7 @@ static void test_all_else_is_named(void **state)
         {"quota", "{\"shares\":{}}", "no label has a number above 0", false},
         {"quota", "{\"shares\":{\"1\":0}}", "no label has a number above 0", false},
         {"quota", "{\"shares\":{\"1\":-1}}", "shares is -1", false},
-        {"quota", "{\"shares\":{\"1\":1e999}}", "", false},
+        {"quota", "{\"shares\":{\"1\":1e999}}", "\"1e999\" is out of range", false},
         {"quota", "{\"shares\":{\"1\":\"x\"}}", "shares is \"x\"", false},
         {"quota", "{\"shares\":{\"12\":1}}", "from \"0\" to \"11\"", false},
         {"quota", "{\"shares\":{\"01\":1}}", "the frame has no label", false},

@@ -301,6 +301,32 @@ static void test_wrong_options(void **state)
     assert_int_equal(atomic_load(&setting.store.readers), 0);
 }
 
+static void open_with_few_rows(struct setting *setting, enum feed_pull pull, enum bad_rows bad_rows)
+{
+    setting_init(setting, 1000, 10);
+    setting->options.pull = pull;
+    setting->options.bad_rows = bad_rows;
+    setting->store.store.info.rows = 993;
+    setting_open(setting);
+}
+
+static void test_a_store_of_too_few_rows_fails_before_the_first_draw(void **state)
+{
+    (void)state;
+    struct setting setting;
+    const struct feed_batch *batch;
+    for (int pull = FEED_DRAW; pull <= FEED_INDEX; pull++) {
+        open_with_few_rows(&setting, (enum feed_pull)pull, BAD_ROWS_FAIL);
+        assert_fails(feed_next(setting.feed, NULL, &batch), ERROR_INPUT, "at least 7 of them");
+        assert_int_equal(atomic_load(&setting.sampler.descriptions), 1);
+        assert_int_equal(atomic_load(&setting.sampler.batch_requests), 0);
+        setting_close(&setting);
+        open_with_few_rows(&setting, (enum feed_pull)pull, BAD_ROWS_SKIP);
+        assert_int_equal(check_to_the_end(&setting, 0), 100);
+        setting_close(&setting);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -322,6 +348,7 @@ int main(void)
         cmocka_unit_test(test_a_lent_batch_stays_as_it_is),
         cmocka_unit_test(test_all_slots_out),
         cmocka_unit_test(test_wrong_options),
+        cmocka_unit_test(test_a_store_of_too_few_rows_fails_before_the_first_draw),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

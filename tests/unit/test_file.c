@@ -123,6 +123,30 @@ static void test_folders_are_made_with_parents(void **state)
     assert_fails(file_make_folders(path_of("f/g")), ERROR_NOT_FOUND, "Not a directory");
 }
 
+static void test_folders_that_were_made_are_taken_back(void **state)
+{
+    (void)state;
+    char deep[600], other[600];
+    snprintf(deep, sizeof(deep), "%s", path_of("old"));
+    assert_ok(file_make_folders(deep));
+    size_t old_length = strlen(deep);
+    assert_int_equal(file_folders_there(deep), old_length);
+    snprintf(deep, sizeof(deep), "%s", path_of("old/new//newer/newest//"));
+    assert_int_equal(file_folders_there(deep), old_length);
+    assert_ok(file_make_folders(deep));
+    file_remove_folders(deep, old_length);
+    assert_int_equal(access(path_of("old"), F_OK), 0);
+    assert_int_not_equal(access(path_of("old/new"), F_OK), 0);
+    assert_ok(file_make_folders(deep));
+    snprintf(other, sizeof(other), "%s", path_of("old/new/somebody's"));
+    assert_ok(file_write_whole(other, "x", 1));
+    file_remove_folders(deep, old_length); /* only what is empty */
+    assert_int_equal(access(other, F_OK), 0);
+    assert_int_not_equal(access(path_of("old/new/newer"), F_OK), 0);
+    assert_int_equal(file_folders_there("/"), 1);
+    assert_int_equal(file_folders_there("no such folder/x"), 0);
+}
+
 static void test_nothing_shows_before_commit(void **state)
 {
     (void)state;
@@ -282,6 +306,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_read_at_is_exact),
     TEST(test_identity_tells_files_apart),
     TEST(test_folders_are_made_with_parents),
+    TEST(test_folders_that_were_made_are_taken_back),
     TEST(test_nothing_shows_before_commit),
     TEST(test_commit_replaces_at_once),
     TEST(test_two_writers_do_not_mix),

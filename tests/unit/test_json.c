@@ -1,5 +1,7 @@
 #include "tests/unit/unit.h"
 
+#include <float.h>
+
 #include "common/json.h"
 
 static enum error parse(const char *text, cJSON **ret_json)
@@ -62,7 +64,7 @@ static void test_wrong_members_are_named(void **state)
     double real;
     const char *text;
     const cJSON *array;
-    assert_ok(parse("{\"f\":1.5,\"big\":9223372036854775808,\"huge\":1e999,\"far\":1."
+    assert_ok(parse("{\"f\":1.5,\"big\":9223372036854775808,\"huge\":1e99,\"far\":1."
                     "00000000000000000e17,\"t\":\"5\",\"n\":null}",
                     &json));
     assert_fails(json_get_integer(json, "f", "x.json", &integer), ERROR_INPUT,
@@ -71,13 +73,36 @@ static void test_wrong_members_are_named(void **state)
                  "\"big\" in x is 9223372036854775808, must be an integer within -2^63");
     assert_fails(json_get_integer(json, "far", "x", &integer), ERROR_INPUT, "without point");
     assert_fails(json_get_integer(json, "huge", "x", &integer), ERROR_INPUT, "2^63");
-    assert_fails(json_get_real(json, "huge", "x", &real), ERROR_INPUT, "too large");
+    assert_fails(json_get_real(json, "t", "x", &real), ERROR_INPUT, "is a text, must be a number");
     assert_fails(json_get_integer(json, "t", "x", &integer), ERROR_INPUT,
                  "\"t\" in x is a text, must be an integer");
     assert_fails(json_get_text(json, "f", "x", &text), ERROR_INPUT, "is a number, must be a text");
     assert_fails(json_get_array(json, "n", "x", &array), ERROR_INPUT, "is null, must be an array");
     assert_fails(json_get_array(json, "none", "x", &array), ERROR_INPUT, "x has no \"none\"");
     assert_fails(json_get_integer(json, "F", "x", &integer), ERROR_INPUT, "x has no \"F\"");
+    cJSON_Delete(json);
+}
+
+static void test_numbers_that_a_double_does_not_hold(void **state)
+{
+    (void)state;
+    cJSON *json = NULL;
+    double value;
+    char text[600] = "{\"f\":";
+    assert_fails(
+        parse("{\"a\":1,\n \"f\":1e400}", &json), ERROR_INPUT,
+        "line 2, column 6: the number \"1e400\" is out of range, from -1.8e308 to 1.8e308");
+    assert_fails(parse("[-1E+999]", &json), ERROR_INPUT, "the number \"-1E+999\" is out of range");
+    assert_fails(parse("[1e99999999999999999999]", &json), ERROR_INPUT, "out of range");
+    size_t length = strlen(text);
+    memset(text + length, '9', 400);
+    strcpy(text + length + 400, "}");
+    assert_fails(parse(text, &json), ERROR_INPUT, "out of range");
+    assert_ok(parse("{\"f\":1.7976931348623157e308,\"g\":1e-400}", &json));
+    assert_ok(json_get_real(json, "f", "x", &value));
+    assert_true(value == DBL_MAX);
+    assert_ok(json_get_real(json, "g", "x", &value));
+    assert_true(value == 0);
     cJSON_Delete(json);
 }
 
@@ -226,6 +251,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_values_come_back),
     cmocka_unit_test(test_integers_are_exact),
     cmocka_unit_test(test_wrong_members_are_named),
+    cmocka_unit_test(test_numbers_that_a_double_does_not_hold),
     cmocka_unit_test(test_everything_that_is_no_json_is_refused),
     cmocka_unit_test(test_places_are_named),
     cmocka_unit_test(test_key_twice_is_refused),

@@ -69,9 +69,11 @@ static const struct option table[] = {
 #define TABLE_COUNT (sizeof(table) / sizeof(table[0]))
 
 static enum error run_serve(int argc, char **argv, int *exit_status);
+static const struct option_hint hints[] = {{"batch_size", "each request says it"}, {NULL, NULL}};
 static const struct command commands[] = {
     {.name = "serve",
      .summary = "Serves.",
+     .hints = hints,
      .details = "Example:\n  drum serve\n",
      .run = run_serve},
     {.name = "import", .positional = "SOURCE DEST", .summary = "Imports.", .run = run_serve},
@@ -196,6 +198,26 @@ static void test_bad_command_lines(void **state)
     assert_fails(parse("-s"), ERROR_USAGE, "two dashes");
     assert_fails(parse("word"), ERROR_USAGE, "unexpected argument \"word\"");
     assert_fails(parse("--="), ERROR_USAGE, "unknown option");
+    assert_fails(parse("--batch-size", "5"), ERROR_USAGE,
+                 "unknown option \"batch-size\": each request says it");
+    assert_fails(parse("--batch_size=5"), ERROR_USAGE, "each request says it");
+    assert_fails(parse("--config", config_of("{\"batch_size\":1}")), ERROR_USAGE, "each request");
+}
+
+static void test_values_that_no_bounds_are_told_of(void **state)
+{
+    (void)state;
+    double real = 0;
+    int64_t integer = 0;
+    const struct option free_ones[] = {
+        {.name = "real", .type = OPTION_REAL, .target = &real, .help = "any"},
+        {.name = "integer", .type = OPTION_INTEGER, .target = &integer, .help = "any"}};
+    char *large[] = {"serve", "--real=1e400", NULL};
+    char *long_one[] = {"serve", "--integer=9223372036854775808", NULL};
+    assert_fails(options_parse(&program, &commands[0], free_ones, 2, 2, large, NULL), ERROR_USAGE,
+                 "--real is \"1e400\", must be a number from -1.8e308 to 1.8e308");
+    assert_fails(options_parse(&program, &commands[0], free_ones, 2, 2, long_one, NULL),
+                 ERROR_USAGE, "must be an integer from -2^63 to 2^63-1");
 }
 
 static void test_required_options(void **state)
@@ -469,6 +491,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_all_ways_to_write_an_option),
     TEST(test_bad_values_say_what_is_allowed),
     TEST(test_bad_command_lines),
+    TEST(test_values_that_no_bounds_are_told_of),
     TEST(test_required_options),
     TEST(test_words_count_exactly),
     TEST(test_command_line_over_environment_over_config),

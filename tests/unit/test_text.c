@@ -174,6 +174,17 @@ static void test_bad_reals_are_refused(void **state)
     assert_false(text_parse_real(endless, sizeof(endless), &value));
 }
 
+static void test_what_is_written_like_a_real(void **state)
+{
+    (void)state;
+    static const char *const reals[] = {"1e400", "-1e400", "1e99999999999", "0", ".5", "1e-400"};
+    static const char *const others[] = {"", "1e400x", "inf", "nan", "1e", "--1", "1,5"};
+    for (size_t i = 0; i < sizeof(reals) / sizeof(reals[0]); i++)
+        assert_true(text_is_real(reals[i], strlen(reals[i])));
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        assert_false(text_is_real(others[i], strlen(others[i])));
+}
+
 static void test_reals_ignore_the_locale(void **state)
 {
     (void)state;
@@ -269,6 +280,11 @@ static void test_nearest(void **state)
     assert_string_equal(text_nearest("seed", names, 4), "seed");
     assert_string_equal(text_nearest("replacment", names, 4), "replacement");
     assert_null(text_nearest("x", names, 4));
+    static const char *const keys[] = {"table", "label", "element"};
+    assert_string_equal(text_nearest("lable", keys, 3), "label"); /* letters that changed places */
+    assert_string_equal(text_nearest("abel", keys, 3), "label");
+    assert_string_equal(text_nearest("tabel", keys, 3), "table");
+    assert_string_equal(text_nearest("elmeent", keys, 3), "element");
     assert_null(text_nearest("banana", names, 4));
     assert_null(text_nearest("listen", names, 0));
     char endless[500];
@@ -293,6 +309,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_written_integers_equal_printf),
     cmocka_unit_test(test_reals_round_as_strtod),
     cmocka_unit_test(test_bad_reals_are_refused),
+    cmocka_unit_test(test_what_is_written_like_a_real),
     cmocka_unit_test(test_reals_ignore_the_locale),
     cmocka_unit_test(test_booleans),
     cmocka_unit_test(test_utf8),
