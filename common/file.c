@@ -2,12 +2,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "common/array.h"
+#include "common/stop.h"
 
 #define READ_STEP_BYTES (64 << 10)
 
@@ -31,24 +35,88 @@ bool file_identity_equal(const struct file_identity *a, const struct file_identi
            a->inode == b->inode && a->device == b->device;
 }
 
-enum error file_open_read(const char *path, int *ret_descriptor)
+/* ---- opening -----------------------------------------------------------------------------------
+ */
+
+static enum error refuse_kind(const char *path, mode_t mode)
 {
-    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0)
-        return error_set_errno(ERROR_IO, errno, "cannot open %s", path);
+    if (S_ISDIR(mode))
+        return error_set(ERROR_INPUT, "%s is a folder, a file was expected", path);
+    const char *kind = S_ISFIFO(mode)   ? "a pipe"
+                       : S_ISLNK(mode)  ? "a symbolic link"
+                       : S_ISSOCK(mode) ? "a socket"
+                                        : "a device";
+    return error_set(ERROR_INPUT, "%s is not a regular file, but %s", path, kind);
+}
+
+/* Opening a pipe would wait for its other end. A file that somebody holds a lease of (fcntl(2)) is
+ * worth waiting for. */
+static int open_at_once(const char *path, int flags)
+{
+    struct stat status;
+    flags |= O_CLOEXEC | O_NOCTTY;
+    int descriptor = open(path, flags | O_NONBLOCK, 0666);
+    if (descriptor < 0 && errno == EWOULDBLOCK && !stat(path, &status) && S_ISREG(status.st_mode))
+        return open(path, flags, 0666);
+    return descriptor;
+}
+
+/* Is it the end of a `|` or of <(COMMAND)? Nobody else may open that, so that it comes to an end.
+ */
+static bool is_nameless_pipe(int descriptor, mode_t mode)
+{
+    struct statfs facts;
+    return S_ISFIFO(mode) && fstatfs(descriptor, &facts) == 0 && facts.f_type == PIPEFS_MAGIC;
+}
+
+/* Takes the descriptor: it is closed when it is not of a regular file. */
+static enum error check_kind(int descriptor, const char *path, bool pipes, int *ret_descriptor)
+{
     struct stat status;
     enum error error = OK;
     if (fstat(descriptor, &status))
         error = error_set_errno(ERROR_IO, errno, "cannot look at %s", path);
-    else if (S_ISDIR(status.st_mode))
-        error = error_set(ERROR_INPUT, "%s is a folder, a file was expected", path);
-    if (error) {
+    else if (!S_ISREG(status.st_mode) && !(pipes && is_nameless_pipe(descriptor, status.st_mode)))
+        error = refuse_kind(path, status.st_mode);
+    if (error)
         close(descriptor);
-        return error;
-    }
-    *ret_descriptor = descriptor;
-    return OK;
+    else
+        *ret_descriptor = descriptor;
+    return error;
 }
+
+/* A socket, a folder to write to: open() says less about them than their kind. */
+static enum error refuse_open(const char *path, int errno_value, bool follows)
+{
+    struct stat status;
+    if ((follows ? stat(path, &status) : lstat(path, &status)) == 0 && !S_ISREG(status.st_mode))
+        return refuse_kind(path, status.st_mode);
+    return error_set_errno(ERROR_IO, errno_value, "cannot open %s", path);
+}
+
+static enum error open_to_read(const char *path, bool pipes, int *ret_descriptor)
+{
+    int descriptor = open_at_once(path, O_RDONLY);
+    if (descriptor < 0)
+        return refuse_open(path, errno, true);
+    return check_kind(descriptor, path, pipes, ret_descriptor);
+}
+
+enum error file_open_read(const char *path, int *ret_descriptor)
+{
+    return open_to_read(path, false, ret_descriptor);
+}
+
+enum error file_open_own(const char *path, int flags, int *ret_descriptor)
+{
+    int descriptor = open_at_once(path, flags | O_NOFOLLOW);
+    if (descriptor < 0)
+        return refuse_open(path, errno, false);
+    return check_kind(descriptor, path, false, ret_descriptor);
+}
+
+/* ---- reading -----------------------------------------------------------------------------------
+ */
 
 enum error file_read_at(int descriptor, const char *path, void *out, size_t bytes, uint64_t offset)
 {
@@ -68,12 +136,26 @@ enum error file_read_at(int descriptor, const char *path, void *out, size_t byte
     return OK;
 }
 
+/* As read(2), but for a pipe that is empty: then until something is in it. Fails with EINTR then.
+ */
+static ssize_t read_or_wait(int descriptor, void *out, size_t bytes)
+{
+    ssize_t got = read(descriptor, out, bytes);
+    if (got < 0 && errno == EAGAIN) {
+        struct pollfd events[] = {{.fd = descriptor, .events = POLLIN},
+                                  {.fd = stop_descriptor(), .events = POLLIN}};
+        (void)poll(events, 2, -1);
+        errno = EINTR;
+    }
+    return got;
+}
+
 static enum error read_step(int descriptor, const char *path, struct buffer *buffer, bool *ret_end)
 {
     size_t left = buffer->limit_bytes - buffer->length;
     if (left == 0) { /* at the limit: only the end of the file may follow */
         char byte;
-        ssize_t got = read(descriptor, &byte, 1);
+        ssize_t got = read_or_wait(descriptor, &byte, 1);
         if (got > 0)
             return error_set(ERROR_INPUT, "%s is longer than %zu bytes, the most that is read",
                              path, buffer->limit_bytes);
@@ -86,7 +168,7 @@ static enum error read_step(int descriptor, const char *path, struct buffer *buf
     enum error error = buffer_reserve(buffer, step);
     if (error)
         return error_prefix(error, "%s: ", path);
-    ssize_t got = read(descriptor, buffer->data + buffer->length, step);
+    ssize_t got = read_or_wait(descriptor, buffer->data + buffer->length, step);
     if (got < 0 && errno != EINTR)
         return error_set_errno(ERROR_IO, errno, "cannot read %s", path);
     if (got > 0)
@@ -100,15 +182,23 @@ enum error file_read_whole(const char *path, struct buffer *buffer)
 {
     int descriptor;
     buffer_clear(buffer);
-    enum error error = file_open_read(path, &descriptor);
+    enum error error = open_to_read(path, true, &descriptor);
     if (error)
         return error;
+    struct stat status;
+    bool waits = fstat(descriptor, &status) == 0 && S_ISFIFO(status.st_mode);
     bool end = false;
-    while (!error && !end)
+    while (!error && !end) {
         error = read_step(descriptor, path, buffer, &end);
+        if (!error && !end && waits && stop_requested())
+            error = error_set(ERROR_CANCELLED, "stopped while reading %s", path);
+    }
     close(descriptor);
     return error;
 }
+
+/* ---- folders -----------------------------------------------------------------------------------
+ */
 
 static enum error make_folder(const char *path)
 {

@@ -28,15 +28,23 @@ enum error file_identity_of(int descriptor, const char *path,
                             struct file_identity *ret_identity) MUST_CHECK;
 bool file_identity_equal(const struct file_identity *a, const struct file_identity *b);
 
-/* Opens for reading; a folder, or a file that cannot be read, is an error that names the path. */
+/* Opens a regular file for reading; a folder, a pipe or a device (ERROR_INPUT), or a file that
+ * cannot be read, is an error that names the path. Never waits for a pipe's other end. */
 enum error file_open_read(const char *path, int *ret_descriptor) MUST_CHECK;
+
+/* Opens a file in a folder of our own, with the `flags` of open(2) and mode 0666 & ~umask: never
+ * through a symbolic link, and only a regular file (ERROR_INPUT); never waits. ERROR_NOT_FOUND: it
+ * is not there. */
+enum error file_open_own(const char *path, int flags, int *ret_descriptor) MUST_CHECK;
 
 /* Exactly `bytes` at `offset`; EINTR is retried; end of file before that is ERROR_INPUT
  * ("PATH ends at byte N, M were expected"). */
 enum error file_read_at(int descriptor, const char *path, void *out, size_t bytes,
                         uint64_t offset) MUST_CHECK;
 
-/* The whole file into `buffer` (cleared first); longer than its limit is ERROR_INPUT. */
+/* The whole file into `buffer` (cleared first); longer than its limit is ERROR_INPUT. What a shell
+ * gives as <(COMMAND), or as /dev/stdin at the end of a `|`, is read to its end, until
+ * stop_requested() at most (ERROR_CANCELLED); a pipe with a name, or a device, is ERROR_INPUT. */
 enum error file_read_whole(const char *path, struct buffer *buffer) MUST_CHECK;
 
 /* mkdir -p with mode 0777 & ~umask. */

@@ -56,7 +56,7 @@ struct call {
     bool warned;
     CURLcode met; /* what ended the last whole try that had no answer */
     char met_reason[CURL_ERROR_SIZE];
-    int busy_status; /* of the last whole try, when its answer was 429 or 503; else 0 */
+    int busy_status; /* of the last whole try, when its answer said "later"; else 0 */
 };
 
 static pthread_once_t global_once = PTHREAD_ONCE_INIT;
@@ -309,10 +309,15 @@ static bool is_passing(CURLcode code)
     }
 }
 
+bool http_status_is_passing(int status)
+{
+    return status == 408 || status == 429 || (status >= 502 && status <= 504);
+}
+
 static bool is_busy(const struct http_client *client, const struct call *call)
 {
     int status = client->response->status;
-    return status == 429 || (status == 503 && call->retry_busy);
+    return http_status_is_passing(status) && (status == 429 || call->retry_busy);
 }
 
 static const char *reason_of(const struct http_client *client, CURLcode code)
@@ -357,11 +362,15 @@ static bool pause_before_next(struct http_client *client, const struct call *cal
     return !is_cancelled(client) && clock_left_ms(call->deadline_ns) > 0;
 }
 
-static void warn_once(struct http_client *client, struct call *call, const char *reason,
-                      const char *advice)
+/* `code` CURLE_OK: there was an answer, which said "later". */
+static void warn_once(struct http_client *client, struct call *call, CURLcode code)
 {
-    if (!call->warned)
-        log_warning("%s: %s%s; trying again", client->url.data, reason, advice);
+    if (!call->warned && code)
+        log_warning("%s: %s%s; trying again", client->url.data, reason_of(client, code),
+                    advice_for(code));
+    else if (!call->warned)
+        log_warning("%s: the server is busy or away (it answered %d); trying again",
+                    client->url.data, client->response->status);
     call->warned = true;
 }
 
@@ -421,6 +430,7 @@ static enum error run_call(struct http_client *client, struct call *call)
         if (code == CURLE_OK && !is_busy(client, call)) {
             if (call->warned)
                 log_info("%s: answered after %u tries", client->base_url, call->tries);
+            client->response->repeated = call->tries > 1;
             return OK;
         }
         if (code != CURLE_OK && !is_passing(code))
@@ -433,8 +443,7 @@ static enum error run_call(struct http_client *client, struct call *call)
                                                         : give_up(client, call, code);
         }
         note_try(client, call, code);
-        warn_once(client, call, code ? reason_of(client, code) : "the server is busy",
-                  advice_for(code));
+        warn_once(client, call, code);
         if (pause_before_next(client, call))
             continue;
         if (is_cancelled(client))
@@ -477,7 +486,7 @@ static enum error send_request(struct http_client *client, const char *target, c
                         .deadline_ns = clock_deadline_ns(patience_ms),
                         .retry_busy = retry_busy};
     client->response = response;
-    response->reconnected = false;
+    response->reconnected = response->repeated = false;
     error = run_call(client, &call);
     client->response = NULL;
     return error;

@@ -1,9 +1,10 @@
 /*
  * GET over HTTP with keep-alive, a deadline and retries; one struct http_client a thread.
  *
- * Connection refused, reset, DNS failure, 429 and 503 are tried again with exponential backoff and
- * jitter (Retry-After is obeyed) until the deadline of the call; each first failure of a call is
- * logged once, and so is the recovery. Other statuses are the caller's to judge. Redirects are not
+ * Connection refused, reset, DNS failure, 429 and 503, and what a gateway says while the server
+ * behind it is away (408, 502, 504) are tried again with exponential backoff and jitter
+ * (Retry-After is obeyed) until the deadline of the call; each first failure of a call is logged
+ * once, and so is the recovery. Other statuses are the caller's to judge. Redirects are not
  * followed and http_proxy is not used: peers are near, and an answer from elsewhere is not theirs.
  * In the steady state nothing here allocates; libcurl does for its own.
  */
@@ -22,6 +23,7 @@ struct http_client;
 struct http_response {
     int status;            /* 200, 204, 404, ... */
     bool reconnected;      /* on a new connection: it may come from another server than the last */
+    bool repeated;         /* of several tries: behind a gateway, too, another may be there now */
     struct buffer body;    /* owned by the caller: http_response_release() */
     struct buffer headers; /* raw header lines, "Name: value\r\n" each */
 };
@@ -42,8 +44,9 @@ void http_client_close(struct http_client *client);
  * from call to call. ERROR_NETWORK or ERROR_TIMEOUT when `patience_ms` (< 0: for ever) is over
  * without an answer, naming URL, what happened and how long it was tried (a try that the deadline
  * cuts short says nothing: the whole one before it counts); ERROR_CANCELLED soon after
- * stop_requested() or http_client_cancel(). 429 is retried, 503 only if `retry_busy`; when patience
- * is over they are the answer. A body over the response's limit is ERROR_NETWORK. */
+ * stop_requested() or http_client_cancel(). 429 is retried, 408, 502, 503 and 504 only if
+ * `retry_busy`; when patience is over they are the answer. A body over the response's limit is
+ * ERROR_NETWORK. */
 enum error http_client_get(struct http_client *client, const char *target, int64_t patience_ms,
                            bool retry_busy, struct http_response *response) MUST_CHECK;
 
@@ -51,6 +54,9 @@ enum error http_client_get(struct http_client *client, const char *target, int64
 enum error http_client_post(struct http_client *client, const char *target, const char *body,
                             int64_t patience_ms, bool retry_busy,
                             struct http_response *response) MUST_CHECK;
+
+/* Does the status say "later"? 408, 429, 502, 503, 504. */
+bool http_status_is_passing(int status);
 
 /* From another thread: the call in progress and all later ones end with ERROR_CANCELLED. */
 void http_client_cancel(struct http_client *client);

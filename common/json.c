@@ -163,6 +163,7 @@ enum error json_get_integer(const cJSON *object, const char *key, const char *wh
     const cJSON *item = find(object, key, what, "an integer", cJSON_IsNumber);
     if (!item)
         return ERROR_INPUT;
+    char given[TEXT_REAL_BYTES];
     if (json_integer(item, ret_value))
         return OK;
     if (item->valuestring)
@@ -171,8 +172,8 @@ enum error json_get_integer(const cJSON *object, const char *key, const char *wh
                          "without point and exponent",
                          key, what, item->valuestring);
     return error_set(ERROR_INPUT,
-                     "\"%s\" in %s is %.17g, must be an integer within -2^63 and 2^63 - 1", key,
-                     what, item->valuedouble);
+                     "\"%s\" in %s is %s, must be an integer within -2^63 and 2^63 - 1", key, what,
+                     text_of_real(item->valuedouble, given));
 }
 
 enum error json_get_real(const cJSON *object, const char *key, const char *what, double *ret_value)

@@ -61,13 +61,17 @@ struct kept {
 
 static struct kept *kept_blocks;
 
+/* Where values come from, the strongest first. */
+enum place { PLACE_NONE, PLACE_ARGUMENTS, PLACE_ENVIRONMENT, PLACE_CONFIG };
+
 /* What one call of options_parse() works on. */
 struct parse {
     const struct program *program;
     const struct command *command;
     const struct option **options;    /* the command's, then the builtin ones */
     const char **texts;               /* the value of each as text, NULL while nothing named it */
-    char (*sources)[NAME_BYTES + 64]; /* where it came from */
+    char (*sources)[NAME_BYTES + 64]; /* where it came from, in words */
+    enum place *places;               /* and which of the places that was */
     size_t count;
     char **words; /* positional */
     size_t word_count;
@@ -113,14 +117,39 @@ static size_t find_option(const struct parse *parse, const char *name, size_t le
     return i;
 }
 
-static const char *nearest_option(const struct parse *parse, const char *name, char *out,
+/* Does a stronger place say it already, in this way or another? */
+static bool is_settled(const struct parse *parse, size_t i, enum place place)
+{
+    const char *instead = parse->options[i]->instead;
+    if (parse->texts[i])
+        return true;
+    size_t other = instead ? find_option(parse, instead, strlen(instead)) : parse->count;
+    return other < parse->count && parse->places[other] != PLACE_NONE &&
+           parse->places[other] < place;
+}
+
+/* May it come from environment and config file? */
+static bool is_free(const struct parse *parse, size_t i)
+{
+    return i < parse->count - BUILTIN_COUNT + BUILTIN_FROM_ELSEWHERE;
+}
+
+/* May it stand in a config file? */
+static bool is_key(const struct parse *parse, size_t i)
+{
+    return is_free(parse, i) && parse->options[i] != &builtin[0];
+}
+
+static const char *nearest_option(const struct parse *parse, const char *name, bool key, char *out,
                                   size_t bytes)
 {
     const char *names[256];
     char word[NAME_BYTES];
-    size_t count = parse->count < 256 ? parse->count : 256;
-    for (size_t i = 0; i < count; i++)
-        names[i] = parse->options[i]->name;
+    size_t count = 0;
+    for (size_t i = 0; i < parse->count && count < 256; i++) {
+        if (!key || is_key(parse, i))
+            names[count++] = parse->options[i]->name;
+    }
     snprintf(word, sizeof(word), "%s", name);
     for (char *letter = word; *letter; letter++)
         *letter = *letter == '-' ? '_' : *letter;
@@ -139,7 +168,8 @@ static const char *find_hint(const struct command *command, const char *name)
     return hint ? hint->advice : NULL;
 }
 
-/* `what` is "unknown option" or what a config file does; `dashes` go before the nearest name. */
+/* `what` is "unknown option" or what a config file does; `dashes` go before the nearest name, none
+ * before a key of such a file. */
 static enum error refuse_unknown(const struct parse *parse, const char *what, const char *dashes,
                                  const char *name)
 {
@@ -149,7 +179,7 @@ static enum error refuse_unknown(const struct parse *parse, const char *what, co
     const char *advice = find_hint(parse->command, name);
     if (advice)
         return error_set(ERROR_USAGE, "%s %s: %s", what, shown, advice);
-    const char *nearest = nearest_option(parse, name, near, sizeof(near));
+    const char *nearest = nearest_option(parse, name, !dashes[0], near, sizeof(near));
     if (nearest)
         return error_set(ERROR_USAGE, "%s %s (did you mean %s%s?)", what, shown, dashes, nearest);
     return error_set(ERROR_USAGE, "%s %s; see %s %s --help", what, shown, parse->program->name,
@@ -183,6 +213,7 @@ static enum error take_option(struct parse *parse, int argc, char **argv, int *a
     if (before && !parse->options[i]->repeated)
         return error_set(ERROR_USAGE, "--%s is given twice", given);
     snprintf(parse->sources[i], sizeof(parse->sources[i]), "--%s", given);
+    parse->places[i] = PLACE_ARGUMENTS;
     if (equals)
         return set_text(parse, i, before, equals + 1);
     if (parse->options[i]->type == OPTION_FLAG) {
@@ -243,8 +274,7 @@ static enum error take_environment(struct parse *parse)
     enum error error = OK;
     for (size_t i = 0; i < parse->count && !error; i++) {
         char variable[NAME_BYTES];
-        bool allowed = i < parse->count - BUILTIN_COUNT + BUILTIN_FROM_ELSEWHERE;
-        if (parse->texts[i] || !allowed)
+        if (!is_free(parse, i) || is_settled(parse, i, PLACE_ENVIRONMENT))
             continue;
         options_environment_name(parse->options[i]->name, variable, sizeof(variable));
         const char *value = getenv(variable);
@@ -252,6 +282,7 @@ static enum error take_environment(struct parse *parse)
             continue;
         error = options_text_of_variable(parse->options[i], value, &parse->texts[i]);
         snprintf(parse->sources[i], sizeof(parse->sources[i]), "environment variable %s", variable);
+        parse->places[i] = PLACE_ENVIRONMENT;
     }
     return error;
 }
@@ -259,18 +290,22 @@ static enum error take_environment(struct parse *parse)
 static enum error take_config_item(struct parse *parse, const cJSON *item, const char *path)
 {
     size_t i = find_option(parse, item->string, strlen(item->string));
-    bool allowed = i < parse->count - BUILTIN_COUNT ||
-                   (i < parse->count && strncmp(parse->options[i]->name, "log_", 4) == 0);
-    if (!allowed)
+    if (i == parse->count)
         return error_prefix(refuse_unknown(parse, "has an unknown key", "", item->string),
                             "config file %s ", path);
-    if (parse->texts[i])
+    if (!is_key(parse, i))
+        return error_set(ERROR_USAGE, "config file %s has the key \"%s\"; --%s is taken from %s",
+                         path, parse->options[i]->name, parse->options[i]->name,
+                         is_free(parse, i) ? "the command line or the environment alone"
+                                           : "the command line alone");
+    if (is_settled(parse, i, PLACE_CONFIG))
         return OK;
     enum error error = options_text_of_json(parse->options[i], item, path, &parse->texts[i]);
     if (error)
         return error;
     snprintf(parse->sources[i], sizeof(parse->sources[i]), "\"%s\" in config file %s",
              parse->options[i]->name, path);
+    parse->places[i] = PLACE_CONFIG;
     return OK;
 }
 
@@ -340,8 +375,9 @@ static enum error parse_init(struct parse *parse, const struct option *options, 
     parse->options = (const struct option **)(void *)options_keep(parse->count * sizeof(void *));
     parse->texts = (const char **)(void *)options_keep(parse->count * sizeof(char *));
     parse->sources = (void *)options_keep(parse->count * sizeof(parse->sources[0]));
+    parse->places = (void *)options_keep(parse->count * sizeof(parse->places[0]));
     parse->words = (char **)(void *)options_keep(((size_t)argc + 1) * sizeof(char *));
-    if (!parse->options || !parse->texts || !parse->sources || !parse->words)
+    if (!parse->options || !parse->texts || !parse->sources || !parse->places || !parse->words)
         return ERROR_MEMORY;
     for (size_t i = 0; i < parse->count; i++)
         parse->options[i] = i < count ? &options[i] : &builtin[i - count];

@@ -1,7 +1,8 @@
 /*
  * One table of options a command: command line, environment, `--config FILE` and `--help` all come
  * from it. The command line wins over the environment (TOMBOLA_LISTEN for --listen), that over the
- * config file (a JSON object, keys as the long names), that over the default.
+ * config file (a JSON object, keys as the long names), that over the default. So it is with two
+ * options of which one stands for the other: --store lets TOMBOLA_FRAME go unread.
  *
  * `--name VALUE` and `--name=VALUE`; '-' and '_' in names are alike; flags also take `--flag=no`.
  * An option twice on one command line is an error unless it may be repeated; so is an unknown one
@@ -47,6 +48,8 @@ struct option {
     bool repeated;                /* OPTION_TEXT: may come several times on the command line; the
                                    * target gets all values, one a line */
     bool json;                    /* OPTION_TEXT: a JSON object */
+    const char *instead;          /* NULL, or the option that says the same in another way: where
+                                   * it comes from a stronger place, this one is not looked at */
 };
 
 /* What people look for under a name that is no option of the command. */

@@ -4,6 +4,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "common/text.h"
+
 #ifdef HAVE_CONFIG_H
 #include "config.h"
 #endif
@@ -36,8 +38,9 @@ void options_environment_name(const char *name, char *out, size_t bytes)
 
 static void describe_bound(const struct option *option, long double bound, char *out, size_t bytes)
 {
+    char real[TEXT_REAL_BYTES];
     if (option->type == OPTION_REAL)
-        snprintf(out, bytes, "%Lg", bound);
+        snprintf(out, bytes, "%s", text_of_real((double)bound, real));
     else if (bound >= (long double)INT64_MAX)
         snprintf(out, bytes, "2^63-1");
     else if (bound <= (long double)INT64_MIN)

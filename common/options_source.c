@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/text.h"
+
 static enum error keep_copy(const char *text, const char **ret_text)
 {
     size_t bytes = strlen(text) + 1;
@@ -36,14 +38,14 @@ static enum error keep_lines(const char *text, const char **ret_text)
 
 static enum error keep_number(const cJSON *item, const char **ret_text)
 {
-    char number[64];
+    char number[TEXT_REAL_BYTES];
     int64_t integer;
     if (item->valuestring) /* long ones are kept as they were written */
         return keep_copy(item->valuestring, ret_text);
     if (json_integer(item, &integer))
         snprintf(number, sizeof(number), "%" PRId64, integer);
     else
-        snprintf(number, sizeof(number), "%.17g", item->valuedouble);
+        text_of_real(item->valuedouble, number);
     return keep_copy(number, ret_text);
 }
 

@@ -8,6 +8,7 @@
 #include <locale.h>
 #include <math.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -147,6 +148,16 @@ bool text_parse_real(const char *text, size_t length, double *ret_value)
         value *= powers[decimal.exponent];
     *ret_value = text[0] == '-' ? -value : value;
     return true;
+}
+
+const char *text_of_real(double value, char out[TEXT_REAL_BYTES])
+{
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(out, TEXT_REAL_BYTES, "%.*g", digits, value);
+        if (strtod(out, NULL) == value)
+            break;
+    }
+    return out;
 }
 
 bool text_is_real(const char *text, size_t length)

@@ -26,6 +26,9 @@ bool text_parse_real(const char *text, size_t length, double *ret_value);
 bool text_is_real(const char *text, size_t length);
 /* That range, for messages. */
 #define TEXT_REAL_RANGE "from -1.8e308 to 1.8e308"
+/* The shortest text of 15 to 17 digits that reads back as the same double; returns `out`. */
+#define TEXT_REAL_BYTES 25 /* "-1.2345678901234567e-308" and a NUL */
+const char *text_of_real(double value, char out[TEXT_REAL_BYTES]);
 
 /* true for yes/no, true/false, on/off, 1/0 (lower case). */
 bool text_parse_boolean(const char *text, size_t length, bool *ret_value);

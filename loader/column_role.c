@@ -41,14 +41,54 @@ const char *name_list(const char *const names[], size_t count, char out[NAME_LIS
     return out;
 }
 
-static size_t find_name(const struct column_names *columns, const char *wanted, size_t length)
+static char lower(char letter)
 {
+    return letter >= 'A' && letter <= 'Z' ? (char)(letter - 'A' + 'a') : letter;
+}
+
+static bool is_alike(const char *name, const char *wanted, size_t length)
+{
+    size_t i = 0;
+    while (i < length && name[i] && lower(name[i]) == lower(wanted[i]))
+        i++;
+    return i == length && !name[i];
+}
+
+static enum error refuse_two(const struct column_names *columns, enum column_role role,
+                             const char *wanted, size_t length, const size_t found[2])
+{
+    char shown[3][TEXT_QUOTE_BYTES];
+    for (size_t i = 0; i < 2; i++)
+        text_quote(shown[i], sizeof(shown[i]), columns->names[found[i]],
+                   strlen(columns->names[found[i]]));
+    return error_set(ERROR_USAGE,
+                     "the columns %s and %s are both called %s but for upper and lower case; "
+                     "%s=NAME says which is meant",
+                     shown[0], shown[1], text_quote(shown[2], sizeof(shown[2]), wanted, length),
+                     keys[role]);
+}
+
+/* The column of that name, else the one whose name differs in upper and lower case alone; `count`
+ * of them: there is none. */
+static enum error find_name(const struct column_names *columns, enum column_role role,
+                            const char *wanted, size_t length, size_t *ret_column)
+{
+    size_t alike[2] = {columns->count, columns->count};
+    size_t count = 0;
     for (size_t i = 0; i < columns->count; i++) {
-        const char *name = columns->names[i];
-        if (strlen(name) == length && columns->compare(name, wanted, length) == 0)
-            return i;
+        if (!is_alike(columns->names[i], wanted, length))
+            continue;
+        if (memcmp(columns->names[i], wanted, length) == 0) {
+            *ret_column = i;
+            return OK;
+        }
+        if (count < 2)
+            alike[count++] = i;
     }
-    return columns->count;
+    if (count == 2)
+        return refuse_two(columns, role, wanted, length, alike);
+    *ret_column = alike[0];
+    return OK;
 }
 
 static enum error refuse_name(const struct column_names *columns, enum column_role role,
@@ -65,7 +105,10 @@ static enum error refuse_name(const struct column_names *columns, enum column_ro
 static enum error assign(const struct column_names *columns, enum column_role role,
                          const char *wanted, size_t length, enum column_role *roles)
 {
-    size_t column = find_name(columns, wanted, length);
+    size_t column;
+    enum error error = find_name(columns, role, wanted, length, &column);
+    if (error)
+        return error;
     if (column == columns->count)
         return refuse_name(columns, role, wanted, length);
     if (roles[column] != COLUMN_IGNORED)
@@ -87,12 +130,14 @@ static enum error assign_features(const struct column_names *columns, const char
     return error;
 }
 
-static void assign_default(const struct column_names *columns, enum column_role role,
-                           enum column_role *roles)
+static enum error assign_default(const struct column_names *columns, enum column_role role,
+                                 enum column_role *roles)
 {
-    size_t column = find_name(columns, keys[role], strlen(keys[role]));
-    if (column < columns->count && roles[column] == COLUMN_IGNORED)
+    size_t column;
+    enum error error = find_name(columns, role, keys[role], strlen(keys[role]), &column);
+    if (!error && column < columns->count && roles[column] == COLUMN_IGNORED)
         roles[column] = role;
+    return error;
 }
 
 enum error column_roles_assign(const struct column_names *columns,
@@ -112,9 +157,9 @@ enum error column_roles_assign(const struct column_names *columns,
     if (!error && features)
         error = assign_features(columns, features, ret_roles);
     if (!error && defaults && !choice->names[COLUMN_ID])
-        assign_default(columns, COLUMN_ID, ret_roles);
+        error = assign_default(columns, COLUMN_ID, ret_roles);
     if (!error && defaults && !choice->names[COLUMN_LABEL])
-        assign_default(columns, COLUMN_LABEL, ret_roles);
+        error = assign_default(columns, COLUMN_LABEL, ret_roles);
     for (size_t i = 0; i < columns->count && !features && !error; i++) {
         if (ret_roles[i] == COLUMN_IGNORED)
             ret_roles[i] = COLUMN_FEATURE;

@@ -2,7 +2,8 @@
  * What a column of a table is taken for, and how a store's URI says so: `id=`, `label=`,
  * `weight=`, `group=` name one column each, `features=` a list "a,b,c". Not named: the columns
  * "id" and "label" where there are such, no weight, no group, and all others as features, in the
- * table's order. An empty name (`label=`) means none.
+ * table's order. An empty name (`label=`) means none. Where no column has a name exactly, the one
+ * that differs from it in upper and lower case (of ASCII) alone is meant, in every kind of store.
  */
 #ifndef LOADER_COLUMN_ROLE_H
 #define LOADER_COLUMN_ROLE_H
@@ -37,11 +38,11 @@ void column_choice_read(struct column_choice *choice, struct uri_query *query);
 struct column_names {
     const char *const *names; /* [count] */
     size_t count;
-    int (*compare)(const char *name, const char *wanted, size_t length); /* strncmp, strncasecmp */
 };
 
 /* Gives every column its role. `defaults`: "id" and "label" are looked for. ERROR_USAGE: the choice
- * names a column that is not there, or one column for two things; it does not name the table. */
+ * names a column that is not there, or one column for two things, or a name (also a default one)
+ * fits two columns alike; it does not name the table. */
 enum error column_roles_assign(const struct column_names *columns,
                                const struct column_choice *choice, bool defaults,
                                enum column_role *ret_roles) MUST_CHECK;

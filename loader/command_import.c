@@ -15,19 +15,13 @@
 #include "loader/commands.h"
 #include "loader/sqlite_writer.h"
 #include "loader/store.h"
-
-static bool ends_in(const char *path, const char *ending)
-{
-    size_t length = strlen(path);
-    size_t wanted = strlen(ending);
-    return length > wanted && strcmp(path + length - wanted, ending) == 0;
-}
+#include "loader/store_files.h"
 
 static enum error check_destination(const char *text, const struct uri *uri)
 {
     char shown[TEXT_QUOTE_BYTES];
     const char *path = uri->path;
-    bool bare = ends_in(path, ".sqlite") || ends_in(path, ".sqlite3") || ends_in(path, ".db");
+    bool bare = store_path_ends_in(path, ".sqlite|.sqlite3|.db");
     if (strcmp(uri->scheme, "sqlite") == 0 || (!uri->scheme[0] && bare))
         return OK;
     return error_set(

@@ -98,17 +98,11 @@ static void print_range(const struct findings *findings)
 }
 
 /* Integers that a double would not keep apart are texts inside, but not to people. */
-static const char *kind_of(const struct findings *findings)
+static enum label_kind kind_of(const struct store_info *info)
 {
-    const struct store_info *info = findings->info;
-    int64_t integer;
-    bool integers = info->label_kind == LABEL_TEXT;
-    for (size_t i = 0; i < info->label_text_count && integers; i++) {
-        const char *text = info->label_texts[i];
-        integers = label_is_integer(text, strlen(text)) &&
-                   text_parse_integer(text, strlen(text), INT64_MIN, INT64_MAX, &integer);
-    }
-    return kind_names[integers ? LABEL_INTEGER : info->label_kind];
+    bool integers = info->label_kind == LABEL_TEXT &&
+                    labels_are_integers(info->label_texts, info->label_text_count);
+    return integers ? LABEL_INTEGER : info->label_kind;
 }
 
 static void print_labels(const struct findings *findings)
@@ -121,7 +115,8 @@ static void print_labels(const struct findings *findings)
         printf("%-10s none%s%s\n", "labels", hint[0] ? "; " : "", hint);
         return;
     }
-    printf("%-10s %zu, %s, column %s\n", "labels", count, kind_of(findings), info->label_column);
+    printf("%-10s %zu, %s, column %s\n", "labels", count, kind_names[kind_of(info)],
+           info->label_column);
     for (size_t i = 0; i < count && i < LABELS_SHOWN; i++) {
         const struct label_count *label = &findings->labels.counts[i];
         printf("  %-20s %12" PRId64 "  %6.2f %%\n", label->text, label->rows,
@@ -179,7 +174,7 @@ static enum error add_names(struct buffer *json, const struct store_info *info)
 
 static enum error add_labels(struct buffer *json, const struct findings *findings)
 {
-    bool integers = findings->info->label_kind == LABEL_INTEGER;
+    bool integers = kind_of(findings->info) == LABEL_INTEGER;
     enum error error = buffer_add_text(json, ",\"labels\":[");
     for (size_t i = 0; i < findings->labels.texts.count && !error; i++) {
         const struct label_count *label = &findings->labels.counts[i];
@@ -218,7 +213,7 @@ static enum error print_json(const struct findings *findings)
                              ",\"rows\":%" PRId64 ",\"features\":%zu,\"element\":\"%s\","
                              "\"bad_rows\":%" PRId64 ",\"label_kind\":\"%s\"",
                              info->rows, info->features, element_names[info->element],
-                             info->bad_rows, kind_of(findings));
+                             info->bad_rows, kind_names[kind_of(info)]);
     if (!error)
         error = add_columns(&json, info);
     if (!error)

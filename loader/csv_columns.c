@@ -162,8 +162,8 @@ static void note_unnamed(struct csv_columns *columns, const struct csv_splitter 
 
 static enum error make_roles(struct csv_columns *columns, const struct column_choice *choice)
 {
-    struct column_names names = {
-        .names = (const char *const *)columns->names, .count = columns->count, .compare = strncmp};
+    struct column_names names = {.names = (const char *const *)columns->names,
+                                 .count = columns->count};
     enum error error = column_roles_assign(&names, choice, columns->header, columns->roles);
     if (error && !columns->header)
         return error_prefix(error, "without a header, columns are numbered from 0: ");

@@ -21,6 +21,10 @@
 #define SLOTS_FEW 8
 #define SLOTS_MANY 64
 #define SLOTS_BYTES (32u << 20)
+/* Large batches: a slot for each of filling, copying and training, and more while all of them keep
+ * below so many bytes. */
+#define SLOTS_LEAST 3
+#define SLOTS_MOST_BYTES (256u << 20)
 #define DRAWS_AHEAD_DEFAULT 4
 /* Ids that wait in the pull queue: enough to hide a request behind them, few for large batches. */
 #define QUEUE_ROWS 8192
@@ -54,12 +58,26 @@ static enum error check_count(const char *what, size_t value, size_t minimum, si
                      minimum, maximum);
 }
 
+/* Within the bytes of large batches, in host and device memory. */
+static size_t most_slots(const struct feed_options *options)
+{
+    const struct store_info *info = store_info(options->store);
+    size_t fetched_bytes = info->features * element_bytes(info->element) + sizeof(double);
+    size_t device_bytes = options->device->kind == DEVICE_CPU ? 0 : fetched_bytes;
+    if (options->expand && info->element == ELEMENT_U8)
+        device_bytes = info->features * element_bytes(ELEMENT_F32);
+    return SLOTS_MOST_BYTES / (fetched_bytes + device_bytes) / (options->batch_rows + 1);
+}
+
 /* A processor that is lent to others for some milliseconds stops the pipeline for as long; 64 small
  * batches bridge that (measured on a busy machine: 2 to 6 % of the time waited with 8 slots, 0.1
  * to 0.4 % with 64). Draws keep few: what was drawn and not used when a consumer leaves is gone. */
 static size_t default_slots(const struct feed_options *options)
 {
     size_t row_bytes = (store_info(options->store)->features + 1) * sizeof(float);
+    size_t most = most_slots(options);
+    if (most < SLOTS_FEW)
+        return most < SLOTS_LEAST ? SLOTS_LEAST : most;
     if (options->pull == FEED_DRAW || options->batch_rows >= SLOTS_BYTES / row_bytes / SLOTS_FEW)
         return SLOTS_FEW;
     size_t fit = SLOTS_BYTES / row_bytes / (options->batch_rows + 1);

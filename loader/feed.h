@@ -53,7 +53,8 @@ struct feed_options {
     int64_t batches;     /* end after so many; < 0: when the stream ends */
     size_t batch_rows;   /* B, 1 to 1,000,000 */
     size_t draws_ahead;  /* FEED_DRAW: requests in flight, 1 to 64; 0: 4 */
-    size_t slots;        /* K, 2 to 4096; 0: 8 for draws, by index 8 to 64 (about 32 MiB) */
+    size_t slots;        /* K, 2 to 4096; 0: 8 for draws, by index 8 to 64 (about 32 MiB), of
+                          * large batches 3 to 8 (256 MiB, where 3 are not more) */
     size_t fetchers;     /* threads, 1 to 64; 0: 1 */
     size_t cache_bytes;  /* all rows in memory if they take no more; 0: never */
     enum bad_rows bad_rows;

@@ -16,7 +16,6 @@ static enum error add_one(struct label_counts *counts, const struct store_text *
         if (error)
             return error;
         counts->counts[number] = (struct label_count){.text = counts->texts.texts[number]};
-        label_kind_add(&counts->kinds, label->data, label->length);
     }
     if (!error)
         counts->counts[number].rows++;
@@ -45,7 +44,7 @@ static int by_value(const void *a, const void *b)
 
 void label_counts_finish(struct label_counts *counts)
 {
-    bool integers = label_kind_of(&counts->kinds) == LABEL_INTEGER;
+    bool integers = labels_are_integers(counts->texts.texts, counts->texts.count);
     if (counts->texts.count > 0)
         qsort(counts->counts, counts->texts.count, sizeof(*counts->counts),
               integers ? by_value : by_bytes);

@@ -19,7 +19,6 @@ struct label_counts {
     struct label_dictionary texts;
     struct label_count *counts; /* owned; [texts.count] */
     size_t capacity;
-    struct label_kinds kinds;
 };
 
 /* Start with a zeroed one. */

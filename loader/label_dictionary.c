@@ -23,6 +23,17 @@ bool label_is_integer(const char *text, size_t length)
     return true;
 }
 
+/* Zeros in front of an integer belong to a name (a postcode, a code of the trade): as a number it
+ * would be another text. */
+static bool has_zeros_in_front(const char *text, size_t length)
+{
+    size_t sign = length > 0 && (text[0] == '-' || text[0] == '+');
+    size_t i = sign;
+    while (i < length && text[i] >= '0' && text[i] <= '9')
+        i++;
+    return i == length && length > sign + 1 && text[sign] == '0';
+}
+
 void label_kind_add(struct label_kinds *kinds, const char *text, size_t length)
 {
     int64_t integer;
@@ -34,7 +45,7 @@ void label_kind_add(struct label_kinds *kinds, const char *text, size_t length)
             kinds->texts = true;
     } else if (kinds->texts) {
         return;
-    } else if (text_parse_real(text, length, &real)) {
+    } else if (!has_zeros_in_front(text, length) && text_parse_real(text, length, &real)) {
         kinds->reals = true;
     } else {
         kinds->texts = true;
@@ -46,6 +57,16 @@ void label_kind_merge(struct label_kinds *kinds, const struct label_kinds *other
     kinds->integers |= others->integers;
     kinds->reals |= others->reals;
     kinds->texts |= others->texts;
+}
+
+bool labels_are_integers(const char *const texts[], size_t count)
+{
+    int64_t integer;
+    size_t i = 0;
+    while (i < count && label_is_integer(texts[i], strlen(texts[i])) &&
+           text_parse_integer(texts[i], strlen(texts[i]), INT64_MIN, INT64_MAX, &integer))
+        i++;
+    return i == count;
 }
 
 enum label_kind label_kind_of(const struct label_kinds *kinds)

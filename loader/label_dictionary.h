@@ -3,7 +3,8 @@
  *
  *   LABEL_INTEGER  every text is an integer as one writes it (-?[1-9][0-9]*|0), at most 2^53
  *   LABEL_REAL     not that, but every text is a number
- *   LABEL_TEXT     all else, also integers over 2^53, which a double would not keep apart
+ *   LABEL_TEXT     all else, also integers over 2^53, which a double would not keep apart, and such
+ *                  with zeros in front (007), which it would not keep
  *
  * Two steps: label_kind_add() over all labels tells the kind; for LABEL_TEXT,
  * label_dictionary_add() over all labels collects the texts. Adding is for one thread; a finished
@@ -26,6 +27,10 @@ struct label_kinds {
 
 /* Is it an integer as one writes it, of whatever size? */
 bool label_is_integer(const char *text, size_t length);
+
+/* Are all of them that, within 64 bits? So the sampler decides it, and what people are shown; as
+ * LABEL_INTEGER they must be exact in a double besides. */
+bool labels_are_integers(const char *const texts[], size_t count);
 
 void label_kind_add(struct label_kinds *kinds, const char *text, size_t length);
 void label_kind_merge(struct label_kinds *kinds, const struct label_kinds *others);

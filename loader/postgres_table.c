@@ -31,7 +31,10 @@ void postgres_table_release(struct postgres_table *table)
 {
     for (size_t i = 0; table->columns && i < table->count; i++)
         free(table->columns[i]);
+    for (size_t i = 0; table->type_names && i < table->count; i++)
+        free(table->type_names[i]);
     free(table->columns);
+    free(table->type_names);
     free(table->types);
     free(table->roles);
     free(table->feature_names);
@@ -147,8 +150,8 @@ static enum error read_columns(struct postgres_table *table, const struct postgr
     PGresult *result = NULL;
     enum error error =
         ask(place, connection,
-            "SELECT attname, atttypid FROM pg_attribute WHERE attrelid = $1::oid AND attnum > 0"
-            " AND NOT attisdropped ORDER BY attnum",
+            "SELECT attname, atttypid, format_type(atttypid, atttypmod) FROM pg_attribute"
+            " WHERE attrelid = $1::oid AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
             oid, &result);
     if (error)
         return error;
@@ -156,13 +159,15 @@ static enum error read_columns(struct postgres_table *table, const struct postgr
     table->columns = array_new(count, sizeof(*table->columns), "a table's columns");
     table->types = array_new(count, sizeof(*table->types), "a table's columns");
     table->roles = array_new(count, sizeof(*table->roles), "a table's columns");
-    if (!table->columns || !table->types || !table->roles)
+    table->type_names = array_new(count, sizeof(*table->type_names), "a table's columns");
+    if (!table->columns || !table->types || !table->roles || !table->type_names)
         error = ERROR_MEMORY;
     for (size_t i = 0; i < count && !error; i++) {
         table->columns[i] = strdup(PQgetvalue(result, (int)i, 0));
         table->types[i] = (unsigned)strtoul(PQgetvalue(result, (int)i, 1), NULL, 10);
+        table->type_names[i] = strdup(PQgetvalue(result, (int)i, 2));
         table->count++;
-        if (!table->columns[i])
+        if (!table->columns[i] || !table->type_names[i])
             error = error_set_memory(64, "a column's name");
     }
     PQclear(result);
@@ -189,9 +194,8 @@ static enum error look_for_key(struct postgres_table *table, const struct postgr
 
 static enum error refuse_type(const struct postgres_table *table, size_t column, const char *wanted)
 {
-    return error_set(ERROR_INPUT,
-                     "table %s: column \"%s\" is of a type (OID %u) that does not do: %s",
-                     table->name, table->columns[column], table->types[column], wanted);
+    return error_set(ERROR_INPUT, "table %s: column \"%s\" is of type %s, which does not do: %s",
+                     table->name, table->columns[column], table->type_names[column], wanted);
 }
 
 static enum error take_key(struct postgres_table *table, size_t column)
@@ -260,8 +264,8 @@ static enum error take_columns(struct postgres_table *table)
 
 static enum error assign_roles(struct postgres_table *table, const struct column_choice *choice)
 {
-    struct column_names names = {
-        .names = (const char *const *)table->columns, .count = table->count, .compare = strncmp};
+    struct column_names names = {.names = (const char *const *)table->columns,
+                                 .count = table->count};
     enum error error = column_roles_assign(&names, choice, true, table->roles);
     return error ? error_prefix(error, "table %s: ", table->name) : OK;
 }

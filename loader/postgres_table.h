@@ -14,6 +14,7 @@ struct postgres_table {
     char *name;              /* owned; quoted, with its schema */
     char **columns;          /* owned; [count], in the table's order */
     unsigned *types;         /* owned; [count], OIDs */
+    char **type_names;       /* owned; [count], as people write them */
     enum column_role *roles; /* owned; [count] */
     size_t count;
     bool has_key;                      /* a unique index on the id column alone */

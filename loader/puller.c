@@ -135,7 +135,8 @@ static enum error check_position(const struct puller *puller, const struct pull_
 }
 
 /* A sampler that was started again must walk the same order; asked on the connection that the
- * batch came from, else the batch is asked for again. */
+ * batch came from, else the batch is asked for again. Behind a gateway, which keeps connections
+ * while it answers for a sampler that is away, a repeated request is the sign of it. */
 static enum error ask_the_same(struct connection *connection, const struct sampler_stream *stream,
                                struct pull_plan *plan, struct pull_request *ret_request,
                                struct sampler_batch *ret_batch)
@@ -144,7 +145,8 @@ static enum error ask_the_same(struct connection *connection, const struct sampl
     for (;;) {
         struct sampler_stream now;
         enum error error = ask_for(connection, plan, puller->next_index, ret_request, ret_batch);
-        if (error || !sampler_client_reconnected(connection->client))
+        if (error || (!sampler_client_reconnected(connection->client) &&
+                      !sampler_client_repeated(connection->client)))
             return error;
         error = sampler_client_describe(connection->client, &now);
         if (!error)

@@ -23,7 +23,7 @@ struct sampler_client {
     char stream[SAMPLER_NAME_BYTES];
     int64_t patience_ms;
     struct http_response response; /* of the last batch */
-    bool reconnected;              /* by the last request */
+    bool reconnected, repeated;    /* by the last request */
 };
 
 /* ---- opening -------------------------------------------------------------------------------- */
@@ -100,11 +100,17 @@ bool sampler_client_reconnected(const struct sampler_client *client)
     return client->reconnected;
 }
 
+bool sampler_client_repeated(const struct sampler_client *client)
+{
+    return client->repeated;
+}
+
 static enum error get(struct sampler_client *client, const char *target,
                       struct http_response *response)
 {
     enum error error = http_client_get(client->http, target, client->patience_ms, true, response);
     client->reconnected = response->reconnected;
+    client->repeated = response->repeated;
     return error;
 }
 
@@ -122,11 +128,8 @@ static enum error code_of_status(int status)
         return ERROR_NOT_FOUND;
     case 409:
         return ERROR_CONFLICT;
-    case 429:
-    case 503:
-        return ERROR_TIMEOUT; /* it was asked again until patience was over */
-    default:
-        return ERROR_NETWORK;
+    default: /* what passes was asked for again until patience was over */
+        return http_status_is_passing(status) ? ERROR_TIMEOUT : ERROR_NETWORK;
     }
 }
 

@@ -1,7 +1,8 @@
 /*
  * A client of the sampler's HTTP interface, on one keep-alive connection: facts about a stream, and
- * batches of ids. A sampler that is not there, is silent or busy (429, 503) is asked again with
- * backoff until `patience_ms` is over; every answer is checked before anything of it is used.
+ * batches of ids. A sampler that is not there, is silent or busy (429, 503; a gateway's 408, 502,
+ * 504) is asked again with backoff until `patience_ms` is over; every answer is checked before
+ * anything of it is used.
  *
  * Threads: one at a time, except sampler_client_cancel(). In the steady state nothing here
  * allocates (libcurl does for its own).
@@ -79,6 +80,8 @@ enum error sampler_client_index(struct sampler_client *client, size_t size, int6
 /* Did the last request open a new connection? Then another sampler may have answered it than the
  * one before: describe it again. */
 bool sampler_client_reconnected(const struct sampler_client *client);
+/* Did it take several tries, on whatever connection? */
+bool sampler_client_repeated(const struct sampler_client *client);
 
 /* OK when both walk the same order in the same way (digest, design, replacement, seed, tail, M,
  * epochs), else ERROR_CONFLICT naming the first difference. */

@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "common/array.h"
 #include "common/buffer.h"
@@ -78,6 +77,10 @@ static const char tables_sql[] =
     "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' "
     "ESCAPE '\\' AND name NOT IN ('tombola', 'tombola_labels') AND sql NOT LIKE 'create virtual%' "
     "ORDER BY name";
+/* Generated columns (hidden: 2 and 3) are columns; hidden ones of virtual tables (1) are arguments.
+ */
+static const char columns_sql[] =
+    "SELECT name FROM pragma_table_xinfo(?1) WHERE hidden <> 1 ORDER BY cid";
 static const char views_sql[] = "SELECT name FROM sqlite_master WHERE type = 'view' ORDER BY name";
 
 static enum error refuse_table(const char *path, const char *wanted, const struct names *names)
@@ -304,8 +307,7 @@ static enum error assign_roles(struct sqlite_table *table, sqlite3 *connection, 
                                struct column_choice *choice)
 {
     struct column_names names = {.names = (const char *const *)table->columns,
-                                 .count = table->count,
-                                 .compare = strncasecmp};
+                                 .count = table->count};
     struct column_choice without_rowid = *choice;
     enum column_role *roles = array_new(table->count, sizeof(*roles), "the columns of a table");
     if (!roles)
@@ -349,8 +351,7 @@ enum error sqlite_table_init(struct sqlite_table *table, sqlite3 *connection, co
     add_imported(&full, facts);
     enum error error = find_whether_view(table, connection, path);
     if (!error)
-        error =
-            query_names(connection, path, "SELECT name FROM pragma_table_info(?1)", name, &columns);
+        error = query_names(connection, path, columns_sql, name, &columns);
     table->columns = columns.items;
     table->count = columns.count;
     if (!error)

@@ -3,13 +3,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "config.h"
 
 #include "common/array.h"
+#include "common/file.h"
 #include "common/log.h"
 #include "common/text.h"
 #include "loader/column_role.h"
+#include "loader/given_files.h"
 #include "loader/row_slots.h"
 #include "loader/store_files.h"
 #include "loader/store_kinds.h"
@@ -39,24 +42,11 @@ enum error store_add_bad_row(struct store_info *info, char **first)
     return *first ? OK : error_set_memory(ERROR_MESSAGE_BYTES, "a message");
 }
 
-/* Does `path` end in one of `endings` (".csv|.tsv")? */
-static bool ends_in(const char *path, const char *endings)
-{
-    size_t path_length = strlen(path);
-    while (endings && *endings) {
-        size_t length = strcspn(endings, "|");
-        if (path_length > length && strncmp(path + path_length - length, endings, length) == 0)
-            return true;
-        endings += length + (endings[length] == '|');
-    }
-    return false;
-}
-
 static const struct store_ops *find_kind(const struct uri *uri)
 {
     for (size_t i = 0; i < KIND_COUNT; i++) {
         if (uri->scheme[0] ? strcmp(uri->scheme, kinds[i]->scheme) == 0
-                           : ends_in(uri->path, kinds[i]->endings))
+                           : kinds[i]->endings && store_path_ends_in(uri->path, kinds[i]->endings))
             return kinds[i];
     }
     return NULL;
@@ -83,6 +73,7 @@ struct opening {
     uint64_t cache_bytes; /* store_open_cached(); else 0 */
     struct store **parts; /* owned list of owned stores, in their order */
     size_t count, capacity;
+    struct given_files files;
 };
 
 /* One store. `shown` is its URI in messages. */
@@ -121,14 +112,18 @@ static void keep_no_rows(struct opening *opening)
     opening->cache_bytes = 0;
 }
 
+/* `text` is the URI as it was given, `shown` the store's name in messages. */
 static enum error add_part(struct opening *opening, const struct store_ops *ops, struct uri *uri,
-                           const char *shown)
+                           const char *text, const char *shown)
 {
     struct store *store = NULL;
+    const char *parameters = strrchr(text, '?');
     if (opening->count > 0)
         keep_no_rows(opening);
     enum error error = array_grow((void **)&opening->parts, &opening->capacity, opening->count + 1,
                                   sizeof(struct store *), "a list of stores");
+    if (!error && ops->endings)
+        error = given_files_add(&opening->files, uri->path, parameters ? parameters : "");
     if (!error)
         error = open_kind(opening, ops, uri, shown, &store);
     if (!error)
@@ -146,27 +141,42 @@ static enum error add_file(struct opening *opening, const struct store_ops *ops,
         return error;
     free(uri.path);
     uri.path = strdup(path);
-    error = uri.path ? add_part(opening, ops, &uri, path)
+    error = uri.path ? add_part(opening, ops, &uri, text, path)
                      : error_set_memory(strlen(path), "a file's name");
     uri_release(&uri);
     return error;
 }
 
-/* All that one URI names. */
-static enum error add_uri(struct opening *opening, const char *text)
+/* What one URI leads to; *ret_files without paths: one store, the URI's own. */
+static enum error resolve(const char *text, struct uri *uri, const struct store_ops **ret_ops,
+                          struct store_files *ret_files)
 {
-    struct uri uri;
-    struct store_files files = {.paths = NULL};
-    enum error error = uri_init(&uri, text);
+    *ret_files = (struct store_files){.paths = NULL};
+    enum error error = uri_init(uri, text);
     if (error)
         return error;
-    const struct store_ops *ops = find_kind(&uri);
-    if (!ops)
-        error = refuse_kind(text, &uri);
-    else if (ops->endings)
-        error = store_files_find(&files, uri.path, ops->endings);
-    if (!error && !files.paths)
-        error = add_part(opening, ops, &uri, text);
+    *ret_ops = find_kind(uri);
+    if (!*ret_ops)
+        error = refuse_kind(text, uri);
+    else if ((*ret_ops)->endings)
+        error = store_files_find(ret_files, uri->path, (*ret_ops)->endings);
+    if (error)
+        uri_release(uri);
+    return error;
+}
+
+/* All that one URI names. */
+static enum error add_uri(void *context, const char *text)
+{
+    struct opening *opening = context;
+    struct uri uri;
+    struct store_files files;
+    const struct store_ops *ops;
+    enum error error = resolve(text, &uri, &ops, &files);
+    if (error)
+        return error;
+    if (!files.paths)
+        error = add_part(opening, ops, &uri, text, text);
     for (size_t i = 0; files.paths && i < files.count && !error; i++)
         error = add_file(opening, ops, text, files.paths[i]);
     store_files_release(&files);
@@ -174,23 +184,53 @@ static enum error add_uri(struct opening *opening, const char *text)
     return error;
 }
 
-/* URIs one a line; empty lines do not count. */
-static enum error add_lines(struct opening *opening, const char *text)
+static enum error check_file(const char *path)
 {
+    int descriptor;
+    enum error error = file_open_read(path, &descriptor);
+    if (!error)
+        close(descriptor);
+    return error;
+}
+
+static enum error check_uri(void *context, const char *text)
+{
+    struct uri uri;
+    struct store_files files;
+    const struct store_ops *ops;
+    enum error error = resolve(text, &uri, &ops, &files);
+    (void)context;
+    if (error)
+        return error;
+    if (!files.paths && ops->endings)
+        error = check_file(uri.path);
+    for (size_t i = 0; files.paths && i < files.count && !error; i++)
+        error = check_file(files.paths[i]);
+    store_files_release(&files);
+    uri_release(&uri);
+    return error;
+}
+
+/* URIs one a line; empty lines do not count. */
+static enum error for_each_uri(const char *text, enum error (*visit)(void *, const char *),
+                               void *context)
+{
+    size_t count = 0;
     enum error error = OK;
     if (!strchr(text, '\n'))
-        return add_uri(opening, text);
+        return visit(context, text);
     for (const char *at = text; *at && !error;) {
         size_t length = strcspn(at, "\n");
         char *line = strndup(at, length);
         if (!line)
             error = error_set_memory(length, "a store's URI");
         else if (length > 0)
-            error = add_uri(opening, line);
+            error = visit(context, line);
+        count += length > 0;
         free(line);
         at += length + (at[length] == '\n');
     }
-    if (!error && opening->count == 0)
+    if (!error && count == 0)
         error = error_set(ERROR_USAGE, "no URI of a store, but empty lines");
     return error;
 }
@@ -217,7 +257,7 @@ static enum error unite(struct opening *opening, const char *text, struct store 
 
 static enum error open_all(struct opening *opening, const char *text, struct store **ret_store)
 {
-    enum error error = add_lines(opening, text);
+    enum error error = for_each_uri(text, add_uri, opening);
     if (!error && opening->count == 1)
         *ret_store = opening->parts[--opening->count];
     else if (!error)
@@ -225,7 +265,13 @@ static enum error open_all(struct opening *opening, const char *text, struct sto
     for (size_t i = 0; i < opening->count; i++)
         store_close(opening->parts[i]);
     free(opening->parts);
+    given_files_release(&opening->files);
     return error;
+}
+
+enum error store_check_uri(const char *uri)
+{
+    return for_each_uri(uri, check_uri, NULL);
 }
 
 enum error store_open(const char *uri, bool keys_only, struct store **ret_store)

@@ -160,6 +160,9 @@ enum error store_open(const char *uri, bool keys_only, struct store **ret_store)
  * the cache need not read them again. The memory is the store's until the cache takes it. */
 enum error store_open_cached(const char *uri, uint64_t cache_bytes,
                              struct store **ret_store) MUST_CHECK;
+/* What can be told of a URI at once, without reading what is in the files and without asking a
+ * server: is it one, of a known kind, and are its files there? ERROR_USAGE, or as store_open(). */
+enum error store_check_uri(const char *uri) MUST_CHECK;
 void store_close(struct store *store);
 
 /* What the store is; borrowed until store_close(). */

@@ -7,6 +7,7 @@
 #include "common/array.h"
 #include "common/log.h"
 #include "common/text.h"
+#include "loader/store_files.h"
 #include "loader/store_kinds.h"
 
 enum error csv_store_prefix(const struct csv_store *store, enum error code, int64_t line)
@@ -53,10 +54,9 @@ int64_t csv_store_line(const struct csv_store *store, uint64_t offset)
 static enum error read_delimiter(struct uri *uri, char *ret_delimiter, bool *ret_told)
 {
     const char *value = uri_query_get(&uri->query, "delimiter");
-    size_t length = strlen(uri->path);
     char shown[TEXT_QUOTE_BYTES];
     *ret_told = value != NULL;
-    *ret_delimiter = length > 4 && strcmp(uri->path + length - 4, ".tsv") == 0 ? '\t' : ',';
+    *ret_delimiter = store_path_ends_in(uri->path, ".tsv") ? '\t' : ',';
     if (!value)
         return OK;
     if (strcmp(value, "tab") == 0)

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 #include "common/array.h"
@@ -31,12 +32,12 @@ static void sort(struct store_files *files)
         qsort(files->paths, files->count, sizeof(*files->paths), compare);
 }
 
-static bool ends_in(const char *name, const char *endings)
+bool store_path_ends_in(const char *path, const char *endings)
 {
-    size_t length = strlen(name);
+    size_t length = strlen(path);
     while (*endings) {
         size_t ending = strcspn(endings, "|");
-        if (length > ending && strncmp(name + length - ending, endings, ending) == 0)
+        if (length > ending && strncasecmp(path + length - ending, endings, ending) == 0)
             return true;
         endings += ending + (endings[ending] == '|');
     }
@@ -65,7 +66,7 @@ static enum error list_folder(struct store_files *files, const char *folder, con
         return error_set_errno(ERROR_IO, errno, "cannot read the folder %s", folder);
     for (struct dirent *entry; !error && (entry = readdir(entries));) {
         char *path;
-        if (entry->d_name[0] == '.' || !ends_in(entry->d_name, endings))
+        if (entry->d_name[0] == '.' || !store_path_ends_in(entry->d_name, endings))
             continue;
         if (asprintf(&path, "%s/%s", folder, entry->d_name) < 0)
             path = NULL;

@@ -6,6 +6,7 @@
 #ifndef LOADER_STORE_FILES_H
 #define LOADER_STORE_FILES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "common/error.h"
@@ -14,6 +15,9 @@ struct store_files {
     char **paths; /* owned; [count]; NULL: the path is one file, or nothing that is there */
     size_t count;
 };
+
+/* Does the name end in one of `endings` (".csv|.tsv"), in upper or lower case? */
+bool store_path_ends_in(const char *path, const char *endings);
 
 /* `endings` (".csv|.tsv") are those of a folder's files that count; hidden ones never do.
  * ERROR_INPUT where a folder, ERROR_NOT_FOUND where a pattern leads to none. */

@@ -40,8 +40,7 @@ void attendant_block_signals(void)
 static void reload(struct attendant *attendant)
 {
     notify_reloading();
-    if (guard_reload(attendant->guard) == OK)
-        log_event(LOG_INFO, "SIGHUP: read again", log_text("what", "tokens and certificate"));
+    guard_reload(attendant->guard);
     notify_send("READY=1");
 }
 

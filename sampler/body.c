@@ -110,7 +110,7 @@ static enum error refuse_number(const char *field, const cJSON *item, int64_t mi
     if (item->valuestring)
         snprintf(given, sizeof(given), "%.40s", item->valuestring);
     else
-        snprintf(given, sizeof(given), "%.17g", item->valuedouble);
+        text_of_real(item->valuedouble, given);
     return error_set(ERROR_INPUT, "\"%s\" is %s, must be an integer from %" PRId64 " to %" PRId64,
                      field, given, minimum, maximum);
 }
@@ -151,6 +151,7 @@ enum error body_integer(struct body *body, const char *field, int64_t minimum, i
 enum error body_real(struct body *body, const char *field, double minimum, double maximum,
                      double fallback, double *ret_value)
 {
+    char given[TEXT_REAL_BYTES], least[TEXT_REAL_BYTES], most[TEXT_REAL_BYTES];
     const cJSON *item = find(body, field);
     *ret_value = fallback;
     if (!item)
@@ -158,8 +159,9 @@ enum error body_real(struct body *body, const char *field, double minimum, doubl
     if (!cJSON_IsNumber(item))
         return refuse_kind(field, item, "a number");
     if (!(item->valuedouble >= minimum && item->valuedouble <= maximum))
-        return error_set(ERROR_INPUT, "\"%s\" is %.17g, must be from %.17g to %.17g", field,
-                         item->valuedouble, minimum, maximum);
+        return error_set(ERROR_INPUT, "\"%s\" is %s, must be from %s to %s", field,
+                         text_of_real(item->valuedouble, given), text_of_real(minimum, least),
+                         text_of_real(maximum, most));
     *ret_value = item->valuedouble;
     return OK;
 }

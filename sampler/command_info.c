@@ -5,6 +5,7 @@
 #include "common/buffer.h"
 #include "common/json.h"
 #include "common/options.h"
+#include "common/text.h"
 #include "sampler/commands.h"
 #include "sampler/frame.h"
 #include "sampler/frame_file.h"
@@ -101,11 +102,14 @@ static const char *kind_of_ids(const struct id_column *ids)
 
 static enum error print_weights(const struct frame *frame, struct buffer *text)
 {
+    char smallest[TEXT_REAL_BYTES], largest[TEXT_REAL_BYTES], sum[TEXT_REAL_BYTES];
     if (!frame_weights(frame))
         return buffer_add_text(text, "weights  no\n");
     struct weight_summary summary = sum_weights(frame);
-    return buffer_print(text, "weights  %.17g to %.17g, sum %.17g, %" PRId64 " of them 0\n",
-                        summary.smallest, summary.largest, summary.sum, summary.zeros);
+    return buffer_print(text, "weights  %s to %s, sum %s, %" PRId64 " of them 0\n",
+                        text_of_real(summary.smallest, smallest),
+                        text_of_real(summary.largest, largest), text_of_real(summary.sum, sum),
+                        summary.zeros);
 }
 
 static enum error print_groups(const struct frame *frame, struct buffer *text)
@@ -167,17 +171,24 @@ static enum error print_labels(const struct frame *frame, struct buffer *text)
 
 /* ---- for programs -----------------------------------------------------------------------------
  */
+static enum error json_weights(const struct frame *frame, struct buffer *text)
+{
+    char smallest[TEXT_REAL_BYTES], largest[TEXT_REAL_BYTES], sum[TEXT_REAL_BYTES];
+    struct weight_summary summary = sum_weights(frame);
+    return buffer_print(text,
+                        ",\"weight_summary\":{\"smallest\":%s,\"largest\":%s,"
+                        "\"sum\":%s,\"zeros\":%" PRId64 "}",
+                        text_of_real(summary.smallest, smallest),
+                        text_of_real(summary.largest, largest), text_of_real(summary.sum, sum),
+                        summary.zeros);
+}
+
 static enum error json_summaries(const struct frame *frame, struct buffer *text)
 {
     enum error error = OK;
     int64_t smallest, largest;
-    if (frame_weights(frame)) {
-        struct weight_summary summary = sum_weights(frame);
-        error = buffer_print(text,
-                             ",\"weight_summary\":{\"smallest\":%.17g,\"largest\":%.17g,"
-                             "\"sum\":%.17g,\"zeros\":%" PRId64 "}",
-                             summary.smallest, summary.largest, summary.sum, summary.zeros);
-    }
+    if (frame_weights(frame))
+        error = json_weights(frame, text);
     if (error != OK || !frame_groups(frame))
         return error;
     measure_groups(frame_groups(frame), &smallest, &largest);

@@ -12,6 +12,31 @@
 #include "sampler/serve_options.h"
 
 #define DRAIN_MS 10000
+#define DRAIN_AT_ONCE_MS 2000 /* who wants to write to a frame waits that long */
+#define CHECK_MS 1000
+
+/* Until a signal comes (OK), or nothing may be drawn any more. */
+static enum error wait_for_end(const struct service *service)
+{
+    enum error error = OK;
+    while (error == OK && !stop_wait(clock_deadline_ns(CHECK_MS)))
+        error = service_check(service);
+    return error;
+}
+
+/* Draws are refused at once; who has one already hears it. */
+static enum error end_at_once(struct server *server, struct service *service, enum error error)
+{
+    struct error_report why;
+    error_report_take(error, &why);
+    log_error("stopping at once: %s", why.message);
+    notify_send("STOPPING=1");
+    if (!server_drain(server, 0, clock_deadline_ns(DRAIN_AT_ONCE_MS)))
+        log_warning("some requests were not answered within %d s", DRAIN_AT_ONCE_MS / 1000);
+    if (service_finish(service) != OK)
+        log_debug("%s", error_message());
+    return error_restore(&why);
+}
 
 /* Serves until a signal comes, then lets everything that was asked be answered. */
 static enum error serve_until_stopped(struct server *server, struct service *service,
@@ -22,7 +47,9 @@ static enum error serve_until_stopped(struct server *server, struct service *ser
         log_warning("cannot write the address to standard output; listening on %s%s", scheme,
                     authority);
     notify_send("READY=1");
-    (void)stop_wait(clock_deadline_ns(-1));
+    enum error error = wait_for_end(service);
+    if (error != OK)
+        return end_at_once(server, service, error);
     notify_send("STOPPING=1");
     log_info("stopping: answering what was asked");
     if (!server_drain(server, grace_ms, clock_deadline_ns(grace_ms + DRAIN_MS)))

@@ -59,12 +59,6 @@ enum error cut_check_size(const struct cut *cut, int64_t size)
                          "size=%" PRId64 " is not this design's batch size; %" PRId64
                          " (p * k) is right",
                          size, only);
-    if (cut->tail == TAIL_DROP && passes_over(cut) &&
-        (double)size > order_epoch_units_mean(cut->order))
-        return error_set(ERROR_USAGE,
-                         "size=%" PRId64 " is more than the %.1f units that an epoch has on "
-                         "average: with tail=drop hardly a batch would ever be complete",
-                         size, order_epoch_units_mean(cut->order));
     if (cut->tail == TAIL_DROP && size > cut->epoch_positions)
         return error_set(ERROR_USAGE,
                          "size=%" PRId64 " is more than the %" PRId64

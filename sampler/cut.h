@@ -53,8 +53,8 @@ enum error cut_check(const struct cut *cut) MUST_CHECK;
 /* E * M, or CUT_POSITION_LIMIT when there is no end. */
 int64_t cut_end(const struct cut *cut);
 
-/* Is `size` possible at all? ERROR_USAGE for TAIL_DROP with more than an epoch has (positions, or
- * units on average where it passes some over), and for another size than the design's only one. */
+/* Is `size` possible at all? ERROR_USAGE for TAIL_DROP with more than an epoch has positions, and
+ * for another size than the design's only one. */
 enum error cut_check_size(const struct cut *cut, int64_t size) MUST_CHECK;
 
 /* The batch that a walk standing at `position` gets when it asks for `size` (checked, >= 1).

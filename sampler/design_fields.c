@@ -13,7 +13,6 @@
 #include "sampler/label_deviations.h"
 
 #define TEXT_LIMIT_BYTES (64 << 20)
-#define NUMBER_TEXT_BYTES 32
 #define NAMES_BYTES 128
 
 static const char numbers_memory[] = "a number for each label";
@@ -114,12 +113,11 @@ static enum error refuse_unknown(const struct design_needs *need, bool replaceme
 static enum error refuse_value(const struct design_field *field, const cJSON *item,
                                const char *right)
 {
-    char number[NUMBER_TEXT_BYTES];
+    char number[TEXT_REAL_BYTES];
     char shown[TEXT_QUOTE_BYTES];
     const char *given = json_kind(item);
     if (cJSON_IsNumber(item)) {
-        snprintf(number, sizeof(number), "%.17g", item->valuedouble);
-        given = number;
+        given = text_of_real(item->valuedouble, number);
     } else if (cJSON_IsString(item)) {
         given = text_quote(shown, sizeof(shown), item->valuestring, strlen(item->valuestring));
     }
@@ -335,15 +333,6 @@ void design_fields_release(struct design_fields *fields)
 
 /* ---- and back to text --------------------------------------------------------------------------
  */
-static void write_number(double number, char out[NUMBER_TEXT_BYTES])
-{
-    for (int digits = 15; digits <= 17; digits++) {
-        snprintf(out, NUMBER_TEXT_BYTES, "%.*g", digits, number);
-        if (strtod(out, NULL) == number)
-            return;
-    }
-}
-
 static enum error add_name(struct buffer *text, unsigned field)
 {
     return buffer_print(text, "%s\"%s\":", text->length > 1 ? "," : "", list[field].name);
@@ -359,10 +348,10 @@ static enum error add_count(struct buffer *text, unsigned field, int64_t count)
 
 static enum error add_rate(struct buffer *text, double rate)
 {
-    char number[NUMBER_TEXT_BYTES];
+    char number[TEXT_REAL_BYTES];
     if (rate == 0)
         return OK;
-    write_number(rate, number);
+    text_of_real(rate, number);
     enum error error = add_name(text, FIELD_OF_RATE);
     return error ? error : buffer_add_text(text, number);
 }
@@ -370,7 +359,7 @@ static enum error add_rate(struct buffer *text, double rate)
 static enum error add_label_numbers(struct buffer *text, const struct frame *frame, unsigned field,
                                     const double *numbers)
 {
-    char number[NUMBER_TEXT_BYTES];
+    char number[TEXT_REAL_BYTES];
     if (!numbers)
         return OK;
     enum error error = add_name(text, field);
@@ -378,7 +367,7 @@ static enum error add_label_numbers(struct buffer *text, const struct frame *fra
     for (uint32_t label = 0; error == OK && label < frame_labels(frame); label++) {
         if (numbers[label] == 0)
             continue;
-        write_number(numbers[label], number);
+        text_of_real(numbers[label], number);
         error = buffer_add(text, &before, 1);
         if (error == OK)
             error = json_add_string(text, frame_label_text(frame, label));

@@ -25,12 +25,13 @@ static enum MHD_Result refuse_method(struct request *request, const char *method
     return reply_problem(request, MHD_HTTP_METHOD_NOT_ALLOWED, detail);
 }
 
-static enum MHD_Result refuse_path(struct request *request, const char *url)
+static enum MHD_Result refuse_path(struct request *request)
 {
+    const char *path = request->path ? request->path : "";
     char detail[TEXT_QUOTE_BYTES + 64];
     char quoted[TEXT_QUOTE_BYTES];
     snprintf(detail, sizeof(detail), "there is no path %s; GET /openapi.json says what there is",
-             text_quote(quoted, sizeof(quoted), url, strlen(url)));
+             text_quote(quoted, sizeof(quoted), path, strlen(path)));
     return reply_problem(request, MHD_HTTP_NOT_FOUND, detail);
 }
 
@@ -104,13 +105,13 @@ bool dispatch_lets_in(struct request *request, int scopes, enum MHD_Result *ret_
 }
 
 static enum MHD_Result hand_over(const struct server *server, struct request *request,
-                                 const char *url, const char *method)
+                                 const char *method)
 {
     struct service *service = server_service(server);
     enum server_phase phase = server_phase(server);
     const struct route *route = request->route;
-    if (!route && strcmp(url, "*") != 0)
-        return refuse_path(request, url);
+    if (!route && (!request->path || strcmp(request->path, "*") != 0))
+        return refuse_path(request);
     if (request->method == METHOD_OPTIONS)
         return reply_allow(request);
     route_handler handler = route ? route_handler_of(route, request->method) : NULL;
@@ -124,7 +125,7 @@ static enum MHD_Result hand_over(const struct server *server, struct request *re
     return handler(request, service);
 }
 
-enum MHD_Result dispatch(struct request *request, const char *url, const char *method)
+enum MHD_Result dispatch(struct request *request, const char *method)
 {
     const struct server *server = request->worker->server;
     enum MHD_Result refusal;
@@ -134,5 +135,5 @@ enum MHD_Result dispatch(struct request *request, const char *url, const char *m
         return refusal;
     if (!is_let_in(server, request))
         return refuse_stranger(request);
-    return hand_over(server, request, url, method);
+    return hand_over(server, request, method);
 }

@@ -13,7 +13,7 @@
 #include "sampler/request.h"
 
 /* Answers, or suspends the connection; called again when it goes on. */
-enum MHD_Result dispatch(struct request *request, const char *url, const char *method);
+enum MHD_Result dispatch(struct request *request, const char *method);
 /* For a handler of an open route that does ask for a token now and then; false: *ret_refusal was
  * answered. */
 bool dispatch_lets_in(struct request *request, int scopes, enum MHD_Result *ret_refusal);

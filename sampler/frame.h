@@ -44,6 +44,11 @@ enum error frame_build_by_scan(const char *uri, struct frame **ret_frame) MUST_C
  * Wrong bytes that were not checked give wrong units, never a crash. */
 enum error frame_open(const char *path, struct frame **ret_frame) MUST_CHECK;
 enum error frame_verify(const struct frame *frame) MUST_CHECK;
+/* For a server, of a frame that is mapped from a file, which must not change meanwhile
+ * (frame_watch.h): a lease and a handler for the file, once; and, once a second, whether it is what
+ * it was (ERROR_INPUT). Of all other frames both do nothing. */
+enum error frame_watch_file(struct frame *frame) MUST_CHECK;
+enum error frame_check_file(const struct frame *frame) MUST_CHECK;
 /* Size of the file it is mapped from; 0 for a frame in memory. */
 uint64_t frame_file_bytes(const struct frame *frame);
 /* Writes the file: aside, fsynced, renamed. Not a view (frame_view.h). */

@@ -10,8 +10,6 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "common/file.h"
-
 _Static_assert(sizeof(struct frame_header) == 64, "the header's layout");
 _Static_assert(sizeof(struct frame_section) == 64, "the section table's layout");
 _Static_assert(sizeof(struct frame_header) + FRAME_FILE_SECTIONS * sizeof(struct frame_section) ==
@@ -20,8 +18,11 @@ _Static_assert(sizeof(struct frame_header) + FRAME_FILE_SECTIONS * sizeof(struct
 
 void mapped_file_close(struct mapped_file *file)
 {
+    frame_watch_free(file->watch);
     if (file->bytes)
         munmap((void *)file->bytes, file->size);
+    if (file->path && file->descriptor >= 0)
+        close(file->descriptor);
     free(file->path);
     *file = (struct mapped_file){.path = NULL};
 }
@@ -153,43 +154,53 @@ static enum error check_table(const struct mapped_file *file)
     return error;
 }
 
-static enum error map(int descriptor, struct mapped_file *file)
+static enum error map(struct mapped_file *file)
 {
-    struct file_identity identity;
-    enum error error = file_identity_of(descriptor, file->path, &identity);
+    enum error error = file_identity_of(file->descriptor, file->path, &file->identity);
     if (error)
         return error;
-    if (identity.size_bytes == 0)
+    size_t size = file->identity.size_bytes;
+    if (size == 0)
         return error_set(ERROR_INPUT, "%s is empty, a frame file was expected", file->path);
-    void *bytes = mmap(NULL, identity.size_bytes, PROT_READ, MAP_SHARED, descriptor, 0);
+    void *bytes = mmap(NULL, size, PROT_READ, MAP_SHARED, file->descriptor, 0);
     if (bytes == MAP_FAILED)
         return error_set_errno(ERROR_IO, errno, "cannot map %s", file->path);
     file->bytes = bytes;
-    file->size = identity.size_bytes;
+    file->size = size;
     return OK;
 }
 
 enum error mapped_file_open(const char *path, struct mapped_file *ret_file)
 {
-    struct mapped_file file = {.path = strdup(path)};
-    int descriptor = -1;
+    struct mapped_file file = {.path = strdup(path), .descriptor = -1};
     enum error error = file.path ? OK : error_set_memory(strlen(path), "a file's name");
     if (!error)
-        error = file_open_read(path, &descriptor);
+        error = file_open_read(path, &file.descriptor);
     if (!error)
-        error = map(descriptor, &file);
+        error = map(&file);
     if (!error)
         error = check_table(&file);
     if (!error && file.size <= FRAME_FILE_CHECKED_BYTES)
         error = mapped_file_check_all(&file);
-    if (descriptor >= 0)
-        close(descriptor);
     if (error) {
         mapped_file_close(&file);
         return error;
     }
     *ret_file = file;
     return OK;
+}
+
+enum error mapped_file_watch(struct mapped_file *file)
+{
+    if (!file->path || file->watch)
+        return OK;
+    return frame_watch_new(file->path, file->descriptor, &file->identity, file->bytes, file->size,
+                           &file->watch);
+}
+
+enum error mapped_file_check_same(const struct mapped_file *file)
+{
+    return file->watch ? frame_watch_check(file->watch) : OK;
 }
 
 /* ---- checksums --------------------------------------------------------------------------------

@@ -27,6 +27,8 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "common/file.h"
+#include "sampler/frame_watch.h"
 
 #define FRAME_FILE_MAGIC "TMBLFRM1"
 #define FRAME_FILE_VERSION 1
@@ -80,12 +82,19 @@ struct mapped_file {
     char *path;           /* owned, for messages; NULL: it lies in memory only */
     const uint8_t *bytes; /* NULL: nothing is mapped */
     size_t size;
+    int descriptor;                /* owned, where there is a path */
+    struct file_identity identity; /* when it was opened */
+    struct frame_watch *watch;     /* owned; NULL: nobody asked for it */
 };
 
 /* Maps the file; checks magic, version, size, header checksum, and that every section lies in the
  * file, is of a known kind and there once. ERROR_INPUT tells what is wrong. */
 enum error mapped_file_open(const char *path, struct mapped_file *ret_file) MUST_CHECK;
 void mapped_file_close(struct mapped_file *file);
+/* For a server: see frame_watch.h. Once; does nothing for what lies in memory. */
+enum error mapped_file_watch(struct mapped_file *file) MUST_CHECK;
+/* ERROR_INPUT: it is watched, and was written to. */
+enum error mapped_file_check_same(const struct mapped_file *file) MUST_CHECK;
 
 const struct frame_header *mapped_file_header(const struct mapped_file *file);
 /* The section of this kind, or NULL. */

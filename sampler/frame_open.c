@@ -205,6 +205,16 @@ enum error frame_verify(const struct frame *frame)
     return frame->file.bytes ? mapped_file_check_all(&frame->file) : OK;
 }
 
+enum error frame_watch_file(struct frame *frame)
+{
+    return mapped_file_watch(&frame->file);
+}
+
+enum error frame_check_file(const struct frame *frame)
+{
+    return mapped_file_check_same(&frame->file);
+}
+
 uint64_t frame_file_bytes(const struct frame *frame)
 {
     return frame->file.path ? frame->file.size : 0; /* one in memory has no path */

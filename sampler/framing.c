@@ -7,9 +7,11 @@
 #include "common/text.h"
 #include "sampler/connection.h"
 #include "sampler/reply.h"
+#include "sampler/server.h"
 
 /* A body is read to its end, so that its sender hears the answer, unless it is longer than this. */
 #define BODY_SWALLOW_BYTES (16 << 20)
+#define BODY_TOO_LARGE "the body is longer than 1048576 bytes"
 
 static enum method method_of(const char *name)
 {
@@ -33,8 +35,9 @@ struct framing {
     int hosts; /* how many Host there are */
     bool odd_host;
     int lengths; /* how many Content-Length */
-    int64_t announced_bytes;
-    int codings; /* how many Transfer-Encoding */
+    bool odd_length;
+    int64_t announced_bytes; /* the most that there is, where it is more */
+    int codings;             /* how many Transfer-Encoding */
     bool odd_coding;
     bool expects; /* 100-continue */
 };
@@ -55,6 +58,12 @@ static bool is_host(const char *value)
     return *value == '\0';
 }
 
+/* RFC 9112, section 6.2: digits and nothing else. */
+static bool is_length(const char *value)
+{
+    return *value && value[strspn(value, "0123456789")] == '\0';
+}
+
 /* Every header line comes by here: the first letter spares most comparisons. */
 static enum MHD_Result add_framing(void *context, enum MHD_ValueKind kind, const char *name,
                                    const char *value)
@@ -73,8 +82,9 @@ static enum MHD_Result add_framing(void *context, enum MHD_ValueKind kind, const
     case 'c':
         if (strcasecmp(name, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0) {
             framing->lengths++;
+            framing->odd_length |= !is_length(value);
             if (!text_parse_integer(value, strlen(value), 0, INT64_MAX, &framing->announced_bytes))
-                framing->announced_bytes = 0; /* MHD judges it */
+                framing->announced_bytes = INT64_MAX;
         }
         break;
     case 't':
@@ -104,10 +114,33 @@ static const char *what_is_wrong_with_host(const struct framing *framing, const 
     return strcmp(version, MHD_HTTP_VERSION_1_0) == 0 ? NULL : "the header has no Host";
 }
 
+/* Between two words of the request line stands nothing but spaces. Words that are not from one line
+ * in memory are not compared. */
+static bool is_gap(const char *end, const char *next)
+{
+    uintptr_t bytes = (uintptr_t)next - (uintptr_t)end;
+    if (bytes > SERVER_CONNECTION_BYTES)
+        return true;
+    return bytes > 0 && strspn(end + 1, " ") >= bytes - 1;
+}
+
+/* MHD takes a NUL for the end of the word that it stands in: the rest of the word must not be lost,
+ * or something else is answered than was asked for. */
+static const char *what_is_wrong_with_line(const struct request *request, const char *method,
+                                           const char *version)
+{
+    const struct request_line *line = &request->line;
+    if (line->odd)
+        return "the request target has a control character";
+    if (line->target && (!is_gap(method + strlen(method), line->target) ||
+                         !is_gap(line->target + line->target_bytes, version)))
+        return "the request line has a NUL";
+    return NULL;
+}
+
 enum MHD_Result framing_refuse_body(struct request *request)
 {
-    return reply_problem(request, MHD_HTTP_CONTENT_TOO_LARGE,
-                         "the body is longer than 1048576 bytes");
+    return reply_problem(request, MHD_HTTP_CONTENT_TOO_LARGE, BODY_TOO_LARGE);
 }
 
 enum MHD_Result framing_begin(struct request *request, const char *method, const char *version)
@@ -117,7 +150,9 @@ enum MHD_Result framing_begin(struct request *request, const char *method, const
     request->method = method_of(method);
     request->head = request->method == METHOD_HEAD;
     MHD_get_connection_values(request->connection, MHD_HEADER_KIND, add_framing, &framing);
-    const char *wrong = what_is_wrong_with_host(&framing, version);
+    const char *wrong = what_is_wrong_with_line(request, method, version);
+    if (!wrong)
+        wrong = what_is_wrong_with_host(&framing, version);
     if (wrong)
         return reply_last(request, MHD_HTTP_BAD_REQUEST, wrong);
     if (framing.lengths + framing.codings > 1)
@@ -126,9 +161,12 @@ enum MHD_Result framing_begin(struct request *request, const char *method, const
     if (framing.odd_coding)
         return reply_last(request, MHD_HTTP_BAD_REQUEST,
                           "Transfer-Encoding must be \"chunked\" or absent");
+    if (framing.odd_length)
+        return reply_last(request, MHD_HTTP_BAD_REQUEST,
+                          "Content-Length must be a decimal number of bytes");
     if (framing.announced_bytes > BODY_SWALLOW_BYTES ||
         (framing.expects && framing.announced_bytes > REQUEST_BODY_BYTES))
-        return framing_refuse_body(request);
+        return reply_last(request, MHD_HTTP_CONTENT_TOO_LARGE, BODY_TOO_LARGE);
     if (framing.announced_bytes > 0 || framing.codings > 0)
         connection_enter(request->peer, CONNECTION_BODY, 0);
     return MHD_YES;

@@ -1,7 +1,7 @@
 /*
- * What a request's header says of the host and of the body, and the body itself. Bodies whose end
- * two readers may see at different places are refused: that is how requests are smuggled through
- * proxies.
+ * What a request's line and header say of the target, the host and the body, and the body itself.
+ * What two readers may read differently, a body's end or a target with a NUL in it, is refused:
+ * that is how requests are smuggled through proxies.
  *
  * Threads: the request's HTTP thread.
  */

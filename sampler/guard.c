@@ -140,14 +140,15 @@ bool guard_uses_tls(const struct guard *guard)
     return guard->options.tls_cert != NULL;
 }
 
-enum error guard_reload(struct guard *guard)
+void guard_reload(struct guard *guard)
 {
     if (!guard->options.token_file && !guard->options.tls_cert) {
         log_info("SIGHUP: there is no --token-file and no --tls-cert to read again");
-        return OK;
+        return;
     }
     free_retired(guard, clock_now_ns() - GUARD_KEPT_SECONDS * INT64_C(1000000000));
-    return read_both(guard, false);
+    enum error error = read_both(guard, false);
+    (void)error; /* it was logged */
 }
 
 int guard_retrieve(gnutls_session_t session, const gnutls_datum_t *names, int name_count,

@@ -35,8 +35,8 @@ void guard_close(struct guard *guard);
 const struct tokens *guard_tokens(const struct guard *guard);
 bool guard_uses_tls(const struct guard *guard);
 
-/* Reads the files again and logs what changed; the first failure is returned, and logged. */
-enum error guard_reload(struct guard *guard) MUST_CHECK;
+/* Reads the files again, and logs what was read and what failed. */
+void guard_reload(struct guard *guard);
 
 /* As gnutls_certificate_retrieve_function2, for the one guard of the process that uses TLS: the
  * certificate that is valid now. */

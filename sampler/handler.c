@@ -1,6 +1,7 @@
 #include "sampler/handler.h"
 
 #include <string.h>
+#include <strings.h>
 
 #include "common/text.h"
 #include "sampler/audit.h"
@@ -48,7 +49,13 @@ bool handler_open_body(struct request *request, bool may_be_empty, struct body *
                        enum MHD_Result *ret_result)
 {
     const struct buffer *bytes = &request->body;
+    const char *coding = request_header(request, MHD_HTTP_HEADER_CONTENT_ENCODING);
     enum error error = handler_refuse_query(request);
+    if (error == OK && bytes->length > 0 && coding && strcasecmp(coding, "identity") != 0) {
+        *ret_result = reply_problem(request, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
+                                    "the body must be JSON as it is: no Content-Encoding");
+        return false;
+    }
     if (error == OK && bytes->length > 0 &&
         !body_type_is_right(request_header(request, MHD_HTTP_HEADER_CONTENT_TYPE),
                             request_header(request, MHD_HTTP_HEADER_ORIGIN))) {
@@ -96,13 +103,24 @@ enum MHD_Result handler_finish(struct request *request, struct service *service,
 
 /* ---- the slow lane --------------------------------------------------------------------------- */
 
-enum MHD_Result handler_run_slowly(struct request *request, request_continuation again)
+static enum MHD_Result run_in(struct slow_lane *lane, struct request *request,
+                              request_continuation again)
 {
     request_suspend(request, again);
-    enum error error = slow_lane_add(server_slow_lane(request->worker->server), &request->job);
+    enum error error = slow_lane_add(lane, &request->job);
     if (error == OK)
         return MHD_YES;
     enum MHD_Result result = reply_error(request, error);
     request_resume(request);
     return result;
+}
+
+enum MHD_Result handler_run_slowly(struct request *request, request_continuation again)
+{
+    return run_in(server_slow_lane(request->worker->server), request, again);
+}
+
+enum MHD_Result handler_search(struct request *request, request_continuation again)
+{
+    return run_in(server_search_lane(request->worker->server), request, again);
 }

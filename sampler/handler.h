@@ -35,5 +35,7 @@ enum MHD_Result handler_finish(struct request *request, struct service *service,
 
 /* Has request->job run in the slow lane and then goes on in `again`; 503 when the lane is full. */
 enum MHD_Result handler_run_slowly(struct request *request, request_continuation again);
+/* The same for what may take many seconds: only others of its kind wait for it. */
+enum MHD_Result handler_search(struct request *request, request_continuation again);
 
 #endif

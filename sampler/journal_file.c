@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/array.h"
+#include "common/file.h"
 #include "sampler/journal_private.h"
 
 #define PAGE_BYTES ((uint64_t)4096)
@@ -31,16 +32,50 @@ char *journal_path(const char *folder, const char *name)
 
 static enum error open_file(struct journal_file *file, const char *path, int flags)
 {
-    int descriptor = open(path, O_RDWR | O_CLOEXEC | flags, 0666);
-    if (descriptor < 0)
-        return error_set_errno(ERROR_IO, errno, "cannot open the state %s", path);
+    int descriptor;
+    enum error error = file_open_own(path, O_RDWR | flags, &descriptor);
+    if (error != OK)
+        return error_prefix(error, "state: ");
     *file = (struct journal_file){.descriptor = descriptor, .path = path};
     return OK;
 }
 
+/* A journal gets its header when all else of it is written. */
+static bool begins_like_ours(const uint8_t *bytes, size_t length)
+{
+    static const uint8_t zeros[JOURNAL_MAGIC_BYTES];
+    return length == 0 || (length == sizeof(zeros) && (memcmp(bytes, JOURNAL_MAGIC, length) == 0 ||
+                                                       memcmp(bytes, zeros, length) == 0));
+}
+
+enum error journal_file_check_left(const char *path)
+{
+    uint8_t bytes[JOURNAL_MAGIC_BYTES];
+    int descriptor;
+    enum error error = file_open_own(path, O_RDONLY, &descriptor);
+    if (error == ERROR_NOT_FOUND)
+        return OK;
+    if (error != OK)
+        return error_prefix(error, "state: ");
+    ssize_t length = pread(descriptor, bytes, sizeof(bytes), 0);
+    if (length < 0)
+        error = error_set_errno(ERROR_IO, errno, "cannot read the state %s", path);
+    else if (!begins_like_ours(bytes, (size_t)length))
+        error = error_set(ERROR_INPUT,
+                          "state: %s is not what a sampler left there, and a journal is written "
+                          "under that name; move it away, or give --state a folder of its own",
+                          path);
+    close(descriptor);
+    return error;
+}
+
+/* What is there may have other names, by link(2): it goes, and is not written to. */
 enum error journal_file_create(struct journal_file *file, const char *path)
 {
-    return open_file(file, path, O_CREAT | O_TRUNC);
+    enum error error = journal_file_check_left(path);
+    if (error == OK && unlink(path) != 0 && errno != ENOENT)
+        error = error_set_errno(ERROR_IO, errno, "cannot remove the state %s", path);
+    return error == OK ? open_file(file, path, O_CREAT | O_EXCL) : error;
 }
 
 enum error journal_file_open(struct journal_file *file, const char *path)

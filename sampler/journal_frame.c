@@ -4,7 +4,6 @@
 #include <string.h>
 #include <xxhash.h>
 
-#define MAGIC "TMBLJRN1"
 #define HEADER_CHECKSUM_OFFSET (JOURNAL_MARK_OFFSET - 8)
 #define MARK_CHECKSUM_OFFSET (JOURNAL_MARK_BYTES - 8)
 #define ORDERED (UINT32_C(1) << 31) /* in a frame's length */
@@ -25,7 +24,7 @@ static uint64_t get64(const uint8_t *in)
 void journal_header_encode(const struct journal_header *header, uint8_t out[JOURNAL_HEADER_BYTES])
 {
     memset(out, 0, JOURNAL_HEADER_BYTES);
-    memcpy(out, MAGIC, 8);
+    memcpy(out, JOURNAL_MAGIC, JOURNAL_MAGIC_BYTES);
     put64(out + 8, header->id);
     put64(out + 16, (uint64_t)header->shift);
     put64(out + 24, header->whole_end);
@@ -43,7 +42,7 @@ static bool are_zeros(const uint8_t *bytes, size_t begin, size_t end)
 bool journal_header_decode(const uint8_t bytes[JOURNAL_HEADER_BYTES],
                            struct journal_header *ret_header)
 {
-    if (memcmp(bytes, MAGIC, 8) != 0 ||
+    if (memcmp(bytes, JOURNAL_MAGIC, JOURNAL_MAGIC_BYTES) != 0 ||
         get64(bytes + HEADER_CHECKSUM_OFFSET) != XXH3_64bits(bytes, HEADER_CHECKSUM_OFFSET) ||
         !are_zeros(bytes, JOURNAL_MARK_OFFSET + JOURNAL_MARK_BYTES, JOURNAL_HEADER_BYTES))
         return false;

@@ -22,6 +22,8 @@
 
 #include "common/error.h"
 
+#define JOURNAL_MAGIC "TMBLJRN1"
+#define JOURNAL_MAGIC_BYTES 8
 #define JOURNAL_HEADER_BYTES 4096
 #define JOURNAL_FRAME_HEAD_BYTES 16
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/array.h"
@@ -107,9 +108,17 @@ static enum error take_file(struct journal *journal, const uint8_t *bytes, size_
 static enum error read_file(struct journal *journal)
 {
     struct buffer bytes = BUFFER_INIT(SIZE_MAX / 4);
+    struct file_identity identity;
     enum error error = journal_file_open(&journal->file, journal->path);
+    int descriptor = journal->file.descriptor;
     if (error == OK)
-        error = file_read_whole(journal->path, &bytes);
+        error = file_identity_of(descriptor, journal->path, &identity);
+    if (error == OK)
+        error = buffer_reserve(&bytes, identity.size_bytes);
+    if (error == OK)
+        error = file_read_at(descriptor, journal->path, bytes.data, identity.size_bytes, 0);
+    if (error == OK)
+        bytes.length = identity.size_bytes;
     if (error == OK)
         error = take_file(journal, (const uint8_t *)bytes.data, bytes.length);
     buffer_release(&bytes);
@@ -134,9 +143,12 @@ static enum error open_journal(struct journal *journal, const char *folder)
     if (!journal->folder || !journal->path || !journal->new_path)
         return error_set_memory(strlen(folder), "the paths of the journal");
     journal->maps = journal->durability == DURABILITY_PROCESS && journal_folder_maps(folder);
-    if (access(journal->path, F_OK) == 0 || errno != ENOENT)
-        return read_file(journal);
-    return start_new(journal);
+    enum error error = journal_file_check_left(journal->new_path);
+    if (error != OK)
+        return error;
+    struct stat status; /* lstat(): a link that leads nowhere is there, and refused */
+    bool is_there = lstat(journal->path, &status) == 0 || errno != ENOENT;
+    return is_there ? read_file(journal) : start_new(journal);
 }
 
 enum error journal_open(struct state *state, enum durability durability, uint64_t accept_loss,
@@ -146,6 +158,7 @@ enum error journal_open(struct state *state, enum durability durability, uint64_
     if (!journal)
         return ERROR_MEMORY;
     journal->owner = *owner;
+    journal->state = state;
     journal->durability = durability;
     journal->accept_loss = accept_loss;
     journal->dormant = true;

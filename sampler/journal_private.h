@@ -72,8 +72,9 @@ struct journal {
     bool is_new;
     bool torn, lost; /* as it was found (journal_frame.h) */
     uint64_t accept_loss;
-    bool dormant; /* DURABILITY_NONE, or not begun: what is appended is not written */
-    char *folder; /* owned, and the two below */
+    bool dormant;              /* DURABILITY_NONE, or not begun: what is appended is not written */
+    const struct state *state; /* borrowed: the folder is ours as long as state_check() says so */
+    char *folder;              /* owned, and the two below */
     char *path;
     char *new_path;
     uint64_t id;
@@ -111,8 +112,11 @@ struct journal {
 /* ---- journal_file.c ----------------------------------------------------------------------------
  */
 
-/* Creates PATH (borrowed) for a journal; what is there is replaced. */
+/* Is PATH free, or a part of a journal that one of ours left? ERROR_INPUT: it is something else. */
+enum error journal_file_check_left(const char *path) MUST_CHECK;
+/* Creates PATH (borrowed) for a journal; what one of ours left there goes, all else is an error. */
 enum error journal_file_create(struct journal_file *file, const char *path) MUST_CHECK;
+/* Never through a symbolic link; ERROR_INPUT: it is not a regular file. */
 enum error journal_file_open(struct journal_file *file, const char *path) MUST_CHECK;
 void journal_file_close(struct journal_file *file);
 /* A file that is there: its room is what it has up to its end, on the disk and mapped when `maps`.
@@ -159,7 +163,9 @@ enum error journal_mark(struct journal *journal, uint64_t whole, uint64_t length
 
 /* Is it under way, or long enough? The mutex is held. */
 bool journal_wants_rewrite(const struct journal *journal);
-/* One piece of it, some 100 us of work and what the disk takes. Committer's thread. On failure all
+/* A folder that is another's by now is not written to (state_check()).
+ *
+ * One piece of it, some 100 us of work and what the disk takes. Committer's thread. On failure all
  * of it is given up, and begins again when the journal has grown on; a file that cannot be read
  * back is a failure of the journal's (journal_note_failure()). */
 void journal_rewrite_step(struct journal *journal);

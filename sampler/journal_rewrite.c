@@ -15,6 +15,7 @@
 #include "common/file.h"
 #include "common/log.h"
 #include "sampler/journal_private.h"
+#include "sampler/state.h"
 
 #define PIECE_BYTES                                                               \
     ((size_t)256 << 10) /* of what is written; what is read and listed costs more \
@@ -66,7 +67,9 @@ static enum error add_to_book(void *context, const struct entry *entry)
 static enum error create_file(struct journal *journal)
 {
     struct journal_rewrite *rewrite = &journal->rewrite;
-    enum error error = journal_file_create(&rewrite->file, journal->new_path);
+    enum error error = state_check(journal->state);
+    if (error == OK)
+        error = journal_file_create(&rewrite->file, journal->new_path);
     uint64_t book_end = JOURNAL_HEADER_BYTES + rewrite->book.length;
     rewrite->file.shift = (int64_t)(rewrite->start - book_end);
     rewrite->book_written = 0;
@@ -121,6 +124,9 @@ static enum error switch_file(struct journal *journal)
 {
     struct journal_rewrite *rewrite = &journal->rewrite;
     struct journal_file old = journal->file;
+    enum error error = state_check(journal->state);
+    if (error != OK)
+        return error;
     if (rename(journal->new_path, journal->path) != 0)
         return error_set_errno(ERROR_IO, errno, "cannot rename the state %s to %s",
                                journal->new_path, journal->path);

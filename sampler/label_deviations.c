@@ -22,6 +22,8 @@ struct spread {
 struct survey {
     const struct frame *frame;
     struct store *store;
+    const char *column;
+    bool is_weight; /* the column is the store's weight, else a feature */
     size_t feature;
     struct spread *spreads; /* [L] */
     int64_t found;          /* units of the frame met so far */
@@ -40,6 +42,8 @@ static void add_value(struct spread *spread, double value)
 static double value_at(const struct survey *survey, const struct store_block *block, size_t row)
 {
     const struct store_info *info = store_info(survey->store);
+    if (survey->is_weight)
+        return block->weights[row];
     size_t place = row * info->features + survey->feature;
     return info->element == ELEMENT_U8 ? ((const uint8_t *)block->features)[place]
                                        : (double)((const float *)block->features)[place];
@@ -57,7 +61,7 @@ static enum error add_block(void *context, const struct store_block *block)
         if (!isfinite(value))
             return error_set(ERROR_INPUT, "%s: column %s is not a finite number there",
                              store_locate(survey->store, block->first_row + (int64_t)i, place),
-                             store_info(survey->store)->feature_names[survey->feature]);
+                             survey->column);
         add_value(&survey->spreads[frame_label(survey->frame, row)], value);
         survey->found++;
     }
@@ -73,10 +77,12 @@ static enum error refuse_column(const struct store_info *info, const char *colum
     enum error error = OK;
     for (size_t i = 0; error == OK && i < info->features && i < NAMES_SHOWN; i++)
         error = buffer_print(&names, "%s%s", i > 0 ? ", " : "", info->feature_names[i]);
-    error = error_set(ERROR_USAGE, "column %s is not a feature of %s; it has %zu%s%s%s",
-                      text_quote(shown, sizeof(shown), column, strlen(column)), info->uri,
-                      info->features, info->features > 0 ? ": " : "", names.data ? names.data : "",
-                      info->features > NAMES_SHOWN ? ", ..." : "");
+    error =
+        error_set(ERROR_USAGE,
+                  "column %s is neither a feature nor the weight of %s; it has %zu features%s%s%s",
+                  text_quote(shown, sizeof(shown), column, strlen(column)), info->uri,
+                  info->features, info->features > 0 ? ": " : "", names.data ? names.data : "",
+                  info->features > NAMES_SHOWN ? ", ..." : "");
     buffer_release(&names);
     return error;
 }
@@ -84,6 +90,10 @@ static enum error refuse_column(const struct store_info *info, const char *colum
 static enum error find_column(struct survey *survey, const char *column)
 {
     const struct store_info *info = store_info(survey->store);
+    survey->column = column;
+    survey->is_weight = info->weight_column && strcmp(info->weight_column, column) == 0;
+    if (survey->is_weight)
+        return OK;
     for (size_t i = 0; i < info->features; i++) {
         if (strcmp(info->feature_names[i], column) == 0) {
             survey->feature = i;
@@ -97,7 +107,8 @@ static enum error measure(struct survey *survey, const char *column)
 {
     enum error error = find_column(survey, column);
     if (error == OK)
-        error = store_scan(survey->store, SCAN_FEATURES, add_block, survey);
+        error = store_scan(survey->store, survey->is_weight ? SCAN_KEYS : SCAN_FEATURES, add_block,
+                           survey);
     if (error == OK && survey->found != frame_units(survey->frame))
         error =
             error_set(ERROR_CONFLICT,

@@ -160,6 +160,14 @@ static size_t count_lent(const struct ledger *ledger, const struct ledger_pull *
     return lent;
 }
 
+/* Nothing is left to draw, and nothing will be lent: pausing changes nothing any more. */
+static bool is_over(const struct ledger *ledger, const struct cut *cut,
+                    const struct ledger_pull *pull)
+{
+    return ledger->position >= cut_end(cut) && ledger->gaps.count == 0 &&
+           first_waiting(ledger, pull) == LEASE_NONE && count_lent(ledger, pull) == 0;
+}
+
 /* ---- draws -------------------------------------------------------------------------------------
  */
 
@@ -247,7 +255,7 @@ enum error ledger_plan_unfinished(const struct cut_search *search)
 
 static enum error plan_new(const struct ledger *ledger, const struct cut *cut,
                            struct cut_search *search, const struct ledger_pull *pull,
-                           int64_t now_ms, struct ledger_plan *plan, int64_t *ret_retry_ms)
+                           int64_t now_ms, struct ledger_plan *plan)
 {
     int64_t budget = LEDGER_PLAN_POSITIONS;
     *plan = (struct ledger_plan){.kind = PLAN_NEW};
@@ -263,10 +271,10 @@ static enum error plan_new(const struct ledger *ledger, const struct cut *cut,
     }
     uint32_t earliest = lease_set_earliest(&ledger->leases);
     int64_t left_ms = lease_set_get(&ledger->leases, earliest)->deadline_ms - now_ms;
-    *ret_retry_ms = left_ms > 1 ? left_ms : 1;
     return error_set(ERROR_TIMEOUT,
                      "nothing is left but %zu %s lent; the first lease runs out in %" PRId64 " ms",
-                     lent, lent == 1 ? "batch that is" : "batches that are", *ret_retry_ms);
+                     lent, lent == 1 ? "batch that is" : "batches that are",
+                     left_ms > 1 ? left_ms : 1);
 }
 
 /* The batch that starts a gap: at most `size` units, none beyond an epoch's end but with tail span.
@@ -288,13 +296,13 @@ static enum error plan_piece(const struct ledger *ledger, const struct cut *cut,
 
 enum error ledger_plan_draw(struct ledger *ledger, const struct cut *cut, struct cut_search *search,
                             const struct ledger_pull *pull, int64_t now_ms,
-                            struct ledger_plan *ret_plan, int64_t *ret_retry_ms)
+                            struct ledger_plan *ret_plan)
 {
     ledger_expire(ledger, now_ms);
     enum error error = pull->worker ? plan_pair(ledger, pull, now_ms, ret_plan) : ERROR_END;
     if (error != ERROR_END)
         return error;
-    if (ledger->paused)
+    if (ledger->paused && !is_over(ledger, cut, pull))
         return error_set_kind(error_set(ERROR_CONFLICT, "the stream is paused"), PROBLEM_PAUSED);
     uint32_t waiting = first_waiting(ledger, pull);
     if (waiting != LEASE_NONE) {
@@ -303,5 +311,5 @@ enum error ledger_plan_draw(struct ledger *ledger, const struct cut *cut, struct
     }
     if (ledger->gaps.count > 0)
         return plan_piece(ledger, cut, search, pull->size, ret_plan);
-    return plan_new(ledger, cut, search, pull, now_ms, ret_plan, ret_retry_ms);
+    return plan_new(ledger, cut, search, pull, now_ms, ret_plan);
 }

@@ -6,6 +6,10 @@
  * the dynamic linker resolves to the one of mhd_errors.c: that one queues our body in its place.
  * Where the library was bound to itself (-Bsymbolic, or linked statically) its HTML remains, with
  * the same status.
+ *
+ * Of a malformed Content-Length it sends its answer's header twice (0.9.75: the state that queueing
+ * it sets is overwritten right afterwards). So it does not get to see one: MHD_lookup_connection_
+ * value_n() is ours, too, and calls it absent; framing.c finds it among all headers and refuses it.
  */
 #ifndef SAMPLER_MHD_ERRORS_H
 #define SAMPLER_MHD_ERRORS_H

@@ -1,12 +1,14 @@
 /*
- * Doubles as the shortest decimal text of 15 to 17 digits that reads back as the same double.
+ * text_of_real() for very many values.
  */
 #ifndef SAMPLER_REAL_TEXT_H
 #define SAMPLER_REAL_TEXT_H
 
 #include <stdint.h>
 
-#define REAL_TEXT_BYTES 25 /* "-1.2345678901234567e-308" and a NUL */
+#include "common/text.h"
+
+#define REAL_TEXT_BYTES TEXT_REAL_BYTES
 
 /* Values come again and again (one for each label): those that were written last are kept. */
 #define REAL_TEXT_SLOTS 64

@@ -1,6 +1,5 @@
 #include "sampler/reply.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -11,7 +10,9 @@
 #include "sampler/server.h"
 
 #define PROBLEM_LIMIT_BYTES (16 << 10)
-#define SECONDS_BYTES 24
+/* The fewest that Retry-After can say. Never more, also when the first lease runs out much later:
+ * an ack or a release that comes before changes the answer. */
+#define RETRY_SECONDS "1"
 
 static bool add(struct MHD_Response *response, const char *name, const char *value)
 {
@@ -190,17 +191,10 @@ enum MHD_Result reply_allow(struct request *request)
     return queue(request, MHD_HTTP_NO_CONTENT, response, 0);
 }
 
-/* Seconds until it makes sense to ask again, at least one. */
-static int64_t retry_seconds(const struct request *request)
-{
-    return request->retry_ms > 1000 ? (request->retry_ms + 999) / 1000 : 1;
-}
-
 static enum MHD_Result reply_problem_with(struct request *request, int status, const char *kind,
                                           const char *detail, const struct reply_header *more)
 {
     char allow[ROUTE_ALLOW_BYTES];
-    char seconds[SECONDS_BYTES];
     struct reply_header headers[2] = {{NULL, NULL}};
     size_t count = 0;
     struct buffer body = BUFFER_INIT(PROBLEM_LIMIT_BYTES);
@@ -215,8 +209,7 @@ static enum MHD_Result reply_problem_with(struct request *request, int status, c
         headers[count++] =
             (struct reply_header){MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer realm=\"tombola\""};
     } else if (status == MHD_HTTP_SERVICE_UNAVAILABLE) {
-        snprintf(seconds, sizeof(seconds), "%" PRId64, retry_seconds(request));
-        headers[count++] = (struct reply_header){MHD_HTTP_HEADER_RETRY_AFTER, seconds};
+        headers[count++] = (struct reply_header){MHD_HTTP_HEADER_RETRY_AFTER, RETRY_SECONDS};
     }
     if (http_problem_add(&body, status, kind, detail) != OK) {
         buffer_release(&body);

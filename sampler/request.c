@@ -19,6 +19,13 @@ static int hex_value(char c)
     return -1;
 }
 
+static bool has_control(const char *text)
+{
+    while ((unsigned char)*text >= ' ' && *text != 0x7f)
+        text++;
+    return *text != '\0';
+}
+
 /* In place; a broken escape or a NUL stays as it is, and so names no path that exists. */
 static void decode(char *path)
 {
@@ -50,7 +57,8 @@ static char *skip_authority(char *target)
 
 static void parse_target(struct request *request, const char *target)
 {
-    size_t length = strlen(target);
+    size_t length = request->line.target_bytes;
+    request->line.odd = has_control(target);
     request->too_long = length > REQUEST_TARGET_BYTES;
     if (request->too_long) {
         request->target[0] = '\0';
@@ -64,6 +72,7 @@ static void parse_target(struct request *request, const char *target)
         request->query = mark + 1;
     }
     decode(path);
+    request->path = path;
     request->route = route_find(path, &request->name);
 }
 
@@ -91,8 +100,10 @@ struct request *request_take(struct worker *worker, struct MHD_Connection *conne
     request->connection = connection;
     request->body.limit_bytes = REQUEST_BODY_BYTES;
     request->started_ns = clock_now_ns();
+    request->line.target = target;
     if (!target)
         target = "";
+    request->line.target_bytes = strlen(target);
     if (*target && strcmp(target, worker->memo.target) == 0) {
         request->route = route_batch_route();
         request->batch = worker->memo.batch;

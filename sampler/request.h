@@ -42,6 +42,13 @@ struct service;
 /* Goes on with a request whose connection was resumed. */
 typedef enum MHD_Result (*request_continuation)(struct request *request, struct service *service);
 
+/* Where the target stands in the request line, in MHD's memory: for framing_begin() only. */
+struct request_line {
+    const char *target;  /* NULL: it is not known */
+    size_t target_bytes; /* up to the first NUL */
+    bool odd;            /* it has a control character */
+};
+
 struct request {
     struct request *next; /* in the worker's free list */
     struct worker *worker;
@@ -49,6 +56,7 @@ struct request {
     struct connection *peer;   /* NULL: there was no memory for it */
     const struct route *route; /* NULL: no such path */
     enum method method;
+    struct request_line line;
     int64_t started_ns;
     uint64_t uploaded_bytes;
     bool seen;     /* the header is complete */
@@ -62,7 +70,6 @@ struct request {
     const struct token *token;
 
     struct buffer body; /* of a POST; released with the request */
-    int64_t retry_ms;   /* what Retry-After of a 503 says; 0: a second */
 
     /* While the connection is suspended. */
     request_continuation again; /* NULL: from the start */
@@ -89,6 +96,7 @@ struct request {
 
     const char *name;  /* in target: what stands behind "/streams/", decoded; or NULL */
     const char *query; /* in target: what stands behind '?', as it came; or NULL */
+    const char *path;  /* in target: what stands before '?', decoded; NULL: it was not looked at */
     /* Not cleared between requests: */
     char changer[TOKEN_NAME_BYTES]; /* when there is a `change`; "": no token was asked for */
     char target[REQUEST_TARGET_BYTES + 1];

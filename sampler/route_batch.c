@@ -223,7 +223,6 @@ static enum MHD_Result reply_outcome(struct request *request, enum error error)
     if (error == ERROR_END || (error == OK && request->drawn.span.units == 0))
         return reply_empty(request, MHD_HTTP_NO_CONTENT);
     if (error != OK) {
-        request->retry_ms = request->drawn.retry_ms;
         return reply_error(request, error);
     }
     return reply(request);
@@ -352,6 +351,7 @@ static enum MHD_Result find(struct request *request)
 
 /* ---- the handler ----------------------------------------------------------------------------- */
 
+/* HEAD needs what GET does. */
 static bool is_let(const struct request *request, bool pure)
 {
     const char *stream = request->batch.stream;
@@ -362,7 +362,7 @@ static bool is_let(const struct request *request, bool pure)
 enum MHD_Result route_batch(struct request *request, struct service *service)
 {
     enum error error = request->batch_parsed ? OK : parse(request, service);
-    bool pure = request->head || request->batch.index >= 0;
+    bool pure = request->batch.index >= 0;
     if (request->guarded && !request_may(request, SCOPE_DRAW | SCOPE_READ, NULL))
         return reply_forbidden(request, SCOPE_DRAW, NULL);
     if (error != OK)

@@ -1,6 +1,7 @@
 /*
- * GET /labels: what labels there are, and how many units of each were drawn. Always 200: what can
- * only be counted and is not yet is `null`, and `uncounted` says how many positions are left.
+ * GET /labels: what labels there are, and how many units of each were drawn. It waits for no count:
+ * what can only be counted and is not yet is `null`, and `uncounted` says how many positions are
+ * left. An answer that is too large for any is refused as soon as that is sure.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -12,7 +13,8 @@
 #include "sampler/reply.h"
 #include "sampler/routes.h"
 
-#define ANSWER_LIMIT_BYTES ((size_t)1 << 30)
+#define LABEL_LEAST_BYTES 69 /* of the answer: one digit for each number */
+#define SLACK_BYTES (1 << 20)
 #define LABELS_AT_ONCE 1000         /* more take longer than an HTTP thread should be kept */
 #define COUNT_NS INT64_C(250000000) /* then the answer leaves without */
 
@@ -49,13 +51,31 @@ static enum error add_label(struct buffer *body, const struct walk *walk, uint32
     return error == OK ? buffer_add_text(body, "}") : error;
 }
 
+/* Can the answer still fit when `written` labels are in it? No is said as soon as it is sure: all
+ * labels may take half a minute, and asking again would not help. */
+static enum error check_size(const struct buffer *body, uint32_t labels, uint32_t written)
+{
+    size_t bytes = body->length + (size_t)(labels - written) * LABEL_LEAST_BYTES;
+    size_t limit_bytes = body->limit_bytes - SLACK_BYTES;
+    if (bytes <= limit_bytes)
+        return OK;
+    return error_set(ERROR_USAGE,
+                     "the %" PRIu32 " labels of this frame are an answer of more than %zu bytes, "
+                     "which is the limit; a --max-answer-memory above it raises it, and "
+                     "tombola-sampler info tells of labels without a server",
+                     labels, limit_bytes);
+}
+
 static enum error write_labels(struct buffer *body, const struct walk *walk,
                                const struct counts *counts)
 {
     uint32_t labels = frame_labels(walk->frame);
     enum error error = buffer_add_text(body, "{\"labels\":[");
-    for (uint32_t label = 0; error == OK && label < labels; label++)
+    for (uint32_t label = 0; error == OK && label < labels; label++) {
         error = add_label(body, walk, label, counts);
+        if (error == OK)
+            error = check_size(body, labels, label + 1);
+    }
     if (error != OK)
         return error;
     return buffer_print(body, "],\"epoch\":%" PRId64 ",\"uncounted\":%" PRId64 "}\n",
@@ -121,13 +141,24 @@ static bool is_slow(struct stream *stream)
            !label_counter_is_quick(stream);
 }
 
+/* What --max-answer-memory allows all answers together; where that is less than its default, an
+ * answer alone may have that. */
+static size_t limit_of(const struct request *request)
+{
+    int64_t limit_bytes = request->worker->answers->limit_bytes;
+    return (size_t)(limit_bytes > ANSWER_MEMORY_DEFAULT_BYTES ? limit_bytes
+                                                              : ANSWER_MEMORY_DEFAULT_BYTES);
+}
+
 enum MHD_Result route_labels(struct request *request, struct service *service)
 {
     char name[STREAM_NAME_BYTES];
-    request->body = (struct buffer)BUFFER_INIT(ANSWER_LIMIT_BYTES);
+    request->body = (struct buffer)BUFFER_INIT(limit_of(request) + SLACK_BYTES);
     enum error error = read_stream(request, name);
     if (error == OK)
         error = handler_take_stream(request, service, name);
+    if (error == OK)
+        error = check_size(&request->body, frame_labels(stream_walk(request->stream)->frame), 0);
     if (error == OK && is_slow(request->stream)) {
         request->work = service; /* borrowed */
         request->job.run = list_labels;

@@ -1,6 +1,6 @@
 /*
  * GET /where: what has become of a unit in one epoch of a stream. In closed form where a unit comes
- * at most once; else its positions are searched for, in the slow lane.
+ * at most once; else its positions are searched for, in a lane of their own.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -221,7 +221,7 @@ enum MHD_Result route_where(struct request *request, struct service *service)
         return reply_not_chosen(request, search);
     if (order_repeats(order)) {
         request->job.run = find_positions;
-        return handler_run_slowly(request, reply_positions);
+        return handler_search(request, reply_positions);
     }
     int64_t position = order_position(order, search->row, search->epoch);
     if (position >= 0)

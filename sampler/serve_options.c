@@ -33,6 +33,7 @@ static enum error parse(struct serve_options *serve, int argc, char **argv)
          .repeated = true,
          .target = &service->stores,
          .argument = "[NAME=]URI",
+         .instead = "frame",
          .help = "where the units are: csv:PATH, sqlite:PATH, postgresql://..., range:N?labels=K; "
                  "several times with names for several frames, one without a name is `default`"},
         {.name = "frame",
@@ -40,6 +41,7 @@ static enum error parse(struct serve_options *serve, int argc, char **argv)
          .repeated = true,
          .target = &service->frames,
          .argument = "[NAME=]FILE",
+         .instead = "store",
          .help = "a frame that `tombola-sampler build` made, instead of or beside --store"},
         {.name = "listen",
          .type = OPTION_TEXT,
@@ -274,6 +276,11 @@ static enum error check_state(const struct serve_options *serve)
         return error_set(ERROR_USAGE,
                          "--durability %s needs --state DIR: without it nothing is kept",
                          serve->durability);
+    if (serve->service.accept_loss > 0 && !serve->service.state)
+        return error_set(ERROR_USAGE,
+                         "--accept-loss %" PRId64 " needs --state DIR: it names a byte of the "
+                         "damaged journal in there",
+                         serve->service.accept_loss);
     return OK;
 }
 

@@ -26,9 +26,6 @@
 #define THREADS_LIMIT 16
 #define DESCRIPTORS_RESERVED 128
 #define TLS_PRIORITIES "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
-/* A connection's memory: request line, header and answer's header. MHD clears it for each request,
- * so that more of it costs time. */
-#define CONNECTION_BYTES (12 << 10)
 #define DRAIN_POLL_MS 2
 #define LOOKS_BEFORE_SLEEP 10 /* 5 and 20 did no worse */
 
@@ -40,6 +37,7 @@ struct server {
     struct acceptor *acceptor;
     struct attendant *attendant;
     struct slow_lane *slow_lane;
+    struct slow_lane *search_lane;
     _Atomic(struct service *) service; /* borrowed */
     _Atomic int phase;
     int64_t started_seconds;
@@ -55,6 +53,7 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
     struct request *request = *request_context;
     (void)context;
     (void)connection;
+    (void)url;
     if (!request)
         return MHD_NO; /* there was no memory for it */
     if (!request->seen)
@@ -66,7 +65,7 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
         atomic_fetch_add(&request->worker->active, 1); /* before the phase is looked at */
         connection_enter(request->peer, CONNECTION_WORKING, 0);
     }
-    return dispatch(request, url, method);
+    return dispatch(request, method);
 }
 
 static struct connection *peer_of(struct MHD_Connection *connection)
@@ -185,17 +184,17 @@ static struct MHD_Daemon *start_daemon(struct server *server, int64_t connection
     unsigned int flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_TURBO | MHD_USE_ITC |
                          MHD_USE_ERROR_LOG | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET |
                          (tls ? MHD_USE_TLS : 0);
-    return MHD_start_daemon(flags, 0, NULL, NULL, handle, server,                             //
-                            MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,                         //
-                            MHD_OPTION_THREAD_POOL_SIZE, threads,                             //
-                            MHD_OPTION_CONNECTION_LIMIT,                                      //
-                            (unsigned int)(connections + CONNECTIONS_SURPLUS) * threads,      //
-                            MHD_OPTION_CONNECTION_TIMEOUT, (unsigned int)SERVER_IDLE_SECONDS, //
-                            MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,     //
-                            MHD_OPTION_URI_LOG_CALLBACK, on_target, server,                   //
-                            MHD_OPTION_NOTIFY_COMPLETED, on_completed, server,                //
-                            MHD_OPTION_NOTIFY_CONNECTION, on_connection, server,              //
-                            MHD_OPTION_ARRAY, tls ? tls_options : tls_options + 2,            //
+    return MHD_start_daemon(flags, 0, NULL, NULL, handle, server,                                //
+                            MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,                            //
+                            MHD_OPTION_THREAD_POOL_SIZE, threads,                                //
+                            MHD_OPTION_CONNECTION_LIMIT,                                         //
+                            (unsigned int)(connections + CONNECTIONS_SURPLUS) * threads,         //
+                            MHD_OPTION_CONNECTION_TIMEOUT, (unsigned int)SERVER_IDLE_SECONDS,    //
+                            MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)SERVER_CONNECTION_BYTES, //
+                            MHD_OPTION_URI_LOG_CALLBACK, on_target, server,                      //
+                            MHD_OPTION_NOTIFY_COMPLETED, on_completed, server,                   //
+                            MHD_OPTION_NOTIFY_CONNECTION, on_connection, server,                 //
+                            MHD_OPTION_ARRAY, tls ? tls_options : tls_options + 2,               //
                             MHD_OPTION_END);
 }
 
@@ -205,6 +204,8 @@ static enum error start(struct server *server, int descriptor, int64_t connectio
     enum error error = mhd_errors_install(on_library_error);
     if (error == OK)
         error = slow_lane_new(&server->slow_lane);
+    if (error == OK)
+        error = slow_lane_new(&server->search_lane);
     if (error == OK)
         error = attendant_new(server->guard, &server->connections, &server->attendant);
     if (error != OK) {
@@ -273,6 +274,7 @@ bool server_drain(struct server *server, int64_t grace_ms, int64_t deadline_ns)
     clock_sleep_ms(grace_ms);
     go_to(server, SERVER_CLOSED);
     slow_lane_stop(server->slow_lane);
+    slow_lane_stop(server->search_lane);
     return wait_until_idle(server, deadline_ns);
 }
 
@@ -283,6 +285,7 @@ void server_close(struct server *server)
     acceptor_free(server->acceptor);
     attendant_free(server->attendant);
     slow_lane_free(server->slow_lane); /* its jobs resume connections */
+    slow_lane_free(server->search_lane);
     if (server->daemon)
         MHD_stop_daemon(server->daemon);
     counting_server = NULL;
@@ -324,6 +327,11 @@ int64_t server_connections(struct server *server)
 struct slow_lane *server_slow_lane(struct server *server)
 {
     return server->slow_lane;
+}
+
+struct slow_lane *server_search_lane(struct server *server)
+{
+    return server->search_lane;
 }
 
 const struct answer_memory *server_answer_memory(const struct server *server)

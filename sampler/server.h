@@ -29,6 +29,9 @@ enum server_phase { SERVER_STARTING, SERVER_READY, SERVER_DRAINING, SERVER_CLOSE
 #define SERVER_CONNECTIONS_MOST 100000
 #define SERVER_PATIENCE_DEFAULT_SECONDS 30
 #define SERVER_IDLE_SECONDS 120
+/* A connection's memory: request line, header and answer's header. MHD clears it for each request,
+ * so that more of it costs time. */
+#define SERVER_CONNECTION_BYTES (12 << 10)
 
 struct server_options {
     int64_t connections;      /* the limit; the descriptors there are may lower it */
@@ -60,6 +63,8 @@ struct service *server_service(const struct server *server);
 void server_metrics(struct server *server, struct metrics *ret_sum);
 int64_t server_connections(struct server *server);
 struct slow_lane *server_slow_lane(struct server *server);
+/* For what may take many seconds: nothing else waits for it. */
+struct slow_lane *server_search_lane(struct server *server);
 const struct answer_memory *server_answer_memory(const struct server *server);
 
 #endif

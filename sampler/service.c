@@ -194,6 +194,14 @@ static enum error start_streams(struct service *service)
                          &service->first, walk);
 }
 
+static enum error watch_frames(const struct service *service)
+{
+    enum error error = OK;
+    for (size_t i = 0; i < frame_set_count(service->frames) && error == OK; i++)
+        error = frame_watch_file(frame_set_at(service->frames, i)->frame);
+    return error;
+}
+
 static enum error fill(struct service *service, const struct service_options *options)
 {
     enum error error = OK;
@@ -211,9 +219,13 @@ static enum error fill(struct service *service, const struct service_options *op
     if (error == OK)
         error = add_frames(service, "frame", options->frames, false);
     if (error == OK)
+        error = watch_frames(service);
+    if (error == OK)
         error = define_default(service, options);
     if (error == OK)
         error = start_streams(service);
+    if (error == OK && service->state)
+        state_take(service->state);
     return error == OK ? live_new(service->streams, &service->live) : error;
 }
 
@@ -238,7 +250,16 @@ enum error service_open(const struct service_options *options, struct service **
 enum error service_finish(struct service *service)
 {
     live_stop(service->live);
-    return streams_finish(service->streams);
+    enum error error = streams_finish(service->streams);
+    return error == OK && service->state ? state_check(service->state) : error;
+}
+
+enum error service_check(const struct service *service)
+{
+    enum error error = service->state ? state_check(service->state) : OK;
+    for (size_t i = 0; i < frame_set_count(service->frames) && error == OK; i++)
+        error = frame_check_file(frame_set_at(service->frames, i)->frame);
+    return error;
 }
 
 void service_free(struct service *service)

@@ -56,6 +56,10 @@ struct service {
 enum error service_open(const struct service_options *options,
                         struct service **ret_service) MUST_CHECK;
 
+/* Is what it stands on still there? ERROR_IO: the state folder is gone or another's
+ * (state_check()). ERROR_INPUT: a frame file was written to (frame_watch.h). To be asked once a
+ * second; nothing may be drawn any more when it fails. */
+enum error service_check(const struct service *service) MUST_CHECK;
 /* The orderly end of all draws: what is not written yet is written. Afterwards only service_free().
  */
 enum error service_finish(struct service *service) MUST_CHECK;

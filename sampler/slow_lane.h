@@ -1,8 +1,9 @@
 /*
- * A few threads for requests that take too long for an HTTP thread: opening a walk, positions with
- * replacement, a batch far ahead of a design that passes positions over. The queue is bounded; what
- * does not fit is refused, so that a flood of them costs memory for SLOW_LANE_QUEUE_LIMIT and no
- * more. They run at SLOW_LANE_NICE: draws have the processors first.
+ * A few threads for requests that take too long for an HTTP thread: opening a walk, a batch far
+ * ahead of a design that passes positions over; in a second lane, positions with replacement, which
+ * may take many seconds. The queue is bounded; what does not fit is refused, so that a flood of
+ * them costs memory for SLOW_LANE_QUEUE_LIMIT and no more. They run at SLOW_LANE_NICE: draws have
+ * the processors first.
  */
 #ifndef SAMPLER_SLOW_LANE_H
 #define SAMPLER_SLOW_LANE_H

@@ -16,13 +16,21 @@
 
 #define MAGIC "TMBLPOS1"
 #define CHECKSUM_OFFSET (STATE_SLOT_BYTES - 8)
+#define HOLDER_BYTES 32
+#define LOCK_ATTEMPTS 100
 
 struct state {
     char *folder; /* owned, and the two below */
     char *path;   /* of DIR/position */
     char *lock_path;
+    size_t folders_there; /* of `folder`, before we made the rest */
     int lock_descriptor;
-    bool was_used; /* DIR/lock was there before */
+    bool has_lock;             /* it is ours */
+    bool was_there;            /* DIR/lock, before we opened it */
+    bool was_used;             /* a server had written into it */
+    char before[HOLDER_BYTES]; /* what it held */
+    size_t before_bytes;
+    bool may_undo; /* until state_take() */
     bool has_kept;
     struct state_record kept;
 };
@@ -98,12 +106,13 @@ static enum error read_slots(struct state *state, int descriptor)
 
 static enum error open_position(struct state *state)
 {
-    int descriptor = open(state->path, O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0 && errno == ENOENT)
+    int descriptor;
+    enum error error = file_open_own(state->path, O_RDONLY, &descriptor);
+    if (error == ERROR_NOT_FOUND)
         return OK;
-    if (descriptor < 0)
-        return error_set_errno(ERROR_IO, errno, "%s", state->path);
-    enum error error = read_slots(state, descriptor);
+    if (error != OK)
+        return error_prefix(error, "state: ");
+    error = read_slots(state, descriptor);
     close(descriptor);
     return error;
 }
@@ -124,28 +133,131 @@ enum error state_forget_position(struct state *state)
 
 /* ---- the folder ------------------------------------------------------------------------------ */
 
-static enum error lock_folder(struct state *state)
+/* Is the lock that we hold the one that others find? Where that cannot be said, it is. */
+static bool is_lock_ours(const struct state *state)
 {
-    char holder[32] = "";
-    state->lock_descriptor = open(state->lock_path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (state->lock_descriptor < 0)
-        return error_set_errno(ERROR_IO, errno, "state lock %s", state->lock_path);
-    if (flock(state->lock_descriptor, LOCK_EX | LOCK_NB) == 0) {
-        state->was_used = pread(state->lock_descriptor, holder, 1, 0) == 1;
-        int length = snprintf(holder, sizeof(holder), "%ld\n", (long)getpid());
-        if (ftruncate(state->lock_descriptor, 0) != 0 ||
-            pwrite(state->lock_descriptor, holder, (size_t)length, 0) != length)
-            return OK; /* the number is for the message below only; the lock is held */
+    struct stat held;
+    struct stat found;
+    if (stat(state->lock_path, &found) != 0)
+        return errno != ENOENT && errno != ENOTDIR;
+    return fstat(state->lock_descriptor, &held) != 0 ||
+           (held.st_ino == found.st_ino && held.st_dev == found.st_dev);
+}
+
+enum error state_check(const struct state *state)
+{
+    if (is_lock_ours(state))
         return OK;
-    }
-    if (errno != EWOULDBLOCK)
-        return error_set_errno(ERROR_IO, errno, "state lock %s", state->lock_path);
+    return error_set(ERROR_IO,
+                     "state folder %s was removed or replaced while it was in use (its file lock "
+                     "is not the one that this server holds): what is drawn is not kept any more, "
+                     "and another server may have begun there",
+                     state->folder);
+}
+
+/* A process number and its end, or nothing; power loss may leave zeros. */
+static bool is_holder(const char *text, size_t length)
+{
+    static const char zeros[HOLDER_BYTES];
+    size_t digits = 0;
+    while (digits < length && text[digits] >= '0' && text[digits] <= '9')
+        digits++;
+    if (length >= HOLDER_BYTES)
+        return false;
+    if (digits == 0)
+        return memcmp(text, zeros, length) == 0;
+    return digits == length || (digits + 1 == length && text[digits] == '\n');
+}
+
+static enum error refuse_second(const struct state *state)
+{
+    char holder[HOLDER_BYTES] = "";
     ssize_t length = pread(state->lock_descriptor, holder, sizeof(holder) - 1, 0);
-    holder[length > 0 ? strcspn(holder, "\n") : 0] = '\0';
+    holder[length > 0 ? strspn(holder, "0123456789") : 0] = '\0';
     return error_set(ERROR_CONFLICT,
                      "state folder %s is in use by another server (process %s); give each server a "
                      "folder of its own",
                      state->folder, holder[0] ? holder : "unknown");
+}
+
+/* Whether it is still under its name: who had it before may have taken it away. */
+static enum error lock_once(struct state *state, bool *ret_locked)
+{
+    struct stat status;
+    state->was_there = lstat(state->lock_path, &status) == 0;
+    enum error error = file_open_own(state->lock_path, O_RDWR | O_CREAT, &state->lock_descriptor);
+    if (error != OK)
+        return error_prefix(error, "state lock: ");
+    if (flock(state->lock_descriptor, LOCK_EX | LOCK_NB) != 0)
+        return errno == EWOULDBLOCK
+                   ? refuse_second(state)
+                   : error_set_errno(ERROR_IO, errno, "state lock %s", state->lock_path);
+    *ret_locked = is_lock_ours(state);
+    if (!*ret_locked) {
+        close(state->lock_descriptor);
+        state->lock_descriptor = -1;
+    }
+    return OK;
+}
+
+static enum error take_lock(struct state *state)
+{
+    enum error error = OK;
+    bool locked = false;
+    for (int attempt = 0; attempt < LOCK_ATTEMPTS && error == OK && !locked; attempt++)
+        error = lock_once(state, &locked);
+    if (error == OK && !locked)
+        error = error_set(ERROR_CONFLICT, "state lock %s is taken away again and again",
+                          state->lock_path);
+    return error;
+}
+
+/* The number is for refuse_second() only: the lock is held whether it can be written or not. */
+static void write_lock(const struct state *state, const char *text, size_t length)
+{
+    if (ftruncate(state->lock_descriptor, 0) == 0 &&
+        pwrite(state->lock_descriptor, text, length, 0) != (ssize_t)length)
+        log_debug("%s: %s", state->lock_path, strerror(errno));
+}
+
+static enum error lock_folder(struct state *state)
+{
+    char holder[HOLDER_BYTES];
+    enum error error = take_lock(state);
+    if (error != OK)
+        return error;
+    ssize_t length = pread(state->lock_descriptor, state->before, sizeof(state->before), 0);
+    if (length < 0)
+        return error_set_errno(ERROR_IO, errno, "state lock %s", state->lock_path);
+    if (!is_holder(state->before, (size_t)length))
+        return error_set(ERROR_INPUT,
+                         "state lock %s holds something else than a process number: it is no "
+                         "sampler's, and was left as it is; move it away, or give --state a folder "
+                         "of its own",
+                         state->lock_path);
+    state->before_bytes = (size_t)length;
+    state->was_used = length > 0;
+    state->has_lock = true;
+    length = snprintf(holder, sizeof(holder), "%ld\n", (long)getpid());
+    write_lock(state, holder, (size_t)length);
+    return OK;
+}
+
+void state_take(struct state *state)
+{
+    state->may_undo = false;
+}
+
+/* A start that was refused leaves the folder as it was. The lock is held until it is gone. */
+static void undo(const struct state *state)
+{
+    if (state->has_lock && is_lock_ours(state)) {
+        if (state->was_there)
+            write_lock(state, state->before, state->before_bytes);
+        else
+            (void)unlink(state->lock_path);
+    }
+    file_remove_folders(state->folder, state->folders_there);
 }
 
 static char *join(const char *folder, const char *name)
@@ -161,7 +273,8 @@ static char *join(const char *folder, const char *name)
 static bool has_journal(const struct state *state)
 {
     char *path = join(state->folder, "journal");
-    bool has = path && (access(path, F_OK) == 0 || errno != ENOENT);
+    struct stat status;
+    bool has = path && (lstat(path, &status) == 0 || errno != ENOENT);
     free(path);
     return has;
 }
@@ -180,6 +293,8 @@ enum error state_open(const char *folder, struct state **ret_state)
         error = error_set_memory(strlen(folder), "the path of the state folder");
         goto out;
     }
+    state->folders_there = file_folders_there(folder);
+    state->may_undo = true;
     error = file_make_folders(folder);
     if (error == OK)
         error = lock_folder(state);
@@ -204,6 +319,8 @@ void state_close(struct state *state)
 {
     if (!state)
         return;
+    if (state->may_undo)
+        undo(state);
     if (state->lock_descriptor >= 0)
         close(state->lock_descriptor); /* unlocks */
     free(state->folder);

@@ -1,6 +1,7 @@
 /*
  * The folder of `--state DIR`. DIR/lock is locked as long as it is open, so that two servers never
- * share a folder. DIR/journal (sampler/journal.h) keeps all streams.
+ * share a folder. DIR/journal (sampler/journal.h) keeps all streams. Nothing is written through a
+ * symbolic link, or over a file that no sampler made.
  *
  * DIR/position is what versions before the journal kept: the position of one stream, in two slots
  * of 4 KiB that were written alternately. It is read, taken over into a journal, and removed.
@@ -34,10 +35,15 @@ struct state;
 
 /* Makes the folder if it is missing and locks it; reads DIR/position when there is no journal.
  * ERROR_CONFLICT when another server has it; ERROR_INPUT when both slots are damaged or are of
- * another format. */
+ * another format, or DIR/lock is no sampler's. */
 enum error state_open(const char *folder, struct state **ret_state) MUST_CHECK;
-/* Unlocks. NULL is legal. */
+/* The start went well: the lock, and a folder that was made for it, stay. */
+void state_take(struct state *state);
+/* Unlocks; without state_take() the folder and its lock are what they were. NULL is legal. */
 void state_close(struct state *state);
+/* ERROR_IO: what is at the folder's path is not what was opened; another server may have it. One
+ * look at the file system; from every thread. */
+enum error state_check(const struct state *state) MUST_CHECK;
 
 /* Borrowed until state_close(). */
 const char *state_folder(const struct state *state);

@@ -198,7 +198,7 @@ static bool is_paused(enum error error)
 /* Plans until there is a batch: a piece of a gap may hold no unit at all. Acks were acked already,
  * or count as if they were. */
 static enum error plan(struct stream *stream, const struct stream_pull *pull, int64_t now_ms,
-                       struct lease_news *news, struct ledger_plan *ret_plan, int64_t *ret_retry_ms)
+                       struct lease_news *news, struct ledger_plan *ret_plan)
 {
     const struct ledger_pull wanted = {.worker = pull->worker,
                                        .seq = pull->seq,
@@ -207,7 +207,7 @@ static enum error plan(struct stream *stream, const struct stream_pull *pull, in
                                        .acked_count = pull->ack_count};
     for (;;) {
         enum error error = ledger_plan_draw(&stream->ledger, &stream->walk->cut, &stream->search,
-                                            &wanted, now_ms, ret_plan, ret_retry_ms);
+                                            &wanted, now_ms, ret_plan);
         if (stream->ledger.expired_count > 0)
             lease_news_expired(news, &stream->ledger);
         if (is_paused(error))
@@ -329,7 +329,7 @@ static enum error draw(struct stream *stream, const struct stream_pull *pull, in
                        struct stream_batch *ret_batch)
 {
     struct ledger_plan planned;
-    enum error error = plan(stream, pull, now_ms, news, &planned, &ret_batch->retry_ms);
+    enum error error = plan(stream, pull, now_ms, news, &planned);
     if (error != OK)
         return error;
     if (planned.kind == PLAN_END) {
@@ -399,14 +399,13 @@ static enum error draw_searching(struct stream *stream, const struct stream_pull
         int64_t now_ms = stream_clock_ms();
         enum error error = check_alive(stream);
         if (error == OK)
-            error = peeked ? plan(stream, pull, now_ms, news, peeked, &ret_batch->retry_ms)
+            error = peeked ? plan(stream, pull, now_ms, news, peeked)
                            : draw(stream, pull, now_ms, waiter, news, ret_batch);
         if (error != ERROR_UNAVAILABLE)
             return error;
         budget -= LEDGER_PLAN_POSITIONS;
         if (search_on(stream, &budget))
             continue;
-        ret_batch->retry_ms = 1;
         (void)ledger_plan_unfinished(&stream->search);
         return ERROR_TIMEOUT;
     }

@@ -55,20 +55,19 @@ struct stream_batch {
     int64_t attempt;    /* 1, 2, ... of a batch that is lent, or was before; else 0 */
     int64_t expires_ms; /* time that is left of the lease; -1: not lent */
     bool redelivered;
-    int64_t need;     /* over 0: nothing was drawn, the next batch has that many units: come again
-                       * with room for them (what was acked stays acked) */
-    int64_t retry_ms; /* with ERROR_TIMEOUT: when the first lease runs out */
+    int64_t need; /* over 0: nothing was drawn, the next batch has that many units: come again
+                   * with room for them (what was acked stays acked) */
 };
 
 /* The next batch: one that this pair has already, else one that ran out or was released, else
  * positions that are to be drawn first, else new ones.
  * ERROR_END: the stream has ended (204). ERROR_TIMEOUT (503): only batches that are lent are left;
  * or the design passes so much over that the batch is not found yet, and the next call goes on
- * searching. ERROR_CONFLICT (409, its kind says which): paused, but for a pair that has a batch;
- * an ack that is not this worker's to give; another size than this pair got; a pair that was acked,
- * lost, released or withdrawn, or of a worker that was forgotten since. ERROR_USAGE: a size that
- * the design or the tail cannot give. ERROR_MEMORY: all workers that may be known have batches
- * (503). */
+ * searching. ERROR_CONFLICT (409, its kind says which): paused and not at its end, but for a pair
+ * that has a batch; an ack that is not this worker's to give; another size than this pair got; a
+ * pair that was acked, lost, released or withdrawn, or of a worker that was forgotten since.
+ * ERROR_USAGE: a size that the design or the tail cannot give. ERROR_MEMORY: all workers that may
+ * be known have batches (503). */
 enum error stream_draw(struct stream *stream, const struct stream_pull *pull,
                        struct journal_waiter *waiter, struct stream_batch *ret_batch,
                        bool *ret_wait) MUST_CHECK;

@@ -1,5 +1,6 @@
 #include <stdlib.h>
 
+#include "common/log.h"
 #include "common/stop.h"
 #include "trainer/commands.h"
 #include "trainer/tf_config.h"
@@ -49,8 +50,8 @@ static enum error choose_model(const struct arguments *arguments, struct trainin
         error = model_parse_hidden(arguments->hidden_units ? arguments->hidden_units : "100",
                                    &model->shape);
     else if (arguments->hidden_units_given)
-        error = error_set(ERROR_USAGE, "--hidden-units is for --model mlp; %s has no hidden layers",
-                          arguments->model);
+        log_warning("--hidden-units has no effect: --model %s has no hidden layers",
+                    arguments->model);
     if (error || (error = model_choose_loss(model->shape.kind, arguments->loss, &model->loss)))
         return error;
     return optimizer_init(&model->optimizer, arguments->optimizer, arguments->learning_rate);
@@ -100,7 +101,7 @@ static enum error parse(int argc, char **argv, struct arguments *arguments,
          .type = OPTION_TEXT,
          .target = &arguments->hidden_units,
          .argument = "N[,N]",
-         .help = "units of each hidden layer of an mlp (default 100)",
+         .help = "units of each hidden layer of an mlp (default 100); other models have none",
          .given = &arguments->hidden_units_given},
         {.name = "loss",
          .type = OPTION_CHOICE,

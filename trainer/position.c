@@ -50,16 +50,24 @@ enum error position_peek(const char *url, const char *stream, struct sampler_str
     return position_fetch(url, stream, PEEK_MS, ret_stream);
 }
 
+/* `what` is the sampler's option too. */
 static enum error differs(const char *called, const char *what, const char *theirs,
                           const char *ours)
 {
-    return error_set(ERROR_CONFLICT, "%s is of another order: its %s is %s, the sampler's is %s",
-                     called, what, theirs, ours);
+    return error_set(ERROR_CONFLICT,
+                     "%s is of another order: its %s is %s, the sampler's is %s (start the sampler "
+                     "with --%s %s, or with the --state that it had; or train into another "
+                     "--logdir)",
+                     called, what, theirs, ours, what, theirs);
 }
 
-static const char *yes_no(bool value)
+static enum error differs_in_replacement(const char *called, bool theirs)
 {
-    return value ? "yes" : "no";
+    return error_set(ERROR_CONFLICT,
+                     "%s is of another order: its replacement is %s, the sampler's is %s (start "
+                     "the sampler with%s --replacement, or with the --state that it had; or train "
+                     "into another --logdir)",
+                     called, theirs ? "yes" : "no", theirs ? "no" : "yes", theirs ? "" : "out");
 }
 
 static enum error compare_streams(const struct sampler_stream *theirs, const char *called,
@@ -77,8 +85,7 @@ static enum error compare_streams(const struct sampler_stream *theirs, const cha
     if (strcmp(theirs->design, ours->design) != 0)
         return differs(called, "design", theirs->design, ours->design);
     if (theirs->replacement != ours->replacement)
-        return differs(called, "replacement", yes_no(theirs->replacement),
-                       yes_no(ours->replacement));
+        return differs_in_replacement(called, theirs->replacement);
     if (strcmp(theirs->tail, ours->tail) != 0) /* it decides where the batches of an epoch end */
         return differs(called, "tail", theirs->tail, ours->tail);
     if (theirs->seed == ours->seed)
@@ -88,18 +95,22 @@ static enum error compare_streams(const struct sampler_stream *theirs, const cha
     return differs(called, "seed", left, right);
 }
 
+enum error position_compare_size(const struct position *theirs, const char *called,
+                                 int64_t batch_rows)
+{
+    if (theirs->batch_rows == batch_rows)
+        return OK;
+    return error_set(
+        ERROR_CONFLICT, "%s counts batches of %" PRId64 " %s, this run has --batch-size %" PRId64,
+        called, theirs->batch_rows, text_plural(theirs->batch_rows, "row", "rows"), batch_rows);
+}
+
 enum error position_compare(const struct position *theirs, const char *called,
                             const struct position *ours)
 {
     enum error error = compare_streams(&theirs->stream, called, &ours->stream);
 
-    if (!error && theirs->batch_rows != ours->batch_rows)
-        error = error_set(ERROR_CONFLICT,
-                          "%s counts batches of %" PRId64 " %s, this run has --batch-size "
-                          "%" PRId64,
-                          called, theirs->batch_rows,
-                          text_plural(theirs->batch_rows, "row", "rows"), ours->batch_rows);
-    return error;
+    return error ? error : position_compare_size(theirs, called, ours->batch_rows);
 }
 
 static enum error print_text(struct buffer *out, const char *key, const char *value)

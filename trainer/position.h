@@ -31,9 +31,12 @@ enum error position_peek(const char *url, const char *stream,
 
 /* OK when `theirs` walks the same order in the same batches as `ours`, wherever they are; else
  * ERROR_CONFLICT naming the first difference with both values: "CALLED is of another order: its
- * seed is 7, the sampler's is 9". `called` names `theirs`. */
+ * seed is 7, the sampler's is 9", and what would mend it. `called` names `theirs`. */
 enum error position_compare(const struct position *theirs, const char *called,
                             const struct position *ours) MUST_CHECK;
+/* The last part of it: are batches of `batch_rows` those of `theirs`? */
+enum error position_compare_size(const struct position *theirs, const char *called,
+                                 int64_t batch_rows) MUST_CHECK;
 
 /* Appends it as a JSON object: the members of GET /streams/NAME that matter, batch_size and
  * next_index. Reads it back; `what` names the text in messages. */

@@ -78,15 +78,17 @@ static void show_progress(struct report *report, const struct moment *last,
                           const struct moment *now)
 {
     int64_t ns = now->at_ns - last->at_ns, wait_ns = now->wait_ns - last->wait_ns;
-    char line[LINE_BYTES];
+    double loss = atomic_load(&report->shared.loss);
+    char line[LINE_BYTES], known[32] = "-";
 
     if (wait_ns < 0)
         wait_ns = 0; /* the first wait ended meanwhile, and does not count */
+    if (!isnan(loss))
+        snprintf(known, sizeof(known), "%.5g", loss);
     snprintf(line, sizeof(line),
-             "step %" PRId64 " of %" PRId64 "  loss %.5g  %.0f rows/s  wait for data %.1f %%",
-             atomic_load(&report->shared.step), report->options.last_step,
-             atomic_load(&report->shared.loss), rate(now->rows - last->rows, ns),
-             share(wait_ns, ns));
+             "step %" PRId64 " of %" PRId64 "  loss %s  %.0f rows/s  wait for data %.1f %%",
+             atomic_load(&report->shared.step), report->options.last_step, known,
+             rate(now->rows - last->rows, ns), share(wait_ns, ns));
     if (report->live)
         fprintf(stderr, "\033[K%s\r", line);
     else

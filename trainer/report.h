@@ -5,8 +5,8 @@
  *                     and flushed at least once a second, so that thousands of steps a second cost
  *                     nothing to print
  *   standard error    a progress line every few seconds (rewritten in place on a terminal): step,
- *                     loss, rows/s and the share of time that was waited for data; a summary at the
- * end
+ *                     loss ("-" while none is known), rows/s and the share of time that was
+ *                     waited for data; a summary at the end
  *
  * A thread of its own flushes and shows progress, so that both go on while training waits for data.
  * All functions but report_close() belong to the training's thread.

@@ -425,6 +425,9 @@ enum error training_run(const struct training_options *options)
     if (error)
         goto out;
     if (done) {
+        error = training_parts_check(&training.parts);
+        if (error)
+            goto out;
         log_info("%s has step %" PRId64 " of %" PRId64 ": nothing is left to train",
                  checkpoint_path(training.parts.checkpoint),
                  checkpoint_step(training.parts.checkpoint), options->train_steps);

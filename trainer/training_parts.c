@@ -43,6 +43,43 @@ enum error training_parts_take_logdir(struct training_parts *parts,
     return OK;
 }
 
+static enum error compare_scale(const struct training_parts *parts)
+{
+    float saved = checkpoint_get_facts(parts->checkpoint)->feature_scale;
+    float given = parts->options->feature_scale;
+
+    if (given == 0 || given == saved)
+        return OK;
+    return error_set(ERROR_CONFLICT,
+                     "%s was trained with features times %g; this run has --feature-scale %g",
+                     checkpoint_path(parts->checkpoint), (double)saved, (double)given);
+}
+
+static enum error check_url(const char *url)
+{
+    struct sampler_client *client = NULL;
+    enum error error = sampler_client_open(url, TRAINING_STREAM, 0, &client);
+
+    sampler_client_close(client);
+    return error;
+}
+
+enum error training_parts_check(struct training_parts *parts)
+{
+    const struct training_options *options = parts->options;
+    const struct position *position = &checkpoint_get_facts(parts->checkpoint)->position;
+    const char *called = checkpoint_path(parts->checkpoint);
+    enum error error;
+
+    if ((error = position_compare_size(position, called, options->batch_rows)) ||
+        (error = compare_scale(parts)) || (error = check_url(options->sampler_url)) ||
+        (error = store_check_uri(options->store_uri)))
+        return error;
+    if (options->test_store_uri && (error = store_check_uri(options->test_store_uri)))
+        return error;
+    return engine_open(&options->engine, &parts->engine);
+}
+
 static const struct checkpoint_facts *saved_facts(const struct training_parts *parts)
 {
     return parts->checkpoint ? checkpoint_get_facts(parts->checkpoint) : NULL;
@@ -74,11 +111,11 @@ static enum error choose_scale(struct training_parts *parts)
     const struct checkpoint_facts *saved = saved_facts(parts);
     float given = parts->options->feature_scale;
 
-    if (saved && given != 0 && given != saved->feature_scale)
-        return error_set(ERROR_CONFLICT,
-                         "%s was trained with features times %g; this run has --feature-scale %g",
-                         checkpoint_path(parts->checkpoint), (double)saved->feature_scale,
-                         (double)given);
+    if (saved) {
+        enum error error = compare_scale(parts);
+        if (error)
+            return error;
+    }
     if (saved || given != 0) {
         parts->facts.feature_scale = saved ? saved->feature_scale : given;
         log_info("features are multiplied with %g", (double)parts->facts.feature_scale);

@@ -86,6 +86,7 @@ function showChosen(live) {
   setText(byId("chosen-title"), `Stream ${name}`);
   setNumbers(byId("rates"), numberRows(all));
   const highest = highestOf(all.history);
+  setHidden(byId("rate-empty"), all.history.filter((value) => value !== null).length > 1); // a line has two points
   drawChart(byId("rate-chart"), all.history, all.history_slots, highest);
   setText(byId("rate-caption"), highest > 0 ? `ids/s, at most ${formatShort(highest)}` : "ids/s");
   setFacts(byId("definition"), definitionRows(all));

@@ -56,7 +56,7 @@ function showServer(server) {
   setFacts(byId("server"), [
     ["version", server.version],
     ["up", formatDuration(server.now - server.started)],
-    ["draws survive", { fsync: "power loss", process: "kill -9", none: "an orderly stop" }[kept] || "nothing",
+    ["state", { fsync: "survives power loss", process: "survives kill -9", none: "kept by an orderly stop" }[kept] || "not kept",
       kept ? `--durability ${kept}` : "no --state: a new start begins anew"],
   ]);
   setHidden(byId("failure"), !server.failing);

@@ -24,10 +24,14 @@ function epochPosition(stream) {
   return stream.position - stream.epoch * stream.epoch_draws;
 }
 
+/** Epochs count from 0, so that "0 of 1" would mislead: how many come behind it is said. */
 function epochText(stream) {
   const epoch = stream.state === "ended" ? Math.max(0, stream.epoch - 1) : stream.epoch;
-  return stream.epochs > 0 ? `epoch ${formatCount(epoch)}, ${formatCount(stream.epochs)} in all`
-    : `epoch ${formatCount(epoch)}`;
+  const text = `epoch ${formatCount(epoch)}`;
+  if (stream.epochs === 0) return text;
+  const more = stream.epochs - 1 - epoch;
+  if (more > 0) return `${text}, ${formatCount(more)} more to come`;
+  return stream.epochs === 1 ? `${text}, the only one` : `${text}, the last`;
 }
 
 /** What a running stream's rate is; of another one the last minute says nothing. */

@@ -181,10 +181,14 @@ class StreamModel:
             if was_out:
                 lease.safe = -math.inf
 
+    def has_ended(self):
+        """Nothing is left to draw, and nothing is lent: paused or not."""
+        return self.end is not None and self.position >= self.end and not (self.leases() or self.returned or self.holes)
+
     def expect_draw(self, size):
         """(status, batches that may come). The batches are Batch objects; holes give a rule instead."""
         if self.paused:
-            return 409, []
+            return (204 if self.has_ended() else 409), []
         back = self.returned + [lease.batch for lease in self.leases() if lease.state(time.monotonic()) == "expired"]
         if back or self.holes:
             return 200, back
@@ -318,12 +322,7 @@ class StreamModel:
         if self.counts_known:
             assert status["acked"] == self.acked
             assert status["redelivered"] == self.redelivered
-        open_work = known or self.returned or self.holes
-        ended = self.end is not None and self.position >= self.end and not open_work
-        if self.paused:
-            assert status["state"] in (("paused", "ended") if ended else ("paused",))
-        else:
-            assert status["state"] == ("ended" if ended else "running")
+        assert status["state"] == ("ended" if self.has_ended() else "paused" if self.paused else "running")
 
     def drawn_counts(self):
         """Units of each label handed out in this epoch; at the end of the stream, in its last one."""

@@ -88,6 +88,14 @@ def test_bad_config_files(name, tmp_path, text, says):
     run_fails(name, command, "--config", config, says=[says, str(config)])
 
 
+def test_keys_that_only_the_command_line_has(name, tmp_path):
+    config = tmp_path / "config.json"
+    command = commands_of(name)[0]
+    for key in ("help", "version"):
+        config.write_text(json.dumps({key: True}))
+        run_fails(name, command, "--config", config, says=f'has the key "{key}"; --{key} is taken from the command line alone')
+
+
 def test_missing_config_file(name):
     command = commands_of(name)[0]
     run_fails(name, command, "--config", "/no/such/config.json", says="/no/such/config.json")

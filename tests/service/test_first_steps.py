@@ -112,6 +112,18 @@ def test_letters_that_changed_places(tmp_path):
         run_fails("loader", "info", f"{tmp_path / name}?lable=label", says="did you mean label?")
 
 
+def test_the_command_line_names_the_units(sampler, tmp_path):
+    """Whatever else the environment or a config file name them with."""
+    frame, config = tmp_path / "f.frame", tmp_path / "config.json"
+    run("sampler", "build", "--store", "range:7", "--out", frame)
+    config.write_text(json.dumps({"frame": str(frame)}))
+    assert "5 units" in sampler("--store", "range:5", env={"TOMBOLA_FRAME": str(frame)}).stderr
+    assert "5 units" in sampler("--store", "range:5", "--config", config).stderr
+    assert "7 units" in sampler("--frame", frame, env={"TOMBOLA_STORE": "range:5"}).stderr
+    assert "7 units" in sampler("--config", config).stderr
+    run_fails("sampler", "serve", "--store", "range:5", "--frame", frame, says="give one of")
+
+
 # ---- words ------------------------------------------------------------------------------------------
 
 

@@ -62,7 +62,9 @@ def test_scopes(server):
         assert ask(server, "keeper", "GET", target).status == 403, target
     for target in reads[:-1]:
         assert ask(server, "trainer", "GET", target).status == 403, target
-    assert ask(server, "reader", "HEAD", "/batch").status == 200
+    assert ask(server, "reader", "HEAD", "/batch?index=0").status == 200
+    assert ask(server, "reader", "HEAD", "/batch").status == 403
+    assert ask(server, "trainer", "HEAD", "/batch").status == 200
     assert ask(server, "reader", "GET", "/batch").status == 403
     assert ask(server, "trainer", "GET", "/batch?worker=w&seq=0").status == 200
     lease = b'{"worker":"w","seqs":[0]}'
@@ -119,8 +121,9 @@ def test_everybody_may_read_the_file(sampler, tmp_path):
 def test_sighup_without_anything_to_read(sampler):
     server = sampler(*STORE)
     server.signal(signal.SIGHUP)
-    server.wait_for_log("SIGHUP")
+    server.wait_for_log("SIGHUP: there is no --token-file")
     assert server.batch("size=1")["first"] == 0
+    assert "read again what" not in server.stderr and "certificate read" not in server.stderr
 
 
 # ---- TLS ----------------------------------------------------------------------------------------

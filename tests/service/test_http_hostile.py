@@ -23,8 +23,10 @@ def server(tmp_path_factory):
     one.finish()
 
 
-def assert_raw_problem(answer, status):
+def assert_raw_problem(answer, status, answers=1):
+    """The last of so many answers; a header block is no answer's body."""
     head, _, body = answer.rpartition(b"\r\n\r\n")
+    assert answer.count(b"\r\n\r\n") == answers, answer[:600]
     last = head[head.rfind(b"HTTP/1.1 "):]
     assert last.startswith(b"HTTP/1.1 %d " % status), answer[:200]
     assert b"Content-Type: application/problem+json" in last, last
@@ -41,6 +43,14 @@ def assert_raw_problem(answer, status):
     (413, b"POST /ack HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n" + b"f" * 20 + b"\r\n"),
     (400, b"POST /ack HTTP/1.1\r\n" + HOST + b"Content-Length: -5\r\n\r\n"),
     (400, b"POST /ack HTTP/1.1\r\n" + HOST + b"Content-Length: abc\r\n\r\n"),
+    (400, b"POST /ack HTTP/1.1\r\n" + HOST + b"Content-Length: -2\r\n\r\nhi"),
+    (400, b"POST /ack HTTP/1.1\r\n" + HOST + b"Content-Length: 2x\r\n\r\nhi"),
+    (400, b"POST /ack HTTP/1.1\r\n" + HOST + b"Content-Length: +2\r\n\r\nhi"),
+    (400, b"POST /ack HTTP/1.1\r\n" + HOST + b"Content-Length: 2, 2\r\n\r\nhi"),
+    (400, b"POST /ack HTTP/1.1\r\n" + HOST + b"Content-Length:\r\n\r\nhi"),
+    (400, b"GET /batch HTTP/1.1\r\n" + HOST + b"Content-Length: -2\r\n\r\n"),
+    (400, b"DELETE /streams/x HTTP/1.1\r\n" + HOST + b"content-LENGTH: -2\r\n\r\n"),
+    (413, b"POST /ack HTTP/1.1\r\n" + HOST + b"Content-Length: 99999999999999999999999\r\n\r\nhi"),
     (413, b"POST /ack HTTP/1.1\r\n" + HOST + b"Content-Length: 999999999999999999999999\r\n\r\n"),
     (413, b"POST /ack HTTP/1.1\r\n" + HOST + b"Content-Length: 999999999999\r\n\r\n"),
     (400, b"POST /ack HTTP/1.1\r\n" + HOST + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello"),
@@ -55,11 +65,43 @@ def assert_raw_problem(answer, status):
     (404, b"GET /%zz HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n"),
     (400, b"GET /labels?stream=%zz HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n"),
     (400, b"GET /labels?stream=%00 HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n"),
-    (400, b"GET /healthz HTTP/1.1\r\n" + HOST + b"\r\nGET / HTTP/x\r\n\r\n"),  # the second of two
+    (404, b"GET /labels%00 HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n"),
 ])
 def test_errors_are_problems_whoever_finds_them(server, status, data):
     assert_raw_problem(raw_exchange(server, data), status)
     assert server.get("/healthz").status == 200
+
+
+def test_the_second_of_two_requests_may_be_malformed(server):
+    data = b"GET /healthz HTTP/1.1\r\n" + HOST + b"\r\nGET / HTTP/x\r\n\r\n"
+    assert_raw_problem(raw_exchange(server, data), 400, answers=2)
+
+
+@pytest.mark.parametrize("length", [b"-50", b"50x", b"99999999999999999999999"])
+def test_a_body_of_unknown_length_is_no_request(server, length):
+    before = server.get("/streams/default").json["position"]
+    answer = raw_exchange(server, b"POST /ack HTTP/1.1\r\n" + HOST + b"Content-Length: " + length + b"\r\n\r\n"
+                          b"GET /batch?size=1 HTTP/1.1\r\n" + HOST + b"\r\n")
+    assert answer.count(b"HTTP/1.1 ") == 1 and b"Connection: close" in answer, answer
+    assert server.get("/streams/default").json["position"] == before
+
+
+@pytest.mark.parametrize("line", [
+    b"GET /batch\0evil?size=1 HTTP/1.1", b"GET /batch?size=1\0 HTTP/1.1", b"GET /batch?size=1\0&index=0 HTTP/1.1",
+    b"GET /batch\0 HTTP/1.1", b"GET /batch\0  HTTP/1.1", b"GET /batch\0HTTP/1.1 HTTP/1.1", b"GET /batch\0HTTP/1.1\0 HTTP/1.1",
+    b"GET\0 /batch?size=1 HTTP/1.1", b"GET\0x /batch?size=1 HTTP/1.1", b"GET /batch?size=1 HTTP/1.1\0x",
+    b"GET /batch?size=1\0" + b"a" * 7000 + b" HTTP/1.1", b"GET http://x/batch\0?size=1 HTTP/1.1",
+    b"GET /batch?size=1\x01 HTTP/1.1", b"GET /batch\x1f?size=1 HTTP/1.1", b"GET /batch?size=1\x7f HTTP/1.1",
+    b"GET /batch?size=1\t HTTP/1.1", b"GET /batch?size=1\r HTTP/1.1",
+    b"GET /batch?size=1%00 HTTP/1.1", b"GET /batch?size%00=1 HTTP/1.1",
+])
+def test_control_characters_cut_nothing_off(server, line):
+    """What stands behind them is not lost: nobody is answered something else than was asked for."""
+    before = server.get("/streams/default").json["position"]
+    for earlier in (b"", b"GET /batch?size=1&index=0 HTTP/1.1\r\n" + HOST + b"\r\n"):
+        answer = raw_exchange(server, earlier + line + b"\r\n" + HOST + b"Connection: close\r\n\r\n")
+        assert_raw_problem(answer, 400, answers=2 if earlier else 1)
+    assert server.get("/streams/default").json["position"] == before
 
 
 @pytest.mark.parametrize("body, text", [
@@ -84,6 +126,7 @@ def test_bodies_are_read_strictly(server, body, text):
     ({}, 409), ({"Content-Type": "application/json"}, 409), ({"Content-Type": "application/json; charset=utf-8"}, 409),
     ({"Content-Type": "application/x-www-form-urlencoded"}, 409),  # what `curl -d` says
     ({"Content-Type": "application/x-www-form-urlencoded", "Origin": "http://elsewhere"}, 415),  # what a page can say
+    ({"Content-Encoding": "gzip"}, 415), ({"Content-Encoding": "identity"}, 409),
     ({"Content-Type": "text/plain"}, 415), ({"Content-Type": "application/json; charset=latin1"}, 415),
 ])
 def test_content_types(server, kind, status):

@@ -4,6 +4,8 @@ import json
 import signal
 import threading
 
+import pytest
+
 FAR = 10**9  # positions to count before that batch: hours
 
 
@@ -11,6 +13,14 @@ def create(server, **fields):
     answer = server.request("POST", "/streams", body=json.dumps(fields).encode(),
                             headers={"Content-Type": "application/json"})
     assert answer.status == 201, answer.text
+
+
+def try_get(server, target):
+    """The status, or None: the server was stopped."""
+    try:
+        return server.get(target).status
+    except OSError:
+        return None
 
 
 def sparse(sampler):
@@ -49,6 +59,37 @@ def test_a_stop_ends_what_takes_long(sampler):
     for thread in waiting:
         thread.join()
     assert set(statuses) <= {400, 503, None}, statuses
+
+
+@pytest.mark.heavy
+def test_a_long_search_holds_up_nothing_but_searches(sampler):
+    """Positions with replacement are looked for one by one; creations, far batches and labels do not wait for that."""
+    server = sampler("--store", "range:1000000000?labels=2000", "--design", "srs", "--replacement", "--seed", 1, "--epochs", 1,
+                     "--max-streams", 100)
+    done = []
+    searches = [threading.Thread(target=lambda i=i: done.append(try_get(server, f"/where?id={i}"))) for i in range(4)]
+    for thread in searches:
+        thread.start()
+    create(server, name="meanwhile", rows="0:1000", replacement=False)
+    create(server, name="sparse", seed=1, design="bernoulli", rate=0.5, replacement=False)
+    assert server.get("/batch?stream=sparse&size=10&index=5").status == 200
+    assert server.get("/labels").status == 200
+    assert not done, "they end long after"
+    server.signal(signal.SIGTERM)
+    assert server.wait() == 0, server.stderr
+    for thread in searches:
+        thread.join()
+    assert set(done) <= {503, None}, done
+
+
+@pytest.mark.heavy
+def test_labels_that_fit_no_answer_are_refused_at_once(sampler):
+    server = sampler("--store", "range:16777216?labels=16777216")
+    for method in ("GET", "HEAD"):
+        refused = server.request(method, "/labels")
+        assert refused.status == 400 and "retry-after" not in refused.headers, "waiting does not help"
+    assert "--max-answer-memory" in server.get("/labels").json["detail"]
+    assert server.batch("size=3")["size"] == 3
 
 
 def test_many_labels_do_not_hold_up_draws(sampler):

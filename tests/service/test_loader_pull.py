@@ -68,6 +68,23 @@ def test_an_epoch_is_every_row_once(kind, stores, classic, sampler):
         assert row[1] == label and row[2:] == pixels
 
 
+@pytest.mark.parametrize("form", ["csv", "sqlite"])
+def test_labels_keep_their_zeros(form, sampler, tmp_path):
+    """Postcodes are no numbers; the sampler says them so too, and the comparison of labels agrees."""
+    labels = ["01234", "12345", "01", "1", "-0"]
+    path = tmp_path / "codes.csv"
+    path.write_text("label,x\n" + "".join(f"{label},{i}\n" for i, label in enumerate(labels * 4)))
+    uri = f"csv:{path}"
+    if form == "sqlite":
+        uri = f"sqlite:{tmp_path}/codes.db"
+        run("loader", "import", f"csv:{path}", uri)
+    server = sampler("--store", uri, "--seed", 1, "--epochs", 1)
+    rows = parse_csv(pull_bytes("--sampler", server.url, "--store", uri))[1:]
+    assert {row[0]: row[1] for row in rows} == {str(i): label for i, label in enumerate(labels * 4)}
+    batch = server.batch("size=20&index=0")
+    assert {str(i): label for i, label in zip(batch["ids"], batch["labels"])} == {row[0]: row[1] for row in rows}
+
+
 def test_rows_come_in_the_order_of_the_batches(stores, sampler):
     one = sampler("--store", stores["csv"], "--seed", 9, "--epochs", 1)
     ids = [i for k in range(20) for i in one.batch(f"size=100&index={k}")["ids"]]

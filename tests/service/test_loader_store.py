@@ -61,6 +61,54 @@ def test_info_of_classic_csv(demo):
     assert sum(one["rows"] for one in found["labels"]) == 2000
 
 
+def test_whole_labels_are_integers_to_their_last_digit(tmp_path):
+    path = write(tmp_path, "wide.csv", "label,x\n-9223372036854775808,1\n9223372036854775807,2\n-3,3\n")
+    found = info(path)
+    assert found["label_kind"] == "integer"
+    assert [one["label"] for one in found["labels"]] == [-(2**63), -3, 2**63 - 1]
+    found = info(write(tmp_path, "zeros.csv", "label,x\n01,1\n1,2\n"))
+    assert found["label_kind"] == "text" and [one["label"] for one in found["labels"]] == ["01", "1"]
+
+
+def test_names_that_differ_in_case(sampler, tmp_path):
+    """The same rows, whatever holds them; the sampler takes them alike."""
+    rows = "ID,Label,X\n7,cat,1\n9,dog,2\n"
+    path = write(tmp_path, "UPPER.CSV", rows)
+    with sqlite3.connect(tmp_path / "UPPER.DB") as database:
+        database.execute("CREATE TABLE t(ID INTEGER, Label TEXT, X INTEGER)")
+        database.executemany("INSERT INTO t VALUES (?, ?, ?)", [line.split(",") for line in rows.splitlines()[1:]])
+    for uri in (path, tmp_path / "UPPER.DB", f"{path}?id=id&label=LABEL", f"{tmp_path}/UPPER.DB?id=id&label=LABEL"):
+        found = info(uri)
+        assert (found["id_column"], found["label_column"], found["columns"]) == ("ID", "Label", ["X"])
+        batch = sampler("--store", uri, "--seed", 1).batch("size=2")
+        assert dict(zip(batch["ids"], batch["labels"])) == {7: "cat", 9: "dog"}
+    two = write(tmp_path, "two.csv", "Label,LABEL,x\n1,2,3\n")
+    for name, command in (("loader", ["info", two]), ("sampler", ["build", "--out", tmp_path / "f", "--store", two])):
+        run_fails(name, *command, says=['"Label" and "LABEL"', "label=NAME"])
+    run("loader", "import", path, tmp_path / "NEW.DB")
+    assert info(tmp_path / "NEW.DB")["rows"] == 2
+
+
+def test_generated_columns_are_columns(sampler, tmp_path):
+    uri = f"sqlite:{tmp_path}/made.db?id=code&label=kind"
+    with sqlite3.connect(tmp_path / "made.db") as database:
+        database.execute("CREATE TABLE t(n INTEGER PRIMARY KEY, a INT, code INT AS (n * 10), kind TEXT AS ('k' || (a % 2)) STORED, b REAL AS (a / 2.0))")
+        database.executemany("INSERT INTO t(n, a) VALUES (?, ?)", [(i, i) for i in range(40)])
+    found = info(uri)
+    assert found["columns"] == ["n", "a", "b"] and [one["label"] for one in found["labels"]] == ["k0", "k1"]
+    server = sampler("--store", uri, "--seed", 1, "--epochs", 1)
+    lines = run("loader", "pull", "--sampler", server.url, "--store", uri).stdout.splitlines()
+    assert lines[0] == "id,label,n,a,b"
+    assert sorted(lines[1:], key=lambda line: int(line.split(",")[0])) == [f"{10 * i},k{i % 2},{i},{i},{i / 2:g}" for i in range(40)]
+
+
+def test_a_file_that_is_given_twice(tmp_path):
+    path = write(tmp_path, "p0.csv", "id,label,x\n4,1,2\n")
+    (tmp_path / "p1.csv").symlink_to(path)
+    run_fails("sampler", "build", "--store", path, "--store", path, "--out", tmp_path / "f", says="p0.csv is given twice")
+    run_fails("loader", "info", f"csv:{tmp_path}/p*.csv", says=["p0.csv and ", "p1.csv are the same file"])
+
+
 def test_the_index_that_pandas_writes(tmp_path):
     path = write(tmp_path, "pandas.csv", ",label,x\n7,a,1\n9,b,2\n")
     done = run("loader", "info", path, "--json")

@@ -321,6 +321,22 @@ def test_numbers_move_without_a_reload(page, sampler):
 
 
 @pytest.mark.heavy
+def test_a_young_server_says_what_it_does_not_have_yet(page, sampler):
+    server = sampler("--store", "range:600?labels=2", "--epochs", 3)
+    page.open(server)
+    page.shows(".stream .epoch", "epoch 0, 2 more to come$")
+    page.shows("#server", "^.*statenot kept$")
+    page.shows("#rate-empty", "^collecting …$")
+    hidden = "document.querySelector('#rate-empty').hidden"
+    assert page.script(hidden) is (len(page.script("document.querySelector('#rate-chart .line').getAttribute('d') || ''")) > 20)
+    server.batch("size=600"), server.batch("size=600")
+    page.shows(".stream .epoch", "epoch 2, the last$")
+    wait_for(lambda: page.script(hidden), "the chart never had a line")
+    server.request("POST", "/streams", body=b'{"name":"one","epochs":1}')
+    page.shows(".stream:nth-child(2) .epoch", "epoch 0, the only one$")
+
+
+@pytest.mark.heavy
 def test_hostile_labels_stay_text(page, sampler, tmp_path):
     table = tmp_path / "hostile.csv"
     quoted = ['"' + label.replace('"', '""') + '"' for label in HOSTILE]

@@ -1,6 +1,7 @@
 """The PostgreSQL store against a real server, which the tests start themselves and take away from under the programs."""
 
 import glob
+import json
 import os
 import pwd
 import random
@@ -140,8 +141,10 @@ def test_types_of_numbers(server, tmp_path):
 
 @pytest.mark.parametrize("sql, more, says", [
     ("CREATE TABLE t (label text, a int)", "", "id=NAME"),
-    ("CREATE TABLE t (id text, a int)", "", ['column "id"', "bigint"]),
-    ("CREATE TABLE t (id int, a date)", "", ['column "a"', "numbers"]),
+    ("CREATE TABLE t (id text, a int)", "", ['column "id" is of type text', "bigint"]),
+    ("CREATE TABLE t (id varchar(9), a int)", "", 'is of type character varying(9)'),
+    ("CREATE TABLE t (id int, a date)", "", ['column "a" is of type date', "numbers"]),
+    ('CREATE TABLE t (id int, "Label" int, "LABEL" int)', "", '"Label" and "LABEL"'),
     ("CREATE TABLE t (id int, a int)", "", "no rows"),
     ("CREATE TABLE t (id int, a int); INSERT INTO t VALUES (5, 1), (5, 2)", "", "id 5 comes twice"),
     ("CREATE TABLE t (id int, a int); INSERT INTO t VALUES (-5, 1)", "", ["-5", "from 0"]),
@@ -157,6 +160,14 @@ def test_types_of_numbers(server, tmp_path):
 def test_tables_that_do_not_do(server, sql, more, says):
     server.sql("DROP TABLE IF EXISTS t", *sql.split("; "))
     run_fails("loader", "info", server.uri("t", more), says=says)
+
+
+def test_names_that_differ_in_case(server):
+    server.sql('CREATE TABLE cased ("ID" int PRIMARY KEY, "Label" text, "X" int, made int GENERATED ALWAYS AS ("X" + 1) STORED)',
+               """INSERT INTO cased VALUES (1, 'cat', 5), (2, 'dog', 6)""")
+    for more in ("", "&id=id&label=LABEL&features=x,MADE"):
+        found = json.loads(run("loader", "info", "--json", server.uri("cased", more)).stdout)
+        assert (found["id_column"], found["label_column"], found["columns"]) == ("ID", "Label", ["X", "made"])
 
 
 def test_bad_rows_are_named(server, tmp_path):

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from conftest import run_fails
+from conftest import run, run_fails
 
 NAMED = ("--store", "train=range:100?labels=2", "--store", "test=range:50", "--seed", 1)
 
@@ -114,3 +114,38 @@ def test_who_asks_again_hears_that_the_stream_is_being_made(sampler):
     assert server.request("DELETE", "/streams/side").status == 204
     assert server.request("POST", "/streams", body=json.dumps({"name": "side", "design": "none"}).encode()).status == 400
     assert create(server, name="side")["generation"] == 2
+
+
+def test_numbers_are_told_as_they_were_written(sampler, tmp_path):
+    """1.1 is 1.1 and not 1.1000000000000001, wherever a message or a table says it."""
+    server = sampler(*NAMED)
+    for fields, text in (({"design": "bernoulli", "rate": 1.1}, "rate is 1.1;"), ({"lease_s": -0.3}, '"lease_s" is -0.3, must be from 0.001 to 31536000'),
+                         ({"epochs": 1.2}, '"epochs" is 1.2,')):
+        refused = server.request("POST", "/streams", body=json.dumps({"name": "x", **fields}).encode())
+        assert refused.status == 400 and text in refused.json["detail"], refused.text
+    assert "e+0" not in run("sampler", "serve", "--help").stdout
+    run_fails("sampler", "serve", "--store", "range:9", "--lease", "0.0003", says="from 0.001 to 31536000")
+    store = tmp_path / "w.csv"
+    store.write_text("id,label,w\n0,a,0.032\n1,b,2.989\n")
+    run("sampler", "build", "--store", f"csv:{store}?weight=w", "--out", tmp_path / "frame")
+    assert "weights  0.032 to 2.989, sum 3.021" in run("sampler", "info", tmp_path / "frame").stdout
+    assert json.loads(run("sampler", "info", "--json", tmp_path / "frame").stdout)["weight_summary"]["largest"] == 2.989
+
+
+def test_neyman_takes_every_number_of_the_store(sampler, tmp_path):
+    """A feature and the weight are columns alike: the same numbers give the same shares."""
+    rows = [(i, "ab"[i % 2], i * i % 7 if i % 2 else i * i % 50) for i in range(40)]
+    store = tmp_path / "n.csv"
+    store.write_text("id,label,x,w\n" + "".join(f"{i},{label},{x},{x}\n" for i, label, x in rows))
+    server = sampler("--store", f"csv:{store}?weight=w", "--seed", 1)
+    for column in ("x", "w"):
+        create(server, name=column, design="neyman", column=column, seed=1)
+    wanted = {name: [row["wanted"] for row in server.get(f"/labels?stream={name}").json["labels"]] for name in "xw"}
+    assert wanted["x"] == wanted["w"] and wanted["x"][0] > 2 * wanted["x"][1]
+    refused = server.request("POST", "/streams", body=b'{"name":"no","design":"neyman","column":"z"}')
+    assert refused.status == 400 and '"z" is neither a feature nor the weight' in refused.json["detail"], refused.text
+
+
+def test_options_of_a_state_need_one():
+    run_fails("sampler", "serve", "--store", "range:9", "--accept-loss", "5", says=["--accept-loss 5", "--state DIR"])
+    run_fails("sampler", "serve", "--store", "range:9", "--durability", "process", says=["--durability process", "--state DIR"])

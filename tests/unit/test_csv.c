@@ -84,6 +84,31 @@ static void test_columns_are_chosen_by_name(void **state)
     check_rows("id,label\n1,a\n2,b\n", "", "1:a:\n2:b:\n");
 }
 
+static void refuse_names(const char *text, const char *query, const char *says)
+{
+    struct store *store = NULL;
+    assert_fails(open_csv(text, query, &store), ERROR_USAGE, says);
+    assert_null(store);
+}
+
+static void test_upper_and_lower_case(void **state)
+{
+    (void)state;
+    check_rows("ID,Label,X\n7,x,1\n3,y,2\n", "", "7:x:1\n3:y:2\n");
+    check_rows("KEY,Kind,A,B\n7,x,1,5\n", "id=key&label=KIND&features=b", "7:x:5\n");
+    check_rows("Label,label,LABEL\n5,x,1\n", "", "0:x:5,1\n"); /* exactly, where there is one */
+    check_rows("a,A,aa\n2,x,3\n", "label=A", "0:x:2,3\n");
+    check_rows("Label,LABEL,a\n1,2,3\n", "label=", "0::1,2,3\n");
+    check_rows("Id,ID,a\n1,2,3\n", "id=", "0::1,2,3\n");
+    check_rows("\xc3\x84,label\n1,2\n", "features=\xc3\x84", "0:2:1\n");
+    refuse_names("Label,LABEL,a\n1,2,3\n", "", "\"Label\" and \"LABEL\"");
+    refuse_names("Label,LABEL,a\n1,2,3\n", "label=label", "label=NAME says which");
+    refuse_names("Id,ID,a\n1,2,3\n", "", "id=NAME says which");
+    refuse_names("a,b,B\n1,2,3\n", "weight=A&group=a", "both name the column \"a\"");
+    refuse_names("\xc3\x84,label\n1,2\n", "features=\xc3\xa4", "names no column");
+    refuse_names("label,ab\n1,2\n", "features=A", "names no column");
+}
+
 static void test_quoted_fields_may_hold_anything(void **state)
 {
     (void)state;
@@ -130,7 +155,9 @@ static void test_label_kinds(void **state)
     check_kind("9007199254740992", LABEL_INTEGER);
     check_kind("9007199254740993", LABEL_TEXT);
     check_kind("1 2.5", LABEL_REAL);
-    check_kind("007 1", LABEL_REAL);
+    check_kind("007 1", LABEL_TEXT);
+    check_kind("1 12345 01234", LABEL_TEXT);
+    check_kind("+7 1", LABEL_REAL);
     check_kind("1 x", LABEL_TEXT);
     check_kind("1.5 9007199254740993", LABEL_TEXT);
 }
@@ -547,6 +574,7 @@ static void test_a_replaced_file_is_not_read_after_a_failure(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_forms_of_the_same_file, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_columns_are_chosen_by_name, make_folder, remove_folder),
+    cmocka_unit_test_setup_teardown(test_upper_and_lower_case, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_quoted_fields_may_hold_anything, make_folder,
                                     remove_folder),
     cmocka_unit_test_setup_teardown(test_elements, make_folder, remove_folder),

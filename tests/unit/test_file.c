@@ -5,6 +5,8 @@
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "common/file.h"
 
@@ -68,6 +70,73 @@ static void test_missing_and_wrong_files_are_named(void **state)
     assert_fails(file_open_read(folder, &descriptor), ERROR_INPUT, "is a folder");
     assert_fails(file_open_read("", &descriptor), ERROR_NOT_FOUND, "cannot open");
     assert_fails(file_write_whole(path_of("no/such/x"), "x", 1), ERROR_NOT_FOUND, "/no/such/x");
+    buffer_release(&content);
+}
+
+/* None of them waits for somebody at the other end. */
+static void test_only_regular_files_are_opened(void **state)
+{
+    (void)state;
+    struct buffer content = BUFFER_INIT(100);
+    int descriptor;
+    assert_int_equal(mkfifo(path_of("fifo"), 0600), 0);
+    assert_fails(file_open_read(path_of("fifo"), &descriptor), ERROR_INPUT, "but a pipe");
+    assert_fails(file_read_whole(path_of("fifo"), &content), ERROR_INPUT, "but a pipe");
+    assert_fails(file_read_whole("/dev/zero", &content), ERROR_INPUT, "but a device");
+    assert_fails(file_open_own(path_of("fifo"), O_RDWR, &descriptor), ERROR_INPUT, "but a pipe");
+    assert_fails(file_open_own(folder, O_RDWR, &descriptor), ERROR_INPUT, "is a folder");
+    assert_fails(file_open_own(path_of("none"), O_RDWR, &descriptor), ERROR_NOT_FOUND, "/none");
+    assert_int_equal(unlink(path_of("fifo")), 0);
+    buffer_release(&content);
+}
+
+static void test_own_files_are_no_links(void **state)
+{
+    (void)state;
+    int descriptor;
+    assert_ok(file_write_whole(path_of("a"), "hello", 5));
+    assert_int_equal(symlink("a", path_of("link")), 0);
+    assert_ok(file_open_read(path_of("link"), &descriptor));
+    close(descriptor);
+    assert_fails(file_open_own(path_of("link"), O_RDWR | O_TRUNC, &descriptor), ERROR_INPUT,
+                 "but a symbolic link");
+    assert_int_equal(unlink(path_of("a")), 0);
+    assert_fails(file_open_own(path_of("link"), O_RDWR | O_CREAT, &descriptor), ERROR_INPUT,
+                 "but a symbolic link");
+    assert_false(exists(path_of("a")));
+    assert_int_equal(unlink(path_of("link")), 0);
+    assert_ok(file_open_own(path_of("a"), O_RDWR | O_CREAT, &descriptor));
+    assert_int_equal(pwrite(descriptor, "own", 3, 0), 3);
+    close(descriptor);
+    check_content(path_of("a"), "own");
+}
+
+/* <(COMMAND), and `COMMAND | tombola-... --config /dev/stdin`. */
+static void test_pipes_of_a_shell_are_read_to_their_end(void **state)
+{
+    (void)state;
+    struct buffer content = BUFFER_INIT(100);
+    char path[64];
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    snprintf(path, sizeof(path), "/dev/fd/%d", ends[0]);
+    pid_t writer = fork();
+    if (writer == 0) {
+        bool written = true;
+        for (int i = 0; i < 3; i++) {
+            usleep(20000);
+            written = written && write(ends[1], "word ", 5) == 5;
+        }
+        _exit(!written);
+    }
+    close(ends[1]);
+    assert_ok(file_read_whole(path, &content));
+    assert_string_equal(content.data, "word word word ");
+    int status;
+    assert_int_equal(waitpid(writer, &status, 0), writer);
+    assert_int_equal(status, 0);
+    assert_fails(file_open_read(path, &ends[1]), ERROR_INPUT, "but a pipe");
+    close(ends[0]);
     buffer_release(&content);
 }
 
@@ -303,6 +372,9 @@ static const struct CMUnitTest tests[] = {
     TEST(test_whole_files_come_back),
     TEST(test_reading_stops_at_the_limit),
     TEST(test_missing_and_wrong_files_are_named),
+    TEST(test_only_regular_files_are_opened),
+    TEST(test_own_files_are_no_links),
+    TEST(test_pipes_of_a_shell_are_read_to_their_end),
     TEST(test_read_at_is_exact),
     TEST(test_identity_tells_files_apart),
     TEST(test_folders_are_made_with_parents),

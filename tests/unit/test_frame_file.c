@@ -2,8 +2,11 @@
  * met. */
 #include "tests/unit/frame_unit.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <xxhash.h>
 
 #include "common/file.h"
@@ -322,6 +325,126 @@ static void test_no_place_to_write(void **state)
     frame_free(frame);
 }
 
+/* ---- while it is served -----------------------------------------------------------------------
+ */
+
+static void write_at(const char *path, const char *text, off_t offset)
+{
+    int descriptor = open(path, O_WRONLY);
+    assert_true(descriptor >= 0);
+    assert_int_equal(pwrite(descriptor, text, strlen(text), offset), strlen(text));
+    close(descriptor);
+}
+
+/* Somebody has it open for writing all the time, so that there is no lease, and nobody waits. */
+static void test_a_change_of_a_watched_file_is_told(void **state)
+{
+    (void)state;
+    struct frame *frame = listed_frame(5000, 3);
+    struct frame *mapped;
+    struct frame *free_one;
+    assert_ok(frame_write(frame, frame_path));
+    int writer = open(frame_path, O_RDWR);
+    assert_ok(frame_open(frame_path, &mapped));
+    assert_ok(frame_open(frame_path, &free_one));
+    assert_ok(frame_watch_file(mapped));
+    assert_ok(frame_watch_file(mapped));
+    assert_ok(frame_watch_file(frame)); /* in memory: nothing to watch */
+    assert_ok(frame_check_file(mapped));
+    assert_ok(frame_check_file(frame));
+    usleep(20000); /* the clock of a file's times is coarse */
+    write_at(frame_path, "x", 3000);
+    assert_fails(frame_check_file(mapped), ERROR_INPUT, "written to while it was served");
+    assert_ok(frame_check_file(free_one));
+    close(writer);
+    frame_free(mapped);
+    frame_free(free_one);
+    frame_free(frame);
+}
+
+static void test_a_new_file_of_the_name_is_no_change(void **state)
+{
+    (void)state;
+    struct frame *frame = listed_frame(5000, 3);
+    struct frame *mapped;
+    assert_ok(frame_write(frame, frame_path));
+    assert_ok(frame_open(frame_path, &mapped));
+    assert_ok(frame_watch_file(mapped));
+    assert_ok(frame_write(frame, frame_path));
+    assert_ok(frame_check_file(mapped));
+    assert_int_equal(unlink(frame_path), 0);
+    assert_ok(frame_check_file(mapped));
+    frame_free(mapped);
+    frame_free(frame);
+}
+
+static void test_a_writer_waits_for_a_lease(void **state)
+{
+    (void)state;
+    struct frame *frame = listed_frame(5000, 3);
+    struct frame *mapped;
+    assert_ok(frame_write(frame, frame_path));
+    assert_ok(frame_open(frame_path, &mapped));
+    assert_ok(frame_watch_file(mapped));
+    int writer = open(frame_path, O_WRONLY | O_NONBLOCK);
+    if (writer >= 0) { /* a file system without leases */
+        close(writer);
+        frame_free(mapped);
+        frame_free(frame);
+        skip();
+    }
+    assert_int_equal(errno, EWOULDBLOCK);
+    assert_fails(frame_check_file(mapped), ERROR_INPUT, "is being written to");
+    frame_free(mapped);
+    writer = open(frame_path, O_WRONLY | O_NONBLOCK);
+    assert_true(writer >= 0);
+    close(writer);
+    frame_free(frame);
+}
+
+static int read_what_was_cut(void)
+{
+    struct frame *mapped;
+    int64_t sum = 0;
+    if (frame_open(frame_path, &mapped) || frame_watch_file(mapped) || truncate(other_path, 4096))
+        return 1;
+    for (int64_t row = 0; row < frame_units(mapped); row++)
+        sum += frame_id(mapped, row);
+    return sum ? 3 : 4;
+}
+
+/* In a process of its own, that ends with 2 and a line. The other name is a link to the file, which
+ * is opened for writing beforehand. */
+static void test_a_file_that_is_cut_ends_the_process(void **state)
+{
+    (void)state;
+    struct frame *frame = listed_frame(50000, 3);
+    char line[1024] = "";
+    int ends[2];
+    int status;
+    assert_ok(frame_write(frame, frame_path));
+    (void)unlink(other_path);
+    assert_int_equal(link(frame_path, other_path), 0);
+    int writer = open(frame_path, O_RDWR); /* no lease */
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        dup2(ends[1], STDERR_FILENO);
+        _exit(read_what_was_cut());
+    }
+    close(ends[1]);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 2);
+    assert_true(read(ends[0], line, sizeof(line) - 1) > 0);
+    assert_non_null(strstr(line, frame_path));
+    assert_non_null(strstr(line, "was cut off"));
+    close(ends[0]);
+    close(writer);
+    assert_int_equal(unlink(other_path), 0);
+    frame_free(frame);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_round_trips),
     cmocka_unit_test(test_weights_and_groups_come_back),
@@ -332,6 +455,12 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_facts_that_do_not_fit),
     cmocka_unit_test(test_damage_that_only_verify_finds),
     cmocka_unit_test(test_no_place_to_write),
+    /* The handler is installed once, and cmocka has one of its own for each test: this one first.
+     */
+    cmocka_unit_test(test_a_file_that_is_cut_ends_the_process),
+    cmocka_unit_test(test_a_change_of_a_watched_file_is_told),
+    cmocka_unit_test(test_a_new_file_of_the_name_is_no_change),
+    cmocka_unit_test(test_a_writer_waits_for_a_lease),
 };
 
 int main(void)

@@ -232,6 +232,30 @@ static void test_passing_trouble_is_tried_again(void **state)
     stop_server(&server, client);
 }
 
+#define ANSWER(status) "HTTP/1.1 " status " No\r\nContent-Length: 4\r\n\r\nlate"
+
+static void test_gateways_without_their_server_are_tried_again(void **state)
+{
+    (void)state;
+    struct server server = {.answers = {GOOD, ANSWER("502"), ANSWER("504"), ANSWER("408"), GOOD,
+                                        ANSWER("502"), ANSWER("500")},
+                            .answer_count = 7};
+    struct http_client *client = NULL;
+    struct http_response response = HTTP_RESPONSE_INIT(100);
+    start_server(&server, &client);
+    assert_ok(http_client_get(client, "/", PATIENCE_MS, true, &response));
+    assert_ok(http_client_get(client, "/", PATIENCE_MS, true, &response));
+    assert_int_equal(response.status, 200);
+    assert_int_equal(server.requests, 5);
+    assert_true(response.repeated); /* the server behind the gateway may be another */
+    assert_ok(http_client_get(client, "/", PATIENCE_MS, false, &response));
+    assert_int_equal(response.status, 502);
+    assert_ok(http_client_get(client, "/", PATIENCE_MS, true, &response));
+    assert_int_equal(response.status, 500);
+    http_response_release(&response);
+    stop_server(&server, client);
+}
+
 static void test_busy_is_the_answer_when_patience_ends(void **state)
 {
     (void)state;
@@ -386,6 +410,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_one_connection_for_many_requests),
     cmocka_unit_test(test_statuses_are_the_callers),
     cmocka_unit_test(test_passing_trouble_is_tried_again),
+    cmocka_unit_test(test_gateways_without_their_server_are_tried_again),
     cmocka_unit_test(test_busy_is_the_answer_when_patience_ends),
     cmocka_unit_test(test_nobody_there_is_told),
     cmocka_unit_test(test_silence_times_out),

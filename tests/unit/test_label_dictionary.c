@@ -20,12 +20,31 @@ static void test_kinds(void **state)
     assert_int_equal(KIND("9007199254740993"), LABEL_TEXT);
     assert_int_equal(KIND("99999999999999999999"), LABEL_TEXT);
     assert_int_equal(KIND("-0"), LABEL_REAL);
-    assert_int_equal(KIND("01"), LABEL_REAL);
+    assert_int_equal(KIND("01"), LABEL_TEXT);
+    assert_int_equal(KIND("-01"), LABEL_TEXT);
+    assert_int_equal(KIND("+00"), LABEL_TEXT);
+    assert_int_equal(KIND("1", "12345", "01234"), LABEL_TEXT);
+    assert_int_equal(KIND("01", "1.5"), LABEL_TEXT);
+    assert_int_equal(KIND("00.5"), LABEL_REAL);
+    assert_int_equal(KIND("0.0"), LABEL_REAL);
     assert_int_equal(KIND("1", "1.5"), LABEL_REAL);
     assert_int_equal(KIND("1.5", "x", "1"), LABEL_TEXT);
     assert_int_equal(KIND("-"), LABEL_TEXT);
     assert_int_equal(KIND("+1"), LABEL_REAL);
     assert_int_equal(KIND("nan"), LABEL_TEXT);
+}
+
+static void test_integers_of_64_bits(void **state)
+{
+    static const char *const whole[] = {"-9223372036854775808", "9223372036854775807", "0"};
+    static const char *const zeros[] = {"1", "01"};
+    static const char *const large[] = {"1", "9223372036854775808"};
+    static const char *const real[] = {"1.0"};
+    (void)state;
+    assert_true(labels_are_integers(whole, 3));
+    assert_false(labels_are_integers(zeros, 2));
+    assert_false(labels_are_integers(large, 2));
+    assert_false(labels_are_integers(real, 1));
 }
 
 static void check_value(enum label_kind kind, const char *text, bool right, double expected)
@@ -102,6 +121,7 @@ static void test_long_texts_and_prefixes(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_kinds),
+    cmocka_unit_test(test_integers_of_64_bits),
     cmocka_unit_test(test_values_of_numbers),
     cmocka_unit_test(test_many_texts),
     cmocka_unit_test(test_long_texts_and_prefixes),

@@ -289,18 +289,18 @@ static void step_draw(struct pair_of_books *books)
     char name[WORKER_NAME_BYTES];
     struct ledger_plan plan;
     struct cut_search search = {.size = 0};
-    int64_t retry_ms;
     if (worker >= 0)
         name_of(worker, name);
     model_expire(model);
     enum error error = ledger_plan_draw(
         &books->ledger, &books->cut, &search,
         &(struct ledger_pull){.worker = worker < 0 ? NULL : name, .seq = seq, .size = size},
-        model->now_ms, &plan, &retry_ms);
+        model->now_ms, &plan);
     enum pair pair = worker < 0 ? NEVER : model->pairs[worker][seq];
     struct model_batch *mine = worker < 0 ? NULL : batch_of(model, worker, seq);
     struct model_batch new_one;
-    if ((model->paused && !mine) || pair == ACKED || pair == LOST ||
+    bool over = model->count == 0 && !model_cut(model, size, &new_one);
+    if ((model->paused && !mine && !over) || pair == ACKED || pair == LOST ||
         (mine && mine->asked != size)) {
         assert_int_equal(error, ERROR_CONFLICT);
         const char *kind = pair == ACKED  ? PROBLEM_PAIR_ACKED

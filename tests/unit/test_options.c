@@ -17,6 +17,7 @@ static const char *tail;
 static bool seed_given;
 static const char *stores;
 static const char *shares;
+static const char *frame;
 static char **words;
 
 static const struct option table[] = {
@@ -58,7 +59,14 @@ static const struct option table[] = {
      .target = &stores,
      .repeated = true,
      .argument = "URI",
+     .instead = "frame",
      .help = "what is in it"},
+    {.name = "frame",
+     .type = OPTION_TEXT,
+     .target = &frame,
+     .argument = "FILE",
+     .instead = "store",
+     .help = "what was made of it"},
     {.name = "shares",
      .type = OPTION_TEXT,
      .target = &shares,
@@ -100,6 +108,7 @@ static enum error parse_command(const struct command *command, int argc, char **
     tail = "keep";
     stores = NULL;
     shares = NULL;
+    frame = NULL;
     return options_parse(&program, command, table, TABLE_COUNT, argc, argv, &words);
 }
 
@@ -124,7 +133,7 @@ static int tear_down(void **state)
     (void)state;
     static const char *const names[] = {"TOMBOLA_LISTEN", "TOMBOLA_SEED",   "TOMBOLA_MAX_SIZE",
                                         "TOMBOLA_TAIL",   "TOMBOLA_CONFIG", "TOMBOLA_STORE",
-                                        "TOMBOLA_SHARES"};
+                                        "TOMBOLA_SHARES", "TOMBOLA_FRAME"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         unsetenv(names[i]);
     options_release();
@@ -300,8 +309,12 @@ static void test_config_files(void **state)
     assert_fails(parse("--config", config_of("{\"seed\":1,}")), ERROR_INPUT, "line 1, column 11");
     assert_fails(parse("--config", config_of("{\"seed\":1,\"seed\":2}")), ERROR_INPUT, "twice");
     assert_fails(parse("--config", config_of("{\"sede\":1}")), ERROR_USAGE, "did you mean seed?");
-    assert_fails(parse("--config", config_of("{\"help\":true}")), ERROR_USAGE, "unknown key");
-    assert_fails(parse("--config", config_of("{\"config\":\"x\"}")), ERROR_USAGE, "unknown key");
+    assert_fails(parse("--config", config_of("{\"help\":true}")), ERROR_USAGE,
+                 "has the key \"help\"; --help is taken from the command line alone");
+    assert_fails(parse("--config", config_of("{\"config\":\"x\"}")), ERROR_USAGE,
+                 "the command line or the environment alone");
+    assert_fails(parse("--config", config_of("{\"hlep\":true}")), ERROR_USAGE, "\"hlep\"; see");
+    assert_fails(parse("--hlep"), ERROR_USAGE, "did you mean --help?");
     assert_fails(parse("--config", config_of("{\"seed\":null}")), ERROR_USAGE, "\"seed\" must be");
     assert_fails(parse("--config", config_of("{\"seed\":[1]}")), ERROR_USAGE, "\"seed\" must be");
     assert_fails(parse("--config", config_of("{\"seed\":1.5}")), ERROR_USAGE, "must be an integer");
@@ -315,6 +328,32 @@ static void test_config_files(void **state)
     assert_true(seed == INT64_MAX);
     assert_ok(parse("--config", config_of(" {\"seed\":9007199254740991} ")));
     assert_true(seed == 9007199254740991);
+}
+
+static void test_a_weaker_way_to_say_it_goes_unread(void **state)
+{
+    (void)state;
+    setenv("TOMBOLA_FRAME", "f", 1);
+    assert_ok(parse("--store", "s"));
+    assert_string_equal(stores, "s");
+    assert_null(frame);
+    assert_ok(parse("--config", config_of("{\"store\":\"c\"}")));
+    assert_null(stores);
+    assert_string_equal(frame, "f");
+    setenv("TOMBOLA_STORE", "e", 1);
+    assert_ok(parse_nothing()); /* of one strength: the program decides */
+    assert_string_equal(stores, "e");
+    assert_string_equal(frame, "f");
+    assert_ok(parse("--frame", "g"));
+    assert_null(stores);
+    assert_string_equal(frame, "g");
+    unsetenv("TOMBOLA_FRAME");
+    unsetenv("TOMBOLA_STORE");
+    assert_ok(parse("--frame", "g", "--store", "s"));
+    assert_string_equal(stores, "s");
+    assert_string_equal(frame, "g");
+    assert_ok(parse("--frame", "g", "--config", config_of("{\"store\":\"c\"}")));
+    assert_null(stores);
 }
 
 static void test_what_is_given_several_times(void **state)
@@ -498,6 +537,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_losing_values_are_not_judged),
     TEST(test_bad_values_name_their_source),
     TEST(test_config_files),
+    TEST(test_a_weaker_way_to_say_it_goes_unread),
     TEST(test_what_is_given_several_times),
     TEST(test_json_stands_as_it_is),
     TEST(test_another_word_for_a_choice),

@@ -90,8 +90,28 @@ static void test_columns_of_numbers(void **state)
                 "label=kind&features=b", "1:q:2\n");
     check_table("CREATE TABLE t(id INTEGER PRIMARY KEY, A, B); INSERT INTO t VALUES (1,1,2)",
                 "features=b&label=a", "1:1:2\n");
+    check_table("CREATE TABLE t(ID INTEGER PRIMARY KEY, Label, A); INSERT INTO t VALUES (1,'x',2)",
+                "", "1:x:2\n");
     check_table("CREATE TABLE t(id INTEGER PRIMARY KEY, label); INSERT INTO t VALUES (0,'a')", "",
                 "0:a:\n");
+}
+
+static void test_generated_columns(void **state)
+{
+    (void)state;
+    check_table("CREATE TABLE t(id INTEGER PRIMARY KEY, label, a INT,"
+                "b INT GENERATED ALWAYS AS (a + 1), c INT AS (a * 2) STORED);"
+                "INSERT INTO t VALUES (5,'x',1), (3,'y',0)",
+                "", "3:y:0,1,0\n5:x:1,2,2\n");
+    check_table("CREATE TABLE t(n INTEGER PRIMARY KEY, a INT, id INT AS (n * 10),"
+                "label TEXT AS ('k' || a) STORED); INSERT INTO t VALUES (2,7), (1,8)",
+                "", "10:k8:1,8\n20:k7:2,7\n");
+    check_table("CREATE TABLE t(n INT PRIMARY KEY, a INT, code INT AS (n * 10) STORED UNIQUE,"
+                "kind TEXT AS ('k' || a)); INSERT INTO t VALUES (2,7), (1,8)",
+                "id=code&label=kind&features=a", "10:k8:8\n20:k7:7\n");
+    check_table("CREATE TABLE u(id INTEGER PRIMARY KEY, a INT, b INT AS (a + 1));"
+                "INSERT INTO u VALUES (1, 2); CREATE VIEW t AS SELECT * FROM u",
+                "table=t", "1::2,3\n");
 }
 
 static void test_ids_of_several_kinds(void **state)
@@ -685,6 +705,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_a_replaced_file_is_not_read_after_a_failure, make_folder,
                                     remove_folder),
     cmocka_unit_test_setup_teardown(test_columns_of_numbers, make_folder, remove_folder),
+    cmocka_unit_test_setup_teardown(test_generated_columns, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_ids_of_several_kinds, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_ids_that_are_no_key, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_many_ids_that_are_no_key, make_folder, remove_folder),

@@ -101,6 +101,91 @@ static void test_a_folder_has_one_server(void **unused)
     unit_folder_remove(folder);
 }
 
+static void make_path(char path[512], const char *folder, const char *name)
+{
+    snprintf(path, 512, "%s/%s", folder, name);
+}
+
+/* As it was: with a lock that another one left, or none; with a folder or without. */
+static void test_a_refused_start_changes_nothing(void **unused)
+{
+    (void)unused;
+    char folder[256];
+    char path[512];
+    char inner[512];
+    struct state *state;
+    struct buffer content = BUFFER_INIT(100);
+    unit_folder_make(folder);
+    make_path(path, folder, "lock");
+    assert_ok(state_open(folder, &state));
+    assert_int_equal(access(path, F_OK), 0);
+    state_close(state);
+    assert_int_not_equal(access(path, F_OK), 0);
+    assert_ok(file_write_whole(path, "77\n", 3));
+    assert_ok(state_open(folder, &state));
+    state_close(state);
+    assert_ok(file_read_whole(path, &content));
+    assert_string_equal(content.data, "77\n");
+    assert_ok(state_open(folder, &state));
+    state_take(state);
+    state_close(state);
+    assert_ok(file_read_whole(path, &content));
+    assert_string_not_equal(content.data, "77\n");
+    make_path(inner, folder, "a/b");
+    assert_ok(state_open(inner, &state));
+    assert_int_equal(access(inner, F_OK), 0);
+    state_close(state);
+    make_path(inner, folder, "a");
+    assert_int_not_equal(access(inner, F_OK), 0);
+    buffer_release(&content);
+    unit_folder_remove(folder);
+}
+
+static void test_a_lock_of_somebody_else_stays(void **unused)
+{
+    (void)unused;
+    static const char *const texts[] = {"data", "\n",   "1\n1",
+                                        "1 \n", "-1\n", "11111111111111111111111111111111"};
+    char folder[256];
+    char path[512];
+    struct state *state;
+    unit_folder_make(folder);
+    make_path(path, folder, "lock");
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        struct buffer content = BUFFER_INIT(100);
+        assert_ok(file_write_whole(path, texts[i], strlen(texts[i])));
+        assert_fails(state_open(folder, &state), ERROR_INPUT, "process number");
+        assert_ok(file_read_whole(path, &content));
+        assert_string_equal(content.data, texts[i]);
+        buffer_release(&content);
+    }
+    unit_folder_remove(folder);
+}
+
+/* And the one that lost it takes nothing away from the next one. */
+static void test_a_folder_that_was_replaced_is_told(void **unused)
+{
+    (void)unused;
+    char folder[256];
+    char path[512];
+    struct state *state;
+    struct state *second;
+    unit_folder_make(folder);
+    make_path(path, folder, "lock");
+    assert_ok(state_open(folder, &state));
+    assert_ok(state_check(state));
+    assert_int_equal(unlink(path), 0);
+    assert_fails(state_check(state), ERROR_IO, "removed or replaced");
+    assert_ok(state_open(folder, &second));
+    assert_fails(state_check(state), ERROR_IO, folder);
+    assert_ok(state_check(second));
+    state_close(state);
+    assert_ok(state_check(second));
+    assert_fails(state_open(folder, &state), ERROR_CONFLICT, "in use");
+    state_close(second);
+    unit_folder_remove(folder);
+}
+
 static int silence(void **unused)
 {
     (void)unused;
@@ -112,6 +197,9 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup(test_the_newer_slot_counts, silence),
     cmocka_unit_test(test_damage_is_no_start_at_zero),
     cmocka_unit_test(test_a_folder_has_one_server),
+    cmocka_unit_test(test_a_refused_start_changes_nothing),
+    cmocka_unit_test(test_a_lock_of_somebody_else_stays),
+    cmocka_unit_test(test_a_folder_that_was_replaced_is_told),
 };
 
 UNIT_MAIN(tests)

@@ -241,8 +241,10 @@ static void test_stores_are_chosen_by_uri(void **state)
     write_file("a.csv", "label,a\n1,2\n");
     write_file("a.tsv", "label\ta\n1\t2\n");
     write_file("a.txt", "label,a\n1,2\n");
-    static const char *const names[] = {"a.csv", "a.tsv"};
-    for (int i = 0; i < 2; i++) {
+    write_file("B.CSV", "label,a\n1,2\n");
+    write_file("B.Tsv", "label\ta\n1\t2\n");
+    static const char *const names[] = {"a.csv", "a.tsv", "B.CSV", "B.Tsv"};
+    for (int i = 0; i < 4; i++) {
         assert_ok(store_open(path_of(names[i]), false, &store));
         assert_int_equal(store_info(store)->features, 1);
         assert_string_equal(store_info(store)->uri, path_of(names[i]));
@@ -265,6 +267,24 @@ static void test_stores_are_chosen_by_uri(void **state)
     assert_fails(store_open("csv:%zz", false, &store), ERROR_USAGE, "hex digits");
 }
 
+static void test_uris_are_checked_at_a_glance(void **state)
+{
+    char list[1200];
+    int length;
+    (void)state;
+    write_file("a.csv", "nothing, that is; a row of rows\n");
+    assert_ok(store_check_uri(path_of("a.csv")));
+    assert_ok(store_check_uri("range:5?no=such"));
+    assert_ok(store_check_uri(uri_of("csv", "a*.csv", "")));
+    assert_fails(store_check_uri(path_of("none.csv")), ERROR_NOT_FOUND, "none.csv");
+    assert_fails(store_check_uri(path_of("none-*.csv")), ERROR_NOT_FOUND, "none-*.csv");
+    assert_fails(store_check_uri(path_of("a.txt")), ERROR_USAGE, "which kind of store");
+    assert_fails(store_check_uri("csv:"), ERROR_USAGE, "names nothing");
+    length = snprintf(list, sizeof(list), "%s\n", path_of("a.csv"));
+    snprintf(list + length, sizeof(list) - (size_t)length, "%s", path_of("none.db"));
+    assert_fails(store_check_uri(list), ERROR_NOT_FOUND, "none.db");
+}
+
 static void test_closing_nothing_is_legal(void **state)
 {
     (void)state;
@@ -278,6 +298,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_digest_knows_rows_not_their_order, make_folder,
                                     remove_folder),
     cmocka_unit_test_setup_teardown(test_stores_are_chosen_by_uri, make_folder, remove_folder),
+    cmocka_unit_test_setup_teardown(test_uris_are_checked_at_a_glance, make_folder, remove_folder),
     cmocka_unit_test(test_closing_nothing_is_legal),
 };
 

@@ -141,6 +141,30 @@ static void refuse(const char *first, const char *second, enum error code, const
     assert_fails(store_open(text, false, &store), code, says);
 }
 
+static void refuse_list(const char *first, const char *second, const char *says)
+{
+    struct store *store = NULL;
+    char list[1200];
+    snprintf(list, sizeof(list), "%s\n%s", first, second);
+    assert_fails(store_open(list, false, &store), ERROR_INPUT, says);
+    assert_fails(store_open(list, true, &store), ERROR_INPUT, says);
+    assert_null(store);
+}
+
+static void test_a_file_that_is_given_twice(void **state)
+{
+    char path[600], linked[600];
+    (void)state;
+    write_file("twice.csv", "label,a\n1,2\n");
+    snprintf(path, sizeof(path), "%s", path_of("twice.csv"));
+    snprintf(linked, sizeof(linked), "%s", path_of("twice-more.csv"));
+    assert_int_equal(symlink(path, linked), 0);
+    refuse_list(path, path, "twice.csv is given twice");
+    refuse_list(path, uri_of("csv", "twice.csv", ""), "twice.csv is given twice");
+    refuse_list(path, linked, "are the same file");
+    refuse_list(uri_of("csv", "twice*.csv", ""), "", "are the same file");
+}
+
 static void test_files_that_do_not_belong_together(void **state)
 {
     struct store *store;
@@ -210,6 +234,7 @@ static void test_a_file_called_like_a_pattern_is_itself(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_parts_are_one_store, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_ways_to_name_them, make_folder, remove_folder),
+    cmocka_unit_test_setup_teardown(test_a_file_that_is_given_twice, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_files_that_do_not_belong_together, make_folder,
                                     remove_folder),
     cmocka_unit_test_setup_teardown(test_bad_and_missing_rows_are_named, make_folder,

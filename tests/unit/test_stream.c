@@ -210,8 +210,7 @@ static void test_a_batch_that_ran_out_is_lent_again(void **unused)
     stream_unit_open(&unit, DURABILITY_PROCESS);
     assert_ok(unit_lend(unit.stream, "a", 0, 600, &batch));
     assert_ok(unit_lend(unit.stream, "b", 0, 400, &batch));
-    assert_int_equal(unit_draw(unit.stream, 10, &batch), ERROR_TIMEOUT);
-    assert_in_range(batch.retry_ms, 1, 30);
+    assert_fails(unit_draw(unit.stream, 10, &batch), ERROR_TIMEOUT, "the first lease runs out in");
     clock_sleep_ms(40);
     assert_ok(stream_extend(unit.stream, "b", &seq, 1, &expires_ms)); /* nobody else has it yet */
     assert_int_equal(expires_ms, 30);
@@ -474,7 +473,6 @@ static void test_a_rare_design_holds_nobody_up(void **unused)
     assert_true(meanwhile > 10);
     struct stream_pull pull = {.size = 1000000, .room = 1000000};
     assert_int_equal(stream_peek(drawer.stream, &pull, &batch), ERROR_TIMEOUT);
-    assert_true(batch.retry_ms > 0);
     stream_put(drawer.stream);
     stream_unit_close(&unit);
     stream_unit_end(&unit);

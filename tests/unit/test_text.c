@@ -157,6 +157,38 @@ static void test_reals_round_as_strtod(void **state)
     }
 }
 
+static void test_reals_are_written_as_short_as_they_can(void **state)
+{
+    static const struct {
+        double value;
+        const char *text;
+    } known[] = {{1.1, "1.1"},
+                 {0.032, "0.032"},
+                 {2.989, "2.989"},
+                 {31536000, "31536000"},
+                 {0, "0"},
+                 {-0.1, "-0.1"},
+                 {1e300, "1e+300"},
+                 {0.1 + 0.2, "0.30000000000000004"},
+                 {2.0 / 3, "0.6666666666666666"},
+                 {-2.2250738585072014e-308, "-2.2250738585072014e-308"}};
+    char text[TEXT_REAL_BYTES];
+    uint64_t random = 88172645463325252u;
+    (void)state;
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        assert_string_equal(text_of_real(known[i].value, text), known[i].text);
+    for (int i = 0; i < 20000; i++) {
+        double value;
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        memcpy(&value, &random, sizeof(value));
+        if (isfinite(value))
+            assert_true(strtod(text_of_real(value, text), NULL) == value);
+        assert_in_range(strlen(text), 1, TEXT_REAL_BYTES - 1);
+    }
+}
+
 static void test_bad_reals_are_refused(void **state)
 {
     (void)state;
@@ -309,6 +341,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_written_integers_equal_printf),
     cmocka_unit_test(test_reals_round_as_strtod),
     cmocka_unit_test(test_bad_reals_are_refused),
+    cmocka_unit_test(test_reals_are_written_as_short_as_they_can),
     cmocka_unit_test(test_what_is_written_like_a_real),
     cmocka_unit_test(test_reals_ignore_the_locale),
     cmocka_unit_test(test_booleans),

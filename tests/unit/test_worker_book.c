@@ -30,8 +30,7 @@ static enum error plan(struct ledger *ledger, const char *worker, int64_t seq,
 {
     struct cut_search search = {.size = 0};
     struct ledger_pull pull = {.worker = worker, .seq = seq, .size = 1};
-    int64_t retry_ms;
-    return ledger_plan_draw(ledger, &cut, &search, &pull, 0, plan, &retry_ms);
+    return ledger_plan_draw(ledger, &cut, &search, &pull, 0, plan);
 }
 
 /* As a stream does it (stream.c). */

@@ -1,0 +1,110 @@
+"""The trainer and pull behind a gateway that answers for a sampler which is away for a while."""
+
+import http.client
+import http.server
+import itertools
+import threading
+
+import pytest
+
+from conftest import PATIENCE_S, run, run_fails
+from test_trainer import newest, options, served, store, train, train_fails  # noqa: F401 (the fixtures)
+
+SMALL = {"model": "softmax", "hidden_units": None, "batch_size": 500, "train_steps": 30}
+
+
+class Gateway(http.server.ThreadingHTTPServer):
+    """Hands requests on to the sampler; `fails(number, path)` is a status that it answers itself, or None."""
+
+    daemon_threads = True
+
+    def __init__(self, sampler, fails):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.sampler, self.fails, self.numbers, self.failed = sampler, fails, itertools.count(), []
+        self.url = f"http://127.0.0.1:{self.server_port}"
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self):
+        status = self.server.fails(next(self.server.numbers), self.path)
+        kind, body = "text/html", b"<html>nobody there</html>"
+        if status:
+            self.server.failed.append(status)
+        else:
+            connection = http.client.HTTPConnection(self.server.sampler.host, self.server.sampler.port, timeout=PATIENCE_S)
+            connection.request("GET", self.path)
+            answer = connection.getresponse()
+            status, kind, body = answer.status, answer.getheader("Content-Type", kind), answer.read()
+            connection.close()
+        self.send_response(status)
+        if status != 204:
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if status != 204:
+            self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def gateway():
+    started = []
+
+    def start(sampler, fails):
+        started.append(Gateway(sampler, fails))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.shutdown()
+        one.server_close()
+
+
+def every_other():
+    statuses = itertools.cycle((502, 504, 408, 503))
+    return lambda number, path: next(statuses) if number % 2 == 0 else None
+
+
+def test_training_waits_for_what_is_behind(gateway, served, store, tmp_path):
+    """From the first request on; and it comes to the same bytes."""
+    between = gateway(served, every_other())
+    done = train(between, store, tmp_path / "between", **SMALL)
+    assert {502, 504, 408} <= set(between.failed)
+    assert "the server is busy or away (it answered 502); trying again" in done.stderr
+    train(served, store, tmp_path / "direct", **SMALL)
+    assert newest(tmp_path / "between").read_bytes() == newest(tmp_path / "direct").read_bytes()
+
+
+def test_pull_waits_for_what_is_behind(gateway, sampler, store):
+    between = gateway(sampler("--store", store, "--seed", 7, "--epochs", 1), every_other())
+    lines = run("loader", "pull", "--sampler", between.url, "--store", store).stdout.splitlines()
+    assert sorted(int(line.split(",")[0]) for line in lines[1:]) == list(range(2000))
+    assert {502, 504, 408} <= set(between.failed)
+
+
+@pytest.mark.parametrize("status", [408, 502, 504])
+def test_patience_ends(gateway, served, store, tmp_path, status):
+    between = gateway(served, lambda number, path: status)
+    says = [f"answered {status}", "nobody there", "patience"]
+    train_fails(between, store, tmp_path / "run", says, status=1, patience=0.5, **SMALL)
+    run_fails("loader", "pull", "--sampler", between.url, "--store", store, "--patience", "0.5", status=1, says=says)
+
+
+def test_other_statuses_end_at_once(gateway, served, store, tmp_path):
+    between = gateway(served, lambda number, path: 500)
+    train_fails(between, store, tmp_path / "run", "answered 500", status=1, **SMALL)
+    assert len(between.failed) == 1
+
+
+def test_before_the_first_step_no_loss_is_shown(gateway, served, store, start, tmp_path):
+    between = gateway(served, lambda number, path: 503 if path.startswith("/batch") else None)
+    trainer = start("trainer", *options(between, store, tmp_path / "run", **SMALL))
+    trainer.wait_for_log("step 0 of 30  loss -  0 rows/s")
+    between.fails = lambda number, path: None
+    assert trainer.wait() == 0
+    assert "nan" not in trainer.stderr
