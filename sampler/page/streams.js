@@ -30,7 +30,7 @@ function epochText(stream) {
   const text = `epoch ${formatCount(epoch)}`;
   if (stream.epochs === 0) return text;
   const more = stream.epochs - 1 - epoch;
-  if (more > 0) return `${text}, ${formatCount(more)} more to come`;
+  if (more > 0) return `${text}, ${formatCount(more)} more`;
   return stream.epochs === 1 ? `${text}, the only one` : `${text}, the last`;
 }
 

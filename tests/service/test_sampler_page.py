@@ -324,7 +324,7 @@ def test_numbers_move_without_a_reload(page, sampler):
 def test_a_young_server_says_what_it_does_not_have_yet(page, sampler):
     server = sampler("--store", "range:600?labels=2", "--epochs", 3)
     page.open(server)
-    page.shows(".stream .epoch", "epoch 0, 2 more to come$")
+    page.shows(".stream .epoch", "epoch 0, 2 more$")
     page.shows("#server", "^.*statenot kept$")
     page.shows("#rate-empty", "^collecting …$")
     hidden = "document.querySelector('#rate-empty').hidden"
