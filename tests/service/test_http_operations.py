@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 
-from conftest import LONG, PATIENCE_S, run
+from conftest import LONG, PATIENCE_S, run, wait_for
 
 STORE = ("--store", "range:1000?labels=10", "--seed", 1)
 
@@ -85,6 +85,13 @@ def test_metrics_tell_streams_apart(sampler):
     server.get("/batch?stream=none")
     server.get("/batch?size=0")
     server.get("/batch?stream=a&size=5&index=0")
+
+    def are_timed():  # noted when the answer has left
+        now = read_metrics(server.get("/metrics").text)
+        return all(now.get(f'tombola_sampler_request_seconds_count{{path="/batch",stream="{name}"}}', 0) >= len(each)
+                   for name, each in {**sizes, "a": [10, 20, 5]}.items())
+
+    wait_for(are_timed, "the answers' times in /metrics")
     metrics = read_metrics(server.get("/metrics").text)
     for name, each in sizes.items():
         extra = 1 if name == "a" else 0

@@ -8,7 +8,7 @@ import struct
 
 import pytest
 
-from conftest import raw_exchange
+from conftest import raw_exchange, wait_for
 
 STORE = "range:1000?labels=10"
 
@@ -195,12 +195,13 @@ def test_metrics_count_what_was_answered(server):
         server.batch("size=10")
     server.get("/batch?size=0")
     server.get("/nowhere")
+    timed = 'tombola_sampler_request_seconds_count{path="/batch",stream="default"} 3'  # noted when the answer has left
+    wait_for(lambda: timed in server.get("/metrics").text.splitlines(), "the answers' times in /metrics")
     answer = server.get("/metrics")
     assert header_value(answer, "Content-Type").startswith("text/plain; version=0.0.4")
     for line in ('tombola_sampler_requests_total{path="/batch",stream="default",status="200"} 3',
                  'tombola_sampler_requests_total{path="/batch",status="400"} 1',
                  'tombola_sampler_requests_total{path="other",status="404"} 1',
-                 'tombola_sampler_request_seconds_count{path="/batch",stream="default"} 3',
                  'tombola_sampler_ids_total{stream="default"} 30',
                  'tombola_sampler_position{stream="default"} 30',
                  'tombola_sampler_units{stream="default"} 1000'):
