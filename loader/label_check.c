@@ -2,9 +2,7 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,9 +15,6 @@ static const char what_labels[] = "the answer to GET /labels";
 
 struct label_check {
     const struct store_info *store;
-    pthread_mutex_t lock;
-    bool fetched;
-    struct error_report failure; /* of the first who asked: nobody waits for it once more */
     double *wanted; /* owned; [count]: as the store gives the label; NAN: the store has none such */
     char **texts;   /* owned; [count]: as the sampler says them */
     size_t count;   /* 0: nothing is compared */
@@ -31,8 +26,6 @@ enum error label_check_new(const struct store_info *store, struct label_check **
     if (!check)
         return ERROR_MEMORY;
     check->store = store;
-    check->fetched = store->label_kind == LABEL_NONE;
-    pthread_mutex_init(&check->lock, NULL);
     *ret_check = check;
     return OK;
 }
@@ -53,7 +46,6 @@ void label_check_free(struct label_check *check)
     if (!check)
         return;
     forget(check);
-    pthread_mutex_destroy(&check->lock);
     free(check);
 }
 
@@ -134,52 +126,36 @@ static enum error read_labels(struct label_check *check, const char *text, size_
 
 enum error label_check_fetch(struct label_check *check, struct sampler_client *client)
 {
-    pthread_mutex_lock(&check->lock);
-    enum error error = check->failure.code ? error_restore(&check->failure) : OK;
-    if (!error && !check->fetched) {
-        struct buffer body = BUFFER_INIT(SAMPLER_LABELS_BYTES_LIMIT);
-        bool told = false;
-        error = sampler_client_labels(client, &body, &told);
-        if (!error && told)
-            error = read_labels(check, body.data ? body.data : "", body.length);
-        else if (!error)
-            log_debug("labels are not compared: %s", error_message());
-        if (error == ERROR_INPUT)
-            error = error_prefix(ERROR_NETWORK,
-                                 "%s is no Tombola sampler: ", sampler_client_url(client));
-        check->fetched = !error;
-        if (error)
-            error_report_take(error, &check->failure);
-        buffer_release(&body);
-    }
-    pthread_mutex_unlock(&check->lock);
+    struct buffer body = BUFFER_INIT(SAMPLER_LABELS_BYTES_LIMIT);
+    bool told = false;
+    if (check->store->label_kind == LABEL_NONE)
+        return OK;
+    enum error error = sampler_client_labels(client, &body, &told);
+    if (!error && told)
+        error = read_labels(check, body.data ? body.data : "", body.length);
+    else if (!error)
+        log_debug("labels are not compared: %s", error_message());
+    if (error == ERROR_INPUT)
+        error =
+            error_prefix(ERROR_NETWORK, "%s is no Tombola sampler: ", sampler_client_url(client));
+    buffer_release(&body);
     return error;
 }
 
 /* ---- comparing ------------------------------------------------------------------------------- */
 
-/* The shortest digits that read back as the same number. */
-static void print_real(double value, char out[40])
-{
-    for (int digits = 15; digits <= 17; digits++) {
-        snprintf(out, 40, "%.*g", digits, value);
-        if (strtod(out, NULL) == value)
-            return;
-    }
-}
-
-static const char *label_text(const struct store_info *store, double label, char number[40])
+static const char *label_text(const struct store_info *store, double label,
+                              char number[TEXT_REAL_BYTES])
 {
     if (store->label_kind == LABEL_TEXT && label >= 0 && label < (double)store->label_text_count)
         return store->label_texts[(size_t)label];
-    print_real(label, number);
-    return number;
+    return text_of_real(label, number);
 }
 
 static enum error refuse(const struct label_check *check, int64_t id, uint32_t number, double label)
 {
     char texts[2][TEXT_QUOTE_BYTES];
-    char real[40];
+    char real[TEXT_REAL_BYTES];
     const char *store = label_text(check->store, label, real);
     const char *sampler = number < check->count ? check->texts[number] : "?";
     return error_set(

@@ -7,8 +7,8 @@
  * is compared where the frame has no labels, or the store has none, or the sampler does not tell
  * them (no right to read, more than fit the limit).
  *
- * Threads: label_check_fetch() from every puller, one does it and the others wait;
- * label_check_rows() from every fetcher, for batches that were pulled after it.
+ * Threads: label_check_fetch() from one, once; label_check_rows() from every fetcher, for batches
+ * that were pulled after it.
  */
 #ifndef LOADER_LABEL_CHECK_H
 #define LOADER_LABEL_CHECK_H
@@ -27,8 +27,7 @@ enum error label_check_new(const struct store_info *store,
                            struct label_check **ret_check) MUST_CHECK;
 void label_check_free(struct label_check *check);
 
-/* Asks for the labels of the client's stream, unless that was done. Errors as of all requests; a
- * failure is final: those who wait meanwhile, and who ask later, get the same one at once. */
+/* Asks for the labels of the client's stream. Errors as of all requests. */
 enum error label_check_fetch(struct label_check *check, struct sampler_client *client) MUST_CHECK;
 
 /* `numbers[i]` is what the sampler says of the row `ids[i]`, `labels[i]` what the store does; rows

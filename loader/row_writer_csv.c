@@ -68,13 +68,7 @@ static char *write_double(char *out, double value)
 {
     if (is_integral(value))
         return text_write_integer(out, (int64_t)value);
-    int length = 0;
-    for (int digits = 15; digits <= 17; digits++) {
-        length = snprintf(out, NUMBER_BYTES, "%.*g", digits, value);
-        if (strtod(out, NULL) == value)
-            break;
-    }
-    return out + length;
+    return out + strlen(text_of_real(value, out));
 }
 
 static char *write_float(char *out, float value)

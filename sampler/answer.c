@@ -30,7 +30,7 @@ size_t answer_bound_bytes(const struct label_texts *texts, const struct answer *
 {
     size_t frame = JSON_FRAME_BYTES + strlen(answer->stream) + JSON_NUMBERS * DIGITS_BYTES +
                    (answer->worker ? strlen(answer->worker) : 0) + SLACK_BYTES;
-    size_t weights = answer->probabilities ? 2 * (size_t)REAL_TEXT_BYTES : 0;
+    size_t weights = answer->probabilities ? 2 * (size_t)TEXT_REAL_BYTES : 0;
     switch (format) {
     case ANSWER_JSON:
         return frame + answer->size * (DIGITS_BYTES + 1 + texts->json_longest_bytes + weights);

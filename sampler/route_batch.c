@@ -222,10 +222,7 @@ static enum MHD_Result reply_outcome(struct request *request, enum error error)
 {
     if (error == ERROR_END || (error == OK && request->drawn.span.units == 0))
         return reply_empty(request, MHD_HTTP_NO_CONTENT);
-    if (error != OK) {
-        return reply_error(request, error);
-    }
-    return reply(request);
+    return error == OK ? reply(request) : reply_error(request, error);
 }
 
 /* ---- draws ----------------------------------------------------------------------------------- */

@@ -9,7 +9,6 @@
 #include "common/text.h"
 #include "trainer/targets.h"
 
-#define NUMBER_BYTES 32
 #define LINES_LIMIT_BYTES ((size_t)1 << 31)
 
 struct predicting {
@@ -47,17 +46,11 @@ static enum error add_integer(struct buffer *lines, int64_t value)
     return buffer_add(lines, text, (size_t)(text_write_integer(text, value) - text));
 }
 
-/* The shortest decimal that reads back as the same number. */
 static enum error add_real(struct buffer *lines, double value)
 {
-    char text[NUMBER_BYTES];
+    char text[TEXT_REAL_BYTES];
 
-    for (int digits = 15; digits <= 17; digits++) {
-        snprintf(text, sizeof(text), "%.*g", digits, value);
-        if (strtod(text, NULL) == value)
-            break;
-    }
-    return buffer_add_text(lines, text);
+    return buffer_add_text(lines, text_of_real(value, text));
 }
 
 /* A class as the sampler writes it, so that it compares with `predicted`; what is no class, as the

@@ -143,20 +143,24 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *ret_stream, unsigned int fla
     return cudaSuccess;
 }
 
-cudaError_t cudaStreamDestroy(cudaStream_t stream)
+/* Where the list names it; where it ends, if it does not. */
+static struct emulated_stream **find_link(const struct emulated_stream *stream)
 {
-    pthread_mutex_lock(&lock);
     struct emulated_stream **link = &streams;
     while (*link && *link != stream)
         link = &(*link)->next;
-    if (!*link) {
+    return link;
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream)
+{
+    pthread_mutex_lock(&lock);
+    if (!*find_link(stream)) {
         pthread_mutex_unlock(&lock);
         return emulated_note(cudaErrorInvalidResourceHandle);
     }
     wait_for(stream);
-    for (link = &streams; *link != stream;) /* others may have come or gone */
-        link = &(*link)->next;
-    *link = stream->next;
+    *find_link(stream) = stream->next; /* others may have come or gone meanwhile */
     stream->ending = true;
     pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&lock);

@@ -362,14 +362,21 @@ static void test_a_change_of_a_watched_file_is_told(void **state)
     frame_free(frame);
 }
 
-static void test_a_new_file_of_the_name_is_no_change(void **state)
+/* `frame` as a file, mapped and watched. */
+static struct frame *watched_frame(const struct frame *frame)
 {
-    (void)state;
-    struct frame *frame = listed_frame(5000, 3);
     struct frame *mapped;
     assert_ok(frame_write(frame, frame_path));
     assert_ok(frame_open(frame_path, &mapped));
     assert_ok(frame_watch_file(mapped));
+    return mapped;
+}
+
+static void test_a_new_file_of_the_name_is_no_change(void **state)
+{
+    (void)state;
+    struct frame *frame = listed_frame(5000, 3);
+    struct frame *mapped = watched_frame(frame);
     assert_ok(frame_write(frame, frame_path));
     assert_ok(frame_check_file(mapped));
     assert_int_equal(unlink(frame_path), 0);
@@ -382,10 +389,7 @@ static void test_a_writer_waits_for_a_lease(void **state)
 {
     (void)state;
     struct frame *frame = listed_frame(5000, 3);
-    struct frame *mapped;
-    assert_ok(frame_write(frame, frame_path));
-    assert_ok(frame_open(frame_path, &mapped));
-    assert_ok(frame_watch_file(mapped));
+    struct frame *mapped = watched_frame(frame);
     int writer = open(frame_path, O_WRONLY | O_NONBLOCK);
     if (writer >= 0) { /* a file system without leases */
         close(writer);
