@@ -10,9 +10,9 @@
 
 #include "common/array.h"
 #include "common/log.h"
-#include "loader/device.h"
-#include "loader/feed.h"
-#include "loader/store.h"
+#include "loader/device/device.h"
+#include "loader/feed/feed.h"
+#include "loader/store/store.h"
 
 #ifdef HAVE_CONFIG_H
 #include "config.h"

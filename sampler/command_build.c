@@ -10,11 +10,11 @@
 #include "common/options.h"
 #include "common/stop.h"
 #include "common/text.h"
+#include "sampler/build/frame_build.h"
 #include "sampler/commands.h"
-#include "sampler/frame.h"
-#include "sampler/frame_build.h"
-#include "sampler/frame_file.h"
-#include "sampler/frame_words.h"
+#include "sampler/frame/frame.h"
+#include "sampler/frame/frame_file.h"
+#include "sampler/frame/frame_summary.h"
 
 struct build_options {
     const char *store;

@@ -7,9 +7,9 @@
 #include "common/options.h"
 #include "common/text.h"
 #include "sampler/commands.h"
-#include "sampler/frame.h"
-#include "sampler/frame_file.h"
-#include "sampler/frame_words.h"
+#include "sampler/frame/frame.h"
+#include "sampler/frame/frame_file.h"
+#include "sampler/frame/frame_summary.h"
 
 #define FLUSH_BYTES (1 << 20)
 #define OUTPUT_LIMIT_BYTES (2 * FLUSH_BYTES)

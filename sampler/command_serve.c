@@ -5,10 +5,10 @@
 #include "common/log.h"
 #include "common/options.h"
 #include "common/stop.h"
-#include "sampler/attendant.h"
 #include "sampler/commands.h"
-#include "sampler/listener.h"
-#include "sampler/notify.h"
+#include "sampler/http/housekeeper.h"
+#include "sampler/http/listener.h"
+#include "sampler/http/systemd.h"
 #include "sampler/serve_options.h"
 
 #define DRAIN_MS 10000

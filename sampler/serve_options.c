@@ -10,10 +10,10 @@
 #include "common/json.h"
 #include "common/options.h"
 #include "common/text.h"
-#include "sampler/answer_memory.h"
 #include "sampler/commands.h"
-#include "sampler/design_fields.h"
-#include "sampler/order.h"
+#include "sampler/design/design_fields.h"
+#include "sampler/http/response_memory.h"
+#include "sampler/order/order.h"
 
 #define LEASE_LEAST_S 0.001
 #define LEASE_MOST_S 31536000.0 /* a year */

@@ -9,9 +9,9 @@
 #include <stdint.h>
 
 #include "common/error.h"
-#include "sampler/guard.h"
-#include "sampler/server.h"
-#include "sampler/service.h"
+#include "sampler/http/guard.h"
+#include "sampler/http/server.h"
+#include "sampler/service/service.h"
 
 struct serve_options {
     struct service_options service;

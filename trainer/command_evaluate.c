@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "trainer/commands.h"
-#include "trainer/evaluation.h"
+#include "trainer/run/evaluation.h"
 
 static enum error run(int argc, char **argv, int *exit_status);
 

@@ -1,7 +1,7 @@
 #include <stdio.h>
 
 #include "trainer/commands.h"
-#include "trainer/prediction.h"
+#include "trainer/run/prediction.h"
 
 static enum error run(int argc, char **argv, int *exit_status);
 

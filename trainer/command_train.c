@@ -3,8 +3,8 @@
 #include "common/log.h"
 #include "common/stop.h"
 #include "trainer/commands.h"
-#include "trainer/tf_config.h"
-#include "trainer/training.h"
+#include "trainer/run/tf_config.h"
+#include "trainer/run/training.h"
 
 /* What the table fills besides a struct training_options. */
 struct arguments {

@@ -5,9 +5,9 @@
 #include <stdint.h>
 
 #include "common/options.h"
-#include "loader/feed.h"
-#include "trainer/engine.h"
-#include "trainer/trained.h"
+#include "loader/feed/feed.h"
+#include "trainer/compute/engine.h"
+#include "trainer/run/trained_model.h"
 
 /* Defined in main.c; options_parse() wants it for --help and --version. */
 extern const struct program trainer_program;

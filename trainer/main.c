@@ -1,8 +1,8 @@
 #include <string.h>
 
 #include "common/options.h"
-#include "trainer/blas.h"
 #include "trainer/commands.h"
+#include "trainer/compute/blas.h"
 
 static const struct command *const commands[] = {&command_train, &command_evaluate,
                                                  &command_predict};

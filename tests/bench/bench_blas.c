@@ -1,7 +1,7 @@
 /*
  * The five matrix products of one step of the classic network (784-100-10, batch 100), by every
  * library, set of kernels and loop that this machine has: microseconds, the best of many rounds on
- * one thread. What trainer/blas.c chooses follows from this table (trainer/COMPUTING.md).
+ * one thread. What trainer/compute/blas.c chooses follows from this table (trainer/COMPUTING.md).
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "trainer/blas.h"
-#include "trainer/cpu_loops.h"
+#include "trainer/compute/blas.h"
+#include "trainer/compute/cpu_loops.h"
 
 enum { B = 100, F = 784, H = 100, L = 10, PRODUCTS = 5, ROUNDS = 300 };
 

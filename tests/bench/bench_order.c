@@ -19,9 +19,9 @@
 #include "common/array.h"
 #include "common/clock.h"
 #include "common/text.h"
-#include "sampler/frame_private.h"
-#include "sampler/order.h"
-#include "sampler/random.h"
+#include "sampler/frame/frame_private.h"
+#include "sampler/order/order.h"
+#include "sampler/shuffle/random.h"
 #include "tests/unit/private_memory.h"
 
 #define SLICES 9

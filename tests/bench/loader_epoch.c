@@ -11,8 +11,8 @@
 #include "common/log.h"
 #include "common/options.h"
 #include "common/stop.h"
-#include "loader/feed.h"
-#include "loader/sampler_client.h"
+#include "loader/feed/feed.h"
+#include "loader/feed/sampler_client.h"
 
 struct bench {
     const char *sampler, *store, *device;

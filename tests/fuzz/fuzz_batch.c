@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "loader/sampler_batch.h"
+#include "loader/feed/sampler_batch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length);
 

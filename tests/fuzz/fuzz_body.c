@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sampler/body.h"
+#include "sampler/api/json_body.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length);
 

@@ -3,8 +3,8 @@
  * libcsv and by our own path, and decoded alike by the quick and the slow path; a file that opens
  * must give the same rows to scan and fetch.
  */
-#include "loader/csv_pass.h"
-#include "loader/csv_row.h"
+#include "loader/csv/csv_pass.h"
+#include "loader/csv/csv_row.h"
 #include "tests/fuzz/fuzz_file.h"
 #include "tests/fuzz/fuzz_store.h"
 

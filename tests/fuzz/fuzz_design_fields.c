@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sampler/design_fields.h"
-#include "sampler/order.h"
+#include "sampler/design/design_fields.h"
+#include "sampler/order/order.h"
 
 #define FUZZ_CHECK(what)      \
     do {                      \

@@ -10,9 +10,9 @@
 
 #include <xxhash.h>
 
-#include "sampler/journal_frame.h"
-#include "sampler/state.h"
-#include "sampler/streams_private.h"
+#include "sampler/journal/journal_record.h"
+#include "sampler/journal/state_folder.h"
+#include "sampler/stream/streams_private.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length);
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "loader/csv_keys.h"
+#include "loader/csv/csv_keys.h"
 
 struct keys_result {
     enum error error;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "loader/postgres_row.h"
+#include "loader/postgres/postgres_row.h"
 #include "tests/fuzz/fuzz_store.h"
 
 enum { COLUMNS = 3, VALUES = 4 + COLUMNS };

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sampler/batch_request.h"
+#include "sampler/batch/batch_request.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length);
 

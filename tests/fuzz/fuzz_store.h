@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "loader/row_cache.h"
-#include "loader/store.h"
+#include "loader/store/row_cache.h"
+#include "loader/store/store.h"
 
 static inline void fuzz_check(bool holds)
 {

@@ -6,8 +6,8 @@
 
 #include <xxhash.h>
 
-#include "sampler/base64url.h"
-#include "sampler/checkpoint_token.h"
+#include "common/base64url.h"
+#include "sampler/stream/checkpoint_token.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length);
 

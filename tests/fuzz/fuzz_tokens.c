@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sampler/tokens.h"
+#include "sampler/http/bearer_tokens.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length);
 

@@ -97,7 +97,7 @@ def luminance(color):
 
 
 def test_every_text_has_the_contrast_of_wcag_aa():
-    style = (ROOT / "sampler/page/page.css").read_text()
+    style = (ROOT / "sampler/api/page/page.css").read_text()
     light, dark = (dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", part)) for part in style.split("@media (prefers-color-scheme: dark)")[:2])
     pairs = [(text, ground) for text in ("ink", "soft", "accent", "bad") for ground in ("paper", "card")]
     pairs += [("warn", "card"), ("warn", "paper"), ("warn", "warn-wash"), ("bad", "bad-wash"), ("card", "accent"), ("soft", "track"), ("ink", "track")]

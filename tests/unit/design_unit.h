@@ -4,8 +4,8 @@
 
 #include "tests/unit/unit.h"
 
-#include "sampler/order.h"
-#include "sampler/random.h"
+#include "sampler/order/order.h"
+#include "sampler/shuffle/random.h"
 
 /* One design as a test asks for it. */
 struct design_case {

@@ -14,7 +14,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "loader/device.h"
+#include "loader/device/device.h"
 
 #define FAKE_OPERATIONS 4096
 

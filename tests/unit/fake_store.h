@@ -10,7 +10,7 @@
 #include <inttypes.h>
 #include <stdatomic.h>
 
-#include "loader/store.h"
+#include "loader/store/store.h"
 
 struct fake_store {
     struct store store; /* first */

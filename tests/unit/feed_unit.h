@@ -6,7 +6,7 @@
 #include "tests/unit/fake_store.h"
 
 #include "common/log.h"
-#include "loader/feed.h"
+#include "loader/feed/feed.h"
 
 #define FEATURES 37
 

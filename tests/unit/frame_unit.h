@@ -6,7 +6,7 @@
 
 #include <inttypes.h>
 
-#include "sampler/frame.h"
+#include "sampler/frame/frame.h"
 
 struct listed_unit {
     int64_t id;

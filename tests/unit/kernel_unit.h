@@ -1,12 +1,12 @@
 /*
- * What the tests of trainer/kernel.h share: a kernel on the device that the test's state names,
- * arrays on both sides. Tests of a GPU are skipped, with the reason, where there is none.
+ * What the tests of trainer/compute/kernel.h share: a kernel on the device that the test's state
+ * names, arrays on both sides. Tests of a GPU are skipped, with the reason, where there is none.
  */
 #ifndef TESTS_UNIT_KERNEL_UNIT_H
 #define TESTS_UNIT_KERNEL_UNIT_H
 
 #include "tests/unit/trainer_unit.h"
-#include "trainer/kernel.h"
+#include "trainer/compute/kernel.h"
 
 static struct device *device;
 static struct device_queue *queue;

@@ -1,9 +1,10 @@
-/* What the tests of trainer/model.h share: models of every kind, batches, the state on the host. */
+/* What the tests of trainer/model/model.h share: models of every kind, batches, the state on the
+ * host. */
 #ifndef TESTS_UNIT_MODEL_UNIT_H
 #define TESTS_UNIT_MODEL_UNIT_H
 
 #include "tests/unit/kernel_unit.h"
-#include "trainer/model.h"
+#include "trainer/model/model.h"
 
 #define ROWS 12
 

@@ -5,8 +5,8 @@
 #include "tests/unit/folder_unit.h"
 
 #include "common/file.h"
-#include "loader/sqlite_writer.h"
-#include "loader/store.h"
+#include "loader/sqlite/sqlite_writer.h"
+#include "loader/store/store.h"
 
 /* FOLDER/NAME; valid until the fourth call from here. */
 static inline const char *path_of(const char *name)

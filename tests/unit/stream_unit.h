@@ -11,8 +11,8 @@
 
 #include "common/clock.h"
 #include "common/log.h"
-#include "sampler/state.h"
-#include "sampler/streams.h"
+#include "sampler/journal/state_folder.h"
+#include "sampler/stream/streams.h"
 
 #define UNIT_STREAM_PATIENCE_MS 60000
 

@@ -4,8 +4,8 @@
 
 #include <cjson/cJSON.h>
 
-#include "sampler/answer.h"
-#include "sampler/digits.h"
+#include "sampler/batch/batch_format.h"
+#include "sampler/batch/digits.h"
 
 /* ---- digits ---------------------------------------------------------------------------------- */
 

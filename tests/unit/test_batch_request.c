@@ -1,6 +1,6 @@
 #include "tests/unit/unit.h"
 
-#include "sampler/batch_request.h"
+#include "sampler/batch/batch_request.h"
 
 static struct batch_lease lease;
 

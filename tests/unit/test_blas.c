@@ -7,7 +7,7 @@
 #include <math.h>
 #include <sys/wait.h>
 
-#include "trainer/blas.h"
+#include "trainer/compute/blas.h"
 
 #define GUARD 12345.5f
 #define NOT_INSTALLED 77

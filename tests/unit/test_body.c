@@ -1,6 +1,6 @@
 #include "tests/unit/unit.h"
 
-#include "sampler/body.h"
+#include "sampler/api/json_body.h"
 
 static struct body opened(const char *text)
 {

@@ -4,8 +4,8 @@
 #include <math.h>
 
 #include "common/file.h"
-#include "trainer/checkpoint.h"
-#include "trainer/engine.h"
+#include "trainer/checkpoint/checkpoint.h"
+#include "trainer/compute/engine.h"
 
 #define FEATURES 3
 

@@ -1,6 +1,6 @@
 #include "tests/unit/unit.h"
 
-#include "sampler/checkpoint_token.h"
+#include "sampler/stream/checkpoint_token.h"
 
 static void fill(struct checkpoint_token *token)
 {

@@ -4,7 +4,7 @@
  * the address sanitizer sees a vector that reaches over an end.
  */
 #include "tests/unit/trainer_unit.h"
-#include "trainer/cpu_loops.h"
+#include "trainer/compute/cpu_loops.h"
 
 static const size_t lengths[] = {1, 3, 4, 7, 8, 15, 16, 17, 31, 33, 64, 100, 129};
 

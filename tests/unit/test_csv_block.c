@@ -2,8 +2,8 @@
 
 #include <unistd.h>
 
-#include "loader/csv_block.h"
-#include "loader/csv_split.h"
+#include "loader/csv/csv_block.h"
+#include "loader/csv/csv_split.h"
 
 enum { BLOCKS_LIMIT = 16 };
 #define STRETCH CSV_BLOCK_BYTES

@@ -2,7 +2,7 @@
 
 #include <sys/mman.h>
 
-#include "loader/csv_bytes.h"
+#include "loader/csv/csv_bytes.h"
 
 enum { FIELDS_LIMIT = 400, TEXT_LIMIT = FIELDS_LIMIT * 6 };
 

@@ -2,7 +2,7 @@
  */
 #include "tests/unit/unit.h"
 
-#include "sampler/random.h"
+#include "sampler/shuffle/random.h"
 #include "tests/fuzz/fuzz_keys.h"
 
 static void check_text(const char *header, char delimiter, const char *text, size_t length)

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "loader/csv_row.h"
+#include "loader/csv/csv_row.h"
 
 enum { FEATURES = 6, RECORD_BYTES = 512 };
 

@@ -1,6 +1,6 @@
 #include "tests/unit/store_unit.h"
 
-#include "loader/csv_split.h"
+#include "loader/csv/csv_split.h"
 
 static struct csv_splitter splitter;
 

@@ -1,6 +1,6 @@
 #include "tests/unit/unit.h"
 
-#include "sampler/cut.h"
+#include "sampler/order/batching.h"
 
 static const enum tail tails[] = {TAIL_KEEP, TAIL_DROP, TAIL_SPAN};
 

@@ -1,7 +1,7 @@
 /* A search a piece at a time finds what cut_next() finds at once. */
 #include "tests/unit/design_unit.h"
 
-#include "sampler/cut_search.h"
+#include "sampler/order/batching_search.h"
 
 static const struct design_case passing[] = {
     {"bernoulli", false, "{\"rate\":0.3}"},   {"bernoulli", false, "{\"rate\":0.02}"},

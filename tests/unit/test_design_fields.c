@@ -4,9 +4,9 @@
 #include <math.h>
 
 #include "common/json.h"
-#include "sampler/design_fields.h"
-#include "sampler/frame_view.h"
-#include "sampler/label_deviations.h"
+#include "sampler/design/design_fields.h"
+#include "sampler/design/label_deviations.h"
+#include "sampler/frame/frame_view.h"
 
 static struct frame *labelled_frame(void)
 {

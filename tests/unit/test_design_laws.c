@@ -6,12 +6,12 @@
 
 #include <math.h>
 
-#include "sampler/coins.h"
-#include "sampler/cut.h"
-#include "sampler/design.h"
-#include "sampler/frame_private.h"
-#include "sampler/shares.h"
-#include "sampler/weight_sums.h"
+#include "sampler/design/bernoulli_trials.h"
+#include "sampler/design/shares.h"
+#include "sampler/design/weight_sums.h"
+#include "sampler/frame/frame_private.h"
+#include "sampler/order/batching.h"
+#include "sampler/order/design.h"
 
 /* A frame of labels l0, l1, ... with the sizes given, in this order. */
 static struct frame *sized_frame(const char *folder, const int64_t *sizes, uint32_t labels)

@@ -8,9 +8,9 @@
 #include <math.h>
 #include <pthread.h>
 
-#include "sampler/cut.h"
-#include "sampler/design.h"
-#include "sampler/tally.h"
+#include "sampler/order/batching.h"
+#include "sampler/order/design.h"
+#include "sampler/stream/tally.h"
 
 #define UNIT_COUNT_NS INT64_C(60000000000)
 

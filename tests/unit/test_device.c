@@ -5,7 +5,7 @@
 #include <pthread.h>
 
 #include "common/log.h"
-#include "loader/device.h"
+#include "loader/device/device.h"
 
 #define COUNT 10007
 

@@ -2,7 +2,7 @@
  * or outside its page, and no two of them the same. */
 #include "tests/unit/unit.h"
 
-#include "loader/digit.h"
+#include "loader/tool/digit.h"
 
 #define DRAWS 20000
 

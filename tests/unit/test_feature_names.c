@@ -1,7 +1,7 @@
 #include "tests/unit/unit.h"
 
 #include "common/log.h"
-#include "trainer/feature_names.h"
+#include "trainer/model/feature_names.h"
 
 #define FEATURES 3
 

@@ -7,8 +7,8 @@
 
 #include <link.h>
 
-#include "loader/row_cache.h"
-#include "loader/store.h"
+#include "loader/store/row_cache.h"
+#include "loader/store/store.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define COUNTING 0

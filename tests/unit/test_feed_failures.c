@@ -7,7 +7,7 @@
 
 #include "common/clock.h"
 #include "common/stop.h"
-#include "loader/sampler_client.h"
+#include "loader/feed/sampler_client.h"
 
 /* The sampler answers request `at` (and, if `always`, all after it) with `answer`. */
 struct script {

@@ -5,9 +5,9 @@
 
 #include <inttypes.h>
 
-#include "sampler/frame.h"
-#include "sampler/frame_view.h"
-#include "sampler/random.h"
+#include "sampler/frame/frame.h"
+#include "sampler/frame/frame_view.h"
+#include "sampler/shuffle/random.h"
 
 static struct frame *frame_of(const struct listed_unit *units, size_t count)
 {

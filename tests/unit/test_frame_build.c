@@ -6,13 +6,13 @@
 
 #include "tests/unit/folder_unit.h"
 
-#include "sampler/class_column.h"
-#include "sampler/class_rows.h"
-#include "sampler/frame_build.h"
-#include "sampler/frame_output.h"
-#include "sampler/id_rows.h"
-#include "sampler/random.h"
-#include "sampler/spool_cursor.h"
+#include "sampler/build/class_column.h"
+#include "sampler/build/class_rows.h"
+#include "sampler/build/frame_build.h"
+#include "sampler/build/id_rows.h"
+#include "sampler/build/spool_cursor.h"
+#include "sampler/frame/frame_output.h"
+#include "sampler/shuffle/random.h"
 
 static const char *path_in(const char *name)
 {

@@ -10,11 +10,11 @@
 #include <xxhash.h>
 
 #include "common/file.h"
-#include "sampler/frame.h"
-#include "sampler/frame_file.h"
-#include "sampler/frame_view.h"
-#include "sampler/order.h"
-#include "sampler/random.h"
+#include "sampler/frame/frame.h"
+#include "sampler/frame/frame_file.h"
+#include "sampler/frame/frame_view.h"
+#include "sampler/order/order.h"
+#include "sampler/shuffle/random.h"
 
 static char folder[256];
 static char frame_path[300];

@@ -1,7 +1,7 @@
 /* The frames of a server: their names, and what is said of those that cannot be. */
 #include "tests/unit/unit.h"
 
-#include "sampler/frame_set.h"
+#include "sampler/build/frame_set.h"
 
 static void check_parse(const char *text, const char *name, const char *rest)
 {

@@ -8,9 +8,9 @@
 
 #include <math.h>
 
-#include "sampler/frame_view.h"
-#include "sampler/order.h"
-#include "sampler/random.h"
+#include "sampler/frame/frame_view.h"
+#include "sampler/order/order.h"
+#include "sampler/shuffle/random.h"
 
 /* ---- lists ------------------------------------------------------------------------------------
  */

@@ -1,7 +1,7 @@
 /* Rates, courses and spans out of readings; steps of seeks; streams that go. */
 #include "tests/unit/unit.h"
 
-#include "sampler/history.h"
+#include "sampler/service/history.h"
 
 #define SECOND_NS INT64_C(1000000000)
 

@@ -1,6 +1,6 @@
 #include "tests/unit/store_unit.h"
 
-#include "loader/id_index.h"
+#include "loader/store/id_index.h"
 
 static int64_t *list(const int64_t *ids, size_t count)
 {

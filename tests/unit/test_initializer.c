@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "trainer/initializer.h"
+#include "trainer/compute/initializer.h"
 
 #define COUNT 400000
 

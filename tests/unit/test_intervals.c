@@ -2,7 +2,7 @@
 
 #include <stdbool.h>
 
-#include "sampler/intervals.h"
+#include "sampler/ledger/intervals.h"
 
 #define NUMBERS 200
 

@@ -14,8 +14,8 @@
 #include "common/clock.h"
 #include "common/file.h"
 #include "common/log.h"
-#include "sampler/journal_private.h"
-#include "sampler/state.h"
+#include "sampler/journal/journal_private.h"
+#include "sampler/journal/state_folder.h"
 
 #define NUMBERS 100000
 

@@ -1,7 +1,7 @@
 /* Labels of the store against those that the sampler says. */
 #include "tests/unit/feed_unit.h"
 
-#include "loader/label_check.h"
+#include "loader/feed/label_check.h"
 
 /* What a sampler says to /labels, and what a store of these labels answers to number 1. */
 static enum error check(const char *labels, const struct store_info *info, double label,

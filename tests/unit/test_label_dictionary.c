@@ -1,6 +1,6 @@
 #include "tests/unit/store_unit.h"
 
-#include "loader/label_dictionary.h"
+#include "loader/store/label_dictionary.h"
 
 static enum label_kind kind_of(const char *const texts[])
 {

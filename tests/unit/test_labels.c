@@ -3,9 +3,9 @@
 #include "tests/unit/design_unit.h"
 #include "tests/unit/stream_unit.h"
 
-#include "sampler/label_counter.h"
-#include "sampler/ledger_passed.h"
-#include "sampler/tally.h"
+#include "sampler/ledger/ledger_skipped.h"
+#include "sampler/service/label_counter.h"
+#include "sampler/stream/tally.h"
 
 enum { UNITS = 60, EPOCHS = 3, SPANS = 40, FRAME_LABELS = 3 };
 

@@ -6,9 +6,9 @@
 
 #include <stdbool.h>
 
-#include "sampler/ledger.h"
-#include "sampler/ledger_plan.h"
-#include "sampler/problem_kinds.h"
+#include "sampler/ledger/conflicts.h"
+#include "sampler/ledger/ledger.h"
+#include "sampler/ledger/ledger_plan.h"
 
 #define EPOCH 97
 #define EPOCHS 4

@@ -3,7 +3,7 @@
 
 #include "common/clock.h"
 #include "common/json.h"
-#include "sampler/live_json.h"
+#include "sampler/api/live_json.h"
 
 #define PATIENCE_MS 60000
 

@@ -9,9 +9,9 @@
 
 #include "common/file.h"
 #include "common/log.h"
-#include "trainer/checkpoint_state.h"
-#include "trainer/engine.h"
-#include "trainer/logdir.h"
+#include "trainer/checkpoint/checkpoint_state.h"
+#include "trainer/checkpoint/logdir.h"
+#include "trainer/compute/engine.h"
 
 static char folder[256];
 static struct engine engine;

@@ -1,6 +1,6 @@
 #include "tests/unit/unit.h"
 
-#include "sampler/metrics.h"
+#include "sampler/stream/metrics.h"
 
 static const char *text_of(const struct metrics *metrics, struct buffer *buffer)
 {

@@ -2,7 +2,7 @@
 
 #include <stdbool.h>
 
-#include "trainer/model_shape.h"
+#include "trainer/model/model_shape.h"
 
 static struct model_shape shape_of(enum model_kind kind, const char *hidden)
 {

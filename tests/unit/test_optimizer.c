@@ -2,8 +2,8 @@
 
 #include <math.h>
 
-#include "trainer/kernel.h"
-#include "trainer/optimizer.h"
+#include "trainer/compute/kernel.h"
+#include "trainer/compute/optimizer.h"
 
 /* Ten updates of one parameter with these gradients; 0 and a sign change among them. */
 static const float gradients[10] = {0.5f, -1.25f, 0, 3, 1e-3f, -1e-3f, 0.25f, 100, -7.5f, 0.125f};

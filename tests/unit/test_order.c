@@ -8,10 +8,10 @@
 #include <math.h>
 #include <pthread.h>
 
-#include "sampler/design.h"
-#include "sampler/frame.h"
-#include "sampler/order.h"
-#include "sampler/random.h"
+#include "sampler/frame/frame.h"
+#include "sampler/order/design.h"
+#include "sampler/order/order.h"
+#include "sampler/shuffle/random.h"
 #include "tests/unit/private_memory.h"
 #include "tests/unit/statistics.h"
 

@@ -4,9 +4,9 @@
  */
 #include "tests/unit/unit.h"
 
-#include "sampler/permutation.h"
-#include "sampler/permutation_kernels.h"
-#include "sampler/random.h"
+#include "sampler/shuffle/permutation.h"
+#include "sampler/shuffle/permutation_kernels.h"
+#include "sampler/shuffle/random.h"
 #include "tests/unit/statistics.h"
 
 static void run_all(uint64_t units, uint64_t key, uint64_t *ret_units)

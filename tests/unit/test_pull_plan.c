@@ -1,9 +1,9 @@
 /* The larger requests must cut into the same batches that the sampler would give one by one; the
- * sampler's own arithmetic (sampler/cut.h) is the judge. */
+ * sampler's own arithmetic (sampler/order/batching.h) is the judge. */
 #include "tests/unit/unit.h"
 
-#include "loader/pull_plan.h"
-#include "sampler/cut.h"
+#include "loader/feed/pull_plan.h"
+#include "sampler/order/batching.h"
 
 static const char *const tails[] = {"keep", "drop", "span"};
 static const enum tail tail_codes[] = {TAIL_KEEP, TAIL_DROP, TAIL_SPAN};

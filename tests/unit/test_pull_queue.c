@@ -3,7 +3,7 @@
 #include <pthread.h>
 
 #include "common/clock.h"
-#include "loader/pull_queue.h"
+#include "loader/feed/pull_queue.h"
 
 #define ROWS 5
 #define PUSHES 20000

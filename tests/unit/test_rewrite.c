@@ -7,8 +7,8 @@
 
 #include <pthread.h>
 
-#include "sampler/journal_private.h"
-#include "sampler/stream_private.h"
+#include "sampler/journal/journal_private.h"
+#include "sampler/stream/stream_private.h"
 
 #define THREADS 4
 #define ROUNDS 4000

@@ -9,7 +9,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
-#include "loader/ring.h"
+#include "loader/feed/ring.h"
 
 #define ROWS 4
 

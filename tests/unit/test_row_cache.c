@@ -2,8 +2,8 @@
 
 #include <pthread.h>
 
-#include "loader/row_cache.h"
-#include "loader/store_csv.h"
+#include "loader/csv/store_csv.h"
+#include "loader/store/row_cache.h"
 
 static struct store *open_inner(const char *text, const char *query)
 {

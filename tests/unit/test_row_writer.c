@@ -4,7 +4,7 @@
 #include <signal.h>
 #include <sys/stat.h>
 
-#include "loader/row_writer.h"
+#include "loader/tool/row_writer.h"
 
 static char path[512];
 

@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 
 #include "common/file.h"
-#include "trainer/safetensors.h"
+#include "trainer/checkpoint/safetensors.h"
 
 static char folder[256];
 static char path[300];

@@ -1,7 +1,7 @@
 #include "tests/unit/fake_sampler.h"
 
 #include "common/log.h"
-#include "loader/sampler_client.h"
+#include "loader/feed/sampler_client.h"
 
 /* ---- the bytes of a batch -------------------------------------------------------------------- */
 

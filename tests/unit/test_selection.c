@@ -1,9 +1,9 @@
 /* Selections against a plain list of the chosen positions, with every kernel that runs here. */
 #include "tests/unit/unit.h"
 
-#include "sampler/random.h"
-#include "sampler/selection.h"
-#include "sampler/selection_kernels.h"
+#include "sampler/frame/rank_bitmap.h"
+#include "sampler/frame/rank_bitmap_kernels.h"
+#include "sampler/shuffle/random.h"
 
 /* How a test chooses: is this position chosen? */
 typedef bool chooser(int64_t position, int64_t positions);

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "sampler/split.h"
+#include "sampler/frame/split.h"
 
 static void test_shares_that_can_be(void **state)
 {

@@ -4,7 +4,7 @@
 
 #include "common/file.h"
 #include "common/log.h"
-#include "sampler/state.h"
+#include "sampler/journal/state_folder.h"
 
 static void put(uint8_t *slot, size_t at, uint64_t value)
 {

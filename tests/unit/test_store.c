@@ -3,8 +3,8 @@
 #include "tests/unit/store_unit.h"
 
 #include "common/text.h"
-#include "loader/content_digest.h"
-#include "loader/row_cache.h"
+#include "loader/store/content_digest.h"
+#include "loader/store/row_cache.h"
 
 /* ---- the same rows in every store -------------------------------------------------------------
  */

@@ -7,7 +7,7 @@
 
 #include <dirent.h>
 
-#include "loader/row_cache.h"
+#include "loader/store/row_cache.h"
 #include "tests/unit/failing_allocator.h"
 
 #define ALLOCATIONS_LIMIT 3000

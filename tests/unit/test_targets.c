@@ -3,8 +3,8 @@
 #include <math.h>
 
 #include "common/json.h"
-#include "trainer/classes.h"
-#include "trainer/targets.h"
+#include "trainer/model/classes.h"
+#include "trainer/model/targets.h"
 
 static enum error try_classes(const char *text, struct classes **ret_classes)
 {

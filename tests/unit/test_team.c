@@ -5,13 +5,13 @@
 #include <time.h>
 
 #include "common/stop.h"
-#include "sampler/frame_output.h"
-#include "sampler/packed.h"
-#include "sampler/places.h"
-#include "sampler/random.h"
-#include "sampler/section_writer.h"
-#include "sampler/sort_room.h"
-#include "sampler/team.h"
+#include "common/team.h"
+#include "sampler/build/counting_sort.h"
+#include "sampler/build/sort_arena.h"
+#include "sampler/frame/frame_output.h"
+#include "sampler/frame/packed.h"
+#include "sampler/frame/section_writer.h"
+#include "sampler/shuffle/random.h"
 
 enum { PARTS = 500 };
 

@@ -1,6 +1,6 @@
 #include "tests/unit/unit.h"
 
-#include "trainer/tf_config.h"
+#include "trainer/run/tf_config.h"
 
 static void test_a_process_alone_is_accepted(void **state)
 {

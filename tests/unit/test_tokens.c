@@ -1,6 +1,6 @@
 #include "tests/unit/unit.h"
 
-#include "sampler/tokens.h"
+#include "sampler/http/bearer_tokens.h"
 
 /* sha256 of "alpha" and "beta". */
 #define ALPHA "8ed3f6ad685b959ead7022518e1af76cd816f8e8ec7ccdda1ed4018e8f2223f8"

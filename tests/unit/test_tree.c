@@ -6,9 +6,9 @@
 
 #include <math.h>
 
-#include "sampler/random.h"
-#include "sampler/tree.h"
-#include "sampler/tree_split.h"
+#include "sampler/shuffle/random.h"
+#include "sampler/shuffle/tree.h"
+#include "sampler/shuffle/tree_split.h"
 #include "tests/unit/statistics.h"
 
 enum { STRATA = 400 };

@@ -1,6 +1,6 @@
 #include "tests/unit/unit.h"
 
-#include "sampler/unit_sort.h"
+#include "sampler/batch/unit_sort.h"
 
 static uint64_t next_random(uint64_t *state)
 {

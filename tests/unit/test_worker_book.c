@@ -3,9 +3,9 @@
 
 #include <stdbool.h>
 
-#include "sampler/ledger.h"
-#include "sampler/ledger_plan.h"
-#include "sampler/problem_kinds.h"
+#include "sampler/ledger/conflicts.h"
+#include "sampler/ledger/ledger.h"
+#include "sampler/ledger/ledger_plan.h"
 
 static const struct cut cut = {.epoch_positions = INT64_C(1) << 40, .tail = TAIL_KEEP};
 

@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "tests/unit/unit.h"
-#include "trainer/optimizer.h"
+#include "trainer/compute/optimizer.h"
 
 /* In [-1, 1), the same sequence in every run. */
 static inline float random_float(void)

@@ -1,0 +1,46 @@
+#include "common/base64url.h"
+
+#include <string.h>
+
+static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+void base64url_encode(const uint8_t *bytes, size_t length, char *out)
+{
+    uint32_t bits = 0;
+    unsigned count = 0;
+    for (size_t i = 0; i < length; i++) {
+        bits = bits << 8 | bytes[i];
+        for (count += 8; count >= 6; count -= 6)
+            *out++ = alphabet[bits >> (count - 6) & 63];
+    }
+    if (count > 0)
+        *out++ = alphabet[bits << (6 - count) & 63];
+    *out = '\0';
+}
+
+static int value64(char letter)
+{
+    const char *at = letter ? strchr(alphabet, letter) : NULL;
+    return at ? (int)(at - alphabet) : -1;
+}
+
+/* Bits that are left over must be zeros, so that a token has one spelling. */
+bool base64url_decode(const char *text, size_t length, uint8_t *out, size_t *ret_length)
+{
+    uint32_t bits = 0;
+    unsigned count = 0;
+    uint8_t *at = out;
+    for (size_t i = 0; i < length; i++) {
+        int value = value64(text[i]);
+        if (value < 0)
+            return false;
+        bits = bits << 6 | (uint32_t)value;
+        count += 6;
+        if (count >= 8) {
+            count -= 8;
+            *at++ = (uint8_t)(bits >> count);
+        }
+    }
+    *ret_length = (size_t)(at - out);
+    return count < 6 && (bits & ((1u << count) - 1)) == 0;
+}

@@ -1,0 +1,18 @@
+/*
+ * Memory in megabytes, in huge pages where the system gives them: what is written all over in no
+ * order misses the TLB a hundred times less, and comes with a hundredth of the page faults.
+ */
+#ifndef COMMON_HUGE_MEMORY_H
+#define COMMON_HUGE_MEMORY_H
+
+#include <stddef.h>
+
+#include "common/error.h"
+
+/* `bytes` zeroed bytes (0 gives some), for large_free() with the same number. NULL: error is set.
+ */
+void *large_new(size_t bytes, const char *what);
+/* NULL is legal. */
+void large_free(void *memory, size_t bytes);
+
+#endif

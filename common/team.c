@@ -1,0 +1,70 @@
+#include "common/team.h"
+
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "common/stop.h"
+#include "common/thread.h"
+
+struct team {
+    const struct team_work *work;
+    _Atomic uint64_t next; /* the part that begins next */
+    atomic_bool has_failed;
+    struct error_report report; /* of the failure that came first; read when all have ended */
+};
+
+struct hand {
+    struct team *team;
+    unsigned number;
+    pthread_t thread;
+};
+
+unsigned team_hands(void)
+{
+    cpu_set_t processors;
+    int count = 1;
+    if (sched_getaffinity(0, sizeof(processors), &processors) == 0)
+        count = CPU_COUNT(&processors);
+    return count < 1 ? 1 : count > TEAM_LIMIT ? TEAM_LIMIT : (unsigned)count;
+}
+
+static void *work_on(void *argument)
+{
+    const struct hand *hand = argument;
+    struct team *team = hand->team;
+    const struct team_work *work = team->work;
+    enum error error = OK;
+    while (!error && !atomic_load(&team->has_failed)) {
+        if (stop_requested()) {
+            error = error_set(ERROR_CANCELLED, "stopped while %s", work->what);
+            break;
+        }
+        uint64_t part = atomic_fetch_add(&team->next, 1);
+        if (part >= work->parts)
+            break;
+        error = work->work(work->context, hand->number, part);
+    }
+    if (error && !atomic_exchange(&team->has_failed, true))
+        error_report_take(error, &team->report);
+    return NULL;
+}
+
+enum error team_run(const struct team_work *work, unsigned hands)
+{
+    struct team team = {.work = work};
+    struct hand list[TEAM_LIMIT];
+    unsigned started = 1;
+    list[0] = (struct hand){.team = &team};
+    while (started < hands && started < work->parts) {
+        struct hand *hand = &list[started];
+        *hand = (struct hand){.team = &team, .number = started};
+        if (thread_start("frame team", work_on, hand, &hand->thread))
+            break; /* those that are there do it */
+        started++;
+    }
+    work_on(&list[0]);
+    for (unsigned i = 1; i < started; i++)
+        pthread_join(list[i].thread, NULL);
+    return team.report.code ? error_restore(&team.report) : OK;
+}

@@ -1,0 +1,54 @@
+/*
+ * The columns of a CSV file: their names, and what each is taken for. From the header line, or
+ * numbered from 0 ("0", "1", ...) where there is none. Immutable once made.
+ */
+#ifndef LOADER_CSV_CSV_COLUMNS_H
+#define LOADER_CSV_CSV_COLUMNS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "loader/csv/csv_split.h"
+#include "loader/store/column_role.h"
+
+/* Neighbouring columns of one role. */
+struct column_run {
+    enum column_role role;
+    size_t first, count;
+};
+
+struct csv_columns {
+    bool header;
+    size_t count;
+    char **names;            /* owned; [count] */
+    enum column_role *roles; /* owned; [count] */
+    struct column_run *runs; /* owned; [run_count] */
+    size_t run_count;
+    const char **feature_names; /* owned list of borrowed names; [features] */
+    size_t features;
+    ptrdiff_t column_of[COLUMN_ROLES]; /* id, label, weight, group; -1: none */
+    size_t unnamed; /* features that the header leaves without a name: their number is it */
+    size_t first_unnamed;
+};
+
+/* What the URI says of the header line. */
+enum csv_header { CSV_HEADER_ASSUMED, CSV_HEADER_YES, CSV_HEADER_NO };
+
+/* From the fields of the first record. ERROR_INPUT: the header has a doubled name, or is
+ * not UTF-8, or is only assumed and looks like a row; ERROR_USAGE: as column_roles_assign().
+ * Messages do not name the file. */
+enum error csv_columns_init(struct csv_columns *columns, const struct csv_splitter *first,
+                            enum csv_header header, const struct column_choice *choice) MUST_CHECK;
+/* ERROR_INPUT: the first record is one field that holds what separates fields in other files, so
+ * that the delimiter is none to be assumed. The message does not name the file. */
+enum error csv_columns_check_delimiter(const struct csv_splitter *first) MUST_CHECK;
+void csv_columns_release(struct csv_columns *columns);
+
+/* For messages: `column "p3"`, or `column 3` where there is no header. Returns `out`. */
+#define COLUMN_TEXT_BYTES 288
+const char *csv_column_text(const struct csv_columns *columns, size_t column,
+                            char out[COLUMN_TEXT_BYTES]);
+
+#endif

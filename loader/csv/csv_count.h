@@ -1,0 +1,17 @@
+/*
+ * How many bytes of a kind there are in a text. AVX2 where the processor has it; the same counts
+ * everywhere.
+ */
+#ifndef LOADER_CSV_CSV_COUNT_H
+#define LOADER_CSV_CSV_COUNT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* How many of `length` bytes are `byte`. */
+size_t csv_count_bytes(const char *data, size_t length, char byte);
+
+/* How many are LF; *ret_plain: none is a quote. One look at each byte for both. */
+size_t csv_count_lines(const char *data, size_t length, bool *ret_plain);
+
+#endif

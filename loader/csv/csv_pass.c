@@ -1,0 +1,281 @@
+#include "loader/csv/csv_pass.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/array.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/stop.h"
+
+#define THREADS_LIMIT 8
+#define SLOTS_LIMIT (THREADS_LIMIT + 2)
+#define BYTES_PER_THREAD ((uint64_t)4 << 20) /* less is not worth a thread */
+#define PROGRESS_NS INT64_C(2000000000)
+#define STOP_CHECK_MS 200
+
+enum slot_state { SLOT_FREE, SLOT_WORKING, SLOT_READY };
+
+struct slot {
+    enum slot_state state;
+    uint64_t number;            /* of its block */
+    struct error_report report; /* code OK: worked on */
+    struct csv_block block;
+    void *result;
+};
+
+struct run {
+    const struct csv_pass *pass;
+    const struct csv_source *source;
+    uint64_t block_count;
+    pthread_mutex_t lock; /* all below */
+    pthread_cond_t changed;
+    struct slot slots[SLOTS_LIMIT];
+    struct slot *free_slots[SLOTS_LIMIT]; /* the one that was used last is the last */
+    size_t free_count;
+    uint64_t claimed, cut;  /* how many blocks are */
+    struct csv_place place; /* where the next one begins; whose turn it is to cut may touch it */
+    bool ended;             /* a block failed before it was cut, or the caller gave up */
+};
+
+/* ---- working --------------------------------------------------------------------------------- */
+
+/* The next block's slot; NULL: none is free, or all blocks are claimed. With the lock. */
+static struct slot *claim(struct run *run)
+{
+    if (run->ended || run->free_count == 0 || run->claimed == run->block_count)
+        return NULL;
+    struct slot *slot = run->free_slots[--run->free_count];
+    slot->state = SLOT_WORKING;
+    slot->number = run->claimed++;
+    return slot;
+}
+
+/* In file order: a block begins where the one before it ends. False: it has no block any more. */
+static bool await_turn(struct run *run, const struct slot *slot)
+{
+    pthread_mutex_lock(&run->lock);
+    while (run->cut != slot->number && !run->ended)
+        pthread_cond_wait(&run->changed, &run->lock);
+    bool ended = run->ended;
+    pthread_mutex_unlock(&run->lock);
+    return !ended;
+}
+
+static void end_turn(struct run *run, enum error error)
+{
+    pthread_mutex_lock(&run->lock);
+    run->cut++;
+    run->ended |= error != OK;
+    pthread_cond_broadcast(&run->changed);
+    pthread_mutex_unlock(&run->lock);
+}
+
+static enum error make_block(struct run *run, struct slot *slot, struct source_file *file)
+{
+    uint64_t offset = run->source->begin + slot->number * CSV_BLOCK_BYTES;
+    enum error error = csv_block_read(&slot->block, file, offset);
+    struct error_report report = {.code = OK};
+    if (error)
+        error_report_take(error, &report);
+    if (!await_turn(run, slot))
+        return ERROR_CANCELLED; /* nobody asks for it any more */
+    if (error)
+        error = error_restore(&report);
+    else
+        error = csv_block_cut(&slot->block, file, &run->place);
+    end_turn(run, error);
+    return error;
+}
+
+static void work_on(struct run *run, struct slot *slot, struct source_file *file)
+{
+    const struct csv_pass *pass = run->pass;
+    enum error error = make_block(run, slot, file);
+    if (!error)
+        error = pass->work(pass->context, slot->result, &slot->block);
+    slot->report.code = OK;
+    if (error)
+        error_report_take(error, &slot->report);
+    pthread_mutex_lock(&run->lock);
+    slot->state = SLOT_READY;
+    pthread_cond_broadcast(&run->changed);
+    pthread_mutex_unlock(&run->lock);
+}
+
+static struct slot *await_work(struct run *run)
+{
+    struct slot *slot;
+    pthread_mutex_lock(&run->lock);
+    while (!(slot = claim(run)) && !run->ended && run->claimed < run->block_count)
+        pthread_cond_wait(&run->changed, &run->lock);
+    pthread_mutex_unlock(&run->lock);
+    return slot;
+}
+
+static void *worker(void *argument)
+{
+    struct run *run = argument;
+    struct source_file file;
+    struct slot *slot;
+    if (source_file_open(&file, run->source->path, &run->source->identity))
+        return NULL; /* the caller meets it too */
+    while ((slot = await_work(run)))
+        work_on(run, slot, &file);
+    source_file_close(&file);
+    return NULL;
+}
+
+/* ---- taking ---------------------------------------------------------------------------------- */
+
+static void show_progress(const struct run *run, const struct csv_block *block, int64_t *next_ns)
+{
+    if (run->pass->quiet || clock_now_ns() < *next_ns)
+        return;
+    *next_ns = clock_now_ns() + PROGRESS_NS;
+    double size = (double)run->source->identity.size_bytes;
+    double done = (double)(block->offset + block->length);
+    log_info("%s %s: %.0f of %.0f MB (%.0f %%)", run->pass->what, run->source->path, done / 1e6,
+             size / 1e6, 100 * done / size);
+}
+
+static struct slot *find_ready(struct run *run, uint64_t number)
+{
+    for (size_t i = 0; i < SLOTS_LIMIT; i++) {
+        if (run->slots[i].state == SLOT_READY && run->slots[i].number == number)
+            return &run->slots[i];
+    }
+    return NULL;
+}
+
+/* Block `number` if it is there, else one to work on; NULL: there is neither, for a while. */
+static struct slot *await_either(struct run *run, uint64_t number)
+{
+    struct slot *slot;
+    pthread_mutex_lock(&run->lock);
+    if (!(slot = find_ready(run, number)) && !(slot = claim(run))) {
+        struct timespec until = clock_timespec(clock_deadline_ns(STOP_CHECK_MS));
+        pthread_cond_clockwait(&run->changed, &run->lock, CLOCK_MONOTONIC, &until);
+    }
+    pthread_mutex_unlock(&run->lock);
+    return slot;
+}
+
+/* Waits for block `number`, and works on others meanwhile. */
+static enum error await_block(struct run *run, uint64_t number, struct source_file *file,
+                              struct slot **ret_slot)
+{
+    struct slot *slot;
+    while (!(slot = await_either(run, number)) || slot->state != SLOT_READY) {
+        if (stop_requested())
+            return error_set(ERROR_CANCELLED, "stopped while %s %s", run->pass->what,
+                             run->source->path);
+        if (slot)
+            work_on(run, slot, file);
+    }
+    *ret_slot = slot;
+    return slot->report.code ? error_restore(&slot->report) : OK;
+}
+
+static void free_slot(struct run *run, struct slot *slot)
+{
+    pthread_mutex_lock(&run->lock);
+    slot->state = SLOT_FREE;
+    run->free_slots[run->free_count++] = slot;
+    pthread_cond_broadcast(&run->changed);
+    pthread_mutex_unlock(&run->lock);
+}
+
+static enum error take_in_order(struct run *run, struct source_file *file)
+{
+    int64_t progress_ns = clock_now_ns() + PROGRESS_NS;
+    const struct csv_pass *pass = run->pass;
+    enum error error = OK;
+    for (uint64_t number = 0; number < run->block_count && !error; number++) {
+        struct slot *slot = NULL;
+        error = await_block(run, number, file, &slot);
+        if (!error)
+            error = pass->take(pass->context, slot->result, &slot->block);
+        if (!error)
+            show_progress(run, &slot->block, &progress_ns);
+        if (slot)
+            free_slot(run, slot);
+    }
+    return error;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------- */
+
+static size_t count_threads(const struct csv_source *source)
+{
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    uint64_t worth = source->identity.size_bytes / BYTES_PER_THREAD;
+    size_t threads = processors > 1 ? (size_t)processors : 1;
+    threads = threads < THREADS_LIMIT ? threads : THREADS_LIMIT;
+    threads = threads < worth ? threads : (size_t)worth;
+    return threads > 1 ? threads : 1;
+}
+
+/* The caller's thread does what threads that cannot be started do not. */
+static enum error run_threads(struct run *run, size_t threads, struct source_file *file)
+{
+    pthread_t workers[THREADS_LIMIT];
+    size_t started = 0;
+    while (started + 1 < threads && pthread_create(&workers[started], NULL, worker, run) == 0)
+        started++;
+    enum error error = take_in_order(run, file);
+    pthread_mutex_lock(&run->lock);
+    run->ended = true;
+    pthread_cond_broadcast(&run->changed);
+    pthread_mutex_unlock(&run->lock);
+    for (size_t i = 0; i < started; i++)
+        pthread_join(workers[i], NULL);
+    return error;
+}
+
+static enum error make_slots(struct run *run, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct slot *slot = &run->slots[i];
+        slot->result = array_new(1, run->pass->result_bytes, "reading a CSV file");
+        if (!slot->result)
+            return ERROR_MEMORY;
+        run->free_slots[run->free_count++] = slot;
+    }
+    return OK;
+}
+
+static void release_slots(struct run *run)
+{
+    for (size_t i = 0; i < SLOTS_LIMIT; i++) {
+        if (run->slots[i].result && run->pass->release)
+            run->pass->release(run->pass->context, run->slots[i].result);
+        free(run->slots[i].result);
+        csv_block_release(&run->slots[i].block);
+    }
+}
+
+enum error csv_pass_run(const struct csv_pass *pass, const struct csv_source *source)
+{
+    size_t threads = count_threads(source);
+    uint64_t bytes = source->identity.size_bytes - source->begin;
+    struct run run = {.pass = pass,
+                      .source = source,
+                      .block_count = (bytes + CSV_BLOCK_BYTES - 1) / CSV_BLOCK_BYTES,
+                      .lock = PTHREAD_MUTEX_INITIALIZER,
+                      .changed = PTHREAD_COND_INITIALIZER,
+                      .place = {.offset = source->begin, .line = source->begin_line}};
+    struct source_file file;
+    enum error error = source_file_open(&file, source->path, &source->identity);
+    if (error)
+        return error;
+    error = make_slots(&run, threads > 1 ? threads + 2 : 1);
+    if (!error)
+        error = run_threads(&run, threads, &file);
+    if (!error)
+        error = source_file_check(&file);
+    release_slots(&run);
+    source_file_close(&file);
+    return error;
+}

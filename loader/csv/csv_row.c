@@ -1,0 +1,292 @@
+/*
+ * The quick path never reports: whatever it does not expect it leaves to the slow path, which then
+ * finds the words.
+ */
+#include "loader/csv/csv_row.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+#include "common/text.h"
+#include "loader/csv/csv_bytes.h"
+#include "loader/store/feature.h"
+
+enum error csv_decoder_init(struct csv_decoder *decoder, const struct csv_columns *columns,
+                            char delimiter)
+{
+    decoder->columns = columns;
+    decoder->bytes = array_new(columns->features, 1, "a row of CSV");
+    if (!decoder->bytes)
+        return ERROR_MEMORY;
+    enum error error = csv_splitter_init(&decoder->splitter, delimiter, columns->count);
+    if (error)
+        free(decoder->bytes);
+    return error;
+}
+
+void csv_decoder_release(struct csv_decoder *decoder)
+{
+    csv_splitter_release(&decoder->splitter);
+    free(decoder->bytes);
+    decoder->bytes = NULL;
+}
+
+/* Rows may begin at any byte. */
+static void store_float(void *features, size_t feature, float value)
+{
+    memcpy((uint8_t *)features + feature * sizeof(value), &value, sizeof(value));
+}
+
+/* ---- quick path ------------------------------------------------------------------------------ */
+
+/* What follows the line end at `at`; NULL: there is none. */
+static const char *quick_line_end(const char *at)
+{
+    at += *at == '\r';
+    return *at == '\n' ? at + 1 : NULL;
+}
+
+/* The last field of a record: one number. Returns its end, or NULL. */
+static const char *quick_last_byte(const char *at, uint8_t *out)
+{
+    unsigned value = (uint8_t)*at - (unsigned)'0';
+    if (value > 9)
+        return NULL;
+    for (at++; *at != '\n' && *at != '\r'; at++) {
+        unsigned digit = (uint8_t)*at - (unsigned)'0';
+        value = value * 10 + digit;
+        if (digit > 9 || value > 255)
+            return NULL;
+    }
+    *out = (uint8_t)value;
+    return at;
+}
+
+/* An unquoted key field without blanks around it; returns its end, or NULL. */
+static const char *quick_text(const char *at, char delimiter, struct store_text *ret_text)
+{
+    const char *start = at;
+    unsigned char all = 0;
+    while (*at != delimiter && *at != '\n' && *at != '\r') {
+        all |= (unsigned char)*at;
+        at++;
+    }
+    size_t length = (size_t)(at - start);
+    if (length == 0 || all >= 0x80 || start[0] == ' ' || start[0] == '\t' || at[-1] == ' ' ||
+        at[-1] == '\t' || memchr(start, '\0', length))
+        return NULL;
+    *ret_text = (struct store_text){.data = start, .length = length};
+    return at;
+}
+
+static bool set_key(struct csv_row *row, enum column_role role, const struct store_text *text)
+{
+    switch (role) {
+    case COLUMN_ID:
+        return text_parse_integer(text->data, text->length, 0, INT64_MAX, &row->id);
+    case COLUMN_LABEL:
+        row->label = *text;
+        return true;
+    case COLUMN_GROUP:
+        row->group = *text;
+        return true;
+    case COLUMN_WEIGHT:
+        return text_parse_real(text->data, text->length, &row->weight) && row->weight >= 0;
+    default:
+        return true;
+    }
+}
+
+/* Passes over fields that are not looked at; returns what follows the delimiter behind them, or
+ * the line end, or NULL. */
+static const char *quick_skip(const char *at, const char *end, size_t count, char delimiter,
+                              bool is_last)
+{
+    const char *line_end = memchr(at, '\n', (size_t)(end - at));
+    const char *from = at;
+    if (is_last) {
+        line_end -= line_end > at && line_end[-1] == '\r';
+        at = csv_count_bytes(at, (size_t)(line_end - at), delimiter) == count - 1 ? line_end : NULL;
+    }
+    for (size_t i = 0; i < count && at && !is_last; i++) {
+        at = memchr(at, delimiter, (size_t)(line_end - at));
+        at = at ? at + 1 : NULL;
+    }
+    return at && !memchr(from, '\r', (size_t)(at - from)) ? at : NULL;
+}
+
+/* One run of columns: returns what follows the delimiter behind it (the line end, when it is the
+ * last one), or NULL. `*features` moves on. */
+static const char *quick_run(const struct csv_decoder *decoder, const struct column_run *run,
+                             const char *at, const char *end, uint8_t **features,
+                             struct csv_row *row)
+{
+    char delimiter = decoder->splitter.delimiter;
+    bool is_last = run->first + run->count == decoder->columns->count;
+    if (run->role == COLUMN_FEATURE && *features) {
+        uint8_t *out = *features;
+        at = csv_bytes_decode(at, run->count - is_last, delimiter, out);
+        *features = out + run->count;
+        return at && is_last ? quick_last_byte(at, out + run->count - 1) : at;
+    }
+    if (run->role == COLUMN_FEATURE || run->role == COLUMN_IGNORED)
+        return quick_skip(at, end, run->count, delimiter, is_last);
+    struct store_text text;
+    at = quick_text(at, delimiter, &text);
+    if (!at || !set_key(row, run->role, &text))
+        return NULL;
+    return is_last ? at : *at == delimiter ? at + 1 : NULL;
+}
+
+static const struct csv_row fresh_row = {.id = -1,
+                                         .label = {.data = ""},
+                                         .group = {.data = ""},
+                                         .weight = 1,
+                                         .is_u8 = true,
+                                         .status = ROW_OK};
+
+/* A record without quotes whose LF lies in front of `end`: returns what follows it, or NULL. A
+ * blank record may pass for one of empty fields. */
+static const char *decode_quickly(const struct csv_decoder *decoder, const char *record,
+                                  const char *end, enum element element, void *features,
+                                  struct csv_row *row)
+{
+    const struct csv_columns *columns = decoder->columns;
+    const char *at = record;
+    uint8_t *bytes = features && element == ELEMENT_F32 ? decoder->bytes : features;
+    uint8_t *next = bytes;
+    *row = fresh_row;
+    for (size_t i = 0; i < columns->run_count && at; i++)
+        at = quick_run(decoder, &columns->runs[i], at, end, &next, row);
+    at = at ? quick_line_end(at) : NULL;
+    for (size_t i = 0; at && bytes != features && i < columns->features; i++)
+        store_float(features, i, bytes[i]);
+    return at;
+}
+
+/* ---- slow path ------------------------------------------------------------------------------- */
+
+static enum error refuse_field(const struct csv_decoder *decoder, size_t column, const char *wanted)
+{
+    char name[COLUMN_TEXT_BYTES];
+    char shown[TEXT_QUOTE_BYTES];
+    const struct store_text *field = &decoder->splitter.fields[column];
+    csv_column_text(decoder->columns, column, name);
+    if (field->length == 0)
+        return error_set(ERROR_INPUT, "%s is empty; %s belongs there", name, wanted);
+    return error_set(ERROR_INPUT, "%s is %s; %s belongs there", name,
+                     text_quote(shown, sizeof(shown), field->data, field->length), wanted);
+}
+
+static enum error check_count(const struct csv_decoder *decoder)
+{
+    size_t count = decoder->splitter.count;
+    size_t wanted = decoder->columns->count;
+    if (count == wanted)
+        return OK;
+    return error_set(ERROR_INPUT, "the row has %zu %s, the %s has %zu", count,
+                     text_plural(count, "field", "fields"),
+                     decoder->columns->header ? "header" : "first row", wanted);
+}
+
+static enum error take_key(const struct csv_decoder *decoder, size_t column, enum column_role role,
+                           struct csv_row *row)
+{
+    static const char *const wanted[COLUMN_ROLES] = {
+        [COLUMN_ID] = "an id from 0 to 9223372036854775807",
+        [COLUMN_LABEL] = "a label",
+        [COLUMN_WEIGHT] = WEIGHT_WANTED,
+        [COLUMN_GROUP] = "a group",
+    };
+    const struct store_text *field = &decoder->splitter.fields[column];
+    if (field->length == 0 || !set_key(row, role, field))
+        return refuse_field(decoder, column, wanted[role]);
+    if (!text_is_utf8(field->data, field->length))
+        return refuse_field(decoder, column, "UTF-8 text without NUL");
+    return OK;
+}
+
+/* Sets ROW_BAD and the message for the row's first bad feature. */
+static void take_feature(const struct csv_decoder *decoder, size_t column, enum element element,
+                         void *features, size_t feature, struct csv_row *row)
+{
+    const struct store_text *field = &decoder->splitter.fields[column];
+    double value;
+    if (row->status != ROW_OK)
+        return;
+    bool number = text_parse_real(field->data, field->length, &value);
+    if (!number || !isfinite((float)value)) {
+        row->status = ROW_BAD;
+        number = text_is_real(field->data, field->length);
+        refuse_field(decoder, column, feature_wanted(number));
+        return;
+    }
+    if (!(value >= 0 && value <= 255 && value == (double)(int)value))
+        row->is_u8 = false;
+    if (element == ELEMENT_F32)
+        store_float(features, feature, (float)value);
+    else if (row->is_u8)
+        ((uint8_t *)features)[feature] = (uint8_t)value;
+}
+
+static enum error decode_slowly(struct csv_decoder *decoder, char *record, size_t length,
+                                enum element element, void *features, struct csv_row *row)
+{
+    const struct csv_columns *columns = decoder->columns;
+    size_t feature = 0;
+    enum error error = csv_split(&decoder->splitter, record, length);
+    if (!error)
+        error = check_count(decoder);
+    for (size_t i = 0; i < columns->count && !error; i++) {
+        if (columns->roles[i] == COLUMN_IGNORED)
+            continue;
+        if (columns->roles[i] != COLUMN_FEATURE)
+            error = take_key(decoder, i, columns->roles[i], row);
+        else if (features)
+            take_feature(decoder, i, element, features, feature++, row);
+    }
+    return error;
+}
+
+enum error csv_decode_row(struct csv_decoder *decoder, char *record, size_t length, bool plain,
+                          enum element element, void *features, struct csv_row *ret_row)
+{
+    if (!plain)
+        plain = !memchr(record, '"', length);
+    if (plain && decode_quickly(decoder, record, record + length, element, features, ret_row))
+        return OK;
+    *ret_row = fresh_row;
+    return decode_slowly(decoder, record, length, element, features, ret_row);
+}
+
+static bool may_be_blank(const char *record)
+{
+    return *record == ' ' || *record == '\t' || *record == '\r' || *record == '\n';
+}
+
+/* The quick path finds the record's end by itself; where it does not go, it is looked for first. */
+enum error csv_decode_next(struct csv_decoder *decoder, struct csv_block *block,
+                           struct csv_cursor *cursor, enum element element, void *features,
+                           struct csv_row *ret_row)
+{
+    const char *record = block->data + cursor->at;
+    const char *next = NULL;
+    if (block->plain && cursor->at < block->length && !may_be_blank(record))
+        next = decode_quickly(decoder, record, block->data + block->length, element, features,
+                              ret_row);
+    if (next) {
+        cursor->record = cursor->at;
+        cursor->at = (size_t)(next - block->data);
+        cursor->line = block->first_line + cursor->lines++;
+        return OK;
+    }
+    size_t length;
+    char *found = csv_block_next(block, decoder->splitter.delimiter, &cursor->at, &cursor->lines,
+                                 &length, &cursor->line);
+    if (!found)
+        return ERROR_END;
+    cursor->record = (size_t)(found - block->data);
+    return csv_decode_row(decoder, found, length, block->plain, element, features, ret_row);
+}

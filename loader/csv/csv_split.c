@@ -1,0 +1,207 @@
+#include "loader/csv/csv_split.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+
+#define QUOTE '"'
+
+/* The end of a record that has a quote before its first LF: LF counts where quotes are paired. */
+static size_t quoted_record_length(const char *data, size_t length)
+{
+    size_t at = 0;
+    bool open = false;
+    while (at < length) {
+        const char *line_end = memchr(data + at, '\n', length - at);
+        if (!line_end)
+            return 0;
+        size_t next = (size_t)(line_end - data) + 1;
+        open ^= csv_count_bytes(data + at, next - at, QUOTE) % 2;
+        if (!open)
+            return next;
+        at = next;
+    }
+    return 0;
+}
+
+size_t csv_record_length(const char *data, size_t length)
+{
+    const char *line_end = memchr(data, '\n', length);
+    if (!line_end)
+        return 0;
+    size_t line = (size_t)(line_end - data) + 1;
+    return memchr(data, QUOTE, line) ? quoted_record_length(data, length) : line;
+}
+
+static bool is_blank(char byte, char delimiter)
+{
+    return (byte == ' ' || byte == '\t') && byte != delimiter;
+}
+
+/* Bytes of the record before LF or CR LF. */
+static size_t content_length(const char *record, size_t length)
+{
+    if (length > 0 && record[length - 1] == '\n')
+        length--;
+    if (length > 0 && record[length - 1] == '\r')
+        length--;
+    return length;
+}
+
+bool csv_record_is_blank(const char *record, size_t length, char delimiter)
+{
+    length = content_length(record, length);
+    size_t at = 0;
+    while (at < length && is_blank(record[at], delimiter))
+        at++;
+    return at == length;
+}
+
+enum error csv_splitter_init(struct csv_splitter *splitter, char delimiter, size_t capacity)
+{
+    *splitter = (struct csv_splitter){.delimiter = delimiter, .capacity = capacity};
+    splitter->fields = array_new(capacity, sizeof(*splitter->fields), "the fields of a CSV row");
+    return splitter->fields ? OK : ERROR_MEMORY;
+}
+
+void csv_splitter_release(struct csv_splitter *splitter)
+{
+    free(splitter->fields);
+    splitter->fields = NULL;
+    if (splitter->parser_ready)
+        csv_free(&splitter->parser);
+    splitter->parser_ready = false;
+}
+
+static void add_field(struct csv_splitter *splitter, const char *text, size_t length)
+{
+    if (splitter->count < splitter->capacity)
+        splitter->fields[splitter->count] = (struct store_text){.data = text, .length = length};
+    splitter->count++;
+}
+
+static void add_trimmed(struct csv_splitter *splitter, const char *text, size_t length)
+{
+    while (length > 0 && is_blank(text[0], splitter->delimiter)) {
+        text++;
+        length--;
+    }
+    while (length > 0 && is_blank(text[length - 1], splitter->delimiter))
+        length--;
+    add_field(splitter, text, length);
+}
+
+static enum error refuse_return(void)
+{
+    return error_set(ERROR_INPUT, "a carriage return stands inside the line; lines end with LF or "
+                                  "CR LF");
+}
+
+enum error csv_split_plain(struct csv_splitter *splitter, const char *record, size_t length)
+{
+    length = content_length(record, length);
+    splitter->count = 0;
+    if (memchr(record, '\r', length))
+        return refuse_return();
+    const char *field = record;
+    const char *end = record + length;
+    for (const char *at = record; at < end; at++) {
+        if (*at != splitter->delimiter)
+            continue;
+        add_trimmed(splitter, field, (size_t)(at - field));
+        field = at + 1;
+    }
+    add_trimmed(splitter, field, (size_t)(end - field));
+    return OK;
+}
+
+/* libcsv's own buffer is used again for the next field, so the text moves into the record: what
+ * was read of it already is never shorter than what the fields so far unquote to. */
+static void on_field(void *text, size_t length, void *context)
+{
+    struct csv_splitter *splitter = context;
+    if (splitter->row_ended)
+        return; /* behind a stray CR: refused anyway */
+    if (length > 0)
+        memcpy(splitter->write, text, length);
+    add_field(splitter, splitter->write, length);
+    splitter->write += length;
+}
+
+static void on_row(int byte, void *context)
+{
+    struct csv_splitter *splitter = context;
+    (void)byte;
+    splitter->row_ended = true;
+}
+
+static enum error prepare_parser(struct csv_splitter *splitter)
+{
+    if (!splitter->parser_ready && csv_init(&splitter->parser, CSV_STRICT | CSV_STRICT_FINI) != 0)
+        return error_set(ERROR_MEMORY, "libcsv cannot start");
+    splitter->parser_ready = true;
+    csv_set_delim(&splitter->parser, (unsigned char)splitter->delimiter);
+    return OK;
+}
+
+static enum error explain_failure(struct csv_splitter *splitter, size_t length)
+{
+    int reason = csv_error(&splitter->parser);
+    if (reason == CSV_ENOMEM || reason == CSV_ETOOBIG)
+        return error_set_memory(length, "a CSV row");
+    return error_set(ERROR_INPUT,
+                     "field %zu has a quote in its middle; a field with quotes is written in "
+                     "quotes, and each quote of its own twice",
+                     splitter->count + 1);
+}
+
+/* libcsv takes a CR before the first field for an empty row, and says nothing of it. */
+static bool begins_with_return(const char *record, size_t length, char delimiter)
+{
+    size_t at = 0;
+    while (at < length && is_blank(record[at], delimiter))
+        at++;
+    return at < length && record[at] == '\r';
+}
+
+/* The line end is fed by itself: a row that ends before it ended at a CR. */
+static enum error parse_record(struct csv_splitter *splitter, const char *record, size_t length)
+{
+    struct csv_parser *parser = &splitter->parser;
+    length = content_length(record, length);
+    if (begins_with_return(record, length, splitter->delimiter))
+        return refuse_return();
+    if (csv_parse(parser, record, length, on_field, on_row, splitter) != length)
+        return explain_failure(splitter, length);
+    if (splitter->row_ended)
+        return refuse_return();
+    if (csv_parse(parser, "\n", 1, on_field, on_row, splitter) != 1)
+        return explain_failure(splitter, length);
+    if (!splitter->row_ended)
+        return error_set(ERROR_INPUT, "the quotes of field %zu are never closed",
+                         splitter->count + 1);
+    return OK;
+}
+
+enum error csv_split_quoted(struct csv_splitter *splitter, char *record, size_t length)
+{
+    enum error error = prepare_parser(splitter);
+    if (error)
+        return error;
+    splitter->count = 0;
+    splitter->write = record;
+    splitter->row_ended = false;
+    error = parse_record(splitter, record, length);
+    if (error) { /* libcsv keeps what it has of a row: the next one starts afresh */
+        csv_free(&splitter->parser);
+        splitter->parser_ready = false;
+    }
+    return error;
+}
+
+enum error csv_split(struct csv_splitter *splitter, char *record, size_t length)
+{
+    return memchr(record, QUOTE, length) ? csv_split_quoted(splitter, record, length)
+                                         : csv_split_plain(splitter, record, length);
+}

@@ -1,0 +1,67 @@
+/*
+ * The CSV store: a file, an offset index (8 bytes a row, and 8 more for ids that are not
+ * consecutive), and no data in memory, unless a row cache is to be made of it. Opening reads the
+ * file once, by all CPUs, and finds what the features and labels are. Private to store_csv*.c.
+ */
+#ifndef LOADER_CSV_STORE_CSV_H
+#define LOADER_CSV_STORE_CSV_H
+
+#include "loader/csv/csv_columns.h"
+#include "loader/csv/csv_pass.h"
+#include "loader/csv/csv_row.h"
+#include "loader/csv/store_csv_fill.h"
+#include "loader/store/id_index.h"
+#include "loader/store/label_dictionary.h"
+#include "loader/store/store.h"
+
+/* Where the lines are counted from when a message needs one: one for each block of the file. */
+struct csv_mark {
+    uint64_t offset;
+    int64_t line;
+};
+
+struct csv_store {
+    struct store store; /* first */
+    char *path;         /* owned */
+    struct csv_source source;
+    char delimiter;
+    bool delimiter_told, label_told; /* by the URI */
+    bool keys_only;
+    struct csv_columns columns;
+    uint64_t *offsets; /* owned; [rows + 1]: where each row begins, and the file's end */
+    size_t offsets_capacity;
+    struct id_index ids;
+    struct label_dictionary labels;
+    struct csv_mark *marks; /* owned; [mark_count] */
+    size_t mark_count, marks_capacity;
+    char *first_bad_row;  /* owned */
+    uint64_t cache_bytes; /* rows are kept if they take no more; 0: they are not */
+    struct csv_fill fill;
+};
+
+/* The pass that fills offsets, ids, labels, marks and store.info; keys_only: there is none. */
+enum error csv_store_inspect(struct csv_store *store) MUST_CHECK;
+
+enum error csv_store_scan(struct store *store, enum scan_columns columns, store_sink *sink,
+                          void *context) MUST_CHECK;
+/* With SCAN_CODES. */
+enum error csv_store_scan_keys(struct csv_store *store, store_sink *sink, void *context) MUST_CHECK;
+/* The line of row `row` of a scan. Reads the file up to there. */
+enum error csv_store_row_line(struct csv_store *store, int64_t row, int64_t *ret_line) MUST_CHECK;
+enum error csv_reader_open(struct store *store, struct reader **ret_reader) MUST_CHECK;
+void csv_reader_close(struct reader *reader);
+enum error csv_reader_fetch(struct reader *reader, const int64_t *ids, size_t count, void *features,
+                            size_t stride_bytes, double *labels,
+                            enum row_status *status) MUST_CHECK;
+
+/* "PATH, line N: " in front of this thread's message; returns `code`. */
+enum error csv_store_prefix(const struct csv_store *store, enum error code, int64_t line);
+/* The line of the row that begins at `offset`; 0 when the file cannot be read any more. */
+int64_t csv_store_line(const struct csv_store *store, uint64_t offset);
+/* ERROR_INPUT: a file without rows. */
+enum error csv_store_refuse_empty(const struct csv_store *store) MUST_CHECK;
+/* ERROR_INPUT naming both lines of an id that two rows have. */
+enum error csv_store_refuse_twice(const struct csv_store *store, int64_t id, int64_t line,
+                                  int64_t other_line) MUST_CHECK;
+
+#endif

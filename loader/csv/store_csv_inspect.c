@@ -1,0 +1,368 @@
+/*
+ * The first pass: where rows begin, what ids, labels and features are, and which rows are bad; with
+ * a row cache to come it is the only one (store_csv_fill.h).
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+#include "loader/csv/store_csv.h"
+
+/* What one block holds. */
+struct facts {
+    struct csv_decoder decoder;
+    uint8_t *features; /* one row that is not kept; NULL: not prepared yet */
+    struct csv_fill_block share;
+    size_t rows;
+    uint64_t *offsets;
+    size_t offsets_capacity;
+    int64_t *ids; /* NULL without an id column */
+    size_t ids_capacity;
+    bool is_u8;
+    struct label_kinds labels;
+    struct label_dictionary texts; /* of the blocks that this slot had so far */
+    uint32_t *numbers;             /* of these texts among all; [numbered] */
+    size_t numbered, numbers_capacity;
+    size_t *bad; /* which rows of the block are; [bad_rows] */
+    size_t bad_rows, bad_capacity;
+    struct error_report report; /* the first bad row's */
+    bool floats, has_texts;     /* a row needs another form than the rows are kept in */
+};
+
+/* What the whole file holds. */
+struct inspection {
+    struct csv_store *store;
+    int64_t rows;
+    int64_t *ids; /* owned until the index takes them */
+    size_t ids_capacity;
+    bool is_u8;
+    struct label_kinds labels;
+    int64_t bad_rows;
+    bool floats, texts; /* the pass ended because rows need another form; workers still read it */
+};
+
+static enum error prepare(const struct csv_store *store, struct facts *facts)
+{
+    if (facts->features)
+        return OK;
+    uint8_t *features = array_new(store->columns.features, 1, "a row of a CSV file");
+    if (!features)
+        return ERROR_MEMORY;
+    enum error error = csv_decoder_init(&facts->decoder, &store->columns, store->delimiter);
+    if (error) {
+        free(features);
+        return error;
+    }
+    facts->features = features;
+    return OK;
+}
+
+static enum error reserve(const struct csv_store *store, struct facts *facts, size_t rows)
+{
+    facts->rows = 0;
+    facts->is_u8 = true;
+    facts->labels = (struct label_kinds){.integers = false};
+    facts->bad_rows = 0;
+    facts->floats = false;
+    facts->has_texts = false;
+    enum error error = array_grow((void **)&facts->offsets, &facts->offsets_capacity, rows,
+                                  sizeof(*facts->offsets), "an index of CSV rows");
+    if (!error && store->columns.column_of[COLUMN_ID] >= 0)
+        error = array_grow((void **)&facts->ids, &facts->ids_capacity, rows, sizeof(*facts->ids),
+                           "the ids of CSV rows");
+    return error;
+}
+
+static enum error note_bad(const struct csv_store *store, struct facts *facts, int64_t line)
+{
+    if (facts->bad_rows == 0)
+        error_report_take(csv_store_prefix(store, ERROR_INPUT, line), &facts->report);
+    enum error error = array_grow((void **)&facts->bad, &facts->bad_capacity, facts->bad_rows + 1,
+                                  sizeof(*facts->bad), "the bad rows of a CSV file");
+    if (!error)
+        facts->bad[facts->bad_rows++] = facts->rows;
+    return error;
+}
+
+/* `slot` NULL: the row is not kept. */
+static enum error note_row(const struct csv_store *store, struct facts *facts,
+                           const struct csv_row *row, uint8_t *slot, int64_t line)
+{
+    size_t number = 0;
+    enum error error = OK;
+    if (row->status == ROW_BAD)
+        error = note_bad(store, facts, line);
+    if (store->columns.column_of[COLUMN_LABEL] >= 0)
+        label_kind_add(&facts->labels, row->label.data, row->label.length);
+    facts->has_texts = facts->labels.texts && !store->fill.texts;
+    facts->floats = slot && !row->is_u8 && store->fill.element == ELEMENT_U8;
+    if (!error && store->fill.texts)
+        error = label_dictionary_add(&facts->texts, row->label.data, row->label.length, &number);
+    if (slot)
+        csv_fill_label(&store->fill, slot, row, number);
+    if (facts->ids)
+        facts->ids[facts->rows] = row->id;
+    facts->is_u8 &= row->is_u8;
+    facts->rows++;
+    return error;
+}
+
+static enum error inspect_row(struct csv_store *store, struct facts *facts, struct csv_block *block,
+                              struct csv_cursor *cursor)
+{
+    struct csv_row row;
+    uint8_t *slot = csv_fill_slot(&store->fill, &facts->share, facts->rows);
+    enum error error =
+        csv_decode_next(&facts->decoder, block, cursor, slot ? store->fill.element : ELEMENT_U8,
+                        slot ? slot + sizeof(double) : facts->features, &row);
+    if (error)
+        return error == ERROR_END ? error : csv_store_prefix(store, error, cursor->line);
+    facts->offsets[facts->rows] = block->offset + cursor->record;
+    return note_row(store, facts, &row, slot, cursor->line);
+}
+
+static enum error inspect_block(void *context, void *result, struct csv_block *block)
+{
+    struct csv_store *store = ((struct inspection *)context)->store;
+    struct facts *facts = result;
+    struct csv_cursor cursor = {.at = 0};
+    enum error error = prepare(store, facts);
+    if (!error)
+        error = reserve(store, facts, (size_t)block->lines + 1);
+    csv_fill_claim(&store->fill, block, &facts->share);
+    while (!error && !facts->floats && !facts->has_texts)
+        error = inspect_row(store, facts, block, &cursor);
+    return error == ERROR_END ? OK : error;
+}
+
+static enum error add_mark(struct csv_store *store, const struct csv_block *block)
+{
+    enum error error = array_grow((void **)&store->marks, &store->marks_capacity,
+                                  store->mark_count + 1, sizeof(*store->marks), "line numbers");
+    if (!error)
+        store->marks[store->mark_count++] =
+            (struct csv_mark){.offset = block->offset, .line = block->first_line};
+    return error;
+}
+
+static enum error keep_bad_row(struct csv_store *store, const struct facts *facts)
+{
+    if (store->first_bad_row || facts->bad_rows == 0)
+        return OK;
+    store->first_bad_row = strdup(facts->report.message);
+    return store->first_bad_row ? OK : error_set_memory(sizeof(facts->report), "a message");
+}
+
+/* The numbers of this slot's texts among all texts. */
+static enum error number_texts(struct csv_store *store, struct facts *facts)
+{
+    enum error error =
+        array_grow((void **)&facts->numbers, &facts->numbers_capacity, facts->texts.count,
+                   sizeof(*facts->numbers), "the numbers of labels");
+    while (!error && facts->numbered < facts->texts.count) {
+        const char *text = facts->texts.texts[facts->numbered];
+        size_t number = 0;
+        error = label_dictionary_add(&store->labels, text, strlen(text), &number);
+        facts->numbers[facts->numbered++] = (uint32_t)number;
+    }
+    return error;
+}
+
+static enum error keep_rows(struct csv_store *store, struct facts *facts, uint64_t row)
+{
+    enum error error = store->fill.texts ? number_texts(store, facts) : OK;
+    if (error)
+        return error;
+    csv_fill_take(&store->fill, &facts->share, row, facts->rows,
+                  store->fill.texts ? facts->numbers : NULL);
+    for (size_t i = 0; i < facts->bad_rows && facts->share.rows > 0 && !error; i++)
+        error = row_slots_mark_bad(&store->fill.slots, row + facts->bad[i]);
+    return error;
+}
+
+/* ERROR_CANCELLED, which the caller expects. */
+static enum error ask_for_form(struct inspection *all, const struct facts *facts)
+{
+    all->floats = facts->floats;
+    all->texts = facts->has_texts;
+    return ERROR_CANCELLED;
+}
+
+static enum error grow_index(struct inspection *all, const struct facts *facts)
+{
+    struct csv_store *store = all->store;
+    size_t rows = (size_t)all->rows + facts->rows;
+    enum error error = array_grow((void **)&store->offsets, &store->offsets_capacity, rows + 1,
+                                  sizeof(*store->offsets), "an index of CSV rows");
+    if (!error && facts->ids)
+        error = array_grow((void **)&all->ids, &all->ids_capacity, rows, sizeof(*all->ids),
+                           "the ids of CSV rows");
+    return error;
+}
+
+static enum error merge_block(void *context, void *result, const struct csv_block *block)
+{
+    struct inspection *all = context;
+    struct csv_store *store = all->store;
+    struct facts *facts = result;
+    size_t rows = (size_t)all->rows;
+    if (facts->floats || facts->has_texts)
+        return ask_for_form(all, facts);
+    enum error error = add_mark(store, block);
+    if (!error)
+        error = grow_index(all, facts);
+    if (!error)
+        error = keep_bad_row(store, facts);
+    if (!error)
+        error = keep_rows(store, facts, (uint64_t)rows);
+    if (error)
+        return error;
+    memcpy(store->offsets + rows, facts->offsets, facts->rows * sizeof(*store->offsets));
+    if (facts->ids && facts->rows > 0)
+        memcpy(all->ids + rows, facts->ids, facts->rows * sizeof(*all->ids));
+    all->rows += (int64_t)facts->rows;
+    all->is_u8 &= facts->is_u8;
+    all->bad_rows += (int64_t)facts->bad_rows;
+    label_kind_merge(&all->labels, &facts->labels);
+    return OK;
+}
+
+static void release_facts(void *context, void *result)
+{
+    struct facts *facts = result;
+    (void)context;
+    if (facts->features)
+        csv_decoder_release(&facts->decoder);
+    free(facts->features);
+    free(facts->offsets);
+    free(facts->ids);
+    free(facts->bad);
+    free(facts->numbers);
+    label_dictionary_release(&facts->texts);
+}
+
+/* ---- all of it --------------------------------------------------------------------------------
+ */
+
+static enum error refuse_twice(const struct csv_store *store, const struct inspection *all,
+                               const int64_t twice[2])
+{
+    return csv_store_refuse_twice(store, all->ids[twice[0]],
+                                  csv_store_line(store, store->offsets[twice[0]]),
+                                  csv_store_line(store, store->offsets[twice[1]]));
+}
+
+/* Doubling left up to half of it unused. */
+static void trim_offsets(struct csv_store *store, int64_t rows)
+{
+    size_t count = (size_t)rows + 1;
+    uint64_t *trimmed = realloc(store->offsets, count * sizeof(*trimmed));
+    if (trimmed)
+        store->offsets = trimmed;
+}
+
+static enum error finish(struct inspection *all)
+{
+    struct csv_store *store = all->store;
+    struct store_info *info = &store->store.info;
+    int64_t twice[2];
+    trim_offsets(store, all->rows);
+    store->offsets[all->rows] = store->source.identity.size_bytes;
+    info->rows = all->rows;
+    info->element = all->is_u8 ? ELEMENT_U8 : ELEMENT_F32;
+    info->bad_rows = all->bad_rows;
+    bool labelled = store->columns.column_of[COLUMN_LABEL] >= 0;
+    store->labels.kind = labelled ? label_kind_of(&all->labels) : LABEL_NONE;
+    enum error error = id_index_init(&store->ids, all->ids, all->rows, twice);
+    if (error == ERROR_CONFLICT)
+        return refuse_twice(store, all, twice);
+    if (!error)
+        all->ids = NULL; /* the index has them */
+    return error;
+}
+
+/* Sorts the texts, and renumbers the labels in the rows that are kept. */
+static enum error finish_rows(struct csv_store *store)
+{
+    struct label_dictionary *labels = &store->labels;
+    size_t count = labels->kind == LABEL_TEXT ? labels->count : 0;
+    const char **texts = array_new(count, sizeof(*texts), "labels");
+    uint32_t *ranks = array_new(count, sizeof(*ranks), "labels");
+    if (texts && ranks && count > 0) {
+        memcpy(texts, labels->texts, count * sizeof(*texts));
+        label_dictionary_finish(labels);
+    }
+    for (size_t i = 0; texts && ranks && i < count; i++) {
+        double rank = 0;
+        label_value(labels, texts[i], strlen(texts[i]), &rank);
+        ranks[i] = (uint32_t)rank;
+    }
+    bool there = texts && ranks;
+    if (there)
+        csv_fill_finish(&store->fill, (uint64_t)store->store.info.rows, count ? ranks : NULL);
+    free(texts);
+    free(ranks);
+    return there ? OK : ERROR_MEMORY;
+}
+
+static enum error inspect_once(struct inspection *all)
+{
+    struct csv_store *store = all->store;
+    struct csv_pass pass = {.what = "looking at",
+                            .result_bytes = sizeof(struct facts),
+                            .work = inspect_block,
+                            .take = merge_block,
+                            .release = release_facts,
+                            .context = all};
+    uint64_t bytes = store->source.identity.size_bytes - store->source.begin;
+    store->fill.first_line = store->source.begin_line;
+    if (store->cache_bytes > 0)
+        csv_fill_start(&store->fill, &store->columns, bytes, store->cache_bytes);
+    enum error error = csv_pass_run(&pass, &store->source);
+    if (!error)
+        error = finish(all);
+    free(all->ids);
+    all->ids = NULL;
+    return error;
+}
+
+/* As if nothing had been looked at yet, but for the form that rows need. */
+static void forget(struct csv_store *store, const struct inspection *all)
+{
+    if (all->floats)
+        store->fill.element = ELEMENT_F32;
+    store->fill.texts |= all->texts;
+    csv_fill_release(&store->fill);
+    label_dictionary_release(&store->labels);
+    free(store->first_bad_row);
+    store->first_bad_row = NULL;
+    store->mark_count = 0;
+}
+
+static enum error inspect_all(struct csv_store *store)
+{
+    struct inspection all = {.store = store};
+    enum error error;
+    do {
+        forget(store, &all);
+        all = (struct inspection){.store = store, .is_u8 = true};
+        error = inspect_once(&all);
+    } while (error == ERROR_CANCELLED && (all.floats || all.texts));
+    return error ? error : finish_rows(store);
+}
+
+enum error csv_store_refuse_empty(const struct csv_store *store)
+{
+    return error_set(ERROR_INPUT, "%s has %s; a store of no units is of no use", store->path,
+                     store->columns.header ? "a header and no rows" : "no rows");
+}
+
+enum error csv_store_inspect(struct csv_store *store)
+{
+    if (store->keys_only) { /* rows are checked when they are scanned */
+        store->labels.kind = store->columns.column_of[COLUMN_LABEL] >= 0 ? LABEL_TEXT : LABEL_NONE;
+        return OK;
+    }
+    enum error error = inspect_all(store);
+    return !error && store->store.info.rows == 0 ? csv_store_refuse_empty(store) : error;
+}

@@ -1,0 +1,112 @@
+/*
+ * A device: where batches end up. One of the two doors to CUDA (the other is
+ * trainer/compute/kernel.h); the CPU is the reference for it and always there. Chosen by name:
+ * "cpu", "cuda", "cuda:1", "auto" (CUDA when build, driver and GPU are there, else CPU, said in the
+ * log).
+ *
+ * A queue is a CUDA stream: work put into one queue runs in order, queues run beside each other.
+ * On the CPU everything is done when the call returns, and marks are always reached.
+ *
+ * Threads: a device may be used from any thread; a queue from one thread at a time.
+ */
+#ifndef LOADER_DEVICE_DEVICE_H
+#define LOADER_DEVICE_DEVICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+
+enum device_kind { DEVICE_CPU, DEVICE_CUDA };
+
+struct device_queue; /* a CUDA stream */
+struct device_mark;  /* a CUDA event */
+
+struct device {
+    enum device_kind kind;
+    int index;             /* CUDA ordinal */
+    char description[160]; /* "NVIDIA H200, 139 GiB, driver 13.0", "CPU" */
+    const struct device_ops *ops;
+};
+
+struct device_ops {
+    const char *name;
+    enum error (*open)(int index, struct device **ret_device) MUST_CHECK;
+    void (*close)(struct device *device);
+    enum error (*host_new)(struct device *device, size_t bytes, void **ret_memory) MUST_CHECK;
+    void (*host_free)(struct device *device, void *memory);
+    enum error (*memory_new)(struct device *device, size_t bytes, void **ret_memory) MUST_CHECK;
+    void (*memory_free)(struct device *device, void *memory);
+    enum error (*queue_new)(struct device *device, struct device_queue **ret_queue) MUST_CHECK;
+    enum error (*queue_borrow)(struct device *device, void *native,
+                               struct device_queue **ret_queue) MUST_CHECK;
+    void (*queue_free)(struct device *device, struct device_queue *queue);
+    void *(*queue_native)(struct device_queue *queue);
+    enum error (*copy_in)(struct device_queue *queue, void *to_device, const void *from_host,
+                          size_t bytes) MUST_CHECK;
+    enum error (*copy_out)(struct device_queue *queue, void *to_host, const void *from_device,
+                           size_t bytes) MUST_CHECK;
+    enum error (*expand_u8)(struct device_queue *queue, float *to_device,
+                            const uint8_t *from_device, size_t count, float scale) MUST_CHECK;
+    enum error (*scale_f32)(struct device_queue *queue, float *to_device, const float *from_device,
+                            size_t count, float scale) MUST_CHECK;
+    enum error (*queue_wait)(struct device_queue *queue) MUST_CHECK;
+    enum error (*mark_new)(struct device *device, struct device_mark **ret_mark) MUST_CHECK;
+    void (*mark_free)(struct device *device, struct device_mark *mark);
+    enum error (*mark_set)(struct device_mark *mark, struct device_queue *queue) MUST_CHECK;
+    enum error (*mark_wait)(struct device_mark *mark) MUST_CHECK;
+    enum error (*mark_await)(struct device_queue *queue, struct device_mark *mark) MUST_CHECK;
+};
+
+/* The kinds of device that this build knows; device_cuda_ops exists only where HAVE_CUDA. */
+extern const struct device_ops device_cpu_ops;
+extern const struct device_ops device_cuda_ops;
+
+/* ERROR_UNAVAILABLE when "cuda" was asked for by name and is not there, saying which part lacks
+ * (built without CUDA, no driver, no GPU); ERROR_USAGE for an unknown name. */
+enum error device_open(const char *name, struct device **ret_device) MUST_CHECK;
+void device_close(struct device *device);
+
+/* Page-locked host memory, zeroed, 4 KiB aligned (plain aligned memory on the CPU). 0 bytes give
+ * memory too. */
+enum error device_host_new(struct device *device, size_t bytes, void **ret_memory) MUST_CHECK;
+void device_host_free(struct device *device, void *memory);
+/* Device memory, zeroed, at least 256-byte aligned. On the CPU: host memory. */
+enum error device_memory_new(struct device *device, size_t bytes, void **ret_memory) MUST_CHECK;
+void device_memory_free(struct device *device, void *memory);
+
+enum error device_queue_new(struct device *device, struct device_queue **ret_queue) MUST_CHECK;
+/* A queue around somebody else's cudaStream_t (NULL: CUDA's default stream), which must outlive it
+ * and stays theirs; on the CPU `native` is ignored. */
+enum error device_queue_borrow(struct device *device, void *native,
+                               struct device_queue **ret_queue) MUST_CHECK;
+void device_queue_free(struct device *device, struct device_queue *queue);
+/* The cudaStream_t, for libraries such as cuBLAS; NULL on the CPU. */
+void *device_queue_native(struct device *device, struct device_queue *queue);
+
+/* Enqueued, not done, when these return: host memory must stay as it is until a mark set behind
+ * them was reached. */
+enum error device_copy_in(struct device *device, struct device_queue *queue, void *to_device,
+                          const void *from_host, size_t bytes) MUST_CHECK;
+enum error device_copy_out(struct device *device, struct device_queue *queue, void *to_host,
+                           const void *from_device, size_t bytes) MUST_CHECK;
+/* to[i] = from[i] * scale; both in device memory; bit-equal on every device. */
+enum error device_expand_u8(struct device *device, struct device_queue *queue, float *to_device,
+                            const uint8_t *from_device, size_t count, float scale) MUST_CHECK;
+enum error device_scale_f32(struct device *device, struct device_queue *queue, float *to_device,
+                            const float *from_device, size_t count, float scale) MUST_CHECK;
+/* Blocks until all work of the queue is done. */
+enum error device_queue_wait(struct device *device, struct device_queue *queue) MUST_CHECK;
+
+enum error device_mark_new(struct device *device, struct device_mark **ret_mark) MUST_CHECK;
+void device_mark_free(struct device *device, struct device_mark *mark);
+/* The mark is reached when all that is in `queue` now is done. */
+enum error device_mark_set(struct device *device, struct device_mark *mark,
+                           struct device_queue *queue) MUST_CHECK;
+/* The calling thread waits for the mark; `queue` waits for the mark (without the thread). */
+enum error device_mark_wait(struct device *device, struct device_mark *mark) MUST_CHECK;
+enum error device_mark_await(struct device *device, struct device_queue *queue,
+                             struct device_mark *mark) MUST_CHECK;
+
+#endif

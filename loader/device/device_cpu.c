@@ -1,0 +1,244 @@
+/*
+ * The CPU as a device: host memory is device memory, every call is done when it returns, marks are
+ * always reached. What it computes is the reference for the other devices: one multiplication an
+ * element, rounded once.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "loader/device/device.h"
+
+#define ALIGNMENT_BYTES 4096
+#define HUGE_PAGE_BYTES ((size_t)2 << 20)
+/* More than any machine of today has; keeps the sums below from overflowing. */
+#define BYTES_LIMIT ((size_t)1 << 46)
+
+struct device_queue {
+    struct device *device;
+};
+struct device_mark {
+    struct device *device;
+};
+
+static enum error cpu_open(int index, struct device **ret_device)
+{
+    struct device *device = calloc(1, sizeof(*device));
+    if (!device)
+        return error_set_memory(sizeof(*device), "a device");
+    *device = (struct device){.kind = DEVICE_CPU, .index = index, .ops = &device_cpu_ops};
+    memcpy(device->description, "CPU", sizeof("CPU"));
+    *ret_device = device;
+    return OK;
+}
+
+static void cpu_close(struct device *device)
+{
+    free(device);
+}
+
+static enum error cpu_memory_new(struct device *device, size_t bytes, void **ret_memory)
+{
+    (void)device;
+    if (bytes > BYTES_LIMIT)
+        return error_set_memory(bytes, "a device buffer");
+    size_t alignment = bytes >= HUGE_PAGE_BYTES ? HUGE_PAGE_BYTES : ALIGNMENT_BYTES;
+    size_t rounded = (bytes / alignment + 1) * alignment;
+    void *memory = aligned_alloc(alignment, rounded);
+    if (!memory)
+        return error_set_memory(bytes, "a device buffer");
+    /* Huge pages are a wish: small ones do too. Pages given back come again as zeros, when they are
+     * touched: nothing is cleared twice. */
+    if (alignment < HUGE_PAGE_BYTES || madvise(memory, rounded, MADV_HUGEPAGE) ||
+        madvise(memory, rounded, MADV_DONTNEED))
+        memset(memory, 0, rounded);
+    *ret_memory = memory;
+    return OK;
+}
+
+static void cpu_memory_free(struct device *device, void *memory)
+{
+    (void)device;
+    free(memory);
+}
+
+/* ---- queues and marks: there is nothing to wait for ------------------------------------------ */
+
+static enum error cpu_queue_new(struct device *device, struct device_queue **ret_queue)
+{
+    struct device_queue *queue = malloc(sizeof(*queue));
+    if (!queue)
+        return error_set_memory(sizeof(*queue), "a device queue");
+    queue->device = device;
+    *ret_queue = queue;
+    return OK;
+}
+
+static enum error cpu_queue_borrow(struct device *device, void *native,
+                                   struct device_queue **ret_queue)
+{
+    (void)native;
+    return cpu_queue_new(device, ret_queue);
+}
+
+static void cpu_queue_free(struct device *device, struct device_queue *queue)
+{
+    (void)device;
+    free(queue);
+}
+
+static void *cpu_queue_native(struct device_queue *queue)
+{
+    (void)queue;
+    return NULL;
+}
+
+static enum error cpu_queue_wait(struct device_queue *queue)
+{
+    (void)queue;
+    return OK;
+}
+
+static enum error cpu_mark_new(struct device *device, struct device_mark **ret_mark)
+{
+    struct device_mark *mark = malloc(sizeof(*mark));
+    if (!mark)
+        return error_set_memory(sizeof(*mark), "a device mark");
+    mark->device = device;
+    *ret_mark = mark;
+    return OK;
+}
+
+static void cpu_mark_free(struct device *device, struct device_mark *mark)
+{
+    (void)device;
+    free(mark);
+}
+
+static enum error cpu_mark_set(struct device_mark *mark, struct device_queue *queue)
+{
+    (void)mark;
+    (void)queue;
+    return OK;
+}
+
+static enum error cpu_mark_wait(struct device_mark *mark)
+{
+    (void)mark;
+    return OK;
+}
+
+static enum error cpu_mark_await(struct device_queue *queue, struct device_mark *mark)
+{
+    (void)queue;
+    (void)mark;
+    return OK;
+}
+
+/* ---- copies and conversions ------------------------------------------------------------------ */
+
+static enum error cpu_copy(struct device_queue *queue, void *to, const void *from, size_t bytes)
+{
+    (void)queue;
+    if (bytes > 0)
+        memcpy(to, from, bytes);
+    return OK;
+}
+
+/* gcc vectorizes loops of unknown length only above -O2; the bodies are inlined into a baseline and
+ * an AVX2 function, chosen at run time, so that one binary is fast on both. */
+#if defined(__clang__)
+#define VECTORIZED
+#else
+#define VECTORIZED __attribute__((optimize("tree-vectorize", "vect-cost-model=dynamic")))
+#endif
+
+__attribute__((always_inline)) static inline void
+expand_body(float *restrict to, const uint8_t *restrict from, size_t count, float scale)
+{
+    for (size_t i = 0; i < count; i++)
+        to[i] = (float)from[i] * scale;
+}
+
+__attribute__((always_inline)) static inline void scale_body(float *to, const float *from,
+                                                             size_t count, float scale)
+{
+    for (size_t i = 0; i < count; i++)
+        to[i] = from[i] * scale;
+}
+
+VECTORIZED static void expand_baseline(float *to, const uint8_t *from, size_t count, float scale)
+{
+    expand_body(to, from, count, scale);
+}
+
+VECTORIZED static void scale_baseline(float *to, const float *from, size_t count, float scale)
+{
+    scale_body(to, from, count, scale);
+}
+
+#if defined(__x86_64__)
+VECTORIZED __attribute__((target("avx2"))) static void expand_avx2(float *to, const uint8_t *from,
+                                                                   size_t count, float scale)
+{
+    expand_body(to, from, count, scale);
+}
+
+VECTORIZED __attribute__((target("avx2"))) static void scale_avx2(float *to, const float *from,
+                                                                  size_t count, float scale)
+{
+    scale_body(to, from, count, scale);
+}
+#endif
+
+static enum error cpu_expand_u8(struct device_queue *queue, float *to, const uint8_t *from,
+                                size_t count, float scale)
+{
+    (void)queue;
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2")) {
+        expand_avx2(to, from, count, scale);
+        return OK;
+    }
+#endif
+    expand_baseline(to, from, count, scale);
+    return OK;
+}
+
+static enum error cpu_scale_f32(struct device_queue *queue, float *to, const float *from,
+                                size_t count, float scale)
+{
+    (void)queue;
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2")) {
+        scale_avx2(to, from, count, scale);
+        return OK;
+    }
+#endif
+    scale_baseline(to, from, count, scale);
+    return OK;
+}
+
+const struct device_ops device_cpu_ops = {
+    .name = "cpu",
+    .open = cpu_open,
+    .close = cpu_close,
+    .host_new = cpu_memory_new,
+    .host_free = cpu_memory_free,
+    .memory_new = cpu_memory_new,
+    .memory_free = cpu_memory_free,
+    .queue_new = cpu_queue_new,
+    .queue_borrow = cpu_queue_borrow,
+    .queue_free = cpu_queue_free,
+    .queue_native = cpu_queue_native,
+    .copy_in = cpu_copy,
+    .copy_out = cpu_copy,
+    .expand_u8 = cpu_expand_u8,
+    .scale_f32 = cpu_scale_f32,
+    .queue_wait = cpu_queue_wait,
+    .mark_new = cpu_mark_new,
+    .mark_free = cpu_mark_free,
+    .mark_set = cpu_mark_set,
+    .mark_wait = cpu_mark_wait,
+    .mark_await = cpu_mark_await,
+};

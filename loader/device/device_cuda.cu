@@ -1,0 +1,434 @@
+/*
+ * CUDA as a device. The runtime is linked statically and loads the driver by itself: a machine
+ * without driver or GPU fails in cudaGetDeviceCount() and nowhere else. Every call names its GPU
+ * first, because CUDA keeps that choice per thread and callers are many threads.
+ *
+ * The kernels multiply once and round once (__fmul_rn, never fused), so that results are bit-equal
+ * to those of device_cpu.c.
+ */
+#include <cuda_runtime_api.h>
+
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+extern "C" {
+#include "loader/device/device.h"
+}
+
+#define THREADS_A_BLOCK 256
+#define BLOCKS_LIMIT 4096
+
+struct device_queue {
+    struct device *device;
+    cudaStream_t stream;
+    bool borrowed;
+};
+struct device_mark {
+    struct device *device;
+    cudaEvent_t event;
+};
+
+/* cudaGetLastError() also forgets the error, so that the next call does not report it again. */
+static enum error fail(const struct device *device, cudaError_t status, const char *what)
+{
+    cudaGetLastError();
+    enum error code = status == cudaErrorMemoryAllocation ? ERROR_MEMORY : ERROR_IO;
+    return error_set(code, "cuda:%d (%s): %s: %s", device->index, device->description, what,
+                     cudaGetErrorString(status));
+}
+
+static enum error fail_bytes(const struct device *device, cudaError_t status, const char *what,
+                             size_t bytes)
+{
+    char text[96];
+    snprintf(text, sizeof(text), "%zu bytes of %s", bytes, what);
+    return fail(device, status, text);
+}
+
+/* ---- opening -------------------------------------------------------------------------------- */
+
+static enum error count_devices(int *ret_count)
+{
+    int driver = 0;
+    cudaError_t status = cudaGetDeviceCount(ret_count);
+    if (status == cudaSuccess && *ret_count > 0)
+        return OK;
+    cudaGetLastError();
+    if (cudaDriverGetVersion(&driver) != cudaSuccess)
+        driver = 0;
+    cudaGetLastError();
+    if (driver == 0)
+        return error_set(ERROR_UNAVAILABLE,
+                         "device \"cuda\": no NVIDIA driver on this machine (%s)",
+                         cudaGetErrorString(status));
+    if (status == cudaSuccess || status == cudaErrorNoDevice)
+        return error_set(ERROR_UNAVAILABLE,
+                         "device \"cuda\": the driver (CUDA %d.%d) is there, but no GPU",
+                         driver / 1000, driver % 1000 / 10);
+    return error_set(
+        ERROR_UNAVAILABLE,
+        "device \"cuda\": %s (the driver knows CUDA %d.%d, this program was built with "
+        "%d.%d)",
+        cudaGetErrorString(status), driver / 1000, driver % 1000 / 10, CUDART_VERSION / 1000,
+        CUDART_VERSION % 1000 / 10);
+}
+
+/* A GPU that exists may still be one that this build has no code for. */
+static enum error check_kernels(struct device *device);
+
+static enum error describe(struct device *device)
+{
+    struct cudaDeviceProp properties;
+    int driver = 0;
+    cudaError_t status = cudaGetDeviceProperties(&properties, device->index);
+    if (status == cudaSuccess)
+        status = cudaDriverGetVersion(&driver);
+    if (status != cudaSuccess)
+        return fail(device, status, "the GPU does not answer");
+    snprintf(device->description, sizeof(device->description), "%.100s, %.0f GiB, driver %d.%d",
+             properties.name, (double)properties.totalGlobalMem / (1 << 30), driver / 1000,
+             driver % 1000 / 10);
+    status = cudaSetDevice(device->index);
+    if (status == cudaSuccess)
+        status = cudaFree(NULL); /* makes the context now, not in the first batch */
+    if (status != cudaSuccess)
+        return fail(device, status, "the GPU cannot be used");
+    return check_kernels(device);
+}
+
+static enum error cuda_open(int index, struct device **ret_device)
+{
+    int count = 0;
+    enum error error = count_devices(&count);
+    if (error)
+        return error;
+    if (index >= count)
+        return error_set(ERROR_UNAVAILABLE,
+                         "device \"cuda:%d\" is not there; this machine has cuda:0 to cuda:%d",
+                         index, count - 1);
+    struct device *device = (struct device *)calloc(1, sizeof(*device));
+    if (!device)
+        return error_set_memory(sizeof(*device), "a device");
+    device->kind = DEVICE_CUDA;
+    device->index = index;
+    device->ops = &device_cuda_ops;
+    error = describe(device);
+    if (error) {
+        free(device);
+        return error == ERROR_MEMORY ? error : ERROR_UNAVAILABLE;
+    }
+    *ret_device = device;
+    return OK;
+}
+
+static void cuda_close(struct device *device)
+{
+    free(device);
+}
+
+static enum error enter(const struct device *device)
+{
+    cudaError_t status = cudaSetDevice(device->index);
+    return status == cudaSuccess ? OK : fail(device, status, "the GPU cannot be chosen");
+}
+
+/* ---- memory --------------------------------------------------------------------------------- */
+
+static enum error cuda_host_new(struct device *device, size_t bytes, void **ret_memory)
+{
+    void *memory = NULL;
+    size_t asked = bytes > 0 ? bytes : 1;
+    enum error error = enter(device);
+    if (error)
+        return error;
+    cudaError_t status = cudaHostAlloc(&memory, asked, cudaHostAllocPortable);
+    if (status != cudaSuccess)
+        return fail_bytes(device, status, "page-locked host memory", asked);
+    memset(memory, 0, asked);
+    *ret_memory = memory;
+    return OK;
+}
+
+static void cuda_host_free(struct device *device, void *memory)
+{
+    if (enter(device) == OK)
+        cudaFreeHost(memory);
+}
+
+static enum error cuda_memory_new(struct device *device, size_t bytes, void **ret_memory)
+{
+    void *memory = NULL;
+    size_t asked = bytes > 0 ? bytes : 1;
+    enum error error = enter(device);
+    if (error)
+        return error;
+    cudaError_t status = cudaMalloc(&memory, asked);
+    if (status != cudaSuccess)
+        return fail_bytes(device, status, "GPU memory", asked);
+    status = cudaMemset(memory, 0, asked);
+    if (status == cudaSuccess)
+        status = cudaDeviceSynchronize(); /* our queues do not wait for the default stream */
+    if (status != cudaSuccess) {
+        cudaFree(memory);
+        return fail_bytes(device, status, "GPU memory to be zeroed", asked);
+    }
+    *ret_memory = memory;
+    return OK;
+}
+
+static void cuda_memory_free(struct device *device, void *memory)
+{
+    if (enter(device) == OK)
+        cudaFree(memory);
+}
+
+/* ---- queues --------------------------------------------------------------------------------- */
+
+static enum error make_queue(struct device *device, cudaStream_t stream, bool borrowed,
+                             struct device_queue **ret_queue)
+{
+    struct device_queue *queue = (struct device_queue *)malloc(sizeof(*queue));
+    if (!queue)
+        return error_set_memory(sizeof(*queue), "a device queue");
+    queue->device = device;
+    queue->stream = stream;
+    queue->borrowed = borrowed;
+    *ret_queue = queue;
+    return OK;
+}
+
+static enum error cuda_queue_new(struct device *device, struct device_queue **ret_queue)
+{
+    cudaStream_t stream;
+    enum error error = enter(device);
+    if (error)
+        return error;
+    cudaError_t status = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+    if (status != cudaSuccess)
+        return fail(device, status, "a stream");
+    error = make_queue(device, stream, false, ret_queue);
+    if (error)
+        cudaStreamDestroy(stream);
+    return error;
+}
+
+static enum error cuda_queue_borrow(struct device *device, void *native,
+                                    struct device_queue **ret_queue)
+{
+    return make_queue(device, (cudaStream_t)native, true, ret_queue);
+}
+
+static void cuda_queue_free(struct device *device, struct device_queue *queue)
+{
+    if (!queue->borrowed && enter(device) == OK)
+        cudaStreamDestroy(queue->stream);
+    free(queue);
+}
+
+static void *cuda_queue_native(struct device_queue *queue)
+{
+    return queue->stream;
+}
+
+static enum error cuda_queue_wait(struct device_queue *queue)
+{
+    enum error error = enter(queue->device);
+    if (error)
+        return error;
+    cudaError_t status = cudaStreamSynchronize(queue->stream);
+    return status == cudaSuccess ? OK : fail(queue->device, status, "work on the GPU");
+}
+
+static enum error copy(struct device_queue *queue, void *to, const void *from, size_t bytes,
+                       enum cudaMemcpyKind kind)
+{
+    if (bytes == 0)
+        return OK;
+    enum error error = enter(queue->device);
+    if (error)
+        return error;
+    cudaError_t status = cudaMemcpyAsync(to, from, bytes, kind, queue->stream);
+    return status == cudaSuccess ? OK : fail_bytes(queue->device, status, "a copy", bytes);
+}
+
+static enum error cuda_copy_in(struct device_queue *queue, void *to_device, const void *from_host,
+                               size_t bytes)
+{
+    return copy(queue, to_device, from_host, bytes, cudaMemcpyHostToDevice);
+}
+
+static enum error cuda_copy_out(struct device_queue *queue, void *to_host, const void *from_device,
+                                size_t bytes)
+{
+    return copy(queue, to_host, from_device, bytes, cudaMemcpyDeviceToHost);
+}
+
+/* ---- marks ---------------------------------------------------------------------------------- */
+
+static enum error cuda_mark_new(struct device *device, struct device_mark **ret_mark)
+{
+    struct device_mark *mark = (struct device_mark *)malloc(sizeof(*mark));
+    if (!mark)
+        return error_set_memory(sizeof(*mark), "a device mark");
+    mark->device = device;
+    enum error error = enter(device);
+    if (!error) {
+        cudaError_t status =
+            cudaEventCreateWithFlags(&mark->event, cudaEventDisableTiming | cudaEventBlockingSync);
+        if (status != cudaSuccess)
+            error = fail(device, status, "an event");
+    }
+    if (error) {
+        free(mark);
+        return error;
+    }
+    *ret_mark = mark;
+    return OK;
+}
+
+static void cuda_mark_free(struct device *device, struct device_mark *mark)
+{
+    if (enter(device) == OK)
+        cudaEventDestroy(mark->event);
+    free(mark);
+}
+
+static enum error cuda_mark_set(struct device_mark *mark, struct device_queue *queue)
+{
+    enum error error = enter(mark->device);
+    if (error)
+        return error;
+    cudaError_t status = cudaEventRecord(mark->event, queue->stream);
+    return status == cudaSuccess ? OK : fail(mark->device, status, "a mark");
+}
+
+static enum error cuda_mark_wait(struct device_mark *mark)
+{
+    enum error error = enter(mark->device);
+    if (error)
+        return error;
+    cudaError_t status = cudaEventSynchronize(mark->event);
+    return status == cudaSuccess ? OK : fail(mark->device, status, "work on the GPU");
+}
+
+static enum error cuda_mark_await(struct device_queue *queue, struct device_mark *mark)
+{
+    enum error error = enter(mark->device);
+    if (error)
+        return error;
+    cudaError_t status = cudaStreamWaitEvent(queue->stream, mark->event, 0);
+    return status == cudaSuccess ? OK : fail(mark->device, status, "a wait for a mark");
+}
+
+/* ---- kernels -------------------------------------------------------------------------------- */
+
+/* Four elements a thread: a warp reads 128 bytes and writes 512, both in one piece. */
+__global__ void expand_u8_by_4(float4 *to, const uchar4 *from, size_t quads, float scale)
+{
+    size_t step = (size_t)gridDim.x * blockDim.x;
+    for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < quads; i += step) {
+        uchar4 bytes = from[i];
+        to[i] = make_float4(__fmul_rn((float)bytes.x, scale), __fmul_rn((float)bytes.y, scale),
+                            __fmul_rn((float)bytes.z, scale), __fmul_rn((float)bytes.w, scale));
+    }
+}
+
+__global__ void expand_u8_by_1(float *to, const uint8_t *from, size_t count, float scale)
+{
+    size_t step = (size_t)gridDim.x * blockDim.x;
+    for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step)
+        to[i] = __fmul_rn((float)from[i], scale);
+}
+
+__global__ void scale_f32_by_4(float4 *to, const float4 *from, size_t quads, float scale)
+{
+    size_t step = (size_t)gridDim.x * blockDim.x;
+    for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < quads; i += step) {
+        float4 values = from[i];
+        to[i] = make_float4(__fmul_rn(values.x, scale), __fmul_rn(values.y, scale),
+                            __fmul_rn(values.z, scale), __fmul_rn(values.w, scale));
+    }
+}
+
+__global__ void scale_f32_by_1(float *to, const float *from, size_t count, float scale)
+{
+    size_t step = (size_t)gridDim.x * blockDim.x;
+    for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step)
+        to[i] = __fmul_rn(from[i], scale);
+}
+
+static enum error check_kernels(struct device *device)
+{
+    struct cudaFuncAttributes attributes;
+    cudaError_t status = cudaFuncGetAttributes(&attributes, (const void *)expand_u8_by_4);
+    return status == cudaSuccess ? OK
+                                 : fail(device, status,
+                                        "this build has no code for this GPU (set "
+                                        "NVCC_ARCH when configuring)");
+}
+
+static unsigned blocks_for(size_t elements)
+{
+    size_t blocks = (elements + THREADS_A_BLOCK - 1) / THREADS_A_BLOCK;
+    return (unsigned)(blocks < BLOCKS_LIMIT ? blocks : BLOCKS_LIMIT);
+}
+
+static bool aligned(const void *pointer, size_t bytes)
+{
+    return (uintptr_t)pointer % bytes == 0;
+}
+
+static enum error launched(const struct device *device, const char *what)
+{
+    cudaError_t status = cudaGetLastError();
+    return status == cudaSuccess ? OK : fail(device, status, what);
+}
+
+static enum error cuda_expand_u8(struct device_queue *queue, float *to, const uint8_t *from,
+                                 size_t count, float scale)
+{
+    enum error error = enter(queue->device);
+    if (error || count == 0)
+        return error;
+    bool wide = aligned(to, sizeof(float4)) && aligned(from, sizeof(uchar4));
+    size_t quads = wide ? count / 4 : 0;
+    size_t rest = count - quads * 4;
+    if (quads > 0)
+        expand_u8_by_4<<<blocks_for(quads), THREADS_A_BLOCK, 0, queue->stream>>>(
+            (float4 *)to, (const uchar4 *)from, quads, scale);
+    if (rest > 0)
+        expand_u8_by_1<<<blocks_for(rest), THREADS_A_BLOCK, 0, queue->stream>>>(
+            to + quads * 4, from + quads * 4, rest, scale);
+    return launched(queue->device, "expanding bytes to floats");
+}
+
+static enum error cuda_scale_f32(struct device_queue *queue, float *to, const float *from,
+                                 size_t count, float scale)
+{
+    enum error error = enter(queue->device);
+    if (error || count == 0)
+        return error;
+    bool wide = aligned(to, sizeof(float4)) && aligned(from, sizeof(float4));
+    size_t quads = wide ? count / 4 : 0;
+    size_t rest = count - quads * 4;
+    if (quads > 0)
+        scale_f32_by_4<<<blocks_for(quads), THREADS_A_BLOCK, 0, queue->stream>>>(
+            (float4 *)to, (const float4 *)from, quads, scale);
+    if (rest > 0)
+        scale_f32_by_1<<<blocks_for(rest), THREADS_A_BLOCK, 0, queue->stream>>>(
+            to + quads * 4, from + quads * 4, rest, scale);
+    return launched(queue->device, "scaling floats");
+}
+
+/* In the order of struct device_ops; "extern" because C++ constants are local otherwise. */
+extern "C" const struct device_ops device_cuda_ops = {
+    "cuda",           cuda_open,         cuda_close,
+    cuda_host_new,    cuda_host_free,    cuda_memory_new,
+    cuda_memory_free, cuda_queue_new,    cuda_queue_borrow,
+    cuda_queue_free,  cuda_queue_native, cuda_copy_in,
+    cuda_copy_out,    cuda_expand_u8,    cuda_scale_f32,
+    cuda_queue_wait,  cuda_mark_new,     cuda_mark_free,
+    cuda_mark_set,    cuda_mark_wait,    cuda_mark_await,
+};

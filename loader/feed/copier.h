@@ -1,0 +1,41 @@
+/*
+ * The copier: the thread that takes filled slots in their order and brings them to the device:
+ * copies them (where the device has memory of its own) and expands u8 to f32 there. The trainer's
+ * thread does none of it; on the CPU expanding is this thread's work.
+ *
+ * Before a slot's device memory is written, the copier's queue waits for the mark that feed_put()
+ * set on the trainer's queue; behind the copy it sets the mark that feed_next() makes the trainer's
+ * queue wait for.
+ */
+#ifndef LOADER_FEED_COPIER_H
+#define LOADER_FEED_COPIER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "loader/device/device.h"
+#include "loader/feed/ring.h"
+
+struct copier_options {
+    struct device *device; /* borrowed */
+    size_t batch_rows;     /* B */
+    size_t row_elements;   /* F */
+    size_t row_bytes;      /* of a row as it is fetched */
+    bool expand;           /* u8 to f32 */
+    float scale;
+};
+
+struct copier;
+
+/* `ring` must outlive it. */
+enum error copier_start(const struct copier_options *options, struct ring *ring,
+                        struct copier **ret_copier) MUST_CHECK;
+/* Joins the thread, frees everything. The ring must have been stopped before. NULL is legal. */
+void copier_stop(struct copier *copier);
+
+/* Time spent copying and expanding, as far as the thread did it. */
+int64_t copier_busy_ns(const struct copier *copier);
+
+#endif

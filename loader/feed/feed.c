@@ -1,0 +1,356 @@
+#include "loader/feed/feed.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "loader/feed/copier.h"
+#include "loader/feed/fetcher.h"
+#include "loader/feed/label_check.h"
+#include "loader/feed/pull_queue.h"
+#include "loader/feed/puller.h"
+#include "loader/feed/ring.h"
+#include "loader/feed/sampler_batch.h"
+#include "loader/feed/sampler_client.h"
+#include "loader/store/row_cache.h"
+
+#define SLOTS_FEW 8
+#define SLOTS_MANY 64
+#define SLOTS_BYTES (32u << 20)
+/* Large batches: a slot for each of filling, copying and training, and more while all of them keep
+ * below so many bytes. */
+#define SLOTS_LEAST 3
+#define SLOTS_MOST_BYTES (256u << 20)
+#define DRAWS_AHEAD_DEFAULT 4
+/* Ids that wait in the pull queue: enough to hide a request behind them, few for large batches. */
+#define QUEUE_ROWS 8192
+#define QUEUE_CAPACITY_LIMIT 64
+
+struct feed {
+    struct feed_options options;  /* defaults filled in */
+    char *url, *stream;           /* owned copies of the options' texts */
+    struct sampler_stream walked; /* a copy of the options' */
+    struct store *cache; /* of options.store; NULL: rows are fetched from the store itself */
+    struct ring *ring;
+    struct pull_queue *queue;
+    struct label_check *labels; /* NULL: the labels are trusted */
+    struct puller *puller;
+    struct fetchers *fetchers;
+    struct copier *copier;
+    struct feed_batch *batches; /* [K]: what the caller sees of each slot */
+    size_t row_bytes;           /* of a row as it is handed out */
+    int64_t opened_ns;
+    int64_t next; /* number of the next batch */
+    _Atomic int64_t batch_count, row_count, bad_row_count, wait_ns, first_ns;
+};
+
+/* ---- opening -------------------------------------------------------------------------------- */
+
+static enum error check_count(const char *what, size_t value, size_t minimum, size_t maximum)
+{
+    if (value >= minimum && value <= maximum)
+        return OK;
+    return error_set(ERROR_USAGE, "a feed with %zu %s; %zu to %zu are possible", value, what,
+                     minimum, maximum);
+}
+
+/* Within the bytes of large batches, in host and device memory. */
+static size_t most_slots(const struct feed_options *options)
+{
+    const struct store_info *info = store_info(options->store);
+    size_t fetched_bytes = info->features * element_bytes(info->element) + sizeof(double);
+    size_t device_bytes = options->device->kind == DEVICE_CPU ? 0 : fetched_bytes;
+    if (options->expand && info->element == ELEMENT_U8)
+        device_bytes = info->features * element_bytes(ELEMENT_F32);
+    return SLOTS_MOST_BYTES / (fetched_bytes + device_bytes) / (options->batch_rows + 1);
+}
+
+/* A processor that is lent to others for some milliseconds stops the pipeline for as long; 64 small
+ * batches bridge that (measured on a busy machine: 2 to 6 % of the time waited with 8 slots, 0.1
+ * to 0.4 % with 64). Draws keep few: what was drawn and not used when a consumer leaves is gone. */
+static size_t default_slots(const struct feed_options *options)
+{
+    size_t row_bytes = (store_info(options->store)->features + 1) * sizeof(float);
+    size_t most = most_slots(options);
+    if (most < SLOTS_FEW)
+        return most < SLOTS_LEAST ? SLOTS_LEAST : most;
+    if (options->pull == FEED_DRAW || options->batch_rows >= SLOTS_BYTES / row_bytes / SLOTS_FEW)
+        return SLOTS_FEW;
+    size_t fit = SLOTS_BYTES / row_bytes / (options->batch_rows + 1);
+    return fit < SLOTS_MANY ? fit : SLOTS_MANY;
+}
+
+static enum error check_options(struct feed_options *options)
+{
+    if (options->slots == 0)
+        options->slots = default_slots(options);
+    if (options->draws_ahead == 0)
+        options->draws_ahead = DRAWS_AHEAD_DEFAULT;
+    if (options->fetchers == 0)
+        options->fetchers = 1;
+    enum error error =
+        check_count("rows a batch", options->batch_rows, 1, SAMPLER_BATCH_ROWS_LIMIT);
+    if (!error)
+        error = check_count("slots", options->slots, 2, RING_SLOTS_LIMIT);
+    if (!error)
+        error = check_count("draws ahead", options->draws_ahead, 1, PULLER_CONNECTIONS_LIMIT);
+    if (!error)
+        error = check_count("fetchers", options->fetchers, 1, FETCHERS_LIMIT);
+    if (!error && options->pull == FEED_INDEX && options->first_index < 0)
+        error = error_set(ERROR_USAGE, "a feed from index %" PRId64 "; it starts at 0",
+                          options->first_index);
+    return error;
+}
+
+static enum error copy_text(const char *text, char **ret_copy)
+{
+    char *copy = strdup(text);
+    if (!copy)
+        return error_set_memory(strlen(text), "a name");
+    *ret_copy = copy;
+    return OK;
+}
+
+static size_t queue_capacity(const struct feed_options *options)
+{
+    size_t capacity = QUEUE_ROWS / options->batch_rows;
+    if (options->pull ==
+        FEED_DRAW) /* what is drawn and not delivered is gone: no more than needed */
+        capacity = options->draws_ahead;
+    if (capacity > QUEUE_CAPACITY_LIMIT)
+        capacity = QUEUE_CAPACITY_LIMIT;
+    return capacity < 2 ? 2 : capacity;
+}
+
+static bool expands(const struct feed *feed)
+{
+    return feed->options.expand && store_info(feed->options.store)->element == ELEMENT_U8;
+}
+
+/* A cache that would not fit is no reason not to train. */
+static enum error make_cache(struct feed *feed)
+{
+    const struct store_info *info = store_info(feed->options.store);
+    uint64_t wanted = row_cache_bytes(info);
+    size_t limit = feed->options.cache_bytes;
+    if (limit == 0)
+        return OK;
+    if (wanted > limit) {
+        log_info("%s: rows are fetched one by one: all of them take %.1f MB of memory, the limit "
+                 "of the cache is %.1f MB",
+                 info->uri, (double)wanted / 1e6, (double)limit / 1e6);
+        return OK;
+    }
+    return row_cache_open(feed->options.store, limit, &feed->cache);
+}
+
+static enum error make_ring(struct feed *feed)
+{
+    const struct feed_options *options = &feed->options;
+    const struct store_info *info = store_info(options->store);
+    size_t fetched_bytes = info->features * element_bytes(info->element);
+    feed->row_bytes = expands(feed) ? info->features * element_bytes(ELEMENT_F32) : fetched_bytes;
+    bool own_memory = expands(feed) || options->device->kind != DEVICE_CPU;
+    struct ring_shape shape = {.slots = options->slots,
+                               .rows = options->batch_rows,
+                               .row_bytes = fetched_bytes,
+                               .device_row_bytes = own_memory ? feed->row_bytes : 0};
+    return ring_new(&shape, options->device, &feed->ring);
+}
+
+/* Back to front, so that each stage finds the next one running. */
+static enum error start_stages(struct feed *feed)
+{
+    const struct feed_options *options = &feed->options;
+    const struct store_info *info = store_info(options->store);
+    struct copier_options copier = {.device = options->device,
+                                    .batch_rows = options->batch_rows,
+                                    .row_elements = info->features,
+                                    .row_bytes = info->features * element_bytes(info->element),
+                                    .expand = expands(feed),
+                                    .scale = options->scale};
+    struct fetcher_options fetcher = {.store = feed->cache ? feed->cache : options->store,
+                                      .device = options->device,
+                                      .threads = options->fetchers,
+                                      .batch_rows = options->batch_rows,
+                                      .bad_rows = options->bad_rows,
+                                      .labels = feed->labels};
+    struct puller_options puller = {.url = feed->url,
+                                    .stream = feed->stream,
+                                    .patience_ms = options->patience_ms,
+                                    .pull = options->pull,
+                                    .first_index = options->first_index,
+                                    .walked = options->walked,
+                                    .batches = options->batches,
+                                    .batch_rows = options->batch_rows,
+                                    .connections = options->draws_ahead,
+                                    .labels = feed->labels,
+                                    .store = info,
+                                    .fails_on_bad_rows = options->bad_rows == BAD_ROWS_FAIL};
+    enum error error = copier_start(&copier, feed->ring, &feed->copier);
+    if (!error)
+        error = fetchers_start(&fetcher, feed->queue, feed->ring, &feed->fetchers);
+    if (!error)
+        error = puller_start(&puller, feed->queue, feed->ring, &feed->puller);
+    return error;
+}
+
+static enum error feed_init(struct feed *feed, const struct feed_options *options)
+{
+    feed->opened_ns = clock_now_ns();
+    feed->options = *options;
+    enum error error = check_options(&feed->options);
+    if (!error)
+        error = copy_text(options->sampler_url, &feed->url);
+    if (!error && options->stream)
+        error = copy_text(options->stream, &feed->stream);
+    feed->options.sampler_url = feed->url;
+    feed->options.stream = feed->stream;
+    if (options->walked) {
+        feed->walked = *options->walked;
+        feed->options.walked = &feed->walked;
+    }
+    if (!error)
+        error = make_cache(feed);
+    if (!error)
+        error = make_ring(feed);
+    if (!error)
+        error = pull_queue_new(queue_capacity(&feed->options), options->batch_rows, &feed->queue);
+    if (!error && !options->trust_labels)
+        error = label_check_new(store_info(options->store), &feed->labels);
+    if (!error) {
+        feed->batches = array_new(feed->options.slots, sizeof(*feed->batches), "batches");
+        error = feed->batches ? start_stages(feed) : ERROR_MEMORY;
+    }
+    return error;
+}
+
+enum error feed_open(const struct feed_options *options, struct feed **ret_feed)
+{
+    struct feed *feed = array_new(1, sizeof(*feed), "a feed");
+    if (!feed)
+        return ERROR_MEMORY;
+    enum error error = feed_init(feed, options);
+    if (error) {
+        struct error_report report; /* closing may meet errors of its own */
+        error_report_take(error, &report);
+        feed_close(feed);
+        return error_restore(&report);
+    }
+    *ret_feed = feed;
+    return OK;
+}
+
+void feed_close(struct feed *feed)
+{
+    if (!feed)
+        return;
+    if (feed->queue)
+        pull_queue_stop(feed->queue);
+    if (feed->ring)
+        ring_stop(feed->ring);
+    puller_stop(feed->puller);
+    fetchers_stop(feed->fetchers);
+    copier_stop(feed->copier);
+    label_check_free(feed->labels);
+    pull_queue_free(feed->queue);
+    ring_free(feed->ring);
+    store_close(feed->cache);
+    free(feed->batches);
+    free(feed->url);
+    free(feed->stream);
+    free(feed);
+}
+
+/* ---- batches -------------------------------------------------------------------------------- */
+
+static void count(_Atomic int64_t *counter, int64_t more)
+{
+    atomic_fetch_add_explicit(counter, more, memory_order_relaxed);
+}
+
+static enum error take_next(struct feed *feed, struct slot **ret_slot)
+{
+    int64_t started_ns = clock_now_ns();
+    enum error error = ring_take_busy(feed->ring, feed->next, ret_slot);
+    if (error)
+        return error;
+    int64_t now_ns = clock_now_ns();
+    if (feed->next > 0)
+        count(&feed->wait_ns, now_ns - started_ns);
+    else
+        count(&feed->first_ns, now_ns - feed->opened_ns);
+    feed->next++;
+    return OK;
+}
+
+enum error feed_next(struct feed *feed, struct device_queue *queue,
+                     const struct feed_batch **ret_batch)
+{
+    struct slot *slot;
+    enum error error = take_next(feed, &slot);
+    if (!error)
+        error = device_mark_await(feed->options.device, queue, slot->copied);
+    if (error)
+        return error;
+    struct feed_batch *batch = &feed->batches[slot->number];
+    *batch = (struct feed_batch){.rows = slot->rows,
+                                 .ids = slot->ids,
+                                 .labels = slot->labels,
+                                 .features = slot->device,
+                                 .epoch = slot->epoch,
+                                 .first = slot->first,
+                                 .index = slot->index};
+    count(&feed->batch_count, 1);
+    count(&feed->row_count, (int64_t)slot->rows);
+    count(&feed->bad_row_count, (int64_t)slot->bad_rows);
+    *ret_batch = batch;
+    return OK;
+}
+
+/* The batch's slot, if the caller has it: `batch` is what a program handed in, right or wrong. */
+static enum error find_slot(const struct feed *feed, const struct feed_batch *batch,
+                            struct slot **ret_slot)
+{
+    uintptr_t offset = (uintptr_t)batch - (uintptr_t)feed->batches;
+    size_t number = offset / sizeof(*batch);
+    if (!batch || number >= feed->options.slots || offset % sizeof(*batch) != 0)
+        return error_set(ERROR_USAGE,
+                         "what was put back is no batch of this feed; what next gave is right");
+    *ret_slot = ring_slot(feed->ring, number);
+    if (!ring_is_taken(feed->ring, *ret_slot))
+        return error_set(ERROR_USAGE,
+                         "the batch that was put back is not out; each is put back once");
+    return OK;
+}
+
+enum error feed_put(struct feed *feed, struct device_queue *queue, const struct feed_batch *batch)
+{
+    struct slot *slot = NULL;
+    enum error error = find_slot(feed, batch, &slot);
+    if (error)
+        return error;
+    error = device_mark_set(feed->options.device, slot->released, queue);
+    if (!error)
+        ring_put(feed->ring, slot);
+    return error;
+}
+
+void feed_get_stats(const struct feed *feed, struct feed_stats *ret_stats)
+{
+    int64_t rows = atomic_load_explicit(&feed->row_count, memory_order_relaxed);
+    *ret_stats = (struct feed_stats){
+        .batches = atomic_load_explicit(&feed->batch_count, memory_order_relaxed),
+        .rows = rows,
+        .bytes = rows * (int64_t)feed->row_bytes,
+        .bad_rows = atomic_load_explicit(&feed->bad_row_count, memory_order_relaxed),
+        .pull_ns = puller_busy_ns(feed->puller),
+        .fetch_ns = fetchers_busy_ns(feed->fetchers),
+        .copy_ns = copier_busy_ns(feed->copier),
+        .wait_ns = atomic_load_explicit(&feed->wait_ns, memory_order_relaxed),
+        .first_ns = atomic_load_explicit(&feed->first_ns, memory_order_relaxed)};
+}

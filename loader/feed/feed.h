@@ -1,0 +1,111 @@
+/*
+ * A feed: batches, in order, ready on the device, ahead of whoever trains on them.
+ *
+ *   puller threads       ask the sampler for batches of ids, a few ahead
+ *   fetcher threads      fetch those rows from the store into the slots of a ring (pinned memory)
+ *   copier thread        copies a slot to the device and expands u8 to f32 there
+ *   the caller           feed_next() ... trains ... feed_put()
+ *
+ * All memory is allocated in feed_open(); the steady state allocates nothing. Batches come in the
+ * order in which the sampler gave them, whatever the threads do, so a run can be repeated bit for
+ * bit. Every wait has a deadline and ends soon after feed_close(), SIGINT or SIGTERM. A failure of
+ * any stage reaches feed_next() with its message, behind the batches that lie before it. One caller
+ * thread.
+ *
+ * Two ways to ask the sampler:
+ *   FEED_DRAW   /batch?size=B            moves the stream; several pullers share it. What was drawn
+ *                                        ahead and not taken when the feed is closed is gone
+ *   FEED_INDEX  /batch?size=B&index=K    pure: K is counted here from `first_index`, nothing moves,
+ *                                        and a checkpoint that holds K says exactly what was
+ * trained
+ *
+ * Dimensions: B rows a batch, F features, K slots.
+ */
+#ifndef LOADER_FEED_FEED_H
+#define LOADER_FEED_FEED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "loader/device/device.h"
+#include "loader/store/store.h"
+
+struct sampler_stream;
+
+enum feed_pull { FEED_DRAW, FEED_INDEX };
+
+enum bad_rows {
+    BAD_ROWS_FAIL,   /* feed_next() fails, naming file, row and column: at once when the store has
+                      * fewer rows than the stream walks units, or as many and knows of a bad one */
+    BAD_ROWS_SKIP,   /* the row is left out, the batch is shorter; counted */
+    BAD_ROWS_REPLACE /* the row is zeros with its label 0; counted */
+};
+
+struct feed_options {
+    const char *sampler_url; /* copied */
+    const char *stream;      /* NULL: "default"; copied */
+    struct store *store;     /* borrowed until feed_close() */
+    struct device *device;   /* borrowed until feed_close() */
+    enum feed_pull pull;
+    int64_t first_index; /* FEED_INDEX */
+    int64_t batches;     /* end after so many; < 0: when the stream ends */
+    size_t batch_rows;   /* B, 1 to 1,000,000 */
+    size_t draws_ahead;  /* FEED_DRAW: requests in flight, 1 to 64; 0: 4 */
+    size_t slots;        /* K, 2 to 4096; 0: 8 for draws, by index 8 to 64 (about 32 MiB), of
+                          * large batches 3 to 8 (256 MiB, where 3 are not more) */
+    size_t fetchers;     /* threads, 1 to 64; 0: 1 */
+    size_t cache_bytes;  /* all rows in memory if they take no more; 0: never */
+    enum bad_rows bad_rows;
+    bool expand;         /* true: features arrive as f32 (u8 times `scale`); false: as stored */
+    float scale;         /* 1/255 for u8 pixels; applied to u8 only */
+    int64_t patience_ms; /* how long a silent sampler is waited for; < 0: for ever */
+    const struct sampler_stream
+        *walked;       /* the order that the stream must have from the first batch
+                        * on, else ERROR_CONFLICT; copied; NULL: FEED_DRAW, or any */
+    bool trust_labels; /* the store's labels are not compared with the sampler's (label_check.h) */
+};
+
+struct feed_batch {
+    size_t rows;          /* 0 only with BAD_ROWS_SKIP */
+    const int64_t *ids;   /* [rows], host */
+    const double *labels; /* [rows], host: as reader_fetch() gives them */
+    const void *features; /* [rows, F] in device memory: f32 when `expand`, else info.element */
+    int64_t epoch, first; /* as the sampler said; `first` is of the batch's first unit */
+    int64_t index;        /* FEED_INDEX: the sampler's index of this batch; else counted from 0 */
+};
+
+struct feed_stats {
+    int64_t batches, rows, bytes;       /* handed out; bytes of features */
+    int64_t bad_rows;                   /* skipped or replaced */
+    int64_t pull_ns, fetch_ns, copy_ns; /* busy time of the stages, summed over threads */
+    int64_t wait_ns;  /* the caller waited in feed_next(), the first batch left out */
+    int64_t first_ns; /* open to first batch */
+};
+
+struct feed;
+
+/* Does not wait for the sampler: what is wrong there, feed_next() says. With `cache_bytes` it reads
+ * all rows first, if they fit (else they are fetched one by one, said in the log). */
+enum error feed_open(const struct feed_options *options, struct feed **ret_feed) MUST_CHECK;
+/* Legal at any time, with batches out too. Stops the threads (a pull in progress is cancelled),
+ * frees everything. NULL is legal. */
+void feed_close(struct feed *feed);
+
+/* The next batch; lent until feed_put(). `queue` (the trainer's; NULL will do on the CPU) is made
+ * to wait for the copy; the thread is not. ERROR_END after the last one, ERROR_CANCELLED when the
+ * program is to stop, else what failed in any stage; asked again, it answers the same. One or two
+ * batches may be out at a time (ERROR_USAGE when all K slots are). With BAD_ROWS_SKIP a batch may
+ * have no rows left. */
+enum error feed_next(struct feed *feed, struct device_queue *queue,
+                     const struct feed_batch **ret_batch) MUST_CHECK;
+/* Gives a batch back; the slot is reused once all that is in `queue` now is done. ERROR_USAGE when
+ * it is none of this feed's, or is not out. */
+enum error feed_put(struct feed *feed, struct device_queue *queue,
+                    const struct feed_batch *batch) MUST_CHECK;
+
+/* Cheap: any thread, at any time. */
+void feed_get_stats(const struct feed *feed, struct feed_stats *ret_stats);
+
+#endif

@@ -1,0 +1,197 @@
+#include "loader/feed/fetcher.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/thread.h"
+
+struct fetcher {
+    struct fetchers *all;
+    struct reader *reader;
+    enum row_status *status; /* [B] */
+    uint32_t *numbers;       /* [B]: the labels that the sampler says */
+    pthread_t thread;
+    bool started;
+};
+
+struct fetchers {
+    struct fetcher_options options;
+    struct pull_queue *queue;
+    struct ring *ring;
+    size_t row_bytes;
+    struct fetcher *threads; /* [options.threads] */
+    _Atomic int64_t busy_ns;
+    atomic_bool bad_row_told;
+};
+
+/* ---- bad rows -------------------------------------------------------------------------------- */
+
+static size_t count_bad(const enum row_status *status, size_t rows)
+{
+    size_t bad = 0;
+    for (size_t i = 0; i < rows; i++)
+        bad += status[i] != ROW_OK;
+    return bad;
+}
+
+/* Moves the good rows together, in their order; returns how many there are. */
+static size_t squeeze(const struct fetcher *fetcher, struct slot *slot)
+{
+    size_t row_bytes = fetcher->all->row_bytes;
+    char *features = slot->host;
+    size_t kept = 0;
+    for (size_t i = 0; i < slot->rows; i++) {
+        if (fetcher->status[i] != ROW_OK)
+            continue;
+        if (kept != i) {
+            memcpy(features + kept * row_bytes, features + i * row_bytes, row_bytes);
+            slot->ids[kept] = slot->ids[i];
+            slot->labels[kept] = slot->labels[i];
+        }
+        kept++;
+    }
+    return kept;
+}
+
+static enum error refuse_row(const struct fetcher *fetcher)
+{
+    size_t at = 0;
+    while (fetcher->status[at] == ROW_OK)
+        at++;
+    /* The store has written the message. */
+    return fetcher->status[at] == ROW_MISSING ? ERROR_NOT_FOUND : ERROR_INPUT;
+}
+
+static enum error handle_bad_rows(struct fetcher *fetcher, struct slot *slot)
+{
+    struct fetchers *all = fetcher->all;
+    slot->bad_rows = count_bad(fetcher->status, slot->rows);
+    if (slot->bad_rows == 0)
+        return OK;
+    if (all->options.bad_rows == BAD_ROWS_FAIL)
+        return refuse_row(fetcher);
+    bool skip = all->options.bad_rows == BAD_ROWS_SKIP;
+    if (!atomic_exchange(&all->bad_row_told, true))
+        log_warning("%s; the row is %s (further ones are only counted)", error_message(),
+                    skip ? "skipped" : "replaced by zeros");
+    if (skip)
+        slot->rows = squeeze(fetcher, slot);
+    return OK;
+}
+
+/* ---- one batch ------------------------------------------------------------------------------- */
+
+static enum error fetch_batch(struct fetcher *fetcher, const struct pull *pull, struct slot *slot)
+{
+    struct fetchers *all = fetcher->all;
+    slot->rows = pull->rows;
+    slot->epoch = pull->epoch;
+    slot->first = pull->first;
+    slot->index = pull->index;
+    enum error error = device_mark_wait(all->options.device, slot->copied);
+    if (error)
+        return error; /* the slot's last copy would still read from it */
+    int64_t started_ns = clock_now_ns();
+    error = reader_fetch(fetcher->reader, slot->ids, slot->rows, slot->host, all->row_bytes,
+                         slot->labels, fetcher->status);
+    if (!error && all->options.labels)
+        error = label_check_rows(all->options.labels, slot->ids, fetcher->numbers, slot->labels,
+                                 fetcher->status, slot->rows);
+    if (!error)
+        error = handle_bad_rows(fetcher, slot);
+    atomic_fetch_add_explicit(&all->busy_ns, clock_now_ns() - started_ns, memory_order_relaxed);
+    return error;
+}
+
+static void *run(void *context)
+{
+    struct fetcher *fetcher = context;
+    struct fetchers *all = fetcher->all;
+    struct slot *slot;
+    struct pull pull;
+    while (ring_take_free(all->ring, &slot) == OK &&
+           pull_queue_take(all->queue, &pull, slot->ids, fetcher->numbers) == OK) {
+        enum error error = fetch_batch(fetcher, &pull, slot);
+        if (error) {
+            struct error_report report;
+            error_report_take(error, &report);
+            ring_end(all->ring, pull.sequence, &report);
+            pull_queue_stop(all->queue); /* all batches before this one are taken already */
+            break;
+        }
+        ring_filled(all->ring, slot, pull.sequence);
+    }
+    return NULL; /* a slot taken in vain stays FILLING: nothing is delivered any more */
+}
+
+/* ---- life cycle ------------------------------------------------------------------------------ */
+
+static enum error start_fetcher(struct fetchers *fetchers, struct fetcher *fetcher)
+{
+    fetcher->all = fetchers;
+    fetcher->status =
+        array_new(fetchers->options.batch_rows, sizeof(*fetcher->status), "the status of rows");
+    fetcher->numbers =
+        array_new(fetchers->options.batch_rows, sizeof(*fetcher->numbers), "the labels of rows");
+    if (!fetcher->status || !fetcher->numbers)
+        return ERROR_MEMORY;
+    enum error error = reader_open(fetchers->options.store, &fetcher->reader);
+    if (error)
+        return error;
+    error = thread_start("tombola-fetch", run, fetcher, &fetcher->thread);
+    fetcher->started = !error;
+    return error;
+}
+
+enum error fetchers_start(const struct fetcher_options *options, struct pull_queue *queue,
+                          struct ring *ring, struct fetchers **ret_fetchers)
+{
+    struct fetchers *fetchers = array_new(1, sizeof(*fetchers), "fetchers");
+    if (!fetchers)
+        return ERROR_MEMORY;
+    const struct store_info *info = store_info(options->store);
+    fetchers->options = *options;
+    fetchers->queue = queue;
+    fetchers->ring = ring;
+    fetchers->row_bytes = info->features * element_bytes(info->element);
+    fetchers->threads = array_new(options->threads, sizeof(struct fetcher), "fetchers");
+    enum error error = fetchers->threads ? OK : ERROR_MEMORY;
+    for (size_t i = 0; !error && i < options->threads; i++)
+        error = start_fetcher(fetchers, &fetchers->threads[i]);
+    if (error) {
+        pull_queue_stop(queue);
+        ring_stop(ring);
+        fetchers_stop(fetchers);
+        return error;
+    }
+    *ret_fetchers = fetchers;
+    return OK;
+}
+
+void fetchers_stop(struct fetchers *fetchers)
+{
+    if (!fetchers)
+        return;
+    for (size_t i = 0; fetchers->threads && i < fetchers->options.threads; i++) {
+        struct fetcher *fetcher = &fetchers->threads[i];
+        if (fetcher->started)
+            pthread_join(fetcher->thread, NULL);
+        if (fetcher->reader)
+            reader_close(fetcher->reader);
+        free(fetcher->status);
+        free(fetcher->numbers);
+    }
+    free(fetchers->threads);
+    free(fetchers);
+}
+
+int64_t fetchers_busy_ns(const struct fetchers *fetchers)
+{
+    return atomic_load_explicit(&fetchers->busy_ns, memory_order_relaxed);
+}

@@ -1,0 +1,43 @@
+/*
+ * The fetchers: threads that take batches of ids out of the pull queue and fetch their rows from
+ * the store into slots of the ring, each with a reader of its own. A fetcher takes a free slot
+ * first and a batch then, so that a batch never waits for a slot while later ones have some.
+ *
+ * Rows that are missing or bad are handled here (enum bad_rows).
+ */
+#ifndef LOADER_FEED_FETCHER_H
+#define LOADER_FEED_FETCHER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "loader/feed/feed.h"
+#include "loader/feed/label_check.h"
+#include "loader/feed/pull_queue.h"
+#include "loader/feed/ring.h"
+
+#define FETCHERS_LIMIT 64
+
+struct fetcher_options {
+    struct store *store;   /* borrowed */
+    struct device *device; /* borrowed */
+    size_t threads;        /* 1 to FETCHERS_LIMIT */
+    size_t batch_rows;
+    enum bad_rows bad_rows;
+    const struct label_check *labels; /* borrowed; NULL: labels are not compared */
+};
+
+struct fetchers;
+
+/* Opens the readers and starts the threads. `queue` and `ring` must outlive them. */
+enum error fetchers_start(const struct fetcher_options *options, struct pull_queue *queue,
+                          struct ring *ring, struct fetchers **ret_fetchers) MUST_CHECK;
+/* Joins the threads, frees everything. Queue and ring must have been stopped before. NULL is
+ * legal. */
+void fetchers_stop(struct fetchers *fetchers);
+
+/* Time spent fetching, summed over threads. */
+int64_t fetchers_busy_ns(const struct fetchers *fetchers);
+
+#endif

@@ -1,0 +1,56 @@
+/*
+ * Which request gives batch number K? For FEED_INDEX, where any batch may be asked for: several
+ * batches of B are asked for as one of n * B, which costs one round trip instead of n, and cut
+ * here. The cut is the same as the sampler's would be:
+ *
+ *   keep   batches restart at each epoch, so that batch k of an epoch is units k B .. k B + B - 1
+ *          of it whether asked for alone or inside a larger one; the last is short either way
+ *   drop   the same, as long as the larger batch is not dropped at the epoch's end; there B is
+ * asked span   batch K is positions K B .. K B + B - 1, epochs or not
+ *
+ * and every answer is held against where it must begin and end. Designs whose batches are not
+ * simply the next positions of the order are asked for batch by batch. Pure arithmetic, no state.
+ *
+ * Dimensions: B rows a batch, n batches a request, M positions an epoch.
+ */
+#ifndef LOADER_FEED_PULL_PLAN_H
+#define LOADER_FEED_PULL_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "loader/feed/sampler_client.h"
+
+struct pull_plan {
+    int64_t batch_rows;    /* B */
+    int64_t block;         /* n */
+    int64_t epoch_draws;   /* M */
+    int64_t epoch_batches; /* keep: ceil(M / B); drop: floor(M / B); span: 0 */
+    bool drop;
+    bool plain; /* batches are the next positions of the order: n may be above 1 */
+};
+
+struct pull_request {
+    size_t size;      /* for /batch?size= */
+    int64_t index;    /* for /batch?index= */
+    int64_t first;    /* the position at which the answer must begin; -1: not known */
+    size_t rows;      /* how many units it must hold; 0: not known, as at the end of a span */
+    size_t skip_rows; /* units of the answer that lie before batch K */
+};
+
+/* For batches of `batch_rows` of `stream`, up to about `rows_ahead` units a request. */
+void pull_plan_init(struct pull_plan *plan, const struct sampler_stream *stream, size_t batch_rows,
+                    size_t rows_ahead);
+
+/* From now on batch by batch: a sampler may refuse the larger size. */
+void pull_plan_single(struct pull_plan *plan);
+
+/* The request whose answer starts with, or holds, batch number `index` (>= 0). */
+void pull_plan_at(const struct pull_plan *plan, int64_t index, struct pull_request *ret_request);
+
+/* The epoch of a position. */
+int64_t pull_plan_epoch(const struct pull_plan *plan, int64_t position);
+
+#endif

@@ -1,0 +1,312 @@
+#include "loader/feed/puller.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "common/array.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/text.h"
+#include "common/thread.h"
+#include "loader/feed/pull_plan.h"
+#include "loader/feed/puller_private.h"
+#include "loader/feed/sampler_client.h"
+#include "loader/feed/stream_check.h"
+
+/* Units that one request of FEED_INDEX asks for, about. */
+#define ROWS_AHEAD 4096
+
+/* ---- answers into batches -------------------------------------------------------------------- */
+
+enum error puller_push(struct puller *puller, const struct sampler_batch *answer, size_t skip,
+                       int64_t limit, int64_t epoch_draws, int64_t *ret_pushed)
+{
+    int64_t pushed = 0;
+    for (size_t at = skip; at < answer->rows && pushed != limit; at += puller->options.batch_rows) {
+        size_t left = answer->rows - at;
+        struct pull pull = {.first = answer->first + (int64_t)at,
+                            .epoch = answer->epoch,
+                            .index = puller->next_index,
+                            .rows = left < puller->options.batch_rows ? left
+                                                                      : puller->options.batch_rows};
+        if (epoch_draws > 0)
+            pull.epoch = pull.first / epoch_draws;
+        enum error error =
+            pull_queue_push(puller->queue, &pull, answer->ids + at, answer->labels + at);
+        if (error)
+            return error;
+        puller->next_index++;
+        ring_pulled(puller->ring, puller->next_index - puller->options.first_index);
+        pushed++;
+    }
+    *ret_pushed = pushed;
+    return OK;
+}
+
+/* ---- stream and store ------------------------------------------------------------------------ */
+
+/* A bad row that will come is told before hours of training, not after; one that no batch may hold
+ * is not looked for. Who knows which stream it `walked` has counted rows already. */
+static enum error check_stream(const struct puller *puller, const struct sampler_stream *stream)
+{
+    const struct puller_options *options = &puller->options;
+    const struct store_info *store = options->store;
+    enum error error = OK;
+    if (!options->walked)
+        error = stream_check_rows(stream, options->url, store, options->fails_on_bad_rows);
+    if (!error && options->fails_on_bad_rows && store->first_bad_row &&
+        stream->units == store->rows)
+        error = error_set(ERROR_INPUT, "%s", store->first_bad_row);
+    return error;
+}
+
+/* A sampler that does not tell (a token that may only draw) is drawn from all the same. */
+static enum error check_before_draws(struct connection *connection)
+{
+    struct sampler_stream stream;
+    enum error error = sampler_client_describe(connection->client, &stream);
+    if (error == ERROR_USAGE || error == ERROR_NOT_FOUND) {
+        log_debug("rows are not compared with the stream: %s", error_message());
+        return OK;
+    }
+    return error ? error : check_stream(connection->puller, &stream);
+}
+
+/* One connection asks for what is compared with the store, the others wait for what it finds. */
+static enum error prepare(struct connection *connection)
+{
+    struct puller *puller = connection->puller;
+    enum error error = OK;
+    pthread_mutex_lock(&puller->check_lock);
+    if (puller->checked) {
+        error = puller->check_report.code ? error_restore(&puller->check_report) : OK;
+    } else {
+        if (puller->options.pull == FEED_DRAW)
+            error = check_before_draws(connection);
+        if (!error && puller->options.labels)
+            error = label_check_fetch(puller->options.labels, connection->client);
+        puller->checked = true;
+        error_report_take(error, &puller->check_report);
+    }
+    pthread_mutex_unlock(&puller->check_lock);
+    return error;
+}
+
+/* ---- FEED_INDEX ------------------------------------------------------------------------------ */
+
+static enum error ask_for(struct connection *connection, struct pull_plan *plan, int64_t index,
+                          struct pull_request *ret_request, struct sampler_batch *ret_batch)
+{
+    int64_t started_ns = clock_now_ns();
+    pull_plan_at(plan, index, ret_request);
+    enum error error =
+        sampler_client_index(connection->client, ret_request->size, ret_request->index, ret_batch);
+    if (error == ERROR_USAGE && plan->block > 1) { /* such as a smaller --max-size */
+        log_debug("batches are asked for one by one: %s", error_message());
+        pull_plan_single(plan);
+        pull_plan_at(plan, index, ret_request);
+        error = sampler_client_index(connection->client, ret_request->size, ret_request->index,
+                                     ret_batch);
+    }
+    atomic_fetch_add_explicit(&connection->puller->busy_ns, clock_now_ns() - started_ns,
+                              memory_order_relaxed);
+    return error;
+}
+
+static enum error check_position(const struct puller *puller, const struct pull_request *request,
+                                 const struct sampler_batch *batch)
+{
+    if (request->first >= 0 && request->first != batch->first)
+        return error_set(
+            ERROR_CONFLICT,
+            "the sampler at %s gives position %" PRId64 " for batch %" PRId64
+            " of size %zu, which was at %" PRId64 ": the stream is another one than it was",
+            puller->options.url, batch->first, request->index, request->size, request->first);
+    if (request->rows > 0 && request->rows != batch->rows)
+        return error_set(ERROR_CONFLICT,
+                         "the sampler at %s gives %zu %s for batch %" PRId64
+                         " of size %zu, which held %zu: the stream is another one than it was",
+                         puller->options.url, batch->rows,
+                         text_plural(batch->rows, "unit", "units"), request->index, request->size,
+                         request->rows);
+    if (batch->rows <= request->skip_rows)
+        return error_set(ERROR_END, "the stream has ended");
+    return OK;
+}
+
+/* A sampler that was started again must walk the same order; asked on the connection that the
+ * batch came from, else the batch is asked for again. Behind a gateway, which keeps connections
+ * while it answers for a sampler that is away, a repeated request is the sign of it. */
+static enum error ask_the_same(struct connection *connection, const struct sampler_stream *stream,
+                               struct pull_plan *plan, struct pull_request *ret_request,
+                               struct sampler_batch *ret_batch)
+{
+    struct puller *puller = connection->puller;
+    for (;;) {
+        struct sampler_stream now;
+        enum error error = ask_for(connection, plan, puller->next_index, ret_request, ret_batch);
+        if (error || (!sampler_client_reconnected(connection->client) &&
+                      !sampler_client_repeated(connection->client)))
+            return error;
+        error = sampler_client_describe(connection->client, &now);
+        if (!error)
+            error = sampler_stream_compare(stream, &now);
+        if (error || !sampler_client_reconnected(connection->client))
+            return error ? error_prefix(error, "%s: ", puller->options.url) : OK;
+    }
+}
+
+static enum error index_loop(struct connection *connection)
+{
+    struct puller *puller = connection->puller;
+    struct sampler_stream stream;
+    struct pull_plan plan;
+    int64_t left = puller->options.batches;
+    enum error error = sampler_client_describe(connection->client, &stream);
+    if (!error && puller->options.walked) {
+        error = sampler_stream_compare(puller->options.walked, &stream);
+        if (error)
+            error = error_prefix(error, "%s: ", puller->options.url);
+    }
+    if (!error)
+        error = check_stream(puller, &stream);
+    if (error)
+        return error;
+    pull_plan_init(&plan, &stream, puller->options.batch_rows, ROWS_AHEAD);
+    while (!error && left != 0) {
+        struct pull_request request;
+        struct sampler_batch batch;
+        int64_t pushed = 0;
+        error = ask_the_same(connection, &stream, &plan, &request, &batch);
+        if (!error)
+            error = check_position(puller, &request, &batch);
+        if (!error)
+            error = puller_push(puller, &batch, request.skip_rows, left,
+                                request.first >= 0 ? stream.epoch_draws : 0, &pushed);
+        if (left > 0)
+            left -= pushed;
+    }
+    return error;
+}
+
+/* ---- threads -------------------------------------------------------------------------------- */
+
+static void note_result(struct puller *puller, enum error error)
+{
+    puller->ended = true;
+    if (error && (puller->report.code == OK || puller->report.code == ERROR_END))
+        error_report_take(error, &puller->report);
+    pthread_cond_broadcast(&puller->changed);
+}
+
+/* Under the lock; the thread is the last one. */
+static void tell_end(struct puller *puller)
+{
+    if (puller->report.code == OK) {
+        error_set(ERROR_END, "all batches were pulled (%" PRId64 ")", puller->options.batches);
+        error_report_take(ERROR_END, &puller->report);
+    }
+    ring_end(puller->ring, pull_queue_close(puller->queue), &puller->report);
+}
+
+static void *run(void *context)
+{
+    struct connection *connection = context;
+    struct puller *puller = connection->puller;
+    enum error error = prepare(connection);
+    if (!error)
+        error = puller->options.pull == FEED_INDEX ? index_loop(connection)
+                                                   : puller_draw_loop(connection);
+    pthread_mutex_lock(&puller->lock);
+    connection->state = CONNECTION_IDLE;
+    note_result(puller, error);
+    if (--puller->running == 0)
+        tell_end(puller);
+    pthread_mutex_unlock(&puller->lock);
+    return NULL;
+}
+
+static enum error start_connection(struct puller *puller, struct connection *connection)
+{
+    enum error error = thread_start("tombola-pull", run, connection, &connection->thread);
+    connection->started = !error;
+    puller->running += !error;
+    return error;
+}
+
+static enum error start_all(struct puller *puller)
+{
+    enum error error = OK;
+    for (size_t i = 0; !error && i < puller->options.connections; i++) {
+        struct connection *connection = &puller->connections[i];
+        connection->puller = puller;
+        error = sampler_client_open(puller->options.url, puller->options.stream,
+                                    puller->options.patience_ms, &connection->client);
+        if (!error)
+            error = sampler_client_reserve(connection->client, puller->options.batch_rows);
+    }
+    pthread_mutex_lock(&puller->lock); /* no thread may leave before all are counted */
+    for (size_t i = 0; !error && i < puller->options.connections; i++)
+        error = start_connection(puller, &puller->connections[i]);
+    pthread_mutex_unlock(&puller->lock);
+    return error;
+}
+
+enum error puller_start(const struct puller_options *options, struct pull_queue *queue,
+                        struct ring *ring, struct puller **ret_puller)
+{
+    struct puller *puller = array_new(1, sizeof(*puller), "a puller");
+    if (!puller)
+        return ERROR_MEMORY;
+    puller->options = *options;
+    puller->queue = queue;
+    puller->ring = ring;
+    if (options->pull == FEED_INDEX) {
+        puller->options.connections = 1;
+        puller->next_index = options->first_index;
+    } else {
+        puller->options.first_index = 0;
+    }
+    pthread_mutex_init(&puller->lock, NULL);
+    pthread_mutex_init(&puller->check_lock, NULL);
+    pthread_cond_init(&puller->changed, NULL);
+    puller->connections =
+        array_new(puller->options.connections, sizeof(struct connection), "connections");
+    enum error error = puller->connections ? start_all(puller) : ERROR_MEMORY;
+    if (error) {
+        pull_queue_stop(queue);
+        puller_stop(puller);
+        return error;
+    }
+    *ret_puller = puller;
+    return OK;
+}
+
+void puller_stop(struct puller *puller)
+{
+    if (!puller)
+        return;
+    pthread_mutex_lock(&puller->lock);
+    puller->stopped = true;
+    pthread_cond_broadcast(&puller->changed);
+    pthread_mutex_unlock(&puller->lock);
+    for (size_t i = 0; puller->connections && i < puller->options.connections; i++) {
+        if (puller->connections[i].client)
+            sampler_client_cancel(puller->connections[i].client);
+    }
+    for (size_t i = 0; puller->connections && i < puller->options.connections; i++) {
+        if (puller->connections[i].started)
+            pthread_join(puller->connections[i].thread, NULL);
+        sampler_client_close(puller->connections[i].client);
+    }
+    pthread_cond_destroy(&puller->changed);
+    pthread_mutex_destroy(&puller->lock);
+    pthread_mutex_destroy(&puller->check_lock);
+    free(puller->connections);
+    free(puller);
+}
+
+int64_t puller_busy_ns(const struct puller *puller)
+{
+    return atomic_load_explicit(&puller->busy_ns, memory_order_relaxed);
+}

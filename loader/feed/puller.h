@@ -1,0 +1,59 @@
+/*
+ * The pullers: threads that ask the sampler for batches of ids, ahead of everybody else, and push
+ * them into the pull queue in the sampler's order.
+ *
+ * FEED_INDEX: one thread; each answer holds many batches (pull_plan.h), so that one request is
+ * always far ahead.
+ * FEED_DRAW: `connections` threads, each with a request in flight. Answers may overtake each other
+ * on the way; an answer is pushed once no request that was sent before it came can still bring an
+ * earlier position. When the stream ends, or a request fails, the others are still waited for: what
+ * was drawn is delivered.
+ *
+ * The last thread to leave closes the queue and tells the ring the end, with its reason.
+ */
+#ifndef LOADER_FEED_PULLER_H
+#define LOADER_FEED_PULLER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "loader/feed/feed.h"
+#include "loader/feed/label_check.h"
+#include "loader/feed/pull_queue.h"
+#include "loader/feed/ring.h"
+#include "loader/feed/sampler_client.h"
+
+#define PULLER_CONNECTIONS_LIMIT 64
+
+struct puller_options {
+    const char *url;
+    const char *stream; /* NULL: "default" */
+    int64_t patience_ms;
+    enum feed_pull pull;
+    int64_t first_index;                 /* FEED_INDEX */
+    const struct sampler_stream *walked; /* FEED_INDEX: what the stream must be; NULL: anything */
+    int64_t batches; /* requests that count as one batch each; < 0: without end */
+    size_t batch_rows;
+    size_t connections;             /* FEED_DRAW: 1 to PULLER_CONNECTIONS_LIMIT */
+    struct label_check *labels;     /* borrowed; NULL: the frame's labels are not asked for */
+    const struct store_info *store; /* borrowed; compared with the stream before the first draw */
+    bool
+        fails_on_bad_rows; /* a bad row of it that will come, or one that it lacks, ends it there */
+};
+
+struct puller;
+
+/* Opens the clients (nothing is sent) and starts the threads. `queue` and `ring` must outlive it.
+ */
+enum error puller_start(const struct puller_options *options, struct pull_queue *queue,
+                        struct ring *ring, struct puller **ret_puller) MUST_CHECK;
+/* Cancels requests in flight, joins the threads, frees everything. The queue must have been stopped
+ * before. NULL is legal. */
+void puller_stop(struct puller *puller);
+
+/* Time spent asking, summed over threads. */
+int64_t puller_busy_ns(const struct puller *puller);
+
+#endif

@@ -1,0 +1,97 @@
+/*
+ * Draws on several connections, in the sampler's order. A clock counts sends and arrivals. The
+ * sampler serves a request after it was sent and before its answer arrives; so a request sent after
+ * an answer arrived can only bring later positions, and one that was on its way before may bring
+ * earlier ones: those are waited for, then the smallest position goes first.
+ */
+#include "common/clock.h"
+#include "common/stop.h"
+#include "loader/feed/puller_private.h"
+
+#define TICK_MS 100
+
+static bool may_push(const struct puller *puller, const struct connection *mine)
+{
+    for (size_t i = 0; i < puller->options.connections; i++) {
+        const struct connection *other = &puller->connections[i];
+        if (other == mine)
+            continue;
+        if (other->state == CONNECTION_SENT && other->sent < mine->received)
+            return false;
+        if (other->state == CONNECTION_HELD &&
+            (other->first < mine->first || (other->first == mine->first && other < mine)))
+            return false;
+    }
+    return true;
+}
+
+static bool is_stopped(const struct puller *puller)
+{
+    return puller->stopped || stop_requested();
+}
+
+/* false: there is nothing more to ask for. */
+static bool begin_request(struct connection *connection)
+{
+    struct puller *puller = connection->puller;
+    pthread_mutex_lock(&puller->lock);
+    bool more = !puller->ended && !is_stopped(puller) &&
+                (puller->options.batches < 0 || puller->requested < puller->options.batches);
+    if (more) {
+        puller->requested++;
+        connection->sent = ++puller->clock;
+        connection->state = CONNECTION_SENT;
+    }
+    pthread_mutex_unlock(&puller->lock);
+    return more;
+}
+
+/* The answer is here; waits for its turn. */
+static enum error await_turn(struct connection *connection, int64_t first)
+{
+    struct puller *puller = connection->puller;
+    enum error error = OK;
+    pthread_mutex_lock(&puller->lock);
+    connection->received = ++puller->clock;
+    connection->first = first;
+    connection->state = CONNECTION_HELD;
+    pthread_cond_broadcast(&puller->changed);
+    while (!is_stopped(puller) && !may_push(puller, connection)) {
+        struct timespec until = clock_timespec(clock_deadline_ns(TICK_MS));
+        pthread_cond_clockwait(&puller->changed, &puller->lock, CLOCK_MONOTONIC, &until);
+    }
+    if (is_stopped(puller))
+        error = error_set(ERROR_CANCELLED, "stopped before a batch had its turn");
+    pthread_mutex_unlock(&puller->lock);
+    return error;
+}
+
+static void end_request(struct connection *connection)
+{
+    struct puller *puller = connection->puller;
+    pthread_mutex_lock(&puller->lock);
+    connection->state = CONNECTION_IDLE;
+    pthread_cond_broadcast(&puller->changed);
+    pthread_mutex_unlock(&puller->lock);
+}
+
+enum error puller_draw_loop(struct connection *connection)
+{
+    struct puller *puller = connection->puller;
+    enum error error = OK;
+    while (!error && begin_request(connection)) {
+        struct sampler_batch batch;
+        int64_t pushed;
+        int64_t started_ns = clock_now_ns();
+        error = sampler_client_draw(connection->client, puller->options.batch_rows, &batch);
+        atomic_fetch_add_explicit(&puller->busy_ns, clock_now_ns() - started_ns,
+                                  memory_order_relaxed);
+        if (!error)
+            error = await_turn(connection, batch.first);
+        if (!error)
+            error = puller_push(puller, &batch, 0, -1, 0, &pushed);
+        if (!error)
+            end_request(connection);
+    }
+    return error;
+}

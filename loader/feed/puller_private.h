@@ -1,0 +1,57 @@
+/* What puller.c and puller_draw.c share: one puller's threads. Private to them. */
+#ifndef LOADER_FEED_PULLER_PRIVATE_H
+#define LOADER_FEED_PULLER_PRIVATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "loader/feed/puller.h"
+#include "loader/feed/sampler_client.h"
+
+enum connection_state {
+    CONNECTION_IDLE, /* asks for nothing */
+    CONNECTION_SENT, /* a request is on its way */
+    CONNECTION_HELD  /* an answer waits for its turn, or is being pushed */
+};
+
+struct connection {
+    struct puller *puller;
+    struct sampler_client *client;
+    pthread_t thread;
+    bool started;
+    /* Under the puller's lock: */
+    enum connection_state state;
+    uint64_t sent, received; /* moments of the puller's own clock */
+    int64_t first;           /* CONNECTION_HELD: the position at which the answer begins */
+};
+
+struct puller {
+    struct puller_options options;
+    struct pull_queue *queue;
+    struct ring *ring;
+    struct connection *connections; /* [options.connections] */
+    _Atomic int64_t busy_ns;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    uint64_t clock;
+    int64_t requested; /* draws sent so far */
+    int64_t next_index;
+    size_t running;             /* threads that have not left */
+    bool ended, stopped;        /* nobody sends a new request */
+    struct error_report report; /* why: the first failure, else ERROR_END */
+    /* One connection compares stream and store, the others wait for it. */
+    pthread_mutex_t check_lock;
+    bool checked;
+    struct error_report check_report;
+};
+
+/* Pushes units [skip, ...) of an answer in batches of `batch_rows`, at most `limit` of them (< 0:
+ * all); counts on puller->next_index. `epoch_draws` > 0: the answer may run over epochs. */
+enum error puller_push(struct puller *puller, const struct sampler_batch *answer, size_t skip,
+                       int64_t limit, int64_t epoch_draws, int64_t *ret_pushed) MUST_CHECK;
+
+/* The loop of one connection of FEED_DRAW. Leaves when there is nothing more to ask. */
+enum error puller_draw_loop(struct connection *connection) MUST_CHECK;
+
+#endif

@@ -1,0 +1,431 @@
+/*
+ * One mutex for the states, one condition for each kind of waiter. A waiter is only woken when what
+ * it waits for is there; fetchers, who can work ahead, only when half of the slots are free (or the
+ * caller runs dry), so that they wake up once for several batches.
+ */
+#include "loader/feed/ring.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/array.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/stop.h"
+#include "common/text.h"
+
+#define SLOT_ALIGNMENT_BYTES ((size_t)4096)
+#define TICK_MS 100
+#define LONG_WAIT_MS 10000
+
+struct ring {
+    struct device *device;
+    struct ring_shape shape;
+    struct slot *slots;
+    uint8_t *host;   /* owned; the slots' host memory, in one piece: few pages, pinned at once */
+    uint8_t *memory; /* owned; their device memory; NULL: it is the host's */
+    pthread_mutex_t lock;
+    pthread_cond_t freed, filled, copied;
+    size_t counts[SLOT_STATES];
+    size_t taken;           /* slots that the caller holds */
+    size_t cursor;          /* where the search for a free slot begins */
+    size_t free_waiters;    /* fetchers in ring_take_free() */
+    size_t wake_free_at;    /* free slots that are worth waking them for */
+    int64_t wanted_filled;  /* what the copier waits for; -1: it does not */
+    int64_t wanted_copied;  /* what the caller waits for; -1: it does not */
+    _Atomic int64_t pulled; /* numbers below it were pulled */
+    bool stopped;
+    int64_t end; /* the first number that does not come; INT64_MAX: not known yet */
+    struct error_report end_report;
+};
+
+static const char *const state_stages[SLOT_STATES] = {
+    "pulled: the sampler is awaited", "fetched from the store", "queued for its copy",
+    "copied to the device", "there"};
+
+/* ---- memory --------------------------------------------------------------------------------- */
+
+static enum error host_array(struct ring *ring, size_t rows, size_t row_bytes, void *ret_memory)
+{
+    return device_host_new(ring->device, rows * row_bytes, ret_memory);
+}
+
+/* A slot's part of the memory of all; as aligned as pages are. */
+static size_t slot_bytes(size_t rows, size_t row_bytes)
+{
+    return (rows * row_bytes / SLOT_ALIGNMENT_BYTES + 1) * SLOT_ALIGNMENT_BYTES;
+}
+
+static enum error make_memory(struct ring *ring)
+{
+    const struct ring_shape *shape = &ring->shape;
+    void *host = NULL;
+    void *memory = NULL;
+    enum error error =
+        host_array(ring, shape->slots, slot_bytes(shape->rows, shape->row_bytes), &host);
+    ring->host = host;
+    if (!error && shape->device_row_bytes > 0)
+        error = device_memory_new(
+            ring->device, shape->slots * slot_bytes(shape->rows, shape->device_row_bytes), &memory);
+    ring->memory = memory;
+    return error;
+}
+
+static enum error slot_init(struct ring *ring, struct slot *slot)
+{
+    const struct ring_shape *shape = &ring->shape;
+    enum error error = host_array(ring, shape->rows, sizeof(int64_t), &slot->ids);
+    if (!error)
+        error = host_array(ring, shape->rows, sizeof(double), &slot->labels);
+    slot->host = ring->host + slot->number * slot_bytes(shape->rows, shape->row_bytes);
+    slot->device = slot->host;
+    if (ring->memory)
+        slot->device =
+            ring->memory + slot->number * slot_bytes(shape->rows, shape->device_row_bytes);
+    if (!error)
+        error = device_mark_new(ring->device, &slot->copied);
+    if (!error)
+        error = device_mark_new(ring->device, &slot->released);
+    return error;
+}
+
+static void slot_release(struct ring *ring, struct slot *slot)
+{
+    if (slot->released && device_mark_wait(ring->device, slot->released))
+        log_warning("%s", error_message()); /* whoever used the batch is still at work */
+    device_host_free(ring->device, slot->ids);
+    device_host_free(ring->device, slot->labels);
+    device_mark_free(ring->device, slot->copied);
+    device_mark_free(ring->device, slot->released);
+}
+
+/* A machine that promises more memory than it has ends the program when it is touched; what cannot
+ * fit at all is refused before. */
+static enum error check_size(const struct ring_shape *shape, const struct device *device)
+{
+    size_t row = sizeof(int64_t) + sizeof(double);
+    size_t total = SIZE_MAX;
+    size_t physical = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+    bool over = __builtin_add_overflow(row, shape->row_bytes, &row);
+    if (device->kind == DEVICE_CPU)
+        over |= __builtin_add_overflow(row, shape->device_row_bytes, &row);
+    over |= __builtin_mul_overflow(row, shape->rows, &total);
+    over |= __builtin_mul_overflow(total, shape->slots, &total);
+    if (!over && total <= physical)
+        return OK;
+    return error_set(ERROR_MEMORY,
+                     "%zu slots of %zu rows of %zu bytes need more memory than the %.1f GiB of "
+                     "this machine; smaller batches or fewer slots do not",
+                     shape->slots, shape->rows, row, (double)physical / (1 << 30));
+}
+
+enum error ring_new(const struct ring_shape *shape, struct device *device, struct ring **ret_ring)
+{
+    assert(shape->slots >= 2 && shape->slots <= RING_SLOTS_LIMIT);
+    assert(shape->device_row_bytes > 0 || device->kind == DEVICE_CPU);
+    enum error error = check_size(shape, device);
+    if (error)
+        return error;
+    struct ring *ring = array_new(1, sizeof(*ring), "a ring");
+    if (!ring)
+        return ERROR_MEMORY;
+    *ring = (struct ring){.device = device,
+                          .shape = *shape,
+                          .wanted_filled = -1,
+                          .wanted_copied = -1,
+                          .wake_free_at = shape->slots / 2,
+                          .end = INT64_MAX};
+    pthread_mutex_init(&ring->lock, NULL);
+    pthread_cond_init(&ring->freed, NULL);
+    pthread_cond_init(&ring->filled, NULL);
+    pthread_cond_init(&ring->copied, NULL);
+    ring->slots = array_new(shape->slots, sizeof(struct slot), "the slots of a ring");
+    error = ring->slots ? make_memory(ring) : ERROR_MEMORY;
+    for (size_t i = 0; !error && i < shape->slots; i++) {
+        ring->slots[i].number = i;
+        error = slot_init(ring, &ring->slots[i]);
+    }
+    if (error) {
+        ring_free(ring);
+        return error_prefix(error, "%zu slots of %zu rows: ", shape->slots, shape->rows);
+    }
+    ring->counts[SLOT_FREE] = shape->slots;
+    *ret_ring = ring;
+    return OK;
+}
+
+void ring_free(struct ring *ring)
+{
+    if (!ring)
+        return;
+    for (size_t i = 0; ring->slots && i < ring->shape.slots; i++)
+        slot_release(ring, &ring->slots[i]);
+    pthread_cond_destroy(&ring->freed);
+    pthread_cond_destroy(&ring->filled);
+    pthread_cond_destroy(&ring->copied);
+    pthread_mutex_destroy(&ring->lock);
+    device_memory_free(ring->device, ring->memory);
+    device_host_free(ring->device, ring->host);
+    free(ring->slots);
+    free(ring);
+}
+
+/* ---- states --------------------------------------------------------------------------------- */
+
+/* The only place where a slot's state changes. */
+static void slot_move(struct ring *ring, struct slot *slot, enum slot_state from,
+                      enum slot_state to)
+{
+    assert(slot == &ring->slots[slot->number]);
+    assert(slot->state == from);
+    assert(to == (from + 1) % SLOT_STATES);
+    assert(!slot->taken || from == SLOT_BUSY);
+    ring->counts[from]--;
+    ring->counts[to]++;
+    slot->state = to;
+}
+
+/* Round and round, so that the slot whose work on the device is most likely done comes first. A CPU
+ * is done with all of them: there the first one, whose memory is most likely in the cache. */
+static struct slot *find_free(struct ring *ring)
+{
+    if (ring->device->kind == DEVICE_CPU)
+        ring->cursor = 0;
+    for (size_t i = 0; i < ring->shape.slots; i++) {
+        struct slot *slot = &ring->slots[ring->cursor];
+        ring->cursor = (ring->cursor + 1) % ring->shape.slots;
+        if (slot->state == SLOT_FREE)
+            return slot;
+    }
+    return NULL;
+}
+
+static struct slot *find(struct ring *ring, enum slot_state state, int64_t sequence)
+{
+    for (size_t i = 0; i < ring->shape.slots; i++) {
+        struct slot *slot = &ring->slots[i];
+        if (slot->state == state && slot->sequence == sequence)
+            return slot;
+    }
+    return NULL;
+}
+
+static void wait_a_tick(struct ring *ring, pthread_cond_t *condition)
+{
+    struct timespec until = clock_timespec(clock_deadline_ns(TICK_MS));
+    pthread_cond_clockwait(condition, &ring->lock, CLOCK_MONOTONIC, &until);
+}
+
+static enum error check_stopped(const struct ring *ring)
+{
+    if (ring->stopped)
+        return error_set(ERROR_CANCELLED, "the feed is being closed");
+    if (stop_requested())
+        return error_set(ERROR_CANCELLED, "stopped by a signal");
+    return OK;
+}
+
+/* ---- fetchers ------------------------------------------------------------------------------- */
+
+enum error ring_take_free(struct ring *ring, struct slot **ret_slot)
+{
+    enum error error;
+    pthread_mutex_lock(&ring->lock);
+    while (!(error = check_stopped(ring)) && ring->counts[SLOT_FREE] == 0) {
+        ring->free_waiters++;
+        wait_a_tick(ring, &ring->freed);
+        ring->free_waiters--;
+    }
+    if (!error) {
+        struct slot *slot = find_free(ring);
+        slot_move(ring, slot, SLOT_FREE, SLOT_FILLING);
+        *ret_slot = slot;
+    }
+    pthread_mutex_unlock(&ring->lock);
+    return error;
+}
+
+void ring_filled(struct ring *ring, struct slot *slot, int64_t sequence)
+{
+    pthread_mutex_lock(&ring->lock);
+    assert(slot->rows <= ring->shape.rows);
+    slot->sequence = sequence;
+    slot_move(ring, slot, SLOT_FILLING, SLOT_READY);
+    if (ring->wanted_filled == sequence)
+        pthread_cond_signal(&ring->filled);
+    pthread_mutex_unlock(&ring->lock);
+}
+
+/* Can number `sequence` still come? */
+static enum error check_for(const struct ring *ring, int64_t sequence)
+{
+    enum error error = check_stopped(ring);
+    return error || sequence < ring->end ? error : error_restore(&ring->end_report);
+}
+
+/* ---- the copier ------------------------------------------------------------------------------ */
+
+enum error ring_take_ready(struct ring *ring, int64_t sequence, struct slot **ret_slot)
+{
+    struct slot *slot = NULL;
+    enum error error;
+    pthread_mutex_lock(&ring->lock);
+    while (!(error = check_for(ring, sequence)) && !(slot = find(ring, SLOT_READY, sequence))) {
+        ring->wanted_filled = sequence;
+        wait_a_tick(ring, &ring->filled);
+        ring->wanted_filled = -1;
+    }
+    if (!error) {
+        slot_move(ring, slot, SLOT_READY, SLOT_COPYING);
+        *ret_slot = slot;
+    }
+    pthread_mutex_unlock(&ring->lock);
+    return error;
+}
+
+void ring_copied(struct ring *ring, struct slot *slot)
+{
+    pthread_mutex_lock(&ring->lock);
+    slot_move(ring, slot, SLOT_COPYING, SLOT_BUSY);
+    if (ring->wanted_copied == slot->sequence)
+        pthread_cond_signal(&ring->copied);
+    pthread_mutex_unlock(&ring->lock);
+}
+
+/* ---- the caller ------------------------------------------------------------------------------ */
+
+static void warn_of_long_wait(const struct ring *ring, int64_t sequence, int64_t waited_ns)
+{
+    bool pulled = sequence < atomic_load_explicit(&ring->pulled, memory_order_relaxed);
+    enum slot_state state = pulled ? SLOT_FILLING : SLOT_FREE; /* those have no number yet */
+    for (size_t i = 0; i < ring->shape.slots; i++) {
+        const struct slot *slot = &ring->slots[i];
+        if ((slot->state == SLOT_READY || slot->state == SLOT_COPYING) &&
+            slot->sequence == sequence)
+            state = slot->state;
+    }
+    log_warning("batch %" PRId64 " is awaited for %.0f s; it is not yet %s", sequence,
+                (double)waited_ns * 1e-9, state_stages[state]);
+}
+
+/* The caller runs dry: whatever is free is worth filling now. */
+static void hurry(struct ring *ring)
+{
+    if (ring->free_waiters > 0 && ring->counts[SLOT_FREE] > 0)
+        pthread_cond_broadcast(&ring->freed);
+}
+
+static enum error wait_for_busy(struct ring *ring, int64_t sequence, struct slot **ret_slot)
+{
+    int64_t started_ns = clock_now_ns();
+    int64_t warn_ns = clock_deadline_ns(LONG_WAIT_MS);
+    enum error error;
+    hurry(ring);
+    while (!(error = check_for(ring, sequence)) && !(*ret_slot = find(ring, SLOT_BUSY, sequence))) {
+        ring->wanted_copied = sequence;
+        wait_a_tick(ring, &ring->copied);
+        ring->wanted_copied = -1;
+        if (clock_left_ms(warn_ns) == 0) {
+            warn_of_long_wait(ring, sequence, clock_now_ns() - started_ns);
+            warn_ns = clock_deadline_ns(LONG_WAIT_MS);
+        }
+    }
+    return error;
+}
+
+enum error ring_take_busy(struct ring *ring, int64_t sequence, struct slot **ret_slot)
+{
+    pthread_mutex_lock(&ring->lock);
+    struct slot *slot = find(ring, SLOT_BUSY, sequence);
+    enum error error = check_stopped(ring);
+    if (!error && ring->taken == ring->shape.slots)
+        error = error_set(ERROR_USAGE, "all %zu batches are out; put one back first",
+                          ring->shape.slots);
+    if (!error && !slot)
+        error = wait_for_busy(ring, sequence, &slot);
+    if (!error) {
+        slot->taken = true;
+        ring->taken++;
+        *ret_slot = slot;
+    }
+    pthread_mutex_unlock(&ring->lock);
+    return error;
+}
+
+bool ring_is_taken(struct ring *ring, const struct slot *slot)
+{
+    pthread_mutex_lock(&ring->lock);
+    bool taken = slot->taken;
+    pthread_mutex_unlock(&ring->lock);
+    return taken;
+}
+
+void ring_put(struct ring *ring, struct slot *slot)
+{
+    pthread_mutex_lock(&ring->lock);
+    assert(slot->taken);
+    slot->taken = false;
+    ring->taken--;
+    slot_move(ring, slot, SLOT_BUSY, SLOT_FREE);
+    if (ring->free_waiters > 0 && ring->counts[SLOT_FREE] >= ring->wake_free_at)
+        pthread_cond_broadcast(&ring->freed);
+    pthread_mutex_unlock(&ring->lock);
+}
+
+/* ---- the end -------------------------------------------------------------------------------- */
+
+static void wake_all(struct ring *ring)
+{
+    pthread_cond_broadcast(&ring->freed);
+    pthread_cond_broadcast(&ring->filled);
+    pthread_cond_broadcast(&ring->copied);
+}
+
+void ring_pulled(struct ring *ring, int64_t count)
+{
+    atomic_store_explicit(&ring->pulled, count, memory_order_relaxed);
+}
+
+void ring_end(struct ring *ring, int64_t sequence, const struct error_report *report)
+{
+    assert(report->code != OK);
+    pthread_mutex_lock(&ring->lock);
+    if (sequence < ring->end) {
+        ring->end = sequence;
+        ring->end_report = *report;
+        wake_all(ring);
+    }
+    pthread_mutex_unlock(&ring->lock);
+}
+
+void ring_stop(struct ring *ring)
+{
+    pthread_mutex_lock(&ring->lock);
+    ring->stopped = true;
+    wake_all(ring);
+    pthread_mutex_unlock(&ring->lock);
+}
+
+size_t ring_slots(const struct ring *ring)
+{
+    return ring->shape.slots;
+}
+
+struct slot *ring_slot(struct ring *ring, size_t number)
+{
+    assert(number < ring->shape.slots);
+    return &ring->slots[number];
+}
+
+size_t ring_count(struct ring *ring, enum slot_state state)
+{
+    pthread_mutex_lock(&ring->lock);
+    size_t count = ring->counts[state];
+    pthread_mutex_unlock(&ring->lock);
+    return count;
+}

@@ -1,0 +1,106 @@
+/*
+ * The ring: K slots, each with room for one batch in host memory (pinned where there is a GPU) and
+ * in device memory, all allocated in ring_new() and nowhere else. A slot goes round like this:
+ *
+ *   FREE -> FILLING -> READY -> COPYING -> BUSY -> FREE
+ *
+ *   state     who may touch the slot's contents
+ *   FREE      nobody
+ *   FILLING   the fetcher thread that took it
+ *   READY     nobody; waits for its turn
+ *   COPYING   the copier thread
+ *   BUSY      the feed's caller, who takes it in its turn and puts it back
+ *
+ * Batches carry sequence numbers 0, 1, 2, ...; slots become READY in any order, but are taken for
+ * COPYING and by the caller in the order of their numbers. So the order of batches does not depend
+ * on the number or the speed of threads.
+ *
+ * The end: ring_end() says that from some number on nothing comes, and why (the stream's end, or a
+ * failure with its message). What lies before it is still delivered.
+ *
+ * Threads: every call from every thread, except ring_free(). Every wait ends, within a tenth of a
+ * second, after ring_stop() or stop_requested().
+ *
+ * Dimensions: K slots, B rows a batch.
+ */
+#ifndef LOADER_FEED_RING_H
+#define LOADER_FEED_RING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "loader/device/device.h"
+
+#define RING_SLOTS_LIMIT 4096
+
+enum slot_state { SLOT_FREE, SLOT_FILLING, SLOT_READY, SLOT_COPYING, SLOT_BUSY };
+#define SLOT_STATES 5
+
+struct slot {
+    size_t number; /* 0..K-1, constant */
+    /* The memory; constant. */
+    int64_t *ids;                 /* [B], host */
+    double *labels;               /* [B], host */
+    void *host;                   /* [B, row_bytes], pinned */
+    void *device;                 /* [B, device_row_bytes]; the same as `host` when those are 0 */
+    struct device_mark *copied;   /* set behind the copy to the device */
+    struct device_mark *released; /* set behind the work of whoever used the batch */
+    /* What the batch is; the state's owner writes it. */
+    int64_t sequence;
+    int64_t epoch, first, index;
+    size_t rows;     /* 0..B */
+    size_t bad_rows; /* left out, or replaced by zeros */
+    /* The ring's own. */
+    enum slot_state state;
+    bool taken; /* BUSY, and the caller has it */
+};
+
+struct ring_shape {
+    size_t slots;            /* K, 2 to RING_SLOTS_LIMIT */
+    size_t rows;             /* B */
+    size_t row_bytes;        /* of a row as it is fetched */
+    size_t device_row_bytes; /* of a row on the device; 0: the host memory is used (CPU only) */
+};
+
+struct ring;
+
+/* `device` is borrowed until ring_free(). ERROR_MEMORY names what did not fit. */
+enum error ring_new(const struct ring_shape *shape, struct device *device,
+                    struct ring **ret_ring) MUST_CHECK;
+/* After all threads are gone. NULL is legal. */
+void ring_free(struct ring *ring);
+
+/* FREE -> FILLING. Waits for a free slot. */
+enum error ring_take_free(struct ring *ring, struct slot **ret_slot) MUST_CHECK;
+/* FILLING -> READY, as number `sequence`. */
+void ring_filled(struct ring *ring, struct slot *slot, int64_t sequence);
+/* READY -> COPYING. Waits for number `sequence`; at or beyond the end, returns the end's error with
+ * its message. */
+enum error ring_take_ready(struct ring *ring, int64_t sequence, struct slot **ret_slot) MUST_CHECK;
+/* COPYING -> BUSY. */
+void ring_copied(struct ring *ring, struct slot *slot);
+/* Waits until number `sequence` is BUSY and gives it to the caller; at or beyond the end as
+ * ring_take_ready(). A wait of many seconds is logged, with the stage that is waited for.
+ * ERROR_USAGE when the caller holds all slots: waiting would never end. */
+enum error ring_take_busy(struct ring *ring, int64_t sequence, struct slot **ret_slot) MUST_CHECK;
+/* Has the caller taken it, and not put it back? */
+bool ring_is_taken(struct ring *ring, const struct slot *slot);
+/* BUSY -> FREE. */
+void ring_put(struct ring *ring, struct slot *slot);
+
+/* Numbers below `count` were pulled from the sampler; for what a long wait is logged with. */
+void ring_pulled(struct ring *ring, int64_t count);
+/* Numbers from `sequence` on will not come, because of `report`. Of several ends the one with the
+ * smallest number holds. */
+void ring_end(struct ring *ring, int64_t sequence, const struct error_report *report);
+/* All waits, now and later, end with ERROR_CANCELLED. */
+void ring_stop(struct ring *ring);
+
+size_t ring_slots(const struct ring *ring); /* K */
+struct slot *ring_slot(struct ring *ring, size_t number);
+/* How many slots are in `state` now. */
+size_t ring_count(struct ring *ring, enum slot_state state);
+
+#endif

@@ -1,0 +1,34 @@
+/*
+ * A batch as the sampler sends it with format=binary (sampler/README.md): little-endian,
+ *
+ *   8 bytes "TMBLBAT1" | i64 epoch | i64 first | u32 n | u32 flags = 0 | i64 ids[n] | u32 labels[n]
+ *
+ * Parsing copies nothing: the arrays point into the bytes.
+ */
+#ifndef LOADER_FEED_SAMPLER_BATCH_H
+#define LOADER_FEED_SAMPLER_BATCH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+
+#define SAMPLER_BATCH_HEADER_BYTES 32
+#define SAMPLER_BATCH_UNIT_BYTES 12
+/* No sampler answers more units at once (http.md). */
+#define SAMPLER_BATCH_ROWS_LIMIT 1000000
+
+struct sampler_batch {
+    int64_t epoch, first;
+    size_t rows;            /* n, 1 to SAMPLER_BATCH_ROWS_LIMIT */
+    const int64_t *ids;     /* [rows], borrowed */
+    const uint32_t *labels; /* [rows], borrowed: numbers into GET /labels */
+};
+
+/* `bytes` must be 8-byte aligned. ERROR_INPUT says which field is wrong, what it holds and what
+ * would be right: another magic, unknown flags, a length that is not 32 + 12 n, no units or too
+ * many, a negative epoch, first or id. Allocates nothing. */
+enum error sampler_batch_parse(const void *bytes, size_t length,
+                               struct sampler_batch *ret_batch) MUST_CHECK;
+
+#endif

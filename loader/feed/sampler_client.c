@@ -1,0 +1,365 @@
+#include "loader/feed/sampler_client.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+#include "common/http_client.h"
+#include "common/json.h"
+#include "common/text.h"
+
+#define DESCRIPTION_BYTES_LIMIT (64 << 10)
+#define BATCH_BYTES_LIMIT \
+    (SAMPLER_BATCH_HEADER_BYTES + SAMPLER_BATCH_ROWS_LIMIT * SAMPLER_BATCH_UNIT_BYTES)
+#define TARGET_BYTES 256
+#define HEADER_BYTES 2048
+#define REASON_BYTES 400
+
+struct sampler_client {
+    struct http_client *http;
+    char *url; /* owned, for messages */
+    char stream[SAMPLER_NAME_BYTES];
+    int64_t patience_ms;
+    struct http_response response; /* of the last batch */
+    bool reconnected, repeated;    /* by the last request */
+};
+
+/* ---- opening -------------------------------------------------------------------------------- */
+
+static enum error check_stream_name(const char *name)
+{
+    static const char allowed[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+    char shown[TEXT_QUOTE_BYTES];
+    size_t length = strlen(name);
+    if (length > 0 && length < SAMPLER_NAME_BYTES && strspn(name, allowed) == length)
+        return OK;
+    return error_set(ERROR_USAGE, "%s is no name of a stream; 1 to %d of [A-Za-z0-9._-] are",
+                     text_quote(shown, sizeof(shown), name, length), SAMPLER_NAME_BYTES - 1);
+}
+
+enum error sampler_client_open(const char *url, const char *stream, int64_t patience_ms,
+                               struct sampler_client **ret_client)
+{
+    const char *name = stream ? stream : "default";
+    enum error error = check_stream_name(name);
+    if (error)
+        return error;
+    struct sampler_client *client = array_new(1, sizeof(*client), "a client of the sampler");
+    if (!client)
+        return ERROR_MEMORY;
+    memcpy(client->stream, name, strlen(name) + 1);
+    client->patience_ms = patience_ms;
+    client->response = (struct http_response)HTTP_RESPONSE_INIT(BATCH_BYTES_LIMIT);
+    client->url = strdup(url);
+    if (!client->url)
+        error = error_set_memory(strlen(url), "a URL");
+    if (!error)
+        error = http_client_open(url, &client->http);
+    if (error) {
+        sampler_client_close(client);
+        return error;
+    }
+    *ret_client = client;
+    return OK;
+}
+
+void sampler_client_close(struct sampler_client *client)
+{
+    if (!client)
+        return;
+    http_client_close(client->http);
+    http_response_release(&client->response);
+    free(client->url);
+    free(client);
+}
+
+enum error sampler_client_reserve(struct sampler_client *client, size_t rows)
+{
+    enum error error = buffer_reserve(&client->response.headers, HEADER_BYTES);
+    if (error)
+        return error;
+    return buffer_reserve(&client->response.body,
+                          SAMPLER_BATCH_HEADER_BYTES + rows * SAMPLER_BATCH_UNIT_BYTES);
+}
+
+const char *sampler_client_url(const struct sampler_client *client)
+{
+    return client->url;
+}
+
+void sampler_client_cancel(struct sampler_client *client)
+{
+    http_client_cancel(client->http);
+}
+
+bool sampler_client_reconnected(const struct sampler_client *client)
+{
+    return client->reconnected;
+}
+
+bool sampler_client_repeated(const struct sampler_client *client)
+{
+    return client->repeated;
+}
+
+static enum error get(struct sampler_client *client, const char *target,
+                      struct http_response *response)
+{
+    enum error error = http_client_get(client->http, target, client->patience_ms, true, response);
+    client->reconnected = response->reconnected;
+    client->repeated = response->repeated;
+    return error;
+}
+
+/* ---- answers -------------------------------------------------------------------------------- */
+
+static enum error code_of_status(int status)
+{
+    switch (status) {
+    case 400:
+    case 401:
+    case 403:
+    case 414:
+        return ERROR_USAGE;
+    case 404:
+        return ERROR_NOT_FOUND;
+    case 409:
+        return ERROR_CONFLICT;
+    default: /* what passes was asked for again until patience was over */
+        return http_status_is_passing(status) ? ERROR_TIMEOUT : ERROR_NETWORK;
+    }
+}
+
+static enum error refuse_status(const struct sampler_client *client, const char *target,
+                                const struct http_response *response)
+{
+    char reason[REASON_BYTES];
+    http_response_problem(response, reason, sizeof(reason));
+    enum error code = code_of_status(response->status);
+    const char *advice = "";
+    if (response->status == 401 || response->status == 403)
+        advice = " (TOMBOLA_TOKEN holds the token)";
+    else if (code == ERROR_TIMEOUT)
+        advice = " (it was asked again until the patience given was over)";
+    return error_set(code, "the sampler at %s answered %d to GET %s: %s%s", client->url,
+                     response->status, target, reason[0] ? reason : "no reason given", advice);
+}
+
+/* ---- a stream's description ------------------------------------------------------------------ */
+
+static enum error copy_name(const cJSON *object, const char *key, const char *what,
+                            char out[SAMPLER_NAME_BYTES])
+{
+    const char *text = NULL;
+    enum error error = json_get_text(object, key, what, &text);
+    if (error)
+        return error;
+    if (strlen(text) >= SAMPLER_NAME_BYTES)
+        return error_set(ERROR_INPUT, "%s: \"%s\" is longer than %d bytes", what, key,
+                         SAMPLER_NAME_BYTES - 1);
+    memcpy(out, text, strlen(text) + 1);
+    return OK;
+}
+
+static enum error read_count(const cJSON *object, const char *key, const char *what,
+                             int64_t minimum, int64_t *ret_value)
+{
+    enum error error = json_get_integer(object, key, what, ret_value);
+    if (!error && *ret_value < minimum)
+        error = error_set(ERROR_INPUT, "%s: \"%s\" is %" PRId64 "; at least %" PRId64 " is right",
+                          what, key, *ret_value, minimum);
+    return error;
+}
+
+/* A seed has 63 bits, a JSON number as cJSON keeps it 53: the digits are taken from the text. Of
+ * all that reads "seed": there (a value, a member of some other object), the one that cJSON found
+ * is meant. */
+static enum error read_seed(const cJSON *object, const char *text, const char *what,
+                            int64_t *ret_seed)
+{
+    static const char key[] = "\"seed\"";
+    const cJSON *member = cJSON_GetObjectItemCaseSensitive(object, "seed");
+    bool number = cJSON_IsNumber(member);
+    for (const char *at = strstr(text, key); number && at; at = strstr(at, key)) {
+        int64_t value;
+        at += sizeof(key) - 1;
+        const char *digits = at + strspn(at, " \t\r\n:");
+        if (text_parse_integer(digits, strspn(digits, "-0123456789.eE"), 0, INT64_MAX, &value) &&
+            (double)value == member->valuedouble) {
+            *ret_seed = value;
+            return OK;
+        }
+    }
+    return error_set(ERROR_INPUT, "%s: \"seed\" is no integer from 0 to 2^63-1", what);
+}
+
+static enum error read_flag(const cJSON *object, const char *key, const char *what, bool *ret_value)
+{
+    const cJSON *member = cJSON_GetObjectItemCaseSensitive(object, key);
+    if (!cJSON_IsBool(member))
+        return error_set(ERROR_INPUT, "%s: \"%s\" is neither true nor false", what, key);
+    *ret_value = cJSON_IsTrue(member);
+    return OK;
+}
+
+enum error sampler_stream_parse(const char *text, size_t length, const char *what,
+                                struct sampler_stream *ret_stream)
+{
+    struct sampler_stream stream = {.units = 0};
+    cJSON *json = NULL;
+    enum error error = json_parse(text, length, what, &json);
+    if (!error)
+        error = copy_name(json, "name", what, stream.name);
+    if (!error)
+        error = copy_name(json, "digest", what, stream.digest);
+    if (!error)
+        error = copy_name(json, "design", what, stream.design);
+    if (!error)
+        error = copy_name(json, "tail", what, stream.tail);
+    if (!error)
+        error = read_flag(json, "replacement", what, &stream.replacement);
+    if (!error)
+        error = read_seed(json, text, what, &stream.seed);
+    if (!error)
+        error = read_count(json, "units", what, 1, &stream.units);
+    if (!error)
+        error = read_count(json, "epochs", what, 0, &stream.epochs);
+    if (!error)
+        error = read_count(json, "epoch_draws", what, 1, &stream.epoch_draws);
+    cJSON_Delete(json);
+    if (!error)
+        *ret_stream = stream;
+    return error;
+}
+
+enum error sampler_client_describe(struct sampler_client *client, struct sampler_stream *ret_stream)
+{
+    struct http_response response = HTTP_RESPONSE_INIT(DESCRIPTION_BYTES_LIMIT);
+    char target[TARGET_BYTES];
+    char what[TARGET_BYTES + 32];
+    snprintf(target, sizeof(target), "/streams/%s", client->stream);
+    snprintf(what, sizeof(what), "the answer to GET %s", target);
+    enum error error = get(client, target, &response);
+    if (!error && response.status != 200)
+        error = refuse_status(client, target, &response);
+    else if (!error && sampler_stream_parse(response.body.data ? response.body.data : "",
+                                            response.body.length, what, ret_stream) != OK)
+        error = error_prefix(ERROR_NETWORK, "%s is no Tombola sampler: ", client->url);
+    http_response_release(&response);
+    return error;
+}
+
+enum error sampler_client_labels(struct sampler_client *client, struct buffer *body, bool *ret_told)
+{
+    struct http_response response = HTTP_RESPONSE_INIT(SAMPLER_LABELS_BYTES_LIMIT);
+    char target[TARGET_BYTES];
+    snprintf(target, sizeof(target), "/labels?stream=%s", client->stream);
+    enum error error = get(client, target, &response);
+    bool told = !error && response.status == 200;
+    bool kept = response.status == 401 || response.status == 403 || response.status == 404;
+    if (error == ERROR_NETWORK && response.status == 200) /* over the limit, in the middle of it */
+        error = OK;
+    else if (!error && !told)
+        error = refuse_status(client, target, &response);
+    if (error && kept)
+        error = OK;
+    if (!error) {
+        struct buffer empty = *body;
+        *body = response.body;
+        response.body = empty;
+        *ret_told = told;
+    }
+    http_response_release(&response);
+    return error;
+}
+
+static enum error differs(const char *what, const char *before, const char *now)
+{
+    return error_set(ERROR_CONFLICT,
+                     "the sampler's stream is another one than it was: its %s was %s and is %s now",
+                     what, before, now);
+}
+
+static enum error differs_in_number(const char *what, int64_t before, int64_t now)
+{
+    char texts[2][32];
+    snprintf(texts[0], sizeof(texts[0]), "%" PRId64, before);
+    snprintf(texts[1], sizeof(texts[1]), "%" PRId64, now);
+    return differs(what, texts[0], texts[1]);
+}
+
+enum error sampler_stream_compare(const struct sampler_stream *before,
+                                  const struct sampler_stream *now)
+{
+    if (strcmp(before->digest, now->digest) != 0)
+        return differs("frame digest", before->digest, now->digest);
+    if (strcmp(before->design, now->design) != 0)
+        return differs("design", before->design, now->design);
+    if (before->replacement != now->replacement)
+        return differs("replacement", before->replacement ? "on" : "off",
+                       now->replacement ? "on" : "off");
+    if (before->seed != now->seed)
+        return differs_in_number("seed", before->seed, now->seed);
+    if (strcmp(before->tail, now->tail) != 0)
+        return differs("tail", before->tail, now->tail);
+    if (before->epoch_draws != now->epoch_draws)
+        return differs_in_number("number of draws an epoch", before->epoch_draws, now->epoch_draws);
+    if (before->epochs != now->epochs)
+        return differs_in_number("number of epochs", before->epochs, now->epochs);
+    return OK;
+}
+
+/* ---- batches -------------------------------------------------------------------------------- */
+
+static enum error get_batch(struct sampler_client *client, const char *target,
+                            struct sampler_batch *ret_batch)
+{
+    struct http_response *response = &client->response;
+    enum error error = get(client, target, response);
+    if (error)
+        return error;
+    if (response->status == 204)
+        return error_set(ERROR_END, "the stream %s has ended", client->stream);
+    if (response->status != 200)
+        return refuse_status(client, target, response);
+    if (sampler_batch_parse(response->body.data ? response->body.data : "", response->body.length,
+                            ret_batch) != OK)
+        return error_prefix(ERROR_NETWORK, "%s%s: ", client->url, target);
+    return OK;
+}
+
+static void batch_target(const struct sampler_client *client, size_t size, const char *index,
+                         char out[TARGET_BYTES])
+{
+    snprintf(out, TARGET_BYTES, "/batch?size=%zu%s&stream=%s&format=binary", size, index,
+             client->stream);
+}
+
+enum error sampler_client_draw(struct sampler_client *client, size_t size,
+                               struct sampler_batch *ret_batch)
+{
+    char target[TARGET_BYTES];
+    batch_target(client, size, "", target);
+    return get_batch(client, target, ret_batch);
+}
+
+enum error sampler_client_index(struct sampler_client *client, size_t size, int64_t index,
+                                struct sampler_batch *ret_batch)
+{
+    char target[TARGET_BYTES];
+    char text[40];
+    snprintf(text, sizeof(text), "&index=%" PRId64, index);
+    batch_target(client, size, text, target);
+    struct sampler_batch batch;
+    enum error error = get_batch(client, target, &batch);
+    if (error)
+        return error;
+    if (batch.rows > size)
+        return error_set(ERROR_NETWORK, "%s%s: an answer of %zu units, more than were asked for",
+                         client->url, target, batch.rows);
+    *ret_batch = batch;
+    return OK;
+}

@@ -1,0 +1,96 @@
+/*
+ * A client of the sampler's HTTP interface, on one keep-alive connection: facts about a stream, and
+ * batches of ids. A sampler that is not there, is silent or busy (429, 503; a gateway's 408, 502,
+ * 504) is asked again with backoff until `patience_ms` is over; every answer is checked before
+ * anything of it is used.
+ *
+ * Threads: one at a time, except sampler_client_cancel(). In the steady state nothing here
+ * allocates (libcurl does for its own).
+ *
+ * Errors of all requests: ERROR_TIMEOUT or ERROR_NETWORK when patience is over; ERROR_USAGE when
+ * the sampler refuses the request (400), with its reason; ERROR_NOT_FOUND for an unknown stream;
+ * ERROR_CONFLICT when the stream is paused; ERROR_NETWORK for an answer that no sampler gives;
+ * ERROR_CANCELLED after sampler_client_cancel() or a signal.
+ */
+#ifndef LOADER_FEED_SAMPLER_CLIENT_H
+#define LOADER_FEED_SAMPLER_CLIENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/buffer.h"
+#include "common/error.h"
+#include "loader/feed/sampler_batch.h"
+
+#define SAMPLER_NAME_BYTES 65
+/* About a million labels with their counts. */
+#define SAMPLER_LABELS_BYTES_LIMIT ((size_t)64 << 20)
+
+/* What GET /streams/NAME says: which order it walks. */
+struct sampler_stream {
+    char name[SAMPLER_NAME_BYTES];
+    char digest[SAMPLER_NAME_BYTES]; /* of the frame */
+    char design[SAMPLER_NAME_BYTES];
+    char tail[SAMPLER_NAME_BYTES]; /* "keep", "drop", "span" */
+    bool replacement;
+    int64_t seed;        /* 0 to 2^63-1, exact */
+    int64_t units;       /* N */
+    int64_t epochs;      /* E; 0: without end */
+    int64_t epoch_draws; /* M */
+};
+
+struct sampler_client;
+
+/* Copies both texts; `stream` NULL is "default". Nothing is sent yet. ERROR_USAGE for what is no
+ * URL of a server or no name of a stream. */
+enum error sampler_client_open(const char *url, const char *stream, int64_t patience_ms,
+                               struct sampler_client **ret_client) MUST_CHECK;
+void sampler_client_close(struct sampler_client *client);
+
+/* Room for answers of `rows` units, so that the first of them need not allocate. */
+enum error sampler_client_reserve(struct sampler_client *client, size_t rows) MUST_CHECK;
+
+/* The sampler's, as it was given; for messages. */
+const char *sampler_client_url(const struct sampler_client *client);
+
+/* From another thread: the request in progress and all later ones end with ERROR_CANCELLED. */
+void sampler_client_cancel(struct sampler_client *client);
+
+/* What the stream is. May allocate. */
+enum error sampler_client_describe(struct sampler_client *client,
+                                   struct sampler_stream *ret_stream) MUST_CHECK;
+
+/* The labels of the stream's frame as JSON, into `body` (http.md); batches hold their numbers in
+ * this list. *ret_told false: the sampler keeps them to itself (401, 403, 404) or they are more
+ * than SAMPLER_LABELS_BYTES_LIMIT; error_message() then says which. */
+enum error sampler_client_labels(struct sampler_client *client, struct buffer *body,
+                                 bool *ret_told) MUST_CHECK;
+
+/* The stream's next batch; the stream moves. It may hold more than `size` units: a batch that was
+ * lent to somebody else and ran out comes whole. ERROR_END when the stream has ended. The batch is
+ * borrowed until the next request for one. */
+enum error sampler_client_draw(struct sampler_client *client, size_t size,
+                               struct sampler_batch *ret_batch) MUST_CHECK;
+
+/* Batch number `index` of size `size`; nothing moves. ERROR_END beyond the stream's end. */
+enum error sampler_client_index(struct sampler_client *client, size_t size, int64_t index,
+                                struct sampler_batch *ret_batch) MUST_CHECK;
+
+/* Did the last request open a new connection? Then another sampler may have answered it than the
+ * one before: describe it again. */
+bool sampler_client_reconnected(const struct sampler_client *client);
+/* Did it take several tries, on whatever connection? */
+bool sampler_client_repeated(const struct sampler_client *client);
+
+/* OK when both walk the same order in the same way (digest, design, replacement, seed, tail, M,
+ * epochs), else ERROR_CONFLICT naming the first difference. */
+enum error sampler_stream_compare(const struct sampler_stream *before,
+                                  const struct sampler_stream *now) MUST_CHECK;
+
+/* A stream's description out of the body of an answer (NUL-terminated); `what` names it in
+ * messages. ERROR_INPUT names the member that is missing or not what it should be. */
+enum error sampler_stream_parse(const char *text, size_t length, const char *what,
+                                struct sampler_stream *ret_stream) MUST_CHECK;
+
+#endif

@@ -1,0 +1,22 @@
+/*
+ * Can the store have a row for every unit that a stream of the sampler draws? Asked before the
+ * first draw, so that it is not the first missing row, an hour later, that tells of the wrong
+ * store.
+ */
+#ifndef LOADER_FEED_STREAM_CHECK_H
+#define LOADER_FEED_STREAM_CHECK_H
+
+#include <stdbool.h>
+
+#include "common/error.h"
+#include "loader/feed/sampler_client.h"
+#include "loader/store/store.h"
+
+/* ERROR_INPUT naming both when the stream walks more units than the store has rows, and
+ * `fails_on_missing`; where it does not, or need not draw all of its units, this is a warning in
+ * the log. More rows than units are told there, too: of a part, or of another store. `url` is the
+ * sampler's, for the message. */
+enum error stream_check_rows(const struct sampler_stream *stream, const char *url,
+                             const struct store_info *store, bool fails_on_missing) MUST_CHECK;
+
+#endif

@@ -1,0 +1,54 @@
+/*
+ * A connection to a PostgreSQL server (libpq), on which every wait has a deadline and ends when the
+ * program is to stop. Belongs to one thread.
+ */
+#ifndef LOADER_POSTGRES_POSTGRES_CONNECTION_H
+#define LOADER_POSTGRES_POSTGRES_CONNECTION_H
+
+#include <stdbool.h>
+
+#include "common/error.h"
+#include "common/uri.h"
+
+/* libpq's PGconn and PGresult: its header is for the .c files, so that this one needs no libpq. */
+struct pg_conn;
+struct pg_result;
+
+#define POSTGRES_CONNECT_MS 10000
+#define POSTGRES_ANSWER_MS 60000    /* a server that says nothing for so long is given up */
+#define POSTGRES_RECONNECT_MS 13000 /* a server that restarts is back by then */
+
+/* Where the server is: the URI, and the parameters of its query that are libpq's. Immutable. */
+struct postgres_place {
+    char *shown; /* owned; for messages: the URI's server and database, without the password */
+    const char *keys[URI_PARAMETERS_LIMIT + 4]; /* borrowed from libpq or the URI's copies */
+    char *values[URI_PARAMETERS_LIMIT + 4];     /* owned; [count] */
+    size_t count;
+};
+
+/* Takes libpq's parameters out of the query (host, sslmode, user, ...). */
+enum error postgres_place_init(struct postgres_place *place, struct uri *uri) MUST_CHECK;
+void postgres_place_release(struct postgres_place *place);
+
+/* ERROR_NETWORK with the server's words; ERROR_TIMEOUT; ERROR_CANCELLED. Text is UTF-8. */
+enum error postgres_connect(const struct postgres_place *place,
+                            struct pg_conn **ret_connection) MUST_CHECK;
+/* The same again and again, with growing pauses, for POSTGRES_RECONNECT_MS. */
+enum error postgres_reconnect(const struct postgres_place *place,
+                              struct pg_conn **ret_connection) MUST_CHECK;
+
+/* Waits for the answer to what was sent; the last result, which the caller clears (NULL with an
+ * error). `wanted` is the ExecStatusType that it must have, else the server's words are the error:
+ * ERROR_NETWORK where the connection is gone (postgres_is_gone()), else ERROR_INPUT. */
+enum error postgres_answer(const struct postgres_place *place, struct pg_conn *connection,
+                           int wanted, struct pg_result **ret_result) MUST_CHECK;
+/* A command without parameters. `ret_result` may be NULL. */
+enum error postgres_run(const struct postgres_place *place, struct pg_conn *connection,
+                        const char *sql, int wanted, struct pg_result **ret_result) MUST_CHECK;
+bool postgres_is_gone(const struct pg_conn *connection);
+
+/* Waits until there is something to read from the server. */
+enum error postgres_await_input(const struct postgres_place *place,
+                                struct pg_conn *connection) MUST_CHECK;
+
+#endif

@@ -1,0 +1,243 @@
+#include "loader/postgres/postgres_row.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/text.h"
+#include "loader/store/feature.h"
+
+size_t postgres_value_count(const struct postgres_format *format, bool keys_only)
+{
+    return 1 + (format->label != NULL) + (format->weight != NULL) + (format->group != NULL) +
+           (keys_only ? 0 : format->feature_columns);
+}
+
+/* ---- single values ----------------------------------------------------------------------------
+ */
+static uint64_t big_endian(const struct postgres_value *value)
+{
+    uint64_t number = 0;
+    for (size_t i = 0; i < value->length; i++)
+        number = number << 8 | value->bytes[i];
+    return number;
+}
+
+static bool take_integer(const struct postgres_value *value, int64_t *ret_integer)
+{
+    if (!value->bytes || (value->length != 2 && value->length != 4 && value->length != 8))
+        return false;
+    unsigned shift = 64 - 8 * (unsigned)value->length;
+    *ret_integer = (int64_t)(big_endian(value) << shift) >> shift;
+    return true;
+}
+
+static bool take_real(const struct postgres_value *value, double *ret_real)
+{
+    if (value->bytes && value->length == sizeof(float)) {
+        uint32_t bits = (uint32_t)big_endian(value);
+        float real;
+        memcpy(&real, &bits, sizeof(real));
+        *ret_real = (double)real;
+        return true;
+    }
+    if (!value->bytes || value->length != sizeof(double))
+        return false;
+    uint64_t bits = big_endian(value);
+    memcpy(ret_real, &bits, sizeof(bits));
+    return true;
+}
+
+/* A number, also one that is kept as text (infinite when it is too large); false for what is none.
+ */
+static bool take_number(const struct postgres_value *value, enum postgres_form form,
+                        double *ret_number)
+{
+    int64_t integer;
+    switch (form) {
+    case POSTGRES_INTEGER:
+        if (!take_integer(value, &integer))
+            return false;
+        *ret_number = (double)integer;
+        return true;
+    case POSTGRES_REAL:
+        return take_real(value, ret_number);
+    case POSTGRES_BOOLEAN:
+        if (!value->bytes || value->length != 1)
+            return false;
+        *ret_number = value->bytes[0] != 0;
+        return true;
+    case POSTGRES_TEXT:
+        if (!value->bytes)
+            return false;
+        if (text_parse_real((const char *)value->bytes, value->length, ret_number))
+            return true;
+        *ret_number = INFINITY;
+        return text_is_real((const char *)value->bytes, value->length);
+    default:
+        return false;
+    }
+}
+
+static enum error refuse_value(const char *column, const struct postgres_value *value,
+                               enum postgres_form form, const char *wanted)
+{
+    char shown[TEXT_QUOTE_BYTES];
+    double number = 0;
+    if (!value->bytes)
+        return error_set(ERROR_INPUT, "column \"%s\" is null; %s belongs there", column, wanted);
+    if (form == POSTGRES_BYTES)
+        return error_set(ERROR_INPUT, "column \"%s\" has %zu %s; %s belongs there", column,
+                         value->length, text_plural(value->length, "byte", "bytes"), wanted);
+    if (form != POSTGRES_TEXT && take_number(value, form, &number))
+        return error_set(ERROR_INPUT, "column \"%s\" is %.17g; %s belongs there", column, number,
+                         wanted);
+    return error_set(ERROR_INPUT, "column \"%s\" is %s; %s belongs there", column,
+                     text_quote(shown, sizeof(shown), (const char *)value->bytes, value->length),
+                     wanted);
+}
+
+/* ---- a row ------------------------------------------------------------------------------------
+ */
+static bool take_text(const struct postgres_value *value, struct store_text *ret_text)
+{
+    *ret_text = (struct store_text){.data = (const char *)value->bytes, .length = value->length};
+    return value->bytes && value->length > 0 && text_is_utf8(ret_text->data, ret_text->length);
+}
+
+static enum error take_keys(const struct postgres_format *format,
+                            const struct postgres_value **value, struct postgres_row *row)
+{
+    const struct postgres_value *next = *value;
+    if (!take_integer(next, &row->id) || row->id < 0)
+        return refuse_value(format->id, next, POSTGRES_INTEGER,
+                            "an id from 0 to 9223372036854775807");
+    next++;
+    if (format->label && !take_text(next, &row->label))
+        return refuse_value(format->label, next, POSTGRES_TEXT, "a label");
+    next += format->label != NULL;
+    if (format->weight && (!take_number(next, format->weight_form, &row->weight) ||
+                           !isfinite(row->weight) || row->weight < 0))
+        return refuse_value(format->weight, next, format->weight_form, WEIGHT_WANTED);
+    next += format->weight != NULL;
+    if (format->group && !take_text(next, &row->group))
+        return refuse_value(format->group, next, POSTGRES_TEXT, "a group");
+    *value = next + (format->group != NULL);
+    return OK;
+}
+
+static void take_blob(const struct postgres_format *format, const struct postgres_value *value,
+                      void *features, struct postgres_row *row)
+{
+    char words[80];
+    size_t wanted = format->features * element_bytes(format->element);
+    bool is_sound = value->bytes && value->length == wanted;
+    row->is_u8 = format->element == ELEMENT_U8;
+    snprintf(words, sizeof(words), "a row of %zu %s", wanted, text_plural(wanted, "byte", "bytes"));
+    for (size_t i = 0; i < format->features && is_sound && !row->is_u8; i++) {
+        float number;
+        memcpy(&number, value->bytes + i * sizeof(number), sizeof(number));
+        is_sound = isfinite(number);
+        snprintf(words, sizeof(words), "a finite number (element %zu is none)", i);
+    }
+    if (is_sound && wanted > 0)
+        memcpy(features, value->bytes, wanted);
+    if (is_sound)
+        return;
+    refuse_value(format->feature_names[0], value, POSTGRES_BYTES, words);
+    row->status = ROW_BAD;
+}
+
+static void take_columns(const struct postgres_format *format, const struct postgres_value *values,
+                         enum element element, void *features, struct postgres_row *row)
+{
+    for (size_t i = 0; i < format->features; i++) {
+        double value = 0;
+        bool number = take_number(&values[i], format->feature_forms[i], &value);
+        if (!number || !feature_fits(value)) {
+            refuse_value(format->feature_names[i], &values[i], format->feature_forms[i],
+                         feature_wanted(number));
+            row->status = ROW_BAD;
+            return;
+        }
+        feature_store(value, element, features, i, &row->is_u8);
+    }
+}
+
+enum error postgres_decode_row(const struct postgres_format *format,
+                               const struct postgres_value *values, enum element element,
+                               void *features, struct postgres_row *ret_row)
+{
+    *ret_row = (struct postgres_row){
+        .label = {.data = ""}, .group = {.data = ""}, .weight = 1, .is_u8 = true, .status = ROW_OK};
+    enum error error = take_keys(format, &values, ret_row);
+    if (error || !features)
+        return error;
+    if (format->blob)
+        take_blob(format, values, features, ret_row);
+    else
+        take_columns(format, values, element, features, ret_row);
+    return OK;
+}
+
+/* ---- COPY BINARY ------------------------------------------------------------------------------
+ */
+static enum error cut_off(void)
+{
+    return error_set(ERROR_NETWORK, "the server sent a row that is cut off");
+}
+
+static bool take_int32(const uint8_t *bytes, size_t length, size_t *at, int32_t *ret_number)
+{
+    if (length - *at < 4)
+        return false;
+    struct postgres_value value = {.bytes = bytes + *at, .length = 4};
+    *ret_number = (int32_t)(uint32_t)big_endian(&value);
+    *at += 4;
+    return true;
+}
+
+enum error postgres_copy_head(const uint8_t *bytes, size_t length, size_t *at)
+{
+    static const uint8_t magic[11] = {'P', 'G', 'C', 'O', 'P', 'Y', '\n', 0xff, '\r', '\n', 0};
+    int32_t flags = 0, extension = 0;
+    size_t next = *at + sizeof(magic);
+    if (length - *at < sizeof(magic) || memcmp(bytes + *at, magic, sizeof(magic)) != 0)
+        return error_set(ERROR_NETWORK, "the server's answer does not begin as a binary COPY does");
+    if (!take_int32(bytes, length, &next, &flags) ||
+        !take_int32(bytes, length, &next, &extension) || extension < 0 ||
+        (size_t)extension > length - next)
+        return cut_off();
+    if (flags != 0)
+        return error_set(ERROR_NETWORK, "the server's binary COPY has flags (%d) that are unknown",
+                         (int)flags);
+    *at = next + (size_t)extension;
+    return OK;
+}
+
+enum error postgres_copy_row(const uint8_t *bytes, size_t length, size_t *at, size_t count,
+                             struct postgres_value *values, bool *ret_end)
+{
+    if (length - *at < 2)
+        return cut_off();
+    unsigned fields = (unsigned)bytes[*at] << 8 | bytes[*at + 1];
+    size_t next = *at + 2;
+    *ret_end = fields == 0xffff;
+    *at = next;
+    if (*ret_end)
+        return OK;
+    if (fields != count)
+        return error_set(ERROR_NETWORK, "the server sent a row of %u %s, but asked for were %zu",
+                         fields, text_plural(fields, "value", "values"), count);
+    for (size_t i = 0; i < count; i++) {
+        int32_t bytes_of = 0;
+        if (!take_int32(bytes, length, &next, &bytes_of) || bytes_of < -1 ||
+            (bytes_of > 0 && (size_t)bytes_of > length - next))
+            return cut_off();
+        values[i] = (struct postgres_value){.bytes = bytes_of < 0 ? NULL : bytes + next,
+                                            .length = bytes_of < 0 ? 0 : (size_t)bytes_of};
+        next += values[i].length;
+    }
+    *at = next;
+    return OK;
+}

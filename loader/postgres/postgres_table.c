@@ -1,0 +1,414 @@
+#include "loader/postgres/postgres_table.h"
+
+#include <libpq-fe.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+#include "common/buffer.h"
+#include "common/text.h"
+
+#define SQL_LIMIT_BYTES ((size_t)1 << 20)
+
+/* OIDs of types: PostgreSQL's own never change. */
+enum type {
+    TYPE_BOOLEAN = 16,
+    TYPE_BYTES = 17,
+    TYPE_NAME = 19,
+    TYPE_INTEGER_8 = 20,
+    TYPE_INTEGER_2 = 21,
+    TYPE_INTEGER_4 = 23,
+    TYPE_TEXT = 25,
+    TYPE_REAL_4 = 700,
+    TYPE_REAL_8 = 701,
+    TYPE_CHARACTER = 1042,
+    TYPE_VARYING = 1043,
+    TYPE_NUMERIC = 1700
+};
+
+void postgres_table_release(struct postgres_table *table)
+{
+    for (size_t i = 0; table->columns && i < table->count; i++)
+        free(table->columns[i]);
+    for (size_t i = 0; table->type_names && i < table->count; i++)
+        free(table->type_names[i]);
+    free(table->columns);
+    free(table->type_names);
+    free(table->types);
+    free(table->roles);
+    free(table->feature_names);
+    free(table->feature_forms);
+    free(table->name);
+    *table = (struct postgres_table){.name = NULL};
+}
+
+static bool is_integer(unsigned type)
+{
+    return type == TYPE_INTEGER_2 || type == TYPE_INTEGER_4 || type == TYPE_INTEGER_8;
+}
+
+static bool is_text(unsigned type)
+{
+    return type == TYPE_TEXT || type == TYPE_VARYING || type == TYPE_CHARACTER || type == TYPE_NAME;
+}
+
+/* How a number of this type is asked for and comes. */
+static bool form_of(unsigned type, enum postgres_form *ret_form)
+{
+    if (is_integer(type))
+        *ret_form = POSTGRES_INTEGER;
+    else if (type == TYPE_REAL_4 || type == TYPE_REAL_8 || type == TYPE_NUMERIC)
+        *ret_form = POSTGRES_REAL;
+    else if (type == TYPE_BOOLEAN)
+        *ret_form = POSTGRES_BOOLEAN;
+    else if (is_text(type))
+        *ret_form = POSTGRES_TEXT;
+    else
+        return false;
+    return true;
+}
+
+/* ---- which table ------------------------------------------------------------------------------
+ */
+static enum error ask(const struct postgres_place *place, PGconn *connection, const char *sql,
+                      const char *parameter, PGresult **ret_result)
+{
+    const char *const values[] = {parameter};
+    if (!PQsendQueryParams(connection, sql, 1, NULL, values, NULL, NULL, 0))
+        return error_set(ERROR_NETWORK, "postgresql:%s: %s", place->shown,
+                         PQerrorMessage(connection));
+    return postgres_answer(place, connection, PGRES_TUPLES_OK, ret_result);
+}
+
+static enum error refuse_name(const struct postgres_place *place, const char *name,
+                              const PGresult *tables)
+{
+    char shown[TEXT_QUOTE_BYTES], list[NAME_LIST_BYTES];
+    const char *names[64];
+    int count = PQntuples(tables) < 64 ? PQntuples(tables) : 64;
+    for (int i = 0; i < count; i++)
+        names[i] = PQgetvalue(tables, i, 2);
+    if (count == 0)
+        return error_set(ERROR_NOT_FOUND, "postgresql:%s has no tables that this user sees",
+                         place->shown);
+    name_list(names, (size_t)count, list);
+    if (!name)
+        return error_set(ERROR_USAGE,
+                         "postgresql:%s has several tables, none called samples; "
+                         "table=NAME says which: %s",
+                         place->shown, list);
+    return error_set(ERROR_NOT_FOUND, "postgresql:%s has no table %s; there are %s", place->shown,
+                     text_quote(shown, sizeof(shown), name, strlen(name)), list);
+}
+
+/* All tables and views: oid, quoted name, name as people write it, visible without its schema. */
+static const char tables_sql[] =
+    "SELECT c.oid, quote_ident(n.nspname) || '.' || quote_ident(c.relname),"
+    " CASE WHEN pg_table_is_visible(c.oid) THEN c.relname ELSE n.nspname || '.' || c.relname END,"
+    " n.nspname || '.' || c.relname "
+    "FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+    "WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND n.nspname <> 'information_schema'"
+    " AND n.nspname NOT LIKE 'pg\\_%' ORDER BY 3";
+
+static int find_table(const PGresult *tables, const char *name)
+{
+    for (int i = 0; i < PQntuples(tables); i++) {
+        if (strcmp(PQgetvalue(tables, i, 2), name) == 0 ||
+            strcmp(PQgetvalue(tables, i, 3), name) == 0)
+            return i;
+    }
+    return -1;
+}
+
+static enum error choose_table(struct postgres_table *table, const struct postgres_place *place,
+                               PGconn *connection, const char *name, char oid[32])
+{
+    PGresult *tables = NULL;
+    enum error error = postgres_run(place, connection, tables_sql, PGRES_TUPLES_OK, &tables);
+    if (error)
+        return error;
+    int found = find_table(tables, name ? name : "samples");
+    if (found < 0 && !name && PQntuples(tables) == 1)
+        found = 0;
+    if (found < 0) {
+        error = refuse_name(place, name, tables);
+    } else {
+        snprintf(oid, 32, "%s", PQgetvalue(tables, found, 0));
+        table->name = strdup(PQgetvalue(tables, found, 1));
+        error = table->name ? OK : error_set_memory(64, "a table's name");
+    }
+    PQclear(tables);
+    return error;
+}
+
+/* ---- its columns ------------------------------------------------------------------------------
+ */
+static enum error read_columns(struct postgres_table *table, const struct postgres_place *place,
+                               PGconn *connection, const char *oid)
+{
+    PGresult *result = NULL;
+    enum error error =
+        ask(place, connection,
+            "SELECT attname, atttypid, format_type(atttypid, atttypmod) FROM pg_attribute"
+            " WHERE attrelid = $1::oid AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
+            oid, &result);
+    if (error)
+        return error;
+    size_t count = (size_t)PQntuples(result);
+    table->columns = array_new(count, sizeof(*table->columns), "a table's columns");
+    table->types = array_new(count, sizeof(*table->types), "a table's columns");
+    table->roles = array_new(count, sizeof(*table->roles), "a table's columns");
+    table->type_names = array_new(count, sizeof(*table->type_names), "a table's columns");
+    if (!table->columns || !table->types || !table->roles || !table->type_names)
+        error = ERROR_MEMORY;
+    for (size_t i = 0; i < count && !error; i++) {
+        table->columns[i] = strdup(PQgetvalue(result, (int)i, 0));
+        table->types[i] = (unsigned)strtoul(PQgetvalue(result, (int)i, 1), NULL, 10);
+        table->type_names[i] = strdup(PQgetvalue(result, (int)i, 2));
+        table->count++;
+        if (!table->columns[i] || !table->type_names[i])
+            error = error_set_memory(64, "a column's name");
+    }
+    PQclear(result);
+    return error;
+}
+
+static enum error look_for_key(struct postgres_table *table, const struct postgres_place *place,
+                               PGconn *connection, const char *oid)
+{
+    PGresult *result = NULL;
+    enum error error =
+        ask(place, connection,
+            "SELECT a.attname FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid"
+            " AND a.attnum = i.indkey[0] WHERE i.indrelid = $1::oid AND i.indisunique"
+            " AND i.indisvalid AND i.indnkeyatts = 1 AND i.indpred IS NULL",
+            oid, &result);
+    if (error)
+        return error;
+    for (int i = 0; i < PQntuples(result); i++)
+        table->has_key |= strcmp(PQgetvalue(result, i, 0), table->format.id) == 0;
+    PQclear(result);
+    return OK;
+}
+
+static enum error refuse_type(const struct postgres_table *table, size_t column, const char *wanted)
+{
+    return error_set(ERROR_INPUT, "table %s: column \"%s\" is of type %s, which does not do: %s",
+                     table->name, table->columns[column], table->type_names[column], wanted);
+}
+
+static enum error take_key(struct postgres_table *table, size_t column)
+{
+    struct postgres_format *format = &table->format;
+    const char *name = table->columns[column];
+    unsigned type = table->types[column];
+    switch (table->roles[column]) {
+    case COLUMN_ID:
+        format->id = name;
+        return is_integer(type) ? OK
+                                : refuse_type(table, column, "ids are smallint, integer or bigint");
+    case COLUMN_LABEL:
+        format->label = name;
+        return type != TYPE_BYTES ? OK : refuse_type(table, column, "labels are numbers or texts");
+    case COLUMN_GROUP:
+        format->group = name;
+        return type != TYPE_BYTES ? OK : refuse_type(table, column, "groups are numbers or texts");
+    case COLUMN_WEIGHT:
+        format->weight = name;
+        return form_of(type, &format->weight_form) && type != TYPE_BOOLEAN
+                   ? OK
+                   : refuse_type(table, column, "weights are numbers");
+    default:
+        return OK;
+    }
+}
+
+static enum error take_feature(struct postgres_table *table, size_t column)
+{
+    struct postgres_format *format = &table->format;
+    size_t at = format->feature_columns++;
+    table->feature_names[at] = table->columns[column];
+    if (table->types[column] == TYPE_BYTES) {
+        table->feature_forms[at] = POSTGRES_BYTES;
+        format->blob = true;
+        return OK;
+    }
+    return form_of(table->types[column], &table->feature_forms[at])
+               ? OK
+               : refuse_type(table, column,
+                             "features are numbers, texts that are numbers, or one bytea");
+}
+
+static enum error take_columns(struct postgres_table *table)
+{
+    enum error error = OK;
+    for (size_t i = 0; i < table->count && !error; i++) {
+        error = take_key(table, i);
+        if (!error && table->roles[i] == COLUMN_FEATURE)
+            error = take_feature(table, i);
+    }
+    if (error)
+        return error;
+    if (!table->format.id)
+        return error_set(ERROR_USAGE,
+                         "table %s has no column \"id\"; id=NAME says which one holds the ids",
+                         table->name);
+    if (table->format.blob && table->format.feature_columns > 1)
+        return error_set(ERROR_USAGE,
+                         "table %s has a bytea column among other features; features=NAME says "
+                         "which columns hold them",
+                         table->name);
+    return OK;
+}
+
+static enum error assign_roles(struct postgres_table *table, const struct column_choice *choice)
+{
+    struct column_names names = {.names = (const char *const *)table->columns,
+                                 .count = table->count};
+    enum error error = column_roles_assign(&names, choice, true, table->roles);
+    return error ? error_prefix(error, "table %s: ", table->name) : OK;
+}
+
+/* F of a blob is that of the first row. */
+static enum error measure_blob(struct postgres_table *table, const struct postgres_place *place,
+                               PGconn *connection)
+{
+    struct postgres_format *format = &table->format;
+    struct buffer sql = BUFFER_INIT(SQL_LIMIT_BYTES);
+    PGresult *result = NULL;
+    char *quoted =
+        PQescapeIdentifier(connection, format->feature_names[0], strlen(format->feature_names[0]));
+    enum error error = quoted ? buffer_print(&sql,
+                                             "SELECT octet_length(%s) FROM %s WHERE %s IS NOT NULL "
+                                             "LIMIT 1",
+                                             quoted, table->name, quoted)
+                              : error_set_memory(64, "a column's name");
+    if (!error)
+        error = postgres_run(place, connection, sql.data, PGRES_TUPLES_OK, &result);
+    size_t bytes =
+        result && PQntuples(result) > 0 ? strtoul(PQgetvalue(result, 0, 0), NULL, 10) : 0;
+    if (!error && bytes % element_bytes(format->element) != 0)
+        error = error_set(
+            ERROR_INPUT, "table %s: column \"%s\" has %zu %s, which are no 32-bit floats",
+            table->name, format->feature_names[0], bytes, text_plural(bytes, "byte", "bytes"));
+    format->features = bytes / element_bytes(format->element);
+    PQclear(result);
+    PQfreemem(quoted);
+    buffer_release(&sql);
+    return error;
+}
+
+enum error postgres_table_init(struct postgres_table *table, const struct postgres_place *place,
+                               PGconn *connection, const char *name,
+                               const struct column_choice *choice, enum element element)
+{
+    char oid[32] = "";
+    *table = (struct postgres_table){.format.element = element};
+    enum error error = choose_table(table, place, connection, name, oid);
+    if (!error)
+        error = read_columns(table, place, connection, oid);
+    if (!error)
+        error = assign_roles(table, choice);
+    if (!error) {
+        table->feature_names = array_new(table->count, sizeof(char *), "a table's columns");
+        table->feature_forms =
+            array_new(table->count, sizeof(*table->feature_forms), "a table's columns");
+        table->format.feature_names = table->feature_names;
+        table->format.feature_forms = table->feature_forms;
+        if (!table->feature_names || !table->feature_forms)
+            error = ERROR_MEMORY;
+    }
+    if (!error)
+        error = take_columns(table);
+    if (!error)
+        error = look_for_key(table, place, connection, oid);
+    if (!error && table->format.blob)
+        error = measure_blob(table, place, connection);
+    else
+        table->format.features = table->format.feature_columns;
+    if (error)
+        postgres_table_release(table);
+    return error;
+}
+
+/* ---- SQL --------------------------------------------------------------------------------------
+ */
+/* A double quote inside is written twice. */
+static enum error add_quoted(struct buffer *sql, const char *name, const char *cast)
+{
+    enum error error = buffer_add_text(sql, "\"");
+    for (; *name && !error; name++) {
+        error = buffer_add(sql, name, 1);
+        if (!error && *name == '"')
+            error = buffer_add(sql, "\"", 1);
+    }
+    return error ? error : buffer_print(sql, "\"%s", cast);
+}
+
+static unsigned type_of(const struct postgres_table *table, const char *name)
+{
+    size_t i = 0;
+    while (table->columns[i] != name)
+        i++;
+    return table->types[i];
+}
+
+static const char *cast_of(const struct postgres_table *table, const char *name)
+{
+    unsigned type = type_of(table, name);
+    if (type == TYPE_NUMERIC)
+        return "::float8";
+    return is_text(type) ? "::text" : "";
+}
+
+static enum error add_values(const struct postgres_table *table, bool keys_only, struct buffer *sql)
+{
+    const struct postgres_format *format = &table->format;
+    enum error error = add_quoted(sql, format->id, "");
+    if (!error && format->label)
+        error = buffer_add_text(sql, ", ");
+    if (!error && format->label)
+        error = add_quoted(sql, format->label, "::text");
+    if (!error && format->weight)
+        error = buffer_add_text(sql, ", ");
+    if (!error && format->weight)
+        error = add_quoted(sql, format->weight, cast_of(table, format->weight));
+    if (!error && format->group)
+        error = buffer_add_text(sql, ", ");
+    if (!error && format->group)
+        error = add_quoted(sql, format->group, "::text");
+    for (size_t i = 0; i < format->feature_columns && !keys_only && !error; i++) {
+        error = buffer_add_text(sql, ", ");
+        if (!error)
+            error =
+                add_quoted(sql, format->feature_names[i], cast_of(table, format->feature_names[i]));
+    }
+    return error;
+}
+
+char *postgres_table_select(const struct postgres_table *table, bool keys_only, const char *before,
+                            const char *tail)
+{
+    struct buffer sql = BUFFER_INIT(SQL_LIMIT_BYTES);
+    enum error error = buffer_print(&sql, "%sSELECT ", before);
+    if (!error)
+        error = add_values(table, keys_only, &sql);
+    if (!error)
+        error = buffer_print(&sql, " FROM %s", table->name);
+    const char *id = strstr(tail, "$id");
+    if (!error && id) {
+        error = buffer_print(&sql, "%.*s", (int)(id - tail), tail);
+        if (!error)
+            error = add_quoted(&sql, table->format.id, "");
+        if (!error)
+            error = buffer_add_text(&sql, id + 3);
+    } else if (!error) {
+        error = buffer_add_text(&sql, tail);
+    }
+    char *text = error ? NULL : strdup(sql.data);
+    if (!error && !text)
+        error_set_memory(sql.length, "SQL");
+    buffer_release(&sql);
+    return text;
+}

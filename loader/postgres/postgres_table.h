@@ -1,0 +1,39 @@
+/*
+ * A table or view of a PostgreSQL database: its columns, what each is taken for, and the SQL that
+ * asks for rows. Immutable once made.
+ */
+#ifndef LOADER_POSTGRES_POSTGRES_TABLE_H
+#define LOADER_POSTGRES_POSTGRES_TABLE_H
+
+#include "common/error.h"
+#include "loader/postgres/postgres_connection.h"
+#include "loader/postgres/postgres_row.h"
+#include "loader/store/column_role.h"
+
+struct postgres_table {
+    char *name;              /* owned; quoted, with its schema */
+    char **columns;          /* owned; [count], in the table's order */
+    unsigned *types;         /* owned; [count], OIDs */
+    char **type_names;       /* owned; [count], as people write them */
+    enum column_role *roles; /* owned; [count] */
+    size_t count;
+    bool has_key;                      /* a unique index on the id column alone */
+    struct postgres_format format;     /* names are borrowed from columns */
+    const char **feature_names;        /* owned list */
+    enum postgres_form *feature_forms; /* owned */
+};
+
+/* `name` NULL: "samples", or the only table. ERROR_NOT_FOUND where there is none, ERROR_INPUT where
+ * a column's type does not do, ERROR_USAGE where the choice names a column that is not there. */
+enum error postgres_table_init(struct postgres_table *table, const struct postgres_place *place,
+                               struct pg_conn *connection, const char *name,
+                               const struct column_choice *choice, enum element element) MUST_CHECK;
+void postgres_table_release(struct postgres_table *table);
+
+/* "SELECT ... FROM ..." of all values, or of the keys only, between `before` and `tail`, in which
+ * "$id" stands for the id column. free() it; NULL: the
+ * error is set. */
+char *postgres_table_select(const struct postgres_table *table, bool keys_only, const char *before,
+                            const char *tail);
+
+#endif

@@ -1,0 +1,161 @@
+#include "loader/postgres/store_postgres.h"
+
+#include <libpq-fe.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+#include "common/log.h"
+#include "common/text.h"
+#include "loader/store/store_kinds.h"
+
+enum error postgres_store_prefix(const struct postgres_store *store, enum error code, int64_t id)
+{
+    return error_prefix(code, "postgresql:%s, table %s, id %lld: ", store->place.shown,
+                        store->table.name, (long long)id);
+}
+
+enum error postgres_store_refuse_other(void)
+{
+    return error_set(ERROR_INPUT, "the row is not what it was when the store was opened");
+}
+
+static enum error read_element(struct uri *uri, enum element *ret_element)
+{
+    const char *value = uri_query_get(&uri->query, "element");
+    char shown[TEXT_QUOTE_BYTES];
+    if (value && strcmp(value, "u8") != 0 && strcmp(value, "f32") != 0)
+        return error_set(ERROR_USAGE, "element is %s, must be u8 or f32",
+                         text_quote(shown, sizeof(shown), value, strlen(value)));
+    *ret_element = value && strcmp(value, "f32") == 0 ? ELEMENT_F32 : ELEMENT_U8;
+    return OK;
+}
+
+static enum error number_features(struct postgres_store *store)
+{
+    size_t count = store->table.format.features;
+    char *text;
+    store->numbers = array_new(count, sizeof(char *) + TEXT_INTEGER_BYTES + 1, "feature names");
+    if (!store->numbers)
+        return ERROR_MEMORY;
+    text = (char *)(store->numbers + count);
+    for (size_t i = 0; i < count; i++) {
+        store->numbers[i] = text;
+        text = text_write_integer(text, (int64_t)i) + 1; /* the memory is zeroed */
+    }
+    return OK;
+}
+
+static enum error describe(struct postgres_store *store, const struct column_choice *choice)
+{
+    struct store_info *info = &store->store.info;
+    char *name;
+    if (asprintf(&name, "postgresql:%s, table %s", store->place.shown, store->table.name) < 0)
+        return error_set_memory(64, "a store's name");
+    info->uri = name;
+    const struct postgres_format *format = &store->table.format;
+    info->features = store->keys_only ? 0 : format->features;
+    info->label_kind = store->keys_only && format->label ? LABEL_TEXT : store->labels.kind;
+    info->id_column = format->id;
+    info->label_column = format->label;
+    info->weight_column = format->weight;
+    info->group_column = format->group;
+    info->feature_names = format->blob ? store->numbers : format->feature_names;
+    if (!format->label && !choice->names[COLUMN_LABEL] && !format->blob &&
+        format->feature_columns > 0) {
+        info->label_choices = (const char *const *)store->table.columns;
+        info->label_choice_count = store->table.count;
+    }
+    info->label_texts = store->labels.texts;
+    info->label_text_count = store->labels.count;
+    info->first_bad_row = store->first_bad_row;
+    return OK;
+}
+
+static void postgres_store_close(struct store *base)
+{
+    struct postgres_store *store = (struct postgres_store *)base;
+    postgres_table_release(&store->table);
+    postgres_place_release(&store->place);
+    label_dictionary_release(&store->labels);
+    free(store->first_bad_row);
+    free(store->numbers);
+    free(store->fetch_sql);
+    free(store);
+}
+
+static enum error open_table(struct postgres_store *store, const char *table,
+                             const struct column_choice *choice, enum element element)
+{
+    PGconn *connection = NULL;
+    enum error error = postgres_connect(&store->place, &connection);
+    if (error)
+        return error;
+    error = postgres_table_init(&store->table, &store->place, connection, table, choice, element);
+    PQfinish(connection);
+    if (error)
+        return error;
+    store->fetch_sql =
+        postgres_table_select(&store->table, false, "", " WHERE $id = ANY ($1::int8[])");
+    return store->fetch_sql ? OK : ERROR_MEMORY;
+}
+
+static enum error refuse_empty(const struct postgres_store *store)
+{
+    return error_set(ERROR_INPUT,
+                     "postgresql:%s, table %s has no rows; a store of no units is of no use",
+                     store->place.shown, store->table.name);
+}
+
+static enum error inspect(struct postgres_store *store)
+{
+    enum error error = postgres_store_inspect(store);
+    if (!error && store->store.info.rows == 0)
+        error = refuse_empty(store);
+    if (!error && !store->table.has_key)
+        log_warning("postgresql:%s, table %s has no unique index on %s: each fetch reads all of it",
+                    store->place.shown, store->table.name, store->table.format.id);
+    return error;
+}
+
+static enum error postgres_store_open(struct uri *uri, bool keys_only, struct store **ret_store)
+{
+    struct column_choice choice;
+    enum element element = ELEMENT_U8;
+    struct postgres_store *store = array_new(1, sizeof(*store), "a PostgreSQL store");
+    if (!store)
+        return ERROR_MEMORY;
+    store->keys_only = keys_only;
+    column_choice_read(&choice, &uri->query);
+    const char *table = uri_query_get(&uri->query, "table");
+    enum error error = read_element(uri, &element);
+    if (!error)
+        error = postgres_place_init(&store->place, uri);
+    if (!error)
+        error = uri_query_finish(&uri->query);
+    if (!error)
+        error = open_table(store, table, &choice, element);
+    if (!error && !keys_only)
+        error = inspect(store);
+    if (!error && store->table.format.blob)
+        error = number_features(store);
+    if (!error)
+        error = describe(store, &choice);
+    if (error) {
+        postgres_store_close(&store->store);
+        return error;
+    }
+    *ret_store = &store->store;
+    return OK;
+}
+
+const struct store_ops store_postgres_ops = {
+    .scheme = "postgresql",
+    .open = postgres_store_open,
+    .close = postgres_store_close,
+    .scan = postgres_store_scan,
+    .reader_open = postgres_reader_open,
+    .reader_close = postgres_reader_close,
+    .fetch = postgres_reader_fetch,
+};

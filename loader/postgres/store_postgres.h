@@ -1,0 +1,40 @@
+/*
+ * The PostgreSQL store: a table or view of a server, rows by id. A scan is one COPY in binary form,
+ * by id, within one snapshot, in bounded memory; fetch is one prepared statement on a connection of
+ * its own, which is made anew when the server went away. Private to store_postgres*.c.
+ */
+#ifndef LOADER_POSTGRES_STORE_POSTGRES_H
+#define LOADER_POSTGRES_STORE_POSTGRES_H
+
+#include "loader/postgres/postgres_table.h"
+#include "loader/store/label_dictionary.h"
+#include "loader/store/store.h"
+
+struct postgres_store {
+    struct store store; /* first */
+    struct postgres_place place;
+    struct postgres_table table;
+    bool keys_only;
+    char *fetch_sql; /* owned */
+    struct label_dictionary labels;
+    char *first_bad_row;  /* owned */
+    const char **numbers; /* owned; a blob's features: "0", "1", ..., which lie behind the list */
+};
+
+/* Reads all rows once: store.info's rows, element, labels and bad rows. */
+enum error postgres_store_inspect(struct postgres_store *store) MUST_CHECK;
+
+enum error postgres_store_scan(struct store *store, enum scan_columns columns, store_sink *sink,
+                               void *context) MUST_CHECK;
+enum error postgres_reader_open(struct store *store, struct reader **ret_reader) MUST_CHECK;
+void postgres_reader_close(struct reader *reader);
+enum error postgres_reader_fetch(struct reader *reader, const int64_t *ids, size_t count,
+                                 void *features, size_t stride_bytes, double *labels,
+                                 enum row_status *status) MUST_CHECK;
+
+/* "postgresql:PLACE, table T, id N: " in front of this thread's message; returns `code`. */
+enum error postgres_store_prefix(const struct postgres_store *store, enum error code, int64_t id);
+/* ERROR_INPUT: a row that is not what it was when the store was opened. */
+enum error postgres_store_refuse_other(void) MUST_CHECK;
+
+#endif

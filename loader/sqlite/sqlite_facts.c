@@ -1,0 +1,365 @@
+#include "loader/sqlite/sqlite_facts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+#include "common/json.h"
+#include "common/text.h"
+#include "loader/sqlite/sqlite_file.h"
+
+#define FEATURES_LIMIT (1 << 30)
+#define NAMES_LIMIT_BYTES ((size_t)64 << 20)
+
+static const char *const element_names[] = {[ELEMENT_U8] = "u8", [ELEMENT_F32] = "f32"};
+static const char *const kind_names[] = {[LABEL_NONE] = "none",
+                                         [LABEL_INTEGER] = "integer",
+                                         [LABEL_REAL] = "real",
+                                         [LABEL_TEXT] = "text"};
+
+/* ---- reading -----------------------------------------------------------------------------------
+ */
+
+struct reading {
+    struct sqlite_facts *facts;
+    sqlite3 *connection;
+    const char *path;
+    sqlite3_stmt *statement; /* the value of a name */
+};
+
+static const char *text_of(sqlite3_stmt *statement, int column)
+{
+    const char *text = (const char *)sqlite3_column_text(statement, column);
+    return text ? text : "";
+}
+
+static enum error refuse_fact(const struct reading *reading, const char *name, const char *value)
+{
+    char shown[TEXT_QUOTE_BYTES];
+    return error_set(ERROR_INPUT, "%s is damaged: its table tombola says that \"%s\" is %s",
+                     reading->path, name, text_quote(shown, sizeof(shown), value, strlen(value)));
+}
+
+/* Borrowed until the next fact is read. */
+static enum error read_text(const struct reading *reading, const char *name, const char **ret_value)
+{
+    sqlite3_reset(reading->statement);
+    sqlite3_bind_text(reading->statement, 1, name, -1, SQLITE_STATIC);
+    int result = sqlite3_step(reading->statement);
+    if (result != SQLITE_ROW && result != SQLITE_DONE)
+        return sqlite_refuse(reading->connection, result, reading->path, "read it");
+    *ret_value = result == SQLITE_ROW ? text_of(reading->statement, 0) : "";
+    return OK;
+}
+
+static enum error read_number(const struct reading *reading, const char *name, int64_t minimum,
+                              int64_t maximum, int64_t *ret_value)
+{
+    const char *value = "";
+    enum error error = read_text(reading, name, &value);
+    if (!error && !text_parse_integer(value, strlen(value), minimum, maximum, ret_value))
+        error = refuse_fact(reading, name, value);
+    return error;
+}
+
+static enum error read_word(const struct reading *reading, const char *name,
+                            const char *const words[], size_t count, size_t *ret_index)
+{
+    const char *value = "";
+    enum error error = read_text(reading, name, &value);
+    if (error)
+        return error;
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(words[i], value) == 0) {
+            *ret_index = i;
+            return OK;
+        }
+    }
+    return refuse_fact(reading, name, value);
+}
+
+static enum error read_flag(const struct reading *reading, const char *name, bool *ret_flag)
+{
+    static const char *const words[] = {"no", "yes"};
+    size_t index = 0;
+    enum error error = read_word(reading, name, words, 2, &index);
+    if (!error)
+        *ret_flag = index == 1;
+    return error;
+}
+
+static enum error copy_text(const char *text, char **ret_copy)
+{
+    *ret_copy = strdup(text);
+    return *ret_copy ? OK : error_set_memory(strlen(text), "what is noted in an SQLite file");
+}
+
+/* A JSON array of as many texts as there are features. */
+static enum error take_names(const struct reading *reading, const cJSON *json, const char *text)
+{
+    struct sqlite_facts *facts = reading->facts;
+    size_t count = facts->features;
+    if (!cJSON_IsArray(json) || (size_t)cJSON_GetArraySize(json) != count)
+        return refuse_fact(reading, "feature_names", text);
+    facts->feature_names = array_new(count, sizeof(char *), "feature names");
+    if (!facts->feature_names)
+        return ERROR_MEMORY;
+    enum error error = OK;
+    const cJSON *item = json->child;
+    for (size_t i = 0; item && !error; i++, item = item->next) {
+        const char *name = cJSON_GetStringValue(item);
+        error = name ? copy_text(name, &facts->feature_names[i])
+                     : refuse_fact(reading, "feature_names", text);
+    }
+    return error;
+}
+
+static enum error read_names(const struct reading *reading)
+{
+    const char *text = "";
+    cJSON *json = NULL;
+    enum error error = read_text(reading, "feature_names", &text);
+    if (error)
+        return error;
+    error = json_parse(text, strlen(text), "feature names", &json);
+    if (!error)
+        error = take_names(reading, json, text);
+    else if (error != ERROR_MEMORY)
+        error = refuse_fact(reading, "feature_names", text);
+    cJSON_Delete(json);
+    return error;
+}
+
+static enum error read_digest(const struct reading *reading)
+{
+    const char *text = "";
+    enum error error = read_text(reading, "digest", &text);
+    if (error)
+        return error;
+    if (strlen(text) != CONTENT_DIGEST_TEXT_BYTES - 1)
+        return refuse_fact(reading, "digest", text);
+    memcpy(reading->facts->digest, text, CONTENT_DIGEST_TEXT_BYTES);
+    return OK;
+}
+
+static enum error read_format(const struct reading *reading)
+{
+    int64_t format = 0;
+    enum error error = read_number(reading, "format", 1, INT64_MAX, &format);
+    if (!error && format > SQLITE_FACTS_FORMAT)
+        error = error_set(ERROR_INPUT,
+                          "%s was imported by a later version (format %lld, this one reads up to "
+                          "%d)",
+                          reading->path, (long long)format, SQLITE_FACTS_FORMAT);
+    return error;
+}
+
+static enum error read_shape(const struct reading *reading)
+{
+    struct sqlite_facts *facts = reading->facts;
+    int64_t features = 0;
+    size_t element = 0;
+    size_t kind = 0;
+    enum error error = read_number(reading, "rows", 1, INT64_MAX, &facts->rows);
+    if (!error)
+        error = read_number(reading, "features", 0, FEATURES_LIMIT, &features);
+    if (!error)
+        error = read_word(reading, "element", element_names, 2, &element);
+    if (!error)
+        error = read_word(reading, "label_kind", kind_names, 4, &kind);
+    facts->features = (size_t)features;
+    facts->element = (enum element)element;
+    facts->label_kind = (enum label_kind)kind;
+    return error;
+}
+
+static enum error read_all(const struct reading *reading, int64_t *ret_changes)
+{
+    struct sqlite_facts *facts = reading->facts;
+    const char *table = "";
+    enum error error = read_format(reading);
+    if (!error)
+        error = read_text(reading, "table", &table);
+    if (!error && !table[0])
+        error = refuse_fact(reading, "table", table);
+    if (!error)
+        error = copy_text(table, &facts->table);
+    if (!error)
+        error = read_shape(reading);
+    if (!error)
+        error = read_flag(reading, "weight", &facts->has_weight);
+    if (!error)
+        error = read_flag(reading, "group", &facts->has_group);
+    if (!error)
+        error = read_names(reading);
+    if (!error)
+        error = read_digest(reading);
+    if (!error)
+        error = read_number(reading, "change_counter", 0, UINT32_MAX, ret_changes);
+    return error;
+}
+
+enum error sqlite_facts_read(struct sqlite_facts *facts, sqlite3 *connection, const char *path,
+                             const char *table, uint32_t changes)
+{
+    int64_t expected = -1;
+    *facts = (struct sqlite_facts){.there = false};
+    if (sqlite3_table_column_metadata(connection, NULL, "tombola", "value", NULL, NULL, NULL, NULL,
+                                      NULL) != SQLITE_OK)
+        return OK;
+    struct reading reading = {.facts = facts, .connection = connection, .path = path};
+    enum error error = sqlite_prepare(connection, path, "SELECT value FROM tombola WHERE name = ?1",
+                                      &reading.statement);
+    if (!error)
+        error = read_all(&reading, &expected);
+    sqlite3_finalize(reading.statement);
+    if (error) {
+        sqlite_facts_release(facts);
+        return error;
+    }
+    facts->there = !table || sqlite3_stricmp(table, facts->table) == 0;
+    facts->fresh = facts->there && expected == (int64_t)changes;
+    if (!facts->there)
+        sqlite_facts_release(facts);
+    return OK;
+}
+
+void sqlite_facts_release(struct sqlite_facts *facts)
+{
+    for (size_t i = 0; facts->feature_names && i < facts->features; i++)
+        free(facts->feature_names[i]);
+    free(facts->feature_names);
+    free(facts->table);
+    *facts = (struct sqlite_facts){.there = false};
+}
+
+enum error sqlite_facts_read_labels(sqlite3 *connection, const char *path,
+                                    struct label_dictionary *labels)
+{
+    sqlite3_stmt *statement = NULL;
+    int result = SQLITE_DONE;
+    enum error error =
+        sqlite_prepare(connection, path, "SELECT label FROM tombola_labels", &statement);
+    while (!error && (result = sqlite3_step(statement)) == SQLITE_ROW) {
+        const char *text = text_of(statement, 0);
+        error =
+            label_dictionary_add(labels, text, (size_t)sqlite3_column_bytes(statement, 0), NULL);
+    }
+    if (!error && result != SQLITE_DONE)
+        error = sqlite_refuse(connection, result, path, "read it");
+    sqlite3_finalize(statement);
+    if (!error)
+        label_dictionary_finish(labels);
+    return error;
+}
+
+/* ---- writing -----------------------------------------------------------------------------------
+ */
+
+struct writing {
+    sqlite3 *connection;
+    const char *path;
+    sqlite3_stmt *statement; /* of the table that is being filled */
+};
+
+static enum error write_step(const struct writing *writing)
+{
+    int result = sqlite3_step(writing->statement);
+    sqlite3_reset(writing->statement);
+    return result == SQLITE_DONE
+               ? OK
+               : sqlite_refuse(writing->connection, result, writing->path, "write it");
+}
+
+static enum error write_text(const struct writing *writing, const char *name, const char *value)
+{
+    sqlite3_bind_text(writing->statement, 1, name, -1, SQLITE_STATIC);
+    sqlite3_bind_text(writing->statement, 2, value, -1, SQLITE_STATIC);
+    return write_step(writing);
+}
+
+static enum error write_number(const struct writing *writing, const char *name, int64_t value)
+{
+    sqlite3_bind_text(writing->statement, 1, name, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(writing->statement, 2, value);
+    return write_step(writing);
+}
+
+static enum error write_names(const struct writing *writing, const struct store_info *info)
+{
+    struct buffer names = BUFFER_INIT(NAMES_LIMIT_BYTES);
+    enum error error = buffer_add_text(&names, "[");
+    for (size_t i = 0; i < info->features && !error; i++) {
+        if (i > 0)
+            error = buffer_add_text(&names, ",");
+        if (!error)
+            error = json_add_string(&names, info->feature_names[i]);
+    }
+    if (!error)
+        error = buffer_add_text(&names, "]");
+    if (!error)
+        error = write_text(writing, "feature_names", names.data);
+    buffer_release(&names);
+    return error;
+}
+
+static enum error write_facts(const struct writing *writing, const char *table,
+                              const struct store_info *info, const char *digest, uint32_t changes)
+{
+    enum error error = write_number(writing, "format", SQLITE_FACTS_FORMAT);
+    if (!error)
+        error = write_text(writing, "table", table);
+    if (!error)
+        error = write_number(writing, "rows", info->rows);
+    if (!error)
+        error = write_number(writing, "features", (int64_t)info->features);
+    if (!error)
+        error = write_text(writing, "element", element_names[info->element]);
+    if (!error)
+        error = write_text(writing, "label_kind", kind_names[info->label_kind]);
+    if (!error)
+        error = write_text(writing, "weight", info->weight_column ? "yes" : "no");
+    if (!error)
+        error = write_text(writing, "group", info->group_column ? "yes" : "no");
+    if (!error)
+        error = write_text(writing, "digest", digest);
+    if (!error)
+        error = write_names(writing, info);
+    if (!error)
+        error = write_number(writing, "change_counter", changes);
+    return error;
+}
+
+static enum error write_labels(const struct writing *writing, const struct store_info *info)
+{
+    enum error error = OK;
+    for (size_t i = 0; i < info->label_text_count && !error; i++) {
+        sqlite3_bind_text(writing->statement, 1, info->label_texts[i], -1, SQLITE_STATIC);
+        error = write_step(writing);
+    }
+    return error;
+}
+
+enum error sqlite_facts_write(const char *table, const struct store_info *info, const char *digest,
+                              uint32_t changes, sqlite3 *connection, const char *path)
+{
+    struct writing writing = {.connection = connection, .path = path};
+    enum error error = sqlite_run(connection, path,
+                                  "CREATE TABLE tombola (name TEXT PRIMARY KEY, value);"
+                                  "CREATE TABLE tombola_labels (label TEXT PRIMARY KEY)"
+                                  " WITHOUT ROWID;");
+    if (!error)
+        error = sqlite_prepare(connection, path, "INSERT INTO tombola VALUES (?1, ?2)",
+                               &writing.statement);
+    if (!error)
+        error = write_facts(&writing, table, info, digest, changes);
+    sqlite3_finalize(writing.statement);
+    writing.statement = NULL;
+    if (!error)
+        error = sqlite_prepare(connection, path, "INSERT INTO tombola_labels VALUES (?1)",
+                               &writing.statement);
+    if (!error)
+        error = write_labels(&writing, info);
+    sqlite3_finalize(writing.statement);
+    return error;
+}

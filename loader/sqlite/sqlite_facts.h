@@ -1,0 +1,57 @@
+/*
+ * What `tombola-loader import` notes in an SQLite file about the table it made, so that opening
+ * the file need not read all of it. In the file: a table `tombola` of (name, value), and for text
+ * labels a table `tombola_labels`.
+ *
+ * The facts hold while the file's change counter is the one they name: SQLite counts it up with
+ * every transaction, so a file that was written to since is looked at row by row again.
+ *
+ * The imported table itself: id INTEGER PRIMARY KEY, label (INTEGER or TEXT) where there are
+ * labels, weight REAL and "group" TEXT where the source named them, features BLOB: F bytes, or F
+ * little-endian 32-bit floats; and an index over all but the features, named TABLE_keys, so that a
+ * frame is built without reading them.
+ */
+#ifndef LOADER_SQLITE_SQLITE_FACTS_H
+#define LOADER_SQLITE_SQLITE_FACTS_H
+
+#include <sqlite3.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "loader/store/content_digest.h"
+#include "loader/store/label_dictionary.h"
+#include "loader/store/store.h"
+
+#define SQLITE_FACTS_FORMAT 1
+
+struct sqlite_facts {
+    bool there;  /* the file has facts about the table that was asked for */
+    bool fresh;  /* ... and was not written to since */
+    char *table; /* owned */
+    int64_t rows;
+    size_t features;
+    enum element element;
+    enum label_kind label_kind;
+    bool has_weight, has_group;
+    char **feature_names; /* owned; [features] */
+    char digest[CONTENT_DIGEST_TEXT_BYTES];
+};
+
+/* Reads them; !there when the file has none, or about another table (`table` NULL: whatever they
+ * are about). `changes`: the file's change counter. ERROR_INPUT when they are damaged or of a
+ * later format. */
+enum error sqlite_facts_read(struct sqlite_facts *facts, sqlite3 *connection, const char *path,
+                             const char *table, uint32_t changes) MUST_CHECK;
+void sqlite_facts_release(struct sqlite_facts *facts);
+
+/* The label texts of a file with LABEL_TEXT into `labels`, finished. */
+enum error sqlite_facts_read_labels(sqlite3 *connection, const char *path,
+                                    struct label_dictionary *labels) MUST_CHECK;
+
+/* Writes both tables; `changes`: the change counter that the file will have when all is written. */
+enum error sqlite_facts_write(const char *table, const struct store_info *info, const char *digest,
+                              uint32_t changes, sqlite3 *connection, const char *path) MUST_CHECK;
+
+#endif

@@ -1,0 +1,202 @@
+#include "loader/sqlite/sqlite_row.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/text.h"
+#include "loader/store/feature.h"
+
+enum { ID_AT, LABEL_AT, WEIGHT_AT, GROUP_AT, FEATURES_AT }; /* columns of the statement */
+
+#define EXACT_LIMIT 9007199254740992.0 /* 2^53 */
+
+/* ---- messages ----------------------------------------------------------------------------------
+ */
+
+static const char *show_value(sqlite3_stmt *statement, int column, char out[TEXT_QUOTE_BYTES])
+{
+    switch (sqlite3_column_type(statement, column)) {
+    case SQLITE_NULL:
+        return "NULL";
+    case SQLITE_BLOB: {
+        int bytes = sqlite3_column_bytes(statement, column);
+        snprintf(out, TEXT_QUOTE_BYTES, "a BLOB of %d %s", bytes,
+                 text_plural(bytes, "byte", "bytes"));
+        return out;
+    }
+    default: {
+        const char *text = (const char *)sqlite3_column_text(statement, column);
+        text = text ? text : "";
+        return text_quote(out, TEXT_QUOTE_BYTES, text, strlen(text));
+    }
+    }
+}
+
+static enum error refuse_value(sqlite3_stmt *statement, int column, const char *name,
+                               const char *wanted)
+{
+    char shown[TEXT_QUOTE_BYTES];
+    return error_set(ERROR_INPUT, "column \"%s\" is %s; %s belongs there", name,
+                     show_value(statement, column, shown), wanted);
+}
+
+/* ---- keys --------------------------------------------------------------------------------------
+ */
+
+/* The shortest text that reads as the same double; whole numbers as integers. */
+static size_t print_real(double value, char out[SQLITE_ROW_TEXT_BYTES])
+{
+    double again;
+    if (fabs(value) <= EXACT_LIMIT && value == floor(value))
+        return (size_t)(text_write_integer(out, (int64_t)value) - out);
+    for (int digits = 15; digits <= 17; digits++) {
+        sqlite3_snprintf(SQLITE_ROW_TEXT_BYTES, out, "%!.*g", digits, value);
+        if (text_parse_real(out, strlen(out), &again) && again == value)
+            break;
+    }
+    return strlen(out);
+}
+
+/* A label or group as text; false for what is none. */
+static bool take_text(sqlite3_stmt *statement, int column, char room[SQLITE_ROW_TEXT_BYTES],
+                      struct store_text *ret_text)
+{
+    switch (sqlite3_column_type(statement, column)) {
+    case SQLITE_INTEGER:
+        ret_text->length =
+            (size_t)(text_write_integer(room, sqlite3_column_int64(statement, column)) - room);
+        ret_text->data = room;
+        return true;
+    case SQLITE_FLOAT:
+        ret_text->length = print_real(sqlite3_column_double(statement, column), room);
+        ret_text->data = room;
+        return isfinite(sqlite3_column_double(statement, column));
+    case SQLITE_TEXT:
+        ret_text->data = (const char *)sqlite3_column_text(statement, column);
+        ret_text->length = (size_t)sqlite3_column_bytes(statement, column);
+        return ret_text->data && ret_text->length > 0 &&
+               text_is_utf8(ret_text->data, ret_text->length);
+    default:
+        return false;
+    }
+}
+
+/* A number, also one that is kept as text (infinite when it is too large); false for what is none.
+ */
+static bool take_number(sqlite3_stmt *statement, int column, double *ret_value)
+{
+    switch (sqlite3_column_type(statement, column)) {
+    case SQLITE_INTEGER:
+        *ret_value = (double)sqlite3_column_int64(statement, column);
+        return true;
+    case SQLITE_FLOAT:
+        *ret_value = sqlite3_column_double(statement, column);
+        return true;
+    case SQLITE_TEXT: {
+        const char *text = (const char *)sqlite3_column_text(statement, column);
+        size_t length = (size_t)sqlite3_column_bytes(statement, column);
+        if (text && text_parse_real(text, length, ret_value))
+            return true;
+        *ret_value = INFINITY;
+        return text && text_is_real(text, length);
+    }
+    default:
+        return false;
+    }
+}
+
+static enum error take_id(const struct sqlite_table *table, sqlite3_stmt *statement,
+                          int64_t *ret_id)
+{
+    bool integer = sqlite3_column_type(statement, ID_AT) == SQLITE_INTEGER;
+    int64_t id = sqlite3_column_int64(statement, ID_AT);
+    if (sqlite3_column_type(statement, ID_AT) == SQLITE_TEXT) {
+        char shown[TEXT_QUOTE_BYTES];
+        return error_set(ERROR_INPUT,
+                         "column \"%s\" holds the text %s; integers from 0 to "
+                         "9223372036854775807 belong there, kept as INTEGER and not as TEXT",
+                         table->key_of[COLUMN_ID], show_value(statement, ID_AT, shown));
+    }
+    if (!integer || id < 0)
+        return refuse_value(statement, ID_AT, table->key_of[COLUMN_ID],
+                            "an id from 0 to 9223372036854775807");
+    *ret_id = id;
+    return OK;
+}
+
+static enum error take_keys(const struct sqlite_table *table, sqlite3_stmt *statement,
+                            struct sqlite_row *row)
+{
+    const char *label = table->key_of[COLUMN_LABEL];
+    const char *weight = table->key_of[COLUMN_WEIGHT];
+    const char *group = table->key_of[COLUMN_GROUP];
+    enum error error = take_id(table, statement, &row->id);
+    if (error)
+        return error;
+    if (label && !take_text(statement, LABEL_AT, row->label_text, &row->label))
+        return refuse_value(statement, LABEL_AT, label, "a label");
+    if (group && !take_text(statement, GROUP_AT, row->group_text, &row->group))
+        return refuse_value(statement, GROUP_AT, group, "a group");
+    if (weight && (!take_number(statement, WEIGHT_AT, &row->weight) || row->weight < 0 ||
+                   !isfinite(row->weight)))
+        return refuse_value(statement, WEIGHT_AT, weight, WEIGHT_WANTED);
+    return OK;
+}
+
+/* ---- features ----------------------------------------------------------------------------------
+ */
+
+static void take_blob(const struct sqlite_format *format, sqlite3_stmt *statement, void *features,
+                      struct sqlite_row *row)
+{
+    size_t wanted = format->features * element_bytes(format->element);
+    int type = sqlite3_column_type(statement, FEATURES_AT);
+    const void *bytes = sqlite3_column_blob(statement, FEATURES_AT);
+    size_t length = (size_t)sqlite3_column_bytes(statement, FEATURES_AT);
+    row->is_u8 = format->element == ELEMENT_U8;
+    if (type == SQLITE_BLOB && length == wanted) {
+        if (wanted > 0)
+            memcpy(features, bytes, wanted);
+        return;
+    }
+    char words[80];
+    snprintf(words, sizeof(words), "a BLOB of %zu %s", wanted,
+             text_plural(wanted, "byte", "bytes"));
+    refuse_value(statement, FEATURES_AT, format->table->features[0], words);
+    row->status = ROW_BAD;
+}
+
+static void take_columns(const struct sqlite_format *format, sqlite3_stmt *statement,
+                         enum element element, void *features, struct sqlite_row *row)
+{
+    for (size_t i = 0; i < format->features; i++) {
+        double value = 0;
+        int column = FEATURES_AT + (int)i;
+        bool number = take_number(statement, column, &value);
+        if (!number || !feature_fits(value)) {
+            refuse_value(statement, column, format->table->features[i], feature_wanted(number));
+            row->status = ROW_BAD;
+            return;
+        }
+        feature_store(value, element, features, i, &row->is_u8);
+    }
+}
+
+enum error sqlite_decode_row(const struct sqlite_format *format, sqlite3_stmt *statement,
+                             enum element element, void *features, struct sqlite_row *ret_row)
+{
+    ret_row->label = (struct store_text){.data = "", .length = 0};
+    ret_row->group = ret_row->label;
+    ret_row->weight = 1;
+    ret_row->is_u8 = true;
+    ret_row->status = ROW_OK;
+    enum error error = take_keys(format->table, statement, ret_row);
+    if (error || !features)
+        return error;
+    if (format->blob)
+        take_blob(format, statement, features, ret_row);
+    else
+        take_columns(format, statement, element, features, ret_row);
+    return OK;
+}

@@ -1,0 +1,47 @@
+/*
+ * One row of an SQLite statement - id, label, weight, group, features (sqlite_table_select) - into
+ * the same ids, label texts and features that CSV text would give.
+ *
+ * Features lie in one BLOB (u8, or little-endian f32), or in a column each: INTEGER, REAL, or TEXT
+ * that is a number. As in CSV, a broken key is ERROR_INPUT, and a feature that is no number makes
+ * the row ROW_BAD. Messages name the column, not file and id.
+ */
+#ifndef LOADER_SQLITE_SQLITE_ROW_H
+#define LOADER_SQLITE_SQLITE_ROW_H
+
+#include <sqlite3.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "loader/sqlite/sqlite_table.h"
+#include "loader/store/label_dictionary.h"
+#include "loader/store/store.h"
+
+#define SQLITE_ROW_TEXT_BYTES 40
+
+struct sqlite_row {
+    int64_t id;
+    struct store_text label; /* valid until the statement's next step, or this row's next use */
+    struct store_text group;
+    double weight;
+    bool is_u8;
+    enum row_status status;
+    char label_text[SQLITE_ROW_TEXT_BYTES], group_text[SQLITE_ROW_TEXT_BYTES];
+};
+
+struct sqlite_format {
+    const struct sqlite_table *table; /* borrowed */
+    bool blob;                        /* all features in one BLOB */
+    enum element element;             /* of the BLOB's bytes */
+    size_t features;
+};
+
+/* `features` NULL: keys only; else [F] of `element`, undefined where the row is not ROW_OK or, for
+ * ELEMENT_U8, not is_u8. */
+enum error sqlite_decode_row(const struct sqlite_format *format, sqlite3_stmt *statement,
+                             enum element element, void *features,
+                             struct sqlite_row *ret_row) MUST_CHECK;
+
+#endif

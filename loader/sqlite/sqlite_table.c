@@ -1,0 +1,454 @@
+#include "loader/sqlite/sqlite_table.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+#include "common/buffer.h"
+#include "common/text.h"
+#include "loader/sqlite/sqlite_file.h"
+
+#define SQL_LIMIT_BYTES ((size_t)8 << 20)
+
+static const char rowid[] = "rowid";
+
+/* ---- lists of names that a query answers -------------------------------------------------------
+ */
+
+struct names {
+    char **items; /* owned */
+    size_t count, capacity;
+};
+
+static void release_names(struct names *names)
+{
+    for (size_t i = 0; i < names->count; i++)
+        free(names->items[i]);
+    free(names->items);
+    *names = (struct names){.items = NULL};
+}
+
+static enum error add_name(struct names *names, const char *text)
+{
+    enum error error = array_grow((void **)&names->items, &names->capacity, names->count + 1,
+                                  sizeof(char *), "names in an SQLite file");
+    if (error)
+        return error;
+    names->items[names->count] = strdup(text);
+    if (!names->items[names->count])
+        return error_set_memory(strlen(text), "a name in an SQLite file");
+    names->count++;
+    return OK;
+}
+
+/* The last column of every row; `argument` is ?1. */
+static enum error query_names(sqlite3 *connection, const char *path, const char *sql,
+                              const char *argument, struct names *names)
+{
+    sqlite3_stmt *statement = NULL;
+    int result = SQLITE_DONE;
+    enum error error = sqlite_prepare(connection, path, sql, &statement);
+    if (!error && argument)
+        sqlite3_bind_text(statement, 1, argument, -1, SQLITE_STATIC);
+    while (!error && (result = sqlite3_step(statement)) == SQLITE_ROW) {
+        const char *text =
+            (const char *)sqlite3_column_text(statement, sqlite3_column_count(statement) - 1);
+        error = add_name(names, text ? text : "");
+    }
+    if (!error && result != SQLITE_DONE)
+        error = sqlite_refuse(connection, result, path, "read it");
+    sqlite3_finalize(statement);
+    return error;
+}
+
+/* ---- the table ---------------------------------------------------------------------------------
+ */
+
+static const char *find(const struct names *names, const char *wanted)
+{
+    for (size_t i = 0; i < names->count; i++) {
+        if (sqlite3_stricmp(names->items[i], wanted) == 0)
+            return names->items[i];
+    }
+    return NULL;
+}
+
+static const char tables_sql[] =
+    "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' "
+    "ESCAPE '\\' AND name NOT IN ('tombola', 'tombola_labels') AND sql NOT LIKE 'create virtual%' "
+    "ORDER BY name";
+/* Generated columns (hidden: 2 and 3) are columns; hidden ones of virtual tables (1) are arguments.
+ */
+static const char columns_sql[] =
+    "SELECT name FROM pragma_table_xinfo(?1) WHERE hidden <> 1 ORDER BY cid";
+static const char views_sql[] = "SELECT name FROM sqlite_master WHERE type = 'view' ORDER BY name";
+
+static enum error refuse_table(const char *path, const char *wanted, const struct names *names)
+{
+    char list[NAME_LIST_BYTES];
+    char shown[TEXT_QUOTE_BYTES];
+    if (names->count == 0)
+        return error_set(ERROR_INPUT, "%s has no tables", path);
+    name_list((const char *const *)names->items, names->count, list);
+    if (!wanted)
+        return error_set(ERROR_INPUT,
+                         "%s does not say which table is meant; table= must name one of %s", path,
+                         list);
+    return error_set(ERROR_INPUT, "%s has no table %s; it has %s", path,
+                     text_quote(shown, sizeof(shown), wanted, strlen(wanted)), list);
+}
+
+enum error sqlite_table_find(sqlite3 *connection, const char *path, const char *wanted,
+                             const struct sqlite_facts *facts, char **ret_name)
+{
+    struct names names = {.items = NULL};
+    const char *found = NULL;
+    enum error error = query_names(connection, path, tables_sql, NULL, &names);
+    size_t tables = names.count;
+    if (!error)
+        error = query_names(connection, path, views_sql, NULL, &names);
+    if (error)
+        goto out;
+    if (wanted)
+        found = find(&names, wanted);
+    else if (facts->there)
+        found = find(&names, facts->table);
+    if (!found && !wanted)
+        found = find(&names, "samples");
+    if (!found && !wanted && tables == 1)
+        found = names.items[0];
+    if (!found) {
+        error = refuse_table(path, wanted, &names);
+        goto out;
+    }
+    *ret_name = strdup(found);
+    if (!*ret_name)
+        error = error_set_memory(strlen(found), "a table's name");
+out:
+    release_names(&names);
+    return error;
+}
+
+/* ---- the id column ------------------------------------------------------------------------------
+ */
+
+/* A table made WITHOUT ROWID has none. */
+static bool has_rowid(sqlite3 *connection, const char *table, const char *name)
+{
+    sqlite3_stmt *statement = NULL;
+    char *sql = sqlite3_mprintf("SELECT %s FROM \"%w\"", name, table);
+    bool has = sql && sqlite3_prepare_v2(connection, sql, -1, &statement, NULL) == SQLITE_OK;
+    sqlite3_finalize(statement);
+    sqlite3_free(sql);
+    return has;
+}
+
+/* The columns by which a row is found at once: of an INTEGER PRIMARY KEY, or alone in a unique
+ * index over all rows. */
+static enum error find_keys(sqlite3 *connection, const char *path, const char *table,
+                            struct names *ret_keys)
+{
+    enum error error = query_names(connection, path,
+                                   "SELECT name FROM pragma_table_info(?1) WHERE pk = 1 AND "
+                                   "upper(type) = 'INTEGER' AND NOT EXISTS (SELECT 1 FROM "
+                                   "pragma_table_info(?1) WHERE pk > 1)",
+                                   table, ret_keys);
+    if (error)
+        return error;
+    return query_names(connection, path,
+                       "SELECT (SELECT name FROM pragma_index_info(list.name)) FROM "
+                       "pragma_index_list(?1) AS list WHERE \"unique\" AND NOT partial AND (SELECT "
+                       "count(*) FROM pragma_index_info(list.name)) = 1",
+                       table, ret_keys);
+}
+
+static enum error refuse_id(const struct sqlite_table *table, const char *path, const char *id,
+                            bool rows)
+{
+    if (!id)
+        return error_set(ERROR_INPUT,
+                         "%s: %s \"%s\" has no column \"id\" and no INTEGER PRIMARY KEY; id= "
+                         "must name the column of the ids%s",
+                         path, table->view ? "view" : "table", table->name,
+                         rows ? " (id=rowid takes SQLite's row numbers)" : "");
+    if (table->view)
+        return error_set(ERROR_INPUT,
+                         "%s: \"%s\" is a view, and its rows cannot be found by \"%s\" at once, "
+                         "which must be the INTEGER PRIMARY KEY of the tables behind it; make a "
+                         "table of it (CREATE TABLE t AS SELECT * FROM \"%s\") and say table=t",
+                         path, table->name, id, table->name);
+    return error_set(ERROR_INPUT,
+                     "%s: rows of table \"%s\" cannot be found by \"%s\" at once; in a table "
+                     "without row numbers it must have a unique index (CREATE UNIQUE INDEX i ON "
+                     "\"%s\"(\"%s\"))",
+                     path, table->name, id, table->name, id);
+}
+
+/* Does SQLite find one id of a view by nothing but row numbers? Its plan says so. */
+static enum error view_has_key(sqlite3 *connection, const char *path, const char *view,
+                               const char *id, bool *ret_has)
+{
+    struct names steps = {.items = NULL};
+    size_t searches = 0;
+    char *sql =
+        sqlite3_mprintf("EXPLAIN QUERY PLAN SELECT * FROM \"%w\" WHERE \"%w\" = ?1", view, id);
+    if (!sql)
+        return error_set_memory(strlen(view), "an SQLite statement");
+    enum error error = query_names(connection, path, sql, NULL, &steps);
+    sqlite3_free(sql);
+    *ret_has = !error;
+    for (size_t i = 0; i < steps.count; i++) {
+        bool search = strncmp(steps.items[i], "SEARCH", 6) == 0;
+        searches += search;
+        if (strncmp(steps.items[i], "SCAN", 4) == 0 ||
+            (search && !strstr(steps.items[i], "INTEGER PRIMARY KEY (rowid=?)")))
+            *ret_has = false;
+    }
+    *ret_has &= searches > 0;
+    release_names(&steps);
+    return error;
+}
+
+/* A column may bear one of the names of row numbers, and hides them. */
+static const char *find_row_name(const struct sqlite_table *table, sqlite3 *connection)
+{
+    static const char *const row_names[] = {rowid, "_rowid_", "oid"};
+    struct names columns = {.items = table->columns, .count = table->count};
+    for (size_t i = 0; i < sizeof(row_names) / sizeof(row_names[0]); i++) {
+        if (!find(&columns, row_names[i]) && has_rowid(connection, table->name, row_names[i]))
+            return row_names[i];
+    }
+    return NULL;
+}
+
+/* How rows are found where the id column is no key. */
+static enum error choose_way(struct sqlite_table *table, sqlite3 *connection, const char *path,
+                             const char *id)
+{
+    bool found = false;
+    enum error error = OK;
+    if (table->view) {
+        error = view_has_key(connection, path, table->name, id, &found);
+    } else {
+        table->row_name = find_row_name(table, connection);
+        found = table->row_name;
+    }
+    return error || found ? error : refuse_id(table, path, id, false);
+}
+
+/* The INTEGER PRIMARY KEY, whatever its name. */
+static const char *default_id(const struct sqlite_table *table, const struct names *keys)
+{
+    for (size_t i = 0; i < table->count && keys->count > 0; i++) {
+        if (sqlite3_stricmp(table->columns[i], keys->items[0]) == 0)
+            return table->columns[i];
+    }
+    return NULL;
+}
+
+static enum error choose_id(struct sqlite_table *table, sqlite3 *connection, const char *path,
+                            const struct column_choice *choice)
+{
+    struct names keys = {.items = NULL};
+    bool rows = !table->view && has_rowid(connection, table->name, rowid);
+    const char *id = table->key_of[COLUMN_ID];
+    bool by_row = !id && choice->names[COLUMN_ID] && rows;
+    enum error error = OK;
+    if (!by_row)
+        error = find_keys(connection, path, table->name, &keys);
+    if (!error && !id && !choice->names[COLUMN_ID])
+        id = default_id(table, &keys);
+    if (!error && !by_row && !id)
+        error = refuse_id(table, path, NULL, rows);
+    if (!error && !by_row && !find(&keys, id))
+        error = choose_way(table, connection, path, id);
+    if (!error)
+        table->key_of[COLUMN_ID] = by_row ? rowid : id;
+    release_names(&keys);
+    return error;
+}
+
+/* ---- columns -----------------------------------------------------------------------------------
+ */
+
+static bool is_rowid(const char *name)
+{
+    return name && sqlite3_stricmp(name, rowid) == 0;
+}
+
+/* What import made says itself which of its columns are what, unless the URI says otherwise. */
+static void add_imported(struct column_choice *choice, const struct sqlite_facts *facts)
+{
+    if (!facts->there)
+        return;
+    if (!choice->names[COLUMN_WEIGHT] && facts->has_weight)
+        choice->names[COLUMN_WEIGHT] = "weight";
+    if (!choice->names[COLUMN_GROUP] && facts->has_group)
+        choice->names[COLUMN_GROUP] = "group";
+    if (!choice->names[COLUMN_FEATURE])
+        choice->names[COLUMN_FEATURE] = "features";
+}
+
+static enum error keep_roles(struct sqlite_table *table, const enum column_role *roles)
+{
+    table->features = array_new(table->count, sizeof(char *), "feature columns");
+    if (!table->features)
+        return ERROR_MEMORY;
+    for (size_t i = 0; i < table->count; i++) {
+        if (roles[i] == COLUMN_FEATURE && table->columns[i] != table->key_of[COLUMN_ID])
+            table->features[table->feature_count++] = table->columns[i];
+        else if (roles[i] > COLUMN_IGNORED)
+            table->key_of[roles[i]] = table->columns[i];
+    }
+    return OK;
+}
+
+static enum error assign_roles(struct sqlite_table *table, sqlite3 *connection, const char *path,
+                               struct column_choice *choice)
+{
+    struct column_names names = {.names = (const char *const *)table->columns,
+                                 .count = table->count};
+    struct column_choice without_rowid = *choice;
+    enum column_role *roles = array_new(table->count, sizeof(*roles), "the columns of a table");
+    if (!roles)
+        return ERROR_MEMORY;
+    if (is_rowid(choice->names[COLUMN_ID]))
+        without_rowid.names[COLUMN_ID] = ""; /* it is no column */
+    enum error error = column_roles_assign(&names, &without_rowid, true, roles);
+    if (error) {
+        error = error_prefix(error, "%s, table \"%s\": ", path, table->name);
+        goto out;
+    }
+    for (size_t i = 0; i < table->count; i++) {
+        if (roles[i] == COLUMN_ID)
+            table->key_of[COLUMN_ID] = table->columns[i];
+    }
+    error = choose_id(table, connection, path, choice);
+    if (!error)
+        error = keep_roles(table, roles);
+out:
+    free(roles);
+    return error;
+}
+
+static enum error find_whether_view(struct sqlite_table *table, sqlite3 *connection,
+                                    const char *path)
+{
+    struct names views = {.items = NULL};
+    enum error error = query_names(connection, path, views_sql, NULL, &views);
+    table->view = find(&views, table->name);
+    release_names(&views);
+    return error;
+}
+
+enum error sqlite_table_init(struct sqlite_table *table, sqlite3 *connection, const char *path,
+                             char *name, const struct column_choice *choice,
+                             const struct sqlite_facts *facts)
+{
+    struct names columns = {.items = NULL};
+    struct column_choice full = *choice;
+    *table = (struct sqlite_table){.name = name};
+    add_imported(&full, facts);
+    enum error error = find_whether_view(table, connection, path);
+    if (!error)
+        error = query_names(connection, path, columns_sql, name, &columns);
+    table->columns = columns.items;
+    table->count = columns.count;
+    if (!error)
+        error = assign_roles(table, connection, path, &full);
+    if (error)
+        sqlite_table_release(table);
+    return error;
+}
+
+void sqlite_table_release(struct sqlite_table *table)
+{
+    struct names columns = {.items = table->columns, .count = table->count};
+    release_names(&columns);
+    free(table->features);
+    free(table->name);
+    *table = (struct sqlite_table){.name = NULL};
+}
+
+/* ---- SQL ---------------------------------------------------------------------------------------
+ */
+
+char *sqlite_quoted(const char *name)
+{
+    return sqlite3_mprintf("\"%w\"", name);
+}
+
+static enum error add_quoted(struct buffer *sql, const char *name)
+{
+    char *quoted = sqlite_quoted(name);
+    enum error error =
+        quoted ? buffer_add_text(sql, quoted) : error_set_memory(strlen(name), "an SQL statement");
+    sqlite3_free(quoted);
+    return error;
+}
+
+/* Quoted, "rowid" would be a text where the table has no rowid. */
+static enum error add_column(struct buffer *sql, const char *name)
+{
+    if (!name)
+        return buffer_add_text(sql, "NULL");
+    return name == rowid ? buffer_add_text(sql, rowid) : add_quoted(sql, name);
+}
+
+static enum error add_columns(struct buffer *sql, const struct sqlite_table *table, bool features)
+{
+    static const enum column_role keys[] = {COLUMN_ID, COLUMN_LABEL, COLUMN_WEIGHT, COLUMN_GROUP};
+    enum error error = buffer_add_text(sql, "SELECT ");
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]) && !error; i++) {
+        if (i > 0)
+            error = buffer_add_text(sql, ", ");
+        if (!error)
+            error = add_column(sql, table->key_of[keys[i]]);
+    }
+    for (size_t i = 0; i < table->feature_count && features && !error; i++) {
+        error = buffer_add_text(sql, ", ");
+        if (!error)
+            error = add_quoted(sql, table->features[i]);
+    }
+    if (!error && table->row_name)
+        error = buffer_add_text(sql, ", ");
+    if (!error && table->row_name)
+        error = add_quoted(sql, table->name);
+    if (!error && table->row_name)
+        error = buffer_add_text(sql, ".");
+    if (!error && table->row_name)
+        error = buffer_add_text(sql, table->row_name);
+    return error;
+}
+
+static enum error add_table(struct buffer *sql, const char *name, const char *index)
+{
+    enum error error = add_quoted(sql, name);
+    if (!error && index)
+        error = buffer_add_text(sql, " INDEXED BY ");
+    if (!error && index)
+        error = add_quoted(sql, index);
+    return error;
+}
+
+enum error sqlite_table_select(const struct sqlite_table *table, bool features, const char *index,
+                               const char *tail, char **ret_sql)
+{
+    struct buffer sql = BUFFER_INIT(SQL_LIMIT_BYTES);
+    enum error error = add_columns(&sql, table, features);
+    for (; *tail && !error; tail++) {
+        if (*tail == '@')
+            error = add_column(&sql, table->key_of[COLUMN_ID]);
+        else if (*tail == '$')
+            error = add_table(&sql, table->name, index);
+        else if (*tail == '#')
+            error = buffer_add_text(&sql, table->row_name);
+        else
+            error = buffer_add(&sql, tail, 1);
+    }
+    if (error)
+        buffer_release(&sql);
+    else
+        *ret_sql = sql.data;
+    return error;
+}

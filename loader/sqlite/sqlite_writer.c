@@ -1,0 +1,345 @@
+#include "loader/sqlite/sqlite_writer.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/array.h"
+#include "common/file.h"
+#include "common/stop.h"
+#include "common/text.h"
+#include "loader/sqlite/sqlite_facts.h"
+#include "loader/sqlite/sqlite_file.h"
+#include "loader/sqlite/sqlite_vfs.h"
+#include "loader/store/content_digest.h"
+
+#define PROGRESS_STEPS 100000 /* of SQLite's machine, some milliseconds */
+#define CHANGE_COUNTER_AT 24  /* byte of the file's header, big-endian */
+
+struct sqlite_writer {
+    char *path;  /* owned */
+    char *table; /* owned */
+    const struct store_info *info;
+    struct file_writer *file;
+    sqlite3 *connection;
+    sqlite3_stmt *insert;
+    struct content_digest digest;
+    char digest_text[CONTENT_DIGEST_TEXT_BYTES];
+    int64_t rows;
+    uint64_t bytes;
+};
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static bool has_label(const struct sqlite_writer *writer)
+{
+    return writer->info->label_kind != LABEL_NONE;
+}
+
+static enum error run_format(struct sqlite_writer *writer, char *sql)
+{
+    enum error error = sql ? sqlite_run(writer->connection, writer->path, sql)
+                           : error_set_memory(1024, "an SQLite statement");
+    sqlite3_free(sql);
+    return error;
+}
+
+/* Random rows are cheapest where a page holds a few of them; large rows are chains of pages. */
+static int page_bytes(size_t row_bytes)
+{
+    if (row_bytes <= 1000)
+        return 8192;
+    return row_bytes <= 32768 ? 16384 : 65536;
+}
+
+/* The file is nobody else's and is thrown away when anything goes wrong: no journal, no syncs. */
+static enum error create_tables(struct sqlite_writer *writer)
+{
+    const struct store_info *info = writer->info;
+    size_t row_bytes = info->features * element_bytes(info->element);
+    enum error error = run_format(writer, sqlite3_mprintf("PRAGMA page_size=%d;"
+                                                          "PRAGMA journal_mode=OFF;"
+                                                          "PRAGMA synchronous=OFF;"
+                                                          "PRAGMA cache_size=-16384;",
+                                                          page_bytes(row_bytes)));
+    if (error)
+        return error;
+    return run_format(
+        writer,
+        sqlite3_mprintf("BEGIN; CREATE TABLE \"%w\" (id INTEGER PRIMARY KEY%s%s%s, features BLOB "
+                        "NOT NULL)",
+                        writer->table, has_label(writer) ? ", label NOT NULL" : "",
+                        info->weight_column ? ", weight REAL NOT NULL" : "",
+                        info->group_column ? ", \"group\" TEXT NOT NULL" : ""));
+}
+
+static enum error prepare_insert(struct sqlite_writer *writer)
+{
+    const struct store_info *info = writer->info;
+    char *sql = sqlite3_mprintf(
+        "INSERT INTO \"%w\" (id%s%s%s, features) VALUES (?1%s%s%s, ?5)", writer->table,
+        has_label(writer) ? ", label" : "", info->weight_column ? ", weight" : "",
+        info->group_column ? ", \"group\"" : "", has_label(writer) ? ", ?2" : "",
+        info->weight_column ? ", ?3" : "", info->group_column ? ", ?4" : "");
+    if (!sql)
+        return error_set_memory(1024, "an SQLite statement");
+    enum error error = sqlite_prepare(writer->connection, writer->path, sql, &writer->insert);
+    sqlite3_free(sql);
+    return error;
+}
+
+/* Making the index takes a while, and SQLite asks nobody else. */
+static int is_stopped(void *context)
+{
+    (void)context;
+    return stop_requested();
+}
+
+static enum error connect_writer(struct sqlite_writer *writer)
+{
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX;
+    /* nobody else has the file, and on NFS the writer's lock would keep SQLite's out */
+    int result = sqlite3_open_v2(file_writer_temporary_path(writer->file), &writer->connection,
+                                 flags, "unix-none");
+    if (result != SQLITE_OK)
+        return sqlite_refuse(writer->connection, result, writer->path, "create it");
+    sqlite3_extended_result_codes(writer->connection, 1);
+    sqlite3_progress_handler(writer->connection, PROGRESS_STEPS, is_stopped, NULL);
+    return OK;
+}
+
+enum error sqlite_writer_open(const char *path, const char *table, const struct store_info *info,
+                              struct sqlite_writer **ret_writer)
+{
+    struct sqlite_writer *writer = array_new(1, sizeof(*writer), "writing an SQLite file");
+    if (!writer)
+        return ERROR_MEMORY;
+    content_digest_init(&writer->digest);
+    writer->info = info;
+    writer->path = strdup(path);
+    writer->table = strdup(table);
+    enum error error = OK;
+    if (!writer->path || !writer->table)
+        error = error_set_memory(strlen(path) + strlen(table), "names of an SQLite file");
+    if (!error)
+        error = sqlite_check_journals(path);
+    if (!error)
+        error = file_writer_open(path, &writer->file);
+    if (!error)
+        error = connect_writer(writer);
+    if (!error)
+        error = create_tables(writer);
+    if (!error)
+        error = prepare_insert(writer);
+    if (error) {
+        sqlite_writer_close(writer);
+        return error;
+    }
+    *ret_writer = writer;
+    return OK;
+}
+
+static void disconnect(struct sqlite_writer *writer)
+{
+    sqlite3_finalize(writer->insert);
+    writer->insert = NULL;
+    sqlite3_close(writer->connection);
+    writer->connection = NULL;
+}
+
+void sqlite_writer_close(struct sqlite_writer *writer)
+{
+    if (!writer)
+        return;
+    disconnect(writer);
+    file_writer_close(writer->file);
+    content_digest_release(&writer->digest);
+    free(writer->path);
+    free(writer->table);
+    free(writer);
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+static void bind_text(sqlite3_stmt *statement, int at, const struct store_text *text)
+{
+    sqlite3_bind_text64(statement, at, text->data, text->length, SQLITE_STATIC, SQLITE_UTF8);
+}
+
+static void bind_label(struct sqlite_writer *writer, const struct store_block *block, size_t i)
+{
+    if (writer->info->label_kind == LABEL_INTEGER)
+        sqlite3_bind_int64(writer->insert, 2, (int64_t)block->label_values[i]);
+    else if (writer->info->label_kind != LABEL_NONE)
+        bind_text(writer->insert, 2, &block->labels[i]);
+}
+
+static enum error refuse_row(struct sqlite_writer *writer, int result, int64_t id)
+{
+    if ((result & 0xff) == SQLITE_CONSTRAINT)
+        return error_set(ERROR_INPUT, "%s: two rows have the id %" PRId64, writer->info->uri, id);
+    return sqlite_refuse(writer->connection, result, writer->path, "write it");
+}
+
+static enum error add_row(struct sqlite_writer *writer, const struct store_block *block, size_t i,
+                          size_t row_bytes)
+{
+    const uint8_t *features = (const uint8_t *)block->features + i * row_bytes;
+    sqlite3_bind_int64(writer->insert, 1, block->ids[i]);
+    bind_label(writer, block, i);
+    if (writer->info->weight_column)
+        sqlite3_bind_double(writer->insert, 3, block->weights[i]);
+    if (writer->info->group_column)
+        bind_text(writer->insert, 4, &block->groups[i]);
+    if (row_bytes > 0)
+        sqlite3_bind_blob64(writer->insert, 5, features, row_bytes, SQLITE_STATIC);
+    else
+        sqlite3_bind_zeroblob(writer->insert, 5, 0);
+    int result = sqlite3_step(writer->insert);
+    sqlite3_reset(writer->insert);
+    return result == SQLITE_DONE ? OK : refuse_row(writer, result, block->ids[i]);
+}
+
+enum error sqlite_writer_add(struct sqlite_writer *writer, const struct store_block *block)
+{
+    size_t row_bytes = writer->info->features * element_bytes(writer->info->element);
+    enum error error = content_digest_add(&writer->digest, writer->info, block);
+    for (size_t i = 0; i < block->rows && !error; i++)
+        error = add_row(writer, block, i, row_bytes);
+    writer->rows += (int64_t)block->rows;
+    return error;
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+/* Over all but the features: SCAN_KEYS then reads 20 bytes a row instead of all. */
+static enum error create_index(struct sqlite_writer *writer)
+{
+    const struct store_info *info = writer->info;
+    return run_format(
+        writer, sqlite3_mprintf("CREATE UNIQUE INDEX \"%w_keys\" ON \"%w\" (id%s%s%s)",
+                                writer->table, writer->table, has_label(writer) ? ", label" : "",
+                                info->weight_column ? ", weight" : "",
+                                info->group_column ? ", \"group\"" : ""));
+}
+
+static enum error read_changes(struct sqlite_writer *writer, uint32_t *ret_changes)
+{
+    uint8_t bytes[4];
+    int descriptor = -1;
+    enum error error = file_open_read(file_writer_temporary_path(writer->file), &descriptor);
+    if (error)
+        return error;
+    error = file_read_at(descriptor, writer->path, bytes, sizeof(bytes), CHANGE_COUNTER_AT);
+    close(descriptor);
+    *ret_changes = (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 |
+                   (uint32_t)bytes[3];
+    return error;
+}
+
+static enum error write_facts(struct sqlite_writer *writer)
+{
+    uint32_t changes = 0;
+    uint32_t changes_now = 0;
+    enum error error = read_changes(writer, &changes);
+    if (!error)
+        error = sqlite_run(writer->connection, writer->path, "BEGIN");
+    if (!error) /* each transaction counts one */
+        error = sqlite_facts_write(writer->table, writer->info, writer->digest_text, changes + 1,
+                                   writer->connection, writer->path);
+    if (!error)
+        error = sqlite_run(writer->connection, writer->path, "COMMIT");
+    if (!error)
+        error = read_changes(writer, &changes_now);
+    if (!error && changes_now != changes + 1)
+        error = error_set(ERROR_IO, "%s: SQLite counts changes otherwise than its manual says",
+                          writer->path);
+    return error;
+}
+
+enum error sqlite_writer_commit(struct sqlite_writer *writer)
+{
+    struct stat status;
+    if (writer->rows != writer->info->rows)
+        return error_set(ERROR_INPUT, "%s gave %" PRId64 " %s, and announced %" PRId64,
+                         writer->info->uri, writer->rows, text_plural(writer->rows, "row", "rows"),
+                         writer->info->rows);
+    content_digest_text(&writer->digest, writer->digest_text);
+    enum error error = sqlite_run(writer->connection, writer->path, "COMMIT; BEGIN");
+    if (!error)
+        error = create_index(writer);
+    if (!error)
+        error = sqlite_run(writer->connection, writer->path, "COMMIT");
+    if (!error)
+        error = write_facts(writer);
+    disconnect(writer);
+    if (!error && stat(file_writer_temporary_path(writer->file), &status))
+        error = error_set_errno(ERROR_IO, errno, "cannot look at %s", writer->path);
+    if (!error && stop_requested())
+        error = error_set(ERROR_CANCELLED, "stopped before %s was complete", writer->path);
+    if (error)
+        return error;
+    writer->bytes = (uint64_t)status.st_size;
+    return file_writer_commit(writer->file);
+}
+
+uint64_t sqlite_writer_bytes(const struct sqlite_writer *writer)
+{
+    return writer->bytes;
+}
+
+const char *sqlite_writer_digest(const struct sqlite_writer *writer)
+{
+    return writer->digest_text;
+}
+
+/* ---- what stands in the way ------------------------------------------------------------------ */
+
+static enum error has_foreign_tables(sqlite3 *connection, const char *path, const char *table,
+                                     bool *ret_has)
+{
+    sqlite3_stmt *statement = NULL;
+    enum error error = sqlite_prepare(connection, path,
+                                      "SELECT 1 FROM sqlite_master WHERE type <> 'index' AND name "
+                                      "NOT IN ('tombola', 'tombola_labels', ?1)",
+                                      &statement);
+    if (error)
+        return error;
+    sqlite3_bind_text(statement, 1, table, -1, SQLITE_STATIC);
+    *ret_has = sqlite3_step(statement) != SQLITE_DONE;
+    sqlite3_finalize(statement);
+    return OK;
+}
+
+enum error sqlite_writer_may_replace(const char *path, bool *ret_may)
+{
+    struct stat status;
+    struct sqlite_facts facts = {.there = false};
+    sqlite3 *connection = NULL;
+    uint32_t changes = 0;
+    bool foreign = true;
+    if (lstat(path, &status)) {
+        *ret_may = true;
+        return errno == ENOENT ? OK : error_set_errno(ERROR_IO, errno, "cannot look at %s", path);
+    }
+    if (S_ISDIR(status.st_mode))
+        return error_set(ERROR_USAGE, "%s is a folder; import writes a file", path);
+    if (S_ISREG(status.st_mode) && status.st_size == 0) {
+        *ret_may = true;
+        return OK;
+    }
+    enum error error = sqlite_connect(path, NULL, &connection);
+    if (!error)
+        error = sqlite_file_check(sqlite_vfs_file(connection), &changes);
+    if (!error)
+        error = sqlite_facts_read(&facts, connection, path, NULL, changes);
+    if (!error && facts.there)
+        error = has_foreign_tables(connection, path, facts.table, &foreign);
+    *ret_may = !error && facts.fresh && !foreign;
+    sqlite_facts_release(&facts);
+    sqlite3_close(connection);
+    return error == ERROR_INPUT ? OK : error;
+}

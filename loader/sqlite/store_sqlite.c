@@ -1,0 +1,329 @@
+#include "loader/sqlite/store_sqlite.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+#include "common/text.h"
+#include "loader/sqlite/sqlite_file.h"
+#include "loader/sqlite/sqlite_vfs.h"
+#include "loader/store/store_kinds.h"
+
+/* What the URI says. Borrowed from it. */
+struct request {
+    const char *table;
+    const char *element; /* of a BLOB that is not ours; NULL: u8 */
+    struct column_choice choice;
+};
+
+static enum error read_uri(struct uri *uri, struct request *request)
+{
+    request->table = uri_query_get(&uri->query, "table");
+    request->element = uri_query_get(&uri->query, "element");
+    column_choice_read(&request->choice, &uri->query);
+    enum error error = uri_query_finish(&uri->query);
+    const char *element = request->element;
+    if (!error && element && strcmp(element, "u8") != 0 && strcmp(element, "f32") != 0)
+        error = error_set(ERROR_USAGE, "element is \"%s\", must be u8 or f32", element);
+    return error ? error_prefix(error, "%s: ", uri->path) : OK;
+}
+
+/* ---- how features lie in the table ----------------------------------------------------------- */
+
+/* One query that answers one row; *ret_statement is on it, or NULL when there is no row. */
+static enum error query_row(sqlite3 *connection, const char *path, const char *sql,
+                            sqlite3_stmt **ret_statement)
+{
+    sqlite3_stmt *statement = NULL;
+    enum error error = sqlite_prepare(connection, path, sql, &statement);
+    int result = error ? SQLITE_DONE : sqlite3_step(statement);
+    if (!error && result != SQLITE_ROW && result != SQLITE_DONE)
+        error = sqlite_refuse(connection, result, path, "read it");
+    if (error || result == SQLITE_DONE) {
+        sqlite3_finalize(statement);
+        statement = NULL;
+    }
+    *ret_statement = statement;
+    return error;
+}
+
+/* A single feature column that holds BLOBs is taken apart into bytes or floats. */
+static enum error find_blob(struct sqlite_store *store, sqlite3 *connection,
+                            const struct request *request)
+{
+    struct sqlite_format *format = &store->format;
+    sqlite3_stmt *statement = NULL;
+    char *sql =
+        sqlite3_mprintf("SELECT typeof(\"%w\"), length(\"%w\") FROM \"%w\" LIMIT 1",
+                        store->table.features[0], store->table.features[0], store->table.name);
+    if (!sql)
+        return error_set_memory(256, "an SQLite statement");
+    enum error error = query_row(connection, store->path, sql, &statement);
+    sqlite3_free(sql);
+    if (error || !statement)
+        return error;
+    format->blob = strcmp((const char *)sqlite3_column_text(statement, 0), "blob") == 0;
+    size_t bytes = (size_t)sqlite3_column_int64(statement, 1);
+    sqlite3_finalize(statement);
+    if (!format->blob)
+        return OK;
+    if (request->element)
+        format->element = strcmp(request->element, "f32") == 0 ? ELEMENT_F32 : ELEMENT_U8;
+    else if (store->facts.there)
+        format->element = store->facts.element;
+    if (bytes % element_bytes(format->element) != 0)
+        return error_set(ERROR_INPUT,
+                         "%s: column \"%s\" of table \"%s\" holds BLOBs of %zu %s, which are no "
+                         "32-bit floats",
+                         store->path, store->table.features[0], store->table.name, bytes,
+                         text_plural(bytes, "byte", "bytes"));
+    format->features = bytes / element_bytes(format->element);
+    return OK;
+}
+
+static enum error number_names(struct sqlite_store *store)
+{
+    char number[TEXT_INTEGER_BYTES + 1];
+    store->numbered_names = array_new(store->format.features, sizeof(char *), "feature names");
+    if (!store->numbered_names)
+        return ERROR_MEMORY;
+    for (size_t i = 0; i < store->format.features; i++) {
+        *text_write_integer(number, (int64_t)i) = '\0';
+        store->numbered_names[i] = strdup(number);
+        if (!store->numbered_names[i])
+            return error_set_memory(sizeof(number), "feature names");
+    }
+    return OK;
+}
+
+static enum error find_format(struct sqlite_store *store, sqlite3 *connection,
+                              const struct request *request)
+{
+    struct sqlite_format *format = &store->format;
+    format->table = &store->table;
+    format->features = store->table.feature_count;
+    enum error error = OK;
+    if (store->table.feature_count == 1)
+        error = find_blob(store, connection, request);
+    if (!error && request->element && !format->blob)
+        error = error_set(ERROR_USAGE,
+                          "%s: element= says what a BLOB holds; table \"%s\" has no single BLOB "
+                          "column of features",
+                          store->path, store->table.name);
+    bool named = store->facts.there && store->facts.features == format->features;
+    if (!error && format->blob && !named)
+        error = number_names(store);
+    return error;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static bool is_key(const struct sqlite_store *store, enum column_role role, const char *name)
+{
+    const char *key = store->table.key_of[role];
+    return name ? key && sqlite3_stricmp(key, name) == 0 : !key;
+}
+
+/* Is the table looked at just as import made it, so that what import noted holds? */
+static bool is_as_imported(const struct sqlite_store *store)
+{
+    const struct sqlite_facts *facts = &store->facts;
+    return facts->fresh && !store->table.view && !store->table.row_name &&
+           is_key(store, COLUMN_ID, "id") &&
+           is_key(store, COLUMN_LABEL, facts->label_kind == LABEL_NONE ? NULL : "label") &&
+           is_key(store, COLUMN_WEIGHT, facts->has_weight ? "weight" : NULL) &&
+           is_key(store, COLUMN_GROUP, facts->has_group ? "group" : NULL) && store->format.blob &&
+           store->format.features == facts->features && store->format.element == facts->element;
+}
+
+/* Without a key rows are sorted: only ids and row numbers, which then lead to the features. A row
+ * that a damaged table does not lead to comes without id, and is refused. */
+static enum error make_row_statements(struct sqlite_store *store)
+{
+    static const char by_row[] = " FROM $ WHERE # = ?1";
+    static const char all[] = " FROM (SELECT # AS \"tombola row\" FROM $ ORDER BY @, # LIMIT -1) "
+                              "LEFT JOIN $ ON $.# = \"tombola row\"";
+    static const char keys[] = " FROM $ ORDER BY @, #";
+    enum error error = sqlite_table_select(&store->table, true, NULL, by_row, &store->fetch_sql);
+    if (!error)
+        error = sqlite_table_select(&store->table, true, NULL, all, &store->scan_sql);
+    if (!error)
+        error = sqlite_table_select(&store->table, false, NULL, keys, &store->keys_sql);
+    return error;
+}
+
+static enum error make_statements(struct sqlite_store *store)
+{
+    static const char by_id[] = " FROM $ WHERE @ = ?1";
+    static const char in_order[] = " FROM $ ORDER BY @";
+    if (store->table.row_name)
+        return make_row_statements(store);
+    char *index = NULL;
+    enum error error = OK;
+    if (is_as_imported(store)) {
+        index = sqlite3_mprintf("%s_keys", store->table.name);
+        error = index ? OK : error_set_memory(strlen(store->table.name), "an SQLite statement");
+    }
+    if (!error)
+        error = sqlite_table_select(&store->table, true, NULL, by_id, &store->fetch_sql);
+    if (!error)
+        error = sqlite_table_select(&store->table, true, NULL, in_order, &store->scan_sql);
+    if (!error)
+        error = sqlite_table_select(&store->table, false, index, in_order, &store->keys_sql);
+    sqlite3_free(index);
+    return error;
+}
+
+static enum error take_facts(struct sqlite_store *store, sqlite3 *connection)
+{
+    store->store.info.rows = store->facts.rows;
+    store->store.info.element = store->facts.element;
+    store->labels.kind = store->facts.label_kind;
+    if (store->labels.kind != LABEL_TEXT)
+        return OK;
+    return sqlite_facts_read_labels(connection, store->path, &store->labels);
+}
+
+static enum error count_rows(struct sqlite_store *store, sqlite3 *connection)
+{
+    sqlite3_stmt *statement = NULL;
+    char *sql = sqlite3_mprintf("SELECT count(*) FROM \"%w\"", store->table.name);
+    if (!sql)
+        return error_set_memory(256, "an SQLite statement");
+    enum error error = query_row(connection, store->path, sql, &statement);
+    sqlite3_free(sql);
+    if (error)
+        return error;
+    store->store.info.rows = statement ? sqlite3_column_int64(statement, 0) : 0;
+    sqlite3_finalize(statement);
+    store->labels.kind = store->table.key_of[COLUMN_LABEL] ? LABEL_TEXT : LABEL_NONE;
+    return OK;
+}
+
+static enum error look(struct sqlite_store *store, sqlite3 *connection,
+                       const struct request *request, uint32_t changes)
+{
+    char *name = NULL;
+    enum error error =
+        sqlite_facts_read(&store->facts, connection, store->path, request->table, changes);
+    if (!error)
+        error = sqlite_table_find(connection, store->path, request->table, &store->facts, &name);
+    if (!error)
+        error = sqlite_table_init(&store->table, connection, store->path, name, &request->choice,
+                                  &store->facts);
+    if (!error)
+        error = find_format(store, connection, request);
+    if (!error)
+        error = make_statements(store);
+    if (error)
+        return error;
+    if (is_as_imported(store))
+        return take_facts(store, connection);
+    return store->keys_only ? count_rows(store, connection) : sqlite_store_inspect(store);
+}
+
+/* Could a column hold labels, if the URI said so? What import made of a table has them, if any. */
+static bool has_label_choice(const struct sqlite_store *store, const struct request *request)
+{
+    return !store->table.key_of[COLUMN_LABEL] && !request->choice.names[COLUMN_LABEL] &&
+           store->table.feature_count > 0 && !store->format.blob && !store->facts.there;
+}
+
+static void describe(struct sqlite_store *store, const struct request *request)
+{
+    struct store_info *info = &store->store.info;
+    info->features = store->keys_only ? 0 : store->format.features;
+    info->label_kind = store->labels.kind;
+    info->id_column = store->table.key_of[COLUMN_ID];
+    info->label_column = store->table.key_of[COLUMN_LABEL];
+    info->weight_column = store->table.key_of[COLUMN_WEIGHT];
+    info->group_column = store->table.key_of[COLUMN_GROUP];
+    if (!store->format.blob)
+        info->feature_names = store->table.features;
+    else if (store->numbered_names)
+        info->feature_names = (const char *const *)store->numbered_names;
+    else
+        info->feature_names = (const char *const *)store->facts.feature_names;
+    if (has_label_choice(store, request)) {
+        info->label_choices = (const char *const *)store->table.columns;
+        info->label_choice_count = store->table.count;
+    }
+    info->label_texts = store->labels.texts;
+    info->label_text_count = store->labels.count;
+    info->first_bad_row = store->first_bad_row;
+    info->digest = is_as_imported(store) && store->facts.digest[0] ? store->facts.digest : NULL;
+}
+
+static void sqlite_store_close(struct store *base)
+{
+    struct sqlite_store *store = (struct sqlite_store *)base;
+    for (size_t i = 0; store->numbered_names && i < store->format.features; i++)
+        free(store->numbered_names[i]);
+    free(store->numbered_names);
+    label_dictionary_release(&store->labels);
+    sqlite_facts_release(&store->facts);
+    sqlite_table_release(&store->table);
+    id_index_release(&store->ids);
+    free(store->row_numbers);
+    free(store->fetch_sql);
+    free(store->scan_sql);
+    free(store->keys_sql);
+    free(store->first_bad_row);
+    free(store->path);
+    free(store);
+}
+
+static enum error open_file(struct sqlite_store *store, const struct request *request)
+{
+    sqlite3 *connection = NULL;
+    uint32_t changes = 0;
+    enum error error = sqlite_connect(store->path, NULL, &connection);
+    if (error)
+        return error;
+    struct source_file *file = sqlite_vfs_file(connection);
+    store->identity = file->identity;
+    error = sqlite_file_check(file, &changes);
+    if (!error)
+        error = look(store, connection, request, changes);
+    if (!error)
+        error = source_file_check(file);
+    sqlite3_close(connection);
+    return error;
+}
+
+static enum error sqlite_store_open(struct uri *uri, bool keys_only, struct store **ret_store)
+{
+    struct request request;
+    struct sqlite_store *store = array_new(1, sizeof(*store), "an SQLite store");
+    if (!store)
+        return ERROR_MEMORY;
+    store->keys_only = keys_only;
+    store->path = strdup(uri->path);
+    enum error error = store->path ? OK : error_set_memory(strlen(uri->path), "a file's name");
+    if (!error)
+        error = read_uri(uri, &request);
+    if (!error)
+        error = open_file(store, &request);
+    if (!error && store->store.info.rows == 0)
+        error =
+            error_set(ERROR_INPUT, "%s: table \"%s\" has no rows; a store of no units is of no use",
+                      store->path, store->table.name);
+    if (error) {
+        sqlite_store_close(&store->store);
+        return error;
+    }
+    describe(store, &request);
+    *ret_store = &store->store;
+    return OK;
+}
+
+const struct store_ops store_sqlite_ops = {
+    .scheme = "sqlite",
+    .endings = ".sqlite|.sqlite3|.db",
+    .open = sqlite_store_open,
+    .close = sqlite_store_close,
+    .scan = sqlite_store_scan,
+    .reader_open = sqlite_reader_open,
+    .reader_close = sqlite_reader_close,
+    .fetch = sqlite_reader_fetch,
+};

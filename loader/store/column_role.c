@@ -1,0 +1,168 @@
+#include "loader/store/column_role.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/text.h"
+
+#define NAMES_SHOWN 12
+
+static const char *const keys[COLUMN_ROLES] = {
+    [COLUMN_FEATURE] = "features", [COLUMN_ID] = "id",       [COLUMN_LABEL] = "label",
+    [COLUMN_WEIGHT] = "weight",    [COLUMN_GROUP] = "group",
+};
+
+const char *column_role_key(enum column_role role)
+{
+    return keys[role];
+}
+
+void column_choice_read(struct column_choice *choice, struct uri_query *query)
+{
+    for (size_t role = 0; role < COLUMN_ROLES; role++)
+        choice->names[role] = keys[role] ? uri_query_get(query, keys[role]) : NULL;
+}
+
+const char *name_list(const char *const names[], size_t count, char out[NAME_LIST_BYTES])
+{
+    size_t length = 0;
+    out[0] = '\0';
+    for (size_t i = 0; i < count; i++) {
+        char shown[TEXT_QUOTE_BYTES];
+        text_quote(shown, sizeof(shown), names[i], strlen(names[i]));
+        if (i == NAMES_SHOWN || length + strlen(shown) + 40 > NAME_LIST_BYTES) {
+            snprintf(out + length, NAME_LIST_BYTES - length, " and %zu more", count - i);
+            break;
+        }
+        length +=
+            (size_t)snprintf(out + length, NAME_LIST_BYTES - length, "%s%s", i ? ", " : "", shown);
+    }
+    return out;
+}
+
+static char lower(char letter)
+{
+    return letter >= 'A' && letter <= 'Z' ? (char)(letter - 'A' + 'a') : letter;
+}
+
+static bool is_alike(const char *name, const char *wanted, size_t length)
+{
+    size_t i = 0;
+    while (i < length && name[i] && lower(name[i]) == lower(wanted[i]))
+        i++;
+    return i == length && !name[i];
+}
+
+static enum error refuse_two(const struct column_names *columns, enum column_role role,
+                             const char *wanted, size_t length, const size_t found[2])
+{
+    char shown[3][TEXT_QUOTE_BYTES];
+    for (size_t i = 0; i < 2; i++)
+        text_quote(shown[i], sizeof(shown[i]), columns->names[found[i]],
+                   strlen(columns->names[found[i]]));
+    return error_set(ERROR_USAGE,
+                     "the columns %s and %s are both called %s but for upper and lower case; "
+                     "%s=NAME says which is meant",
+                     shown[0], shown[1], text_quote(shown[2], sizeof(shown[2]), wanted, length),
+                     keys[role]);
+}
+
+/* The column of that name, else the one whose name differs in upper and lower case alone; `count`
+ * of them: there is none. */
+static enum error find_name(const struct column_names *columns, enum column_role role,
+                            const char *wanted, size_t length, size_t *ret_column)
+{
+    size_t alike[2] = {columns->count, columns->count};
+    size_t count = 0;
+    for (size_t i = 0; i < columns->count; i++) {
+        if (!is_alike(columns->names[i], wanted, length))
+            continue;
+        if (memcmp(columns->names[i], wanted, length) == 0) {
+            *ret_column = i;
+            return OK;
+        }
+        if (count < 2)
+            alike[count++] = i;
+    }
+    if (count == 2)
+        return refuse_two(columns, role, wanted, length, alike);
+    *ret_column = alike[0];
+    return OK;
+}
+
+static enum error refuse_name(const struct column_names *columns, enum column_role role,
+                              const char *wanted, size_t length)
+{
+    char shown[TEXT_QUOTE_BYTES];
+    char list[NAME_LIST_BYTES];
+    return error_set(ERROR_USAGE, "%s=%s names no column; there %s %s", keys[role],
+                     text_quote(shown, sizeof(shown), wanted, length),
+                     text_plural(columns->count, "is", "are"),
+                     name_list(columns->names, columns->count, list));
+}
+
+static enum error assign(const struct column_names *columns, enum column_role role,
+                         const char *wanted, size_t length, enum column_role *roles)
+{
+    size_t column;
+    enum error error = find_name(columns, role, wanted, length, &column);
+    if (error)
+        return error;
+    if (column == columns->count)
+        return refuse_name(columns, role, wanted, length);
+    if (roles[column] != COLUMN_IGNORED)
+        return error_set(ERROR_USAGE, "%s= and %s= both name the column \"%s\"",
+                         keys[roles[column]], keys[role], columns->names[column]);
+    roles[column] = role;
+    return OK;
+}
+
+static enum error assign_features(const struct column_names *columns, const char *list,
+                                  enum column_role *roles)
+{
+    enum error error = OK;
+    while (*list && !error) {
+        size_t length = strcspn(list, ",");
+        error = assign(columns, COLUMN_FEATURE, list, length, roles);
+        list += length + (list[length] == ',');
+    }
+    return error;
+}
+
+static enum error assign_default(const struct column_names *columns, enum column_role role,
+                                 enum column_role *roles)
+{
+    size_t column;
+    enum error error = find_name(columns, role, keys[role], strlen(keys[role]), &column);
+    if (!error && column < columns->count && roles[column] == COLUMN_IGNORED)
+        roles[column] = role;
+    return error;
+}
+
+enum error column_roles_assign(const struct column_names *columns,
+                               const struct column_choice *choice, bool defaults,
+                               enum column_role *ret_roles)
+{
+    static const enum column_role single[] = {COLUMN_ID, COLUMN_LABEL, COLUMN_WEIGHT, COLUMN_GROUP};
+    const char *features = choice->names[COLUMN_FEATURE];
+    enum error error = OK;
+    for (size_t i = 0; i < columns->count; i++)
+        ret_roles[i] = COLUMN_IGNORED;
+    for (size_t i = 0; i < sizeof(single) / sizeof(single[0]) && !error; i++) {
+        const char *name = choice->names[single[i]];
+        if (name && name[0])
+            error = assign(columns, single[i], name, strlen(name), ret_roles);
+    }
+    if (!error && features)
+        error = assign_features(columns, features, ret_roles);
+    if (!error && defaults && !choice->names[COLUMN_ID])
+        error = assign_default(columns, COLUMN_ID, ret_roles);
+    if (!error && defaults && !choice->names[COLUMN_LABEL])
+        error = assign_default(columns, COLUMN_LABEL, ret_roles);
+    for (size_t i = 0; i < columns->count && !features && !error; i++) {
+        if (ret_roles[i] == COLUMN_IGNORED)
+            ret_roles[i] = COLUMN_FEATURE;
+    }
+    return error;
+}

@@ -1,0 +1,54 @@
+/*
+ * What a column of a table is taken for, and how a store's URI says so: `id=`, `label=`,
+ * `weight=`, `group=` name one column each, `features=` a list "a,b,c". Not named: the columns
+ * "id" and "label" where there are such, no weight, no group, and all others as features, in the
+ * table's order. An empty name (`label=`) means none. Where no column has a name exactly, the one
+ * that differs from it in upper and lower case (of ASCII) alone is meant, in every kind of store.
+ */
+#ifndef LOADER_STORE_COLUMN_ROLE_H
+#define LOADER_STORE_COLUMN_ROLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "common/error.h"
+#include "common/uri.h"
+
+enum column_role {
+    COLUMN_FEATURE,
+    COLUMN_IGNORED,
+    COLUMN_ID,
+    COLUMN_LABEL,
+    COLUMN_WEIGHT,
+    COLUMN_GROUP
+};
+
+#define COLUMN_ROLES 6
+
+/* The URI's key for a role, "features" and so on; NULL for COLUMN_IGNORED. */
+const char *column_role_key(enum column_role role);
+
+/* By role: what the URI says; NULL: nothing. Borrowed from the URI. */
+struct column_choice {
+    const char *names[COLUMN_ROLES];
+};
+
+void column_choice_read(struct column_choice *choice, struct uri_query *query);
+
+struct column_names {
+    const char *const *names; /* [count] */
+    size_t count;
+};
+
+/* Gives every column its role. `defaults`: "id" and "label" are looked for. ERROR_USAGE: the choice
+ * names a column that is not there, or one column for two things, or a name (also a default one)
+ * fits two columns alike; it does not name the table. */
+enum error column_roles_assign(const struct column_names *columns,
+                               const struct column_choice *choice, bool defaults,
+                               enum column_role *ret_roles) MUST_CHECK;
+
+/* The names of `count` things for a message: "a", "b", "c" and 12 more. Returns `out`. */
+#define NAME_LIST_BYTES 512
+const char *name_list(const char *const names[], size_t count, char out[NAME_LIST_BYTES]);
+
+#endif

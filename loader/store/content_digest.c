@@ -1,0 +1,65 @@
+#include "loader/store/content_digest.h"
+
+#include <stdio.h>
+#include <xxhash.h>
+
+#define KEYS_LIMIT_BYTES ((size_t)256 << 20)
+
+void content_digest_init(struct content_digest *digest)
+{
+    *digest = (struct content_digest){.row = BUFFER_INIT(KEYS_LIMIT_BYTES)};
+}
+
+void content_digest_release(struct content_digest *digest)
+{
+    buffer_release(&digest->row);
+}
+
+static enum error add_text(struct buffer *row, const struct store_text *text)
+{
+    uint64_t length = text->length;
+    enum error error = buffer_add(row, &length, sizeof(length));
+    return error ? error : buffer_add(row, text->data, text->length);
+}
+
+static enum error add_row(struct content_digest *digest, const struct store_block *block, size_t i,
+                          size_t row_bytes)
+{
+    static const struct store_text nothing = {.data = "", .length = 0};
+    double weight = block->weights ? block->weights[i] : 1;
+    const uint8_t *features = (const uint8_t *)block->features + i * row_bytes;
+    XXH128_canonical_t hash;
+    XXH128_canonicalFromHash(&hash, XXH3_128bits(features, row_bytes));
+    buffer_clear(&digest->row);
+    enum error error = buffer_add(&digest->row, &block->ids[i], sizeof(block->ids[i]));
+    if (!error)
+        error = add_text(&digest->row, &block->labels[i]);
+    if (!error)
+        error = buffer_add(&digest->row, &weight, sizeof(weight));
+    if (!error)
+        error = add_text(&digest->row, block->groups ? &block->groups[i] : &nothing);
+    if (!error)
+        error = buffer_add(&digest->row, &hash, sizeof(hash));
+    if (error)
+        return error;
+    XXH128_hash_t sum = XXH3_128bits(digest->row.data, digest->row.length);
+    digest->low += sum.low64;
+    digest->high += sum.high64;
+    return OK;
+}
+
+enum error content_digest_add(struct content_digest *digest, const struct store_info *info,
+                              const struct store_block *block)
+{
+    size_t row_bytes = info->features * element_bytes(info->element);
+    enum error error = OK;
+    for (size_t i = 0; i < block->rows && !error; i++)
+        error = add_row(digest, block, i, row_bytes);
+    return error;
+}
+
+void content_digest_text(const struct content_digest *digest, char out[CONTENT_DIGEST_TEXT_BYTES])
+{
+    snprintf(out, CONTENT_DIGEST_TEXT_BYTES, "%016llx%016llx", (unsigned long long)digest->high,
+             (unsigned long long)digest->low);
+}

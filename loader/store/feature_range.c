@@ -1,0 +1,50 @@
+#include "loader/store/feature_range.h"
+
+#include "common/stop.h"
+
+void feature_range_add(struct feature_range *range, const struct store_info *info,
+                       const struct store_block *block)
+{
+    const uint8_t *bytes = block->features;
+    int largest = range->largest;
+    for (size_t i = 0; i < block->rows * info->features; i++)
+        largest = bytes[i] > largest ? bytes[i] : largest;
+    range->largest = largest;
+    range->rows += (int64_t)block->rows;
+}
+
+struct finding {
+    const struct store_info *info;
+    struct feature_range range;
+};
+
+static enum error look(void *context, const struct store_block *block)
+{
+    struct finding *finding = context;
+    struct store_block few = *block;
+    int64_t left = FEATURE_RANGE_ROWS - finding->range.rows;
+    if (stop_requested())
+        return error_set(ERROR_CANCELLED, "stopped while reading %s", finding->info->uri);
+    if ((int64_t)few.rows > left)
+        few.rows = (size_t)left;
+    feature_range_add(&finding->range, finding->info, &few);
+    return finding->range.rows < FEATURE_RANGE_ROWS ? OK
+                                                    : error_set(ERROR_END, "enough rows were seen");
+}
+
+enum error feature_range_find(struct store *store, struct feature_range *ret_range)
+{
+    struct finding finding = {.info = store_info(store)};
+    enum error error = OK;
+    if (finding.info->element == ELEMENT_U8 && finding.info->features > 0)
+        error = store_scan(store, SCAN_FEATURES | SCAN_BAD_ROWS, look, &finding);
+    if (error && error != ERROR_END)
+        return error;
+    *ret_range = finding.range;
+    return OK;
+}
+
+bool feature_range_is_small(const struct feature_range *range)
+{
+    return range->largest > 0 && range->largest < FEATURE_RANGE_SMALL;
+}

@@ -1,0 +1,36 @@
+/*
+ * How large a store's bytes get, as far as its first rows tell. Bytes are taken for shades from 0
+ * to 255 unless somebody says otherwise (trainer: --feature-scale); a table of small integers is u8
+ * too, and shrinks to nothing when it is multiplied with 1/255.
+ */
+#ifndef LOADER_STORE_FEATURE_RANGE_H
+#define LOADER_STORE_FEATURE_RANGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "loader/store/store.h"
+
+/* Rows that are looked at: as many as tell, few enough to be read in no time. */
+#define FEATURE_RANGE_ROWS 1000
+/* Under a quarter of the range: some pixel of a thousand pictures is brighter than that, however
+ * dark they are; counts, grades and flags are not. */
+#define FEATURE_RANGE_SMALL 64
+
+struct feature_range {
+    int64_t rows; /* that were looked at; 0: features are no bytes, or there are none */
+    int largest;
+};
+
+/* A block of rows of u8 features. */
+void feature_range_add(struct feature_range *range, const struct store_info *info,
+                       const struct store_block *block);
+
+/* Of the first FEATURE_RANGE_ROWS rows. Reads no more of the store than that takes. */
+enum error feature_range_find(struct store *store, struct feature_range *ret_range) MUST_CHECK;
+
+/* Is 1/255 hardly the right factor? */
+bool feature_range_is_small(const struct feature_range *range);
+
+#endif

@@ -1,0 +1,76 @@
+#include "loader/store/fetch_call.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+void fetch_call_init(struct fetch_call *call, const struct store_info *info, const int64_t *ids,
+                     void *features, size_t stride_bytes, double *labels, enum row_status *status)
+{
+    call->ids = ids;
+    call->features = features;
+    call->row_bytes = info->features * element_bytes(info->element);
+    call->stride_bytes = stride_bytes;
+    call->labels = labels;
+    call->status = status;
+    call->worst = SIZE_MAX;
+}
+
+uint8_t *fetch_call_slot(const struct fetch_call *call, size_t index)
+{
+    return call->features + index * call->stride_bytes;
+}
+
+void fetch_call_accept(struct fetch_call *call, size_t index, double label)
+{
+    call->status[index] = ROW_OK;
+    if (call->labels)
+        call->labels[index] = label;
+}
+
+void fetch_call_refuse(struct fetch_call *call, size_t index, enum row_status status)
+{
+    if (index < call->worst) {
+        call->worst = index;
+        error_report_take(ERROR_INPUT, &call->report);
+    }
+    if (call->row_bytes > 0)
+        memset(fetch_call_slot(call, index), 0, call->row_bytes);
+    call->status[index] = status;
+    if (call->labels)
+        call->labels[index] = 0;
+}
+
+void fetch_call_copy(struct fetch_call *call, size_t from, size_t to)
+{
+    if (call->row_bytes > 0)
+        memcpy(fetch_call_slot(call, to), fetch_call_slot(call, from), call->row_bytes);
+    call->status[to] = call->status[from];
+    if (call->labels)
+        call->labels[to] = call->labels[from];
+}
+
+enum error fetch_call_finish(const struct fetch_call *call)
+{
+    if (call->worst != SIZE_MAX)
+        error_restore(&call->report);
+    return OK;
+}
+
+static bool is_behind(const struct fetch_place *a, const struct fetch_place *b)
+{
+    return a->key > b->key || (a->key == b->key && a->index > b->index);
+}
+
+/* Shell's sort: a batch has a few hundred rows, and they often are in order. */
+void fetch_places_sort(struct fetch_place *places, size_t count)
+{
+    for (size_t gap = count / 2; gap > 0; gap = gap == 2 ? 1 : gap * 5 / 11) {
+        for (size_t i = gap; i < count; i++) {
+            struct fetch_place moving = places[i];
+            size_t at = i;
+            for (; at >= gap && is_behind(&places[at - gap], &moving); at -= gap)
+                places[at] = places[at - gap];
+            places[at] = moving;
+        }
+    }
+}

@@ -1,0 +1,47 @@
+/*
+ * What the stores' fetch() have in common: where rows go, and the rule that a row which is not
+ * ROW_OK is zeroed and that the message of the first of them is this thread's in the end. One
+ * call, one thread. Allocates nothing.
+ */
+#ifndef LOADER_STORE_FETCH_CALL_H
+#define LOADER_STORE_FETCH_CALL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "loader/store/store.h"
+
+struct fetch_call {
+    const int64_t *ids;
+    uint8_t *features;
+    size_t row_bytes, stride_bytes;
+    double *labels; /* NULL: not wanted */
+    enum row_status *status;
+    size_t worst; /* the first index that is not ROW_OK; SIZE_MAX: none */
+    struct error_report report;
+};
+
+void fetch_call_init(struct fetch_call *call, const struct store_info *info, const int64_t *ids,
+                     void *features, size_t stride_bytes, double *labels, enum row_status *status);
+
+/* Where the features of the row at `index` go. */
+uint8_t *fetch_call_slot(const struct fetch_call *call, size_t index);
+void fetch_call_accept(struct fetch_call *call, size_t index, double label);
+/* Zeroes the row; this thread's message says what is wrong with it. */
+void fetch_call_refuse(struct fetch_call *call, size_t index, enum row_status status);
+/* The row at `to` was asked for a second time; from < to. */
+void fetch_call_copy(struct fetch_call *call, size_t from, size_t to);
+/* OK; the first bad row's message, when there is one, is the thread's now. */
+enum error fetch_call_finish(const struct fetch_call *call) MUST_CHECK;
+
+/* A row that was asked for, to be sorted by where it lies. */
+struct fetch_place {
+    int64_t key; /* row number or id */
+    size_t index;
+};
+
+/* Ascending by key, then by index. In place, unlike qsort(), which may allocate. */
+void fetch_places_sort(struct fetch_place *places, size_t count);
+
+#endif

@@ -1,0 +1,32 @@
+/*
+ * id -> row. Consecutive ids cost nothing (row = id - first); others are kept (8 bytes a row) with
+ * a hash table of row numbers (6 to 11 bytes a row). Immutable once built: any thread.
+ */
+#ifndef LOADER_STORE_ID_INDEX_H
+#define LOADER_STORE_ID_INDEX_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+
+struct id_index {
+    int64_t rows;
+    int64_t first;   /* consecutive: the id of row 0 */
+    int64_t *ids;    /* owned; [rows]; NULL when consecutive */
+    uint32_t *slots; /* owned; row + 1, 0 is free; NULL: search by halves */
+    size_t slot_mask;
+};
+
+/* Takes `ids` over unless it fails (array_new or array_grow); NULL: row numbers from 0. An id
+ * twice is ERROR_CONFLICT without a message: the caller names the rows ret_twice[0] < [1]. Beyond
+ * 2^32 - 2 rows, ids that ascend are searched by halves, and others are ERROR_MEMORY. */
+enum error id_index_init(struct id_index *index, int64_t *ids, int64_t rows,
+                         int64_t ret_twice[2]) MUST_CHECK;
+void id_index_release(struct id_index *index);
+
+/* -1: no row has this id. */
+int64_t id_index_row(const struct id_index *index, int64_t id);
+int64_t id_index_id(const struct id_index *index, int64_t row);
+
+#endif

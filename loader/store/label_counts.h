@@ -1,0 +1,31 @@
+/* How many rows each label has: filled by a scan, then sorted. One thread. */
+#ifndef LOADER_STORE_LABEL_COUNTS_H
+#define LOADER_STORE_LABEL_COUNTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "loader/store/label_dictionary.h"
+#include "loader/store/store.h"
+
+struct label_count {
+    const char *text; /* borrowed from the dictionary */
+    int64_t rows;
+};
+
+struct label_counts {
+    struct label_dictionary texts;
+    struct label_count *counts; /* owned; [texts.count] */
+    size_t capacity;
+};
+
+/* Start with a zeroed one. */
+enum error label_counts_add(struct label_counts *counts,
+                            const struct store_block *block) MUST_CHECK;
+/* Sorts: integers by value, else by bytes. */
+void label_counts_finish(struct label_counts *counts);
+void label_counts_release(struct label_counts *counts);
+
+#endif

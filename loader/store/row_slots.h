@@ -1,0 +1,47 @@
+/*
+ * Memory for all rows of a store: slots of a fixed stride, the label in front of its row, and a bit
+ * for each row that is bad. Owned by whoever holds the struct; zeroed: there is none. Slots are
+ * zeroed until written. Different rows may be written by different threads; row_slots_mark_bad() is
+ * for one thread.
+ */
+#ifndef LOADER_STORE_ROW_SLOTS_H
+#define LOADER_STORE_ROW_SLOTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "loader/store/store.h"
+
+struct row_slots {
+    uint8_t *memory;  /* owned, mapped; [capacity, stride]: double label, then the features */
+    size_t stride;    /* bytes of a slot */
+    size_t row_bytes; /* of its features */
+    uint64_t capacity;
+    uint8_t *bad; /* owned; a bit a row; NULL: no row is bad */
+    size_t bad_bytes;
+};
+
+size_t row_slots_stride(size_t features, enum element element);
+
+/* Room for `rows` rows; memory is only taken where it is written. */
+enum error row_slots_map(struct row_slots *slots, size_t features, enum element element,
+                         uint64_t rows) MUST_CHECK;
+void row_slots_release(struct row_slots *slots);
+/* Gives back what lies behind the first `rows` rows, of which there is one at least. */
+void row_slots_trim(struct row_slots *slots, uint64_t rows);
+
+static inline uint8_t *row_slots_at(const struct row_slots *slots, uint64_t row)
+{
+    return slots->memory + (size_t)row * slots->stride;
+}
+
+enum error row_slots_mark_bad(struct row_slots *slots, uint64_t row) MUST_CHECK;
+
+static inline bool row_slots_is_bad(const struct row_slots *slots, uint64_t row)
+{
+    return row / 8 < slots->bad_bytes && (slots->bad[row / 8] >> row % 8 & 1);
+}
+
+#endif

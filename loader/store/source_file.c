@@ -1,0 +1,163 @@
+#include "loader/store/source_file.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/stop.h"
+
+#define ATTEMPTS 8
+#define FIRST_PAUSE_MS 50
+
+static enum error refuse_change(const char *path, const struct file_identity *then,
+                                const struct file_identity *now)
+{
+    if (then->size_bytes != now->size_bytes)
+        return error_set(
+            ERROR_INPUT, "%s has changed since it was opened: it had %llu bytes, now it has %llu",
+            path, (unsigned long long)then->size_bytes, (unsigned long long)now->size_bytes);
+    if (then->inode != now->inode || then->device != now->device)
+        return error_set(ERROR_INPUT, "%s was replaced by another file since it was opened", path);
+    return error_set(ERROR_INPUT, "%s was written to since it was opened", path);
+}
+
+/* Before it is opened: opening a pipe waits for its writer. */
+static enum error check_kind(const char *path)
+{
+    struct stat status;
+    if (stat(path, &status) || S_ISREG(status.st_mode) || S_ISDIR(status.st_mode))
+        return OK; /* opening it says what is wrong */
+    return error_set(ERROR_INPUT,
+                     "%s is no ordinary file; rows are read by their place, and more than once",
+                     path);
+}
+
+enum error source_file_open(struct source_file *file, const char *path,
+                            const struct file_identity *expected)
+{
+    int descriptor = -1;
+    struct file_identity identity;
+    enum error error = check_kind(path);
+    if (!error)
+        error = file_open_read(path, &descriptor);
+    if (error)
+        return error;
+    error = file_identity_of(descriptor, path, &identity);
+    if (!error && expected && !file_identity_equal(expected, &identity))
+        error = refuse_change(path, expected, &identity);
+    char *copy = error ? NULL : strdup(path);
+    if (!error && !copy)
+        error = error_set_memory(strlen(path), "a file's name");
+    if (error) {
+        close(descriptor);
+        return error;
+    }
+    *file = (struct source_file){.path = copy, .descriptor = descriptor, .identity = identity};
+    return OK;
+}
+
+enum error source_file_expect(const struct source_file *file, const struct file_identity *expected)
+{
+    return file_identity_equal(expected, &file->identity)
+               ? OK
+               : refuse_change(file->path, expected, &file->identity);
+}
+
+void source_file_close(struct source_file *file)
+{
+    if (file->path && file->descriptor >= 0)
+        close(file->descriptor);
+    free(file->path);
+    *file = (struct source_file){.descriptor = -1};
+}
+
+enum error source_file_check(const struct source_file *file)
+{
+    struct file_identity now;
+    if (file_identity_of(file->descriptor, file->path, &now))
+        return OK; /* ESTALE, EIO: the read that follows meets it too, and tries again */
+    return file_identity_equal(&file->identity, &now)
+               ? OK
+               : refuse_change(file->path, &file->identity, &now);
+}
+
+static enum error pause_before(int attempt)
+{
+    if (stop_wait(clock_deadline_ns((int64_t)FIRST_PAUSE_MS << attempt)))
+        return error_set(ERROR_CANCELLED, "stopped while waiting for a file to become readable");
+    return OK;
+}
+
+/* Opens the path again after a read failed for `reason`, if it still is the same file. */
+static enum error open_again(struct source_file *file, int attempt,
+                             const struct error_report *reason)
+{
+    struct source_file again;
+    if (attempt >= ATTEMPTS) {
+        enum error code = error_restore(reason);
+        return error_prefix(code, "after %d attempts: ", attempt + 1);
+    }
+    enum error error = pause_before(attempt);
+    if (error)
+        return error;
+    log_warning("%s; trying again", reason->message);
+    error = source_file_open(&again, file->path, &file->identity);
+    if (error == ERROR_IO)
+        return OK; /* still away: the caller's next read says so, and comes back here */
+    if (error)
+        return error;
+    source_file_close(file);
+    *file = again;
+    return OK;
+}
+
+static enum error refuse_end(const struct source_file *file, uint64_t end, uint64_t expected)
+{
+    enum error error = source_file_check(file); /* cut off meanwhile, most likely */
+    return error ? error
+                 : error_set(ERROR_INPUT, "%s ends at byte %llu, %llu were expected", file->path,
+                             (unsigned long long)end, (unsigned long long)expected);
+}
+
+/* Like file_read_at(), and tells errors that another try may heal from those that stay. */
+static enum error read_once(const struct source_file *file, void *out, size_t bytes,
+                            uint64_t offset, bool *ret_again)
+{
+    size_t done = 0;
+    *ret_again = false;
+    while (done < bytes) {
+        ssize_t got =
+            pread(file->descriptor, (char *)out + done, bytes - done, (off_t)(offset + done));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0) {
+            *ret_again = errno == EIO || errno == ESTALE;
+            return error_set_errno(ERROR_IO, errno, "cannot read %zu bytes at byte %llu of %s",
+                                   bytes, (unsigned long long)offset, file->path);
+        }
+        if (got == 0)
+            return refuse_end(file, offset + done, offset + bytes);
+        done += (size_t)got;
+    }
+    return OK;
+}
+
+enum error source_file_read(struct source_file *file, void *out, size_t bytes, uint64_t offset)
+{
+    bool again = false;
+    enum error error = read_once(file, out, bytes, offset, &again);
+    for (int attempt = 0; error && again; attempt++) {
+        struct error_report report;
+        error_report_take(error, &report);
+        error = open_again(file, attempt, &report);
+        if (!error)
+            error = read_once(file, out, bytes, offset, &again);
+        else
+            again = false;
+    }
+    return error;
+}

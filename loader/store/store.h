@@ -1,0 +1,200 @@
+/*
+ * A store: where rows are fetched by id, named by a URI (../README.md lists the forms).
+ *
+ *   struct store   what is there, shared by all threads, immutable once open
+ *   struct reader  one thread's own handle on it (a connection, a file descriptor)
+ *
+ * A row is F features of one element type, and a label. A store keeps features as u8 when every
+ * value is an integer 0..255, else as f32. Ids are 0 to 2^63-1. Both kinds of access see the same
+ * rows; the bytes of a row do not depend on the store that holds it.
+ *
+ * Dimensions: B rows asked for, F features, R rows of the store.
+ */
+#ifndef LOADER_STORE_STORE_H
+#define LOADER_STORE_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "common/uri.h"
+
+enum element { ELEMENT_U8, ELEMENT_F32 };
+
+/* Bytes of one element: 1 or 4. */
+size_t element_bytes(enum element element);
+
+enum label_kind {
+    LABEL_NONE,    /* the store has no label column: labels read as 0 */
+    LABEL_INTEGER, /* integers, exact up to 2^53 */
+    LABEL_REAL,    /* numbers that are not all integers */
+    LABEL_TEXT     /* index into label_texts */
+};
+
+struct store_info {
+    const char *uri; /* as given, for messages; open() may set another, malloc'ed */
+    int64_t rows;    /* R */
+    size_t features; /* F; 0 is legal: a store of (id, label) only */
+    enum element element;
+    enum label_kind label_kind;
+    const char *const *column_names;  /* all columns as they stand there; NULL: not told */
+    size_t column_count;              /* of them */
+    uint64_t bytes;                   /* what a scan reads, for progress; 0: not known */
+    const char *id_column;            /* NULL: ids are row numbers from 0 */
+    const char *label_column;         /* NULL with LABEL_NONE */
+    const char *const *label_choices; /* columns that label= might name, where there are no labels
+                                       * and the URI does not say that it is meant; else NULL */
+    size_t label_choice_count;        /* of them */
+    const char *weight_column;        /* NULL: none was named */
+    const char *group_column;         /* NULL: none was named */
+    const char *const *feature_names; /* F names ("p0", or "0" where there is no header) */
+    const char *const *label_texts;   /* LABEL_TEXT: the texts, sorted by bytes */
+    size_t label_text_count;
+    int64_t bad_rows;          /* rows that fetch() would call ROW_BAD, as far as open() met them */
+    const char *digest;        /* of all rows, as import noted it (content_digest.h); NULL: none */
+    const char *first_bad_row; /* file, line and column of the first of them; NULL: none */
+};
+
+enum row_status {
+    ROW_OK,
+    ROW_MISSING, /* no row has this id */
+    ROW_BAD      /* the row is there, but a field is not what its column holds */
+};
+
+/* A block of rows as scan() hands it out, in frame order (CSV: by row; SQLite and PostgreSQL: by
+ * id). Everything is borrowed for the duration of the callback. */
+struct store_text {
+    const char *data; /* not NUL-terminated */
+    size_t length;
+};
+
+/* A column of a block as numbers into the list of the block's different texts, which stand there in
+ * the order of their first rows. codes NULL: there is no such list. */
+struct store_codes {
+    const uint32_t *codes; /* [rows] */
+    const struct store_text *texts;
+    size_t count; /* texts */
+};
+
+struct store_block {
+    size_t rows;
+    int64_t first_row;               /* row number of the block's first row, from 0 */
+    const int64_t *ids;              /* [rows] */
+    const struct store_text *labels; /* [rows], as text whatever the column's type; "" if none */
+    const double *weights;           /* [rows], or NULL */
+    const struct store_text *groups; /* [rows], or NULL */
+    struct store_codes label_codes;  /* with SCAN_CODES a store may give these instead of labels, */
+    struct store_codes group_codes;  /* and these instead of groups */
+    const double *label_values;      /* [rows], with SCAN_FEATURES: as fetch() gives labels */
+    const void *features;            /* [rows, F] of info.element, with SCAN_FEATURES, else NULL */
+    const enum row_status *status;   /* [rows], with SCAN_BAD_ROWS, else NULL: all are ROW_OK */
+    uint64_t bytes_done;             /* of the store, this block included, */
+    uint64_t bytes_total;            /* of so many; 0: not known */
+};
+
+enum scan_columns {
+    SCAN_KEYS = 0,     /* ids, labels, weights, groups: all that a frame needs */
+    SCAN_FEATURES = 1, /* features and label_values as well; a row with a bad feature ends the scan
+                        * with ERROR_INPUT naming file, row and column */
+    SCAN_BAD_ROWS = 2, /* with SCAN_FEATURES: such rows come zeroed, with ROW_BAD, instead */
+    SCAN_CODES = 4     /* without SCAN_FEATURES: keys, perhaps as codes; ids that come twice are no
+                        * error, and progress is not logged: both are the caller's */
+};
+
+/* Returns OK to go on; anything else ends the scan, which returns it. */
+typedef enum error store_sink(void *context, const struct store_block *block);
+
+struct store;
+struct reader;
+struct row_slots;
+struct id_index;
+
+#define STORE_PLACE_BYTES 512 /* of what store_locate() writes */
+
+/* What a kind of store implements; chosen by the URI's scheme, or the ending of a bare path. */
+struct store_ops {
+    const char *scheme;  /* "csv" */
+    const char *endings; /* of bare paths: ".csv|.tsv", or NULL */
+    enum error (*open)(struct uri *uri, bool keys_only, struct store **ret_store) MUST_CHECK;
+    /* As open(), all columns, for a row cache of at most `cache_bytes`; NULL: open() is called. */
+    enum error (*open_cached)(struct uri *uri, uint64_t cache_bytes,
+                              struct store **ret_store) MUST_CHECK;
+    /* Moves the rows that open_cached() kept to the caller, and lends the index of their ids until
+     * close(); false: it kept none, or they are gone. NULL: it never does. */
+    bool (*take_rows)(struct store *store, struct row_slots *ret_slots,
+                      const struct id_index **ret_ids);
+    void (*close)(struct store *store);
+    enum error (*scan)(struct store *store, enum scan_columns columns, store_sink *sink,
+                       void *context) MUST_CHECK;
+    enum error (*reader_open)(struct store *store, struct reader **ret_reader) MUST_CHECK;
+    void (*reader_close)(struct reader *reader);
+    enum error (*fetch)(struct reader *reader, const int64_t *ids, size_t count, void *features,
+                        size_t stride_bytes, double *labels, enum row_status *status) MUST_CHECK;
+    /* NULL: rows are told by their number. */
+    enum error (*locate)(struct store *store, int64_t row, char out[STORE_PLACE_BYTES]) MUST_CHECK;
+};
+
+/* Every implementation's struct begins with these. */
+struct store {
+    const struct store_ops *ops;
+    struct store_info info;
+};
+struct reader {
+    struct store *store;
+};
+/* For them: one more bad row, which error_message() tells of. The first one's message is copied to
+ * *first, the caller's. */
+enum error store_add_bad_row(struct store_info *info, char **first) MUST_CHECK;
+
+/* Opens and checks. Several URIs, one a line, and paths that lead to several files (store_files.h),
+ * are one store (store_union.h). `keys_only`: only scan(SCAN_KEYS) will follow, so that the store
+ * need not look at anything: info.rows, features and element may then be 0, 0 and ELEMENT_U8, and
+ * label_kind only tells whether there is a label column (LABEL_TEXT without texts); ids that come
+ * twice, and that there are no rows, are found by the scan. Blocks; progress of long work goes to
+ * the log. Errors name file, line (as a text editor counts, from 1) or id, and column. Rows with a
+ * bad feature are no error here: info.bad_rows. */
+enum error store_open(const char *uri, bool keys_only, struct store **ret_store) MUST_CHECK;
+/* As store_open() for all columns, by someone who makes a row cache of at most `cache_bytes` of it
+ * next (row_cache.h): a store that has to read its rows to open keeps them, if they fit, so that
+ * the cache need not read them again. The memory is the store's until the cache takes it. */
+enum error store_open_cached(const char *uri, uint64_t cache_bytes,
+                             struct store **ret_store) MUST_CHECK;
+/* What can be told of a URI at once, without reading what is in the files and without asking a
+ * server: is it one, of a known kind, and are its files there? ERROR_USAGE, or as store_open(). */
+enum error store_check_uri(const char *uri) MUST_CHECK;
+void store_close(struct store *store);
+
+/* What the store is; borrowed until store_close(). */
+const struct store_info *store_info(const struct store *store);
+
+/* How a store that has no labels, perhaps by an oversight, is told where they are: `?label=NAME in
+ * the URI says which column holds them: "a", "b", "c"`; "" where there is nothing to tell. Returns
+ * `out`. */
+#define STORE_HINT_BYTES 640
+const char *store_label_hint(const struct store_info *info, char out[STORE_HINT_BYTES]);
+/* The same as a warning in the log, for programs that go on without labels. */
+void store_warn_of_labels(const struct store_info *info);
+
+/* All rows in frame order, in blocks. Duplicate ids are an error here (ERROR_INPUT naming both
+ * rows where the store can tell). Any thread; several scans at once are legal. */
+enum error store_scan(struct store *store, enum scan_columns columns, store_sink *sink,
+                      void *context) MUST_CHECK;
+
+/* Where a row of a scan stands, for a message: "train.csv, line 7". May read the store up to there.
+ * Returns `out`. */
+const char *store_locate(struct store *store, int64_t row, char out[STORE_PLACE_BYTES]);
+
+enum error reader_open(struct store *store, struct reader **ret_reader) MUST_CHECK;
+void reader_close(struct reader *reader);
+
+/* Fetches `count` rows by id, in the order asked, duplicates allowed: row i to
+ * features + i * stride_bytes (F elements of info.element; nothing beyond them is touched),
+ * labels[i] (value, or index into label_texts), status[i]. Rows that are not ROW_OK are zeroed and
+ * error_message() then describes the first of them, naming file, row and column; the call itself
+ * still returns OK. Other results mean that no row can be trusted. `labels` may be NULL.
+ * Allocates nothing after the first call with the largest count. */
+enum error reader_fetch(struct reader *reader, const int64_t *ids, size_t count, void *features,
+                        size_t stride_bytes, double *labels, enum row_status *status) MUST_CHECK;
+
+#endif

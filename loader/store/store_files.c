@@ -1,0 +1,115 @@
+#include "loader/store/store_files.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <glob.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#include "common/array.h"
+
+void store_files_release(struct store_files *files)
+{
+    for (size_t i = 0; i < files->count; i++)
+        free(files->paths[i]);
+    free(files->paths);
+    *files = (struct store_files){.paths = NULL};
+}
+
+static int compare(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static void sort(struct store_files *files)
+{
+    if (files->count > 0)
+        qsort(files->paths, files->count, sizeof(*files->paths), compare);
+}
+
+bool store_path_ends_in(const char *path, const char *endings)
+{
+    size_t length = strlen(path);
+    while (*endings) {
+        size_t ending = strcspn(endings, "|");
+        if (length > ending && strncasecmp(path + length - ending, endings, ending) == 0)
+            return true;
+        endings += ending + (endings[ending] == '|');
+    }
+    return false;
+}
+
+/* Takes `path` over. */
+static enum error add(struct store_files *files, size_t *capacity, char *path)
+{
+    enum error error = path ? array_grow((void **)&files->paths, capacity, files->count + 1,
+                                         sizeof(*files->paths), "a list of files")
+                            : error_set_memory(PATH_MAX, "a file's name");
+    if (error)
+        free(path);
+    else
+        files->paths[files->count++] = path;
+    return error;
+}
+
+static enum error list_folder(struct store_files *files, const char *folder, const char *endings)
+{
+    size_t capacity = 0;
+    enum error error = OK;
+    DIR *entries = opendir(folder);
+    if (!entries)
+        return error_set_errno(ERROR_IO, errno, "cannot read the folder %s", folder);
+    for (struct dirent *entry; !error && (entry = readdir(entries));) {
+        char *path;
+        if (entry->d_name[0] == '.' || !store_path_ends_in(entry->d_name, endings))
+            continue;
+        if (asprintf(&path, "%s/%s", folder, entry->d_name) < 0)
+            path = NULL;
+        error = add(files, &capacity, path);
+    }
+    closedir(entries);
+    if (!error && files->count == 0)
+        error = error_set(ERROR_INPUT, "%s is a folder without files whose names end in %s", folder,
+                          endings);
+    return error;
+}
+
+static enum error list_matches(struct store_files *files, const char *pattern)
+{
+    glob_t matches;
+    size_t capacity = 0;
+    int failed = glob(pattern, GLOB_NOSORT | GLOB_ERR, NULL, &matches);
+    if (failed == GLOB_NOMATCH)
+        return error_set(ERROR_NOT_FOUND, "%s: no file has such a name", pattern);
+    if (failed == GLOB_NOSPACE)
+        return error_set_memory(strlen(pattern), "a list of files");
+    if (failed)
+        return error_set_errno(ERROR_IO, errno, "cannot look for %s", pattern);
+    enum error error = OK;
+    for (size_t i = 0; i < matches.gl_pathc && !error; i++)
+        error = add(files, &capacity, strdup(matches.gl_pathv[i]));
+    globfree(&matches);
+    return error;
+}
+
+enum error store_files_find(struct store_files *files, const char *path, const char *endings)
+{
+    struct stat status;
+    enum error error = OK;
+    *files = (struct store_files){.paths = NULL};
+    bool is_there = stat(path, &status) == 0;
+    if (is_there && S_ISDIR(status.st_mode))
+        error = list_folder(files, path, endings);
+    else if (!is_there && strpbrk(path, "*?["))
+        error = list_matches(files, path);
+    if (error)
+        store_files_release(files);
+    else
+        sort(files);
+    return error;
+}

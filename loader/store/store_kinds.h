@@ -1,0 +1,12 @@
+/* The kinds of store that there are; store.c chooses among them. One more kind is one more line. */
+#ifndef LOADER_STORE_STORE_KINDS_H
+#define LOADER_STORE_STORE_KINDS_H
+
+#include "loader/store/store.h"
+
+extern const struct store_ops store_csv_ops;
+extern const struct store_ops store_postgres_ops; /* only where HAVE_LIBPQ */
+extern const struct store_ops store_range_ops;
+extern const struct store_ops store_sqlite_ops;
+
+#endif

@@ -1,0 +1,42 @@
+/* Private to store_union*.c. */
+#ifndef LOADER_STORE_STORE_UNION_PRIVATE_H
+#define LOADER_STORE_STORE_UNION_PRIVATE_H
+
+#include "loader/store/id_index.h"
+#include "loader/store/label_dictionary.h"
+#include "loader/store/store_union.h"
+
+struct union_part {
+    struct store *store;  /* owned */
+    int64_t first_row;    /* rows of all parts before */
+    uint64_t first_bytes; /* bytes of all parts before */
+    double *labels;       /* owned; the number here of each of its label texts, or NULL */
+};
+
+struct union_store {
+    struct store store;       /* first */
+    struct union_part *parts; /* owned; [count + 1]: the last has only first_row */
+    size_t count;
+    uint64_t bytes; /* of all parts; 0: of one it is not known */
+    bool keys_only;
+    bool is_numbered; /* no id column: ids go on from part to part */
+    struct id_index ids;
+    struct label_dictionary labels;
+};
+
+/* The part that holds a row of the whole. */
+size_t union_part_of(const struct union_store *store, int64_t row);
+/* What a label of a part is here. */
+double union_label(const struct union_store *store, const struct union_part *part, double label);
+/* Must features of the part be made floats? */
+bool union_widens(const struct union_store *store, const struct union_part *part);
+void union_widen(const uint8_t *from, size_t count, void *to);
+
+enum error union_scan(struct store *store, enum scan_columns columns, store_sink *sink,
+                      void *context) MUST_CHECK;
+enum error union_reader_open(struct store *store, struct reader **ret_reader) MUST_CHECK;
+void union_reader_close(struct reader *reader);
+enum error union_fetch(struct reader *reader, const int64_t *ids, size_t count, void *features,
+                       size_t stride_bytes, double *labels, enum row_status *status) MUST_CHECK;
+
+#endif

@@ -1,0 +1,298 @@
+/* `tombola-loader info URI`: what a store holds, for people or as JSON. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "common/options.h"
+#include "common/stop.h"
+#include "common/text.h"
+#include "loader/store/content_digest.h"
+#include "loader/store/feature_range.h"
+#include "loader/store/label_counts.h"
+#include "loader/store/label_dictionary.h"
+#include "loader/store/store.h"
+#include "loader/tool/commands.h"
+
+#define LABELS_SHOWN 20
+#define JSON_LIMIT_BYTES ((size_t)1 << 30)
+
+static const char *const element_names[] = {[ELEMENT_U8] = "u8", [ELEMENT_F32] = "f32"};
+static const char *const kind_names[] = {[LABEL_NONE] = "none",
+                                         [LABEL_INTEGER] = "integer",
+                                         [LABEL_REAL] = "real",
+                                         [LABEL_TEXT] = "text"};
+
+/* What the scan finds. */
+struct findings {
+    const struct store_info *info;
+    bool verify;
+    struct label_counts labels;
+    struct feature_range range;
+    struct content_digest digest;
+    char digest_text[CONTENT_DIGEST_TEXT_BYTES]; /* "" unless verified */
+};
+
+static enum error add_block(void *context, const struct store_block *block)
+{
+    struct findings *findings = context;
+    enum error error = OK;
+    if (stop_requested())
+        return error_set(ERROR_CANCELLED, "stopped while reading %s", findings->info->uri);
+    if (findings->info->label_kind != LABEL_NONE)
+        error = label_counts_add(&findings->labels, block);
+    if (!error && findings->verify)
+        error = content_digest_add(&findings->digest, findings->info, block);
+    if (!error && findings->verify && findings->info->element == ELEMENT_U8)
+        feature_range_add(&findings->range, findings->info, block);
+    return error;
+}
+
+static enum error find(struct store *store, struct findings *findings)
+{
+    enum scan_columns columns = findings->verify ? SCAN_FEATURES : SCAN_KEYS;
+    enum error error = findings->verify ? OK : feature_range_find(store, &findings->range);
+    if (error || (findings->info->label_kind == LABEL_NONE && !findings->verify))
+        return error;
+    error = store_scan(store, columns, add_block, findings);
+    if (error)
+        return error;
+    label_counts_finish(&findings->labels);
+    if (findings->verify)
+        content_digest_text(&findings->digest, findings->digest_text);
+    return OK;
+}
+
+/* ---- for people ------------------------------------------------------------------------------ */
+
+static void print_column(const char *what, const char *name)
+{
+    if (name)
+        printf("%-10s column %s\n", what, name);
+}
+
+static void print_names(const struct store_info *info)
+{
+    if (info->features == 0)
+        return;
+    printf("%-10s %s", "columns", info->feature_names[0]);
+    for (size_t i = 1; i < info->features && i < 3; i++)
+        printf(", %s", info->feature_names[i]);
+    if (info->features > 3)
+        printf(", ..., %s", info->feature_names[info->features - 1]);
+    printf("\n");
+}
+
+static void print_range(const struct findings *findings)
+{
+    const struct feature_range *range = &findings->range;
+    if (range->rows == 0 || findings->info->features == 0)
+        return;
+    printf("%-10s up to %d", "values", range->largest);
+    if (range->rows < findings->info->rows)
+        printf(" in the first %" PRId64 " rows", range->rows);
+    printf("; a model takes them times 1/255%s\n",
+           feature_range_is_small(range)
+               ? ", too small here: tombola-trainer train --feature-scale 1"
+               : " (tombola-trainer train --feature-scale)");
+}
+
+/* Integers that a double would not keep apart are texts inside, but not to people. */
+static enum label_kind kind_of(const struct store_info *info)
+{
+    bool integers = info->label_kind == LABEL_TEXT &&
+                    labels_are_integers(info->label_texts, info->label_text_count);
+    return integers ? LABEL_INTEGER : info->label_kind;
+}
+
+static void print_labels(const struct findings *findings)
+{
+    const struct store_info *info = findings->info;
+    size_t count = findings->labels.texts.count;
+    if (info->label_kind == LABEL_NONE) {
+        char hint[STORE_HINT_BYTES];
+        store_label_hint(info, hint);
+        printf("%-10s none%s%s\n", "labels", hint[0] ? "; " : "", hint);
+        return;
+    }
+    printf("%-10s %zu, %s, column %s\n", "labels", count, kind_names[kind_of(info)],
+           info->label_column);
+    for (size_t i = 0; i < count && i < LABELS_SHOWN; i++) {
+        const struct label_count *label = &findings->labels.counts[i];
+        printf("  %-20s %12" PRId64 "  %6.2f %%\n", label->text, label->rows,
+               100 * (double)label->rows / (double)info->rows);
+    }
+    if (count > LABELS_SHOWN)
+        printf("  and %zu more (--json lists all)\n", count - LABELS_SHOWN);
+}
+
+static void print_text(const struct findings *findings)
+{
+    const struct store_info *info = findings->info;
+    printf("%-10s %s\n", "store", info->uri);
+    printf("%-10s %" PRId64 "\n", "rows", info->rows);
+    printf("%-10s %zu of %s\n", "features", info->features, element_names[info->element]);
+    print_names(info);
+    print_range(findings);
+    if (info->id_column)
+        print_column("id", info->id_column);
+    else
+        printf("%-10s row number, from 0\n", "id");
+    print_column("weight", info->weight_column);
+    print_column("group", info->group_column);
+    print_labels(findings);
+    if (info->bad_rows > 0)
+        printf("%-10s %" PRId64 "\n", "bad rows", info->bad_rows);
+    if (findings->digest_text[0])
+        printf("%-10s %s%s\n", "digest", findings->digest_text,
+               info->digest ? ", as imported" : "");
+    else if (info->digest)
+        printf("%-10s %s when it was imported\n", "digest", info->digest);
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------ */
+
+static enum error add_text(struct buffer *json, const char *key, const char *text)
+{
+    enum error error = buffer_print(json, ",\"%s\":", key);
+    if (error)
+        return error;
+    return text ? json_add_string(json, text) : buffer_add_text(json, "null");
+}
+
+static enum error add_names(struct buffer *json, const struct store_info *info)
+{
+    enum error error = buffer_add_text(json, ",\"columns\":[");
+    for (size_t i = 0; i < info->features && !error; i++) {
+        if (i > 0)
+            error = buffer_add_text(json, ",");
+        if (!error)
+            error = json_add_string(json, info->feature_names[i]);
+    }
+    return error ? error : buffer_add_text(json, "]");
+}
+
+static enum error add_labels(struct buffer *json, const struct findings *findings)
+{
+    bool integers = kind_of(findings->info) == LABEL_INTEGER;
+    enum error error = buffer_add_text(json, ",\"labels\":[");
+    for (size_t i = 0; i < findings->labels.texts.count && !error; i++) {
+        const struct label_count *label = &findings->labels.counts[i];
+        error = buffer_print(json, "%s{\"label\":", i ? "," : "");
+        if (!error)
+            error =
+                integers ? buffer_add_text(json, label->text) : json_add_string(json, label->text);
+        if (!error)
+            error = buffer_print(json, ",\"rows\":%" PRId64 "}", label->rows);
+    }
+    return error ? error : buffer_add_text(json, "]");
+}
+
+static enum error add_columns(struct buffer *json, const struct store_info *info)
+{
+    enum error error = add_text(json, "id_column", info->id_column);
+    if (!error)
+        error = add_text(json, "label_column", info->label_column);
+    if (!error)
+        error = add_text(json, "weight_column", info->weight_column);
+    if (!error)
+        error = add_text(json, "group_column", info->group_column);
+    return error ? error : add_names(json, info);
+}
+
+static enum error print_json(const struct findings *findings)
+{
+    const struct store_info *info = findings->info;
+    struct buffer json = BUFFER_INIT(JSON_LIMIT_BYTES);
+    const char *digest = findings->digest_text[0] ? findings->digest_text : info->digest;
+    enum error error = buffer_add_text(&json, "{\"store\":");
+    if (!error)
+        error = json_add_string(&json, info->uri);
+    if (!error)
+        error = buffer_print(&json,
+                             ",\"rows\":%" PRId64 ",\"features\":%zu,\"element\":\"%s\","
+                             "\"bad_rows\":%" PRId64 ",\"label_kind\":\"%s\"",
+                             info->rows, info->features, element_names[info->element],
+                             info->bad_rows, kind_names[kind_of(info)]);
+    if (!error)
+        error = add_columns(&json, info);
+    if (!error)
+        error = add_labels(&json, findings);
+    if (!error)
+        error = add_text(&json, "digest", digest);
+    if (!error && findings->range.rows > 0)
+        error = buffer_print(&json, ",\"largest_value\":%d,\"largest_value_rows\":%" PRId64,
+                             findings->range.largest, findings->range.rows);
+    if (!error)
+        printf("%s}\n", json.data);
+    buffer_release(&json);
+    return error;
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
+
+static enum error check_digest(const struct findings *findings)
+{
+    const char *noted = findings->info->digest;
+    if (!noted || !findings->digest_text[0] || strcmp(noted, findings->digest_text) == 0)
+        return OK;
+    return error_set(ERROR_INPUT, "%s is damaged: its rows have the digest %s, import noted %s",
+                     findings->info->uri, findings->digest_text, noted);
+}
+
+static enum error show(struct store *store, bool verify, bool json)
+{
+    struct findings findings = {.info = store_info(store), .verify = verify};
+    content_digest_init(&findings.digest);
+    enum error error = find(store, &findings);
+    if (!error)
+        error = check_digest(&findings);
+    if (!error && json)
+        error = print_json(&findings);
+    else if (!error)
+        print_text(&findings);
+    if (!error && findings.info->first_bad_row)
+        error = error_set(ERROR_INPUT, "%s", findings.info->first_bad_row);
+    content_digest_release(&findings.digest);
+    label_counts_release(&findings.labels);
+    return error;
+}
+
+static enum error run(int argc, char **argv, int *exit_status)
+{
+    bool json = false;
+    bool verify = false;
+    struct store *store = NULL;
+    char **words;
+    const struct option options[] = {
+        {.name = "json", .type = OPTION_FLAG, .target = &json, .help = "print one JSON object"},
+        {.name = "verify",
+         .type = OPTION_FLAG,
+         .target = &verify,
+         .help = "read every row and show the digest of all of them; it is the same for the same "
+                 "rows in any store, and must be the one that import noted"},
+    };
+    (void)exit_status;
+    enum error error = options_parse(&loader_program, &command_info, options,
+                                     sizeof(options) / sizeof(options[0]), argc, argv, &words);
+    if (!error)
+        error = stop_install();
+    if (!error)
+        error = store_open(words[0], false, &store);
+    if (!error)
+        error = show(store, verify, json);
+    store_close(store);
+    return error;
+}
+
+const struct command command_info = {
+    .name = "info",
+    .positional = "URI",
+    .summary = "shows what a store holds: rows, features, labels and their counts",
+    .details = "  tombola-loader info 'csv:mnist_train.csv?label=0&header=no'\n"
+               "  tombola-loader info --json mnist.sqlite\n"
+               "`values` is the largest byte of the first rows (with --verify: of all); JSON: "
+               "largest_value,\n"
+               "and largest_value_rows, the rows that were looked at.\n",
+    .run = run,
+};

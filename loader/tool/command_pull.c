@@ -1,0 +1,233 @@
+/*
+ * `tombola-loader pull`: batches that the sampler draws, as rows on standard output, for shells and
+ * for programs that speak no HTTP.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/log.h"
+#include "common/options.h"
+#include "common/stop.h"
+#include "common/text.h"
+#include "loader/device/device.h"
+#include "loader/feed/feed.h"
+#include "loader/store/store.h"
+#include "loader/tool/commands.h"
+#include "loader/tool/output.h"
+#include "loader/tool/row_writer.h"
+
+#define STDOUT_NAME "standard output"
+
+struct pull_options {
+    const char *sampler, *store, *stream;
+    const char *format, *bad_rows;
+    int64_t size, batches;
+    double patience_seconds;
+};
+
+static enum bad_rows bad_rows_of_name(const char *name)
+{
+    if (strcmp(name, "skip") == 0)
+        return BAD_ROWS_SKIP;
+    return strcmp(name, "replace") == 0 ? BAD_ROWS_REPLACE : BAD_ROWS_FAIL;
+}
+
+/* What was drawn before a failure is gone for this epoch, so it is written all the same. */
+static enum error save_rows(struct output *output, enum error error)
+{
+    struct error_report report;
+    error_report_take(error, &report);
+    if (output_flush(output))
+        log_debug("%s", error_message());
+    return error_restore(&report);
+}
+
+static enum error write_batches(struct feed *feed, struct row_writer *writer)
+{
+    const struct feed_batch *batch;
+    enum error error;
+    while (!(error = feed_next(feed, NULL, &batch))) {
+        error = row_writer_add(writer, batch->rows, batch->ids, batch->labels, batch->features);
+        if (!error)
+            error = feed_put(feed, NULL, batch);
+        if (error)
+            break;
+    }
+    if (error == ERROR_END)
+        return row_writer_finish(writer);
+    return writer->rows > 0 ? save_rows(writer->output, error) : error;
+}
+
+static void report(const struct feed *feed, const struct pull_options *pull)
+{
+    struct feed_stats stats;
+    feed_get_stats(feed, &stats);
+    log_info("%" PRId64 " %s in %" PRId64 " %s", stats.rows, text_plural(stats.rows, "row", "rows"),
+             stats.batches, text_plural(stats.batches, "batch", "batches"));
+    if (stats.bad_rows > 0)
+        log_warning("%" PRId64 " bad %s %s", stats.bad_rows,
+                    text_plural(stats.bad_rows, "row was", "rows were"),
+                    strcmp(pull->bad_rows, "skip") == 0 ? "left out" : "replaced by zeros");
+}
+
+/* The CPU's queues have nothing to wait for: NULL will do. */
+static enum error pull_rows(const struct pull_options *pull, struct store *store,
+                            struct device *device, struct output *output)
+{
+    struct feed_options options = {.sampler_url = pull->sampler,
+                                   .stream = pull->stream,
+                                   .store = store,
+                                   .device = device,
+                                   .pull = FEED_DRAW,
+                                   .batches = pull->batches > 0 ? pull->batches : -1,
+                                   .batch_rows = (size_t)pull->size,
+                                   .bad_rows = bad_rows_of_name(pull->bad_rows),
+                                   .patience_ms = (int64_t)(pull->patience_seconds * 1000)};
+    struct row_writer *writer = NULL;
+    struct feed *feed = NULL;
+    enum error error = feed_open(&options, &feed);
+    if (!error)
+        error = row_writer_open(pull->format, store_info(store), output, &writer);
+    if (!error)
+        error = write_batches(feed, writer);
+    if (!error)
+        report(feed, pull);
+    row_writer_close(writer);
+    feed_close(feed);
+    return error;
+}
+
+static enum error pull_to(const struct pull_options *pull, struct output *output)
+{
+    struct store *store = NULL;
+    struct device *device = NULL;
+    enum error error = store_open(pull->store, false, &store);
+    if (!error)
+        error = device_open("cpu", &device);
+    if (!error)
+        error = pull_rows(pull, store, device, output);
+    device_close(device);
+    store_close(store);
+    return error;
+}
+
+static enum error parse(struct pull_options *pull, int argc, char **argv)
+{
+    const struct option options[] = {
+        {.name = "sampler",
+         .type = OPTION_TEXT,
+         .target = &pull->sampler,
+         .argument = "URL",
+         .help = "the sampler, such as http://127.0.0.1:8080",
+         .required = true},
+        {.name = "store",
+         .type = OPTION_TEXT,
+         .target = &pull->store,
+         .argument = "URI",
+         .help = "where the rows are: csv:PATH, sqlite:PATH, range:N",
+         .required = true},
+        {.name = "size",
+         .type = OPTION_INTEGER,
+         .target = &pull->size,
+         .argument = "ROWS",
+         .help = "rows a batch",
+         .minimum = 1,
+         .maximum = 1000000},
+        {.name = "batches",
+         .type = OPTION_INTEGER,
+         .target = &pull->batches,
+         .argument = "N",
+         .help = "stop after so many; 0: when the stream ends. The rest is left to others",
+         .minimum = 0,
+         .maximum = (long double)INT64_MAX},
+        {.name = "format",
+         .type = OPTION_CHOICE,
+         .target = &pull->format,
+         .choices = ROW_WRITER_FORMATS,
+         .help = "how rows are written, see below"},
+        {.name = "stream",
+         .type = OPTION_TEXT,
+         .target = &pull->stream,
+         .argument = "NAME",
+         .help = "the sampler's stream"},
+        {.name = "bad_rows",
+         .type = OPTION_CHOICE,
+         .target = &pull->bad_rows,
+         .choices = "fail|skip|replace",
+         .help = "what to do with rows that are missing or damaged: end, leave them out, or "
+                 "write zeros"},
+        {.name = "patience",
+         .type = OPTION_REAL,
+         .target = &pull->patience_seconds,
+         .argument = "SECONDS",
+         .help = "how long a sampler that does not answer is waited for",
+         .minimum = 0,
+         .maximum = 1e9},
+    };
+    return options_parse(&loader_program, &command_pull, options,
+                         sizeof(options) / sizeof(options[0]), argc, argv, NULL);
+}
+
+static enum error run(int argc, char **argv, int *exit_status)
+{
+    struct pull_options pull = {.stream = "default",
+                                .format = "csv",
+                                .bad_rows = "fail",
+                                .size = 100,
+                                .patience_seconds = 60};
+    struct output *output = NULL;
+    (void)exit_status;
+    enum error error = parse(&pull, argc, argv);
+    if (error)
+        return error;
+    /* Before anything is drawn: a standard output that was closed is /dev/null, not to be written.
+     */
+    if ((fcntl(STDOUT_FILENO, F_GETFL) & O_ACCMODE) == O_RDONLY)
+        return error_set_errno(ERROR_IO, EBADF, "cannot write to " STDOUT_NAME);
+    error = stop_install();
+    if (!error)
+        error = output_open(STDOUT_FILENO, STDOUT_NAME, &output);
+    if (!error)
+        error = pull_to(&pull, output);
+    if (error && output && output_reader_gone(output)) {
+        log_debug("%s", error_message()); /* such as head: it has all it wants */
+        error = OK;
+    }
+    output_close(output);
+    return error;
+}
+
+static const struct option_hint hints[] = {
+    {"batch_size", "it is called --size here"},
+    {NULL, NULL},
+};
+
+const struct command command_pull = {
+    .name = "pull",
+    .hints = hints,
+    .summary = "draws batches from a sampler and writes their rows to standard output",
+    .details =
+        "Every draw moves the sampler's stream: several pulls at once share its rows among them.\n"
+        "Rows that were drawn ahead and not written when a pull is stopped are gone for this "
+        "epoch.\n"
+        "\n"
+        "  csv  a header id,label,FEATURE NAMES, then a line a row\n"
+        "  npy  one structured array for numpy.load(): fields id, label, x. It is complete when "
+        "the\n"
+        "       pull is; on a pipe it is kept in a temporary file (TMPDIR) until then\n"
+        "  raw  a record a row, little-endian, no header: i64 id, f64 label, then the features as\n"
+        "       u8 or f32. Text labels are their numbers in the store's sorted list of labels\n"
+        "\n"
+        "  tombola-loader pull --sampler http://127.0.0.1:8080 --store sqlite:train.db --batches "
+        "3\n"
+        "  tombola-loader pull --sampler http://127.0.0.1:8080 --store sqlite:train.db \\\n"
+        "      --batches 600 --format npy > epoch.npy\n"
+        "\n"
+        "Environment: TOMBOLA_TOKEN is sent to the sampler as a bearer token; TOMBOLA_CA is the "
+        "PEM\n"
+        "file of those who may have signed the certificate of an https:// sampler.\n",
+    .run = run,
+};

@@ -1,0 +1,14 @@
+/* The commands of tombola-loader, one file each (command_*.c); main.c only lists them. */
+#ifndef LOADER_TOOL_COMMANDS_H
+#define LOADER_TOOL_COMMANDS_H
+
+#include "common/options.h"
+
+extern const struct program loader_program;
+
+extern const struct command command_demo;
+extern const struct command command_import;
+extern const struct command command_info;
+extern const struct command command_pull;
+
+#endif

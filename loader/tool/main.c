@@ -1,0 +1,16 @@
+#include "loader/tool/commands.h"
+
+static const struct command *const commands[] = {&command_demo, &command_import, &command_info,
+                                                 &command_pull};
+
+const struct program loader_program = {
+    .name = "tombola-loader",
+    .summary = "makes, imports and looks at stores of training rows, and fetches batches of them",
+    .commands = commands,
+    .command_count = sizeof(commands) / sizeof(commands[0]),
+};
+
+int main(int argc, char **argv)
+{
+    return program_main(&loader_program, argc, argv);
+}

@@ -1,0 +1,172 @@
+/*
+ * Rows as CSV. Bytes are looked up in a table of their digits; everything else is rare enough to be
+ * printed by the C library.
+ */
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/text.h"
+#include "loader/tool/row_writer.h"
+
+#define NUMBER_BYTES 32 /* no number is longer, its separator included */
+#define INTEGRAL_LIMIT 1e15
+
+/* ",0" to ",255", and how long each is. */
+static struct {
+    char text[4];
+    uint32_t length;
+} byte_texts[256];
+static pthread_once_t byte_texts_once = PTHREAD_ONCE_INIT;
+
+static void make_byte_texts(void)
+{
+    for (int i = 0; i < 256; i++) {
+        char text[8];
+        byte_texts[i].length = (uint32_t)snprintf(text, sizeof(text), ",%d", i);
+        memcpy(byte_texts[i].text, text, sizeof(byte_texts[i].text));
+    }
+}
+
+/* ---- one field ------------------------------------------------------------------------------- */
+
+static size_t quoted_bytes(const char *text)
+{
+    size_t bytes = 2;
+    for (; *text; text++)
+        bytes += *text == '"' ? 2 : 1;
+    return bytes;
+}
+
+static char *write_text(char *out, const char *text)
+{
+    if (!strpbrk(text, ",\"\r\n")) {
+        size_t length = strlen(text);
+        memcpy(out, text, length);
+        return out + length;
+    }
+    *out++ = '"';
+    for (; *text; text++) {
+        if (*text == '"')
+            *out++ = '"';
+        *out++ = *text;
+    }
+    *out++ = '"';
+    return out;
+}
+
+static bool is_integral(double value)
+{
+    return fabs(value) < INTEGRAL_LIMIT && value == (double)(int64_t)value &&
+           !(value == 0 && signbit(value));
+}
+
+/* The fewest digits that read back as the same number. */
+static char *write_double(char *out, double value)
+{
+    if (is_integral(value))
+        return text_write_integer(out, (int64_t)value);
+    return out + strlen(text_of_real(value, out));
+}
+
+static char *write_float(char *out, float value)
+{
+    if (is_integral((double)value))
+        return text_write_integer(out, (int64_t)value);
+    int length = 0;
+    for (int digits = 6; digits <= 9; digits++) {
+        length = snprintf(out, NUMBER_BYTES, "%.*g", digits, (double)value);
+        if (strtof(out, NULL) == value)
+            break;
+    }
+    return out + length;
+}
+
+static char *write_label(char *out, const struct store_info *info, double label)
+{
+    if (info->label_kind == LABEL_TEXT)
+        return write_text(out, info->label_texts[(size_t)label]);
+    return write_double(out, label);
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+static size_t longest_label(const struct store_info *info)
+{
+    size_t longest = NUMBER_BYTES;
+    for (size_t i = 0; info->label_kind == LABEL_TEXT && i < info->label_text_count; i++) {
+        size_t bytes = quoted_bytes(info->label_texts[i]);
+        if (bytes > longest)
+            longest = bytes;
+    }
+    return longest;
+}
+
+static enum error write_name(struct row_writer *writer, const char *name)
+{
+    char *room;
+    enum error error = output_reserve(writer->target, quoted_bytes(name) + 1, &room);
+    if (error)
+        return error;
+    *room = ',';
+    char *end = write_text(room + 1, name);
+    output_advance(writer->target, (size_t)(end - room));
+    return OK;
+}
+
+static enum error csv_begin(struct row_writer *writer)
+{
+    const struct store_info *info = writer->info;
+    pthread_once(&byte_texts_once, make_byte_texts);
+    size_t field = info->element == ELEMENT_U8 ? sizeof(byte_texts[0].text) : NUMBER_BYTES;
+    writer->row_limit = NUMBER_BYTES + 1 + longest_label(info) + info->features * field + 8;
+    enum error error = output_add(writer->target, "id,label", strlen("id,label"));
+    for (size_t i = 0; !error && i < info->features; i++)
+        error = write_name(writer, info->feature_names[i]);
+    return error ? error : output_add(writer->target, "\n", 1);
+}
+
+static char *write_bytes(char *out, const uint8_t *bytes, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        memcpy(out, byte_texts[bytes[i]].text, sizeof(byte_texts[0].text));
+        out += byte_texts[bytes[i]].length;
+    }
+    return out;
+}
+
+static char *write_floats(char *out, const float *values, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        *out++ = ',';
+        out = write_float(out, values[i]);
+    }
+    return out;
+}
+
+static enum error csv_row(struct row_writer *writer, int64_t id, double label, const void *features)
+{
+    const struct store_info *info = writer->info;
+    char *room;
+    enum error error = output_reserve(writer->target, writer->row_limit, &room);
+    if (error)
+        return error;
+    char *end = text_write_integer(room, id);
+    *end++ = ',';
+    end = write_label(end, info, label);
+    end = info->element == ELEMENT_U8 ? write_bytes(end, features, info->features)
+                                      : write_floats(end, features, info->features);
+    *end++ = '\n';
+    output_advance(writer->target, (size_t)(end - room));
+    return OK;
+}
+
+static enum error csv_finish(struct row_writer *writer)
+{
+    return output_flush(writer->target);
+}
+
+const struct row_writer_ops row_writer_csv = {
+    .name = "csv", .begin = csv_begin, .row = csv_row, .finish = csv_finish};

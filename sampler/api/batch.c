@@ -1,0 +1,379 @@
+/*
+ * GET /batch. A draw that waits for the disk suspends its connection once it is drawn; its answer
+ * is formatted while the disk works. A batch far ahead of an order that passes positions over is
+ * looked for in the slow lane.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "sampler/api/handler.h"
+#include "sampler/api/routes.h"
+#include "sampler/batch/batch_format.h"
+#include "sampler/batch/unit_sort.h"
+#include "sampler/http/response.h"
+#include "sampler/ledger/conflicts.h"
+
+#define INTEGER_TEXT_BYTES 24
+#define DRAW_TRIES 100
+#define SEARCH_MS 5000 /* of a thread that others wait for */
+
+/* ---- what is asked --------------------------------------------------------------------------- */
+
+/* Clients ask the same thing again and again, but never with the same seq. */
+static void remember(struct request *request)
+{
+    struct worker_memo *memo = &request->worker->memo;
+    const char *query = request->query ? request->query : "";
+    if (request->batch.leased)
+        return;
+    int length = snprintf(memo->target, sizeof(memo->target), "/batch%s%s",
+                          request->query ? "?" : "", query);
+    if (length < 0 || (size_t)length >= sizeof(memo->target))
+        memo->target[0] = '\0';
+    else
+        memo->batch = request->batch;
+}
+
+static enum error parse(struct request *request, const struct service *service)
+{
+    enum error error =
+        batch_request_parse(request->query, service->max_size, &request->batch, &request->lease);
+    if (error != OK)
+        return error;
+    request->batch_parsed = true;
+    remember(request);
+    return OK;
+}
+
+static enum answer_format choose_format(const struct request *request)
+{
+    const char *accept;
+    size_t length;
+    if (request->batch.format_given)
+        return request->batch.format;
+    if (MHD_lookup_connection_value_n(request->connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT,
+                                      strlen(MHD_HTTP_HEADER_ACCEPT), &accept, &length) != MHD_YES)
+        return ANSWER_JSON;
+    return answer_format_of_accept(accept, length);
+}
+
+/* A design of one batch size only gives that when none was asked for. */
+static enum error choose_size(struct request *request, const struct service *service,
+                              const struct walk *walk)
+{
+    int64_t only = order_batch_size(walk->order);
+    if (service_check_batch(service, walk) != OK) /* of a start with a higher limit */
+        return error_set_kind(ERROR_CONFLICT, PROBLEM_BATCH_TOO_LARGE);
+    if (only > 0 && !request->batch.size_given)
+        request->batch.size = only;
+    if (request->batch.weights && request->format == ANSWER_BINARY)
+        return error_set(ERROR_USAGE, "weights=1: the binary format has no place for weights; json "
+                                      "and csv have");
+    return cut_check_size(&walk->cut, request->batch.size);
+}
+
+static struct stream_pull pull_of(const struct request *request, int64_t room)
+{
+    const struct batch_lease *lease = &request->lease;
+    bool leased = request->batch.leased;
+    return (struct stream_pull){
+        .size = request->batch.size,
+        .worker = leased ? lease->worker : NULL,
+        .seq = leased ? lease->seq : 0,
+        .acks = leased ? lease->acks : NULL,
+        .ack_count = leased ? lease->ack_count : 0,
+        .room = room,
+    };
+}
+
+/* ---- the answer's bytes ---------------------------------------------------------------------- */
+
+static struct answer answer_of(const struct request *request, int64_t units)
+{
+    const struct worker *worker = request->worker;
+    const struct walk *walk = stream_walk(request->stream);
+    const struct stream_batch *drawn = &request->drawn;
+    bool lent = request->batch.leased;
+    return (struct answer){
+        .stream = request->batch.stream,
+        .epoch = drawn->span.first / walk->cut.epoch_positions,
+        .first = drawn->span.first,
+        .positions = drawn->span.positions,
+        .tells_span = order_tells_span(walk->order),
+        .size = (size_t)units,
+        .ids = worker->ids,
+        .labels = worker->labels,
+        .probabilities = request->batch.weights ? worker->probabilities : NULL,
+        .worker = lent ? request->lease.worker : NULL,
+        .seq = lent ? request->lease.seq : 0,
+        .expires_ms = drawn->expires_ms > 0 ? drawn->expires_ms : 0,
+        .attempt = drawn->attempt,
+        .redelivered = drawn->redelivered,
+    };
+}
+
+/* Takes all the memory that an answer of at most `units` can need: once a draw has moved the
+ * stream, nothing may fail any more. */
+static enum error prepare(struct request *request, int64_t units)
+{
+    struct worker *worker = request->worker;
+    enum error error = worker_reserve(worker, (size_t)units, request->batch.weights);
+    if (error != OK)
+        return error;
+    struct answer answer = answer_of(request, units);
+    size_t bytes =
+        answer_bound_bytes(stream_walk(request->stream)->label_texts, &answer, request->format);
+    worker_output_put(request->output);
+    request->output = worker_output_take(worker, bytes);
+    return request->output ? OK : ERROR_MEMORY;
+}
+
+static void weigh(struct request *request, const struct walk *walk, size_t units)
+{
+    struct worker *worker = request->worker;
+    if (request->batch.sort) {
+        for (size_t i = 0; i < units; i++)
+            worker->rows[i] = frame_find(walk->frame, worker->ids[i]);
+    }
+    order_probabilities(walk->order, worker->rows, units, worker->probabilities);
+}
+
+/* The units of request->drawn into request->output; what is binary where it belongs at once. */
+static void format(struct request *request)
+{
+    struct worker *worker = request->worker;
+    const struct walk *walk = stream_walk(request->stream);
+    const struct span *span = &request->drawn.span;
+    int64_t *rows = request->batch.weights ? worker->rows : NULL;
+    int64_t *ids = worker->ids;
+    uint32_t *labels = worker->labels;
+    if (request->format == ANSWER_BINARY && span->positions == span->units) {
+        ids = (void *)(request->output->bytes + ANSWER_BINARY_HEADER_BYTES);
+        labels = (uint32_t *)(ids + span->units);
+    }
+    size_t units = order_units(walk->order, span->first, span->positions, ids, labels, rows);
+    if (request->batch.sort)
+        unit_sort(ids, labels, units, worker->scratch_ids, worker->scratch_labels);
+    if (request->batch.weights)
+        weigh(request, walk, units);
+    struct answer answer = answer_of(request, (int64_t)units);
+    answer.ids = ids;
+    answer.labels = labels;
+    request->output_bytes =
+        answer_write(walk->label_texts, &answer, request->format, request->output->bytes);
+    request->output = worker_output_trim(request->output, request->output_bytes);
+}
+
+/* csv and binary have no place for the facts: they stand in headers. */
+struct fact_headers {
+    struct reply_header headers[10];
+    size_t count;
+    char texts[8][INTEGER_TEXT_BYTES];
+    size_t text_count;
+};
+
+static void add_fact(struct fact_headers *facts, const char *name, const char *value)
+{
+    facts->headers[facts->count++] = (struct reply_header){name, value};
+}
+
+static void add_number(struct fact_headers *facts, const char *name, int64_t value)
+{
+    char *text = facts->texts[facts->text_count++];
+    snprintf(text, INTEGER_TEXT_BYTES, "%" PRId64, value);
+    add_fact(facts, name, text);
+}
+
+static void list_facts(const struct request *request, struct fact_headers *facts)
+{
+    struct answer answer = answer_of(request, request->drawn.span.units);
+    add_fact(facts, "Tombola-Stream", answer.stream);
+    add_number(facts, "Tombola-Epoch", answer.epoch);
+    add_number(facts, "Tombola-First", answer.first);
+    add_number(facts, "Tombola-Size", (int64_t)answer.size);
+    if (answer.tells_span)
+        add_number(facts, "Tombola-Span", answer.positions);
+    if (answer.worker) {
+        add_fact(facts, "Tombola-Worker", answer.worker);
+        add_number(facts, "Tombola-Seq", answer.seq);
+        add_number(facts, "Tombola-Expires-Ms", answer.expires_ms);
+    }
+    if (answer.attempt > 0)
+        add_number(facts, "Tombola-Attempt", answer.attempt);
+    if (answer.redelivered)
+        add_fact(facts, "Tombola-Redelivered", "true");
+}
+
+static enum MHD_Result reply(struct request *request)
+{
+    const char *content_type = answer_content_type(request->format);
+    struct fact_headers facts;
+    if (request->format == ANSWER_JSON)
+        return reply_output(request, content_type, NULL, 0);
+    facts.count = 0;
+    facts.text_count = 0;
+    list_facts(request, &facts);
+    return reply_output(request, content_type, facts.headers, facts.count);
+}
+
+static enum MHD_Result reply_outcome(struct request *request, enum error error)
+{
+    if (error == ERROR_END || (error == OK && request->drawn.span.units == 0))
+        return reply_empty(request, MHD_HTTP_NO_CONTENT);
+    return error == OK ? reply(request) : reply_error(request, error);
+}
+
+/* ---- draws ----------------------------------------------------------------------------------- */
+
+static enum MHD_Result draw(struct request *request, int64_t room, bool acked);
+
+/* The disk has it, or it went back. */
+static enum MHD_Result reply_kept(struct request *request, struct service *service)
+{
+    (void)service;
+    if (request->waiter.error != OK)
+        return reply_error(request, stream_failure(request->stream));
+    if (request->outcome == OK && request->drawn.need > 0)
+        return draw(request, request->drawn.need, true);
+    if (request->outcome != OK)
+        (void)error_restore(&request->report);
+    return reply_outcome(request, request->outcome);
+}
+
+/* What the call said is told when the disk has it. */
+static enum MHD_Result wait_for_disk(struct request *request, enum error error)
+{
+    request->outcome = error;
+    if (error != OK)
+        error_report_take(error, &request->report);
+    else if (request->drawn.need == 0)
+        format(request);
+    request_wait(request, reply_kept);
+    return MHD_YES;
+}
+
+/* A batch that ran out may be larger than what was asked for, and the next one again another when
+ * there is room for it. */
+static enum MHD_Result draw(struct request *request, int64_t room, bool acked)
+{
+    bool waits = false;
+    enum error error = prepare(request, room);
+    for (int tries = 0; error == OK && tries < DRAW_TRIES; tries++) {
+        struct stream_pull pull = pull_of(request, room);
+        if (acked)
+            pull.ack_count = 0;
+        error =
+            stream_draw(request->stream, &pull, request_waiter(request), &request->drawn, &waits);
+        if (waits || error != OK || request->drawn.need == 0)
+            break;
+        acked = true; /* what was acked stays acked */
+        room = request->drawn.need;
+        error = prepare(request, room);
+    }
+    if (waits)
+        return wait_for_disk(request, error);
+    if (error == OK && request->drawn.need > 0)
+        return reply_problem(request, MHD_HTTP_SERVICE_UNAVAILABLE,
+                             "others took the batches that ran out; ask again");
+    if (error == OK)
+        format(request);
+    return reply_outcome(request, error);
+}
+
+/* No batch that is drawn anew is larger. */
+static int64_t most_units(const struct request *request)
+{
+    const struct cut *cut = &stream_walk(request->stream)->cut;
+    int64_t size = request->batch.size;
+    return cut->tail != TAIL_SPAN && size > cut->epoch_positions ? cut->epoch_positions : size;
+}
+
+/* ---- what moves nothing ---------------------------------------------------------------------- */
+
+static enum MHD_Result reply_pure(struct request *request, enum error error)
+{
+    if (error == OK && request->drawn.span.units > 0)
+        error = prepare(request, request->drawn.span.units);
+    if (error == OK && request->drawn.span.units > 0)
+        format(request);
+    return reply_outcome(request, error);
+}
+
+static enum MHD_Result peek(struct request *request)
+{
+    struct stream_pull pull = pull_of(request, INT64_MAX);
+    return reply_pure(request, stream_peek(request->stream, &pull, &request->drawn));
+}
+
+static enum error find_batch(struct request *request)
+{
+    const struct cut *cut = &stream_walk(request->stream)->cut;
+    request->drawn.expires_ms = -1;
+    return cut_at(cut, request->batch.index, request->batch.size, &request->drawn.span);
+}
+
+static enum MHD_Result reply_found(struct request *request, struct service *service)
+{
+    (void)service;
+    if (request->outcome != OK)
+        (void)error_restore(&request->report);
+    return reply_pure(request, request->outcome);
+}
+
+/* Each call counts some epochs more, and what was counted is remembered: until it is through, the
+ * server ends, or others have waited long enough for this thread. */
+static void search(struct slow_job *job, const _Atomic bool *stop)
+{
+    struct request *request = (struct request *)((char *)job - offsetof(struct request, job));
+    int64_t deadline_ns = clock_deadline_ns(SEARCH_MS);
+    enum error error;
+    do
+        error = find_batch(request);
+    while (error == ERROR_UNAVAILABLE && !*stop && clock_left_ms(deadline_ns) > 0);
+    request->outcome = error;
+    error_report_take(error, &request->report);
+    request_resume(request);
+}
+
+static enum MHD_Result find(struct request *request)
+{
+    const struct walk *walk = stream_walk(request->stream);
+    if (!order_passes_over(walk->order))
+        return reply_pure(request, find_batch(request));
+    request->job.run = search;
+    return handler_run_slowly(request, reply_found);
+}
+
+/* ---- the handler ----------------------------------------------------------------------------- */
+
+/* HEAD needs what GET does. */
+static bool is_let(const struct request *request, bool pure)
+{
+    const char *stream = request->batch.stream;
+    return request_may(request, SCOPE_DRAW, stream) ||
+           (pure && request_may(request, SCOPE_READ, stream));
+}
+
+enum MHD_Result route_batch(struct request *request, struct service *service)
+{
+    enum error error = request->batch_parsed ? OK : parse(request, service);
+    bool pure = request->batch.index >= 0;
+    if (request->guarded && !request_may(request, SCOPE_DRAW | SCOPE_READ, NULL))
+        return reply_forbidden(request, SCOPE_DRAW, NULL);
+    if (error != OK)
+        return reply_error(request, error);
+    if (!is_let(request, pure))
+        return reply_forbidden(request, pure ? SCOPE_READ : SCOPE_DRAW, request->batch.stream);
+    error = handler_take_stream(request, service, request->batch.stream);
+    if (error != OK)
+        return reply_error(request, error);
+    request->format = choose_format(request);
+    error = choose_size(request, service, stream_walk(request->stream));
+    if (error != OK)
+        return reply_error(request, error);
+    if (request->batch.index >= 0)
+        return find(request);
+    return request->head ? peek(request) : draw(request, most_units(request), false);
+}

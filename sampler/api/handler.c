@@ -1,0 +1,126 @@
+#include "sampler/api/handler.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "common/text.h"
+#include "sampler/http/audit.h"
+#include "sampler/http/response.h"
+#include "sampler/http/server.h"
+
+enum error handler_refuse_query(const struct request *request)
+{
+    struct uri_query query;
+    if (!request->query || !*request->query)
+        return OK;
+    enum error error = uri_query_init(&query, request->query);
+    if (error != OK)
+        return error;
+    error = uri_query_finish(&query);
+    uri_query_release(&query);
+    return error;
+}
+
+enum error handler_stream_name(struct uri_query *query, char ret_name[STREAM_NAME_BYTES])
+{
+    char quoted[TEXT_QUOTE_BYTES];
+    const char *name = uri_query_get(query, "stream");
+    if (!name)
+        name = STREAM_DEFAULT;
+    if (!stream_name_is_valid(name))
+        return error_set(ERROR_USAGE, "stream=%s: a name is 1 to 64 characters of [A-Za-z0-9._-]",
+                         text_quote(quoted, sizeof(quoted), name, strlen(name)));
+    memcpy(ret_name, name, strlen(name) + 1);
+    return OK;
+}
+
+enum error handler_take_stream(struct request *request, const struct service *service,
+                               const char *name)
+{
+    char quoted[TEXT_QUOTE_BYTES];
+    request->stream = streams_take(service->streams, name);
+    if (request->stream)
+        return OK;
+    return error_set(ERROR_NOT_FOUND, "there is no stream %s; GET /streams lists those that exist",
+                     text_quote(quoted, sizeof(quoted), name, strlen(name)));
+}
+
+bool handler_open_body(struct request *request, bool may_be_empty, struct body *ret_body,
+                       enum MHD_Result *ret_result)
+{
+    const struct buffer *bytes = &request->body;
+    const char *coding = request_header(request, MHD_HTTP_HEADER_CONTENT_ENCODING);
+    enum error error = handler_refuse_query(request);
+    if (error == OK && bytes->length > 0 && coding && strcasecmp(coding, "identity") != 0) {
+        *ret_result = reply_problem(request, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
+                                    "the body must be JSON as it is: no Content-Encoding");
+        return false;
+    }
+    if (error == OK && bytes->length > 0 &&
+        !body_type_is_right(request_header(request, MHD_HTTP_HEADER_CONTENT_TYPE),
+                            request_header(request, MHD_HTTP_HEADER_ORIGIN))) {
+        *ret_result = reply_problem(request, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
+                                    "the body must be JSON: Content-Type: application/json");
+        return false;
+    }
+    if (error == OK)
+        error = body_open(bytes->data ? bytes->data : "", bytes->length, may_be_empty, ret_body);
+    if (error == OK)
+        return true;
+    *ret_result = reply_error(request, error);
+    return false;
+}
+
+/* ---- changes --------------------------------------------------------------------------------- */
+
+static enum MHD_Result reply_kept(struct request *request, struct service *service)
+{
+    request_continuation reply = request->then;
+    if (request->waiter.error != OK)
+        return reply_error(request, streams_failure(service->streams));
+    if (request->outcome != OK)
+        return reply_error(request, error_restore(&request->report));
+    audit_done(request);
+    return reply(request, service);
+}
+
+enum MHD_Result handler_finish(struct request *request, struct service *service, enum error error,
+                               bool waits, request_continuation reply)
+{
+    if (!waits && error != OK)
+        return reply_error(request, error);
+    if (!waits) {
+        audit_done(request);
+        return reply(request, service);
+    }
+    request->then = reply;
+    request->outcome = error;
+    if (error != OK)
+        error_report_take(error, &request->report);
+    request_wait(request, reply_kept);
+    return MHD_YES;
+}
+
+/* ---- the slow lane --------------------------------------------------------------------------- */
+
+static enum MHD_Result run_in(struct slow_lane *lane, struct request *request,
+                              request_continuation again)
+{
+    request_suspend(request, again);
+    enum error error = slow_lane_add(lane, &request->job);
+    if (error == OK)
+        return MHD_YES;
+    enum MHD_Result result = reply_error(request, error);
+    request_resume(request);
+    return result;
+}
+
+enum MHD_Result handler_run_slowly(struct request *request, request_continuation again)
+{
+    return run_in(server_slow_lane(request->worker->server), request, again);
+}
+
+enum MHD_Result handler_search(struct request *request, request_continuation again)
+{
+    return run_in(server_search_lane(request->worker->server), request, again);
+}

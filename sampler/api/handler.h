@@ -1,0 +1,41 @@
+/*
+ * What handlers of routes have in common: queries without parameters, JSON bodies, streams by name,
+ * changes that wait for the disk, work for the slow lane.
+ */
+#ifndef SAMPLER_API_HANDLER_H
+#define SAMPLER_API_HANDLER_H
+
+#include <stdbool.h>
+
+#include "common/error.h"
+#include "common/uri.h"
+#include "sampler/api/json_body.h"
+#include "sampler/http/request.h"
+#include "sampler/service/service.h"
+
+/* The query has no parameter. */
+enum error handler_refuse_query(const struct request *request) MUST_CHECK;
+/* The parameter `stream` of a query (default: "default") into `ret_name`. */
+enum error handler_stream_name(struct uri_query *query,
+                               char ret_name[STREAM_NAME_BYTES]) MUST_CHECK;
+/* ERROR_NOT_FOUND naming it. The request gives the stream back at its end. */
+enum error handler_take_stream(struct request *request, const struct service *service,
+                               const char *name) MUST_CHECK;
+
+/* The body of a POST without parameters. False: it was refused, *ret_result says how; else the
+ * caller closes *ret_body. */
+bool handler_open_body(struct request *request, bool may_be_empty, struct body *ret_body,
+                       enum MHD_Result *ret_result);
+
+/* How a call that may wait ended (`waits`, as it said): answered by `reply` when it is OK and kept
+ * (and logged, when audit_expect() was called); with the call's message, or the one of the failing
+ * disk, when it is not. */
+enum MHD_Result handler_finish(struct request *request, struct service *service, enum error error,
+                               bool waits, request_continuation reply);
+
+/* Has request->job run in the slow lane and then goes on in `again`; 503 when the lane is full. */
+enum MHD_Result handler_run_slowly(struct request *request, request_continuation again);
+/* The same for what may take many seconds: only others of its kind wait for it. */
+enum MHD_Result handler_search(struct request *request, request_continuation again);
+
+#endif

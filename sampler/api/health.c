@@ -1,0 +1,64 @@
+/* /healthz, /readyz and /frames. */
+#include <inttypes.h>
+
+#include "sampler/api/handler.h"
+#include "sampler/api/routes.h"
+#include "sampler/http/response.h"
+#include "sampler/http/server.h"
+
+#define ANSWER_LIMIT_BYTES ((size_t)1 << 30)
+
+static enum MHD_Result reply_ok(struct request *request)
+{
+    static const char ok[] = "ok\n";
+    enum error error = handler_refuse_query(request);
+    if (error != OK)
+        return reply_error(request, error);
+    return reply_static(request, "text/plain; charset=utf-8", ok, sizeof(ok) - 1, NULL);
+}
+
+enum MHD_Result route_healthz(struct request *request, struct service *service)
+{
+    (void)service;
+    return reply_ok(request);
+}
+
+enum MHD_Result route_readyz(struct request *request, struct service *service)
+{
+    enum server_phase phase = server_phase(request->worker->server);
+    if (phase != SERVER_READY)
+        return reply_problem(request, MHD_HTTP_SERVICE_UNAVAILABLE,
+                             phase == SERVER_STARTING ? "the server is starting"
+                                                      : "the server is stopping");
+    if (streams_failing(service->streams)) {
+        (void)streams_failure(service->streams);
+        return reply_problem(request, MHD_HTTP_SERVICE_UNAVAILABLE, error_message());
+    }
+    return reply_ok(request);
+}
+
+/* ---- /frames --------------------------------------------------------------------------------- */
+
+static enum error add_frame(struct buffer *body, const struct named_frame *named)
+{
+    return buffer_print(
+        body, "{\"name\":\"%s\",\"units\":%" PRId64 ",\"labels\":%" PRIu32 ",\"digest\":\"%s\"}",
+        named->name, frame_units(named->frame), frame_labels(named->frame), named->digest);
+}
+
+enum MHD_Result route_frames(struct request *request, struct service *service)
+{
+    struct buffer body = BUFFER_INIT(ANSWER_LIMIT_BYTES);
+    enum error error = handler_refuse_query(request);
+    if (error == OK)
+        error = buffer_add_text(&body, "{\"frames\":[");
+    for (size_t i = 0; error == OK && i < frame_set_count(service->frames); i++) {
+        if (i > 0)
+            error = buffer_add(&body, ",", 1);
+        if (error == OK)
+            error = add_frame(&body, frame_set_at(service->frames, i));
+    }
+    if (error == OK)
+        error = buffer_add_text(&body, "]}\n");
+    return reply_json(request, error, MHD_HTTP_OK, &body, NULL);
+}

@@ -1,0 +1,170 @@
+/*
+ * GET /labels: what labels there are, and how many units of each were drawn. It waits for no count:
+ * what can only be counted and is not yet is `null`, and `uncounted` says how many positions are
+ * left. An answer that is too large for any is refused as soon as that is sure.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "common/array.h"
+#include "sampler/api/handler.h"
+#include "sampler/api/routes.h"
+#include "sampler/http/response.h"
+#include "sampler/service/label_window.h"
+#include "sampler/service/live.h"
+
+#define LABEL_LEAST_BYTES 69 /* of the answer: one digit for each number */
+#define SLACK_BYTES (1 << 20)
+#define LABELS_AT_ONCE 1000         /* more take longer than an HTTP thread should be kept */
+#define COUNT_NS INT64_C(250000000) /* then the answer leaves without */
+
+struct counts {
+    struct label_counts drawn;
+    int64_t *minute; /* [L] or, where it is not known, NULL */
+};
+
+static enum error add_count(struct buffer *body, const char *key, const int64_t *count)
+{
+    return count ? buffer_print(body, ",\"%s\":%" PRId64, key, *count)
+                 : buffer_print(body, ",\"%s\":null", key);
+}
+
+static enum error add_label(struct buffer *body, const struct walk *walk, uint32_t label,
+                            const struct counts *counts)
+{
+    const struct label_texts *texts = walk->label_texts;
+    const struct label_text *text = &texts->json[label];
+    int64_t units = frame_label_units(walk->frame, label);
+    enum error error = buffer_add_text(body, label > 0 ? ",{\"label\":" : "{\"label\":");
+    if (error == OK)
+        error = buffer_add(body, texts->json_long[label] ? texts->json_long[label] : text->bytes,
+                           text->length); /* with its ',' */
+    if (error == OK)
+        error = buffer_print(body, "\"units\":%" PRId64 ",\"share\":%.10g,\"wanted\":%.10g", units,
+                             (double)units / (double)frame_units(walk->frame),
+                             order_label_share(walk->order, label));
+    if (error == OK)
+        error =
+            add_count(body, "drawn", counts->drawn.left > 0 ? NULL : &counts->drawn.drawn[label]);
+    if (error == OK)
+        error = add_count(body, "last_minute", counts->minute ? &counts->minute[label] : NULL);
+    return error == OK ? buffer_add_text(body, "}") : error;
+}
+
+/* Can the answer still fit when `written` labels are in it? No is said as soon as it is sure: all
+ * labels may take half a minute, and asking again would not help. */
+static enum error check_size(const struct buffer *body, uint32_t labels, uint32_t written)
+{
+    size_t bytes = body->length + (size_t)(labels - written) * LABEL_LEAST_BYTES;
+    size_t limit_bytes = body->limit_bytes - SLACK_BYTES;
+    if (bytes <= limit_bytes)
+        return OK;
+    return error_set(ERROR_USAGE,
+                     "the %" PRIu32 " labels of this frame are an answer of more than %zu bytes, "
+                     "which is the limit; a --max-answer-memory above it raises it, and "
+                     "tombola-sampler info tells of labels without a server",
+                     labels, limit_bytes);
+}
+
+static enum error write_labels(struct buffer *body, const struct walk *walk,
+                               const struct counts *counts)
+{
+    uint32_t labels = frame_labels(walk->frame);
+    enum error error = buffer_add_text(body, "{\"labels\":[");
+    for (uint32_t label = 0; error == OK && label < labels; label++) {
+        error = add_label(body, walk, label, counts);
+        if (error == OK)
+            error = check_size(body, labels, label + 1);
+    }
+    if (error != OK)
+        return error;
+    return buffer_print(body, "],\"epoch\":%" PRId64 ",\"uncounted\":%" PRId64 "}\n",
+                        counts->drawn.epoch, counts->drawn.left);
+}
+
+static enum error add_labels(struct buffer *body, struct live *live, struct stream *stream)
+{
+    const struct walk *walk = stream_walk(stream);
+    struct counts counts;
+    enum error error = label_counter_ask(live_counter(live), stream, COUNT_NS, &counts.drawn);
+    if (error != OK)
+        return error;
+    int64_t *minute =
+        array_new(frame_labels(walk->frame), sizeof(*minute), "the counts of the last minute");
+    error = minute ? live_last_minute(live, stream, minute) : ERROR_MEMORY;
+    counts.minute = error == OK ? minute : NULL;
+    if (error == OK || error == ERROR_UNAVAILABLE)
+        error = write_labels(body, walk, &counts);
+    free(minute);
+    free(counts.drawn.drawn);
+    return error;
+}
+
+/* ---- the request -------------------------------------------------------------------------------
+ */
+
+static enum error read_stream(const struct request *request, char name[STREAM_NAME_BYTES])
+{
+    struct uri_query query;
+    enum error error = uri_query_init(&query, request->query);
+    if (error != OK)
+        return error;
+    error = handler_stream_name(&query, name);
+    if (error == OK)
+        error = uri_query_finish(&query);
+    uri_query_release(&query);
+    return error;
+}
+
+static void list_labels(struct slow_job *job, const _Atomic bool *stop)
+{
+    struct request *request = (struct request *)((char *)job - offsetof(struct request, job));
+    const struct service *service = request->work;
+    request->outcome = *stop ? error_set(ERROR_UNAVAILABLE, "the server is stopping")
+                             : add_labels(&request->body, service->live, request->stream);
+    error_report_take(request->outcome, &request->report);
+    request_resume(request);
+}
+
+static enum MHD_Result reply_labels(struct request *request, struct service *service)
+{
+    (void)service;
+    enum error error = request->outcome;
+    if (error != OK)
+        (void)error_restore(&request->report);
+    return reply_json(request, error, MHD_HTTP_OK, &request->body, NULL);
+}
+
+static bool is_slow(struct stream *stream)
+{
+    return frame_labels(stream_walk(stream)->frame) > LABELS_AT_ONCE ||
+           !label_counter_is_quick(stream);
+}
+
+/* What --max-answer-memory allows all answers together; where that is less than its default, an
+ * answer alone may have that. */
+static size_t limit_of(const struct request *request)
+{
+    int64_t limit_bytes = request->worker->answers->limit_bytes;
+    return (size_t)(limit_bytes > ANSWER_MEMORY_DEFAULT_BYTES ? limit_bytes
+                                                              : ANSWER_MEMORY_DEFAULT_BYTES);
+}
+
+enum MHD_Result route_labels(struct request *request, struct service *service)
+{
+    char name[STREAM_NAME_BYTES];
+    request->body = (struct buffer)BUFFER_INIT(limit_of(request) + SLACK_BYTES);
+    enum error error = read_stream(request, name);
+    if (error == OK)
+        error = handler_take_stream(request, service, name);
+    if (error == OK)
+        error = check_size(&request->body, frame_labels(stream_walk(request->stream)->frame), 0);
+    if (error == OK && is_slow(request->stream)) {
+        request->work = service; /* borrowed */
+        request->job.run = list_labels;
+        return handler_run_slowly(request, reply_labels);
+    }
+    if (error == OK)
+        error = add_labels(&request->body, service->live, request->stream);
+    return reply_json(request, error, MHD_HTTP_OK, &request->body, NULL);
+}

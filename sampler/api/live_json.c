@@ -1,0 +1,266 @@
+#include "sampler/api/live_json.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+#include "common/clock.h"
+
+#define DENSITY_POSITIONS 4096
+#define WORKERS_SEEN 4096 /* of which LIVE_WORKERS are chosen */
+
+static const char *truth(bool value)
+{
+    return value ? "true" : "false";
+}
+
+static const char *state_name(enum stream_state state)
+{
+    if (state == STREAM_PAUSED)
+        return "paused";
+    return state == STREAM_ENDED ? "ended" : "running";
+}
+
+/* Units a position holds, near the last ones; 1 but where the design passes positions over. */
+static double density(const struct walk *walk, int64_t position)
+{
+    int64_t ids[DENSITY_POSITIONS];
+    if (!order_passes_over(walk->order))
+        return 1;
+    int64_t count = position < DENSITY_POSITIONS ? position : DENSITY_POSITIONS;
+    if (count == 0)
+        return 1;
+    return (double)order_units(walk->order, position - count, count, ids, NULL, NULL) /
+           (double)count;
+}
+
+/* ---- a stream in the list -------------------------------------------------------------------- */
+
+static enum error add_definition(const struct stream *stream, struct buffer *out)
+{
+    const struct stream_definition *definition = stream_definition(stream);
+    const struct walk *walk = stream_walk(stream);
+    const char *fields = order_fields(walk->order);
+    return buffer_print(out,
+                        "{\"name\":\"%s\",\"frame\":\"%s\",\"design\":\"%s\",\"fields\":%s,"
+                        "\"replacement\":%s,\"units\":%" PRId64 ",\"epochs\":%" PRId64
+                        ",\"epoch_draws\":%" PRId64,
+                        definition->name, definition->frame, definition->design,
+                        *fields ? fields : "null", truth(definition->replacement),
+                        frame_units(walk->frame), definition->epochs, walk->cut.epoch_positions);
+}
+
+static enum error add_status(const struct stream_status *status, struct buffer *out)
+{
+    return buffer_print(out,
+                        ",\"generation\":%" PRId64 ",\"position\":%" PRId64 ",\"epoch\":%" PRId64
+                        ",\"leased\":%" PRId64 ",\"waiting\":%" PRId64 ",\"acked\":%" PRId64
+                        ",\"redelivered\":%" PRId64 ",\"state\":\"%s\"",
+                        status->generation, status->position, status->epoch, status->leased,
+                        status->waiting, status->acked, status->redelivered,
+                        state_name(status->state));
+}
+
+static enum error add_left(const char *key, int64_t positions, double rate, struct buffer *out)
+{
+    if (rate <= 0 || positions < 0)
+        return buffer_print(out, ",\"%s\":null", key);
+    return buffer_print(out, ",\"%s\":%.1f", key, (double)positions / rate);
+}
+
+static enum error add_rates(const struct walk *walk, const struct stream_status *status,
+                            const struct history_rates *rates, struct buffer *out)
+{
+    const struct cut *cut = &walk->cut;
+    int64_t end = cut_end(cut);
+    int64_t epoch_end = (status->epoch + 1) * cut->epoch_positions;
+    double units = density(walk, status->position);
+    enum error error = buffer_print(
+        out,
+        ",\"rate\":{\"seconds\":%.1f,\"ids\":%.6g,\"batches\":%.6g,\"acks\":%.6g,"
+        "\"redeliveries\":%.6g}",
+        rates->seconds, rates->positions * units, rates->batches, rates->acks, rates->redeliveries);
+    if (error == OK)
+        error = add_left("epoch_left_s", epoch_end - status->position + status->gaps,
+                         rates->positions, out);
+    if (error == OK)
+        error = add_left("left_s", cut->epochs > 0 ? end - status->position + status->gaps : -1,
+                         rates->positions, out);
+    return error;
+}
+
+static enum error add_course(struct history *history, const char *name, int64_t generation,
+                             double units, struct buffer *out)
+{
+    float values[HISTORY_SLOTS];
+    size_t count = history_course(history, name, generation, values);
+    enum error error = buffer_print(out, ",\"history_slots\":%d,\"history_s\":%d,\"history\":[",
+                                    HISTORY_SLOTS, HISTORY_SLOT_SECONDS);
+    for (size_t i = 0; error == OK && i < count; i++) {
+        double value = (double)values[i] * units;
+        const char *comma = i > 0 ? "," : "";
+        error = value < 99.5 ? buffer_print(out, "%s%.3g", comma, value)
+                             : buffer_print(out, "%s%" PRId64, comma, (int64_t)value);
+    }
+    return error == OK ? buffer_add_text(out, "]}") : error;
+}
+
+/* The time of day at which the stream ended, as far as this server has seen it end. */
+static enum error add_ended(struct history *history, const char *name,
+                            const struct stream_status *status, struct buffer *out)
+{
+    int64_t ended_ns = history_ended_ns(history, name, status->generation);
+    if (status->state != STREAM_ENDED || ended_ns == 0)
+        return OK;
+    double ago = 1e-9 * (double)(clock_now_ns() - ended_ns);
+    return buffer_print(out, ",\"ended\":%.0f", clock_wall_seconds() - ago);
+}
+
+static enum error add_stream(struct stream *stream, struct live *live, struct buffer *out)
+{
+    struct stream_status status;
+    struct history_rates rates;
+    struct history *history = live_history(live);
+    const char *name = stream_definition(stream)->name;
+    const struct walk *walk = stream_walk(stream);
+    stream_status(stream, &status);
+    (void)history_rates(history, name, status.generation, &rates);
+    enum error error = add_definition(stream, out);
+    if (error == OK)
+        error = add_status(&status, out);
+    if (error == OK)
+        error = add_ended(history, name, &status, out);
+    if (error == OK)
+        error = add_rates(walk, &status, &rates, out);
+    if (error == OK)
+        error = add_course(history, name, status.generation, density(walk, status.position), out);
+    return error;
+}
+
+/* ---- the chosen one -------------------------------------------------------------------------- */
+
+static enum error add_chosen_definition(const struct stream *stream, struct buffer *out)
+{
+    const struct stream_definition *definition = stream_definition(stream);
+    const struct walk *walk = stream_walk(stream);
+    enum error error =
+        buffer_print(out,
+                     "{\"name\":\"%s\",\"digest\":\"%s\",\"seed\":\"%" PRIu64
+                     "\",\"tail\":\"%s\",\"lease_s\":%.10g",
+                     definition->name, walk->binding.digest, definition->seed,
+                     tail_name(definition->tail), (double)definition->lease_ms * 1e-3);
+    if (error == OK && definition->rows_end > 0)
+        error = buffer_print(out, ",\"rows\":\"%" PRId64 ":%" PRId64 "\"", definition->rows_begin,
+                             definition->rows_end);
+    if (error == OK && definition->split != SPLIT_NONE)
+        error = buffer_print(out, ",\"split\":\"%s\"", split_name(definition->split));
+    return error;
+}
+
+static enum error add_worker(const struct stream_worker *worker, bool first, struct buffer *out)
+{
+    return buffer_print(
+        out,
+        "%s{\"name\":\"%s\",\"leased\":%" PRId64 ",\"oldest_ms\":%" PRId64 ",\"acked\":%" PRId64
+        ",\"redelivered\":%" PRId64 ",\"batches_per_s\":%.4g,\"last_seen_ms\":%" PRId64 "}",
+        first ? "" : ",", worker->name, worker->leased, worker->oldest_age_ms, worker->acked,
+        worker->redelivered, worker->batches_per_s, worker->last_seen_ms);
+}
+
+/* Those whose oldest batch is lent longest come first, then those that were seen last. */
+static int compare_workers(const void *a, const void *b)
+{
+    const struct stream_worker *one = a;
+    const struct stream_worker *other = b;
+    if ((one->leased > 0) != (other->leased > 0))
+        return one->leased > 0 ? -1 : 1;
+    if (one->leased > 0 && one->oldest_age_ms != other->oldest_age_ms)
+        return one->oldest_age_ms > other->oldest_age_ms ? -1 : 1;
+    return (one->last_seen_ms > other->last_seen_ms) - (one->last_seen_ms < other->last_seen_ms);
+}
+
+static enum error add_workers(struct stream *stream, const struct stream_status *status,
+                              struct buffer *out)
+{
+    size_t count;
+    size_t known;
+    size_t room = (size_t)(status->workers < WORKERS_SEEN ? status->workers : WORKERS_SEEN);
+    struct stream_worker *workers = array_new(room, sizeof(*workers), "the workers");
+    if (!workers)
+        return ERROR_MEMORY;
+    enum error error = stream_workers(stream, workers, room, &count, &known);
+    if (error == OK && count > LIVE_WORKERS) {
+        qsort(workers, count, sizeof(*workers), compare_workers);
+        count = LIVE_WORKERS;
+    }
+    if (error == OK)
+        error = buffer_print(out, ",\"workers\":{\"count\":%zu,\"rows\":[", known);
+    for (size_t i = 0; error == OK && i < count; i++)
+        error = add_worker(&workers[i], i == 0, out);
+    free(workers);
+    return error == OK ? buffer_add_text(out, "]}}") : error;
+}
+
+static enum error add_chosen(struct stream *stream, struct live *live, struct buffer *out)
+{
+    struct stream_status status;
+    stream_status(stream, &status);
+    enum error error = add_chosen_definition(stream, out);
+    if (error == OK)
+        error = buffer_add_text(out, ",\"labels\":");
+    if (error == OK)
+        error = live_add_balance(live, stream, out);
+    if (error == OK)
+        error = add_workers(stream, &status, out);
+    return error;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------- */
+
+/* The first LIVE_STREAMS, and the chosen one wherever it is. */
+static enum error add_list(struct stream *const *streams, size_t count, size_t chosen,
+                           struct live *live, struct buffer *out)
+{
+    enum error error = buffer_print(out, "\"streams_count\":%zu,\"streams\":[", count);
+    bool first = true;
+    for (size_t i = 0; error == OK && i < count; i++) {
+        if (i >= LIVE_STREAMS && i != chosen)
+            continue;
+        if (!first)
+            error = buffer_add_text(out, ",");
+        if (error == OK)
+            error = add_stream(streams[i], live, out);
+        first = false;
+    }
+    return error == OK ? buffer_add_text(out, "]") : error;
+}
+
+static size_t find(struct stream *const *streams, size_t count, const char *name)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(stream_definition(streams[i])->name, name) == 0)
+            return i;
+    }
+    return 0;
+}
+
+enum error live_json_add(struct streams *streams, struct live *live, const char *chosen,
+                         struct buffer *out)
+{
+    struct stream **list = NULL;
+    size_t count = 0;
+    enum error error = streams_list(streams, &list, &count);
+    if (error != OK)
+        return error;
+    size_t at = find(list, count, chosen);
+    error = add_list(list, count, at, live, out);
+    if (error == OK)
+        error = buffer_add_text(out, ",\"chosen\":");
+    if (error == OK)
+        error = count > 0 ? add_chosen(list[at], live, out) : buffer_add_text(out, "null");
+    for (size_t i = 0; i < count; i++)
+        stream_put(list[i]);
+    free(list);
+    return error;
+}

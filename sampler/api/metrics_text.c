@@ -1,0 +1,258 @@
+/* GET /metrics, in Prometheus' text format. Streams' names need no escapes: [A-Za-z0-9._-]. */
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include "common/array.h"
+#include "config.h"
+#include "sampler/api/handler.h"
+#include "sampler/api/routes.h"
+#include "sampler/http/response.h"
+#include "sampler/http/server.h"
+#include "sampler/stream/metrics.h"
+
+#define ANSWER_LIMIT_BYTES ((size_t)64 << 20)
+
+/* ---- streams --------------------------------------------------------------------------------- */
+
+/* What is told of each stream, read once. */
+struct reading {
+    const char *name;
+    int64_t units;
+    int64_t epoch_draws;
+    int64_t paused;
+    int64_t ended;
+    int64_t failing;
+    struct stream_status status;
+};
+
+static const struct {
+    const char *name;
+    const char *type;
+    const char *help;
+    size_t offset; /* of an int64_t in struct reading */
+} families[] = {
+    {"tombola_sampler_position", "gauge", "The next position to be drawn.",
+     offsetof(struct reading, status.position)},
+    {"tombola_sampler_epoch", "gauge", "The epoch of that position.",
+     offsetof(struct reading, status.epoch)},
+    {"tombola_sampler_units", "gauge", "Units of the stream's frame.",
+     offsetof(struct reading, units)},
+    {"tombola_sampler_epoch_draws", "gauge", "Positions of one epoch.",
+     offsetof(struct reading, epoch_draws)},
+    {"tombola_sampler_batches_total", "counter",
+     "Batches handed out, each time anew, with this state.",
+     offsetof(struct reading, status.batches)},
+    {"tombola_sampler_acked_batches_total", "counter",
+     "Batches that are done: acked, or drawn without a worker.",
+     offsetof(struct reading, status.acked)},
+    {"tombola_sampler_redelivered_batches_total", "counter", "Batches that were lent again.",
+     offsetof(struct reading, status.redelivered)},
+    {"tombola_sampler_leased_batches", "gauge", "Batches that somebody has.",
+     offsetof(struct reading, status.leased)},
+    {"tombola_sampler_waiting_batches", "gauge",
+     "Batches that ran out or were released, to be lent first.",
+     offsetof(struct reading, status.waiting)},
+    {"tombola_sampler_gap_positions", "gauge",
+     "Positions before the next one that are to be drawn first.",
+     offsetof(struct reading, status.gaps)},
+    {"tombola_sampler_workers", "gauge", "Workers that are known.",
+     offsetof(struct reading, status.workers)},
+    {"tombola_sampler_paused", "gauge", "1 while the stream is paused.",
+     offsetof(struct reading, paused)},
+    {"tombola_sampler_ended", "gauge", "1 when the stream has ended.",
+     offsetof(struct reading, ended)},
+    {"tombola_sampler_state_failing", "gauge",
+     "1 while the state cannot be written and changes are refused.",
+     offsetof(struct reading, failing)},
+};
+
+static void read_stream(struct stream *stream, struct reading *reading)
+{
+    const struct walk *walk = stream_walk(stream);
+    stream_status(stream, &reading->status);
+    reading->name = stream_definition(stream)->name;
+    reading->units = walk->binding.units;
+    reading->epoch_draws = walk->cut.epoch_positions;
+    reading->paused = reading->status.state == STREAM_PAUSED;
+    reading->ended = reading->status.state == STREAM_ENDED;
+    reading->failing = reading->status.failing;
+}
+
+static enum error add_families(struct buffer *body, const struct reading *readings, size_t count)
+{
+    enum error error = OK;
+    for (size_t i = 0; error == OK && i < sizeof(families) / sizeof(families[0]); i++) {
+        error = metrics_add_head(body, families[i].name, families[i].type, families[i].help);
+        for (size_t k = 0; error == OK && k < count; k++) {
+            const char *at = (const char *)&readings[k] + families[i].offset;
+            error = buffer_print(body, "%s{stream=\"%s\"} %" PRId64 "\n", families[i].name,
+                                 readings[k].name, *(const int64_t *)(const void *)at);
+        }
+    }
+    return error;
+}
+
+static enum error add_leases(struct buffer *body, const struct reading *readings, size_t count)
+{
+    enum error error = metrics_add_head(body, "tombola_sampler_lease_seconds", "gauge",
+                                        "How long a batch is lent at the moment.");
+    for (size_t i = 0; error == OK && i < count; i++)
+        error = buffer_print(body, "tombola_sampler_lease_seconds{stream=\"%s\"} %.3f\n",
+                             readings[i].name, (double)readings[i].status.lease_ms / 1000);
+    return error;
+}
+
+static enum error add_streams(struct buffer *body, struct stream **list, size_t count)
+{
+    struct reading *readings = array_new(count, sizeof(*readings), "the streams' counters");
+    for (size_t i = 0; readings && i < count; i++)
+        read_stream(list[i], &readings[i]);
+    enum error error = readings ? add_families(body, readings, count) : ERROR_MEMORY;
+    if (error == OK)
+        error = add_leases(body, readings, count);
+    free(readings);
+    return error;
+}
+
+/* ---- the journal ----------------------------------------------------------------------------- */
+
+static enum error add_sync_histogram(struct buffer *body, const struct journal_counts *counts)
+{
+    static const int bounds_us[JOURNAL_SYNC_BUCKETS - 1] = JOURNAL_SYNC_BOUNDS_US;
+    const char *name = "tombola_sampler_commit_seconds";
+    uint64_t sum = 0;
+    enum error error = metrics_add_head(body, name, "histogram",
+                                        "Time that a commit took to be on the disk (fdatasync).");
+    for (int i = 0; error == OK && i < JOURNAL_SYNC_BUCKETS; i++) {
+        sum += counts->sync_buckets[i];
+        if (i < JOURNAL_SYNC_BUCKETS - 1)
+            error = buffer_print(body, "%s_bucket{le=\"%g\"} %" PRIu64 "\n", name,
+                                 bounds_us[i] * 1e-6, sum);
+    }
+    if (error != OK)
+        return error;
+    return buffer_print(body,
+                        "%s_bucket{le=\"+Inf\"} %" PRIu64 "\n%s_sum %.9f\n%s_count %" PRIu64 "\n",
+                        name, sum, name, counts->sync_seconds, name, sum);
+}
+
+static enum error add_journal(struct buffer *body, struct service *service)
+{
+    struct journal_counts counts;
+    streams_journal_counts(service->streams, &counts);
+    const struct {
+        const char *name;
+        const char *type;
+        const char *help;
+        uint64_t value;
+    } values[] = {
+        {"tombola_sampler_commits_total", "counter", "Writes of the state with fdatasync().",
+         counts.commits},
+        {"tombola_sampler_commit_failures_total", "counter", "Writes that failed.",
+         counts.failures},
+        {"tombola_sampler_journal_entries_total", "counter", "Entries of the journal.",
+         counts.entries},
+        {"tombola_sampler_journal_bytes_total", "counter", "Bytes of these entries.", counts.bytes},
+        {"tombola_sampler_journal_rewrites_total", "counter",
+         "How often the journal was written anew.", counts.rewrites},
+        {"tombola_sampler_journal_file_bytes", "gauge", "Bytes of the journal in use.",
+         counts.file_bytes},
+    };
+    enum error error = add_sync_histogram(body, &counts);
+    for (size_t i = 0; error == OK && i < sizeof(values) / sizeof(values[0]); i++)
+        error = metrics_add_value(body, values[i].name, values[i].type, values[i].help, "",
+                                  values[i].value);
+    return error;
+}
+
+/* ---- the handler ----------------------------------------------------------------------------- */
+
+static enum error add_answer_memory(struct buffer *body, const struct answer_memory *memory)
+{
+    enum error error = metrics_add_value(
+        body, "tombola_sampler_answer_memory_bytes", "gauge",
+        "Memory of answers above 64 KiB that are made or not read yet.", "",
+        (uint64_t)atomic_load_explicit(&memory->held_bytes, memory_order_relaxed));
+    if (error == OK)
+        error = metrics_add_value(body, "tombola_sampler_answer_memory_limit_bytes", "gauge",
+                                  "How much that may be (--max-answer-memory).", "",
+                                  (uint64_t)memory->limit_bytes);
+    if (error == OK)
+        error = metrics_add_value(body, "tombola_sampler_answers_refused_total", "counter",
+                                  "Answers that were refused with 503 because they did not fit.",
+                                  "", atomic_load_explicit(&memory->refused, memory_order_relaxed));
+    return error;
+}
+
+/* Of requests: those that belong to no stream, and those of each. */
+static enum error add_requests(struct buffer *body, struct server *server, struct stream **list,
+                               size_t count)
+{
+    struct metrics sum;
+    struct metrics_source *sources =
+        array_new(count + 1, sizeof(*sources), "the streams' counters");
+    if (!sources)
+        return ERROR_MEMORY;
+    server_metrics(server, &sum);
+    sources[0] = (struct metrics_source){.sum = &sum};
+    for (size_t i = 0; i < count; i++)
+        sources[i + 1] = (struct metrics_source){.stream = stream_definition(list[i])->name,
+                                                 .blocks = stream_metrics(list[i])};
+    enum error error = metrics_add_text(body, sources, count + 1);
+    free(sources);
+    return error;
+}
+
+static enum error add_server(struct buffer *body, struct server *server)
+{
+    enum error error = metrics_add_value(body, "tombola_sampler_build_info", "gauge",
+                                         "1, with the version of the program.",
+                                         "version=\"" PACKAGE_VERSION "\"", 1);
+    if (error == OK)
+        error = metrics_add_value(body, "tombola_sampler_start_time_seconds", "gauge",
+                                  "When the server started, in seconds since 1970.", "",
+                                  (uint64_t)server_started_seconds(server));
+    if (error == OK)
+        error = metrics_add_value(body, "tombola_sampler_connections", "gauge",
+                                  "Connections that are open.", "",
+                                  (uint64_t)server_connections(server));
+    if (error == OK)
+        error = add_answer_memory(body, server_answer_memory(server));
+    if (error == OK)
+        error = metrics_add_value(body, "tombola_sampler_ready", "gauge",
+                                  "1 when the server can draw, as /readyz says.", "",
+                                  server_phase(server) == SERVER_READY);
+    return error;
+}
+
+static enum error add_all(struct buffer *body, struct server *server, struct service *service)
+{
+    struct stream **list = NULL;
+    size_t count = 0;
+    enum error error = service ? streams_list(service->streams, &list, &count) : OK;
+    if (error == OK)
+        error = add_requests(body, server, list, count);
+    if (error == OK)
+        error = add_server(body, server);
+    if (error == OK && service)
+        error = add_streams(body, list, count);
+    if (error == OK && service)
+        error = add_journal(body, service);
+    for (size_t i = 0; i < count; i++)
+        stream_put(list[i]);
+    free(list);
+    return error;
+}
+
+enum MHD_Result route_metrics(struct request *request, struct service *service)
+{
+    struct buffer body = BUFFER_INIT(ANSWER_LIMIT_BYTES);
+    enum error error = handler_refuse_query(request);
+    if (error == OK)
+        error = add_all(&body, request->worker->server, service);
+    if (error == OK)
+        return reply_buffer(request, "text/plain; version=0.0.4; charset=utf-8", &body);
+    buffer_release(&body);
+    return reply_error(request, error);
+}

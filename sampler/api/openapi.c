@@ -1,0 +1,38 @@
+/* GET /openapi.json: sampler/api/openapi.json, with this server's version and limit of size. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "config.h"
+#include "sampler/api/handler.h"
+#include "sampler/api/openapi_text.h"
+#include "sampler/api/routes.h"
+#include "sampler/http/response.h"
+
+#define ANSWER_LIMIT_BYTES ((size_t)1 << 20)
+
+/* Copies up to `mark`, which is in the text, and goes behind it. */
+static enum error copy_until(struct buffer *body, const char **text, const char *mark)
+{
+    const char *found = strstr(*text, mark);
+    enum error error = buffer_add(body, *text, (size_t)(found - *text));
+    *text = found + strlen(mark);
+    return error;
+}
+
+enum MHD_Result route_openapi(struct request *request, struct service *service)
+{
+    struct buffer body = BUFFER_INIT(ANSWER_LIMIT_BYTES);
+    const char *text = openapi_text;
+    enum error error = handler_refuse_query(request);
+    if (error == OK)
+        error = copy_until(&body, &text, "@VERSION@");
+    if (error == OK)
+        error = buffer_add_text(&body, PACKAGE_VERSION);
+    if (error == OK)
+        error = copy_until(&body, &text, "1000000");
+    if (error == OK)
+        error = buffer_print(&body, "%" PRId64, service->max_size);
+    if (error == OK)
+        error = buffer_add_text(&body, text);
+    return reply_json(request, error, MHD_HTTP_OK, &body, NULL);
+}

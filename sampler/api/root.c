@@ -1,0 +1,34 @@
+/* GET / for whoever does not ask for HTML: what there is. */
+#include "sampler/api/handler.h"
+#include "sampler/api/routes.h"
+#include "sampler/http/dispatch.h"
+#include "sampler/http/response.h"
+#include "sampler/http/server.h"
+
+static const char text[] =
+    "Tombola sampler\n\n"
+    "GET /batch?size=100          the next batch of ids and labels\n"
+    "    &worker=W&seq=N          lent to W until it is acked: &ack=N, or POST /ack\n"
+    "    &index=K                 batch number K; nothing moves\n"
+    "    &format=json|csv|binary  &sort=1  &weights=1  &stream=default\n"
+    "POST /ack /extend /release   what W says of its batches\n"
+    "GET /streams /streams/NAME   where streams stand; POST /streams makes one\n"
+    "GET /where?id=X              what has become of a unit\n"
+    "GET /labels /frames          labels and how many are drawn; what is sampled\n"
+    "GET /healthz /readyz /metrics /openapi.json\n";
+
+/* Browsers get a page at the same path. */
+static const struct reply_header vary = {MHD_HTTP_HEADER_VARY, MHD_HTTP_HEADER_ACCEPT};
+
+/* The page is for everybody, so that the route asks for no token; this text does. */
+enum MHD_Result route_root(struct request *request, struct service *service)
+{
+    enum MHD_Result refusal;
+    (void)service;
+    if (!dispatch_lets_in(request, SCOPE_READ, &refusal))
+        return refusal;
+    enum error error = handler_refuse_query(request);
+    if (error != OK)
+        return reply_error(request, error);
+    return reply_static(request, "text/plain; charset=utf-8", text, sizeof(text) - 1, &vary);
+}

@@ -1,0 +1,209 @@
+/* /streams and what one stream can be asked for; POST /streams is in route_create.c. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sampler/api/handler.h"
+#include "sampler/api/routes.h"
+#include "sampler/api/stream_json.h"
+#include "sampler/http/audit.h"
+#include "sampler/http/response.h"
+
+#define ANSWER_LIMIT_BYTES ((size_t)64 << 20)
+#define TOKEN_LIMIT_BYTES (1 << 20)
+
+/* ---- GET ------------------------------------------------------------------------------------- */
+
+static enum error add_all(struct buffer *body, struct stream **list, size_t count)
+{
+    enum error error = buffer_add_text(body, "{\"streams\":[");
+    for (size_t i = 0; i < count && error == OK; i++) {
+        if (i > 0)
+            error = buffer_add(body, ",", 1);
+        if (error == OK)
+            error = stream_text_add(body, list[i]);
+    }
+    return error == OK ? buffer_add_text(body, "]}\n") : error;
+}
+
+enum MHD_Result route_streams(struct request *request, struct service *service)
+{
+    struct buffer body = BUFFER_INIT(ANSWER_LIMIT_BYTES);
+    struct stream **list = NULL;
+    size_t count = 0;
+    enum error error = handler_refuse_query(request);
+    if (error == OK)
+        error = streams_list(service->streams, &list, &count);
+    if (error == OK)
+        error = add_all(&body, list, count);
+    for (size_t i = 0; i < count; i++)
+        stream_put(list[i]);
+    free(list);
+    return reply_json(request, error, MHD_HTTP_OK, &body, NULL);
+}
+
+static enum MHD_Result reply_stream(struct request *request, struct service *service)
+{
+    struct buffer body = BUFFER_INIT(ANSWER_LIMIT_BYTES);
+    (void)service;
+    enum error error = stream_text_add(&body, request->stream);
+    if (error == OK)
+        error = buffer_add_text(&body, "\n");
+    return reply_json(request, error, MHD_HTTP_OK, &body, NULL);
+}
+
+enum MHD_Result route_stream(struct request *request, struct service *service)
+{
+    enum error error = handler_take_stream(request, service, request->name);
+    if (error == OK)
+        error = handler_refuse_query(request);
+    return error == OK ? reply_stream(request, service) : reply_error(request, error);
+}
+
+/* ---- DELETE ---------------------------------------------------------------------------------- */
+
+static enum MHD_Result reply_deleted(struct request *request, struct service *service)
+{
+    (void)service;
+    return reply_empty(request, MHD_HTTP_NO_CONTENT);
+}
+
+enum MHD_Result route_stream_delete(struct request *request, struct service *service)
+{
+    bool waits = false;
+    if (!request_may(request, SCOPE_ADMIN, request->name))
+        return reply_forbidden(request, SCOPE_ADMIN, request->name);
+    enum error error = handler_refuse_query(request);
+    request->stream = streams_take(service->streams, request->name);
+    audit_expect(request, "stream deleted", LOG_NO_FIELD);
+    if (error == OK)
+        error = streams_delete(service->streams, request->name, request_waiter(request), &waits);
+    return handler_finish(request, service, error, waits, reply_deleted);
+}
+
+/* ---- POST ------------------------------------------------------------------------------------ */
+
+/* The stream is taken and the body read; false: it was refused, *ret_result says how. */
+static bool open_change(struct request *request, struct service *service, bool may_be_empty,
+                        struct body *ret_body, enum MHD_Result *ret_result)
+{
+    if (!request_may(request, SCOPE_ADMIN, request->name)) {
+        *ret_result = reply_forbidden(request, SCOPE_ADMIN, request->name);
+        return false;
+    }
+    enum error error = handler_take_stream(request, service, request->name);
+    if (error == OK)
+        return handler_open_body(request, may_be_empty, ret_body, ret_result);
+    *ret_result = reply_error(request, error);
+    return false;
+}
+
+/* For those that take no field. */
+static bool open_plain(struct request *request, struct service *service,
+                       enum MHD_Result *ret_result)
+{
+    struct body body;
+    if (!open_change(request, service, true, &body, ret_result))
+        return false;
+    enum error error = body_finish(&body);
+    body_close(&body);
+    if (error != OK)
+        *ret_result = reply_error(request, error);
+    return error == OK;
+}
+
+enum MHD_Result route_stream_pause(struct request *request, struct service *service)
+{
+    enum MHD_Result refusal;
+    bool waits;
+    if (!open_plain(request, service, &refusal))
+        return refusal;
+    audit_expect(request, "stream paused", LOG_NO_FIELD);
+    enum error error = stream_pause(request->stream, request_waiter(request), &waits);
+    return handler_finish(request, service, error, waits, reply_stream);
+}
+
+enum MHD_Result route_stream_resume(struct request *request, struct service *service)
+{
+    enum MHD_Result refusal;
+    bool waits;
+    if (!open_plain(request, service, &refusal))
+        return refusal;
+    audit_expect(request, "stream resumed", LOG_NO_FIELD);
+    enum error error = stream_resume(request->stream, request_waiter(request), &waits);
+    return handler_finish(request, service, error, waits, reply_stream);
+}
+
+enum MHD_Result route_stream_seek(struct request *request, struct service *service)
+{
+    struct body body;
+    enum MHD_Result refusal;
+    bool waits = false;
+    int64_t position;
+    if (!open_change(request, service, false, &body, &refusal))
+        return refusal;
+    enum error error = body_integer(&body, "position", 0, INT64_MAX, 0, &position);
+    if (error == OK)
+        error = body_finish(&body);
+    if (error == OK)
+        error = body_require(&body, "position");
+    body_close(&body);
+    audit_expect(request, "stream sought", LOG_NO_FIELD);
+    if (error == OK)
+        live_notice(service->live, request->stream);
+    if (error == OK)
+        error = stream_seek(request->stream, position, request_waiter(request), &waits);
+    if (error == OK)
+        live_notice(service->live, request->stream);
+    return handler_finish(request, service, error, waits, reply_stream);
+}
+
+static enum MHD_Result reply_token(struct request *request, struct service *service)
+{
+    struct buffer answer = BUFFER_INIT(TOKEN_LIMIT_BYTES);
+    (void)service;
+    enum error error = buffer_print(&answer, "{\"token\":\"%s\"}\n", (char *)request->work);
+    return reply_json(request, error, MHD_HTTP_OK, &answer, NULL);
+}
+
+static void release_token(struct request *request)
+{
+    free(request->work);
+}
+
+enum MHD_Result route_stream_checkpoint(struct request *request, struct service *service)
+{
+    enum MHD_Result refusal;
+    char *token = NULL;
+    bool waits;
+    if (!open_plain(request, service, &refusal))
+        return refusal;
+    audit_expect(request, "stream checkpointed", LOG_NO_FIELD);
+    enum error error = stream_checkpoint(request->stream, request_waiter(request), &token, &waits);
+    request->work = token;
+    request->release = release_token;
+    return handler_finish(request, service, error, waits, reply_token);
+}
+
+enum MHD_Result route_stream_restore(struct request *request, struct service *service)
+{
+    struct body body;
+    enum MHD_Result refusal;
+    bool waits = false;
+    const char *token;
+    if (!open_change(request, service, false, &body, &refusal))
+        return refusal;
+    enum error error = body_text(&body, "token", NULL, &token);
+    if (error == OK)
+        error = body_finish(&body);
+    if (error == OK)
+        error = body_require(&body, "token");
+    audit_expect(request, "stream restored", LOG_NO_FIELD);
+    if (error == OK)
+        live_notice(service->live, request->stream);
+    if (error == OK)
+        error = stream_restore(request->stream, token, request_waiter(request), &waits);
+    if (error == OK)
+        live_notice(service->live, request->stream);
+    body_close(&body);
+    return handler_finish(request, service, error, waits, reply_stream);
+}

@@ -1,0 +1,355 @@
+/*
+ * POST /streams. The body is read on the HTTP thread; the walk, which may have to read all units,
+ * is opened in the slow lane; then the stream is made.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "common/options.h"
+#include "common/text.h"
+#include "sampler/api/handler.h"
+#include "sampler/api/routes.h"
+#include "sampler/api/stream_json.h"
+#include "sampler/design/design_fields.h"
+#include "sampler/http/audit.h"
+#include "sampler/http/response.h"
+#include "sampler/ledger/conflicts.h"
+#include "sampler/order/design.h"
+
+#define ANSWER_LIMIT_BYTES ((size_t)1 << 20)
+#define MESSAGE_BYTES 1024
+#define LOCATION_BYTES (STREAM_NAME_BYTES + 16)
+
+struct creation {
+    const struct service *service;
+    struct stream_definition definition; /* owned */
+    cJSON *fields;                       /* owned: the members of the body that are the design's */
+    char known[BODY_NAMES_BYTES];        /* what each stream has, for messages */
+    bool design_given;
+    bool replacement_given;
+    int64_t position;
+    struct walk *walk; /* owned until the stream has it */
+    struct names_taken *names;
+    struct name_taken name; /* while the stream is made */
+};
+
+static void release_creation(struct request *request)
+{
+    struct creation *creation = request->work;
+    names_taken_leave(creation->names, &creation->name);
+    stream_definition_release(&creation->definition);
+    cJSON_Delete(creation->fields);
+    walk_put(creation->walk);
+    free(creation);
+}
+
+/* ---- the body -------------------------------------------------------------------------------- */
+
+static enum error draw_seed(uint64_t *ret_seed)
+{
+    uint64_t seed;
+    if (getrandom(&seed, sizeof(seed), 0) != (ssize_t)sizeof(seed))
+        return error_set_errno(ERROR_IO, errno, "cannot draw a seed; give one");
+    *ret_seed = seed & INT64_MAX;
+    return OK;
+}
+
+/* A name of [A-Za-z0-9._-] into `out`, which holds STREAM_NAME_BYTES. */
+static enum error read_name(struct body *body, const char *field, const char *fallback, char *out)
+{
+    char quoted[TEXT_QUOTE_BYTES];
+    const char *name;
+    enum error error = body_text(body, field, fallback, &name);
+    if (error != OK)
+        return error;
+    if (!name)
+        return body_require(body, field);
+    if (!stream_name_is_valid(name))
+        return error_set(ERROR_INPUT,
+                         "\"%s\" is %s: a name is 1 to 64 characters of [A-Za-z0-9._-]", field,
+                         text_quote(quoted, sizeof(quoted), name, strlen(name)));
+    memcpy(out, name, strlen(name) + 1);
+    return OK;
+}
+
+static enum error read_design(struct body *body, const struct stream_definition *server,
+                              struct creation *creation)
+{
+    struct stream_definition *definition = &creation->definition;
+    const char *design;
+    char quoted[TEXT_QUOTE_BYTES];
+    enum error error = body_text(body, "design", NULL, &design);
+    creation->design_given = design != NULL;
+    if (error == OK && !design)
+        design = server->design;
+    if (error == OK && strlen(design) >= sizeof(definition->design))
+        error = error_set(ERROR_INPUT, "\"design\": there is no design %s",
+                          text_quote(quoted, sizeof(quoted), design, strlen(design)));
+    if (error == OK)
+        memcpy(definition->design, design, strlen(design) + 1);
+    creation->replacement_given = cJSON_HasObjectItem(body->json, "replacement");
+    if (error == OK)
+        error = body_boolean(body, "replacement", server->replacement, &definition->replacement);
+    return error;
+}
+
+static enum error read_seed(struct body *body, struct stream_definition *definition)
+{
+    int64_t seed;
+    enum error error = body_integer(body, "seed", 0, INT64_MAX, -1, &seed);
+    if (error != OK || seed < 0)
+        return error == OK ? draw_seed(&definition->seed) : error;
+    definition->seed = (uint64_t)seed;
+    return OK;
+}
+
+static enum error read_tail(struct body *body, const struct stream_definition *server,
+                            struct stream_definition *definition)
+{
+    const char *tail;
+    enum error error = body_text(body, "tail", tail_name(server->tail), &tail);
+    if (error != OK)
+        return error;
+    error = tail_of_name(tail, &definition->tail);
+    return error == OK ? OK : error_prefix(error, "\"tail\": ");
+}
+
+static enum error read_lease(struct body *body, const struct stream_definition *server,
+                             struct stream_definition *definition)
+{
+    double seconds;
+    enum error error = body_real(body, "lease_s", (double)STREAM_LEASE_LEAST_MS / 1000,
+                                 (double)STREAM_LEASE_MOST_MS / 1000, -1, &seconds);
+    definition->lease_ms = seconds > 0 ? (int64_t)llround(seconds * 1000) : server->lease_ms;
+    return error;
+}
+
+static enum error read_rows(struct body *body, struct stream_definition *definition)
+{
+    const char *rows;
+    char quoted[TEXT_QUOTE_BYTES];
+    enum error error = body_text(body, "rows", NULL, &rows);
+    if (error != OK || !rows)
+        return error;
+    const char *colon = strchr(rows, ':');
+    if (colon &&
+        text_parse_integer(rows, (size_t)(colon - rows), 0, INT64_MAX, &definition->rows_begin) &&
+        text_parse_integer(colon + 1, strlen(colon + 1), definition->rows_begin + 1, INT64_MAX,
+                           &definition->rows_end))
+        return OK;
+    return error_set(ERROR_INPUT,
+                     "\"rows\" is %s, must be \"A:B\" with 0 <= A < B: from A up to and without B",
+                     text_quote(quoted, sizeof(quoted), rows, strlen(rows)));
+}
+
+static enum error read_split(struct body *body, struct stream_definition *definition)
+{
+    const char *split;
+    enum error error = body_text(body, "split", NULL, &split);
+    if (error != OK || !split)
+        return error;
+    error = split_of_name(split, &definition->split);
+    return error == OK ? OK : error_prefix(error, "\"split\": ");
+}
+
+static enum error read_definition(struct body *body, const struct service *service,
+                                  struct creation *creation)
+{
+    struct stream_definition *definition = &creation->definition;
+    const struct stream_definition *server = service_default(service);
+    enum error error = read_name(body, "name", NULL, definition->name);
+    if (error == OK)
+        error = read_name(body, "frame", server->frame, definition->frame);
+    if (error == OK)
+        error = read_design(body, server, creation);
+    if (error == OK)
+        error = read_seed(body, definition);
+    if (error == OK)
+        error = body_integer(body, "epochs", 0, CUT_POSITION_LIMIT, 0, &definition->epochs);
+    if (error == OK)
+        error = read_tail(body, server, definition);
+    if (error == OK)
+        error = read_lease(body, server, definition);
+    if (error == OK)
+        error = read_rows(body, definition);
+    if (error == OK)
+        error = read_split(body, definition);
+    if (error == OK)
+        error = body_integer(body, "position", 0, INT64_MAX, 0, &creation->position);
+    if (error != OK)
+        return error;
+    body_list_known(body, creation->known);
+    body_drop_known(body);
+    creation->fields = body->json;
+    body->json = NULL;
+    return OK;
+}
+
+/* ---- the slow lane --------------------------------------------------------------------------- */
+
+/* The server's own fields, when nothing of its design was changed. */
+static bool takes_server_fields(const struct creation *creation)
+{
+    const struct stream_definition *server = service_default(creation->service);
+    return !creation->design_given && !creation->fields->child && server->fields &&
+           strcmp(creation->definition.frame, server->frame) == 0;
+}
+
+/* Where the body names none, the frame that the stream is on decides. */
+static void choose_design(struct creation *creation, const struct frame *frame)
+{
+    struct stream_definition *definition = &creation->definition;
+    if (!creation->design_given)
+        snprintf(definition->design, sizeof(definition->design), "%s",
+                 service_design(creation->service, frame));
+}
+
+/* Nobody asked for replacement but the server's options. */
+static enum error check_replacement(const struct creation *creation)
+{
+    const struct stream_definition *definition = &creation->definition;
+    const struct design_ops *const *design = design_all;
+    while (*design && strcmp((*design)->name, definition->design) != 0)
+        design++;
+    if (creation->replacement_given || !definition->replacement || !*design ||
+        (*design)->takes_replacement)
+        return OK;
+    return error_set(ERROR_USAGE,
+                     "design %s has no replacement, and this server was started with "
+                     "--replacement, which holds for streams that say nothing: send "
+                     "\"replacement\":false with \"design\":\"%s\"",
+                     definition->design, definition->design);
+}
+
+/* A member that the design does not have may be a common one, written wrong. */
+static enum error check_members(const struct creation *creation)
+{
+    char message[MESSAGE_BYTES];
+    enum error error = design_fields_check_names(
+        creation->definition.design, creation->definition.replacement, creation->fields);
+    if (error == OK)
+        return OK;
+    snprintf(message, sizeof(message), "%s", error_message());
+    return error_set(error, "the body has an unknown field: %s; every stream has %s", message,
+                     creation->known);
+}
+
+static enum error settle_fields(struct creation *creation)
+{
+    struct stream_definition *definition = &creation->definition;
+    const struct named_frame *named;
+    char *given = NULL;
+    if (takes_server_fields(creation)) {
+        definition->fields = strdup(service_default(creation->service)->fields);
+        return definition->fields ? OK : error_set_memory(1, "a design's fields");
+    }
+    enum error error = frame_set_get(creation->service->frames, definition->frame, &named);
+    if (error == OK) {
+        choose_design(creation, named->frame);
+        error = check_replacement(creation);
+    }
+    if (error == OK)
+        error = check_members(creation);
+    if (error == OK)
+        error = design_fields_canonical(named->frame, definition->design, definition->replacement,
+                                        creation->fields, &given);
+    if (error == OK)
+        error = design_fields_resolve(named->frame, given, named->source, &definition->fields);
+    free(given);
+    return error;
+}
+
+static void open_walk(struct slow_job *job, const _Atomic bool *stop)
+{
+    struct request *request = (struct request *)((char *)job - offsetof(struct request, job));
+    struct creation *creation = request->work;
+    enum error error =
+        *stop ? error_set(ERROR_UNAVAILABLE, "the server is stopping") : settle_fields(creation);
+    if (error == OK)
+        error = walk_open(creation->service->frames, service_shares(creation->service),
+                          &creation->definition, &creation->walk);
+    if (error == OK)
+        error = service_check_batch(creation->service, creation->walk);
+    request->outcome = error;
+    error_report_take(error, &request->report);
+    request_resume(request);
+}
+
+/* ---- the answer ------------------------------------------------------------------------------ */
+
+static enum MHD_Result reply_created(struct request *request, struct service *service)
+{
+    struct buffer body = BUFFER_INIT(ANSWER_LIMIT_BYTES);
+    char location[LOCATION_BYTES];
+    (void)service;
+    snprintf(location, sizeof(location), "/streams/%s", stream_definition(request->stream)->name);
+    const struct reply_header header = {MHD_HTTP_HEADER_LOCATION, location};
+    enum error error = stream_text_add(&body, request->stream);
+    if (error == OK)
+        error = buffer_add_text(&body, "\n");
+    return reply_json(request, error, MHD_HTTP_CREATED, &body, &header);
+}
+
+static enum MHD_Result create(struct request *request, struct service *service)
+{
+    struct creation *creation = request->work;
+    bool waits = false;
+    if (request->outcome != OK) {
+        names_taken_leave(creation->names, &creation->name);
+        return reply_error(request, error_restore(&request->report));
+    }
+    struct walk *walk = creation->walk;
+    creation->walk = NULL;
+    enum error error =
+        streams_create(service->streams, &creation->definition, walk, creation->position,
+                       request_waiter(request), &request->stream, &waits);
+    names_taken_leave(creation->names, &creation->name);
+    if (error == OK)
+        live_notice(service->live, request->stream);
+    return handler_finish(request, service, error, waits, reply_created);
+}
+
+static enum error refuse_name(const struct service *service, const char *name)
+{
+    struct stream *stream = streams_take(service->streams, name);
+    if (!stream)
+        return OK;
+    stream_put(stream);
+    return error_set_kind(error_set(ERROR_CONFLICT, "there is a stream \"%s\" already", name),
+                          PROBLEM_NAME_IN_USE);
+}
+
+enum MHD_Result route_create(struct request *request, struct service *service)
+{
+    struct body body;
+    enum MHD_Result refusal;
+    if (!request_may(request, SCOPE_ADMIN, NULL))
+        return reply_forbidden(request, SCOPE_ADMIN, NULL);
+    if (!handler_open_body(request, false, &body, &refusal))
+        return refusal;
+    struct creation *creation = calloc(1, sizeof(*creation));
+    enum error error = creation ? OK : error_set_memory(sizeof(*creation), "a stream");
+    if (creation) {
+        creation->service = service;
+        creation->names = &service->names;
+        request->work = creation;
+        request->release = release_creation;
+        error = read_definition(&body, service, creation);
+    }
+    body_close(&body);
+    if (error == OK && !request_may(request, SCOPE_ADMIN, creation->definition.name))
+        return reply_forbidden(request, SCOPE_ADMIN, creation->definition.name);
+    if (error == OK)
+        error = refuse_name(service, creation->definition.name);
+    if (error == OK)
+        error = names_taken_enter(&service->names, &creation->name, creation->definition.name);
+    if (error != OK)
+        return reply_error(request, error);
+    audit_expect(request, "stream created", log_text("design", creation->definition.design));
+    request->job.run = open_walk;
+    return handler_run_slowly(request, create);
+}

@@ -1,0 +1,70 @@
+#include "sampler/api/stream_json.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static const char *const state_names[] = {"running", "paused", "ended"};
+
+static const char *truth(bool value)
+{
+    return value ? "true" : "false";
+}
+
+static enum error add_definition(struct buffer *buffer, const struct stream_definition *definition,
+                                 const struct walk *walk)
+{
+    return buffer_print(buffer,
+                        "{\"name\":\"%s\",\"frame\":\"%s\",\"digest\":\"%s\",\"design\":\"%s\","
+                        "\"replacement\":%s,\"seed\":%" PRIu64,
+                        definition->name, definition->frame, walk->binding.digest,
+                        definition->design, truth(definition->replacement), definition->seed);
+}
+
+/* What not every stream has. */
+static enum error add_options(struct buffer *buffer, const struct stream_definition *definition)
+{
+    enum error error = OK;
+    if (definition->rows_end > 0)
+        error = buffer_print(buffer, ",\"rows\":\"%" PRId64 ":%" PRId64 "\"",
+                             definition->rows_begin, definition->rows_end);
+    if (error == OK && definition->split != SPLIT_NONE)
+        error = buffer_print(buffer, ",\"split\":\"%s\"", split_name(definition->split));
+    if (error == OK && definition->lease_ms > 0)
+        error = buffer_print(buffer, ",\"lease_s\":%.15g", (double)definition->lease_ms / 1000);
+    const char *fields = definition->fields ? definition->fields : "";
+    size_t length = strlen(fields);
+    if (error == OK && length > 2) { /* without its braces */
+        error = buffer_add(buffer, ",", 1);
+        if (error == OK)
+            error = buffer_add(buffer, fields + 1, length - 2);
+    }
+    return error;
+}
+
+static enum error add_status(struct buffer *buffer, const struct stream_definition *definition,
+                             const struct walk *walk, const struct stream_status *status)
+{
+    return buffer_print(buffer,
+                        ",\"generation\":%" PRId64 ",\"units\":%" PRId64 ",\"epochs\":%" PRId64
+                        ",\"tail\":\"%s\",\"position\":%" PRId64 ",\"epoch\":%" PRId64
+                        ",\"epoch_draws\":%" PRId64 ",\"leased\":%" PRId64 ",\"acked\":%" PRId64
+                        ",\"redelivered\":%" PRId64 ",\"state\":\"%s\"",
+                        status->generation, walk->binding.units, definition->epochs,
+                        tail_name(definition->tail), status->position, status->epoch,
+                        walk->cut.epoch_positions, status->leased, status->acked,
+                        status->redelivered, state_names[status->state]);
+}
+
+enum error stream_text_add(struct buffer *buffer, struct stream *stream)
+{
+    const struct stream_definition *definition = stream_definition(stream);
+    const struct walk *walk = stream_walk(stream);
+    struct stream_status status;
+    stream_status(stream, &status);
+    enum error error = add_definition(buffer, definition, walk);
+    if (error == OK)
+        error = add_status(buffer, definition, walk, &status);
+    if (error == OK)
+        error = add_options(buffer, definition);
+    return error == OK ? buffer_add_text(buffer, "}") : error;
+}

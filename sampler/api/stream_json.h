@@ -1,0 +1,13 @@
+/* A stream as JSON, as GET /streams/NAME shows it. */
+#ifndef SAMPLER_API_STREAM_JSON_H
+#define SAMPLER_API_STREAM_JSON_H
+
+#include "common/buffer.h"
+#include "common/error.h"
+#include "sampler/stream/stream.h"
+
+/* Appends {"name":...,"state":"running"}; the design's own fields stand among the others, as in
+ * POST /streams. */
+enum error stream_text_add(struct buffer *buffer, struct stream *stream) MUST_CHECK;
+
+#endif

@@ -1,0 +1,230 @@
+/*
+ * GET /where: what has become of a unit in one epoch of a stream. In closed form where a unit comes
+ * at most once; else its positions are searched for, in a lane of their own.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sampler/api/handler.h"
+#include "sampler/api/routes.h"
+#include "sampler/http/response.h"
+
+#define ANSWER_LIMIT_BYTES ((size_t)1 << 30)
+
+struct search {
+    int64_t id;
+    int64_t row;
+    int64_t epoch;
+    int64_t end;        /* positions below it are told */
+    bool over;          /* the stream is through with the epoch */
+    int64_t *positions; /* owned: all of the epoch */
+    size_t draws;       /* how many these are */
+    size_t count;       /* how many of them are below `end` */
+};
+
+static void release_search(struct request *request)
+{
+    struct search *search = request->work;
+    free(search->positions);
+    free(search);
+}
+
+/* ---- the question ---------------------------------------------------------------------------- */
+
+static enum error read_query(const struct request *request, struct search *search,
+                             char stream[STREAM_NAME_BYTES])
+{
+    struct uri_query query;
+    enum error error = uri_query_init(&query, request->query);
+    if (error != OK)
+        return error;
+    if (!uri_query_get(&query, "id"))
+        error = error_set(ERROR_USAGE, "id is missing: /where?id=17 asks for the unit 17");
+    if (error == OK)
+        error = uri_query_integer(&query, "id", 0, INT64_MAX, -1, &search->id);
+    if (error == OK)
+        error = uri_query_integer(&query, "epoch", 0, INT64_MAX, -1, &search->epoch);
+    if (error == OK)
+        error = handler_stream_name(&query, stream);
+    if (error == OK)
+        error = uri_query_finish(&query);
+    uri_query_release(&query);
+    return error;
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The epoch that is asked for, and how far the stream is in it. */
+static enum error settle_epoch(struct stream *stream, struct search *search)
+{
+    const struct cut *cut = &stream_walk(stream)->cut;
+    int64_t epochs = cut->epochs > 0 ? cut->epochs : CUT_POSITION_LIMIT / cut->epoch_positions;
+    struct stream_status status;
+    stream_status(stream, &status);
+    if (search->epoch < 0) /* at the end: the last one */
+        search->epoch = smaller(status.epoch, epochs - 1);
+    if (search->epoch >= epochs)
+        return error_set(ERROR_NOT_FOUND,
+                         "epoch=%" PRId64 ": this stream has the epochs 0 to %" PRId64,
+                         search->epoch, epochs - 1);
+    search->end = smaller(status.position, (search->epoch + 1) * cut->epoch_positions);
+    search->over = search->end == (search->epoch + 1) * cut->epoch_positions;
+    return OK;
+}
+
+static enum error settle(struct request *request, const struct service *service,
+                         struct search *search)
+{
+    char stream[STREAM_NAME_BYTES];
+    enum error error = read_query(request, search, stream);
+    if (error == OK)
+        error = handler_take_stream(request, service, stream);
+    if (error == OK)
+        error = settle_epoch(request->stream, search);
+    if (error != OK)
+        return error;
+    search->row = frame_find(stream_walk(request->stream)->frame, search->id);
+    if (search->row < 0)
+        return error_set(ERROR_NOT_FOUND, "id=%" PRId64 ": the stream's frame has no such unit",
+                         search->id);
+    return OK;
+}
+
+/* ---- the answer ------------------------------------------------------------------------------ */
+
+/* What was passed over is not done: only a seek back makes it come. */
+static const char *const state_names[] = {[PLACE_AHEAD] = "ahead",
+                                          [PLACE_LEASED] = "leased",
+                                          [PLACE_DONE] = "done",
+                                          [PLACE_PASSED] = "ahead"};
+
+static enum error add_unit(struct buffer *body, const struct request *request,
+                           const struct search *search)
+{
+    const struct walk *walk = stream_walk(request->stream);
+    uint32_t label = frame_label(walk->frame, search->row);
+    const struct label_text *text = &walk->label_texts->json[label];
+    char *longer = walk->label_texts->json_long[label];
+    enum error error = buffer_print(body, "{\"id\":%" PRId64 ",\"label\":", search->id);
+    if (error == OK)
+        error = buffer_add(body, longer ? longer : text->bytes, text->length); /* with its ',' */
+    return error == OK ? buffer_print(body, "\"epoch\":%" PRId64, search->epoch) : error;
+}
+
+static enum error add_place(struct buffer *body, const struct request *request, int64_t position)
+{
+    struct stream_place place;
+    stream_where(request->stream, position, &place);
+    enum error error = buffer_print(body, ",\"state\":\"%s\"%s", state_names[place.state],
+                                    place.state == PLACE_PASSED ? ",\"passed\":true" : "");
+    if (error != OK || !place.worker[0])
+        return error;
+    return buffer_print(body, ",\"worker\":\"%s\",\"seq\":%" PRId64 ",\"attempt\":%" PRId64,
+                        place.worker, place.seq, place.attempt);
+}
+
+static enum MHD_Result reply_position(struct request *request, const struct search *search,
+                                      int64_t position)
+{
+    struct buffer body = BUFFER_INIT(ANSWER_LIMIT_BYTES);
+    enum error error = add_unit(&body, request, search);
+    if (error == OK)
+        error = buffer_print(&body, ",\"position\":%" PRId64, position);
+    if (error == OK)
+        error = add_place(&body, request, position);
+    if (error == OK)
+        error = buffer_add_text(&body, "}\n");
+    return reply_json(request, error, MHD_HTTP_OK, &body, NULL);
+}
+
+static enum error add_positions(struct buffer *body, const struct search *search)
+{
+    enum error error = buffer_add_text(body, ",\"positions\":[");
+    for (size_t i = 0; i < search->count && error == OK; i++)
+        error = buffer_print(body, "%s%" PRId64, i > 0 ? "," : "", search->positions[i]);
+    return error == OK ? buffer_print(body, "],\"draws\":%zu", search->draws) : error;
+}
+
+/* The state is that of the last time it came; else it may come yet, or the epoch is over without
+ * it. */
+static enum MHD_Result reply_positions(struct request *request, struct service *service)
+{
+    const struct search *search = request->work;
+    struct buffer body = BUFFER_INIT(ANSWER_LIMIT_BYTES);
+    (void)service;
+    enum error error = request->outcome == OK ? OK : error_restore(&request->report);
+    if (error == ERROR_CANCELLED)
+        error = error_set(ERROR_UNAVAILABLE, "the server is stopping");
+    if (error == OK)
+        error = add_unit(&body, request, search);
+    if (error == OK)
+        error = add_positions(&body, search);
+    if (error == OK && search->count > 0)
+        error = add_place(&body, request, search->positions[search->count - 1]);
+    else if (error == OK)
+        error = buffer_print(&body, ",\"state\":\"%s\"",
+                             state_names[search->over ? PLACE_DONE : PLACE_AHEAD]);
+    if (error == OK)
+        error = buffer_add_text(&body, "}\n");
+    return reply_json(request, error, MHD_HTTP_OK, &body, NULL);
+}
+
+static void find_positions(struct slow_job *job, const _Atomic bool *stop)
+{
+    struct request *request = (struct request *)((char *)job - offsetof(struct request, job));
+    struct search *search = request->work;
+    const struct walk *walk = stream_walk(request->stream);
+    int64_t end = (search->epoch + 1) * walk->cut.epoch_positions;
+    (void)stop; /* the order looks at stop_requested() */
+    request->outcome = order_positions(walk->order, search->row, search->epoch, end,
+                                       &search->positions, &search->draws);
+    while (request->outcome == OK && search->count < search->draws &&
+           search->positions[search->count] < search->end)
+        search->count++;
+    error_report_take(request->outcome, &request->report);
+    request_resume(request);
+}
+
+static enum MHD_Result reply_not_chosen(struct request *request, const struct search *search)
+{
+    enum error error = error_set(ERROR_NOT_FOUND,
+                                 "id=%" PRId64 ": this unit is not among those of epoch %" PRId64
+                                 " that the design chose",
+                                 search->id, search->epoch);
+    return reply_error(request, error);
+}
+
+/* Can it come at all? Not where its label's share, or its own weight, is 0. */
+static bool has_a_chance(const struct order *order, int64_t row)
+{
+    double probability;
+    order_probabilities(order, &row, 1, &probability);
+    return probability > 0;
+}
+
+enum MHD_Result route_where(struct request *request, struct service *service)
+{
+    struct search *search = calloc(1, sizeof(*search));
+    if (!search)
+        return reply_error(request, error_set_memory(sizeof(*search), "a question"));
+    request->work = search;
+    request->release = release_search;
+    enum error error = settle(request, service, search);
+    if (error != OK)
+        return reply_error(request, error);
+    const struct order *order = stream_walk(request->stream)->order;
+    if (!has_a_chance(order, search->row))
+        return reply_not_chosen(request, search);
+    if (order_repeats(order)) {
+        request->job.run = find_positions;
+        return handler_search(request, reply_positions);
+    }
+    int64_t position = order_position(order, search->row, search->epoch);
+    if (position >= 0)
+        return reply_position(request, search, position);
+    return reply_not_chosen(request, search);
+}

@@ -1,0 +1,167 @@
+#include "sampler/batch/batch_format.h"
+
+#include <string.h>
+
+#include "sampler/batch/digits.h"
+#include "sampler/batch/real_cache.h"
+
+/* What copies of fixed width may touch behind the end. */
+#define SLACK_BYTES 32
+/* Everything in the JSON but names, numbers and arrays. */
+#define JSON_FRAME_BYTES 256
+#define JSON_NUMBERS 7
+
+static const char *const names[ANSWER_FORMATS] = {"json", "csv", "binary"};
+static const char *const content_types[ANSWER_FORMATS] = {
+    "application/json", "text/csv; charset=utf-8", "application/octet-stream"};
+
+const char *answer_format_name(enum answer_format format)
+{
+    return names[format];
+}
+
+const char *answer_content_type(enum answer_format format)
+{
+    return content_types[format];
+}
+
+size_t answer_bound_bytes(const struct label_texts *texts, const struct answer *answer,
+                          enum answer_format format)
+{
+    size_t frame = JSON_FRAME_BYTES + strlen(answer->stream) + JSON_NUMBERS * DIGITS_BYTES +
+                   (answer->worker ? strlen(answer->worker) : 0) + SLACK_BYTES;
+    size_t weights = answer->probabilities ? 2 * (size_t)TEXT_REAL_BYTES : 0;
+    switch (format) {
+    case ANSWER_JSON:
+        return frame + answer->size * (DIGITS_BYTES + 1 + texts->json_longest_bytes + weights);
+    case ANSWER_CSV:
+        return frame + answer->size * (DIGITS_BYTES + 1 + texts->csv_longest_bytes + weights);
+    case ANSWER_BINARY:
+        break;
+    }
+    return ANSWER_BINARY_HEADER_BYTES + answer->size * (sizeof(int64_t) + sizeof(uint32_t));
+}
+
+static char *write_text(char *out, const char *text)
+{
+    size_t length = strlen(text);
+    memcpy(out, text, length);
+    return out + length;
+}
+
+static char *write_number(char *out, const char *before, int64_t value)
+{
+    return digits_write(write_text(out, before), value);
+}
+
+/* What only some answers have. */
+static char *write_extras(const struct answer *answer, char *out)
+{
+    if (answer->tells_span)
+        out = write_number(out, ",\"span\":", answer->positions);
+    if (answer->worker) {
+        out = write_text(write_text(out, ",\"worker\":\""), answer->worker);
+        out = write_number(out, "\",\"seq\":", answer->seq);
+    }
+    if (answer->attempt > 0)
+        out = write_number(out, ",\"attempt\":", answer->attempt);
+    if (answer->worker)
+        out = write_number(out, ",\"expires_ms\":", answer->expires_ms);
+    return answer->redelivered ? write_text(out, ",\"redelivered\":true") : out;
+}
+
+static char *write_reals(const struct answer *answer, char *out)
+{
+    struct real_texts texts = {0};
+    out = write_text(out, ",\"probabilities\":[");
+    for (size_t i = 0; i < answer->size; i++) {
+        out = real_text_write(&texts, out, answer->probabilities[i]);
+        *out++ = ',';
+    }
+    out -= answer->size > 0;
+    out = write_text(out, "],\"weights\":[");
+    for (size_t i = 0; i < answer->size; i++) {
+        out = real_text_write(&texts, out, 1 / answer->probabilities[i]);
+        *out++ = ',';
+    }
+    out -= answer->size > 0;
+    return write_text(out, "]");
+}
+
+static size_t write_json(const struct label_texts *texts, const struct answer *answer, char *start)
+{
+    char *out = write_text(start, "{\"stream\":\"");
+    out = write_text(out, answer->stream);
+    out = write_number(out, "\",\"epoch\":", answer->epoch);
+    out = write_number(out, ",\"first\":", answer->first);
+    out = write_number(out, ",\"size\":", (int64_t)answer->size);
+    if (answer->tells_span || answer->worker || answer->redelivered || answer->attempt > 0)
+        out = write_extras(answer, out);
+    out = write_text(out, ",\"ids\":[");
+    for (size_t i = 0; i < answer->size; i++) {
+        out = digits_write(out, answer->ids[i]);
+        *out++ = ',';
+    }
+    out -= answer->size > 0; /* the last separator */
+    out = write_text(out, "],\"labels\":[");
+    for (size_t i = 0; i < answer->size; i++)
+        out = label_text_write(out, texts->json, texts->json_long, answer->labels[i]);
+    out -= answer->size > 0;
+    out = write_text(out, "]");
+    if (answer->probabilities)
+        out = write_reals(answer, out);
+    out = write_text(out, "}\n");
+    return (size_t)(out - start);
+}
+
+static size_t write_csv(const struct label_texts *texts, const struct answer *answer, char *start)
+{
+    struct real_texts reals = {0};
+    char *out = write_text(start, answer->probabilities ? "id,label,probabilities,weights\n"
+                                                        : "id,label\n");
+    for (size_t i = 0; i < answer->size; i++) {
+        out = digits_write(out, answer->ids[i]);
+        *out++ = ',';
+        out = label_texts_write_csv(texts, out, answer->labels[i]);
+        if (!answer->probabilities)
+            continue;
+        out[-1] = ','; /* a label's text ends with its line */
+        out = real_text_write(&reals, out, answer->probabilities[i]);
+        *out++ = ',';
+        out = real_text_write(&reals, out, 1 / answer->probabilities[i]);
+        *out++ = '\n';
+    }
+    return (size_t)(out - start);
+}
+
+static size_t write_binary(const struct answer *answer, char *start)
+{
+    uint32_t size = (uint32_t)answer->size;
+    uint32_t flags = 0;
+    memcpy(start, ANSWER_BINARY_MAGIC, 8);
+    memcpy(start + 8, &answer->epoch, 8);
+    memcpy(start + 16, &answer->first, 8);
+    memcpy(start + 24, &size, 4);
+    memcpy(start + 28, &flags, 4);
+    char *ids = start + ANSWER_BINARY_HEADER_BYTES;
+    char *labels = ids + answer->size * sizeof(int64_t);
+    if ((const char *)answer->ids != ids)
+        memcpy(ids, answer->ids, answer->size * sizeof(int64_t));
+    if ((const char *)answer->labels != labels)
+        memcpy(labels, answer->labels, answer->size * sizeof(uint32_t));
+    return (size_t)(labels - start) + answer->size * sizeof(uint32_t);
+}
+
+size_t answer_write(const struct label_texts *texts, const struct answer *answer,
+                    enum answer_format format, char *out)
+{
+    switch (format) {
+    case ANSWER_JSON:
+        return write_json(texts, answer, out);
+    case ANSWER_CSV:
+        return write_csv(texts, answer, out);
+    case ANSWER_BINARY:
+        break;
+    }
+    return write_binary(answer, out);
+}

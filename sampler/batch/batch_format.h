@@ -1,0 +1,58 @@
+/*
+ * A batch as bytes, in the three formats of GET /batch:
+ *
+ *   json    {"stream":"default","epoch":0,"first":0,"size":2,"ids":[7,3],"labels":[1,0]}
+ *           and what belongs to a lease, to positions passed over, to weights=1
+ *   csv     id,label\n7,1\n3,0\n, with two more columns for weights=1
+ *   binary  little-endian, laid out in README.md
+ *
+ * Pure functions into a buffer of the caller's; nothing is allocated.
+ *
+ * Dimensions: B units of the batch, L labels.
+ */
+#ifndef SAMPLER_BATCH_BATCH_FORMAT_H
+#define SAMPLER_BATCH_BATCH_FORMAT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "sampler/frame/label_texts.h"
+
+enum answer_format { ANSWER_JSON, ANSWER_CSV, ANSWER_BINARY };
+#define ANSWER_FORMATS 3
+
+/* "json", "csv", "binary". */
+const char *answer_format_name(enum answer_format format);
+/* "application/json" and so on. */
+const char *answer_content_type(enum answer_format format);
+
+struct answer {
+    const char *stream; /* a valid name: letters, digits, '.', '_', '-' */
+    int64_t epoch;
+    int64_t first;
+    int64_t positions; /* that the batch covers; told when `tells_span` */
+    bool tells_span;
+    size_t size;                 /* B */
+    const int64_t *ids;          /* [B], each >= 0 */
+    const uint32_t *labels;      /* [B], numbers of labels, each < L */
+    const double *probabilities; /* [B], each > 0; NULL: without weights */
+    const char *worker;          /* a valid name; NULL: not lent */
+    int64_t seq;                 /* when there is a worker */
+    int64_t expires_ms;          /* the same */
+    int64_t attempt;             /* 0: not told */
+    bool redelivered;
+};
+
+#define ANSWER_BINARY_MAGIC "TMBLBAT1"
+#define ANSWER_BINARY_HEADER_BYTES 32
+
+/* Room that answer_write() may touch; at least 1. */
+size_t answer_bound_bytes(const struct label_texts *texts, const struct answer *answer,
+                          enum answer_format format);
+/* Writes the answer at `out`; returns its length. In a binary one ids and labels may stand where
+ * they belong already, in that order behind the header. */
+size_t answer_write(const struct label_texts *texts, const struct answer *answer,
+                    enum answer_format format, char *out);
+
+#endif

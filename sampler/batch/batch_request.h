@@ -1,0 +1,53 @@
+/*
+ * What a GET /batch asks for: its query string and its Accept header, parsed and checked.
+ */
+#ifndef SAMPLER_BATCH_BATCH_REQUEST_H
+#define SAMPLER_BATCH_BATCH_REQUEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "sampler/batch/batch_format.h"
+#include "sampler/ledger/worker_table.h"
+#include "sampler/stream/stream_definition.h"
+
+#define BATCH_SIZE_DEFAULT 100
+#define BATCH_ACKS_LIMIT 1024
+
+struct batch_request {
+    char stream[STREAM_NAME_BYTES];
+    int64_t size;  /* 1 to max_size */
+    int64_t index; /* the number of the batch, or -1: draw the next one */
+    bool size_given;
+    bool sort;
+    bool weights;
+    bool leased;       /* with worker and seq: struct batch_lease */
+    bool format_given; /* else Accept decides */
+    enum answer_format format;
+};
+
+/* Who wants to be lent the batch. */
+struct batch_lease {
+    char worker[WORKER_NAME_BYTES];
+    int64_t seq;
+    size_t ack_count;
+    int64_t acks[BATCH_ACKS_LIMIT];
+};
+
+/* `query`: what stands behind '?', still percent-encoded; NULL or empty: all defaults. *ret_lease
+ * is set when ret_request->leased. ERROR_USAGE names the parameter, what was given and what is
+ * allowed. */
+enum error batch_request_parse(const char *query, int64_t max_size,
+                               struct batch_request *ret_request,
+                               struct batch_lease *ret_lease) MUST_CHECK;
+
+/* Is it 1 to 64 characters of [A-Za-z0-9._-]? */
+bool stream_name_is_valid(const char *name);
+
+/* The format that an Accept header prefers (RFC 9110: the most specific range decides, then q);
+ * ANSWER_JSON where it names none of ours. */
+enum answer_format answer_format_of_accept(const char *accept, size_t length);
+
+#endif

@@ -1,0 +1,50 @@
+/*
+ * A column of texts (labels, groups) while a frame is built: its texts numbered as they appear, the
+ * codes put aside, units counted; in the end the final numbers, and whether the column goes round
+ * (partition.h). One thread until it is finished, then immutable.
+ *
+ * Dimensions: N units, L classes.
+ */
+#ifndef SAMPLER_BUILD_CLASS_COLUMN_H
+#define SAMPLER_BUILD_CLASS_COLUMN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "loader/store/store.h"
+#include "sampler/build/spool.h"
+#include "sampler/frame/dictionary.h"
+
+struct class_column {
+    struct names_builder *builder; /* owned */
+    struct spool codes;            /* by appearance */
+    uint64_t *counts;              /* owned; by appearance */
+    size_t count_capacity;
+    uint64_t *block; /* owned; the codes of one block of the store */
+    size_t block_capacity;
+    uint32_t *numbers; /* owned; of a block's texts */
+    size_t number_capacity;
+
+    struct names names; /* finished: sorted */
+    uint32_t *ranks;    /* owned; by appearance: the number in names */
+    uint64_t *starts;   /* owned; [L + 1]: units of all classes before */
+    bool is_cyclic;
+    uint32_t shift;
+};
+
+/* `what` names a text in messages ("label"). */
+enum error class_column_init(struct class_column *column, struct spool_store *store,
+                             const char *what) MUST_CHECK;
+void class_column_release(struct class_column *column);
+
+/* The column's part of a block: `texts` [rows], or, where the store has them, its codes. On
+ * ERROR_INPUT *ret_row is the row of the block that the message is about. */
+enum error class_column_add(struct class_column *column, const struct store_text *texts,
+                            const struct store_codes *codes, size_t rows,
+                            size_t *ret_row) MUST_CHECK;
+
+/* After the last block, of which there was one. */
+enum error class_column_finish(struct class_column *column) MUST_CHECK;
+
+#endif

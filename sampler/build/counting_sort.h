@@ -1,0 +1,37 @@
+/*
+ * A counting sort by several threads at once. The rows are cut into runs of neighbours; each run
+ * counts its own rows of each kind, and then knows where they go: behind those of the kinds before,
+ * and of the runs before. So rows of a kind keep their order.
+ *
+ * Dimensions: R runs, K kinds.
+ */
+#ifndef SAMPLER_BUILD_COUNTING_SORT_H
+#define SAMPLER_BUILD_COUNTING_SORT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "common/team.h"
+
+struct places {
+    unsigned runs; /* R */
+    size_t kinds;  /* K */
+    /* [R][K]: how many rows a run has of the kind, as long as they are counted; then where its next
+     * one goes. Each run's is one thread's. */
+    uint64_t *next[TEAM_LIMIT];
+};
+
+/* Zeroed counts. */
+enum error places_init(struct places *places, unsigned runs, size_t kinds) MUST_CHECK;
+void places_release(struct places *places);
+
+/* All rows of kind k that were counted. */
+uint64_t places_count(const struct places *places, size_t kind);
+
+/* After the counting: rows of kind k go to starts[k] and on; with `ranks` to starts[ranks[k]]. */
+void places_sum(struct places *places, const uint64_t *starts, const uint32_t *ranks);
+/* The same places once more, after each run had all of its rows placed. */
+void places_rewind(struct places *places, const uint64_t *starts, const uint32_t *ranks);
+
+#endif

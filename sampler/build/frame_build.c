@@ -1,0 +1,270 @@
+/* Everything of a frame but the list itself is known when a scan is over, so that all sections have
+ * their place before the first is written. */
+#include "sampler/build/frame_build_private.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/thread.h"
+#include "common/uri.h"
+#include "loader/store/store_range.h"
+#include "sampler/frame/frame_private.h"
+
+#define READING_BYTES ((uint64_t)32 << 20) /* blocks of the store, buffers */
+#define WAIT_MS 200
+
+/* ---- the plan ---------------------------------------------------------------------------------
+ */
+static unsigned id_width(const struct spool *ids)
+{
+    return ids->largest > UINT32_MAX ? 8 : 4;
+}
+
+static void plan_classes(struct frame_output *output, uint32_t to_kind,
+                         const struct class_column *column)
+{
+    const struct names *names = &column->names;
+    uint64_t units = column->codes.rows;
+    frame_output_plan(output, FRAME_LABEL_NAMES + to_kind, names->text_bytes, 1,
+                      names->are_integers);
+    frame_output_plan(output, FRAME_LABEL_OFFSETS + to_kind, names->offsets.count,
+                      names->offsets.width, 0);
+    if (column->is_cyclic) {
+        frame_output_plan(output, FRAME_LABEL_CODES + to_kind, 0, 1, column->shift);
+        return;
+    }
+    frame_output_plan(output, FRAME_LABEL_CODES + to_kind, units, packed_width(names->count - 1),
+                      0);
+    frame_output_plan(output, FRAME_LABEL_ROWS + to_kind, units, packed_width(units - 1), 0);
+    frame_output_plan(output, FRAME_LABEL_STARTS + to_kind, (uint64_t)names->count + 1,
+                      packed_width(units), 0);
+}
+
+static enum error plan(struct frame_build *build)
+{
+    const struct frame_intake *intake = &build->intake;
+    struct frame_output *output = build->output;
+    uint64_t units = intake->ids.rows;
+    if (spool_is_ruled(&intake->ids))
+        frame_output_plan(output, FRAME_IDS, 0, 8, intake->ids.rule_first);
+    else
+        frame_output_plan(output, FRAME_IDS, units, id_width(&intake->ids), 0);
+    if (!intake->is_ascending)
+        frame_output_plan(output, FRAME_IDS_BY_ID, units, packed_width(units - 1), 0);
+    if (intake->has_labels)
+        plan_classes(output, 0, &intake->labels);
+    if (intake->has_weights)
+        frame_output_plan(output, FRAME_WEIGHTS, units, sizeof(double), 0);
+    if (intake->has_groups)
+        plan_classes(output, FRAME_KINDS_OF_GROUPS, &intake->groups);
+    return frame_output_reserve(output);
+}
+
+/* ---- both -------------------------------------------------------------------------------------
+ */
+static void finish_thread(struct frame_build *build, enum error error, struct error_report *report)
+{
+    if (error) {
+        error_report_take(error, report);
+        frame_output_cancel(build->output);
+    }
+    pthread_mutex_lock(&build->lock);
+    build->running--;
+    pthread_cond_signal(&build->changed);
+    pthread_mutex_unlock(&build->lock);
+}
+
+static void *columns_thread(void *context)
+{
+    struct frame_build *build = context;
+    finish_thread(build, frame_build_columns(build), &build->columns_report);
+    return NULL;
+}
+
+static void *rows_thread(void *context)
+{
+    struct frame_build *build = context;
+    finish_thread(build, frame_build_rows(build), &build->rows_report);
+    return NULL;
+}
+
+static void tell_written(struct frame_build *build)
+{
+    struct frame_intake *intake = &build->intake;
+    if (!frame_intake_is_due(intake))
+        return;
+    double all = (double)frame_output_bytes(build->output);
+    double done = (double)frame_output_written(build->output);
+    log_info("frame: sorting and writing %" PRIu64 " units, %.0f of %.0f MB (%.0f %%)",
+             intake->ids.rows, done / 1e6, all / 1e6, 100 * done / all);
+}
+
+/* Of two failures the one that came first stopped the other. */
+static enum error first_failure(const struct frame_build *build)
+{
+    const struct error_report *columns = &build->columns_report, *rows = &build->rows_report;
+    if (columns->code && (!rows->code || rows->code == ERROR_CANCELLED))
+        return error_restore(columns);
+    return rows->code ? error_restore(rows) : OK;
+}
+
+static enum error write_sections(struct frame_build *build)
+{
+    pthread_t columns, rows;
+    build->running = 2;
+    enum error error = thread_start("frame columns", columns_thread, build, &columns);
+    if (error)
+        return error;
+    error = thread_start("frame rows", rows_thread, build, &rows);
+    if (error)
+        finish_thread(build, error, &build->rows_report);
+    bool is_alone = error != OK;
+    pthread_mutex_lock(&build->lock);
+    while (build->running > 0) {
+        struct timespec until = clock_timespec(clock_deadline_ns(WAIT_MS));
+        pthread_cond_clockwait(&build->changed, &build->lock, CLOCK_MONOTONIC, &until);
+        tell_written(build);
+    }
+    pthread_mutex_unlock(&build->lock);
+    pthread_join(columns, NULL);
+    if (!is_alone)
+        pthread_join(rows, NULL);
+    return first_failure(build);
+}
+
+/* What is left of `memory_bytes` is shared between columns put aside and sorting. */
+static enum error run(struct frame_build *build, const char *uri, const char *path,
+                      uint64_t memory_bytes)
+{
+    uint64_t half = (memory_bytes - READING_BYTES) / 2;
+    sort_room_init(&build->room, half);
+    enum error error = frame_output_new(path, &build->output);
+    if (!error)
+        error = frame_intake_open(&build->intake, uri, path, path ? half : UINT64_MAX);
+    if (!error)
+        error = plan(build);
+    return error ? error : write_sections(build);
+}
+
+static uint64_t memory_for(uint64_t memory_bytes)
+{
+    if (memory_bytes == 0)
+        memory_bytes = frame_build_memory();
+    return memory_bytes > FRAME_MEMORY_LEAST ? memory_bytes : FRAME_MEMORY_LEAST;
+}
+
+static struct frame_build *new_build(void)
+{
+    struct frame_build *build = array_new(1, sizeof(*build), "a frame");
+    if (!build)
+        return NULL;
+    pthread_mutex_init(&build->lock, NULL);
+    pthread_cond_init(&build->changed, NULL);
+    return build;
+}
+
+static void release(struct frame_build *build)
+{
+    pthread_mutex_destroy(&build->lock);
+    pthread_cond_destroy(&build->changed);
+    frame_intake_close(&build->intake);
+    sort_room_release(&build->room);
+    frame_output_free(build->output);
+    free(build);
+}
+
+enum error frame_build_file_by_scan(const char *uri, const char *path, uint64_t memory_bytes)
+{
+    struct frame_build *build = new_build();
+    if (!build)
+        return ERROR_MEMORY;
+    enum error error = run(build, uri, path, memory_for(memory_bytes));
+    if (!error)
+        error = frame_output_commit(build->output, (int64_t)build->intake.ids.rows, &build->digest);
+    release(build);
+    return error;
+}
+
+enum error frame_build_by_scan(const char *uri, struct frame **ret_frame)
+{
+    struct mapped_file file = {.path = NULL};
+    struct frame_build *build = new_build();
+    if (!build)
+        return ERROR_MEMORY;
+    enum error error = run(build, uri, NULL, UINT64_MAX);
+    if (!error)
+        error =
+            frame_output_map(build->output, (int64_t)build->intake.ids.rows, &build->digest, &file);
+    release(build);
+    return error ? error : frame_of_file(&file, ret_frame);
+}
+
+/* ---- a range ----------------------------------------------------------------------------------
+ */
+static enum error build_range(const struct range *range, struct frame **ret_frame)
+{
+    struct frame *frame = array_new(1, sizeof(*frame), "a frame");
+    if (!frame)
+        return ERROR_MEMORY;
+    frame->units = range->units;
+    frame->has_labels = range->labels > 0;
+    frame->ids = (struct id_column){.count = range->units,
+                                    .last = range->units - 1,
+                                    .is_consecutive = true,
+                                    .is_ascending = true};
+    enum error error = frame->has_labels ? partition_of_range(&frame->labels, range->units,
+                                                              (uint32_t)range->labels)
+                                         : partition_of_nothing(&frame->labels, range->units);
+    if (!error)
+        error = frame_digest_compute(frame);
+    if (error) {
+        frame_free(frame);
+        return error;
+    }
+    *ret_frame = frame;
+    return OK;
+}
+
+/* Zero units: it is something else. */
+static enum error read_range(const char *uri_text, struct range *ret_range)
+{
+    struct uri uri;
+    *ret_range = (struct range){.units = 0};
+    if (strncmp(uri_text, "range:", 6) != 0 || strchr(uri_text, '\n'))
+        return OK;
+    enum error error = uri_init(&uri, uri_text);
+    if (error)
+        return error;
+    error = range_parse(&uri, ret_range);
+    uri_release(&uri);
+    return error;
+}
+
+enum error frame_build(const char *uri, struct frame **ret_frame)
+{
+    struct range range;
+    enum error error = read_range(uri, &range);
+    if (error)
+        return error;
+    return range.units > 0 ? build_range(&range, ret_frame) : frame_build_by_scan(uri, ret_frame);
+}
+
+enum error frame_build_file(const char *uri, const char *path, uint64_t memory_bytes)
+{
+    struct range range;
+    struct frame *frame = NULL;
+    enum error error = read_range(uri, &range);
+    if (error)
+        return error;
+    if (range.units == 0)
+        return frame_build_file_by_scan(uri, path, memory_bytes);
+    error = build_range(&range, &frame);
+    if (!error)
+        error = frame_write(frame, path);
+    frame_free(frame);
+    return error;
+}

@@ -1,0 +1,28 @@
+/* What a frame is built with; for frame_build*.c only. */
+#ifndef SAMPLER_BUILD_FRAME_BUILD_PRIVATE_H
+#define SAMPLER_BUILD_FRAME_BUILD_PRIVATE_H
+
+#include <pthread.h>
+
+#include "sampler/build/frame_build.h"
+#include "sampler/build/frame_ingest.h"
+#include "sampler/frame/frame_output.h"
+
+struct frame_build {
+    struct frame_intake intake;
+    struct frame_output *output; /* owned */
+    struct sort_room room;       /* of the team */
+    struct frame_digest digest;
+    struct id_twice twice;
+    pthread_mutex_t lock; /* all below */
+    pthread_cond_t changed;
+    int running; /* threads */
+    struct error_report columns_report, rows_report;
+};
+
+/* The sections of columns in frame order - ids, codes, weights - with names, and the digest. */
+enum error frame_build_columns(struct frame_build *build) MUST_CHECK;
+/* The sections that are sorted: rows by id, and by label and group with their starts. */
+enum error frame_build_rows(struct frame_build *build) MUST_CHECK;
+
+#endif

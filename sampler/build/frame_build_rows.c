@@ -1,0 +1,62 @@
+/* frame_build_rows(): what has to be sorted, section by section, each by a team. */
+#include "sampler/build/class_rows.h"
+#include "sampler/build/frame_build_private.h"
+
+static enum error write_by_id(struct frame_build *build)
+{
+    struct frame_intake *intake = &build->intake;
+    struct section_writer writer;
+    enum error error = section_open(&writer, build->output, FRAME_IDS_BY_ID);
+    if (!error)
+        error =
+            id_rows_write(&intake->ids, intake->smallest_id, &build->room, &writer, &build->twice);
+    if (error == ERROR_CONFLICT)
+        error = frame_intake_refuse_twice(intake, &build->twice);
+    if (!error)
+        error = section_finish(&writer);
+    section_close(&writer);
+    return error;
+}
+
+static enum error write_starts(struct frame_output *output, uint32_t to_kind,
+                               const struct class_column *column)
+{
+    struct packed starts = {.width = 1};
+    uint32_t count = column->names.count;
+    enum error error =
+        packed_init(&starts, (size_t)count + 1, column->codes.rows, "the units' labels");
+    if (error)
+        return error;
+    for (size_t class = 0; class <= count; class ++)
+        packed_set(&starts, class, column->starts[class]);
+    error = section_write(output, FRAME_LABEL_STARTS + to_kind, starts.data);
+    packed_release(&starts);
+    return error;
+}
+
+static enum error write_by_class(struct frame_build *build, uint32_t to_kind,
+                                 const struct class_column *column)
+{
+    struct section_writer writer;
+    if (column->is_cyclic)
+        return OK;
+    enum error error = section_open(&writer, build->output, FRAME_LABEL_ROWS + to_kind);
+    if (!error)
+        error = class_rows_write(&column->codes, column->ranks, column->starts, column->names.count,
+                                 &build->room, &writer);
+    if (!error)
+        error = section_finish(&writer);
+    section_close(&writer);
+    return error ? error : write_starts(build->output, to_kind, column);
+}
+
+enum error frame_build_rows(struct frame_build *build)
+{
+    const struct frame_intake *intake = &build->intake;
+    enum error error = intake->is_ascending ? OK : write_by_id(build);
+    if (!error && intake->has_labels)
+        error = write_by_class(build, 0, &intake->labels);
+    if (!error && intake->has_groups)
+        error = write_by_class(build, FRAME_KINDS_OF_GROUPS, &intake->groups);
+    return error;
+}

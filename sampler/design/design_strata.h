@@ -1,0 +1,36 @@
+/*
+ * What designs share that deal positions out to labels by a tree (tree.h): a block of positions as
+ * runs of draws, one run a label, and the ranks that those draws take in their strata.
+ */
+#ifndef SAMPLER_DESIGN_DESIGN_STRATA_H
+#define SAMPLER_DESIGN_DESIGN_STRATA_H
+
+#include "sampler/order/design.h"
+#include "sampler/order/position_list.h"
+
+struct deal {
+    struct tree_run runs[ORDER_BLOCK];
+    uint16_t slots[ORDER_BLOCK];
+    uint64_t ranks[ORDER_BLOCK];
+    size_t run_count;
+};
+
+/* Positions first ... first + count - 1 of the epoch as runs of the tree's strata. */
+void deal_positions(struct deal *deal, const struct order *order, const struct epoch *epoch,
+                    int64_t first, size_t count);
+
+/* Ranks with replacement: each draw is one of its own from the whole stratum. */
+void deal_draw_anew(struct deal *deal, const struct order *order, const struct epoch *epoch,
+                    const uint32_t *labels);
+
+/* Rows and labels (may be NULL) in the order of positions. `labels` gives the label of a stratum;
+ * NULL: they have the same numbers. */
+void deal_place(const struct deal *deal, const struct order *order, const uint32_t *labels,
+                int64_t *ret_rows, uint32_t *ret_labels);
+
+/* With replacement: the positions below `end` at which the row was drawn; looks at every draw of
+ * its stratum. ERROR_CANCELLED after stop_requested(). */
+enum error deal_find_draws(const struct order *order, const struct epoch *epoch, uint32_t stratum,
+                           int64_t row, int64_t end, struct position_list *list) MUST_CHECK;
+
+#endif

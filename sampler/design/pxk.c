@@ -1,0 +1,410 @@
+/*
+ * pxk: batches of p labels with k units each. One endless walk that epochs only count: global
+ * position = batch * p k + turn in the batch * k + unit in the turn.
+ *
+ * Labels: turn t (of all turns, p a batch) belongs to round t div L, in which every label has
+ * exactly one. Rounds share one order of the labels in groups of R = p / gcd(L, p), which L R turns
+ * make whole batches; p turns in a row within a group are p different labels because p <= L, and no
+ * batch lies across two groups. Each group has a permutation of its own.
+ *
+ * Units: a label's turn number is the round, so that its draws are g = round * k + i. They walk the
+ * label's n units pass by pass. A turn that lies across two passes takes the last a units of the
+ * one and the first b = k - a of the other; they must differ:
+ *   n >= 3 k, k <= SEAM_UNITS  every pass has a permutation of its own. Those of the first b units
+ *                   of a pass that are among the last a of the pass before are exchanged, the t-th
+ *                   of them with the t-th unit of places b ... b + a - 1 that is not: there are
+ *                   enough, since a such places hold at most a less those that stand in front. The
+ *                   last places of a pass stay as they are (n >= 3 k), so that no pass depends on
+ *                   one before the last.
+ *   else            passes share one permutation in groups of k / gcd(n, k), which make whole
+ *                   turns: k draws in a row within a group differ because k <= n.
+ * Either way every pass has each unit once, and each draw of a label is uniform over its units.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "common/text.h"
+#include "sampler/order/design.h"
+#include "sampler/order/position_list.h"
+#include "sampler/shuffle/permutation.h"
+
+#define SEAM_UNITS 256
+#define POSITIONS_LIMIT (INT64_C(1) << 62)
+
+struct turns {
+    int64_t labels_a_batch, units_a_label; /* p, k */
+    int64_t labels;                        /* L */
+    int64_t rounds_a_group;                /* R */
+};
+
+static const struct turns *turns_of(const struct order *order)
+{
+    return order->own;
+}
+
+static int64_t common_divisor(int64_t a, int64_t b)
+{
+    while (b != 0) {
+        int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* ---- life cycle --------------------------------------------------------------------------------
+ */
+static enum error check(const struct order *order, const struct design_fields *fields,
+                        int64_t *ret_largest)
+{
+    const struct frame *frame = order->frame;
+    uint32_t labels = frame_labels(frame);
+    uint32_t smallest = 0;
+    int64_t largest = 0;
+    if (fields->p > labels)
+        return error_set(ERROR_USAGE,
+                         "p is %" PRId64 "; right is 1 to %" PRIu32 ", the labels of the frame",
+                         fields->p, labels);
+    for (uint32_t label = 0; label < labels; label++) {
+        int64_t units = frame_label_units(frame, label);
+        if (units < frame_label_units(frame, smallest))
+            smallest = label;
+        if (units > largest)
+            largest = units;
+    }
+    int64_t fewest = frame_label_units(frame, smallest);
+    if (fields->k > fewest)
+        return error_set(ERROR_USAGE,
+                         "k is %" PRId64 ", but label \"%s\" has %" PRId64
+                         " %s; right is 1 to %" PRId64,
+                         fields->k, frame_label_text(frame, smallest), fewest,
+                         text_plural(fewest, "unit", "units"), fewest);
+    *ret_largest = largest;
+    return OK;
+}
+
+static enum error pxk_init(struct order *order, const struct design_fields *fields)
+{
+    int64_t largest = 0;
+    int64_t positions;
+    int64_t labels = frame_labels(order->frame);
+    enum error error = design_need_labels(order);
+    if (error == OK)
+        error = check(order, fields, &largest);
+    if (error)
+        return error;
+    int64_t batch = fields->p * fields->k; /* at most L times a label's units */
+    if (__builtin_mul_overflow(largest, labels, &positions) || positions >= POSITIONS_LIMIT - batch)
+        return error_set(ERROR_USAGE,
+                         "design pxk: an epoch would pass 2^62 draws, %" PRId64
+                         " labels times the %" PRId64 " units of the largest",
+                         labels, largest);
+    struct turns *turns = malloc(sizeof(*turns));
+    if (!turns)
+        return error_set_memory(sizeof(*turns), "a design");
+    *turns = (struct turns){
+        .labels_a_batch = fields->p,
+        .units_a_label = fields->k,
+        .labels = labels,
+        .rounds_a_group = fields->p / common_divisor(labels, fields->p),
+    };
+    order->own = turns;
+    order->repeats = true;
+    order->batch_size = batch;
+    order->epoch_positions = (positions + batch - 1) / batch * batch;
+    return OK;
+}
+
+static void pxk_release(struct order *order)
+{
+    free(order->own);
+}
+
+/* ---- labels of turns ---------------------------------------------------------------------------
+ */
+/* The order of the labels in a round. */
+static void init_round(const struct order *order, int64_t round, struct permutation *ret_labels)
+{
+    const struct turns *turns = turns_of(order);
+    struct random_key key = random_key_at(order_walk_key(order), 0);
+    permutation_init(ret_labels, (uint64_t)turns->labels,
+                     random_at(key, (uint64_t)(round / turns->rounds_a_group)));
+}
+
+/* Draws of a label before global position P, given its place in the round that P lies in. */
+static int64_t draws_before(const struct turns *turns, int64_t position, int64_t place)
+{
+    int64_t turn = position / turns->units_a_label;
+    int64_t draws = turn / turns->labels * turns->units_a_label;
+    if (place < turn % turns->labels)
+        draws += turns->units_a_label;
+    else if (place == turn % turns->labels)
+        draws += position % turns->units_a_label;
+    return draws;
+}
+
+static int64_t place_of_label(const struct order *order, int64_t round, uint32_t label)
+{
+    struct permutation labels;
+    init_round(order, round, &labels);
+    return (int64_t)permutation_find(&labels, label);
+}
+
+static int64_t label_draws_before(const struct order *order, uint32_t label, int64_t position)
+{
+    const struct turns *turns = turns_of(order);
+    int64_t round = position / turns->units_a_label / turns->labels;
+    return draws_before(turns, position, place_of_label(order, round, label));
+}
+
+/* ---- units of a label: its draws ---------------------------------------------------------------
+ */
+/* A label's walk. */
+struct label_walk {
+    int64_t units;          /* n */
+    int64_t passes_a_group; /* 1 where every pass is permuted anew */
+    int64_t turn_units;     /* k */
+    bool mends_seams;
+    struct random_key key;
+};
+
+static struct label_walk walk_of(const struct order *order, uint32_t label)
+{
+    int64_t k = turns_of(order)->units_a_label;
+    int64_t units = frame_label_units(order->frame, label);
+    bool mends = k <= SEAM_UNITS && units / 3 >= k;
+    return (struct label_walk){
+        .units = units,
+        .passes_a_group = mends ? 1 : k / common_divisor(units, k),
+        .turn_units = k,
+        .mends_seams = mends,
+        .key = random_key_at(random_key_at(order_walk_key(order), 1), label),
+    };
+}
+
+static uint64_t pass_key(const struct label_walk *walk, int64_t pass)
+{
+    return random_at(walk->key, (uint64_t)(pass / walk->passes_a_group));
+}
+
+static void init_pass(const struct label_walk *walk, int64_t pass, struct permutation *ret_pass)
+{
+    permutation_init(ret_pass, (uint64_t)walk->units, pass_key(walk, pass));
+}
+
+/* What is exchanged at the head of a pass: places from[i] and to[i]. */
+struct seam {
+    int64_t end; /* places from here on are as they are; 0: no seam */
+    uint32_t count;
+    int64_t from[SEAM_UNITS], to[SEAM_UNITS];
+};
+
+static bool holds(const uint64_t *units, int64_t count, uint64_t unit)
+{
+    for (int64_t i = 0; i < count; i++) {
+        if (units[i] == unit)
+            return true;
+    }
+    return false;
+}
+
+static void find_seam(const struct label_walk *walk, int64_t pass, const struct permutation *own,
+                      struct seam *seam)
+{
+    uint64_t before[SEAM_UNITS];
+    struct permutation previous;
+    seam->end = 0;
+    seam->count = 0;
+    int64_t a = (int64_t)((unsigned __int128)(uint64_t)pass * (uint64_t)walk->units %
+                          (uint64_t)walk->turn_units);
+    if (!walk->mends_seams || a == 0)
+        return;
+    int64_t b = walk->turn_units - a;
+    seam->end = walk->turn_units;
+    init_pass(walk, pass - 1, &previous);
+    for (int64_t i = 0; i < a; i++)
+        before[i] = permutation_at(&previous, (uint64_t)(walk->units - a + i));
+    for (int64_t i = 0; i < b; i++) {
+        if (holds(before, a, permutation_at(own, (uint64_t)i)))
+            seam->from[seam->count++] = i;
+    }
+    uint32_t found = 0;
+    for (int64_t i = b; found < seam->count; i++) {
+        if (!holds(before, a, permutation_at(own, (uint64_t)i)))
+            seam->to[found++] = i;
+    }
+}
+
+static int64_t exchange(const struct seam *seam, int64_t place)
+{
+    for (uint32_t i = 0; place < seam->end && i < seam->count; i++) {
+        if (seam->from[i] == place)
+            return seam->to[i];
+        if (seam->to[i] == place)
+            return seam->from[i];
+    }
+    return place;
+}
+
+/* The draw of a pass that takes `rank`. */
+static int64_t find_draw(const struct label_walk *walk, int64_t pass, uint64_t rank)
+{
+    struct permutation own;
+    struct seam seam;
+    init_pass(walk, pass, &own);
+    int64_t place = (int64_t)permutation_find(&own, rank);
+    if (place < walk->turn_units) {
+        find_seam(walk, pass, &own, &seam);
+        place = exchange(&seam, place);
+    }
+    return pass * walk->units + place;
+}
+
+/* ---- positions to rows -------------------------------------------------------------------------
+ */
+/* The draws of a block: a run of consecutive ones for each turn, or two where a pass ends in it. */
+struct draws {
+    struct permutation_run runs[ORDER_BLOCK]; /* at least one draw each */
+    struct label_walk walks[ORDER_BLOCK];     /* of each run, */
+    int64_t passes[ORDER_BLOCK];              /* and the pass that it lies in */
+    uint32_t labels[ORDER_BLOCK];
+    uint64_t ranks[ORDER_BLOCK];
+    size_t count;
+};
+
+static void add_draws(struct draws *draws, uint32_t label, const struct label_walk *walk,
+                      int64_t draw, int64_t count)
+{
+    while (count > 0) {
+        int64_t pass = draw / walk->units;
+        int64_t within = draw % walk->units;
+        int64_t step = walk->units - within < count ? walk->units - within : count;
+        draws->labels[draws->count] = label;
+        draws->walks[draws->count] = *walk;
+        draws->passes[draws->count] = pass;
+        draws->runs[draws->count] = (struct permutation_run){
+            .units = (uint64_t)walk->units,
+            .key = pass_key(walk, pass),
+            .first = (uint64_t)within,
+            .count = (size_t)step,
+        };
+        draws->count++;
+        draw += step;
+        count -= step;
+    }
+}
+
+static void list_draws(const struct order *order, int64_t position, int64_t left,
+                       struct draws *draws)
+{
+    const struct turns *turns = turns_of(order);
+    struct permutation labels;
+    int64_t group = -1;
+    draws->count = 0;
+    while (left > 0) {
+        int64_t turn = position / turns->units_a_label;
+        int64_t round = turn / turns->labels;
+        int64_t unit = position % turns->units_a_label;
+        int64_t step = turns->units_a_label - unit < left ? turns->units_a_label - unit : left;
+        if (round / turns->rounds_a_group != group) {
+            group = round / turns->rounds_a_group;
+            init_round(order, round, &labels);
+        }
+        uint32_t label = (uint32_t)permutation_at(&labels, (uint64_t)(turn % turns->labels));
+        struct label_walk walk = walk_of(order, label);
+        add_draws(draws, label, &walk, round * turns->units_a_label + unit, step);
+        position += step;
+        left -= step;
+    }
+}
+
+/* At the head of a pass some places are exchanged. */
+static void mend(const struct draws *draws, size_t run, uint64_t *ranks)
+{
+    struct permutation own;
+    struct seam seam;
+    int64_t first = (int64_t)draws->runs[run].first;
+    init_pass(&draws->walks[run], draws->passes[run], &own);
+    find_seam(&draws->walks[run], draws->passes[run], &own, &seam);
+    for (int64_t i = 0; i < (int64_t)draws->runs[run].count && first + i < seam.end; i++) {
+        if (exchange(&seam, first + i) != first + i)
+            ranks[i] = permutation_at(&own, (uint64_t)exchange(&seam, first + i));
+    }
+}
+
+static size_t pxk_units(const struct order *order, const struct epoch *epoch, int64_t first,
+                        size_t count, int64_t *ret_rows, uint32_t *ret_labels)
+{
+    struct draws draws;
+    size_t done = 0;
+    list_draws(order, epoch->number * order->epoch_positions + first, (int64_t)count, &draws);
+    permutation_runs(draws.runs, draws.count, draws.ranks);
+    for (size_t run = 0; run < draws.count; run++) {
+        size_t step = draws.runs[run].count;
+        if (draws.walks[run].mends_seams &&
+            (int64_t)draws.runs[run].first < draws.walks[run].turn_units)
+            mend(&draws, run, draws.ranks + done);
+        partition_gather(frame_strata(order->frame), draws.labels[run], draws.ranks + done, step,
+                         ret_rows + done);
+        for (size_t i = 0; ret_labels && i < step; i++)
+            ret_labels[done + i] = draws.labels[run];
+        done += step;
+    }
+    return count;
+}
+
+/* ---- and back ----------------------------------------------------------------------------------
+ */
+static enum error pxk_positions(const struct order *order, const struct epoch *epoch, int64_t row,
+                                int64_t end, struct position_list *list)
+{
+    const struct turns *turns = turns_of(order);
+    uint32_t label = frame_label(order->frame, row);
+    uint64_t rank = (uint64_t)frame_stratum_rank(order->frame, row);
+    struct label_walk walk = walk_of(order, label);
+    int64_t start = epoch->number * order->epoch_positions;
+    int64_t first = label_draws_before(order, label, start);
+    int64_t last = label_draws_before(order, label, start + end); /* one behind it */
+    for (int64_t pass = first / walk.units; pass * walk.units < last; pass++) {
+        int64_t draw = find_draw(&walk, pass, rank);
+        if (draw < first || draw >= last)
+            continue;
+        int64_t round = draw / walk.turn_units;
+        int64_t turn = round * turns->labels + place_of_label(order, round, label);
+        enum error error =
+            position_list_add(list, turn * walk.turn_units + draw % walk.turn_units - start);
+        if (error)
+            return error;
+    }
+    return OK;
+}
+
+static int64_t pxk_label_count(const struct order *order, const struct epoch *epoch, uint32_t label,
+                               int64_t t)
+{
+    int64_t start = epoch->number * order->epoch_positions;
+    return label_draws_before(order, label, start + t) - label_draws_before(order, label, start);
+}
+
+static double pxk_probability(const struct order *order, int64_t row)
+{
+    int64_t units = frame_label_units(order->frame, frame_label(order->frame, row));
+    return (double)order->epoch_positions / (double)turns_of(order)->labels / (double)units;
+}
+
+static double pxk_label_share(const struct order *order, uint32_t label)
+{
+    (void)label;
+    return 1.0 / (double)turns_of(order)->labels;
+}
+
+const struct design_ops design_pxk = {
+    .name = "pxk",
+    .init = pxk_init,
+    .release = pxk_release,
+    .units = pxk_units,
+    .positions = pxk_positions,
+    .label_count = pxk_label_count,
+    .probability = pxk_probability,
+    .label_share = pxk_label_share,
+};

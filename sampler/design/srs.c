@@ -1,0 +1,89 @@
+/*
+ * srs, simple random sampling: one permutation of all rows an epoch; with replacement every
+ * position is a draw of its own from all rows.
+ */
+#include "common/stop.h"
+#include "sampler/order/design.h"
+#include "sampler/order/position_list.h"
+#include "sampler/shuffle/permutation.h"
+
+static enum error srs_init(struct order *order, const struct design_fields *fields)
+{
+    (void)fields;
+    order->epoch_positions = frame_units(order->frame);
+    return OK;
+}
+
+static void srs_release(struct order *order)
+{
+    (void)order;
+}
+
+static uint64_t srs_key(const struct epoch *epoch)
+{
+    return random_at(epoch->units, 0);
+}
+
+static size_t srs_units(const struct order *order, const struct epoch *epoch, int64_t first,
+                        size_t count, int64_t *ret_rows, uint32_t *ret_labels)
+{
+    uint64_t units = (uint64_t)frame_units(order->frame);
+    if (order->replacement) {
+        for (size_t i = 0; i < count; i++)
+            ret_rows[i] = (int64_t)random_below(epoch->units, (uint64_t)first + i, units);
+    } else {
+        struct permutation_run run = {
+            .units = units, .key = srs_key(epoch), .first = (uint64_t)first, .count = count};
+        permutation_runs(&run, 1, (uint64_t *)ret_rows);
+    }
+    if (ret_labels)
+        frame_gather_labels(order->frame, ret_rows, count, ret_labels);
+    return count;
+}
+
+static int64_t srs_position(const struct order *order, const struct epoch *epoch, int64_t row)
+{
+    struct permutation permutation;
+    permutation_init(&permutation, (uint64_t)frame_units(order->frame), srs_key(epoch));
+    return (int64_t)permutation_find(&permutation, (uint64_t)row);
+}
+
+/* With replacement: every draw before `end` is looked at. */
+static enum error srs_positions(const struct order *order, const struct epoch *epoch, int64_t row,
+                                int64_t end, struct position_list *list)
+{
+    uint64_t units = (uint64_t)frame_units(order->frame);
+    for (int64_t p = 0; p < end; p++) {
+        if (p % DESIGN_STOP_POSITIONS == 0 && stop_requested())
+            return error_set(ERROR_CANCELLED, "the search for a unit's positions was stopped");
+        if ((int64_t)random_below(epoch->units, (uint64_t)p, units) != row)
+            continue;
+        enum error error = position_list_add(list, p);
+        if (error)
+            return error;
+    }
+    return OK;
+}
+
+static int64_t srs_label_count(const struct order *order, const struct epoch *epoch, uint32_t label,
+                               int64_t t)
+{
+    (void)epoch;
+    if (frame_labels(order->frame) == 1)
+        return t;
+    if (t == order->epoch_positions && !order->replacement)
+        return frame_label_units(order->frame, label);
+    return -1;
+}
+
+const struct design_ops design_srs = {
+    .name = "srs",
+    .takes_replacement = true,
+    .init = srs_init,
+    .release = srs_release,
+    .units = srs_units,
+    .position = srs_position,
+    .positions = srs_positions,
+    .probability = design_once,
+    .label_count = srs_label_count,
+};

@@ -1,0 +1,97 @@
+/*
+ * The sampling frame: the list of (id, label[, weight][, group]) that is sampled, N units in frame
+ * order ("rows" 0..N-1), and its strata. Immutable once there; shared by all threads.
+ *
+ * Built from a store in memory, or mapped from a file that frame_write() made. A frame of
+ * consecutive ids keeps no ids, and `range:N?labels=K` keeps nothing at all but N and K, so that
+ * 1e9 units open in microseconds.
+ *
+ * Dimensions: N units, L labels (strata).
+ */
+#ifndef SAMPLER_FRAME_FRAME_H
+#define SAMPLER_FRAME_FRAME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "sampler/frame/id_column.h"
+#include "sampler/frame/partition.h"
+
+struct frame;
+
+#define FRAME_UNITS_LIMIT (INT64_C(1) << 61) /* N is at most this */
+
+/* 128-bit digest of the list in frame order; the same whatever store the list came from. */
+struct frame_digest {
+    uint8_t bytes[16];
+};
+#define FRAME_DIGEST_TEXT_BYTES 33
+
+/* All rows of the store at `uri`; progress to the log, every second. Fails on no units, ids out of
+ * range or twice (naming both rows), an empty label; ERROR_CANCELLED after stop_requested().
+ * Memory: 5 to 20 bytes a unit (label 1 to 4, its stratum's rows 4; 4 to 8 for ids that are not
+ * consecutive, 4 more where they do not ascend), weights and groups besides; while it is built, ids
+ * and labels once more, and 4 to 32 bytes a unit to sort with. `range:` costs none. In bounded
+ * memory: frame_build_file() (frame_build.h). */
+enum error frame_build(const char *uri, struct frame **ret_frame) MUST_CHECK;
+/* The same by reading the store row by row, also for `range:` (tests compare the two). */
+enum error frame_build_by_scan(const char *uri, struct frame **ret_frame) MUST_CHECK;
+/* Maps a frame file (frame_file.h). Checks magic, version, size, the header's checksum, section
+ * bounds and all that has one entry a label, which costs O(labels); files up to
+ * FRAME_FILE_CHECKED_BYTES wholly. frame_verify() checks the checksum of every section of any file.
+ * Wrong bytes that were not checked give wrong units, never a crash. */
+enum error frame_open(const char *path, struct frame **ret_frame) MUST_CHECK;
+enum error frame_verify(const struct frame *frame) MUST_CHECK;
+/* For a server, of a frame that is mapped from a file, which must not change meanwhile
+ * (frame_watch.h): a lease and a handler for the file, once; and, once a second, whether it is what
+ * it was (ERROR_INPUT). Of all other frames both do nothing. */
+enum error frame_watch_file(struct frame *frame) MUST_CHECK;
+enum error frame_check_file(const struct frame *frame) MUST_CHECK;
+/* Size of the file it is mapped from; 0 for a frame in memory. */
+uint64_t frame_file_bytes(const struct frame *frame);
+/* Writes the file: aside, fsynced, renamed. Not a view (frame_view.h). */
+enum error frame_write(const struct frame *frame, const char *path) MUST_CHECK;
+/* Rows and sides of a split as frames of their own: frame_view.h. */
+void frame_free(struct frame *frame);
+
+int64_t frame_units(const struct frame *frame);   /* N */
+uint32_t frame_labels(const struct frame *frame); /* L; 1 where the store has no labels */
+const struct frame_digest *frame_digest(const struct frame *frame);
+void frame_digest_text(const struct frame_digest *digest, char out[FRAME_DIGEST_TEXT_BYTES]);
+
+/* Labels are numbered 0..L-1: integers ascending, else texts ascending by bytes. */
+bool frame_labels_are_integers(const struct frame *frame);
+bool frame_has_labels(const struct frame *frame); /* false: the store had no label column */
+int64_t frame_label_integer(const struct frame *frame, uint32_t label);
+const char *frame_label_text(const struct frame *frame,
+                             uint32_t label); /* NUL-terminated; both kinds */
+int64_t frame_label_units(const struct frame *frame, uint32_t label); /* N_h */
+
+/* Row -> (id, label). O(1). */
+int64_t frame_id(const struct frame *frame, int64_t row);
+uint32_t frame_label(const struct frame *frame, int64_t row);
+/* The same for many rows at once. */
+void frame_gather_ids(const struct frame *frame, const int64_t *rows, size_t count,
+                      int64_t *ret_ids);
+void frame_gather_labels(const struct frame *frame, const int64_t *rows, size_t count,
+                         uint32_t *ret_labels);
+/* The j-th row of a label's stratum, in frame order, 0 <= j < N_h. O(1). */
+int64_t frame_stratum_row(const struct frame *frame, uint32_t label, int64_t j);
+/* Its inverse: which j is this row in its stratum. O(log N). */
+int64_t frame_stratum_rank(const struct frame *frame, int64_t row);
+/* The row of an id, or -1. O(log N). */
+int64_t frame_find(const struct frame *frame, int64_t id);
+/* The number of the label that reads `text`, or -1. O(log L). */
+int64_t frame_find_label(const struct frame *frame, const char *text);
+
+/* The columns themselves, borrowed until frame_free(). Weights [N] and groups: NULL when the
+ * store's URI named none. Ids, strata and groups of a view are views: ask them by their functions,
+ * not by their arrays. */
+const struct id_column *frame_id_column(const struct frame *frame);
+const struct partition *frame_strata(const struct frame *frame);
+const double *frame_weights(const struct frame *frame);
+const struct partition *frame_groups(const struct frame *frame);
+
+#endif

@@ -1,0 +1,23 @@
+/* What is said of a frame to people: by `serve` and `build` in the log, by `info`. */
+#ifndef SAMPLER_FRAME_FRAME_SUMMARY_H
+#define SAMPLER_FRAME_FRAME_SUMMARY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sampler/frame/frame.h"
+
+/* "5000 units, 3 labels"; "1 unit without labels". `units` is N, or of a part of it. Returns `out`.
+ */
+#define FRAME_SIZE_BYTES 96
+const char *frame_words_size(const struct frame *frame, int64_t units, char out[FRAME_SIZE_BYTES]);
+
+/* More than FRAME_CLASSES_UNITS units, and more than half as many labels: then the label is hardly
+ * a class, but a number to predict or a name, and to balance by it is in vain. */
+#define FRAME_CLASSES_UNITS 1000
+bool frame_labels_are_hardly_classes(const struct frame *frame);
+
+/* A warning that says so, and what to do, if it is so; `name` is the frame's in it. */
+void frame_warn_of_labels(const struct frame *frame, const char *name);
+
+#endif

@@ -1,0 +1,38 @@
+/*
+ * A frame file that is mapped must stay as it is: its ids are handed out as long as the server
+ * runs. Three nets, each for what slips through the one before:
+ *
+ *   a read lease (fcntl(2)), where the system grants one (a local file system, to the file's owner
+ *   or root): whoever opens the file to write to it, or cuts it, waits until this process ended, or
+ *   for /proc/sys/fs/lease-break-time
+ *   frame_watch_check(), once a second: the lease is wanted back; size, time of the last change or
+ *   inode are not what they were when the file was opened
+ *   SIGBUS at an address in the mapping: the file is shorter than that, or its disk cannot be read.
+ *   One line on standard error, and the process ends with status 2
+ *
+ * A new file that is renamed over the old name disturbs nothing: the old one stays mapped.
+ *
+ * Threads: made and freed where no other thread uses the mapping; checked from any one.
+ */
+#ifndef SAMPLER_FRAME_FRAME_WATCH_H
+#define SAMPLER_FRAME_FRAME_WATCH_H
+
+#include <stddef.h>
+
+#include "common/error.h"
+#include "common/file.h"
+
+struct frame_watch;
+
+/* `descriptor` (borrowed, as `path` is) is of the file, opened for reading, which is mapped at
+ * `bytes`; `identity` is what it was when it was opened. From the first one on the process ignores
+ * SIGIO, and SIGBUS has a handler; outside of all mappings that are watched it does what it did. */
+enum error frame_watch_new(const char *path, int descriptor, const struct file_identity *identity,
+                           const void *bytes, size_t size,
+                           struct frame_watch **ret_watch) MUST_CHECK;
+/* NULL is legal. */
+void frame_watch_free(struct frame_watch *watch);
+/* ERROR_INPUT: the file was written to, or somebody is about to. */
+enum error frame_watch_check(const struct frame_watch *watch) MUST_CHECK;
+
+#endif

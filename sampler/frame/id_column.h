@@ -1,0 +1,72 @@
+/*
+ * The ids of a frame: row -> id and back. Four forms:
+ *
+ *   consecutive  id = first + row: nothing is stored
+ *   ascending    values[N]; found by halves
+ *   any          values[N], and by_id[N]: rows in the order of their ids, found by halves
+ *   view         rows of another column: plain ones borrow its values, chosen ones are selected
+ *
+ * Filled by whoever opens a frame (frame_open.c, frame_build.h). Immutable afterwards; any thread.
+ * Memory of a damaged file gives wrong ids, never a crash.
+ *
+ * Dimensions: N units.
+ */
+#ifndef SAMPLER_FRAME_ID_COLUMN_H
+#define SAMPLER_FRAME_ID_COLUMN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "sampler/frame/packed.h"
+#include "sampler/frame/rank_bitmap.h"
+
+struct id_column {
+    int64_t count; /* N */
+    int64_t first; /* the id of row 0 */
+    int64_t last;  /* the id of row N - 1 */
+    bool is_consecutive;
+    bool is_ascending;
+    struct packed values; /* [N], unless consecutive */
+    struct packed by_id;  /* [N], unless ascending */
+    /* of a view */
+    const struct id_column *whole;  /* borrowed; NULL: no view */
+    const struct selection *chosen; /* borrowed: rows of `whole`; NULL: all from `begin` on */
+    int64_t begin;
+};
+
+void id_column_release(struct id_column *column);
+
+/* Rows [begin, end) of `whole`, or those that `chosen` has (at least one); what is given must
+ * outlive the view. No memory a unit. */
+void id_column_of_rows(struct id_column *column, const struct id_column *whole, int64_t begin,
+                       int64_t end);
+void id_column_of_selection(struct id_column *column, const struct id_column *whole,
+                            const struct selection *chosen);
+
+int64_t id_column_get_chosen(const struct id_column *column, int64_t row);
+
+static inline int64_t id_column_get(const struct id_column *column, int64_t row)
+{
+    if (column->is_consecutive)
+        return column->first + row;
+    if (__builtin_expect(column->chosen != NULL, 0))
+        return id_column_get_chosen(column, row);
+    return (int64_t)packed_get(&column->values, (size_t)row);
+}
+
+/* ids[i] of rows[i]; the same array may be both. */
+void id_column_gather(const struct id_column *column, const int64_t *rows, size_t count,
+                      int64_t *ret_ids);
+/* The ids of rows first, first + 1, ... */
+void id_column_read(const struct id_column *column, int64_t first, size_t count, int64_t *ret_ids);
+
+/* The row of an id, or -1. O(log N). */
+int64_t id_column_find(const struct id_column *column, int64_t id);
+
+/* The smallest and the largest id. O(1); of a view of ids that do not ascend O(N). */
+int64_t id_column_smallest(const struct id_column *column);
+int64_t id_column_largest(const struct id_column *column);
+
+#endif

@@ -1,0 +1,66 @@
+/*
+ * Every label of a frame as it stands in an answer, rendered once at the start: JSON (a number, or
+ * a string with its escapes) and CSV (quoted where RFC 4180 wants it), each with the separator that
+ * follows it, so that a batch copies them. Immutable; shared by all threads.
+ *
+ * Integers read the same in both, so that CSV is kept of texts only: 16 bytes a label, or 32, and
+ * those longer than LABEL_TEXT_SHORT besides.
+ *
+ * Dimensions: L labels.
+ */
+#ifndef SAMPLER_FRAME_LABEL_TEXTS_H
+#define SAMPLER_FRAME_LABEL_TEXTS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "common/error.h"
+#include "sampler/frame/frame.h"
+
+#define LABEL_TEXT_SHORT 12
+
+/* 16 bytes, so that a short label is one load. */
+struct label_text {
+    char bytes[LABEL_TEXT_SHORT]; /* the text, when it is not longer than that */
+    uint32_t length;
+};
+
+struct label_texts {
+    uint32_t count;            /* L */
+    struct label_text *json;   /* [L]: `7,` or `"cat",` */
+    struct label_text *csv;    /* [L]: `cat\n`; NULL: integers, see label_texts_write_csv() */
+    char **json_long;          /* [L]: NULL, or the text that is longer than LABEL_TEXT_SHORT */
+    char **csv_long;           /* [L], or NULL as csv */
+    size_t json_longest_bytes; /* of one label with its separator */
+    size_t csv_longest_bytes;
+};
+
+/* O(L). The frame may be freed afterwards. */
+enum error label_texts_init(struct label_texts *texts, const struct frame *frame) MUST_CHECK;
+void label_texts_release(struct label_texts *texts);
+
+/* Writes one label; up to 16 bytes beyond the end it returns may be touched. */
+static inline char *label_text_write(char *out, const struct label_text *text, char *const *longs,
+                                     uint32_t label)
+{
+    uint32_t length = text[label].length;
+    if (__builtin_expect(length <= LABEL_TEXT_SHORT, 1))
+        memcpy(out, text[label].bytes, LABEL_TEXT_SHORT);
+    else
+        memcpy(out, longs[label], length);
+    return out + length;
+}
+
+/* The same of CSV, with the end of the line behind it. */
+static inline char *label_texts_write_csv(const struct label_texts *texts, char *out,
+                                          uint32_t label)
+{
+    if (texts->csv)
+        return label_text_write(out, texts->csv, texts->csv_long, label);
+    out = label_text_write(out, texts->json, texts->json_long, label);
+    out[-1] = '\n';
+    return out;
+}
+
+#endif

@@ -1,0 +1,293 @@
+/*
+ * A line is read as eight words of 64 bits, of which the low half of the first is the count. Lines
+ * are guessed and fetched ahead for a block of positions at a time, so that their cache misses
+ * overlap.
+ */
+#include "sampler/frame/rank_bitmap_kernels.h"
+
+#include <string.h>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#define INLINE static inline __attribute__((always_inline))
+#define WORDS 8
+#define COUNT_BITS 32  /* in front of a line's bits */
+#define AHEAD 32       /* positions whose lines are fetched together */
+#define STEPS_LIMIT 16 /* lines looked at one by one before they are halved */
+
+_Static_assert(sizeof(struct selection_line) == WORDS * sizeof(uint64_t), "a line is eight words");
+
+/* ---- which line -------------------------------------------------------------------------------
+ */
+INLINE int64_t before_line(const struct selection *selection, size_t line)
+{
+    return selection->bases[line >> SELECTION_BASE_SHIFT] + selection->lines[line].before;
+}
+
+INLINE uint64_t sampled_place(const struct selection *selection, size_t sample)
+{
+    return (uint64_t)selection->samples[sample] << selection->place_shift;
+}
+
+/* Where the k-th should be if the chosen ones were spread evenly between samples. */
+INLINE size_t guess_line(const struct selection *selection, int64_t k)
+{
+    unsigned shift = selection->sample_shift;
+    size_t sample = (size_t)(k >> shift);
+    uint64_t low = sampled_place(selection, sample);
+    uint64_t span = sampled_place(selection, sample + 1) - low;
+    uint64_t beyond = (uint64_t)(k & ((INT64_C(1) << shift) - 1));
+    return (low + (span * beyond >> shift)) / SELECTION_LINE_BITS;
+}
+
+/* The line of the k-th, when the guess was wrong. */
+static __attribute__((noinline)) size_t find_line(const struct selection *selection, int64_t k,
+                                                  size_t guess)
+{
+    for (int i = 0; i < STEPS_LIMIT; i++) {
+        if (before_line(selection, guess) > k)
+            guess--;
+        else if (before_line(selection, guess + 1) <= k)
+            guess++;
+        else
+            return guess;
+    }
+    size_t sample = (size_t)(k >> selection->sample_shift);
+    size_t low = sampled_place(selection, sample) / SELECTION_LINE_BITS;
+    size_t high = (((size_t)selection->samples[sample + 1] + 1) << selection->place_shift) /
+                      SELECTION_LINE_BITS +
+                  1;
+    if (high > selection->line_count - 1)
+        high = selection->line_count - 1;
+    while (high - low > 1) { /* the line is in [low, high) */
+        size_t middle = low + (high - low) / 2;
+        if (before_line(selection, middle) <= k)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* ---- any processor, with or without instructions for bits ---------------------------------------
+ */
+INLINE void load_words(const struct selection_line *line, uint64_t words[WORDS])
+{
+    memcpy(words, line, sizeof(*line));
+    words[0] &= ~UINT64_C(0) << COUNT_BITS;
+}
+
+INLINE int64_t rank_in_line(const struct selection_line *line, uint32_t bit)
+{
+    uint64_t words[WORDS];
+    int64_t ones = 0;
+    load_words(line, words);
+    for (uint32_t i = 0; i < WORDS; i++) {
+        uint32_t left = bit > 64 * i ? bit - 64 * i : 0; /* bits of this word that count */
+        uint64_t mask = left >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << left) - 1;
+        ones += __builtin_popcountll(words[i] & mask);
+    }
+    return ones;
+}
+
+/* Where the k-th one of a word is. */
+INLINE uint32_t select_in_word(uint64_t word, uint32_t k)
+{
+    uint32_t at = 0;
+    for (uint32_t half = 32; half > 0; half /= 2) {
+        uint64_t low = word >> at & ((UINT64_C(1) << half) - 1);
+        uint32_t ones = (uint32_t)__builtin_popcountll(low);
+        uint32_t is_beyond = k >= ones;
+        k -= ones & -is_beyond;
+        at += half & -is_beyond;
+    }
+    return at;
+}
+
+/* The word of the line's k-th one and how many are before it there, without branches on the bits;
+ * WORDS when the line has no more than k. */
+INLINE uint32_t find_word(const uint64_t words[WORDS], int64_t k, int64_t *ret_before)
+{
+    uint32_t word = 0;
+    int64_t sum = 0;
+    int64_t before = 0;
+    for (int i = 0; i < WORDS; i++) {
+        sum += __builtin_popcountll(words[i]);
+        bool is_passed = sum <= k;
+        word += is_passed;
+        before = is_passed ? sum : before;
+    }
+    *ret_before = before;
+    return word;
+}
+
+/* The bit of the line's k-th one (counted with COUNT_BITS), or -1 when it has no more than k. */
+INLINE int32_t select_in_line(const struct selection_line *line, int64_t k)
+{
+    uint64_t words[WORDS];
+    int64_t before;
+    load_words(line, words);
+    uint32_t word = find_word(words, k, &before);
+    if (word == WORDS)
+        return -1;
+    return (int32_t)(64 * word + select_in_word(words[word], (uint32_t)(k - before)));
+}
+
+/* ---- AVX-512: a line is one vector ------------------------------------------------------------
+ */
+#if defined(__x86_64__)
+#define AVX512 __attribute__((target("avx512f,avx512dq,avx512vpopcntdq,popcnt,bmi,bmi2")))
+#define BITS __attribute__((target("popcnt,bmi,bmi2")))
+
+static inline BITS int64_t rank_by_bits(const struct selection_line *line, uint32_t bit)
+{
+    uint64_t words[WORDS];
+    int64_t ones = 0;
+    load_words(line, words);
+    for (int i = 0; i < WORDS; i++) {
+        int64_t left = (int64_t)bit - 64 * i; /* bits of this word that count */
+        left = left < 0 ? 0 : left > 64 ? 64 : left;
+        ones += __builtin_popcountll(_bzhi_u64(words[i], (uint32_t)left));
+    }
+    return ones;
+}
+
+static inline BITS int32_t select_by_bits(const struct selection_line *line, int64_t k)
+{
+    uint64_t words[WORDS];
+    int64_t before;
+    load_words(line, words);
+    uint32_t word = find_word(words, k, &before);
+    if (word == WORDS)
+        return -1;
+    uint64_t one = _pdep_u64(UINT64_C(1) << (k - before), words[word]);
+    return (int32_t)(64 * word + (uint32_t)__builtin_ctzll(one));
+}
+
+static inline AVX512 __m512i load_vector(const struct selection_line *line)
+{
+    return _mm512_and_si512(_mm512_load_si512(line),
+                            _mm512_set_epi64(-1, -1, -1, -1, -1, -1, -1, -(INT64_C(1) << 32)));
+}
+
+static inline AVX512 int64_t rank_in_vector(const struct selection_line *line, uint32_t bit)
+{
+    const __m512i ends = _mm512_set_epi64(512, 448, 384, 320, 256, 192, 128, 64);
+    __m512i cut = _mm512_max_epi64(_mm512_sub_epi64(ends, _mm512_set1_epi64((int64_t)bit)),
+                                   _mm512_setzero_si512());
+    __m512i mask = _mm512_srlv_epi64(_mm512_set1_epi64(-1), cut); /* 0 from 64 on */
+    __m512i ones = _mm512_popcnt_epi64(_mm512_and_si512(load_vector(line), mask));
+    return _mm512_reduce_add_epi64(ones);
+}
+
+static inline AVX512 int32_t select_in_vector(const struct selection_line *line, int64_t k)
+{
+    const __m512i none = _mm512_setzero_si512();
+    uint64_t words[WORDS], sums[WORDS];
+    __m512i bits = load_vector(line);
+    __m512i sum = _mm512_popcnt_epi64(bits); /* becomes that of all words up to and with each */
+    sum = _mm512_add_epi64(sum, _mm512_alignr_epi64(sum, none, 7));
+    sum = _mm512_add_epi64(sum, _mm512_alignr_epi64(sum, none, 6));
+    sum = _mm512_add_epi64(sum, _mm512_alignr_epi64(sum, none, 4));
+    __mmask8 passed = _mm512_cmple_epi64_mask(sum, _mm512_set1_epi64(k));
+    if (passed == 0xff)
+        return -1;
+    uint32_t word = (uint32_t)__builtin_popcount(passed);
+    _mm512_storeu_si512(words, bits);
+    _mm512_storeu_si512(sums, _mm512_alignr_epi64(sum, none, 7)); /* of the words before each */
+    uint64_t one = _pdep_u64(UINT64_C(1) << (k - (int64_t)sums[word]), words[word]);
+    return (int32_t)(64 * word + (uint32_t)__builtin_ctzll(one));
+}
+#endif
+
+/* ---- many of them -----------------------------------------------------------------------------
+ */
+#define DEFINE_KERNEL(SUFFIX, TARGET, RANK, SELECT)                                               \
+    static TARGET void rank_##SUFFIX(const struct selection *selection, const int64_t *positions, \
+                                     size_t count, int64_t *ret_ranks)                            \
+    {                                                                                             \
+        for (size_t done = 0; done < count; done += AHEAD) {                                      \
+            size_t end = count - done < AHEAD ? count : done + AHEAD;                             \
+            for (size_t i = done; i < end; i++)                                                   \
+                __builtin_prefetch(                                                               \
+                    &selection->lines[(uint64_t)positions[i] / SELECTION_LINE_BITS]);             \
+            for (size_t i = done; i < end; i++) {                                                 \
+                size_t line = (uint64_t)positions[i] / SELECTION_LINE_BITS;                       \
+                uint32_t bit = (uint32_t)((uint64_t)positions[i] % SELECTION_LINE_BITS);          \
+                ret_ranks[i] = before_line(selection, line) +                                     \
+                               RANK(&selection->lines[line], COUNT_BITS + bit);                   \
+            }                                                                                     \
+        }                                                                                         \
+    }                                                                                             \
+    static TARGET int64_t select_one_##SUFFIX(const struct selection *selection, int64_t k,       \
+                                              size_t line)                                        \
+    {                                                                                             \
+        int64_t in_line = k - before_line(selection, line);                                       \
+        int32_t bit = in_line < 0 ? -1 : SELECT(&selection->lines[line], in_line);                \
+        if (__builtin_expect(bit < 0, 0)) {                                                       \
+            line = find_line(selection, k, line);                                                 \
+            bit = SELECT(&selection->lines[line], k - before_line(selection, line));              \
+        }                                                                                         \
+        return (int64_t)line * SELECTION_LINE_BITS + bit - COUNT_BITS;                            \
+    }                                                                                             \
+    static TARGET void select_##SUFFIX(const struct selection *selection, const int64_t *ks,      \
+                                       size_t count, int64_t *ret_positions)                      \
+    {                                                                                             \
+        size_t lines[AHEAD];                                                                      \
+        for (size_t done = 0; done < count; done += AHEAD) {                                      \
+            size_t step = count - done < AHEAD ? count - done : AHEAD;                            \
+            for (size_t i = 0; i < step; i++) {                                                   \
+                lines[i] = guess_line(selection, ks[done + i]);                                   \
+                __builtin_prefetch(&selection->lines[lines[i]]);                                  \
+            }                                                                                     \
+            for (size_t i = 0; i < step; i++)                                                     \
+                ret_positions[done + i] = select_one_##SUFFIX(selection, ks[done + i], lines[i]); \
+        }                                                                                         \
+    }
+
+static bool supports_any(void)
+{
+    return true;
+}
+
+DEFINE_KERNEL(any, , rank_in_line, select_in_line)
+static const struct selection_kernel kernel_any = {"any processor", supports_any, rank_any,
+                                                   select_any};
+
+#if defined(__x86_64__)
+static bool supports_bits(void)
+{
+    return __builtin_cpu_supports("popcnt") && __builtin_cpu_supports("bmi") &&
+           __builtin_cpu_supports("bmi2");
+}
+
+DEFINE_KERNEL(bits, BITS, rank_by_bits, select_by_bits)
+static const struct selection_kernel kernel_bits = {"POPCNT", supports_bits, rank_bits,
+                                                    select_bits};
+
+static bool supports_avx512(void)
+{
+    return supports_bits() && __builtin_cpu_supports("avx512f") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vpopcntdq");
+}
+
+DEFINE_KERNEL(avx512, AVX512, rank_in_vector, select_in_vector)
+static const struct selection_kernel kernel_avx512 = {"AVX-512", supports_avx512, rank_avx512,
+                                                      select_avx512};
+
+const struct selection_kernel *const selection_kernels[] = {&kernel_avx512, &kernel_bits,
+                                                            &kernel_any, NULL};
+#else
+const struct selection_kernel *const selection_kernels[] = {&kernel_any, NULL};
+#endif
+
+const struct selection_kernel *selection_kernel(void)
+{
+    for (size_t i = 0; selection_kernels[i]; i++) {
+        if (selection_kernels[i]->is_supported())
+            return selection_kernels[i];
+    }
+    return &kernel_any;
+}

@@ -1,0 +1,29 @@
+/*
+ * Rank and select of many positions, once for each instruction set; all give the same values. Tests
+ * run each that the processor has.
+ */
+#ifndef SAMPLER_FRAME_RANK_BITMAP_KERNELS_H
+#define SAMPLER_FRAME_RANK_BITMAP_KERNELS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "sampler/frame/rank_bitmap.h"
+
+struct selection_kernel {
+    const char *name;
+    bool (*is_supported)(void);
+    void (*rank)(const struct selection *selection, const int64_t *positions, size_t count,
+                 int64_t *ret_ranks);
+    void (*select)(const struct selection *selection, const int64_t *ks, size_t count,
+                   int64_t *ret_positions);
+};
+
+/* Widest first; the last one runs everywhere. NULL behind the last. */
+extern const struct selection_kernel *const selection_kernels[];
+
+/* The first that this processor supports. */
+const struct selection_kernel *selection_kernel(void);
+
+#endif

@@ -1,0 +1,100 @@
+/*
+ * What each HTTP thread owns, so that a request shares nothing with other threads and allocates
+ * nothing once the thread is warm: room for the units of a batch, recycled bodies and requests, its
+ * counters, and the last query it parsed.
+ *
+ * Threads: a worker belongs to the thread that worker_current() made it for. Only `metrics` and
+ * `active` are read by others. worker_set_release() runs when all those threads are gone.
+ *
+ * Dimensions: B units of a batch.
+ */
+#ifndef SAMPLER_HTTP_HTTP_THREAD_H
+#define SAMPLER_HTTP_HTTP_THREAD_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "sampler/batch/batch_request.h"
+#include "sampler/http/response_memory.h"
+#include "sampler/stream/metrics.h"
+
+struct request;
+struct server;
+
+/* A body under construction; once it is handed to a response, that gives it back. */
+struct output {
+    struct output *next;
+    struct worker *worker;
+    size_t capacity_bytes;
+    size_t counted_bytes;     /* in the memory of answers; 0: it is small */
+    _Alignas(8) char bytes[]; /* ids stand in it */
+};
+
+/* Clients ask the same thing again and again: one comparison instead of a parse. */
+#define WORKER_MEMO_BYTES 128
+struct worker_memo {
+    char target[WORKER_MEMO_BYTES]; /* "" at the start: no request has that target */
+    struct batch_request batch;
+};
+
+struct worker {
+    struct worker *next;
+    struct server *server;
+    struct answer_memory *answers; /* of all threads */
+    uint32_t number;               /* 0, 1, ... in its set */
+    _Atomic int64_t active;        /* requests that were read and are not answered */
+    size_t capacity;               /* of the four arrays, in units */
+    int64_t *ids;
+    uint32_t *labels;
+    int64_t *scratch_ids;
+    uint32_t *scratch_labels;
+    size_t weights_capacity; /* of the two arrays for weights=1, in units */
+    int64_t *rows;
+    double *probabilities;
+    struct output *outputs; /* free ones of WORKER_OUTPUT_BYTES */
+    size_t output_count;
+    struct request *requests; /* free ones */
+    struct worker_memo memo;
+    struct metrics metrics;
+};
+
+#define WORKER_OUTPUT_BYTES (16 << 10)
+#define WORKER_OUTPUTS_LIMIT 256
+
+struct worker_set {
+    struct server *server;
+    pthread_mutex_t mutex;
+    struct worker *first;
+    uint32_t count;
+    struct answer_memory answers;
+};
+
+/* `answer_bytes`: the limit of answer_memory.h. */
+void worker_set_init(struct worker_set *set, struct server *server, int64_t answer_bytes);
+void worker_set_release(struct worker_set *set);
+
+/* This thread's worker, made on the first call; NULL when there is no memory (error is set). */
+struct worker *worker_current(struct worker_set *set);
+
+/* Sums over all workers. */
+int64_t worker_set_active(struct worker_set *set);
+void worker_set_metrics(struct worker_set *set, struct metrics *ret_sum);
+
+/* Room for B units in the arrays, with those for weights=1 when they are wanted. */
+enum error worker_reserve(struct worker *worker, size_t size, bool weights) MUST_CHECK;
+
+/* A body of at least `bytes`; NULL: no memory, also where the answers have all that they may have
+ * (error is set). */
+struct output *worker_output_take(struct worker *worker, size_t bytes);
+/* Only `bytes` of it are in use: gives the rest of a large one back. It may move. */
+struct output *worker_output_trim(struct output *output, size_t bytes);
+/* Gives it back; NULL is legal. */
+void worker_output_put(struct output *output);
+/* The same by the address of output->bytes, as MHD's callback wants it. */
+void worker_output_put_bytes(void *bytes);
+
+#endif

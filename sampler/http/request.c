@@ -1,0 +1,203 @@
+#include "sampler/http/request.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "common/clock.h"
+#include "common/error.h"
+#include "sampler/api/routes.h"
+
+static int hex_value(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return -1;
+}
+
+static bool has_control(const char *text)
+{
+    while ((unsigned char)*text >= ' ' && *text != 0x7f)
+        text++;
+    return *text != '\0';
+}
+
+/* In place; a broken escape or a NUL stays as it is, and so names no path that exists. */
+static void decode(char *path)
+{
+    char *out = path;
+    for (const char *in = path; *in; in++) {
+        int high = *in == '%' ? hex_value(in[1]) : -1;
+        int low = high >= 0 ? hex_value(in[2]) : -1;
+        if (low >= 0 && high + low > 0) {
+            *out++ = (char)(high * 16 + low);
+            in += 2;
+        } else {
+            *out++ = *in;
+        }
+    }
+    *out = '\0';
+}
+
+/* "http://host:port/path" (RFC 9112, absolute-form) -> "/path". */
+static char *skip_authority(char *target)
+{
+    size_t scheme = strncasecmp(target, "http://", 7) == 0    ? 7
+                    : strncasecmp(target, "https://", 8) == 0 ? 8
+                                                              : 0;
+    if (scheme == 0)
+        return target;
+    char *slash = strpbrk(target + scheme, "/?");
+    return slash ? slash : target;
+}
+
+static void parse_target(struct request *request, const char *target)
+{
+    size_t length = request->line.target_bytes;
+    request->line.odd = has_control(target);
+    request->too_long = length > REQUEST_TARGET_BYTES;
+    if (request->too_long) {
+        request->target[0] = '\0';
+        return;
+    }
+    memcpy(request->target, target, length + 1);
+    char *path = skip_authority(request->target);
+    char *mark = strchr(path, '?');
+    if (mark) {
+        *mark = '\0';
+        request->query = mark + 1;
+    }
+    decode(path);
+    request->path = path;
+    request->route = route_find(path, &request->name);
+}
+
+static struct request *request_new(struct worker *worker)
+{
+    struct request *request = malloc(sizeof(*request));
+    if (!request)
+        return NULL;
+    request->worker = worker;
+    return request;
+}
+
+struct request *request_take(struct worker *worker, struct MHD_Connection *connection,
+                             const char *target)
+{
+    struct request *request = worker->requests;
+    if (request)
+        worker->requests = request->next;
+    else
+        request = request_new(worker);
+    if (!request)
+        return NULL;
+    memset(request, 0, offsetof(struct request, target));
+    request->worker = worker;
+    request->connection = connection;
+    request->body.limit_bytes = REQUEST_BODY_BYTES;
+    request->started_ns = clock_now_ns();
+    request->line.target = target;
+    if (!target)
+        target = "";
+    request->line.target_bytes = strlen(target);
+    if (*target && strcmp(target, worker->memo.target) == 0) {
+        request->route = route_batch_route();
+        request->batch = worker->memo.batch;
+        request->batch_parsed = true;
+    } else {
+        parse_target(request, target);
+    }
+    return request;
+}
+
+enum metrics_path request_path(const struct request *request)
+{
+    return request->route ? request->route->metrics : PATH_OTHER;
+}
+
+struct metrics *request_metrics(const struct request *request)
+{
+    struct worker *worker = request->worker;
+    struct metrics *block =
+        request->stream ? metrics_block(stream_metrics(request->stream), worker->number) : NULL;
+    return block ? block : &worker->metrics;
+}
+
+void request_put(struct request *request)
+{
+    struct worker *worker = request->worker;
+    if (request->answered)
+        metrics_time(request_metrics(request), request_path(request),
+                     clock_now_ns() - request->started_ns);
+    if (request->active)
+        atomic_fetch_sub(&worker->active, 1);
+    if (request->release)
+        request->release(request);
+    if (request->stream)
+        stream_put(request->stream);
+    worker_output_put(request->output);
+    buffer_release(&request->body);
+    connection_rest(request->peer);
+    request->next = worker->requests;
+    worker->requests = request;
+}
+
+void request_free_list(struct request *first)
+{
+    while (first) {
+        struct request *next = first->next;
+        free(first);
+        first = next;
+    }
+}
+
+const char *request_header(const struct request *request, const char *name)
+{
+    return MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, name);
+}
+
+bool request_may(const struct request *request, int scopes, const char *stream)
+{
+    return !request->guarded || token_may(request->token, scopes, stream);
+}
+
+void request_suspend(struct request *request, request_continuation again)
+{
+    request->again = again;
+    connection_enter(request->peer, CONNECTION_WORKING, 0);
+    MHD_suspend_connection(request->connection);
+}
+
+void request_resume(struct request *request)
+{
+    MHD_resume_connection(request->connection);
+}
+
+/* The second of the two to come here resumes the connection. */
+static void pass_gate(struct request *request)
+{
+    if (atomic_fetch_add(&request->gate, 1) == 1)
+        MHD_resume_connection(request->connection);
+}
+
+static void on_ready(struct journal_waiter *waiter)
+{
+    pass_gate((struct request *)((char *)waiter - offsetof(struct request, waiter)));
+}
+
+struct journal_waiter *request_waiter(struct request *request)
+{
+    atomic_store(&request->gate, 0);
+    request->waiter = (struct journal_waiter){.ready = on_ready};
+    return &request->waiter;
+}
+
+void request_wait(struct request *request, request_continuation again)
+{
+    request_suspend(request, again);
+    pass_gate(request);
+}

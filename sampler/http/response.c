@@ -1,0 +1,249 @@
+#include "sampler/http/response.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/http_problem.h"
+#include "sampler/api/routes.h"
+#include "sampler/http/audit.h"
+#include "sampler/http/mhd_errors.h"
+#include "sampler/http/server.h"
+
+#define PROBLEM_LIMIT_BYTES (16 << 10)
+/* The fewest that Retry-After can say. Never more, also when the first lease runs out much later:
+ * an ack or a release that comes before changes the answer. */
+#define RETRY_SECONDS "1"
+
+static bool add(struct MHD_Response *response, const char *name, const char *value)
+{
+    return MHD_add_response_header(response, name, value) == MHD_YES;
+}
+
+static bool add_all(struct MHD_Response *response, const struct reply_header *headers, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (!add(response, headers[i].name, headers[i].value))
+            return false;
+    }
+    return true;
+}
+
+static bool is_moving(const struct request *request)
+{
+    return !request->route || request->route->no_store ||
+           (request->method & (METHOD_POST | METHOD_DELETE)) != 0;
+}
+
+/* Takes the response. */
+static enum MHD_Result queue(struct request *request, int status, struct MHD_Response *response,
+                             size_t body_bytes)
+{
+    bool complete = response != NULL;
+    if (complete && is_moving(request))
+        complete = add(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+    if (complete && server_phase(request->worker->server) >= SERVER_DRAINING)
+        complete = add(response, MHD_HTTP_HEADER_CONNECTION, "close");
+    if (!complete) {
+        if (response)
+            MHD_destroy_response(response);
+        return MHD_NO; /* no memory: the connection is closed */
+    }
+    bool carries = status == MHD_HTTP_OK && !request->head;
+    request->answered = true;
+    connection_enter(request->peer, CONNECTION_SENDING, body_bytes);
+    metrics_count(request_metrics(request), request_path(request), status,
+                  request->head ? 0 : body_bytes,
+                  carries ? (uint64_t)request->drawn.span.units : 0);
+    enum MHD_Result result = mhd_queue(request->connection, status, response);
+    MHD_destroy_response(response);
+    return result;
+}
+
+static enum MHD_Result destroy(struct MHD_Response *response)
+{
+    if (response)
+        MHD_destroy_response(response);
+    return MHD_NO;
+}
+
+enum MHD_Result reply_output(struct request *request, const char *content_type,
+                             const struct reply_header *headers, size_t header_count)
+{
+    struct MHD_Response *response = MHD_create_response_from_buffer_with_free_callback(
+        request->output_bytes, request->output->bytes, worker_output_put_bytes);
+    if (!response)
+        return MHD_NO;
+    request->output = NULL;
+    if (!add(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type) ||
+        !add_all(response, headers, header_count))
+        return destroy(response);
+    return queue(request, MHD_HTTP_OK, response, request->output_bytes);
+}
+
+/* A large body that is counted until it was sent. */
+struct counted_body {
+    struct answer_memory *answers;
+    size_t bytes;
+    char *data; /* owned */
+};
+
+static void free_counted(void *context)
+{
+    struct counted_body *body = context;
+    answer_memory_put(body->answers, body->bytes);
+    free(body->data);
+    free(body);
+}
+
+/* Takes the buffer's memory, but on failure: *ret_response is NULL when there is no memory. */
+static enum error respond_with(struct request *request, struct buffer *buffer,
+                               struct MHD_Response **ret_response)
+{
+    struct answer_memory *answers = request->worker->answers;
+    *ret_response = NULL;
+    if (buffer->length <= ANSWER_SMALL_BYTES) {
+        *ret_response =
+            MHD_create_response_from_buffer(buffer->length, buffer->data, MHD_RESPMEM_MUST_FREE);
+        return OK;
+    }
+    struct counted_body *body = malloc(sizeof(*body));
+    if (!body)
+        return OK;
+    enum error error = answer_memory_take(answers, buffer->length);
+    if (error != OK) {
+        free(body);
+        return error;
+    }
+    char *trimmed = realloc(buffer->data, buffer->length); /* what was room for more */
+    if (trimmed)
+        buffer->data = trimmed;
+    *body = (struct counted_body){answers, buffer->length, buffer->data};
+    *ret_response = MHD_create_response_from_buffer_with_free_callback_cls(body->bytes, body->data,
+                                                                           free_counted, body);
+    if (!*ret_response) {
+        answer_memory_put(answers, body->bytes);
+        free(body);
+    }
+    return OK;
+}
+
+static enum MHD_Result reply_taken(struct request *request, int status, const char *content_type,
+                                   struct buffer *buffer, const struct reply_header *headers,
+                                   size_t header_count)
+{
+    size_t length = buffer->length;
+    struct MHD_Response *response;
+    enum error error = respond_with(request, buffer, &response);
+    if (!response) {
+        buffer_release(buffer);
+        return error == OK ? MHD_NO : reply_error(request, error);
+    }
+    *buffer = (struct buffer)BUFFER_INIT(buffer->limit_bytes);
+    if (!add(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type) ||
+        !add_all(response, headers, header_count))
+        return destroy(response);
+    return queue(request, status, response, length);
+}
+
+enum MHD_Result reply_buffer(struct request *request, const char *content_type,
+                             struct buffer *buffer)
+{
+    return reply_taken(request, MHD_HTTP_OK, content_type, buffer, NULL, 0);
+}
+
+enum MHD_Result reply_json(struct request *request, enum error error, int status,
+                           struct buffer *buffer, const struct reply_header *header)
+{
+    if (error == OK)
+        return reply_taken(request, status, JSON_CONTENT_TYPE, buffer, header, header != NULL);
+    buffer_release(buffer);
+    return reply_error(request, error);
+}
+
+enum MHD_Result reply_static(struct request *request, const char *content_type, const char *bytes,
+                             size_t length, const struct reply_header *header)
+{
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(length, (void *)bytes, MHD_RESPMEM_PERSISTENT);
+    if (!response || !add(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type) ||
+        !add_all(response, header, header != NULL))
+        return destroy(response);
+    return queue(request, MHD_HTTP_OK, response, length);
+}
+
+static struct MHD_Response *empty_response(void)
+{
+    return MHD_create_response_from_buffer(0, (void *)"", MHD_RESPMEM_PERSISTENT);
+}
+
+enum MHD_Result reply_empty(struct request *request, int status)
+{
+    return queue(request, status, empty_response(), 0);
+}
+
+enum MHD_Result reply_allow(struct request *request)
+{
+    char allow[ROUTE_ALLOW_BYTES];
+    struct MHD_Response *response = empty_response();
+    route_allow(request->route, allow);
+    if (!response || !add(response, MHD_HTTP_HEADER_ALLOW, allow))
+        return destroy(response);
+    return queue(request, MHD_HTTP_NO_CONTENT, response, 0);
+}
+
+static enum MHD_Result reply_problem_with(struct request *request, int status, const char *kind,
+                                          const char *detail, const struct reply_header *more)
+{
+    char allow[ROUTE_ALLOW_BYTES];
+    struct reply_header headers[2] = {{NULL, NULL}};
+    size_t count = 0;
+    struct buffer body = BUFFER_INIT(PROBLEM_LIMIT_BYTES);
+    if (status == MHD_HTTP_UNAUTHORIZED || status == MHD_HTTP_FORBIDDEN)
+        audit_refused(request, status, detail);
+    if (more)
+        headers[count++] = *more;
+    if (status == MHD_HTTP_METHOD_NOT_ALLOWED) {
+        route_allow(request->route, allow);
+        headers[count++] = (struct reply_header){MHD_HTTP_HEADER_ALLOW, allow};
+    } else if (status == MHD_HTTP_UNAUTHORIZED) {
+        headers[count++] =
+            (struct reply_header){MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer realm=\"tombola\""};
+    } else if (status == MHD_HTTP_SERVICE_UNAVAILABLE) {
+        headers[count++] = (struct reply_header){MHD_HTTP_HEADER_RETRY_AFTER, RETRY_SECONDS};
+    }
+    if (http_problem_add(&body, status, kind, detail) != OK) {
+        buffer_release(&body);
+        return MHD_NO;
+    }
+    return reply_taken(request, status, HTTP_PROBLEM_CONTENT_TYPE, &body, headers, count);
+}
+
+enum MHD_Result reply_problem(struct request *request, int status, const char *detail)
+{
+    return reply_problem_with(request, status, NULL, detail, NULL);
+}
+
+enum MHD_Result reply_last(struct request *request, int status, const char *detail)
+{
+    static const struct reply_header close = {MHD_HTTP_HEADER_CONNECTION, "close"};
+    return reply_problem_with(request, status, NULL, detail, &close);
+}
+
+enum MHD_Result reply_error(struct request *request, enum error error)
+{
+    return reply_problem_with(request, http_status_of_error(error), error_kind(), error_message(),
+                              NULL);
+}
+
+enum MHD_Result reply_forbidden(struct request *request, int scopes, const char *stream)
+{
+    char detail[256];
+    const char *scope = scopes & SCOPE_READ ? "read" : scopes & SCOPE_DRAW ? "draw" : "admin";
+    if (stream && (request->token && token_may(request->token, scopes, NULL)))
+        snprintf(detail, sizeof(detail), "the token \"%.64s\" is not for the stream \"%.64s\"",
+                 token_name(request->token), stream);
+    else
+        snprintf(detail, sizeof(detail), "the token \"%.64s\" lacks the scope \"%s\"",
+                 request->token ? token_name(request->token) : "", scope);
+    return reply_problem(request, MHD_HTTP_FORBIDDEN, detail);
+}

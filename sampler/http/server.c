@@ -1,0 +1,340 @@
+#include "sampler/http/server.h"
+
+#include <microhttpd.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "common/array.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "sampler/http/acceptor.h"
+#include "sampler/http/connection.h"
+#include "sampler/http/dispatch.h"
+#include "sampler/http/framing.h"
+#include "sampler/http/housekeeper.h"
+#include "sampler/http/http_thread.h"
+#include "sampler/http/mhd_errors.h"
+#include "sampler/http/mhd_wait.h"
+#include "sampler/http/request.h"
+
+#define THREADS_LIMIT 16
+#define DESCRIPTORS_RESERVED 128
+#define TLS_PRIORITIES "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
+#define DRAIN_POLL_MS 2
+#define LOOKS_BEFORE_SLEEP 10 /* 5 and 20 did no worse */
+
+struct server {
+    struct MHD_Daemon *daemon;
+    struct guard *guard; /* borrowed */
+    struct worker_set workers;
+    struct connections connections;
+    struct acceptor *acceptor;
+    struct attendant *attendant;
+    struct slow_lane *slow_lane;
+    struct slow_lane *search_lane;
+    _Atomic(struct service *) service; /* borrowed */
+    _Atomic int phase;
+    int64_t started_seconds;
+};
+
+/* ---- what libmicrohttpd calls -----------------------------------------------------------------
+ */
+
+static enum MHD_Result handle(void *context, struct MHD_Connection *connection, const char *url,
+                              const char *method, const char *version, const char *upload,
+                              size_t *upload_bytes, void **request_context)
+{
+    struct request *request = *request_context;
+    (void)context;
+    (void)connection;
+    (void)url;
+    if (!request)
+        return MHD_NO; /* there was no memory for it */
+    if (!request->seen)
+        return framing_begin(request, method, version);
+    if (*upload_bytes > 0)
+        return framing_take(request, upload, upload_bytes);
+    if (!request->active) {
+        request->active = true;
+        atomic_fetch_add(&request->worker->active, 1); /* before the phase is looked at */
+        connection_enter(request->peer, CONNECTION_WORKING, 0);
+    }
+    return dispatch(request, method);
+}
+
+static struct connection *peer_of(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info ? info->socket_context : NULL;
+}
+
+/* Called before MHD takes the target apart. Its own list of arguments is cut off: nobody reads it,
+ * and MHD 0.9.75 never answers a request whose arguments overflow the connection's memory. The
+ * bytes are MHD's, in a buffer that it writes into itself right afterwards. */
+static void *on_target(void *context, const char *target, struct MHD_Connection *connection)
+{
+    struct server *server = context;
+    struct worker *worker = worker_current(&server->workers);
+    struct request *request = worker ? request_take(worker, connection, target) : NULL;
+    char *query = target ? strchr(target, '?') : NULL;
+    if (query && query[1] != '\0')
+        query[1] = '\0';
+    if (request) {
+        request->peer = peer_of(connection);
+        connection_enter(request->peer, CONNECTION_HEADER, 0);
+    }
+    return request;
+}
+
+static void on_completed(void *context, struct MHD_Connection *connection, void **request_context,
+                         enum MHD_RequestTerminationCode code)
+{
+    (void)context;
+    (void)connection;
+    (void)code;
+    if (*request_context)
+        request_put(*request_context);
+    *request_context = NULL;
+}
+
+static void on_connection(void *context, struct MHD_Connection *connection, void **socket_context,
+                          enum MHD_ConnectionNotificationCode code)
+{
+    struct server *server = context;
+    if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
+        connections_remove(&server->connections, *socket_context);
+        *socket_context = NULL;
+        return;
+    }
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    if (info)
+        *socket_context = connections_add(&server->connections, info->connect_fd);
+}
+
+/* MHD answered by itself. */
+static struct server *counting_server;
+
+static void on_library_error(struct MHD_Connection *connection, int status, size_t body_bytes)
+{
+    struct worker *worker = counting_server ? worker_current(&counting_server->workers) : NULL;
+    connection_enter(peer_of(connection), CONNECTION_SENDING, body_bytes);
+    if (worker)
+        metrics_count(&worker->metrics, PATH_OTHER, status, body_bytes, 0);
+}
+
+static void on_log(void *context, const char *format, va_list args) PRINTF_LIKE(2, 0);
+static void on_log(void *context, const char *format, va_list args)
+{
+    char line[ERROR_MESSAGE_BYTES];
+    (void)context;
+    vsnprintf(line, sizeof(line), format, args);
+    line[strcspn(line, "\n")] = '\0';
+    log_debug("http: %s", line);
+}
+
+/* ---- life cycle ------------------------------------------------------------------------------ */
+
+static unsigned int thread_count(void)
+{
+    cpu_set_t processors;
+    int count = 2;
+    if (sched_getaffinity(0, sizeof(processors), &processors) == 0)
+        count = CPU_COUNT(&processors);
+    if (count < 2)
+        return 2; /* one thread formats a batch of a million while the other one answers */
+    return count > THREADS_LIMIT ? THREADS_LIMIT : (unsigned int)count;
+}
+
+/* What the limit of descriptors leaves of what was asked for. */
+static int64_t connection_limit(int64_t wanted)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return wanted < 512 ? wanted : 512;
+    limit.rlim_cur = limit.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &limit); /* the soft limit is what shells start us with */
+    (void)getrlimit(RLIMIT_NOFILE, &limit);
+    rlim_t reserved = DESCRIPTORS_RESERVED + CONNECTIONS_SURPLUS;
+    rlim_t room = limit.rlim_cur > 2 * reserved ? limit.rlim_cur - reserved : reserved;
+    if (room >= (rlim_t)wanted)
+        return wanted;
+    log_warning("the limit of open files (%llu) allows %llu connections, not %lld",
+                (unsigned long long)limit.rlim_cur, (unsigned long long)room, (long long)wanted);
+    return (int64_t)room;
+}
+
+/* Any of its threads may have all connections: how many there are is the acceptor's business. */
+static struct MHD_Daemon *start_daemon(struct server *server, int64_t connections)
+{
+    bool tls = guard_uses_tls(server->guard);
+    struct MHD_OptionItem tls_options[] = {
+        {MHD_OPTION_HTTPS_CERT_CALLBACK, 0, (void *)guard_retrieve},
+        {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)TLS_PRIORITIES},
+        {MHD_OPTION_END, 0, NULL},
+    };
+    unsigned int threads = thread_count();
+    unsigned int flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_TURBO | MHD_USE_ITC |
+                         MHD_USE_ERROR_LOG | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET |
+                         (tls ? MHD_USE_TLS : 0);
+    return MHD_start_daemon(flags, 0, NULL, NULL, handle, server,                                //
+                            MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,                            //
+                            MHD_OPTION_THREAD_POOL_SIZE, threads,                                //
+                            MHD_OPTION_CONNECTION_LIMIT,                                         //
+                            (unsigned int)(connections + CONNECTIONS_SURPLUS) * threads,         //
+                            MHD_OPTION_CONNECTION_TIMEOUT, (unsigned int)SERVER_IDLE_SECONDS,    //
+                            MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)SERVER_CONNECTION_BYTES, //
+                            MHD_OPTION_URI_LOG_CALLBACK, on_target, server,                      //
+                            MHD_OPTION_NOTIFY_COMPLETED, on_completed, server,                   //
+                            MHD_OPTION_NOTIFY_CONNECTION, on_connection, server,                 //
+                            MHD_OPTION_ARRAY, tls ? tls_options : tls_options + 2,               //
+                            MHD_OPTION_END);
+}
+
+static enum error start(struct server *server, int descriptor, int64_t connections)
+{
+    mhd_wait_install(LOOKS_BEFORE_SLEEP);
+    enum error error = mhd_errors_install(on_library_error);
+    if (error == OK)
+        error = slow_lane_new(&server->slow_lane);
+    if (error == OK)
+        error = slow_lane_new(&server->search_lane);
+    if (error == OK)
+        error = attendant_new(server->guard, &server->connections, &server->attendant);
+    if (error != OK) {
+        close(descriptor);
+        return error;
+    }
+    counting_server = server;
+    server->daemon = start_daemon(server, connections);
+    if (server->daemon)
+        return acceptor_new(descriptor, server->daemon, &server->connections, &server->acceptor);
+    close(descriptor);
+    return error_set(ERROR_NETWORK, "cannot start the HTTP server (threads, descriptors or "
+                                    "memory are short; --log-level debug says more)");
+}
+
+enum error server_open(int descriptor, const struct server_options *options,
+                       struct server **ret_server)
+{
+    struct server *server = array_new(1, sizeof(*server), "the server");
+    if (!server) {
+        close(descriptor);
+        return ERROR_MEMORY;
+    }
+    int64_t connections = connection_limit(options->connections);
+    server->guard = options->guard;
+    server->started_seconds = (int64_t)clock_wall_seconds();
+    worker_set_init(&server->workers, server, options->answer_bytes);
+    connections_init(&server->connections, connections, options->patience_seconds * 1000,
+                     guard_uses_tls(options->guard));
+    enum error error = start(server, descriptor, connections);
+    if (error != OK) {
+        server_close(server);
+        return error;
+    }
+    *ret_server = server;
+    return OK;
+}
+
+static void go_to(struct server *server, enum server_phase phase)
+{
+    if (phase > server_phase(server))
+        atomic_store(&server->phase, (int)phase);
+}
+
+void server_set_service(struct server *server, struct service *service)
+{
+    atomic_store(&server->service, service);
+    go_to(server, SERVER_READY);
+}
+
+static bool wait_until_idle(struct server *server, int64_t deadline_ns)
+{
+    while (worker_set_active(&server->workers) > 0) {
+        if (clock_left_ms(deadline_ns) == 0)
+            return false;
+        clock_sleep_ms(DRAIN_POLL_MS);
+    }
+    return true;
+}
+
+/* MHD_quiesce_daemon() would end the process now and then: with epoll, it and MHD's own thread both
+ * take the listening socket out of the epoll set, and the later one panics (0.9.75). */
+bool server_drain(struct server *server, int64_t grace_ms, int64_t deadline_ns)
+{
+    go_to(server, SERVER_DRAINING);
+    clock_sleep_ms(grace_ms);
+    go_to(server, SERVER_CLOSED);
+    slow_lane_stop(server->slow_lane);
+    slow_lane_stop(server->search_lane);
+    return wait_until_idle(server, deadline_ns);
+}
+
+void server_close(struct server *server)
+{
+    if (!server)
+        return;
+    acceptor_free(server->acceptor);
+    attendant_free(server->attendant);
+    slow_lane_free(server->slow_lane); /* its jobs resume connections */
+    slow_lane_free(server->search_lane);
+    if (server->daemon)
+        MHD_stop_daemon(server->daemon);
+    counting_server = NULL;
+    connections_release(&server->connections);
+    worker_set_release(&server->workers);
+    free(server);
+}
+
+enum server_phase server_phase(const struct server *server)
+{
+    return (enum server_phase)atomic_load(&server->phase);
+}
+
+struct guard *server_guard(const struct server *server)
+{
+    return server->guard;
+}
+
+struct service *server_service(const struct server *server)
+{
+    return atomic_load(&server->service);
+}
+
+int64_t server_started_seconds(const struct server *server)
+{
+    return server->started_seconds;
+}
+
+void server_metrics(struct server *server, struct metrics *ret_sum)
+{
+    worker_set_metrics(&server->workers, ret_sum);
+}
+
+int64_t server_connections(struct server *server)
+{
+    return connections_count(&server->connections);
+}
+
+struct slow_lane *server_slow_lane(struct server *server)
+{
+    return server->slow_lane;
+}
+
+struct slow_lane *server_search_lane(struct server *server)
+{
+    return server->search_lane;
+}
+
+const struct answer_memory *server_answer_memory(const struct server *server)
+{
+    return &server->workers.answers;
+}

@@ -1,0 +1,52 @@
+#include "sampler/journal/committer.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "common/array.h"
+#include "common/clock.h"
+
+#define IDLE_MS 1000
+
+struct committer {
+    struct journal *journal;
+    pthread_t thread;
+    _Atomic bool stopping;
+};
+
+static void *run(void *context)
+{
+    struct committer *committer = context;
+    for (;;) {
+        bool stopping = atomic_load(&committer->stopping);
+        bool worked = journal_work(committer->journal, clock_deadline_ns(IDLE_MS), stopping);
+        if (stopping && !worked)
+            return NULL; /* asked before the last look: nothing can have come since */
+    }
+}
+
+enum error committer_new(struct journal *journal, struct committer **ret_committer)
+{
+    struct committer *committer = array_new(1, sizeof(*committer), "the committer");
+    if (!committer)
+        return ERROR_MEMORY;
+    committer->journal = journal;
+    int error = pthread_create(&committer->thread, NULL, run, committer);
+    if (error != 0) {
+        free(committer);
+        return error_set_errno(ERROR_MEMORY, error, "cannot start the committer's thread");
+    }
+    *ret_committer = committer;
+    return OK;
+}
+
+void committer_free(struct committer *committer)
+{
+    if (!committer)
+        return;
+    atomic_store(&committer->stopping, true);
+    journal_wake(committer->journal);
+    pthread_join(committer->thread, NULL);
+    free(committer);
+}

@@ -1,0 +1,171 @@
+/* Appending. Opening is in journal_open.c, committing in journal_commit.c. */
+#include "sampler/journal/journal.h"
+
+#include <stdlib.h>
+
+#include "common/array.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "sampler/journal/journal_private.h"
+
+/* ---- frames in memory --------------------------------------------------------------------------
+ */
+
+enum error journal_bytes_reserve(struct journal_bytes *bytes, size_t more)
+{
+    void *array = bytes->bytes;
+    enum error error =
+        array_grow(&array, &bytes->capacity, bytes->length + more, 1, "entries of the journal");
+    bytes->bytes = array;
+    return error;
+}
+
+uint8_t *journal_bytes_add(struct journal_bytes *bytes, const struct entry *entry,
+                           size_t *ret_entry_bytes)
+{
+    uint8_t *frame = bytes->bytes + bytes->length;
+    *ret_entry_bytes = entry_encode(entry, frame + JOURNAL_FRAME_HEAD_BYTES);
+    bytes->length += journal_frame_bytes(*ret_entry_bytes);
+    return frame;
+}
+
+void journal_bytes_release(struct journal_bytes *bytes)
+{
+    free(bytes->bytes);
+    *bytes = (struct journal_bytes){0};
+}
+
+/* ---- failures ----------------------------------------------------------------------------------
+ */
+
+void journal_note_failure(struct journal *journal, enum error error, bool failing)
+{
+    error_report_take(error, &journal->failure);
+    if (!journal->failing && !journal->full)
+        log_error("%s; changes are refused until it can be written", error_message());
+    journal->counts.failures++;
+    if (failing)
+        journal->failing = true;
+    else
+        journal->full = true;
+}
+
+void journal_note_success(struct journal *journal)
+{
+    if (journal->failing || journal->full)
+        log_info("the state can be written again; draws go on");
+    journal->failing = false;
+    journal->full = false;
+}
+
+bool journal_failing(const struct journal *journal)
+{
+    return journal->failing || journal->full;
+}
+
+enum error journal_failure(const struct journal *journal)
+{
+    return error_restore(&journal->failure);
+}
+
+enum error journal_mark(struct journal *journal, uint64_t whole, uint64_t length, bool closed)
+{
+    uint8_t bytes[JOURNAL_MARK_BYTES];
+    const struct journal_mark mark = {.whole = whole, .length = length, .closed = closed};
+    journal_mark_encode(&mark, journal->id, bytes);
+    enum error error =
+        journal_file_write(&journal->file, bytes, sizeof(bytes), JOURNAL_MARK_OFFSET);
+    if (error == OK)
+        journal->marked = mark;
+    journal->marked_ns = clock_now_ns();
+    return error;
+}
+
+/* ---- appending: the mutex is held --------------------------------------------------------------
+ */
+
+enum error journal_reserve(struct journal *journal, size_t bytes)
+{
+    if (journal->finished)
+        return error_set(ERROR_IO, "the server is stopping, and its state is closed");
+    if (journal->dormant)
+        return OK;
+    if (journal->failing)
+        return error_restore(&journal->failure);
+    uint64_t wanted = journal->end - (uint64_t)journal->file.shift + bytes;
+    if (wanted > journal->file.room) {
+        enum error error = journal_file_grow(&journal->file, wanted, journal->maps);
+        if (error != OK) {
+            journal_note_failure(journal, error, false);
+            return error;
+        }
+        journal_note_success(journal);
+        if (journal->durability == DURABILITY_PROCESS)
+            (void)journal_mark(journal, journal->synced, journal->file.room, false);
+    }
+    return journal->maps ? OK : journal_bytes_reserve(&journal->pending, bytes);
+}
+
+/* Frames of DURABILITY_PROCESS where there is no mapping: written at once. */
+static enum error write_through(struct journal *journal)
+{
+    enum error error =
+        journal_file_write(&journal->file, journal->pending.bytes, journal->pending.length,
+                           journal->end - (uint64_t)journal->file.shift);
+    journal->pending.length = 0;
+    if (error != OK)
+        journal_note_failure(journal, error, true);
+    return error;
+}
+
+enum error journal_append(struct journal *journal, const struct entry *entry)
+{
+    if (journal->dormant)
+        return OK;
+    uint64_t unsynced = journal->end - journal->synced;
+    bool ordered = journal->durability == DURABILITY_PROCESS;
+    size_t entry_bytes;
+    if (journal->maps) {
+        uint8_t *frame = journal->file.map + (journal->end - (uint64_t)journal->file.shift);
+        entry_bytes = entry_encode(entry, frame + JOURNAL_FRAME_HEAD_BYTES);
+        journal_frame_seal(frame, entry_bytes, journal->id, journal->end, unsynced, ordered);
+    } else {
+        uint8_t *frame = journal_bytes_add(&journal->pending, entry, &entry_bytes);
+        journal_frame_seal(frame, entry_bytes, journal->id, journal->end, unsynced, ordered);
+        enum error error = ordered ? write_through(journal) : OK;
+        if (error != OK)
+            return error;
+    }
+    journal->end += journal_frame_bytes(entry_bytes);
+    if (ordered)
+        journal->written = journal->end;
+    journal->counts.entries++;
+    journal->counts.bytes += journal_frame_bytes(entry_bytes);
+    if (journal->sleeps && journal->end >= journal->rewrite_at)
+        pthread_cond_signal(&journal->changed);
+    return OK;
+}
+
+bool journal_is_behind(const struct journal *journal)
+{
+    return journal->durability == DURABILITY_FSYNC && journal->synced < journal->end;
+}
+
+void journal_wait(struct journal *journal, struct journal_waiter *waiter)
+{
+    waiter->next = NULL;
+    waiter->error = OK;
+    *journal->waiters_end = waiter;
+    journal->waiters_end = &waiter->next;
+    journal->waiting++;
+    if (journal->sleeps && journal->waiting >= journal->target) {
+        journal->sleeps = false;
+        pthread_cond_signal(&journal->changed);
+    }
+}
+
+void journal_get_counts(const struct journal *journal, struct journal_counts *ret_counts)
+{
+    *ret_counts = journal->counts;
+    ret_counts->file_bytes = journal->end - (uint64_t)journal->file.shift;
+}

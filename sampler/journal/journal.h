@@ -1,0 +1,121 @@
+/*
+ * DIR/journal: every change of every stream, in order, in a file that survives kill -9 and power
+ * loss at any instant. What has been written says how a state came about; when it gets long, it is
+ * written anew, shorter, beside the streams' work, and takes the old one's name.
+ *
+ *   DURABILITY_FSYNC    the committer (committer.h) writes and fdatasync()s what was appended; all
+ *                       changes that come meanwhile share the next write (group commit). Callers
+ *                       wait: journal_wait()
+ *   DURABILITY_PROCESS  an entry lies in pages of the file when journal_append() returns: survives
+ *                       kill -9, not power loss. (pwrite() instead of a mapping on network file
+ *                       systems.)
+ *   DURABILITY_NONE     nothing is written before the orderly end
+ *
+ * Room in the file is taken before anything moves: journal_reserve() fails with ERROR_NO_SPACE, or
+ * journal_append() works. When a write or fdatasync() fails after all, everybody who waits hears
+ * it, the owner takes back what nobody heard of, changes are refused, and the journal is written
+ * anew from the owner's memory until that works.
+ *
+ * Threads: the owner's mutex is held for all calls that say so. The committer's thread alone calls
+ * journal_work().
+ */
+#ifndef SAMPLER_JOURNAL_JOURNAL_H
+#define SAMPLER_JOURNAL_JOURNAL_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "sampler/journal/journal_entry.h"
+#include "sampler/journal/journal_waiter.h"
+
+enum durability { DURABILITY_FSYNC, DURABILITY_PROCESS, DURABILITY_NONE };
+
+struct journal;
+struct state;
+
+/* Whose changes are kept: its books, which `mutex` guards, and the journal. The books are what
+ * entries make of empty ones, one after the other. */
+struct journal_owner {
+    pthread_mutex_t *mutex;
+    void *books;
+    /* At the start, and into other books beside them. ERROR_INPUT: it makes no sense. */
+    enum error (*replay)(void *books, const struct entry *entry);
+    /* All there is as entries. The mutex is held, if these are the books in use. */
+    enum error (*write)(void *books, enum error (*add)(void *adding, const struct entry *entry),
+                        void *adding);
+    /* Empty books, for the committer alone: without the mutex. */
+    enum error (*books_new)(void **ret_books);
+    void (*books_free)(void *books);
+    /* The change that this waiter waits for was not kept. The mutex is held; newest first. */
+    void (*take_back)(void *books, struct journal_waiter *waiter);
+};
+
+/* How long writing to the disk took: counts by upper bound in microseconds, the last without one.
+ */
+#define JOURNAL_SYNC_BOUNDS_US                                                            \
+    {                                                                                     \
+        50, 100, 250, 500, 1000, 2500, 5000, 10000, 25000, 50000, 100000, 250000, 1000000 \
+    }
+#define JOURNAL_SYNC_BUCKETS 14
+
+struct journal_counts {
+    uint64_t entries;
+    uint64_t bytes;   /* of these entries, with their frames */
+    uint64_t commits; /* writes with fdatasync() */
+    uint64_t failures;
+    uint64_t rewrites;                           /* how often it was written anew */
+    uint64_t file_bytes;                         /* in use now */
+    uint64_t sync_buckets[JOURNAL_SYNC_BUCKETS]; /* of the commits; not cumulative */
+    double sync_seconds;
+};
+
+/* Reads DIR/journal of an open state folder; nothing of it is written before journal_begin().
+ * `owner` is copied. ERROR_INPUT: damaged or cut, with the offset at which it ends; when that is
+ * `accept_loss` (0: none) it goes on there, and the damaged file stays as DIR/journal.damaged. */
+enum error journal_open(struct state *state, enum durability durability, uint64_t accept_loss,
+                        const struct journal_owner *owner, struct journal **ret_journal) MUST_CHECK;
+/* From here on what is appended is kept. Clears a torn tail, or writes a new journal from the
+ * owner's memory; on the disk when this returns. ERROR_NO_SPACE for a new one only. */
+enum error journal_begin(struct journal *journal) MUST_CHECK;
+/* Was there none before? */
+bool journal_is_new(const struct journal *journal);
+/* Everything that was appended is on the disk when this returns. No committer runs, nobody waits.
+ */
+enum error journal_sync(struct journal *journal) MUST_CHECK;
+/* The orderly end: the same, and the journal says so; changes are refused from now on. With
+ * DURABILITY_NONE it is written here. */
+enum error journal_finish(struct journal *journal) MUST_CHECK;
+/* NULL is legal. */
+void journal_close(struct journal *journal);
+
+/* ---- the mutex is held -------------------------------------------------------------------------
+ */
+
+/* Room for entries of together `bytes` (sums of journal_frame_bytes()). ERROR_NO_SPACE, ERROR_IO:
+ * also while it is failing. */
+enum error journal_reserve(struct journal *journal, size_t bytes) MUST_CHECK;
+/* Room is reserved. Fails with DURABILITY_PROCESS on a network file system only: then nothing was
+ * appended. */
+enum error journal_append(struct journal *journal, const struct entry *entry) MUST_CHECK;
+/* Is there anything that is not kept yet as the durability promises? */
+bool journal_is_behind(const struct journal *journal);
+/* ready() is called when all that was appended so far is kept, or could not be. */
+void journal_wait(struct journal *journal, struct journal_waiter *waiter);
+bool journal_failing(const struct journal *journal);
+/* Sets this thread's message; returns the code. */
+enum error journal_failure(const struct journal *journal);
+void journal_get_counts(const struct journal *journal, struct journal_counts *ret_counts);
+
+/* ---- for the committer, without the mutex ------------------------------------------------------
+ */
+
+/* Waits until there is something to do, at most until the deadline, and does it: a commit, a part
+ * of writing anew. False: nothing was committed. `stopping`: commits what there is, and waits for
+ * nothing. */
+bool journal_work(struct journal *journal, int64_t deadline_ns, bool stopping);
+/* Wakes journal_work(). */
+void journal_wake(struct journal *journal);
+
+#endif

@@ -1,0 +1,304 @@
+/* Commits, the mark, and what happens when the disk refuses. */
+#include <errno.h>
+
+#include "common/clock.h"
+#include "sampler/journal/journal_private.h"
+
+#define GROUP_WAIT_MOST_NS 2000000
+#define REST_MOST_NS 10000000
+
+static struct journal_waiter *take_waiters(struct journal *journal)
+{
+    struct journal_waiter *waiters = journal->waiters;
+    journal->waiters = NULL;
+    journal->waiters_end = &journal->waiters;
+    journal->told = journal->waiting;
+    journal->waiting = 0;
+    return waiters;
+}
+
+static struct journal_waiter *reversed(struct journal_waiter *waiter)
+{
+    struct journal_waiter *last = NULL;
+    while (waiter) {
+        struct journal_waiter *next = waiter->next;
+        waiter->next = last;
+        last = waiter;
+        waiter = next;
+    }
+    return last;
+}
+
+static void tell(struct journal_waiter *waiter, enum error error)
+{
+    while (waiter) {
+        struct journal_waiter *next = waiter->next; /* ready() gives the storage back */
+        waiter->error = error;
+        waiter->ready(waiter);
+        waiter = next;
+    }
+}
+
+/* Nobody has heard of anything since `synced`: those whose write failed, and those that came
+ * meanwhile. The mutex is held. */
+static struct journal_waiter *take_back(struct journal *journal, struct journal_waiter *waiters,
+                                        enum error error)
+{
+    struct journal_waiter **end = &waiters;
+    journal_note_failure(journal, error, true);
+    while (*end)
+        end = &(*end)->next;
+    *end = take_waiters(journal);
+    waiters = reversed(waiters);
+    for (struct journal_waiter *waiter = waiters; waiter; waiter = waiter->next)
+        journal->owner.take_back(journal->owner.books, waiter);
+    journal->pending.length = 0;
+    return reversed(waiters);
+}
+
+static void count_sync(struct journal *journal, int64_t nanoseconds)
+{
+    static const int64_t bounds_us[] = JOURNAL_SYNC_BOUNDS_US;
+    size_t bucket = 0;
+    while (bucket < JOURNAL_SYNC_BUCKETS - 1 && nanoseconds > bounds_us[bucket] * 1000)
+        bucket++;
+    journal->counts.commits++;
+    journal->counts.sync_buckets[bucket]++;
+    journal->counts.sync_seconds += (double)nanoseconds / 1e9;
+    journal->sync_mean_ns += (nanoseconds - journal->sync_mean_ns) / 8;
+}
+
+/* The mutex is held before and after, but not meanwhile. */
+static enum error commit(struct journal *journal)
+{
+    struct journal_bytes group = journal->pending;
+    uint64_t end = journal->end;
+    uint64_t room = journal->file.room;
+    journal->pending = journal->spare;
+    journal->pending.length = 0;
+    struct journal_waiter *waiters = take_waiters(journal);
+    pthread_mutex_unlock(journal->owner.mutex);
+
+    int64_t started_ns = clock_now_ns();
+    enum error error = journal_file_write(&journal->file, group.bytes, group.length,
+                                          journal->written - (uint64_t)journal->file.shift);
+    if (error == OK && group.length > 0)
+        error = journal_file_sync(&journal->file);
+    int64_t finished_ns = clock_now_ns();
+
+    pthread_mutex_lock(journal->owner.mutex);
+    journal->spare = group;
+    if (error == OK) {
+        journal->written = journal->synced = end;
+        journal->synced_room = room;
+        count_sync(journal, finished_ns - started_ns);
+    } else {
+        waiters = take_back(journal, waiters, error);
+    }
+    pthread_mutex_unlock(journal->owner.mutex);
+    tell(waiters, error);
+    pthread_mutex_lock(journal->owner.mutex);
+    return error;
+}
+
+/* Those that were told last come back soon: to wait for them a little makes one group of them
+ * instead of two. At most some times what the disk takes, so that it never costs much. */
+static void wait_for_group(struct journal *journal)
+{
+    int64_t most_ns = 4 * journal->sync_mean_ns;
+    if (most_ns > GROUP_WAIT_MOST_NS)
+        most_ns = GROUP_WAIT_MOST_NS;
+    if (journal->waiting >= journal->told || most_ns <= 0 || journal->woken)
+        return;
+    struct timespec deadline = clock_timespec(clock_now_ns() + most_ns);
+    journal->target = journal->told;
+    journal->sleeps = true;
+    (void)pthread_cond_clockwait(&journal->changed, journal->owner.mutex, CLOCK_MONOTONIC,
+                                 &deadline);
+    journal->sleeps = false;
+}
+
+static bool has_commit(const struct journal *journal)
+{
+    return journal->durability == DURABILITY_FSYNC &&
+           (journal->waiters || journal->synced < journal->end);
+}
+
+static bool may_retry(const struct journal *journal)
+{
+    return journal_failing(journal) && clock_now_ns() >= journal->retry_ns;
+}
+
+/* Is the mark behind what is known to be on the disk, and was not written just now? */
+static bool mark_is_behind(const struct journal *journal)
+{
+    return journal->durability == DURABILITY_FSYNC && !journal_failing(journal) &&
+           (journal->synced > journal->marked.whole ||
+            journal->synced_room > journal->marked.length);
+}
+
+static int64_t mark_due_ns(const struct journal *journal)
+{
+    return journal->marked_ns + INT64_C(1000000) * JOURNAL_MARK_MS;
+}
+
+static bool has_work(const struct journal *journal)
+{
+    if (mark_is_behind(journal) && clock_now_ns() >= mark_due_ns(journal))
+        return true;
+    if (journal->failing || journal->full)
+        return may_retry(journal) || (!journal->failing && has_commit(journal));
+    return has_commit(journal) || journal_wants_rewrite(journal);
+}
+
+static void sleep_until_work(struct journal *journal, int64_t deadline_ns)
+{
+    if (journal_failing(journal) && journal->retry_ns < deadline_ns)
+        deadline_ns = journal->retry_ns;
+    if (mark_is_behind(journal) && mark_due_ns(journal) < deadline_ns)
+        deadline_ns = mark_due_ns(journal);
+    struct timespec deadline = clock_timespec(deadline_ns);
+    while (!has_work(journal) && !journal->woken) {
+        journal->target = 1;
+        journal->sleeps = true;
+        int error = pthread_cond_clockwait(&journal->changed, journal->owner.mutex, CLOCK_MONOTONIC,
+                                           &deadline);
+        journal->sleeps = false;
+        if (error == ETIMEDOUT)
+            break;
+    }
+}
+
+/* The disk refused: is it better now? The mutex is held before and after. */
+static enum error retry(struct journal *journal)
+{
+    enum error error = OK;
+    bool failing = journal->failing;
+    journal->retry_ns = clock_now_ns() + INT64_C(1000000) * JOURNAL_RETRY_MS;
+    pthread_mutex_unlock(journal->owner.mutex);
+    if (failing)
+        error = journal_rewrite_whole(journal);
+    else
+        journal_rewrite_abandon(journal); /* it may be what takes the room */
+    pthread_mutex_lock(journal->owner.mutex);
+    if (!failing)
+        error = journal_file_grow(&journal->file, journal->file.room + 1, journal->maps);
+    if (error == OK)
+        journal_note_success(journal);
+    else
+        journal_note_failure(journal, error, journal->failing);
+    return error;
+}
+
+/* A commit, and the mark: what cannot wait. False: nothing was committed. */
+static bool attend(struct journal *journal, bool stopping)
+{
+    pthread_mutex_lock(journal->owner.mutex);
+    bool found = !journal->failing && has_commit(journal);
+    if (found) {
+        if (!stopping)
+            wait_for_group(journal);
+        if (commit(journal) != OK)
+            journal->retry_ns = clock_now_ns(); /* at once: what was refused must not be found */
+    }
+    bool marks = !stopping && mark_is_behind(journal) && clock_now_ns() >= mark_due_ns(journal);
+    uint64_t synced = journal->synced;
+    uint64_t synced_room = journal->synced_room;
+    pthread_mutex_unlock(journal->owner.mutex);
+    if (marks) /* an older one is as true */
+        (void)journal_mark(journal, synced, synced_room, false);
+    return found;
+}
+
+/* Others want the processor and the disk too: as long as the last piece took, or until somebody
+ * waits. Not when more comes meanwhile than is made short: that must be caught up with. */
+static void rest(struct journal *journal, int64_t deadline_ns)
+{
+    int64_t now_ns = clock_now_ns();
+    int64_t until_ns = now_ns + (now_ns - journal->rewrite.worked_ns);
+    if (until_ns > now_ns + REST_MOST_NS)
+        until_ns = now_ns + REST_MOST_NS;
+    struct timespec until = clock_timespec(until_ns < deadline_ns ? until_ns : deadline_ns);
+    pthread_mutex_lock(journal->owner.mutex);
+    bool hurries = journal->end - journal->rewrite.start > JOURNAL_LONG_BYTES;
+    int error = 0;
+    while (!hurries && error != ETIMEDOUT && !journal->waiters && !journal->woken) {
+        journal->target = 1;
+        journal->sleeps = true;
+        error = pthread_cond_clockwait(&journal->changed, journal->owner.mutex, CLOCK_MONOTONIC,
+                                       &until);
+        journal->sleeps = false;
+    }
+    pthread_mutex_unlock(journal->owner.mutex);
+}
+
+enum error journal_breathe(struct journal *journal)
+{
+    rest(journal, INT64_MAX);
+    pthread_mutex_lock(journal->owner.mutex);
+    bool ends = journal->woken || journal_failing(journal);
+    pthread_mutex_unlock(journal->owner.mutex);
+    if (!ends)
+        (void)attend(journal, false);
+    pthread_mutex_lock(journal->owner.mutex);
+    ends = ends || journal_failing(journal);
+    pthread_mutex_unlock(journal->owner.mutex);
+    journal->rewrite.worked_ns = clock_now_ns();
+    return ends ? ERROR_CANCELLED : OK;
+}
+
+bool journal_work(struct journal *journal, int64_t deadline_ns, bool stopping)
+{
+    pthread_mutex_lock(journal->owner.mutex);
+    if (!stopping)
+        sleep_until_work(journal, deadline_ns);
+    if (may_retry(journal) && !stopping)
+        (void)retry(journal);
+    journal->woken = false;
+    pthread_mutex_unlock(journal->owner.mutex);
+    bool found = attend(journal, stopping);
+    pthread_mutex_lock(journal->owner.mutex);
+    bool rewrites = !stopping && !journal_failing(journal) && journal_wants_rewrite(journal);
+    pthread_mutex_unlock(journal->owner.mutex);
+    if (rewrites) {
+        journal_rewrite_step(journal);
+        rest(journal, deadline_ns);
+    }
+    return found;
+}
+
+void journal_wake(struct journal *journal)
+{
+    pthread_mutex_lock(journal->owner.mutex);
+    journal->woken = true;
+    pthread_cond_signal(&journal->changed);
+    pthread_mutex_unlock(journal->owner.mutex);
+}
+
+enum error journal_sync(struct journal *journal)
+{
+    if (journal->durability == DURABILITY_NONE || journal->failing)
+        return journal_rewrite_whole(journal);
+    pthread_mutex_lock(journal->owner.mutex);
+    enum error error = has_commit(journal) ? commit(journal) : OK;
+    uint64_t end = journal->end;
+    pthread_mutex_unlock(journal->owner.mutex);
+    if (error == OK)
+        error = journal_file_sync(&journal->file);
+    pthread_mutex_lock(journal->owner.mutex);
+    if (error == OK)
+        journal->synced = end;
+    pthread_mutex_unlock(journal->owner.mutex);
+    return error;
+}
+
+enum error journal_finish(struct journal *journal)
+{
+    pthread_mutex_lock(journal->owner.mutex);
+    journal->finished = true;
+    pthread_mutex_unlock(journal->owner.mutex);
+    enum error error = journal_sync(journal);
+    if (error == OK)
+        error = journal_mark(journal, journal->end, journal->file.length, true);
+    return error == OK ? journal_file_sync(&journal->file) : error;
+}

@@ -1,0 +1,86 @@
+/*
+ * One change of one stream, as it is applied and as it stands in the journal. Whatever a stream is
+ * told becomes an entry; applying the entries again gives the same book.
+ *
+ * As bytes: u8 type, u16 which fields are there (bit i: the i-th below), then the stream's number
+ * and those fields, each a zigzag varint (LEB128); a text is its length and its bytes; a list its
+ * length and the difference of each number to the one before.
+ */
+#ifndef SAMPLER_JOURNAL_JOURNAL_ENTRY_H
+#define SAMPLER_JOURNAL_JOURNAL_ENTRY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/buffer.h"
+#include "common/error.h"
+
+enum entry_type {
+    /* What was asked for. Fields that an entry uses are named behind it. */
+    ENTRY_CREATE = 1,    /* text: the stream's definition and binding; value: position; attempt:
+                            generation */
+    ENTRY_DEFINE = 2,    /* text: the definition from now on (tail, epochs or lease changed) */
+    ENTRY_DELETE = 3,    /* */
+    ENTRY_WORKER = 4,    /* text: name of a new worker; worker: whose place it takes, who is
+                            forgotten, -1: it has the next number; seq: below it the name had
+                            others before */
+    ENTRY_DRAW = 5,      /* first, positions, units; worker, seq, asked unless it is nobody's */
+    ENTRY_REDRAW = 6,    /* first: of a batch that is lent or waits; worker, seq, asked; value: the
+                            mean time that a batch is held, in ms, 0: as it was */
+    ENTRY_ACK = 7,       /* worker; list: seqs; value: as above */
+    ENTRY_RELEASE = 8,   /* worker */
+    ENTRY_TAKE_BACK = 9, /* first, positions, units, attempt: a draw that nobody heard of */
+    ENTRY_PAUSE = 10,    /* */
+    ENTRY_RESUME = 11,   /* */
+    ENTRY_SEEK = 12,     /* value: position */
+    ENTRY_RESTORE = 13,  /* value: position; list: begin and end of each gap */
+    /* What a book looks like, when the journal is written anew. */
+    ENTRY_BOOK = 14,      /* list: position, paused, acked, redelivered, handed, mean */
+    ENTRY_GAPS = 15,      /* list: begin and end of each */
+    ENTRY_USED = 16,      /* worker; list: begin and end of seqs that were used; value: batches
+                             done; attempt: redelivered */
+    ENTRY_ACKED = 17,     /* worker; list: begin and end of seqs that were acked */
+    ENTRY_LEASE = 18,     /* first, positions, units, asked, worker, seq, attempt */
+    ENTRY_DONE = 19,      /* first, positions, worker, seq, attempt: one of the history */
+    ENTRY_FORGOTTEN = 20, /* text: a name that is free ("": any other); value: its last generation
+                           */
+    ENTRY_PASSED = 21,    /* list: begin and end of each span that nobody drew or will draw */
+    ENTRY_IDLE = 22,      /* list: numbers of workers without a lease, the longest idle first */
+    ENTRY_FORGOTTEN_WORKERS = 23 /* list: hash and end of seqs of each; value 1: the last of the
+                                    older ones (forgotten_workers.h) */
+};
+#define ENTRY_TYPE_LAST ENTRY_FORGOTTEN_WORKERS
+
+struct entry {
+    enum entry_type type;
+    uint32_t stream;
+    int64_t first, positions, units;
+    int64_t asked;
+    int64_t worker; /* -1: nobody */
+    int64_t seq;
+    int64_t attempt;
+    int64_t value;
+    const char *text; /* borrowed, and `list`; not NUL-terminated */
+    size_t text_bytes;
+    const int64_t *list;
+    size_t count;
+};
+
+/* What entry_encode() writes at most. */
+size_t entry_bound_bytes(const struct entry *entry);
+/* Writes the entry; returns its length. */
+size_t entry_encode(const struct entry *entry, uint8_t *out);
+
+/* Numbers of a decoded list; recycled from entry to entry. */
+struct entry_numbers {
+    int64_t *items; /* owned */
+    size_t capacity;
+};
+void entry_numbers_release(struct entry_numbers *numbers);
+
+/* The text is borrowed from `bytes`, the list from `numbers`. ERROR_INPUT unless the bytes are one
+ * whole entry; what it says may still make no sense. */
+enum error entry_decode(const uint8_t *bytes, size_t length, struct entry_numbers *numbers,
+                        struct entry *ret_entry) MUST_CHECK;
+
+#endif

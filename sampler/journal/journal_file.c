@@ -1,0 +1,254 @@
+/* The journal's dealings with the system. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+#include "common/array.h"
+#include "common/file.h"
+#include "sampler/journal/journal_private.h"
+
+#define PAGE_BYTES ((uint64_t)4096)
+
+/* A limit on file sizes is met like a full disk: it may be raised. */
+static enum error refuse(const struct journal_file *file, int errno_value)
+{
+    enum error error = errno_value == EFBIG ? ERROR_NO_SPACE : ERROR_IO;
+    return error_set_errno(error, errno_value, "cannot write the state %s", file->path);
+}
+
+char *journal_path(const char *folder, const char *name)
+{
+    size_t bytes = strlen(folder) + strlen(name) + 2;
+    char *path = array_new(bytes, 1, "the path of a state file");
+    if (path)
+        snprintf(path, bytes, "%s/%s", folder, name);
+    return path;
+}
+
+static enum error open_file(struct journal_file *file, const char *path, int flags)
+{
+    int descriptor;
+    enum error error = file_open_own(path, O_RDWR | flags, &descriptor);
+    if (error != OK)
+        return error_prefix(error, "state: ");
+    *file = (struct journal_file){.descriptor = descriptor, .path = path};
+    return OK;
+}
+
+/* A journal gets its header when all else of it is written. */
+static bool begins_like_ours(const uint8_t *bytes, size_t length)
+{
+    static const uint8_t zeros[JOURNAL_MAGIC_BYTES];
+    return length == 0 || (length == sizeof(zeros) && (memcmp(bytes, JOURNAL_MAGIC, length) == 0 ||
+                                                       memcmp(bytes, zeros, length) == 0));
+}
+
+enum error journal_file_check_left(const char *path)
+{
+    uint8_t bytes[JOURNAL_MAGIC_BYTES];
+    int descriptor;
+    enum error error = file_open_own(path, O_RDONLY, &descriptor);
+    if (error == ERROR_NOT_FOUND)
+        return OK;
+    if (error != OK)
+        return error_prefix(error, "state: ");
+    ssize_t length = pread(descriptor, bytes, sizeof(bytes), 0);
+    if (length < 0)
+        error = error_set_errno(ERROR_IO, errno, "cannot read the state %s", path);
+    else if (!begins_like_ours(bytes, (size_t)length))
+        error = error_set(ERROR_INPUT,
+                          "state: %s is not what a sampler left there, and a journal is written "
+                          "under that name; move it away, or give --state a folder of its own",
+                          path);
+    close(descriptor);
+    return error;
+}
+
+/* What is there may have other names, by link(2): it goes, and is not written to. */
+enum error journal_file_create(struct journal_file *file, const char *path)
+{
+    enum error error = journal_file_check_left(path);
+    if (error == OK && unlink(path) != 0 && errno != ENOENT)
+        error = error_set_errno(ERROR_IO, errno, "cannot remove the state %s", path);
+    return error == OK ? open_file(file, path, O_CREAT | O_EXCL) : error;
+}
+
+enum error journal_file_open(struct journal_file *file, const char *path)
+{
+    return open_file(file, path, 0);
+}
+
+void journal_file_close(struct journal_file *file)
+{
+    if (file->map)
+        munmap(file->map, file->room);
+    if (file->descriptor >= 0)
+        close(file->descriptor);
+    *file = (struct journal_file){.descriptor = -1};
+}
+
+bool journal_file_dispose(struct journal_file *file, uint64_t most)
+{
+    if (file->map)
+        munmap(file->map, file->room);
+    file->map = NULL;
+    if (file->length > most && ftruncate(file->descriptor, (off_t)(file->length - most)) == 0) {
+        file->length -= most;
+        return true;
+    }
+    journal_file_close(file);
+    return false;
+}
+
+enum error journal_file_write(const struct journal_file *file, const void *bytes, size_t length,
+                              uint64_t offset)
+{
+    const uint8_t *at = bytes;
+    while (length > 0) {
+        ssize_t written = pwrite(file->descriptor, at, length, (off_t)offset);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0)
+            return refuse(file, written < 0 ? errno : ENOSPC);
+        at += written;
+        offset += (uint64_t)written;
+        length -= (size_t)written;
+    }
+    return OK;
+}
+
+enum error journal_file_sync(const struct journal_file *file)
+{
+    return fdatasync(file->descriptor) == 0 ? OK : refuse(file, errno);
+}
+
+enum error journal_file_push(const struct journal_file *file, uint64_t begin)
+{
+    const unsigned all =
+        SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
+    if (sync_file_range(file->descriptor, (off_t)begin, 0, all) == 0)
+        return OK;
+    return errno == ENOSYS ? journal_file_sync(file) : refuse(file, errno);
+}
+
+/* ---- room --------------------------------------------------------------------------------------
+ */
+
+static enum error allocate(const struct journal_file *file, uint64_t bytes)
+{
+    int error;
+    do {
+        error = posix_fallocate(file->descriptor, (off_t)file->room, (off_t)(bytes - file->room));
+    } while (error == EINTR);
+    return error == 0 ? OK : refuse(file, error);
+}
+
+/* Blocks that were written before are faster to fdatasync() than those that are only promised. */
+static enum error write_zeros(const struct journal_file *file, uint64_t bytes)
+{
+    static const uint8_t zeros[64 << 10];
+    enum error error = OK;
+    for (uint64_t offset = file->room; offset < bytes && error == OK; offset += sizeof(zeros)) {
+        uint64_t length = bytes - offset < sizeof(zeros) ? bytes - offset : sizeof(zeros);
+        error = journal_file_write(file, zeros, (size_t)length, offset);
+    }
+    return error;
+}
+
+static enum error map_file(struct journal_file *file, uint64_t bytes)
+{
+    void *map = file->map
+                    ? mremap(file->map, file->room, bytes, MREMAP_MAYMOVE)
+                    : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file->descriptor, 0);
+    if (map == MAP_FAILED)
+        return error_set_errno(ERROR_MEMORY, errno, "cannot map the state %s", file->path);
+    file->map = map;
+    return OK;
+}
+
+static enum error grow_to(struct journal_file *file, uint64_t bytes, bool maps)
+{
+    enum error error = allocate(file, bytes);
+    if (error == OK)
+        error = maps ? map_file(file, bytes) : write_zeros(file, bytes);
+    if (error != OK)
+        return error;
+    file->room = bytes;
+    if (file->length < bytes)
+        file->length = bytes;
+    return OK;
+}
+
+enum error journal_file_take(struct journal_file *file, uint64_t used, bool maps)
+{
+    file->room = 0; /* a copy may have holes, which a full disk cannot fill any more */
+    enum error error = allocate(file, file->length);
+    if (error == OK && maps)
+        error = map_file(file, file->length);
+    file->room = error == OK ? file->length : used;
+    return error;
+}
+
+enum error journal_file_clear(const struct journal_file *file, uint64_t begin)
+{
+    struct journal_file behind = *file;
+    behind.room = begin;
+    return write_zeros(&behind, file->length);
+}
+
+static uint64_t round_up(uint64_t bytes, uint64_t unit)
+{
+    return (bytes + unit - 1) / unit * unit;
+}
+
+enum error journal_file_grow(struct journal_file *file, uint64_t bytes, bool maps)
+{
+    if (bytes <= file->room)
+        return OK;
+    uint64_t step = bytes / 4;
+    if (step < JOURNAL_STEP_LEAST_BYTES)
+        step = JOURNAL_STEP_LEAST_BYTES;
+    if (step > JOURNAL_STEP_MOST_BYTES)
+        step = JOURNAL_STEP_MOST_BYTES;
+    uint64_t wanted = round_up(bytes + step, PAGE_BYTES);
+    enum error error = grow_to(file, wanted, maps);
+    uint64_t least = round_up(bytes, PAGE_BYTES);
+    return error == ERROR_NO_SPACE && least < wanted ? grow_to(file, least, maps) : error;
+}
+
+/* ---- the folder --------------------------------------------------------------------------------
+ */
+
+bool journal_folder_maps(const char *folder)
+{
+    /* Network file systems and those in user space: magic numbers of statfs(2). */
+    static const uint32_t elsewhere[] = {0x6969,     0xfe534d42, 0xff534d42, 0x517b,
+                                         0x65735546, 0x00c36400, 0x0bd00bd0, 0x01021997,
+                                         0x47504653, 0x5346414f, 0x19830326, 0x7461636f};
+    struct statfs facts;
+    if (statfs(folder, &facts) != 0)
+        return false;
+    for (size_t i = 0; i < sizeof(elsewhere) / sizeof(elsewhere[0]); i++) {
+        if ((uint32_t)facts.f_type == elsewhere[i])
+            return false;
+    }
+    return true;
+}
+
+enum error journal_sync_folder(const char *folder)
+{
+    int descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (descriptor < 0)
+        return error_set_errno(ERROR_IO, errno, "cannot open the state folder %s", folder);
+    int failed = fsync(descriptor);
+    int errno_value = errno;
+    close(descriptor);
+    if (failed && errno_value != EINVAL) /* some file systems cannot, and need not */
+        return error_set_errno(ERROR_IO, errno_value, "cannot write the state folder %s", folder);
+    return OK;
+}

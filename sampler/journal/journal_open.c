@@ -1,0 +1,206 @@
+/* The journal's start and end: read, judged, taken over. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/array.h"
+#include "common/file.h"
+#include "common/log.h"
+#include "sampler/journal/journal_private.h"
+#include "sampler/journal/state_folder.h"
+
+/* ---- opening -----------------------------------------------------------------------------------
+ */
+
+struct replay {
+    const struct journal_owner *owner;
+    struct entry_numbers numbers;
+    uint64_t entries;
+};
+
+static enum error replay_entry(void *context, const uint8_t *bytes, size_t length)
+{
+    struct replay *replay = context;
+    struct entry entry;
+    enum error error = entry_decode(bytes, length, &replay->numbers, &entry);
+    replay->entries++;
+    return error == OK ? replay->owner->replay(replay->owner->books, &entry) : error;
+}
+
+/* The room that is there already, and zeros where a torn tail was: it can never be taken for what
+ * comes. */
+static enum error take_over(struct journal *journal)
+{
+    uint64_t end = journal->end - (uint64_t)journal->file.shift;
+    enum error error = journal->torn ? journal_file_clear(&journal->file, end) : OK;
+    if (error != OK)
+        return error;
+    error = journal_file_take(&journal->file, end, journal->maps);
+    if (error == OK)
+        error = journal_file_grow(&journal->file, end + 1, journal->maps);
+    if (error == ERROR_NO_SPACE)
+        journal_note_failure(journal, error, false); /* what is there is served, nothing moves */
+    else if (error != OK)
+        return error;
+    error = journal_file_sync(&journal->file);
+    if (error == OK)
+        (void)journal_mark(journal, journal->end, journal->file.length, false);
+    return error == OK ? journal_file_sync(&journal->file) : error;
+}
+
+static void tell_torn(const struct journal *journal, size_t end)
+{
+    log_warning("state %s: the last entry, at byte %zu, is not whole, as when the process or the "
+                "machine stops while it is written, before it is answered; going on from there (if "
+                "it is the disk that lost it, its draws come again)",
+                journal->file.path, end);
+}
+
+/* The file that lost something stays, and one is written from what it still had. */
+static enum error keep_damaged(const struct journal *journal)
+{
+    char *path = journal_path(journal->folder, "journal.damaged");
+    if (!path)
+        return ERROR_MEMORY;
+    (void)unlink(path);
+    enum error error = OK;
+    if (link(journal->path, path) != 0)
+        error = error_set_errno(ERROR_IO, errno, "cannot keep the damaged journal as %s", path);
+    else
+        log_warning("state %s: --accept-loss %" PRIu64 ": what was answered behind that byte is "
+                    "forgotten, and its draws come again; the damaged journal is kept as %s",
+                    journal->path, journal->accept_loss, path);
+    free(path);
+    return error;
+}
+
+static enum error take_file(struct journal *journal, const uint8_t *bytes, size_t length)
+{
+    struct replay replay = {.owner = &journal->owner};
+    struct journal_found found;
+    enum error error =
+        journal_read(bytes, length, journal->accept_loss, replay_entry, &replay, &found);
+    entry_numbers_release(&replay.numbers);
+    if (error != OK)
+        return error_prefix(error, "state %s: ", journal->file.path);
+    log_info("state %s: %" PRIu64 " entries read", journal->file.path, replay.entries);
+    journal->id = found.header.id;
+    journal->torn = found.torn;
+    journal->lost = found.lost;
+    journal->file.shift = found.header.shift;
+    journal->file.length = length;
+    journal->end = journal->written = journal->synced = found.end + (uint64_t)found.header.shift;
+    journal->rewrite_at = journal->end + JOURNAL_LONG_BYTES;
+    if (found.end > JOURNAL_LONG_BYTES)
+        journal->rewrite_at = journal->end; /* at once, beside the work */
+    if (found.torn && !found.lost)
+        tell_torn(journal, found.end);
+    if (journal->accept_loss > 0 && !found.lost)
+        log_warning("state %s: --accept-loss %" PRIu64 " does not name damage, and changes nothing",
+                    journal->path, journal->accept_loss);
+    return OK;
+}
+
+static enum error read_file(struct journal *journal)
+{
+    struct buffer bytes = BUFFER_INIT(SIZE_MAX / 4);
+    struct file_identity identity;
+    enum error error = journal_file_open(&journal->file, journal->path);
+    int descriptor = journal->file.descriptor;
+    if (error == OK)
+        error = file_identity_of(descriptor, journal->path, &identity);
+    if (error == OK)
+        error = buffer_reserve(&bytes, identity.size_bytes);
+    if (error == OK)
+        error = file_read_at(descriptor, journal->path, bytes.data, identity.size_bytes, 0);
+    if (error == OK)
+        bytes.length = identity.size_bytes;
+    if (error == OK)
+        error = take_file(journal, (const uint8_t *)bytes.data, bytes.length);
+    buffer_release(&bytes);
+    return error;
+}
+
+static enum error start_new(struct journal *journal)
+{
+    journal->is_new = true;
+    if (getrandom(&journal->id, sizeof(journal->id), 0) != (ssize_t)sizeof(journal->id))
+        return error_set_errno(ERROR_IO, errno, "cannot draw the journal's number");
+    journal->end = journal->written = journal->synced = JOURNAL_HEADER_BYTES;
+    journal->rewrite_at = journal->end + JOURNAL_LONG_BYTES;
+    return OK;
+}
+
+static enum error open_journal(struct journal *journal, const char *folder)
+{
+    journal->folder = strdup(folder);
+    journal->path = journal_path(folder, "journal");
+    journal->new_path = journal_path(folder, "journal.new");
+    if (!journal->folder || !journal->path || !journal->new_path)
+        return error_set_memory(strlen(folder), "the paths of the journal");
+    journal->maps = journal->durability == DURABILITY_PROCESS && journal_folder_maps(folder);
+    enum error error = journal_file_check_left(journal->new_path);
+    if (error != OK)
+        return error;
+    struct stat status; /* lstat(): a link that leads nowhere is there, and refused */
+    bool is_there = lstat(journal->path, &status) == 0 || errno != ENOENT;
+    return is_there ? read_file(journal) : start_new(journal);
+}
+
+enum error journal_open(struct state *state, enum durability durability, uint64_t accept_loss,
+                        const struct journal_owner *owner, struct journal **ret_journal)
+{
+    struct journal *journal = array_new(1, sizeof(*journal), "the journal");
+    if (!journal)
+        return ERROR_MEMORY;
+    journal->owner = *owner;
+    journal->state = state;
+    journal->durability = durability;
+    journal->accept_loss = accept_loss;
+    journal->dormant = true;
+    journal->file.descriptor = journal->rewrite.file.descriptor = -1;
+    journal->waiters_end = &journal->waiters;
+    pthread_cond_init(&journal->changed, NULL);
+    enum error error = open_journal(journal, state_folder(state));
+    if (error != OK) {
+        journal_close(journal);
+        return error;
+    }
+    *ret_journal = journal;
+    return OK;
+}
+
+enum error journal_begin(struct journal *journal)
+{
+    enum error error = journal->lost ? keep_damaged(journal) : OK;
+    if (error != OK || journal->durability == DURABILITY_NONE)
+        return error;
+    bool anew = journal->is_new || journal->lost;
+    error = anew ? journal_rewrite_whole(journal) : take_over(journal);
+    journal->dormant = error != OK;
+    return error;
+}
+
+bool journal_is_new(const struct journal *journal)
+{
+    return journal->is_new;
+}
+
+void journal_close(struct journal *journal)
+{
+    if (!journal)
+        return;
+    journal_rewrite_abandon(journal);
+    journal_file_close(&journal->file);
+    journal_bytes_release(&journal->pending);
+    journal_bytes_release(&journal->spare);
+    pthread_cond_destroy(&journal->changed);
+    free(journal->folder);
+    free(journal->path);
+    free(journal->new_path);
+    free(journal);
+}

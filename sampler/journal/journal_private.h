@@ -1,0 +1,187 @@
+/* What the journal's files share. Private to journal*.c. */
+#ifndef SAMPLER_JOURNAL_JOURNAL_PRIVATE_H
+#define SAMPLER_JOURNAL_JOURNAL_PRIVATE_H
+
+#include "common/buffer.h"
+#include "sampler/journal/journal.h"
+#include "sampler/journal/journal_record.h"
+
+/* Room is taken in steps of a quarter of the file, within these. */
+#define JOURNAL_STEP_LEAST_BYTES ((uint64_t)64 << 10)
+#define JOURNAL_STEP_MOST_BYTES ((uint64_t)1 << 20)
+/* Written anew when it is longer than this, and than twice what it would be then. */
+#define JOURNAL_LONG_BYTES ((uint64_t)16 << 20)
+#define JOURNAL_RETRY_MS 250
+/* The mark is written again so often while it is behind (DURABILITY_FSYNC). */
+#define JOURNAL_MARK_MS 50
+
+/* One file of the journal: the one in use, or the next one beside it. */
+struct journal_file {
+    int descriptor;   /* -1: none */
+    const char *path; /* borrowed */
+    int64_t shift;    /* LSN - offset */
+    uint64_t room;    /* bytes of the file that are its own on the disk */
+    uint64_t length;  /* of the file: at least `room` */
+    uint8_t *map;     /* [room], or NULL: written with pwrite() */
+};
+
+/* Entries as frames in memory. */
+struct journal_bytes {
+    uint8_t *bytes; /* owned */
+    size_t length;
+    size_t capacity;
+};
+
+/* The file in use, read again into books of its own, a piece at a time. */
+struct journal_reread {
+    void *books; /* owned; NULL: none */
+    uint64_t at; /* offset up to which its entries are in them */
+    struct journal_bytes window;
+    struct entry_numbers numbers;
+};
+
+/* The journal is being written anew, a piece at a time. */
+enum rewrite_phase {
+    REWRITE_NONE,
+    REWRITE_READ,   /* the file up to `start` into books of its own */
+    REWRITE_LIST,   /* they become entries, and go */
+    REWRITE_WRITE,  /* these into the new file */
+    REWRITE_COPY,   /* and what was appended since */
+    REWRITE_SETTLE, /* all of it onto the disk */
+    REWRITE_SWITCH, /* the last entries; the name */
+    REWRITE_DISPOSE /* the old file goes */
+};
+
+struct journal_rewrite {
+    enum rewrite_phase phase;
+    int64_t worked_ns; /* when it last began with a piece */
+    struct journal_reread reread;
+    struct journal_file file;  /* named aside; when it is switched, the old one */
+    struct journal_bytes book; /* frames of all there was at LSN `start`, not sealed yet */
+    size_t book_written;
+    uint64_t piece_bytes;     /* of what is copied at once */
+    uint64_t start;           /* LSN */
+    uint64_t copied;          /* LSN up to which the old file's frames are in the new one */
+    struct journal_mark mark; /* that the new file has */
+};
+
+struct journal {
+    struct journal_owner owner;
+    enum durability durability;
+    bool maps; /* the file system takes a mapping */
+    bool is_new;
+    bool torn, lost; /* as it was found (journal_frame.h) */
+    uint64_t accept_loss;
+    bool dormant;              /* DURABILITY_NONE, or not begun: what is appended is not written */
+    const struct state *state; /* borrowed: the folder is ours as long as state_check() says so */
+    char *folder;              /* owned, and the two below */
+    char *path;
+    char *new_path;
+    uint64_t id;
+
+    struct journal_file file;
+    uint64_t end;               /* LSN behind the last entry */
+    uint64_t written;           /* LSN up to which the file has them */
+    uint64_t synced;            /* LSN up to which the disk has them */
+    uint64_t synced_room;       /* of file.room, what the disk has */
+    struct journal_mark marked; /* the last one that was written */
+    int64_t marked_ns;
+    uint64_t rewrite_at;          /* LSN: long enough to be written anew, unless it is */
+    struct journal_bytes pending; /* DURABILITY_FSYNC: frames from `written` to `end` */
+    struct journal_bytes spare;   /* the other one of two */
+    struct journal_rewrite rewrite;
+
+    pthread_cond_t changed;
+    bool sleeps; /* journal_work() waits for `changed` */
+    bool woken;
+    struct journal_waiter *waiters; /* in the order in which they came */
+    struct journal_waiter **waiters_end;
+    size_t waiting;       /* how many these are */
+    size_t target;        /* wake the committer when so many wait */
+    size_t told;          /* how many the last commits told: about so many come again */
+    int64_t sync_mean_ns; /* of the last ones */
+
+    bool finished;    /* the orderly end: nothing is appended any more */
+    bool failing;     /* a write failed: nothing is appended until the journal is written anew */
+    int64_t retry_ns; /* while one of the two holds: when to try again */
+    bool full;        /* there was no room; what is there is fine */
+    struct error_report failure;
+    struct journal_counts counts;
+};
+
+/* ---- journal_file.c ----------------------------------------------------------------------------
+ */
+
+/* Is PATH free, or a part of a journal that one of ours left? ERROR_INPUT: it is something else. */
+enum error journal_file_check_left(const char *path) MUST_CHECK;
+/* Creates PATH (borrowed) for a journal; what one of ours left there goes, all else is an error. */
+enum error journal_file_create(struct journal_file *file, const char *path) MUST_CHECK;
+/* Never through a symbolic link; ERROR_INPUT: it is not a regular file. */
+enum error journal_file_open(struct journal_file *file, const char *path) MUST_CHECK;
+void journal_file_close(struct journal_file *file);
+/* A file that is there: its room is what it has up to its end, on the disk and mapped when `maps`.
+ * ERROR_NO_SPACE: it has only `used` bytes of room. */
+enum error journal_file_take(struct journal_file *file, uint64_t used, bool maps) MUST_CHECK;
+/* Zeros from there to its end. */
+enum error journal_file_clear(const struct journal_file *file, uint64_t begin) MUST_CHECK;
+/* Nobody knows the file any more: gives back at most `most` bytes of it. False: there are none. */
+bool journal_file_dispose(struct journal_file *file, uint64_t most);
+/* At least `bytes` of the file are its own afterwards, zeros behind what was there; a mapping of
+ * them when `maps`. */
+enum error journal_file_grow(struct journal_file *file, uint64_t bytes, bool maps) MUST_CHECK;
+enum error journal_file_write(const struct journal_file *file, const void *bytes, size_t length,
+                              uint64_t offset) MUST_CHECK;
+enum error journal_file_sync(const struct journal_file *file) MUST_CHECK;
+/* What was written from there on goes to the disk, but for what says where it is: a
+ * journal_file_sync() that comes is short. */
+enum error journal_file_push(const struct journal_file *file, uint64_t begin) MUST_CHECK;
+/* Can files in this folder be mapped and shared with the disk? */
+bool journal_folder_maps(const char *folder);
+enum error journal_sync_folder(const char *folder) MUST_CHECK;
+char *journal_path(const char *folder, const char *name);
+
+/* ---- journal.c ---------------------------------------------------------------------------------
+ */
+
+enum error journal_bytes_reserve(struct journal_bytes *bytes, size_t more) MUST_CHECK;
+/* Takes what is needed for the frame of an entry and encodes it; returns the frame, not sealed. */
+uint8_t *journal_bytes_add(struct journal_bytes *bytes, const struct entry *entry,
+                           size_t *ret_entry_bytes);
+void journal_bytes_release(struct journal_bytes *bytes);
+/* Writes what waits in the middle of a piece of work that is long; rests as long as the work took.
+ * ERROR_CANCELLED: the work is to end, the server or the disk wants it. */
+enum error journal_breathe(struct journal *journal) MUST_CHECK;
+/* Logs it the first time; the mutex is held. */
+void journal_note_failure(struct journal *journal, enum error error, bool failing);
+void journal_note_success(struct journal *journal);
+/* Writes the mark, not to the disk yet. Nobody else may replace the file meanwhile. When it fails
+ * the one before stays, which says less, and is as true. */
+enum error journal_mark(struct journal *journal, uint64_t whole, uint64_t length, bool closed);
+
+/* ---- journal_rewrite.c -------------------------------------------------------------------------
+ */
+
+/* Is it under way, or long enough? The mutex is held. */
+bool journal_wants_rewrite(const struct journal *journal);
+/* A folder that is another's by now is not written to (state_check()).
+ *
+ * One piece of it, some 100 us of work and what the disk takes. Committer's thread. On failure all
+ * of it is given up, and begins again when the journal has grown on; a file that cannot be read
+ * back is a failure of the journal's (journal_note_failure()). */
+void journal_rewrite_step(struct journal *journal);
+/* All of it at once, from the owner's memory: nothing of the old file is read. No entry may be
+ * appended meanwhile (failing), or the owner's thread is the only one. */
+enum error journal_rewrite_whole(struct journal *journal) MUST_CHECK;
+/* Gives it up, if it is under way. The mutex is not held. */
+void journal_rewrite_abandon(struct journal *journal);
+
+/* ---- journal_reread.c --------------------------------------------------------------------------
+ */
+
+enum error journal_reread_begin(struct journal *journal) MUST_CHECK;
+/* Reads on up to offset `end` at most, some `most` bytes. ERROR_INPUT, ERROR_IO: the file is not
+ * what was written. */
+enum error journal_reread_some(struct journal *journal, uint64_t end, uint64_t most) MUST_CHECK;
+void journal_reread_release(struct journal *journal);
+
+#endif

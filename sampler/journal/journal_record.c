@@ -1,0 +1,263 @@
+#include "sampler/journal/journal_record.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <xxhash.h>
+
+#define HEADER_CHECKSUM_OFFSET (JOURNAL_MARK_OFFSET - 8)
+#define MARK_CHECKSUM_OFFSET (JOURNAL_MARK_BYTES - 8)
+#define ORDERED (UINT32_C(1) << 31) /* in a frame's length */
+#define BLOCK_BYTES 512             /* every file system's blocks are multiples of it */
+
+static void put64(uint8_t *out, uint64_t value)
+{
+    memcpy(out, &value, sizeof(value)); /* configure refuses big-endian machines */
+}
+
+static uint64_t get64(const uint8_t *in)
+{
+    uint64_t value;
+    memcpy(&value, in, sizeof(value));
+    return value;
+}
+
+void journal_header_encode(const struct journal_header *header, uint8_t out[JOURNAL_HEADER_BYTES])
+{
+    memset(out, 0, JOURNAL_HEADER_BYTES);
+    memcpy(out, JOURNAL_MAGIC, JOURNAL_MAGIC_BYTES);
+    put64(out + 8, header->id);
+    put64(out + 16, (uint64_t)header->shift);
+    put64(out + 24, header->whole_end);
+    put64(out + 32, header->length);
+    put64(out + HEADER_CHECKSUM_OFFSET, XXH3_64bits(out, HEADER_CHECKSUM_OFFSET));
+}
+
+static bool are_zeros(const uint8_t *bytes, size_t begin, size_t end)
+{
+    while (begin < end && bytes[begin] == 0)
+        begin++;
+    return begin == end;
+}
+
+bool journal_header_decode(const uint8_t bytes[JOURNAL_HEADER_BYTES],
+                           struct journal_header *ret_header)
+{
+    if (memcmp(bytes, JOURNAL_MAGIC, JOURNAL_MAGIC_BYTES) != 0 ||
+        get64(bytes + HEADER_CHECKSUM_OFFSET) != XXH3_64bits(bytes, HEADER_CHECKSUM_OFFSET) ||
+        !are_zeros(bytes, JOURNAL_MARK_OFFSET + JOURNAL_MARK_BYTES, JOURNAL_HEADER_BYTES))
+        return false;
+    *ret_header = (struct journal_header){
+        .id = get64(bytes + 8),
+        .shift = (int64_t)get64(bytes + 16),
+        .whole_end = get64(bytes + 24),
+        .length = get64(bytes + 32),
+    };
+    return ret_header->whole_end >= JOURNAL_HEADER_BYTES;
+}
+
+void journal_mark_encode(const struct journal_mark *mark, uint64_t id,
+                         uint8_t out[JOURNAL_MARK_BYTES])
+{
+    put64(out, mark->whole);
+    put64(out + 8, mark->length);
+    put64(out + 16, mark->closed);
+    put64(out + MARK_CHECKSUM_OFFSET, XXH3_64bits_withSeed(out, MARK_CHECKSUM_OFFSET, id));
+}
+
+bool journal_mark_decode(const uint8_t bytes[JOURNAL_MARK_BYTES], uint64_t id,
+                         struct journal_mark *ret_mark)
+{
+    if (get64(bytes + MARK_CHECKSUM_OFFSET) !=
+            XXH3_64bits_withSeed(bytes, MARK_CHECKSUM_OFFSET, id) ||
+        get64(bytes + 16) > 1)
+        return false;
+    *ret_mark = (struct journal_mark){
+        .whole = get64(bytes), .length = get64(bytes + 8), .closed = get64(bytes + 16) == 1};
+    return true;
+}
+
+/* ---- frames: u64 checksum of all that follows, u32 length and flag, u32 unsynced, entry, zeros -
+ */
+
+static uint64_t checksum(const uint8_t *frame, size_t entry_bytes, uint64_t id, uint64_t lsn)
+{
+    return XXH3_64bits_withSeed(frame + 8, journal_frame_bytes(entry_bytes) - 8, id + lsn);
+}
+
+void journal_frame_seal(uint8_t *frame, size_t entry_bytes, uint64_t id, uint64_t lsn,
+                        uint64_t unsynced, bool ordered)
+{
+    uint32_t facts[2] = {(uint32_t)entry_bytes | (ordered ? ORDERED : 0),
+                         unsynced > UINT32_MAX ? UINT32_MAX : (uint32_t)unsynced};
+    size_t end = JOURNAL_FRAME_HEAD_BYTES + entry_bytes;
+    memcpy(frame + 8, facts, sizeof(facts));
+    memset(frame + end, 0, journal_frame_bytes(entry_bytes) - end);
+    put64(frame, checksum(frame, entry_bytes, id, lsn));
+}
+
+static size_t entry_length(const uint8_t *frame)
+{
+    uint32_t length;
+    memcpy(&length, frame + 8, sizeof(length));
+    return length & ~ORDERED;
+}
+
+size_t journal_frame_length(const uint8_t head[JOURNAL_FRAME_HEAD_BYTES])
+{
+    return journal_frame_bytes(entry_length(head));
+}
+
+bool journal_frame_is_sound(const uint8_t *frame, size_t length, uint64_t id, uint64_t lsn,
+                            size_t *ret_entry_bytes)
+{
+    if (length < JOURNAL_FRAME_HEAD_BYTES)
+        return false;
+    size_t entry_bytes = entry_length(frame);
+    if (entry_bytes == 0 || entry_bytes > length - JOURNAL_FRAME_HEAD_BYTES ||
+        journal_frame_bytes(entry_bytes) > length ||
+        get64(frame) != checksum(frame, entry_bytes, id, lsn))
+        return false;
+    *ret_entry_bytes = entry_bytes;
+    return true;
+}
+
+struct frame {
+    size_t entry_bytes;
+    uint64_t unsynced;
+    bool ordered;
+};
+
+/* The frame at `offset`, if there is a whole one. */
+static bool read_frame(const uint8_t *bytes, size_t length, size_t offset,
+                       const struct journal_header *header, struct frame *ret_frame)
+{
+    uint32_t facts[2];
+    size_t entry_bytes;
+    uint64_t lsn = offset + (uint64_t)header->shift;
+    if (!journal_frame_is_sound(bytes + offset, length - offset, header->id, lsn, &entry_bytes))
+        return false;
+    memcpy(facts, bytes + offset + 8, sizeof(facts));
+    *ret_frame = (struct frame){entry_bytes, facts[1], facts[0] & ORDERED};
+    return true;
+}
+
+/* ---- judging -----------------------------------------------------------------------------------
+ */
+
+/* What can be done about it is the same whatever it is. */
+static enum error refuse(size_t end)
+{
+    return error_prefix(ERROR_INPUT,
+                        "it is damaged at byte %zu (bring back a copy of the folder; or start once "
+                        "with --accept-loss %zu: what was answered behind that byte is forgotten, "
+                        "and its draws come again): ",
+                        end, end);
+}
+
+/* A file only grows, and by blocks. */
+static enum error judge_length(size_t length, size_t end, const struct journal_header *header,
+                               const struct journal_mark *mark)
+{
+    uint64_t least = mark->length > header->length ? mark->length : header->length;
+    if (length >= least && length % BLOCK_BYTES == 0)
+        return OK;
+    if (length >= least)
+        (void)error_set(ERROR_INPUT,
+                        "it is %zu bytes long, and should be a multiple of %d, at least %" PRIu64
+                        ": it was cut",
+                        length, BLOCK_BYTES, least);
+    else
+        (void)error_set(ERROR_INPUT,
+                        "it is %zu bytes long, and should be at least %" PRIu64 ": it was cut",
+                        length, least);
+    return refuse(end);
+}
+
+static enum error judge_whole(size_t end, const struct journal_header *header,
+                              const struct journal_mark *mark)
+{
+    uint64_t marked = mark->whole - (uint64_t)header->shift;
+    bool closed = mark->closed && end < marked;
+    uint64_t whole_end = marked > header->whole_end ? marked : header->whole_end;
+    if (end >= whole_end)
+        return OK;
+    (void)error_set(ERROR_INPUT, "%s byte %" PRIu64,
+                    closed ? "it was closed in order at" : "it was on the disk up to", whole_end);
+    return refuse(end);
+}
+
+/* Frames behind the end tell whether what is missing was there before. */
+static enum error judge_rest(const uint8_t *bytes, size_t length, size_t end,
+                             const struct journal_header *header, bool *ret_torn)
+{
+    struct frame frame;
+    *ret_torn = false;
+    for (size_t offset = end; offset + 8 <= length;) {
+        if (get64(bytes + offset) == 0) {
+            offset += 8; /* what was prepared and not used yet */
+            continue;
+        }
+        *ret_torn = true;
+        if (!read_frame(bytes, length, offset, header, &frame)) {
+            offset += 8;
+            continue;
+        }
+        if (frame.unsynced < offset - end || frame.ordered) {
+            (void)error_set(ERROR_INPUT,
+                            frame.unsynced < offset - end
+                                ? "the entry at byte %zu says that what stood there was on the disk"
+                                : "the entry at byte %zu is whole, and a killed process loses "
+                                  "nothing before it; power loss with --durability process does, "
+                                  "and so does a bad disk",
+                            offset);
+            return refuse(end);
+        }
+        offset += journal_frame_bytes(frame.entry_bytes);
+    }
+    return OK;
+}
+
+/* A mark that is torn says nothing. */
+static void read_mark(const uint8_t *bytes, const struct journal_header *header,
+                      struct journal_mark *ret_mark)
+{
+    if (!journal_mark_decode(bytes + JOURNAL_MARK_OFFSET, header->id, ret_mark))
+        *ret_mark = (struct journal_mark){.whole = header->whole_end + (uint64_t)header->shift};
+}
+
+static enum error judge(const uint8_t *bytes, size_t length, struct journal_found *found)
+{
+    struct journal_mark mark;
+    read_mark(bytes, &found->header, &mark);
+    enum error error = judge_length(length, found->end, &found->header, &mark);
+    if (error == OK)
+        error = judge_whole(found->end, &found->header, &mark);
+    return error == OK ? judge_rest(bytes, length, found->end, &found->header, &found->torn)
+                       : error;
+}
+
+enum error journal_read(const uint8_t *bytes, size_t length, uint64_t accept_loss,
+                        journal_visit visit, void *context, struct journal_found *ret_found)
+{
+    struct journal_found found = {.end = JOURNAL_HEADER_BYTES};
+    struct frame frame;
+    if (length < JOURNAL_HEADER_BYTES || !journal_header_decode(bytes, &found.header))
+        return error_set(ERROR_INPUT,
+                         "its header (of %zu bytes that it is long) is damaged, or it is not a "
+                         "journal of this version. Bring back a copy of the folder, or move it "
+                         "away to begin again",
+                         length);
+    while (found.end < length && read_frame(bytes, length, found.end, &found.header, &frame)) {
+        enum error error =
+            visit(context, bytes + found.end + JOURNAL_FRAME_HEAD_BYTES, frame.entry_bytes);
+        if (error != OK)
+            return error_prefix(error, "entry at byte %zu: ", found.end);
+        found.end += journal_frame_bytes(frame.entry_bytes);
+    }
+    enum error error = judge(bytes, length, &found);
+    if (error != OK && accept_loss != found.end)
+        return error;
+    found.lost = error != OK;
+    *ret_found = found;
+    return OK;
+}

@@ -1,0 +1,109 @@
+/*
+ * The file in use, read again while it grows: what a start would make of it, made beside the books
+ * in use. Nobody who draws waits for it, because nothing of theirs is looked at; and what comes out
+ * is right as a start is right, because it is the same.
+ *
+ * Every frame is judged as at a start. A file that is not what was written is found out here, while
+ * the books in use can still be written down.
+ */
+#include <inttypes.h>
+
+#include "common/file.h"
+#include "sampler/journal/journal_private.h"
+
+#define WINDOW_BYTES ((size_t)32 << 10)
+
+enum error journal_reread_begin(struct journal *journal)
+{
+    struct journal_reread *reread = &journal->rewrite.reread;
+    journal_reread_release(journal);
+    reread->at = JOURNAL_HEADER_BYTES;
+    return journal->owner.books_new(&reread->books);
+}
+
+void journal_reread_release(struct journal *journal)
+{
+    struct journal_reread *reread = &journal->rewrite.reread;
+    if (reread->books)
+        journal->owner.books_free(reread->books);
+    journal_bytes_release(&reread->window);
+    entry_numbers_release(&reread->numbers);
+    *reread = (struct journal_reread){0};
+}
+
+/* From `at` on: at least `wanted` bytes, of those up to `end`. */
+static enum error fill_window(struct journal *journal, uint64_t end, size_t wanted)
+{
+    struct journal_reread *reread = &journal->rewrite.reread;
+    struct journal_bytes *window = &reread->window;
+    size_t length = wanted > WINDOW_BYTES ? wanted : WINDOW_BYTES;
+    if (length > end - reread->at)
+        length = (size_t)(end - reread->at);
+    window->length = 0;
+    enum error error = journal_bytes_reserve(window, length);
+    if (error == OK)
+        error = file_read_at(journal->file.descriptor, journal->file.path, window->bytes, length,
+                             reread->at);
+    if (error == OK)
+        window->length = length;
+    return error;
+}
+
+static enum error refuse(const struct journal *journal)
+{
+    return error_set(ERROR_INPUT,
+                     "the entry at byte %" PRIu64 " of the state %s is not what was written there",
+                     journal->rewrite.reread.at, journal->file.path);
+}
+
+static enum error take_frame(struct journal *journal, const uint8_t *frame, size_t length)
+{
+    struct journal_reread *reread = &journal->rewrite.reread;
+    struct entry entry;
+    size_t entry_bytes;
+    uint64_t lsn = reread->at + (uint64_t)journal->file.shift;
+    if (!journal_frame_is_sound(frame, length, journal->id, lsn, &entry_bytes))
+        return refuse(journal);
+    enum error error =
+        entry_decode(frame + JOURNAL_FRAME_HEAD_BYTES, entry_bytes, &reread->numbers, &entry);
+    if (error == OK)
+        error = journal->owner.replay(reread->books, &entry);
+    if (error == OK)
+        reread->at += journal_frame_bytes(entry_bytes);
+    return error;
+}
+
+/* All frames that lie in the window. *ret_wanted: what the next one takes. */
+static enum error take_window(struct journal *journal, size_t *ret_wanted)
+{
+    const struct journal_bytes *window = &journal->rewrite.reread.window;
+    for (size_t at = 0;;) {
+        size_t left = window->length - at;
+        const uint8_t *frame = window->bytes + at;
+        size_t wanted = left < JOURNAL_FRAME_HEAD_BYTES ? JOURNAL_FRAME_HEAD_BYTES
+                                                        : journal_frame_length(frame);
+        *ret_wanted = wanted;
+        if (wanted > left)
+            return OK;
+        enum error error = take_frame(journal, frame, left);
+        if (error != OK)
+            return error;
+        at += wanted;
+    }
+}
+
+enum error journal_reread_some(struct journal *journal, uint64_t end, uint64_t most)
+{
+    struct journal_reread *reread = &journal->rewrite.reread;
+    uint64_t begin = reread->at;
+    size_t wanted = 0;
+    enum error error = OK;
+    while (error == OK && reread->at < end && reread->at - begin < most) {
+        if (wanted > end - reread->at)
+            return refuse(journal);
+        error = fill_window(journal, end, wanted);
+        if (error == OK)
+            error = take_window(journal, &wanted);
+    }
+    return error;
+}

@@ -1,0 +1,399 @@
+/*
+ * The journal written anew: the books as they were at an LSN into DIR/journal.new, then what was
+ * appended since, then its name. Until the rename the old file is the journal; after it the new one
+ * is, with all that the old one had on the disk.
+ *
+ * The books come out of the old file (journal_reread.c), so that those in use go on. All of it is
+ * cut into pieces; between two of them the committer does what others wait for, and rests.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/file.h"
+#include "common/log.h"
+#include "sampler/journal/journal_private.h"
+#include "sampler/journal/state_folder.h"
+
+#define PIECE_BYTES                                                               \
+    ((size_t)256 << 10) /* of what is written; what is read and listed costs more \
+                         */
+#define ENTRIES_BYTES ((size_t)32 << 10)
+#define ROOM_BYTES ((uint64_t)64 << 10) /* for what comes while the files are switched */
+#define DISPOSE_BYTES ((uint64_t)4 << 20)
+
+bool journal_wants_rewrite(const struct journal *journal)
+{
+    return journal->rewrite.phase != REWRITE_NONE ||
+           (journal->durability != DURABILITY_NONE && journal->end >= journal->rewrite_at);
+}
+
+void journal_rewrite_abandon(struct journal *journal)
+{
+    struct journal_rewrite *rewrite = &journal->rewrite;
+    if (rewrite->phase == REWRITE_NONE)
+        return;
+    if (rewrite->phase != REWRITE_DISPOSE && rewrite->file.descriptor >= 0)
+        (void)unlink(journal->new_path);
+    journal_file_close(&rewrite->file);
+    journal_reread_release(journal);
+    journal_bytes_release(&rewrite->book);
+    pthread_mutex_lock(journal->owner.mutex);
+    if (rewrite->phase != REWRITE_DISPOSE)
+        journal->rewrite_at = journal->end + JOURNAL_LONG_BYTES; /* not again at once */
+    rewrite->phase = REWRITE_NONE;
+    pthread_mutex_unlock(journal->owner.mutex);
+}
+
+/* ---- the book ----------------------------------------------------------------------------------
+ */
+
+/* The entry's length stands in its frame until the frame is sealed. */
+static enum error add_to_book(void *context, const struct entry *entry)
+{
+    struct journal_bytes *book = context;
+    size_t entry_bytes;
+    enum error error = journal_bytes_reserve(book, journal_frame_bytes(entry_bound_bytes(entry)));
+    if (error != OK)
+        return error;
+    uint8_t *frame = journal_bytes_add(book, entry, &entry_bytes);
+    uint32_t length = (uint32_t)entry_bytes;
+    memcpy(frame + 8, &length, sizeof(length));
+    return OK;
+}
+
+static enum error create_file(struct journal *journal)
+{
+    struct journal_rewrite *rewrite = &journal->rewrite;
+    enum error error = state_check(journal->state);
+    if (error == OK)
+        error = journal_file_create(&rewrite->file, journal->new_path);
+    uint64_t book_end = JOURNAL_HEADER_BYTES + rewrite->book.length;
+    rewrite->file.shift = (int64_t)(rewrite->start - book_end);
+    rewrite->book_written = 0;
+    rewrite->piece_bytes = PIECE_BYTES;
+    return error;
+}
+
+/* Seals and writes at most `most` bytes of the book. */
+static enum error write_book(struct journal *journal, size_t most)
+{
+    struct journal_rewrite *rewrite = &journal->rewrite;
+    size_t begin = rewrite->book_written;
+    size_t at = begin;
+    while (at < rewrite->book.length && at - begin < most) {
+        uint32_t entry_bytes;
+        uint8_t *frame = rewrite->book.bytes + at;
+        memcpy(&entry_bytes, frame + 8, sizeof(entry_bytes));
+        uint64_t lsn = JOURNAL_HEADER_BYTES + at + (uint64_t)rewrite->file.shift;
+        journal_frame_seal(frame, entry_bytes, journal->id, lsn, at, false);
+        at += journal_frame_bytes(entry_bytes);
+    }
+    rewrite->book_written = at;
+    return journal_file_write(&rewrite->file, rewrite->book.bytes + begin, at - begin,
+                              JOURNAL_HEADER_BYTES + begin);
+}
+
+/* Room for what comes, and the header; then all of it is on the disk. */
+static enum error complete_file(struct journal *journal)
+{
+    struct journal_rewrite *rewrite = &journal->rewrite;
+    struct journal_file *file = &rewrite->file;
+    uint64_t end = rewrite->copied - (uint64_t)file->shift;
+    uint8_t bytes[JOURNAL_HEADER_BYTES];
+    if (file->room < end)
+        file->room = end;
+    enum error error = journal_file_grow(file, end + 1, journal->maps);
+    if (error != OK)
+        return error;
+    journal_header_encode(
+        &(struct journal_header){
+            .id = journal->id, .shift = file->shift, .whole_end = end, .length = file->length},
+        bytes);
+    rewrite->mark = (struct journal_mark){.whole = rewrite->copied, .length = file->length};
+    journal_mark_encode(&rewrite->mark, journal->id, bytes + JOURNAL_MARK_OFFSET);
+    error = journal_file_write(file, bytes, sizeof(bytes), 0);
+    return error == OK ? journal_file_sync(file) : error;
+}
+
+/* The new file gets the name, and is the journal from now on; the old one is `file` of the rewrite.
+ * The mutex is held. */
+static enum error switch_file(struct journal *journal)
+{
+    struct journal_rewrite *rewrite = &journal->rewrite;
+    struct journal_file old = journal->file;
+    enum error error = state_check(journal->state);
+    if (error != OK)
+        return error;
+    if (rename(journal->new_path, journal->path) != 0)
+        return error_set_errno(ERROR_IO, errno, "cannot rename the state %s to %s",
+                               journal->new_path, journal->path);
+    journal->file = rewrite->file;
+    journal->file.path = journal->path;
+    rewrite->file = old;
+    journal->marked = rewrite->mark;
+    journal->synced_room = rewrite->mark.length;
+    journal->rewrite_at = journal->end + JOURNAL_LONG_BYTES + rewrite->book.length;
+    journal->counts.rewrites++;
+    return OK;
+}
+
+/* ---- all at once -------------------------------------------------------------------------------
+ */
+
+static enum error rewrite_whole(struct journal *journal)
+{
+    struct journal_rewrite *rewrite = &journal->rewrite;
+    pthread_mutex_lock(journal->owner.mutex);
+    rewrite->start = rewrite->copied = journal->end;
+    enum error error = journal->owner.write(journal->owner.books, add_to_book, &rewrite->book);
+    pthread_mutex_unlock(journal->owner.mutex);
+    if (error == OK)
+        error = create_file(journal);
+    if (error == OK)
+        error = write_book(journal, SIZE_MAX);
+    if (error == OK)
+        error = complete_file(journal);
+    if (error != OK)
+        return error;
+    pthread_mutex_lock(journal->owner.mutex);
+    error = switch_file(journal);
+    if (error == OK) {
+        journal->written = journal->synced = rewrite->start;
+        journal->pending.length = 0;
+    }
+    pthread_mutex_unlock(journal->owner.mutex);
+    return error == OK ? journal_sync_folder(journal->folder) : error;
+}
+
+enum error journal_rewrite_whole(struct journal *journal)
+{
+    struct journal_rewrite *rewrite = &journal->rewrite;
+    uint64_t rewrites = journal->counts.rewrites;
+    journal_rewrite_abandon(journal);
+    enum error error = rewrite_whole(journal);
+    if (error != OK && rewrites == journal->counts.rewrites && rewrite->file.descriptor >= 0)
+        (void)unlink(journal->new_path);
+    journal_file_close(&rewrite->file);
+    journal_bytes_release(&rewrite->book);
+    return error;
+}
+
+/* ---- a piece at a time -------------------------------------------------------------------------
+ */
+
+static enum error begin(struct journal *journal)
+{
+    struct journal_rewrite *rewrite = &journal->rewrite;
+    pthread_mutex_lock(journal->owner.mutex);
+    rewrite->start = rewrite->copied = journal->written;
+    journal->rewrite_at = UINT64_MAX;
+    rewrite->phase = REWRITE_READ;
+    pthread_mutex_unlock(journal->owner.mutex);
+    return journal_reread_begin(journal);
+}
+
+static enum error read_some(struct journal *journal)
+{
+    struct journal_rewrite *rewrite = &journal->rewrite;
+    uint64_t end = rewrite->start - (uint64_t)journal->file.shift;
+    enum error error = journal_reread_some(journal, end, ENTRIES_BYTES);
+    if (error == OK && rewrite->reread.at == end)
+        rewrite->phase = REWRITE_LIST;
+    return error;
+}
+
+/* The books are one walk that cannot be left and entered again: it breathes. */
+static enum error add_and_breathe(void *context, const struct entry *entry)
+{
+    struct journal *journal = context;
+    struct journal_rewrite *rewrite = &journal->rewrite;
+    enum error error = add_to_book(&rewrite->book, entry);
+    if (error != OK || rewrite->book.length - rewrite->book_written < ENTRIES_BYTES)
+        return error;
+    rewrite->book_written = rewrite->book.length;
+    return journal_breathe(journal);
+}
+
+static enum error list(struct journal *journal)
+{
+    struct journal_rewrite *rewrite = &journal->rewrite;
+    rewrite->book.length = rewrite->book_written = 0;
+    enum error error = journal->owner.write(rewrite->reread.books, add_and_breathe, journal);
+    journal_reread_release(journal);
+    if (error == OK)
+        error = create_file(journal);
+    rewrite->phase = REWRITE_WRITE;
+    return error;
+}
+
+/* Each piece goes to the disk before the next one is written: nobody's commit waits for many. */
+static enum error write_some(struct journal *journal)
+{
+    struct journal_rewrite *rewrite = &journal->rewrite;
+    uint64_t begin = JOURNAL_HEADER_BYTES + rewrite->book_written;
+    enum error error = write_book(journal, PIECE_BYTES);
+    if (rewrite->book_written == rewrite->book.length)
+        rewrite->phase = REWRITE_COPY;
+    return error == OK ? journal_file_push(&rewrite->file, begin) : error;
+}
+
+/* Frames of the old file up to LSN `end` into the new one, at most `most` bytes. */
+static enum error copy_tail(struct journal *journal, uint64_t end, uint64_t most)
+{
+    struct journal_rewrite *rewrite = &journal->rewrite;
+    uint8_t bytes[64 << 10];
+    enum error error = OK;
+    while (rewrite->copied < end && most > 0 && error == OK) {
+        uint64_t length = end - rewrite->copied;
+        if (length > sizeof(bytes))
+            length = sizeof(bytes);
+        error = file_read_at(journal->file.descriptor, journal->file.path, bytes, (size_t)length,
+                             rewrite->copied - (uint64_t)journal->file.shift);
+        if (error == OK)
+            error = journal_file_write(&rewrite->file, bytes, (size_t)length,
+                                       rewrite->copied - (uint64_t)rewrite->file.shift);
+        rewrite->copied += length;
+        most -= most < length ? most : length;
+    }
+    return error;
+}
+
+static uint64_t written_so_far(const struct journal *journal)
+{
+    pthread_mutex_lock(journal->owner.mutex);
+    uint64_t written = journal->written;
+    pthread_mutex_unlock(journal->owner.mutex);
+    return written;
+}
+
+/* Pieces get longer, so that they catch up with whoever appends, however fast. */
+static enum error copy_some(struct journal *journal)
+{
+    struct journal_rewrite *rewrite = &journal->rewrite;
+    uint64_t written = written_so_far(journal);
+    uint64_t begin = rewrite->copied - (uint64_t)rewrite->file.shift;
+    rewrite->piece_bytes *= 2;
+    if (written <= rewrite->copied + rewrite->piece_bytes)
+        rewrite->phase = REWRITE_SETTLE;
+    enum error error = copy_tail(journal, written, rewrite->piece_bytes);
+    return error == OK ? journal_file_push(&rewrite->file, begin) : error;
+}
+
+static enum error settle(struct journal *journal)
+{
+    enum error error = copy_tail(journal, written_so_far(journal), UINT64_MAX);
+    journal->rewrite.phase = REWRITE_SWITCH;
+    return error == OK ? complete_file(journal) : error;
+}
+
+/* Room first: what is new of it is cleared. `more`: for what comes next. */
+static enum error copy_into_room(struct journal *journal, uint64_t written, uint64_t more)
+{
+    struct journal_rewrite *rewrite = &journal->rewrite;
+    uint64_t end = written - (uint64_t)rewrite->file.shift;
+    enum error error = journal_file_grow(&rewrite->file, end + more, journal->maps);
+    return error == OK ? copy_tail(journal, written, UINT64_MAX) : error;
+}
+
+/* What came since the last copy is on the disk too. */
+static enum error catch_up(struct journal *journal, uint64_t *ret_synced)
+{
+    struct journal_rewrite *rewrite = &journal->rewrite;
+    enum error error = copy_into_room(journal, written_so_far(journal), ROOM_BYTES);
+    if (error == OK)
+        error = journal_file_sync(&rewrite->file);
+    uint64_t synced = rewrite->copied;
+    if (error == OK) /* DURABILITY_PROCESS: while the disk worked */
+        error = copy_into_room(journal, written_so_far(journal), ROOM_BYTES);
+    if (error == OK)
+        *ret_synced = synced;
+    return error;
+}
+
+/* The last entries are copied while none can come; those that wait for their commit
+ * (DURABILITY_FSYNC) are in no file, and get room. */
+static enum error switch_over(struct journal *journal)
+{
+    struct journal_rewrite *rewrite = &journal->rewrite;
+    uint64_t synced;
+    enum error error = catch_up(journal, &synced);
+    if (error != OK)
+        return error;
+    pthread_mutex_lock(journal->owner.mutex);
+    error = copy_into_room(journal, journal->written, journal->end - journal->written);
+    if (error == OK)
+        error = switch_file(journal);
+    if (error == OK) {
+        journal->synced = synced;
+        rewrite->phase = REWRITE_DISPOSE;
+    }
+    pthread_mutex_unlock(journal->owner.mutex);
+    if (error != OK)
+        return error;
+    journal_bytes_release(&rewrite->book);
+    error = journal_sync_folder(journal->folder);
+    if (error != OK) { /* after power loss the old name may be back: written anew until it is not */
+        pthread_mutex_lock(journal->owner.mutex);
+        journal_note_failure(journal, error, true);
+        pthread_mutex_unlock(journal->owner.mutex);
+    }
+    return error;
+}
+
+/* A long file goes a piece at a time: its end takes the system a while. */
+static void dispose_some(struct journal *journal)
+{
+    if (journal_file_dispose(&journal->rewrite.file, DISPOSE_BYTES))
+        return;
+    journal_rewrite_abandon(journal);
+}
+
+static enum error step(struct journal *journal)
+{
+    switch (journal->rewrite.phase) {
+    case REWRITE_NONE:
+        return begin(journal);
+    case REWRITE_READ:
+        return read_some(journal);
+    case REWRITE_LIST:
+        return list(journal);
+    case REWRITE_WRITE:
+        return write_some(journal);
+    case REWRITE_COPY:
+        return copy_some(journal);
+    case REWRITE_SETTLE:
+        return settle(journal);
+    case REWRITE_SWITCH:
+        return switch_over(journal);
+    case REWRITE_DISPOSE:
+        dispose_some(journal);
+        return OK;
+    }
+    return OK;
+}
+
+/* The books in use are whole, whatever became of the file: they are written down at once. */
+static void leave_file(struct journal *journal, enum error error)
+{
+    pthread_mutex_lock(journal->owner.mutex);
+    journal_note_failure(journal, error, true);
+    pthread_mutex_unlock(journal->owner.mutex);
+}
+
+void journal_rewrite_step(struct journal *journal)
+{
+    struct journal_rewrite *rewrite = &journal->rewrite;
+    rewrite->worked_ns = clock_now_ns();
+    enum rewrite_phase phase = rewrite->phase;
+    enum error error = step(journal);
+    if (error == OK)
+        return;
+    if (phase == REWRITE_READ && (error == ERROR_INPUT || error == ERROR_IO))
+        leave_file(journal, error);
+    else if (error != ERROR_CANCELLED)
+        log_warning("%s; the journal grows on, and is written anew later", error_message());
+    journal_rewrite_abandon(journal);
+}

@@ -1,0 +1,31 @@
+/*
+ * Somebody whose answer waits until what it tells is on the disk. Storage of the caller's, left
+ * alone until ready() is called. The same waiter may be used again afterwards.
+ */
+#ifndef SAMPLER_JOURNAL_JOURNAL_WAITER_H
+#define SAMPLER_JOURNAL_JOURNAL_WAITER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/error.h"
+
+struct stream;
+
+struct journal_waiter {
+    /* The caller sets it. Called once, from another thread, with no lock held; maybe before the
+     * call that was given the waiter returns. */
+    void (*ready)(struct journal_waiter *waiter);
+    enum error error; /* set before ready(): OK, or why nothing of it was kept (stream_failure()) */
+
+    /* The stream's own: what goes back when it cannot be kept. */
+    struct journal_waiter *next;
+    struct stream *stream; /* NULL: nothing goes back */
+    int64_t walk;          /* of the ledger's walks, when it was drawn */
+    int64_t first, positions, units;
+    int64_t attempt;
+    bool piece;   /* of a gap */
+    bool created; /* the stream itself is what goes */
+};
+
+#endif

@@ -1,0 +1,353 @@
+#include "sampler/journal/state_folder.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "common/array.h"
+#include "common/file.h"
+#include "common/log.h"
+
+#define MAGIC "TMBLPOS1"
+#define CHECKSUM_OFFSET (STATE_SLOT_BYTES - 8)
+#define HOLDER_BYTES 32
+#define LOCK_ATTEMPTS 100
+
+struct state {
+    char *folder; /* owned, and the two below */
+    char *path;   /* of DIR/position */
+    char *lock_path;
+    size_t folders_there; /* of `folder`, before we made the rest */
+    int lock_descriptor;
+    bool has_lock;             /* it is ours */
+    bool was_there;            /* DIR/lock, before we opened it */
+    bool was_used;             /* a server had written into it */
+    char before[HOLDER_BYTES]; /* what it held */
+    size_t before_bytes;
+    bool may_undo; /* until state_take() */
+    bool has_kept;
+    struct state_record kept;
+};
+
+/* ---- DIR/position ---------------------------------------------------------------------------- */
+
+static uint64_t get64(const uint8_t *in)
+{
+    uint64_t value;
+    memcpy(&value, in, sizeof(value)); /* configure refuses big-endian machines */
+    return value;
+}
+
+bool state_slot_decode(const uint8_t bytes[STATE_SLOT_BYTES], struct state_record *ret_record,
+                       uint64_t *ret_sequence)
+{
+    struct state_record record = {0};
+    if (memcmp(bytes, MAGIC, 8) != 0 ||
+        get64(bytes + CHECKSUM_OFFSET) != XXH3_64bits(bytes, CHECKSUM_OFFSET))
+        return false;
+    memcpy(record.digest, bytes + 16, 16);
+    record.units = (int64_t)get64(bytes + 32);
+    record.epoch_positions = (int64_t)get64(bytes + 40);
+    record.seed = get64(bytes + 48);
+    record.replacement = get64(bytes + 56) == 1;
+    memcpy(record.design, bytes + 64, STATE_DESIGN_BYTES);
+    record.position = (int64_t)get64(bytes + 96);
+    record.batches = (int64_t)get64(bytes + 104);
+    if (record.design[STATE_DESIGN_BYTES - 1] != '\0' || get64(bytes + 56) > 1 ||
+        record.units < 1 || record.epoch_positions < 1 || record.position < 0 ||
+        record.batches < 0 || record.seed > INT64_MAX)
+        return false;
+    *ret_record = record;
+    *ret_sequence = get64(bytes + 8);
+    return true;
+}
+
+static enum error read_slots(struct state *state, int descriptor)
+{
+    uint8_t bytes[2 * STATE_SLOT_BYTES] = {0};
+    struct file_identity identity;
+    uint64_t newest = 0;
+    enum error error = file_identity_of(descriptor, state->path, &identity);
+    if (error != OK)
+        return error;
+    size_t length = identity.size_bytes < sizeof(bytes) ? identity.size_bytes : sizeof(bytes);
+    error = file_read_at(descriptor, state->path, bytes, length, 0);
+    if (error != OK)
+        return error; /* a file that was cut may still hold one whole slot */
+    for (int slot = 0; slot < 2; slot++) {
+        struct state_record record;
+        uint64_t sequence;
+        if (!state_slot_decode(bytes + slot * STATE_SLOT_BYTES, &record, &sequence) ||
+            (int)(sequence % 2) != slot) {
+            log_warning("%s: one of its two records is damaged. If it was the newer one, some "
+                        "units come twice",
+                        state->path);
+            continue;
+        }
+        if (!state->has_kept || sequence > newest) {
+            state->kept = record;
+            newest = sequence;
+            state->has_kept = true;
+        }
+    }
+    if (state->has_kept)
+        return OK;
+    return error_set(ERROR_INPUT,
+                     "%s: both records are damaged or not a sampler's state; the position is lost. "
+                     "Move the file away to begin again at position 0",
+                     state->path);
+}
+
+static enum error open_position(struct state *state)
+{
+    int descriptor;
+    enum error error = file_open_own(state->path, O_RDONLY, &descriptor);
+    if (error == ERROR_NOT_FOUND)
+        return OK;
+    if (error != OK)
+        return error_prefix(error, "state: ");
+    error = read_slots(state, descriptor);
+    close(descriptor);
+    return error;
+}
+
+const struct state_record *state_position(const struct state *state)
+{
+    return state->has_kept ? &state->kept : NULL;
+}
+
+enum error state_forget_position(struct state *state)
+{
+    if (unlink(state->path) != 0 && errno != ENOENT)
+        return error_set_errno(ERROR_IO, errno, "cannot remove %s, which is in the journal now",
+                               state->path);
+    state->has_kept = false;
+    return OK;
+}
+
+/* ---- the folder ------------------------------------------------------------------------------ */
+
+/* Is the lock that we hold the one that others find? Where that cannot be said, it is. */
+static bool is_lock_ours(const struct state *state)
+{
+    struct stat held;
+    struct stat found;
+    if (stat(state->lock_path, &found) != 0)
+        return errno != ENOENT && errno != ENOTDIR;
+    return fstat(state->lock_descriptor, &held) != 0 ||
+           (held.st_ino == found.st_ino && held.st_dev == found.st_dev);
+}
+
+enum error state_check(const struct state *state)
+{
+    if (is_lock_ours(state))
+        return OK;
+    return error_set(ERROR_IO,
+                     "state folder %s was removed or replaced while it was in use (its file lock "
+                     "is not the one that this server holds): what is drawn is not kept any more, "
+                     "and another server may have begun there",
+                     state->folder);
+}
+
+/* A process number and its end, or nothing; power loss may leave zeros. */
+static bool is_holder(const char *text, size_t length)
+{
+    static const char zeros[HOLDER_BYTES];
+    size_t digits = 0;
+    while (digits < length && text[digits] >= '0' && text[digits] <= '9')
+        digits++;
+    if (length >= HOLDER_BYTES)
+        return false;
+    if (digits == 0)
+        return memcmp(text, zeros, length) == 0;
+    return digits == length || (digits + 1 == length && text[digits] == '\n');
+}
+
+static enum error refuse_second(const struct state *state)
+{
+    char holder[HOLDER_BYTES] = "";
+    ssize_t length = pread(state->lock_descriptor, holder, sizeof(holder) - 1, 0);
+    holder[length > 0 ? strspn(holder, "0123456789") : 0] = '\0';
+    return error_set(ERROR_CONFLICT,
+                     "state folder %s is in use by another server (process %s); give each server a "
+                     "folder of its own",
+                     state->folder, holder[0] ? holder : "unknown");
+}
+
+/* Whether it is still under its name: who had it before may have taken it away. */
+static enum error lock_once(struct state *state, bool *ret_locked)
+{
+    struct stat status;
+    state->was_there = lstat(state->lock_path, &status) == 0;
+    enum error error = file_open_own(state->lock_path, O_RDWR | O_CREAT, &state->lock_descriptor);
+    if (error != OK)
+        return error_prefix(error, "state lock: ");
+    if (flock(state->lock_descriptor, LOCK_EX | LOCK_NB) != 0)
+        return errno == EWOULDBLOCK
+                   ? refuse_second(state)
+                   : error_set_errno(ERROR_IO, errno, "state lock %s", state->lock_path);
+    *ret_locked = is_lock_ours(state);
+    if (!*ret_locked) {
+        close(state->lock_descriptor);
+        state->lock_descriptor = -1;
+    }
+    return OK;
+}
+
+static enum error take_lock(struct state *state)
+{
+    enum error error = OK;
+    bool locked = false;
+    for (int attempt = 0; attempt < LOCK_ATTEMPTS && error == OK && !locked; attempt++)
+        error = lock_once(state, &locked);
+    if (error == OK && !locked)
+        error = error_set(ERROR_CONFLICT, "state lock %s is taken away again and again",
+                          state->lock_path);
+    return error;
+}
+
+/* The number is for refuse_second() only: the lock is held whether it can be written or not. */
+static void write_lock(const struct state *state, const char *text, size_t length)
+{
+    if (ftruncate(state->lock_descriptor, 0) == 0 &&
+        pwrite(state->lock_descriptor, text, length, 0) != (ssize_t)length)
+        log_debug("%s: %s", state->lock_path, strerror(errno));
+}
+
+static enum error lock_folder(struct state *state)
+{
+    char holder[HOLDER_BYTES];
+    enum error error = take_lock(state);
+    if (error != OK)
+        return error;
+    ssize_t length = pread(state->lock_descriptor, state->before, sizeof(state->before), 0);
+    if (length < 0)
+        return error_set_errno(ERROR_IO, errno, "state lock %s", state->lock_path);
+    if (!is_holder(state->before, (size_t)length))
+        return error_set(ERROR_INPUT,
+                         "state lock %s holds something else than a process number: it is no "
+                         "sampler's, and was left as it is; move it away, or give --state a folder "
+                         "of its own",
+                         state->lock_path);
+    state->before_bytes = (size_t)length;
+    state->was_used = length > 0;
+    state->has_lock = true;
+    length = snprintf(holder, sizeof(holder), "%ld\n", (long)getpid());
+    write_lock(state, holder, (size_t)length);
+    return OK;
+}
+
+void state_take(struct state *state)
+{
+    state->may_undo = false;
+}
+
+/* A start that was refused leaves the folder as it was. The lock is held until it is gone. */
+static void undo(const struct state *state)
+{
+    if (state->has_lock && is_lock_ours(state)) {
+        if (state->was_there)
+            write_lock(state, state->before, state->before_bytes);
+        else
+            (void)unlink(state->lock_path);
+    }
+    file_remove_folders(state->folder, state->folders_there);
+}
+
+static char *join(const char *folder, const char *name)
+{
+    size_t bytes = strlen(folder) + strlen(name) + 2;
+    char *path = array_new(bytes, 1, "the path of a state file");
+    if (path)
+        snprintf(path, bytes, "%s/%s", folder, name);
+    return path;
+}
+
+/* A journal counts; a position beside it was taken over already. */
+static bool has_journal(const struct state *state)
+{
+    char *path = join(state->folder, "journal");
+    struct stat status;
+    bool has = path && (lstat(path, &status) == 0 || errno != ENOENT);
+    free(path);
+    return has;
+}
+
+enum error state_open(const char *folder, struct state **ret_state)
+{
+    enum error error = ERROR_MEMORY;
+    struct state *state = array_new(1, sizeof(*state), "the state");
+    if (!state)
+        return ERROR_MEMORY;
+    state->lock_descriptor = -1;
+    state->folder = strdup(folder);
+    state->path = join(folder, "position");
+    state->lock_path = join(folder, "lock");
+    if (!state->folder || !state->path || !state->lock_path) {
+        error = error_set_memory(strlen(folder), "the path of the state folder");
+        goto out;
+    }
+    state->folders_there = file_folders_there(folder);
+    state->may_undo = true;
+    error = file_make_folders(folder);
+    if (error == OK)
+        error = lock_folder(state);
+    if (error == OK && !has_journal(state)) {
+        error = open_position(state);
+        if (error == OK && state->was_used && !state->has_kept)
+            log_warning("state folder %s: a server had it before (its lock is there), but there is "
+                        "no journal: starting anew. If one was kept here and is lost, its draws "
+                        "come again",
+                        folder);
+    }
+    if (error == OK) {
+        *ret_state = state;
+        state = NULL;
+    }
+out:
+    state_close(state);
+    return error;
+}
+
+void state_close(struct state *state)
+{
+    if (!state)
+        return;
+    if (state->may_undo)
+        undo(state);
+    if (state->lock_descriptor >= 0)
+        close(state->lock_descriptor); /* unlocks */
+    free(state->folder);
+    free(state->path);
+    free(state->lock_path);
+    free(state);
+}
+
+const char *state_folder(const struct state *state)
+{
+    return state->folder;
+}
+
+/* The entry of a new folder in the one above it must survive power loss as well; where the one
+ * above cannot be opened, it was not us who made it. */
+void state_sync_parents(const struct state *state)
+{
+    char *path = realpath(state->folder, NULL);
+    for (char *slash = path ? strrchr(path, '/') : NULL; slash; slash = strrchr(path, '/')) {
+        slash[slash == path] = '\0';
+        int descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (descriptor >= 0) {
+            (void)fsync(descriptor);
+            close(descriptor);
+        }
+        if (slash == path)
+            break;
+    }
+    free(path);
+}

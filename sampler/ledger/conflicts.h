@@ -1,0 +1,26 @@
+/*
+ * The kinds of conflict that a client has to tell apart (error_set_kind()): a 409 has the type
+ * "/problems/KIND". Published: a kind never changes its name or meaning.
+ */
+#ifndef SAMPLER_LEDGER_CONFLICTS_H
+#define SAMPLER_LEDGER_CONFLICTS_H
+
+/* A draw: */
+#define PROBLEM_PAUSED "paused"         /* of the stream; nothing new is drawn */
+#define PROBLEM_PAIR_ACKED "pair-acked" /* (worker, seq) is done */
+#define PROBLEM_PAIR_LOST "pair-lost"   /* it ran out and was lent again, or withdrawn */
+#define PROBLEM_WORKER_FORGOTTEN                                                                \
+    "worker-forgotten"                            /* a seq from before its worker was forgotten \
+                                                   */
+#define PROBLEM_OTHER_SIZE "other-size"           /* (worker, seq) has a batch, for another size */
+#define PROBLEM_BATCH_TOO_LARGE "batch-too-large" /* the design's only size is above --max-size */
+/* An ack or extension: */
+#define PROBLEM_LATE_ACK "late-ack"     /* the batch is somebody else's, or was withdrawn */
+#define PROBLEM_NEVER_LENT "never-lent" /* (worker, seq) had no batch */
+/* Streams: */
+#define PROBLEM_NAME_IN_USE "name-in-use"
+#define PROBLEM_TOO_MANY_STREAMS "too-many-streams"
+#define PROBLEM_DEFAULT_STREAM "default-stream" /* cannot be deleted */
+#define PROBLEM_OTHER_ORDER "other-order"       /* a token of another frame, design or seed */
+
+#endif

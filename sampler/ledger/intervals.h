@@ -1,0 +1,54 @@
+/*
+ * A set of 64-bit numbers as sorted intervals that neither touch nor overlap: the numbers of
+ * batches that a worker used up, positions that are to be drawn first.
+ *
+ * Adding behind the last one and taking from the front cost O(1), asking O(log n), adding in the
+ * middle O(n). Adding needs room for one more interval: intervals_reserve() may fail, nothing else
+ * does.
+ *
+ * Not for several threads at once.
+ */
+#ifndef SAMPLER_LEDGER_INTERVALS_H
+#define SAMPLER_LEDGER_INTERVALS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+
+/* begin, begin + 1, ..., end - 1; begin < end. */
+struct interval {
+    int64_t begin, end;
+};
+
+/* All zeros is the empty set. */
+struct intervals {
+    struct interval *items; /* owned; [front, front + count) are in use */
+    size_t front;
+    size_t count;
+    size_t capacity;
+};
+
+void intervals_release(struct intervals *intervals);
+void intervals_clear(struct intervals *intervals);
+
+/* Room for `more` intervals besides those that are there. */
+enum error intervals_reserve(struct intervals *intervals, size_t more) MUST_CHECK;
+
+/* The union with [begin, end), begin < end. Room for one is reserved. */
+void intervals_add(struct intervals *intervals, int64_t begin, int64_t end);
+bool intervals_has(const struct intervals *intervals, int64_t number);
+/* How many numbers are in the set. */
+int64_t intervals_size(const struct intervals *intervals);
+
+/* Which is the first interval that ends above `number`; `count`: none does. */
+size_t intervals_find(const struct intervals *intervals, int64_t number);
+/* The i-th interval, ascending; i < count. */
+const struct interval *intervals_at(const struct intervals *intervals, size_t i);
+/* Takes away what is below `number` in the first interval, which holds it or ends there. */
+void intervals_cut_front(struct intervals *intervals, int64_t number);
+/* Takes away all from `number` on. */
+void intervals_cut_back(struct intervals *intervals, int64_t number);
+
+#endif

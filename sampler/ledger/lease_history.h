@@ -1,0 +1,45 @@
+/*
+ * The last leased batches of a stream that were acked: who did what, for GET /where. A ring: the
+ * oldest makes room for the newest.
+ *
+ * Not for several threads at once.
+ */
+#ifndef SAMPLER_LEDGER_LEASE_HISTORY_H
+#define SAMPLER_LEDGER_LEASE_HISTORY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+
+#define LEASE_HISTORY_LIMIT 65536
+
+struct lease_done {
+    int64_t first, positions;
+    int64_t seq;
+    uint32_t worker, attempt;
+};
+
+/* All zeros is empty. */
+struct lease_history {
+    struct lease_done *items; /* owned */
+    size_t capacity;
+    uint64_t count; /* ever added; item i is at i % LEASE_HISTORY_LIMIT */
+};
+
+void lease_history_release(struct lease_history *history);
+void lease_history_clear(struct lease_history *history);
+
+/* Room for `more`. */
+enum error lease_history_reserve(struct lease_history *history, size_t more) MUST_CHECK;
+void lease_history_add(struct lease_history *history, const struct lease_done *done);
+
+/* The newest one that holds the position, or NULL. O(LEASE_HISTORY_LIMIT), some 50 us. */
+const struct lease_done *lease_history_find(const struct lease_history *history, int64_t position);
+/* How many were added before this one, which it gave out. */
+uint64_t lease_history_before(const struct lease_history *history, const struct lease_done *done);
+/* Those that are kept, oldest first: [0, lease_history_kept()). */
+size_t lease_history_kept(const struct lease_history *history);
+const struct lease_done *lease_history_at(const struct lease_history *history, size_t i);
+
+#endif

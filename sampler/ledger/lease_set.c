@@ -1,0 +1,457 @@
+#include "sampler/ledger/lease_set.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+
+#define CHUNK_SHIFT 10
+#define CHUNK_LEASES (1u << CHUNK_SHIFT)
+#define SLOTS_AT_LEAST 64
+#define LINE_SLOTS (64 / sizeof(struct lease_slot))
+
+void lease_set_init(struct lease_set *set)
+{
+    *set =
+        (struct lease_set){.free_first = LEASE_NONE, .root = LEASE_NONE, .queue = LEASE_LIST_EMPTY};
+}
+
+void lease_set_release(struct lease_set *set)
+{
+    for (size_t i = 0; i < set->chunk_count; i++)
+        free(set->chunks[i]);
+    free(set->chunks);
+    free(set->heap);
+    free(set->slots);
+    lease_set_init(set);
+}
+
+void lease_set_clear(struct lease_set *set)
+{
+    set->used = 0;
+    set->free_first = LEASE_NONE;
+    set->root = LEASE_NONE;
+    set->queue = LEASE_LIST_EMPTY;
+    set->count = set->lent = set->owned = 0;
+    for (size_t i = 0; i < set->slot_count; i++)
+        set->slots[i].number = LEASE_NONE;
+}
+
+struct lease *lease_set_get(const struct lease_set *set, uint32_t number)
+{
+    return &set->chunks[number >> CHUNK_SHIFT][number & (CHUNK_LEASES - 1)];
+}
+
+/* ---- by (worker, seq) ------------------------------------------------------------------------ */
+
+static uint64_t mix(uint64_t value)
+{
+    value ^= value >> 32;
+    value *= UINT64_C(0xd6e8feb86659fd93);
+    value ^= value >> 32;
+    value *= UINT64_C(0xd6e8feb86659fd93);
+    return value ^ value >> 32;
+}
+
+/* Seqs are mostly counted up: eight that follow each other share a line of the cache. */
+static uint64_t hash(uint32_t worker, int64_t seq)
+{
+    uint64_t line = (uint64_t)seq / LINE_SLOTS;
+    uint64_t mixed = mix(line + worker * UINT64_C(0x9e3779b97f4a7c15));
+    return (mixed & ~(uint64_t)(LINE_SLOTS - 1)) | ((uint64_t)seq % LINE_SLOTS);
+}
+
+static uint32_t tag_of(uint64_t hash)
+{
+    return (uint32_t)(hash >> 32) ^ (uint32_t)(hash % LINE_SLOTS);
+}
+
+/* The slot that holds the pair, or the free one where it belongs. */
+static size_t find_slot(const struct lease_set *set, uint32_t worker, int64_t seq)
+{
+    uint64_t mixed = hash(worker, seq);
+    size_t slot = (size_t)mixed & (set->slot_count - 1);
+    for (; set->slots[slot].number != LEASE_NONE; slot = (slot + 1) & (set->slot_count - 1)) {
+        if (set->slots[slot].tag != tag_of(mixed))
+            continue;
+        const struct lease *lease = lease_set_get(set, set->slots[slot].number);
+        if (lease->worker == worker && lease->seq == seq)
+            break;
+    }
+    return slot;
+}
+
+static uint64_t hash_at(const struct lease_set *set, size_t slot)
+{
+    const struct lease *lease = lease_set_get(set, set->slots[slot].number);
+    return hash(lease->worker, lease->seq);
+}
+
+static enum error grow_slots(struct lease_set *set)
+{
+    size_t count = set->slot_count ? 2 * set->slot_count : SLOTS_AT_LEAST;
+    struct lease_slot *slots = array_new(count, sizeof(*slots), "the leases of a stream");
+    if (!slots)
+        return ERROR_MEMORY;
+    memset(slots, 0xff, count * sizeof(*slots)); /* LEASE_NONE */
+    for (size_t i = 0; i < set->slot_count; i++) {
+        if (set->slots[i].number == LEASE_NONE)
+            continue;
+        size_t slot = (size_t)hash_at(set, i) & (count - 1);
+        while (slots[slot].number != LEASE_NONE)
+            slot = (slot + 1) & (count - 1);
+        slots[slot] = set->slots[i];
+    }
+    free(set->slots);
+    set->slots = slots;
+    set->slot_count = count;
+    return OK;
+}
+
+/* Those behind the hole that would not be found any more move into it. */
+static void empty_slot(struct lease_set *set, size_t hole)
+{
+    size_t mask = set->slot_count - 1;
+    for (size_t next = (hole + 1) & mask; set->slots[next].number != LEASE_NONE;
+         next = (next + 1) & mask) {
+        size_t distance = (next - (size_t)hash_at(set, next)) & mask;
+        if (distance < ((next - hole) & mask))
+            continue;
+        set->slots[hole] = set->slots[next];
+        hole = next;
+    }
+    set->slots[hole].number = LEASE_NONE;
+}
+
+uint32_t lease_set_find(const struct lease_set *set, uint32_t worker, int64_t seq)
+{
+    return set->slot_count ? set->slots[find_slot(set, worker, seq)].number : LEASE_NONE;
+}
+
+/* ---- by position: a treap whose priorities are hashes of the positions ------------------------
+ */
+
+static uint64_t priority(const struct lease *lease)
+{
+    return mix((uint64_t)lease->first);
+}
+
+/* Those of `root` that start before `first`, and the others. */
+static void split(struct lease_set *set, uint32_t root, int64_t first, uint32_t *ret_left,
+                  uint32_t *ret_right)
+{
+    while (root != LEASE_NONE) {
+        struct lease *lease = lease_set_get(set, root);
+        if (lease->first < first) {
+            *ret_left = root;
+            ret_left = &lease->right;
+            root = lease->right;
+        } else {
+            *ret_right = root;
+            ret_right = &lease->left;
+            root = lease->left;
+        }
+    }
+    *ret_left = *ret_right = LEASE_NONE;
+}
+
+/* One tree of two, all of `left` before all of `right`. */
+static uint32_t merge(struct lease_set *set, uint32_t left, uint32_t right)
+{
+    uint32_t root;
+    uint32_t *end = &root;
+    while (left != LEASE_NONE && right != LEASE_NONE) {
+        struct lease *before = lease_set_get(set, left);
+        struct lease *after = lease_set_get(set, right);
+        if (priority(before) > priority(after)) {
+            *end = left;
+            end = &before->right;
+            left = before->right;
+        } else {
+            *end = right;
+            end = &after->left;
+            right = after->left;
+        }
+    }
+    *end = left != LEASE_NONE ? left : right;
+    return root;
+}
+
+static void tree_add(struct lease_set *set, uint32_t number)
+{
+    struct lease *lease = lease_set_get(set, number);
+    uint64_t rank = priority(lease);
+    uint32_t *end = &set->root;
+    while (*end != LEASE_NONE) {
+        struct lease *here = lease_set_get(set, *end);
+        if (priority(here) < rank)
+            break;
+        end = lease->first < here->first ? &here->left : &here->right;
+    }
+    split(set, *end, lease->first, &lease->left, &lease->right);
+    *end = number;
+}
+
+static void tree_remove(struct lease_set *set, uint32_t number)
+{
+    const struct lease *lease = lease_set_get(set, number);
+    uint32_t *end = &set->root;
+    while (*end != number) {
+        struct lease *here = lease_set_get(set, *end);
+        end = lease->first < here->first ? &here->left : &here->right;
+    }
+    *end = merge(set, lease->left, lease->right);
+}
+
+uint32_t lease_set_before(const struct lease_set *set, int64_t position)
+{
+    uint32_t found = LEASE_NONE;
+    for (uint32_t number = set->root; number != LEASE_NONE;) {
+        const struct lease *lease = lease_set_get(set, number);
+        if (lease->first < position) {
+            found = number;
+            number = lease->right;
+        } else {
+            number = lease->left;
+        }
+    }
+    return found;
+}
+
+uint32_t lease_set_at(const struct lease_set *set, int64_t position)
+{
+    uint32_t found = lease_set_before(set, position + 1);
+    if (found == LEASE_NONE)
+        return LEASE_NONE;
+    const struct lease *lease = lease_set_get(set, found);
+    return position < lease->first + lease->positions ? found : LEASE_NONE;
+}
+
+uint32_t lease_set_starting(const struct lease_set *set, int64_t first)
+{
+    uint32_t number = lease_set_at(set, first);
+    return number != LEASE_NONE && lease_set_get(set, number)->first == first ? number : LEASE_NONE;
+}
+
+static void visit_tree(const struct lease_set *set, uint32_t root,
+                       void (*visit)(void *context, const struct lease *lease), void *context)
+{
+    while (root != LEASE_NONE) {
+        const struct lease *lease = lease_set_get(set, root);
+        visit_tree(set, lease->left, visit, context); /* as deep as the tree: some log leases */
+        visit(context, lease);
+        root = lease->right;
+    }
+}
+
+void lease_set_each(const struct lease_set *set,
+                    void (*visit)(void *context, const struct lease *lease), void *context)
+{
+    visit_tree(set, set->root, visit, context);
+}
+
+/* ---- by deadline: a binary heap ----------------------------------------------------------------
+ */
+
+static void heap_put(struct lease_set *set, size_t at, uint32_t number)
+{
+    set->heap[at] = number;
+    lease_set_get(set, number)->heap_at = (uint32_t)at;
+}
+
+static int64_t deadline_at(const struct lease_set *set, size_t at)
+{
+    return lease_set_get(set, set->heap[at])->deadline_ms;
+}
+
+/* Where `number` belongs when the place `at` is free. */
+static void heap_settle(struct lease_set *set, size_t at, uint32_t number)
+{
+    int64_t deadline_ms = lease_set_get(set, number)->deadline_ms;
+    while (at > 0 && deadline_at(set, (at - 1) / 2) > deadline_ms) {
+        heap_put(set, at, set->heap[(at - 1) / 2]);
+        at = (at - 1) / 2;
+    }
+    for (;;) {
+        size_t child = 2 * at + 1;
+        if (child >= set->lent)
+            break;
+        if (child + 1 < set->lent && deadline_at(set, child + 1) < deadline_at(set, child))
+            child++;
+        if (deadline_at(set, child) >= deadline_ms)
+            break;
+        heap_put(set, at, set->heap[child]);
+        at = child;
+    }
+    heap_put(set, at, number);
+}
+
+static void heap_remove(struct lease_set *set, uint32_t number)
+{
+    struct lease *lease = lease_set_get(set, number);
+    size_t at = lease->heap_at;
+    if (at == LEASE_NONE)
+        return;
+    lease->heap_at = LEASE_NONE;
+    uint32_t last = set->heap[--set->lent];
+    if (last != number)
+        heap_settle(set, at, last);
+}
+
+uint32_t lease_set_earliest(const struct lease_set *set)
+{
+    return set->lent > 0 ? set->heap[0] : LEASE_NONE;
+}
+
+static void queue_remove(struct lease_set *set, struct lease *lease)
+{
+    if (!lease->waits)
+        return;
+    lease->waits = false;
+    if (lease->queue_before == LEASE_NONE)
+        set->queue.first = lease->queue_after;
+    else
+        lease_set_get(set, lease->queue_before)->queue_after = lease->queue_after;
+    if (lease->queue_after == LEASE_NONE)
+        set->queue.last = lease->queue_before;
+    else
+        lease_set_get(set, lease->queue_after)->queue_before = lease->queue_before;
+}
+
+void lease_set_start(struct lease_set *set, uint32_t number, int64_t lent_ms, int64_t deadline_ms)
+{
+    struct lease *lease = lease_set_get(set, number);
+    queue_remove(set, lease);
+    lease->lent_ms = lent_ms;
+    lease->deadline_ms = deadline_ms;
+    if (lease->heap_at == LEASE_NONE)
+        heap_settle(set, set->lent++, number);
+    else
+        heap_settle(set, lease->heap_at, number);
+}
+
+/* ---- the queue, and each worker's list ---------------------------------------------------------
+ */
+
+uint32_t lease_set_waiting(const struct lease_set *set)
+{
+    return set->queue.first;
+}
+
+void lease_set_wait(struct lease_set *set, uint32_t number)
+{
+    struct lease *lease = lease_set_get(set, number);
+    heap_remove(set, number);
+    queue_remove(set, lease);
+    lease->waits = true;
+    lease->queue_before = set->queue.last;
+    lease->queue_after = LEASE_NONE;
+    if (set->queue.last == LEASE_NONE)
+        set->queue.first = number;
+    else
+        lease_set_get(set, set->queue.last)->queue_after = number;
+    set->queue.last = number;
+}
+
+void lease_set_lend(struct lease_set *set, uint32_t number, uint32_t worker, int64_t seq,
+                    struct lease_list *mine)
+{
+    struct lease *lease = lease_set_get(set, number);
+    queue_remove(set, lease);
+    size_t slot = find_slot(set, worker, seq);
+    lease->worker = worker;
+    lease->seq = seq;
+    set->slots[slot] = (struct lease_slot){number, tag_of(hash(worker, seq))};
+    set->owned++;
+    lease->worker_before = mine->last;
+    lease->worker_after = LEASE_NONE;
+    if (mine->last == LEASE_NONE)
+        mine->first = number;
+    else
+        lease_set_get(set, mine->last)->worker_after = number;
+    mine->last = number;
+}
+
+void lease_set_disown(struct lease_set *set, uint32_t number, struct lease_list *mine)
+{
+    struct lease *lease = lease_set_get(set, number);
+    empty_slot(set, find_slot(set, lease->worker, lease->seq));
+    lease->worker = WORKER_NONE;
+    set->owned--;
+    if (lease->worker_before == LEASE_NONE)
+        mine->first = lease->worker_after;
+    else
+        lease_set_get(set, lease->worker_before)->worker_after = lease->worker_after;
+    if (lease->worker_after == LEASE_NONE)
+        mine->last = lease->worker_before;
+    else
+        lease_set_get(set, lease->worker_after)->worker_before = lease->worker_before;
+}
+
+/* ---- all of it ---------------------------------------------------------------------------------
+ */
+
+static enum error add_chunk(struct lease_set *set)
+{
+    void *chunks = set->chunks;
+    enum error error = array_grow(&chunks, &set->chunk_capacity, set->chunk_count + 1,
+                                  sizeof(struct lease *), "the leases of a stream");
+    set->chunks = chunks;
+    if (error != OK)
+        return error;
+    struct lease *chunk = array_new(CHUNK_LEASES, sizeof(*chunk), "the leases of a stream");
+    if (!chunk)
+        return ERROR_MEMORY;
+    set->chunks[set->chunk_count++] = chunk;
+    return OK;
+}
+
+enum error lease_set_reserve(struct lease_set *set)
+{
+    enum error error = OK;
+    if (set->count >= LEASE_NONE - 1)
+        return error_set(ERROR_MEMORY, "more than %u batches of a stream are lent", LEASE_NONE - 1);
+    if (set->free_first == LEASE_NONE && set->used >> CHUNK_SHIFT == set->chunk_count)
+        error = add_chunk(set);
+    if (error == OK && 2 * (set->count + 1) > set->slot_count)
+        error = grow_slots(set);
+    void *heap = set->heap;
+    if (error == OK)
+        error = array_grow(&heap, &set->heap_capacity, set->count + 1, sizeof(*set->heap),
+                           "the leases of a stream");
+    set->heap = heap;
+    return error;
+}
+
+uint32_t lease_set_add(struct lease_set *set, int64_t first, int64_t positions, int64_t units,
+                       uint32_t attempt)
+{
+    uint32_t number = set->free_first;
+    if (number == LEASE_NONE)
+        number = set->used++;
+    else
+        set->free_first = lease_set_get(set, number)->right;
+    *lease_set_get(set, number) = (struct lease){
+        .first = first,
+        .positions = positions,
+        .units = units,
+        .lent_ms = -1,
+        .worker = WORKER_NONE,
+        .attempt = attempt,
+        .heap_at = LEASE_NONE,
+    };
+    tree_add(set, number);
+    set->count++;
+    return number;
+}
+
+void lease_set_remove(struct lease_set *set, uint32_t number)
+{
+    struct lease *lease = lease_set_get(set, number);
+    heap_remove(set, number);
+    queue_remove(set, lease);
+    tree_remove(set, number);
+    lease->right = set->free_first;
+    set->free_first = number;
+    set->count--;
+}

@@ -1,0 +1,113 @@
+/*
+ * The batches of a stream that are lent, or wait to be lent again.
+ *
+ *   lent      somebody's, until its deadline (in the heap)
+ *   waiting   in the queue: whoever pulls next gets the first of it. Still its worker's when it
+ *             only ran out, nobody's when it was released
+ *
+ * Found by (worker, seq), by position, by deadline and by worker, each in O(log leases) or better;
+ * a million of them work. A lease is a number; it stays the same until lease_set_remove().
+ *
+ * Adding needs room: lease_set_reserve() may fail, nothing else does. Not for several threads at
+ * once.
+ */
+#ifndef SAMPLER_LEDGER_LEASE_SET_H
+#define SAMPLER_LEDGER_LEASE_SET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+
+#define LEASE_NONE UINT32_MAX
+#define WORKER_NONE UINT32_MAX
+
+struct lease {
+    int64_t first; /* positions [first, first + positions) */
+    int64_t positions;
+    int64_t units;   /* at these positions; fewer where the design passes some over */
+    int64_t asked;   /* the size that the pull asked for */
+    int64_t seq;     /* of its worker */
+    int64_t lent_ms; /* when it was lent; -1: before this start of the server */
+    int64_t deadline_ms;
+    uint32_t worker;  /* WORKER_NONE: nobody's */
+    uint32_t attempt; /* how often it was lent */
+
+    /* The set's own: */
+    uint32_t heap_at; /* LEASE_NONE: not lent */
+    bool waits;
+    uint32_t queue_before, queue_after;
+    uint32_t worker_before, worker_after;
+    uint32_t left, right; /* by position; `right` of free ones leads to the next free one */
+};
+
+/* The leases of one worker, in the order in which they were lent. */
+struct lease_list {
+    uint32_t first, last; /* LEASE_NONE: none */
+};
+#define LEASE_LIST_EMPTY ((struct lease_list){LEASE_NONE, LEASE_NONE})
+
+/* Half of the hash beside the number spares looking at leases that are others. */
+struct lease_slot {
+    uint32_t number; /* LEASE_NONE: free */
+    uint32_t tag;
+};
+
+struct lease_set {
+    struct lease **chunks; /* owned: leases never move */
+    size_t chunk_count, chunk_capacity;
+    uint32_t used; /* numbers given out so far */
+    uint32_t free_first;
+    uint32_t root;  /* of the tree by position */
+    uint32_t *heap; /* [lent] by deadline */
+    size_t heap_capacity;
+    struct lease_slot *slots; /* by (worker, seq): linear probing, a power of two */
+    size_t slot_count;
+    struct lease_list queue;
+    size_t count, lent, owned;
+};
+
+void lease_set_init(struct lease_set *set);
+void lease_set_release(struct lease_set *set);
+/* Forgets all; keeps the memory. */
+void lease_set_clear(struct lease_set *set);
+
+/* Room for one more. */
+enum error lease_set_reserve(struct lease_set *set) MUST_CHECK;
+
+struct lease *lease_set_get(const struct lease_set *set, uint32_t number);
+
+/* A batch that nobody has yet: neither lent nor waiting. Room is reserved; no other lease holds its
+ * positions. */
+uint32_t lease_set_add(struct lease_set *set, int64_t first, int64_t positions, int64_t units,
+                       uint32_t attempt);
+/* To (worker, seq), which has nothing yet; `mine` is that worker's list. It is nobody's before
+ * (lease_set_disown()), and waits no longer. */
+void lease_set_lend(struct lease_set *set, uint32_t number, uint32_t worker, int64_t seq,
+                    struct lease_list *mine);
+void lease_set_disown(struct lease_set *set, uint32_t number, struct lease_list *mine);
+/* Lent until then; it waits no longer. */
+void lease_set_start(struct lease_set *set, uint32_t number, int64_t lent_ms, int64_t deadline_ms);
+/* To the queue's end; no longer lent. */
+void lease_set_wait(struct lease_set *set, uint32_t number);
+/* Out of everything; it is nobody's. */
+void lease_set_remove(struct lease_set *set, uint32_t number);
+
+/* LEASE_NONE: there is none. */
+uint32_t lease_set_find(const struct lease_set *set, uint32_t worker, int64_t seq);
+uint32_t lease_set_at(const struct lease_set *set, int64_t position);
+/* The last one that starts before it. */
+uint32_t lease_set_before(const struct lease_set *set, int64_t position);
+/* The one that starts there. */
+uint32_t lease_set_starting(const struct lease_set *set, int64_t first);
+/* The lent one whose deadline is the earliest. */
+uint32_t lease_set_earliest(const struct lease_set *set);
+/* The first one that waits. */
+uint32_t lease_set_waiting(const struct lease_set *set);
+
+/* Calls `visit` for each, ascending by position. */
+void lease_set_each(const struct lease_set *set,
+                    void (*visit)(void *context, const struct lease *lease), void *context);
+
+#endif

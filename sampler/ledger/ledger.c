@@ -1,0 +1,402 @@
+#include "sampler/ledger/ledger.h"
+
+#include "sampler/ledger/ledger_skipped.h"
+
+void ledger_init(struct ledger *ledger)
+{
+    *ledger = (struct ledger){0};
+    lease_set_init(&ledger->leases);
+}
+
+void ledger_release(struct ledger *ledger)
+{
+    intervals_release(&ledger->gaps);
+    intervals_release(&ledger->passed);
+    intervals_release(&ledger->passed_next);
+    lease_set_release(&ledger->leases);
+    worker_book_release(&ledger->workers);
+    lease_history_release(&ledger->history);
+}
+
+enum error ledger_begin(struct ledger *ledger, int64_t position)
+{
+    enum error error = ledger_passed_reserve(ledger);
+    if (error != OK)
+        return error;
+    if (position > 0)
+        ledger_passed_add(ledger, 0, position);
+    ledger->position = position;
+    return OK;
+}
+
+int64_t ledger_lease_ms(const struct ledger *ledger)
+{
+    if (ledger->lease_ms > 0)
+        return ledger->lease_ms;
+    int64_t wanted_ms = 2 * ledger->mean_ms;
+    if (wanted_ms < LEDGER_LEASE_LEAST_MS)
+        return LEDGER_LEASE_LEAST_MS;
+    return wanted_ms > LEDGER_LEASE_MOST_MS ? LEDGER_LEASE_MOST_MS : wanted_ms;
+}
+
+void ledger_start(struct ledger *ledger, int64_t now_ms)
+{
+    int64_t deadline_ms = now_ms + ledger_lease_ms(ledger);
+    ledger->samples = ledger->mean_ms > 0 ? LEDGER_MEAN_SAMPLES : 0;
+    for (size_t i = 0; i < ledger->leases.lent; i++) { /* all alike: any order is a heap */
+        struct lease *lease = lease_set_get(&ledger->leases, ledger->leases.heap[i]);
+        lease->lent_ms = -1;
+        lease->deadline_ms = deadline_ms;
+    }
+}
+
+void ledger_expire(struct ledger *ledger, int64_t now_ms)
+{
+    ledger->expired_count = 0;
+    while (ledger->expired_count < LEDGER_EXPIRE_AT_ONCE) {
+        uint32_t number = lease_set_earliest(&ledger->leases);
+        if (number == LEASE_NONE || lease_set_get(&ledger->leases, number)->deadline_ms > now_ms)
+            return;
+        lease_set_wait(&ledger->leases, number);
+        ledger->expired[ledger->expired_count++] = number;
+    }
+}
+
+/* ---- memory ------------------------------------------------------------------------------------
+ */
+
+static enum error prepare_lending(struct ledger *ledger, int64_t worker)
+{
+    if (worker < 0)
+        return OK;
+    enum error error = lease_set_reserve(&ledger->leases);
+    if (error == OK)
+        error = intervals_reserve(&worker_book_get(&ledger->workers, (uint32_t)worker)->used, 1);
+    return error;
+}
+
+static enum error prepare_worker(struct ledger *ledger, const struct entry *entry)
+{
+    uint32_t number = entry->worker < 0 ? (uint32_t)ledger->workers.count : (uint32_t)entry->worker;
+    return worker_book_add(&ledger->workers, number, entry->text, entry->text_bytes, entry->seq,
+                           ledger->history.count);
+}
+
+static enum error prepare_acks(struct ledger *ledger, const struct entry *entry)
+{
+    struct worker_record *record = worker_book_get(&ledger->workers, (uint32_t)entry->worker);
+    enum error error = intervals_reserve(&record->acked, entry->count);
+    return error == OK ? lease_history_reserve(&ledger->history, entry->count) : error;
+}
+
+enum error ledger_prepare(struct ledger *ledger, const struct entry *entry)
+{
+    struct worker_record *record;
+    enum error error;
+    switch (entry->type) {
+    case ENTRY_WORKER:
+        return prepare_worker(ledger, entry);
+    case ENTRY_DRAW:
+        error = ledger_passed_reserve(ledger);
+        return error == OK ? prepare_lending(ledger, entry->worker) : error;
+    case ENTRY_REDRAW:
+        return prepare_lending(ledger, entry->worker);
+    case ENTRY_ACK:
+        return prepare_acks(ledger, entry);
+    case ENTRY_TAKE_BACK:
+        error = intervals_reserve(&ledger->gaps, 1);
+        return error == OK ? lease_set_reserve(&ledger->leases) : error;
+    case ENTRY_LEASE:
+        error = lease_set_reserve(&ledger->leases);
+        return error == OK ? prepare_lending(ledger, entry->worker) : error;
+    case ENTRY_SEEK:
+        return ledger_passed_reserve_seek(ledger);
+    case ENTRY_PASSED:
+        return intervals_reserve(&ledger->passed, entry->count / 2);
+    case ENTRY_RESTORE:
+    case ENTRY_GAPS:
+        return intervals_reserve(&ledger->gaps, entry->count / 2);
+    case ENTRY_USED:
+    case ENTRY_ACKED:
+        record = worker_book_get(&ledger->workers, (uint32_t)entry->worker);
+        return intervals_reserve(entry->type == ENTRY_USED ? &record->used : &record->acked,
+                                 entry->count / 2);
+    case ENTRY_DONE:
+        return lease_history_reserve(&ledger->history, 1);
+    case ENTRY_FORGOTTEN_WORKERS:
+        return forgotten_workers_reserve(&ledger->workers.forgotten, entry->count / 2);
+    default:
+        return OK;
+    }
+}
+
+/* ---- applying ----------------------------------------------------------------------------------
+ */
+
+static void disown(struct ledger *ledger, uint32_t number)
+{
+    uint32_t worker = lease_set_get(&ledger->leases, number)->worker;
+    if (worker == WORKER_NONE)
+        return;
+    lease_set_disown(&ledger->leases, number, &worker_book_get(&ledger->workers, worker)->leases);
+    worker_book_disown(&ledger->workers, worker);
+}
+
+static void lend(struct ledger *ledger, uint32_t number, const struct entry *entry, int64_t now_ms)
+{
+    uint32_t worker = (uint32_t)entry->worker;
+    struct worker_record *record = worker_book_get(&ledger->workers, worker);
+    lease_set_get(&ledger->leases, number)->asked = entry->asked;
+    lease_set_lend(&ledger->leases, number, worker, entry->seq, &record->leases);
+    lease_set_start(&ledger->leases, number, now_ms, now_ms + ledger_lease_ms(ledger));
+    intervals_add(&record->used, entry->seq, entry->seq + 1);
+    worker_book_lend(&ledger->workers, worker);
+}
+
+/* New positions, maybe behind some that the tail skips. */
+static void apply_new(struct ledger *ledger, const struct entry *entry)
+{
+    int64_t end = entry->first + entry->positions;
+    int64_t drawn = entry->units > 0 ? entry->first : end;
+    if (drawn > ledger->position)
+        ledger_passed_add(ledger, ledger->position, drawn);
+    ledger->position = end;
+}
+
+static void apply_draw(struct ledger *ledger, const struct entry *entry, int64_t now_ms)
+{
+    if (ledger->gaps.count > 0)
+        intervals_cut_front(&ledger->gaps, entry->first + entry->positions);
+    else
+        apply_new(ledger, entry);
+    if (entry->units == 0)
+        return; /* positions that hold nothing, or that the tail skips */
+    ledger->handed++;
+    if (entry->worker < 0) {
+        ledger->acked++;
+        return;
+    }
+    lend(ledger, lease_set_add(&ledger->leases, entry->first, entry->positions, entry->units, 1),
+         entry, now_ms);
+}
+
+/* Its mean is a number in the entry, so that a replay has it too. */
+static void set_mean(struct ledger *ledger, int64_t mean_ms)
+{
+    if (mean_ms <= 0)
+        return;
+    ledger->mean_ms = mean_ms;
+    if (ledger->samples < LEDGER_MEAN_SAMPLES)
+        ledger->samples++;
+}
+
+static void apply_redraw(struct ledger *ledger, const struct entry *entry, int64_t now_ms)
+{
+    uint32_t number = lease_set_starting(&ledger->leases, entry->first);
+    disown(ledger, number);
+    lease_set_get(&ledger->leases, number)->attempt++;
+    ledger->handed++;
+    ledger->redelivered++;
+    set_mean(ledger, entry->value);
+    if (entry->worker < 0) {
+        ledger->acked++;
+        lease_set_remove(&ledger->leases, number);
+        return;
+    }
+    lend(ledger, number, entry, now_ms);
+    worker_book_get(&ledger->workers, (uint32_t)entry->worker)->redelivered++;
+}
+
+static void apply_ack(struct ledger *ledger, const struct entry *entry, int64_t now_ms)
+{
+    struct worker_record *record = worker_book_get(&ledger->workers, (uint32_t)entry->worker);
+    set_mean(ledger, entry->value);
+    for (size_t i = 0; i < entry->count; i++) {
+        uint32_t number = lease_set_find(&ledger->leases, (uint32_t)entry->worker, entry->list[i]);
+        if (number == LEASE_NONE)
+            continue; /* twice in one request */
+        const struct lease *lease = lease_set_get(&ledger->leases, number);
+        lease_history_add(&ledger->history, &(struct lease_done){
+                                                .first = lease->first,
+                                                .positions = lease->positions,
+                                                .seq = lease->seq,
+                                                .worker = lease->worker,
+                                                .attempt = lease->attempt,
+                                            });
+        intervals_add(&record->acked, entry->list[i], entry->list[i] + 1);
+        disown(ledger, number);
+        lease_set_remove(&ledger->leases, number);
+        ledger->acked++;
+        record->done++;
+        worker_record_count(record, now_ms);
+    }
+}
+
+static void apply_release(struct ledger *ledger, const struct entry *entry)
+{
+    struct worker_record *record = worker_book_get(&ledger->workers, (uint32_t)entry->worker);
+    while (record->leases.first != LEASE_NONE) {
+        uint32_t number = record->leases.first;
+        disown(ledger, number);
+        lease_set_wait(&ledger->leases, number);
+    }
+}
+
+/* Positions that ended the walk go back to it, others are a gap; what somebody had before stays
+ * one batch. */
+static void apply_take_back(struct ledger *ledger, const struct entry *entry)
+{
+    int64_t end = entry->first + entry->positions;
+    ledger->acked--;
+    ledger->handed--;
+    if (entry->attempt > 0) {
+        uint32_t number = lease_set_add(&ledger->leases, entry->first, entry->positions,
+                                        entry->units, (uint32_t)entry->attempt);
+        lease_set_wait(&ledger->leases, number);
+        ledger->redelivered--;
+    } else if (end == ledger->position && entry->value == 0) {
+        ledger->position = entry->first;
+        intervals_cut_back(&ledger->passed, entry->first);
+    } else {
+        intervals_add(&ledger->gaps, entry->first, end);
+    }
+}
+
+static void withdraw_all(struct ledger *ledger)
+{
+    ledger->walks++;
+    lease_set_clear(&ledger->leases);
+    intervals_clear(&ledger->gaps);
+    lease_history_clear(&ledger->history);
+    worker_book_withdraw(&ledger->workers);
+}
+
+static void add_intervals(struct intervals *intervals, const struct entry *entry)
+{
+    for (size_t i = 0; i + 1 < entry->count; i += 2)
+        intervals_add(intervals, entry->list[i], entry->list[i + 1]);
+}
+
+static void apply_restore(struct ledger *ledger, const struct entry *entry)
+{
+    struct intervals gaps = ledger->gaps; /* its room is reserved */
+    ledger->gaps = (struct intervals){0};
+    withdraw_all(ledger);
+    worker_book_release(&ledger->workers);
+    intervals_clear(&ledger->passed);
+    intervals_clear(&gaps);
+    add_intervals(&gaps, entry);
+    ledger->gaps = gaps;
+    ledger->position = entry->value;
+}
+
+static void apply_book(struct ledger *ledger, const struct entry *entry)
+{
+    ledger->position = entry->list[0];
+    ledger->paused = entry->list[1] != 0;
+    ledger->acked = entry->list[2];
+    ledger->redelivered = entry->list[3];
+    ledger->handed = entry->list[4];
+    ledger->mean_ms = entry->list[5];
+}
+
+static void apply_lease(struct ledger *ledger, const struct entry *entry, int64_t now_ms)
+{
+    uint32_t number = lease_set_add(&ledger->leases, entry->first, entry->positions, entry->units,
+                                    (uint32_t)entry->attempt);
+    if (entry->worker < 0)
+        lease_set_wait(&ledger->leases, number);
+    else
+        lend(ledger, number, entry, now_ms);
+}
+
+static void apply_idle(struct ledger *ledger, const struct entry *entry)
+{
+    for (size_t i = 0; i < entry->count; i++)
+        worker_book_rank_last(&ledger->workers, (uint32_t)entry->list[i]);
+}
+
+static void apply_forgotten_workers(struct ledger *ledger, const struct entry *entry)
+{
+    struct forgotten_workers *forgotten = &ledger->workers.forgotten;
+    for (size_t i = 0; i + 1 < entry->count; i += 2)
+        forgotten_workers_add(forgotten, entry->list[i], entry->list[i + 1]);
+    if (entry->value != 0)
+        forgotten_workers_turn(forgotten);
+}
+
+static void apply_used(struct ledger *ledger, const struct entry *entry)
+{
+    struct worker_record *record = worker_book_get(&ledger->workers, (uint32_t)entry->worker);
+    add_intervals(&record->used, entry);
+    record->done = entry->value;
+    record->redelivered = entry->attempt;
+}
+
+void ledger_apply(struct ledger *ledger, const struct entry *entry, int64_t now_ms)
+{
+    switch (entry->type) {
+    case ENTRY_DRAW:
+        apply_draw(ledger, entry, now_ms);
+        break;
+    case ENTRY_REDRAW:
+        apply_redraw(ledger, entry, now_ms);
+        break;
+    case ENTRY_ACK:
+        apply_ack(ledger, entry, now_ms);
+        break;
+    case ENTRY_RELEASE:
+        apply_release(ledger, entry);
+        break;
+    case ENTRY_TAKE_BACK:
+        apply_take_back(ledger, entry);
+        break;
+    case ENTRY_PAUSE:
+    case ENTRY_RESUME:
+        ledger->paused = entry->type == ENTRY_PAUSE;
+        break;
+    case ENTRY_SEEK:
+        ledger_passed_seek(ledger, entry->value);
+        withdraw_all(ledger);
+        ledger->position = entry->value;
+        break;
+    case ENTRY_RESTORE:
+        apply_restore(ledger, entry);
+        break;
+    case ENTRY_BOOK:
+        apply_book(ledger, entry);
+        break;
+    case ENTRY_GAPS:
+        add_intervals(&ledger->gaps, entry);
+        break;
+    case ENTRY_PASSED:
+        add_intervals(&ledger->passed, entry);
+        break;
+    case ENTRY_USED:
+        apply_used(ledger, entry);
+        break;
+    case ENTRY_ACKED:
+        add_intervals(&worker_book_get(&ledger->workers, (uint32_t)entry->worker)->acked, entry);
+        break;
+    case ENTRY_LEASE:
+        apply_lease(ledger, entry, now_ms);
+        break;
+    case ENTRY_DONE:
+        lease_history_add(&ledger->history, &(struct lease_done){
+                                                .first = entry->first,
+                                                .positions = entry->positions,
+                                                .seq = entry->seq,
+                                                .worker = (uint32_t)entry->worker,
+                                                .attempt = (uint32_t)entry->attempt,
+                                            });
+        break;
+    case ENTRY_IDLE:
+        apply_idle(ledger, entry);
+        break;
+    case ENTRY_FORGOTTEN_WORKERS:
+        apply_forgotten_workers(ledger, entry);
+        break;
+    default:
+        break; /* ENTRY_WORKER is there since it was prepared; the others are of streams.c */
+    }
+}

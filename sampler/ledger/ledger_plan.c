@@ -1,0 +1,315 @@
+#include "sampler/ledger/ledger_plan.h"
+
+#include <inttypes.h>
+
+#include "sampler/ledger/conflicts.h"
+
+/* ---- the mean time that a batch is held --------------------------------------------------------
+ */
+
+/* The mean with one more sample in it. The first ones count alike, then each counts a sixteenth. */
+static double mean_with(double mean_ms, int64_t *samples, int64_t held_ms)
+{
+    if (*samples < LEDGER_MEAN_SAMPLES)
+        ++*samples;
+    int64_t weight = mean_ms > 0 ? *samples : 1;
+    return mean_ms + ((double)held_ms - mean_ms) / (double)weight;
+}
+
+static int64_t rounded_mean(double mean_ms)
+{
+    return mean_ms < 1 ? 1 : (int64_t)(mean_ms + 0.5);
+}
+
+/* ---- acks --------------------------------------------------------------------------------------
+ */
+
+static enum error refuse_acked(const char *worker, int64_t seq)
+{
+    enum error error = error_set(
+        ERROR_CONFLICT, "worker=%s seq=%" PRId64 " was acked; ask for the next seq", worker, seq);
+    return error_set_kind(error, PROBLEM_PAIR_ACKED);
+}
+
+static enum error refuse_forgotten(const char *worker, int64_t seq, int64_t below)
+{
+    enum error error =
+        error_set(ERROR_CONFLICT,
+                  "worker=%s seq=%" PRId64 ": the worker was idle longest and forgotten, and with "
+                  "it what its seqs below %" PRId64 " got; go on from there, or take a new name",
+                  worker, seq, below);
+    return error_set_kind(error, PROBLEM_WORKER_FORGOTTEN);
+}
+
+static enum error refuse_unused(const char *worker, int64_t seq)
+{
+    enum error error =
+        error_set(ERROR_CONFLICT, "worker=%s seq=%" PRId64 " was never lent", worker, seq);
+    return error_set_kind(error, PROBLEM_NEVER_LENT);
+}
+
+/* Why this pair has no batch any more; `kind` when it had one and lost it. */
+static enum error refuse_pair(const struct ledger *ledger, const struct worker_record *record,
+                              const char *worker, int64_t seq, const char *kind)
+{
+    int64_t below =
+        record ? record->forgotten_below : worker_book_forgotten_below(&ledger->workers, worker);
+    if (seq < below)
+        return refuse_forgotten(worker, seq, below);
+    if (!record || !intervals_has(&record->used, seq))
+        return refuse_unused(worker, seq);
+    if (intervals_has(&record->acked, seq))
+        return refuse_acked(worker, seq);
+    enum error error =
+        error_set(ERROR_CONFLICT,
+                  "worker=%s seq=%" PRId64
+                  " was lost: its lease ran out and the batch was lent again, or it was released "
+                  "or withdrawn",
+                  worker, seq);
+    return error_set_kind(error, kind);
+}
+
+static struct worker_record *find_record(const struct ledger *ledger, const char *worker,
+                                         uint32_t *ret_number)
+{
+    *ret_number = worker_book_find(&ledger->workers, worker);
+    return *ret_number == WORKER_NONE ? NULL : worker_book_get(&ledger->workers, *ret_number);
+}
+
+enum error ledger_plan_acks(const struct ledger *ledger, const char *worker, const int64_t *seqs,
+                            size_t count, int64_t now_ms, size_t *ret_live, int64_t *ret_mean_ms)
+{
+    uint32_t number;
+    const struct worker_record *record = find_record(ledger, worker, &number);
+    double mean_ms = (double)ledger->mean_ms;
+    int64_t samples = ledger->samples;
+    size_t live = 0;
+    bool sampled = false;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t at = record ? lease_set_find(&ledger->leases, number, seqs[i]) : LEASE_NONE;
+        if (at == LEASE_NONE) {
+            if (record && intervals_has(&record->acked, seqs[i]))
+                continue;
+            return refuse_pair(ledger, record, worker, seqs[i], PROBLEM_LATE_ACK);
+        }
+        const struct lease *lease = lease_set_get(&ledger->leases, at);
+        live++;
+        if (lease->lent_ms < 0)
+            continue; /* nobody knows since when */
+        mean_ms = mean_with(mean_ms, &samples, now_ms - lease->lent_ms);
+        sampled = true;
+    }
+    *ret_live = live;
+    *ret_mean_ms = sampled ? rounded_mean(mean_ms) : 0;
+    return OK;
+}
+
+enum error ledger_plan_extend(const struct ledger *ledger, const char *worker, const int64_t *seqs,
+                              size_t count)
+{
+    uint32_t number;
+    const struct worker_record *record = find_record(ledger, worker, &number);
+    for (size_t i = 0; i < count; i++) {
+        if (!record || lease_set_find(&ledger->leases, number, seqs[i]) == LEASE_NONE)
+            return refuse_pair(ledger, record, worker, seqs[i], PROBLEM_LATE_ACK);
+    }
+    return OK;
+}
+
+/* ---- seqs that only count as acked -------------------------------------------------------------
+ */
+
+static bool counts_as_acked(const struct ledger_pull *pull, int64_t seq)
+{
+    for (size_t i = 0; i < pull->acked_count; i++) {
+        if (pull->acked[i] == seq)
+            return true;
+    }
+    return false;
+}
+
+/* The first that waits, and will when these are acked. */
+static uint32_t first_waiting(const struct ledger *ledger, const struct ledger_pull *pull)
+{
+    uint32_t number = lease_set_waiting(&ledger->leases);
+    if (number == LEASE_NONE || pull->acked_count == 0)
+        return number;
+    uint32_t worker = worker_book_find(&ledger->workers, pull->worker);
+    while (number != LEASE_NONE) {
+        const struct lease *lease = lease_set_get(&ledger->leases, number);
+        if (lease->worker == WORKER_NONE || lease->worker != worker ||
+            !counts_as_acked(pull, lease->seq))
+            return number;
+        number = lease->queue_after;
+    }
+    return LEASE_NONE;
+}
+
+/* How many batches will still be lent when these are acked. */
+static size_t count_lent(const struct ledger *ledger, const struct ledger_pull *pull)
+{
+    size_t lent = ledger->leases.lent;
+    uint32_t worker = pull->worker ? worker_book_find(&ledger->workers, pull->worker) : WORKER_NONE;
+    for (size_t i = 0; i < pull->acked_count && worker != WORKER_NONE; i++) {
+        struct ledger_pull before = {.acked = pull->acked, .acked_count = i};
+        uint32_t number = lease_set_find(&ledger->leases, worker, pull->acked[i]);
+        if (number != LEASE_NONE && !lease_set_get(&ledger->leases, number)->waits &&
+            !counts_as_acked(&before, pull->acked[i]))
+            lent--;
+    }
+    return lent;
+}
+
+/* Nothing is left to draw, and nothing will be lent: pausing changes nothing any more. */
+static bool is_over(const struct ledger *ledger, const struct cut *cut,
+                    const struct ledger_pull *pull)
+{
+    return ledger->position >= cut_end(cut) && ledger->gaps.count == 0 &&
+           first_waiting(ledger, pull) == LEASE_NONE && count_lent(ledger, pull) == 0;
+}
+
+/* ---- draws -------------------------------------------------------------------------------------
+ */
+
+static void plan_lease(const struct ledger *ledger, uint32_t number, enum ledger_plan_kind kind,
+                       struct ledger_plan *plan)
+{
+    const struct lease *lease = lease_set_get(&ledger->leases, number);
+    *plan = (struct ledger_plan){
+        .kind = kind,
+        .span = {.first = lease->first, .positions = lease->positions, .units = lease->units},
+        .attempt = (int64_t)lease->attempt + (kind == PLAN_AGAIN),
+        .lease = number,
+    };
+}
+
+/* A batch is lent again: that it ran out says that it is held at least so long. */
+static void plan_again(const struct ledger *ledger, uint32_t number, int64_t now_ms,
+                       struct ledger_plan *plan)
+{
+    const struct lease *lease = lease_set_get(&ledger->leases, number);
+    plan_lease(ledger, number, PLAN_AGAIN, plan);
+    int64_t samples = ledger->samples;
+    if (lease->worker != WORKER_NONE && lease->lent_ms >= 0)
+        plan->mean_ms =
+            rounded_mean(mean_with((double)ledger->mean_ms, &samples, now_ms - lease->lent_ms));
+}
+
+static enum error check_same_size(const struct lease *lease, const char *worker, int64_t size)
+{
+    if (lease->asked == size)
+        return OK;
+    enum error error = error_set(ERROR_CONFLICT,
+                                 "size=%" PRId64 ": worker=%s seq=%" PRId64 " asked for %" PRId64
+                                 " before; it gets the same batch only for the same size",
+                                 size, worker, lease->seq, lease->asked);
+    return error_set_kind(error, PROBLEM_OTHER_SIZE);
+}
+
+/* The pair may have a batch, or have had one. ERROR_END: it is new. */
+static enum error plan_pair(const struct ledger *ledger, const struct ledger_pull *pull,
+                            int64_t now_ms, struct ledger_plan *plan)
+{
+    const char *worker = pull->worker;
+    int64_t seq = pull->seq;
+    uint32_t worker_number;
+    if (counts_as_acked(pull, seq))
+        return refuse_acked(worker, seq);
+    const struct worker_record *record = find_record(ledger, worker, &worker_number);
+    if (!record && seq < worker_book_forgotten_below(&ledger->workers, worker))
+        return refuse_pair(ledger, record, worker, seq, PROBLEM_PAIR_LOST);
+    if (!record)
+        return ERROR_END;
+    uint32_t number = lease_set_find(&ledger->leases, worker_number, seq);
+    if (number == LEASE_NONE && intervals_has(&record->used, seq))
+        return refuse_pair(ledger, record, worker, seq, PROBLEM_PAIR_LOST);
+    if (number == LEASE_NONE && record->used.count >= WORKER_SEQS_LIMIT &&
+        !intervals_has(&record->used, seq - 1))
+        return error_set(ERROR_MEMORY,
+                         "worker=%s seq=%" PRId64
+                         ": its seqs have %d holes between them, which is the most; count them up",
+                         worker, seq, WORKER_SEQS_LIMIT);
+    if (number == LEASE_NONE)
+        return ERROR_END;
+    const struct lease *lease = lease_set_get(&ledger->leases, number);
+    enum error error = check_same_size(lease, worker, pull->size);
+    if (error != OK)
+        return error;
+    if (lease->waits || lease->deadline_ms <= now_ms) {
+        plan_again(ledger, number, now_ms, plan); /* it ran out, and nobody else has it */
+        return OK;
+    }
+    plan_lease(ledger, number, PLAN_KEPT, plan);
+    plan->expires_ms = lease->deadline_ms > now_ms ? lease->deadline_ms - now_ms : 0;
+    return OK;
+}
+
+enum error ledger_plan_unfinished(const struct cut_search *search)
+{
+    return error_set(ERROR_UNAVAILABLE,
+                     "the units of this design can only be counted: %" PRId64
+                     " positions from %" PRId64 " on were looked at for a batch of %" PRId64
+                     "; ask again",
+                     search->at - search->position, search->position, search->size);
+}
+
+static enum error plan_new(const struct ledger *ledger, const struct cut *cut,
+                           struct cut_search *search, const struct ledger_pull *pull,
+                           int64_t now_ms, struct ledger_plan *plan)
+{
+    int64_t budget = LEDGER_PLAN_POSITIONS;
+    *plan = (struct ledger_plan){.kind = PLAN_NEW};
+    if (!cut_search_next(search, cut, ledger->position, pull->size, CUT_POSITION_LIMIT, &budget,
+                         &plan->span))
+        return ledger_plan_unfinished(search);
+    if (plan->span.units > 0)
+        return OK;
+    size_t lent = count_lent(ledger, pull);
+    if (lent == 0) {
+        plan->kind = PLAN_END;
+        return OK;
+    }
+    uint32_t earliest = lease_set_earliest(&ledger->leases);
+    int64_t left_ms = lease_set_get(&ledger->leases, earliest)->deadline_ms - now_ms;
+    return error_set(ERROR_TIMEOUT,
+                     "nothing is left but %zu %s lent; the first lease runs out in %" PRId64 " ms",
+                     lent, lent == 1 ? "batch that is" : "batches that are",
+                     left_ms > 1 ? left_ms : 1);
+}
+
+/* The batch that starts a gap: at most `size` units, none beyond an epoch's end but with tail span.
+ * No tail drops anything here, since all of the gap is to be drawn. */
+static enum error plan_piece(const struct ledger *ledger, const struct cut *cut,
+                             struct cut_search *search, int64_t size, struct ledger_plan *plan)
+{
+    int64_t budget = LEDGER_PLAN_POSITIONS;
+    const struct interval *gap = intervals_at(&ledger->gaps, 0);
+    struct cut whole = *cut;
+    whole.epochs = 0;
+    if (whole.tail == TAIL_DROP)
+        whole.tail = TAIL_KEEP;
+    *plan = (struct ledger_plan){.kind = PLAN_PIECE};
+    if (!cut_search_next(search, &whole, gap->begin, size, gap->end, &budget, &plan->span))
+        return ledger_plan_unfinished(search);
+    return OK;
+}
+
+enum error ledger_plan_draw(struct ledger *ledger, const struct cut *cut, struct cut_search *search,
+                            const struct ledger_pull *pull, int64_t now_ms,
+                            struct ledger_plan *ret_plan)
+{
+    ledger_expire(ledger, now_ms);
+    enum error error = pull->worker ? plan_pair(ledger, pull, now_ms, ret_plan) : ERROR_END;
+    if (error != ERROR_END)
+        return error;
+    if (ledger->paused && !is_over(ledger, cut, pull))
+        return error_set_kind(error_set(ERROR_CONFLICT, "the stream is paused"), PROBLEM_PAUSED);
+    uint32_t waiting = first_waiting(ledger, pull);
+    if (waiting != LEASE_NONE) {
+        plan_again(ledger, waiting, now_ms, ret_plan);
+        return OK;
+    }
+    if (ledger->gaps.count > 0)
+        return plan_piece(ledger, cut, search, pull->size, ret_plan);
+    return plan_new(ledger, cut, search, pull, now_ms, ret_plan);
+}

@@ -1,0 +1,67 @@
+/*
+ * What a request becomes: reads a book (ledger.h) and says which batch a pull gets, or which of a
+ * worker's seqs may be acked. Nothing moves, but that batches whose deadline has passed wait.
+ */
+#ifndef SAMPLER_LEDGER_LEDGER_PLAN_H
+#define SAMPLER_LEDGER_LEDGER_PLAN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "sampler/ledger/ledger.h"
+#include "sampler/order/batching.h"
+#include "sampler/order/batching_search.h"
+
+enum ledger_plan_kind {
+    PLAN_KEPT,  /* the pair has it already */
+    PLAN_AGAIN, /* one that ran out or was released: ENTRY_REDRAW */
+    PLAN_PIECE, /* of a gap: ENTRY_DRAW */
+    PLAN_NEW,   /* ENTRY_DRAW */
+    PLAN_END    /* none; the stream has ended. `span` moves it to its end, where positions > 0 or
+                   first is not the position */
+};
+
+struct ledger_plan {
+    enum ledger_plan_kind kind;
+    struct span span;
+    int64_t attempt;    /* that it will have: 1 and more for what is lent or was, else 0 */
+    uint32_t lease;     /* of PLAN_KEPT and PLAN_AGAIN */
+    int64_t expires_ms; /* PLAN_KEPT: time left */
+    int64_t mean_ms;    /* for the entry's value; 0: as it was */
+};
+
+/* Positions that a plan looks at, where only counting tells what they hold: some 10 us. */
+#define LEDGER_PLAN_POSITIONS 8192
+
+struct ledger_pull {
+    const char *worker; /* NULL: nobody */
+    int64_t seq;
+    int64_t size;
+    const int64_t *acked; /* [acked_count]: seqs of the worker that count as acked already; all may
+                           * be (ledger_plan_acks()) */
+    size_t acked_count;
+};
+
+/* `search` is the ledger's, kept from plan to plan. ERROR_CONFLICT, ERROR_USAGE, ERROR_MEMORY (a
+ * worker's seqs) as stream_draw(); ERROR_TIMEOUT: only lent batches are left;
+ * ERROR_UNAVAILABLE: the batch is longer than LEDGER_PLAN_POSITIONS. cut_search_run(search), and
+ * plan again. */
+enum error ledger_plan_draw(struct ledger *ledger, const struct cut *cut, struct cut_search *search,
+                            const struct ledger_pull *pull, int64_t now_ms,
+                            struct ledger_plan *ret_plan) MUST_CHECK;
+
+/* ERROR_UNAVAILABLE, with how far the search has got. */
+enum error ledger_plan_unfinished(const struct cut_search *search);
+
+/* Are all of `seqs` this worker's to ack? ERROR_CONFLICT names the first that is not. *ret_live:
+ * how many are not acked yet; *ret_mean_ms: as in the plan. */
+enum error ledger_plan_acks(const struct ledger *ledger, const char *worker, const int64_t *seqs,
+                            size_t count, int64_t now_ms, size_t *ret_live,
+                            int64_t *ret_mean_ms) MUST_CHECK;
+
+/* Are all of `seqs` this worker's now? ERROR_CONFLICT. */
+enum error ledger_plan_extend(const struct ledger *ledger, const char *worker, const int64_t *seqs,
+                              size_t count) MUST_CHECK;
+
+#endif

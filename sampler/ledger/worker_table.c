@@ -1,0 +1,275 @@
+#include "sampler/ledger/worker_table.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "common/array.h"
+
+#define SLOTS_AT_LEAST 16
+#define SLICE_MS (WORKER_RATE_SECONDS * 1000 / WORKER_RATE_SLOTS)
+
+static void record_free(struct worker_record *record)
+{
+    intervals_release(&record->used);
+    intervals_release(&record->acked);
+    free(record->name);
+    free(record);
+}
+
+void worker_book_release(struct worker_book *book)
+{
+    for (size_t i = 0; i < book->count; i++)
+        record_free(book->records[i]);
+    free(book->records);
+    free(book->slots);
+    forgotten_workers_release(&book->forgotten);
+    *book = (struct worker_book){0};
+}
+
+bool worker_name_is_valid(const char *name)
+{
+    size_t length = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+                                 "._:-");
+    return length > 0 && length < WORKER_NAME_BYTES && name[length] == '\0';
+}
+
+struct worker_record *worker_book_get(const struct worker_book *book, uint32_t worker)
+{
+    return book->records[worker];
+}
+
+/* The slot that holds the name, or the free one where it belongs. */
+static size_t find_slot(const struct worker_book *book, const char *name, size_t length)
+{
+    size_t slot = (size_t)XXH3_64bits(name, length) & (book->slot_count - 1);
+    while (book->slots[slot] != WORKER_NONE) {
+        const char *there = book->records[book->slots[slot]]->name;
+        if (strncmp(there, name, length) == 0 && there[length] == '\0')
+            break;
+        slot = (slot + 1) & (book->slot_count - 1);
+    }
+    return slot;
+}
+
+uint32_t worker_book_find(const struct worker_book *book, const char *name)
+{
+    return book->count ? book->slots[find_slot(book, name, strlen(name))] : WORKER_NONE;
+}
+
+static enum error grow_slots(struct worker_book *book)
+{
+    size_t count = book->slot_count ? 2 * book->slot_count : SLOTS_AT_LEAST;
+    uint32_t *slots = array_new(count, sizeof(*slots), "the workers of a stream");
+    if (!slots)
+        return ERROR_MEMORY;
+    memset(slots, 0xff, count * sizeof(*slots)); /* WORKER_NONE */
+    free(book->slots);
+    book->slots = slots;
+    book->slot_count = count;
+    for (size_t i = 0; i < book->count; i++) {
+        const char *name = book->records[i]->name;
+        slots[find_slot(book, name, strlen(name))] = (uint32_t)i;
+    }
+    return OK;
+}
+
+/* Those behind it on its way move up, so that they are found without it. */
+static void drop_slot(struct worker_book *book, const struct worker_record *record)
+{
+    size_t mask = book->slot_count - 1;
+    size_t hole = find_slot(book, record->name, strlen(record->name));
+    for (size_t at = (hole + 1) & mask; book->slots[at] != WORKER_NONE; at = (at + 1) & mask) {
+        const char *name = book->records[book->slots[at]]->name;
+        size_t home = (size_t)XXH3_64bits(name, strlen(name)) & mask;
+        if (((at - home) & mask) < ((at - hole) & mask))
+            continue;
+        book->slots[hole] = book->slots[at];
+        hole = at;
+    }
+    book->slots[hole] = WORKER_NONE;
+}
+
+/* ---- who is idle -------------------------------------------------------------------------------
+ */
+
+static void leave_idle(struct worker_book *book, struct worker_record *record)
+{
+    struct worker_record *before = record->idle_before;
+    struct worker_record *after = record->idle_after;
+    *(before ? &before->idle_after : &book->idle_first) = after;
+    *(after ? &after->idle_before : &book->idle_last) = before;
+}
+
+static void join_idle(struct worker_book *book, struct worker_record *record)
+{
+    record->idle_before = book->idle_last;
+    record->idle_after = NULL;
+    *(book->idle_last ? &book->idle_last->idle_after : &book->idle_first) = record;
+    book->idle_last = record;
+}
+
+void worker_book_rank_last(struct worker_book *book, uint32_t worker)
+{
+    struct worker_record *record = book->records[worker];
+    if (record->leased > 0 || record == book->idle_last)
+        return;
+    leave_idle(book, record);
+    join_idle(book, record);
+}
+
+void worker_book_see(struct worker_book *book, uint32_t worker, int64_t now_ms)
+{
+    book->records[worker]->seen_ms = now_ms;
+    worker_book_rank_last(book, worker);
+}
+
+void worker_book_lend(struct worker_book *book, uint32_t worker)
+{
+    struct worker_record *record = book->records[worker];
+    if (record->leased++ == 0)
+        leave_idle(book, record);
+}
+
+void worker_book_disown(struct worker_book *book, uint32_t worker)
+{
+    struct worker_record *record = book->records[worker];
+    if (--record->leased == 0)
+        join_idle(book, record);
+}
+
+void worker_book_withdraw(struct worker_book *book)
+{
+    for (size_t i = 0; i < book->count; i++) {
+        struct worker_record *record = book->records[i];
+        if (record->leased > 0)
+            join_idle(book, record);
+        record->leased = 0;
+        record->leases = LEASE_LIST_EMPTY;
+        record->done_since = 0;
+    }
+}
+
+/* ---- new ones ----------------------------------------------------------------------------------
+ */
+
+enum error worker_book_room(const struct worker_book *book, const char *name, uint32_t *ret_number)
+{
+    if (book->count >= WORKER_BOOK_LIMIT && !book->idle_first)
+        return error_set(
+            ERROR_MEMORY,
+            "worker=%s: all %d workers that a stream knows at most have batches of "
+            "this one; it takes another when one of them has acked or released its own",
+            name, WORKER_BOOK_LIMIT);
+    *ret_number =
+        book->count < WORKER_BOOK_LIMIT ? (uint32_t)book->count : book->idle_first->number;
+    return OK;
+}
+
+int64_t worker_book_forgotten_below(const struct worker_book *book, const char *name)
+{
+    return forgotten_workers_find(&book->forgotten, forgotten_workers_hash(name, strlen(name)));
+}
+
+static enum error make_record(const char *name, size_t length, int64_t forgotten_below,
+                              struct worker_record **ret_record)
+{
+    struct worker_record *record = array_new(1, sizeof(*record), "a worker of a stream");
+    if (!record)
+        return ERROR_MEMORY;
+    enum error error = OK;
+    if (!(record->name = strndup(name, length)))
+        error = error_set_memory(length, "the name of a worker");
+    if (error == OK && forgotten_below > 0)
+        error = intervals_reserve(&record->used, 1);
+    if (error != OK) {
+        record_free(record);
+        return error;
+    }
+    if (forgotten_below > 0)
+        intervals_add(&record->used, 0, forgotten_below);
+    record->forgotten_below = forgotten_below;
+    record->leases = LEASE_LIST_EMPTY;
+    record->seen_ms = -1;
+    *ret_record = record;
+    return OK;
+}
+
+static enum error reserve(struct worker_book *book, uint32_t number)
+{
+    void *records = book->records;
+    if (number < book->count)
+        return forgotten_workers_reserve(&book->forgotten, 1);
+    if (book->count >= WORKER_BOOK_LIMIT)
+        return error_set(ERROR_MEMORY, "a stream knows %d workers at most", WORKER_BOOK_LIMIT);
+    enum error error = OK;
+    if (2 * (book->count + 1) > book->slot_count)
+        error = grow_slots(book);
+    if (error == OK)
+        error = array_grow(&records, &book->capacity, book->count + 1,
+                           sizeof(struct worker_record *), "the workers of a stream");
+    book->records = records;
+    return error;
+}
+
+static void forget(struct worker_book *book, struct worker_record *record)
+{
+    size_t used = record->used.count;
+    if (used > 0)
+        forgotten_workers_add(&book->forgotten,
+                              forgotten_workers_hash(record->name, strlen(record->name)),
+                              intervals_at(&record->used, used - 1)->end);
+    drop_slot(book, record);
+    leave_idle(book, record);
+    record_free(record);
+}
+
+enum error worker_book_add(struct worker_book *book, uint32_t number, const char *name,
+                           size_t length, int64_t forgotten_below, uint64_t done_since)
+{
+    struct worker_record *record;
+    enum error error = reserve(book, number);
+    if (error == OK)
+        error = make_record(name, length, forgotten_below, &record);
+    if (error != OK)
+        return error;
+    if (number < book->count)
+        forget(book, book->records[number]);
+    else
+        book->count++;
+    record->number = number;
+    record->done_since = done_since;
+    book->slots[find_slot(book, name, length)] = number;
+    book->records[number] = record;
+    join_idle(book, record);
+    return OK;
+}
+
+/* ---- rates -------------------------------------------------------------------------------------
+ */
+
+void worker_record_count(struct worker_record *record, int64_t now_ms)
+{
+    int64_t slice = now_ms / SLICE_MS;
+    int64_t passed = slice - record->rate_slice;
+    if (passed < 0)
+        return; /* an ack that waited for the lock longer than a slice */
+    if (passed > WORKER_RATE_SLOTS)
+        passed = WORKER_RATE_SLOTS;
+    for (int64_t i = 0; i < passed; i++)
+        record->rate_counts[(slice - i) % WORKER_RATE_SLOTS] = 0;
+    record->rate_slice = slice;
+    record->rate_counts[slice % WORKER_RATE_SLOTS]++;
+}
+
+double worker_record_rate(const struct worker_record *record, int64_t now_ms)
+{
+    int64_t slice = now_ms / SLICE_MS;
+    int64_t sum = 0;
+    for (int64_t i = 0; i < WORKER_RATE_SLOTS; i++) {
+        int64_t number = record->rate_slice - i;
+        if (number >= 0 && number > slice - WORKER_RATE_SLOTS)
+            sum += record->rate_counts[number % WORKER_RATE_SLOTS];
+    }
+    return (double)sum / WORKER_RATE_SECONDS;
+}

@@ -1,7 +1,0 @@
-/* sampler/openapi.json as Makefile.am made it a text when this was built; NUL-terminated. */
-#ifndef SAMPLER_OPENAPI_TEXT_H
-#define SAMPLER_OPENAPI_TEXT_H
-
-extern const char openapi_text[];
-
-#endif

@@ -1,0 +1,73 @@
+/*
+ * How an endless order is cut into batches: arithmetic on positions; no state.
+ *
+ * Position p lies in epoch p div M. Batches follow each other without gaps, except that tail `drop`
+ * skips what is left of an epoch when it is less than one batch. With E epochs the walk ends at
+ * position E * M; E = 0 never ends.
+ *
+ * Where the order passes positions over, a batch is the shortest run of positions that holds the
+ * units asked for. Positions behind an epoch's last unit belong to that unit's batch, an epoch
+ * without a unit to the batch after it (tail `drop`: to none).
+ *
+ * Dimensions: M positions an epoch, E epochs, B units asked for, K the number of a batch.
+ */
+#ifndef SAMPLER_ORDER_BATCHING_H
+#define SAMPLER_ORDER_BATCHING_H
+
+#include <stdint.h>
+
+#include "common/error.h"
+#include "sampler/order/order.h"
+
+/* What happens to a batch at the end of an epoch. */
+enum tail {
+    TAIL_KEEP, /* it is short */
+    TAIL_DROP, /* an incomplete one is skipped */
+    TAIL_SPAN  /* it runs on into the next epoch; only the last of all may be short */
+};
+
+/* Positions stay below this, so that sums of two never overflow. */
+#define CUT_POSITION_LIMIT ((INT64_C(1) << 62) - 1)
+
+struct cut {
+    const struct order *order; /* borrowed; NULL: one that passes nothing over */
+    int64_t epoch_positions;   /* M, at least 1 */
+    int64_t epochs;            /* E; 0: without end */
+    enum tail tail;
+};
+
+/* A batch: positions [first, first + positions), with so many units. */
+struct span {
+    int64_t first;
+    int64_t positions;
+    int64_t units; /* the same unless the order passes positions over; 0: the end, or no batch */
+};
+
+/* "keep", "drop", "span" and back; an unknown name is ERROR_USAGE. */
+const char *tail_name(enum tail tail);
+enum error tail_of_name(const char *name, enum tail *ret_tail) MUST_CHECK;
+
+/* Checks M >= 1, E >= 0 and E * M below CUT_POSITION_LIMIT: ERROR_USAGE names what is allowed. */
+enum error cut_check(const struct cut *cut) MUST_CHECK;
+
+/* E * M, or CUT_POSITION_LIMIT when there is no end. */
+int64_t cut_end(const struct cut *cut);
+
+/* Is `size` possible at all? ERROR_USAGE for TAIL_DROP with more than an epoch has positions, and
+ * for another size than the design's only one. */
+enum error cut_check_size(const struct cut *cut, int64_t size) MUST_CHECK;
+
+/* The batch that a walk standing at `position` gets when it asks for `size` (checked, >= 1).
+ * Afterwards the walk stands at ret_span->first + ret_span->positions. At the end: no units, no
+ * positions, and first is the end. Arithmetic; where positions are passed over it looks at those of
+ * the batch, and at those behind it up to the next unit. */
+void cut_next(const struct cut *cut, int64_t position, int64_t size, struct span *ret_span);
+
+/* Batch number K (>= 0) of a walk from position 0 that always asks for `size`: the same as K + 1
+ * calls of cut_next(). Beyond the end: no units. Closed form and never fails, but where positions
+ * are passed over: then the epochs before are counted as order_epoch_units() does it, with its
+ * ERROR_UNAVAILABLE (ask again: the counting goes on from there) and ERROR_USAGE. */
+enum error cut_at(const struct cut *cut, int64_t index, int64_t size,
+                  struct span *ret_span) MUST_CHECK;
+
+#endif

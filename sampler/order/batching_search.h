@@ -1,0 +1,37 @@
+/*
+ * cut_next() a piece at a time, for orders that pass positions over: a batch of a rare design lies
+ * in very many positions, and they can only be counted. A search is a value; whoever has a copy may
+ * go on with it while nobody is held up, and put it back.
+ *
+ * Not for several threads at once.
+ */
+#ifndef SAMPLER_ORDER_BATCHING_SEARCH_H
+#define SAMPLER_ORDER_BATCHING_SEARCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sampler/order/batching.h"
+
+struct cut_search {
+    struct cut cut; /* its order is borrowed; size 0: nothing is searched for */
+    int64_t position, size, limit;
+    bool done;
+    struct span span; /* up to `start`, or when it is done the batch */
+    int64_t start;    /* of what is looked at in the epoch it lies in */
+    int64_t at;       /* looked at up to here */
+    int64_t seen;     /* units from `start` to there */
+    int64_t reached;  /* behind the last unit that was wanted; -1: not seen yet */
+};
+
+/* The batch of `cut` at `position`, and of it what is below `limit` (CUT_POSITION_LIMIT: all).
+ * What the search found of the same batch is gone on with. Looks at *budget positions about, and
+ * takes them off. False: not found yet. An order that passes nothing over is never searched. */
+bool cut_search_next(struct cut_search *search, const struct cut *cut, int64_t position,
+                     int64_t size, int64_t limit, int64_t *budget, struct span *ret_span);
+/* Goes on with what is searched for; true: it is found. */
+bool cut_search_run(struct cut_search *search, int64_t *budget);
+/* Both are the same search, and the second got further. */
+bool cut_search_is_behind(const struct cut_search *search, const struct cut_search *other);
+
+#endif

@@ -1,0 +1,103 @@
+/*
+ * What a design is to an order: a table of functions on one epoch. One more design is one more
+ * design_*.c with such a table, and its line in design_all[].
+ *
+ * Everything a design draws by chance comes from hashes of (frame digest, design, fields,
+ * replacement, seed) and the epoch, so that designs, seeds and epochs share nothing.
+ *
+ * Dimensions: N units, L labels, M positions an epoch.
+ */
+#ifndef SAMPLER_ORDER_DESIGN_H
+#define SAMPLER_ORDER_DESIGN_H
+
+#include <stdint.h>
+
+#include "common/error.h"
+#include "sampler/design/design_fields.h"
+#include "sampler/order/order.h"
+#include "sampler/shuffle/random.h"
+#include "sampler/shuffle/tree.h"
+
+#define ORDER_BLOCK TREE_BLOCK /* positions asked of a design at once, at most */
+
+struct epoch {
+    int64_t number;
+    struct random_key units;  /* for which unit a position gets */
+    struct random_key phases; /* for how positions are dealt out to strata */
+};
+
+struct epoch_counts;  /* epoch_counts.h */
+struct position_list; /* position_list.h */
+
+struct design_ops {
+    const char *name;
+    bool takes_replacement;
+    /* Sets order->epoch_positions, the other facts of struct order and what the design keeps;
+     * ERROR_USAGE when the frame or the fields do not suit. On failure release() is not called. */
+    enum error (*init)(struct order *order, const struct design_fields *fields) MUST_CHECK;
+    void (*release)(struct order *order);
+    /* Rows and labels of the units at positions first ... of the epoch, all below M, count <=
+     * ORDER_BLOCK: how many there are. ret_labels may be NULL. */
+    size_t (*units)(const struct order *order, const struct epoch *epoch, int64_t first,
+                    size_t count, int64_t *ret_rows, uint32_t *ret_labels);
+    /* The position of a row in the epoch, or -1: not in it. Not asked of orders that repeat. */
+    int64_t (*position)(const struct order *order, const struct epoch *epoch, int64_t row);
+    /* Appends the positions of a row in the epoch that are below `end` <= M, ascending. Orders that
+     * repeat only. */
+    enum error (*positions)(const struct order *order, const struct epoch *epoch, int64_t row,
+                            int64_t end, struct position_list *list) MUST_CHECK;
+    /* Units of `label` in the epoch's first t positions, 0 < t <= M, or -1: only counting can tell.
+     * NULL: always -1. */
+    int64_t (*label_count)(const struct order *order, const struct epoch *epoch, uint32_t label,
+                           int64_t t);
+    /* order_probabilities() of one row. */
+    double (*probability)(const struct order *order, int64_t row);
+    /* order_label_share(); NULL: the label's share of the frame's units. */
+    double (*label_share)(const struct order *order, uint32_t label);
+    /* Orders that pass positions over only, all within one epoch. reach: as order_reach(), from
+     * `first`; returns the positions. unit_position: that of unit number j. */
+    int64_t (*reach)(const struct order *order, const struct epoch *epoch, int64_t first,
+                     int64_t units, int64_t *ret_units);
+    /* Units among positions first ... first + positions - 1. */
+    int64_t (*count)(const struct order *order, const struct epoch *epoch, int64_t first,
+                     int64_t positions);
+    int64_t (*unit_position)(const struct order *order, const struct epoch *epoch, int64_t j);
+};
+
+struct order {
+    const struct frame *frame; /* borrowed */
+    const struct design_ops *ops;
+    bool replacement;
+    bool repeats;            /* set by init() */
+    bool passes_over;        /* set by init() */
+    int64_t epoch_positions; /* M; set by init() */
+    int64_t batch_size;      /* the only one; 0: any */
+    double epoch_units;      /* on average; M unless positions are passed over */
+    struct random_key key;
+    char *fields;                /* canonical text, owned */
+    struct tree tree;            /* designs that deal out to strata */
+    void *own;                   /* what else the design keeps */
+    struct epoch_counts *counts; /* of orders that pass positions over */
+};
+
+/* The keys of one epoch, and of draws that go on over the epochs' ends. */
+struct epoch epoch_of(const struct order *order, int64_t number);
+struct random_key order_walk_key(const struct order *order);
+
+/* probability() of designs where every unit comes once an epoch (on average, with replacement). */
+double design_once(const struct order *order, int64_t row);
+
+/* ERROR_USAGE for a frame without labels. */
+enum error design_need_labels(const struct order *order) MUST_CHECK;
+
+/* A search through an epoch asks stop_requested() that often. */
+#define DESIGN_STOP_POSITIONS (1 << 20)
+
+extern const struct design_ops design_proportional, design_srs, design_sequential, design_equal,
+    design_quota, design_neyman, design_pxk, design_weighted, design_systematic, design_cluster,
+    design_bernoulli;
+
+/* NULL-terminated. */
+extern const struct design_ops *const design_all[];
+
+#endif

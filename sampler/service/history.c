@@ -1,0 +1,274 @@
+#include "sampler/service/history.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+
+#define NAME_BYTES 65
+#define SECOND_NS INT64_C(1000000000)
+#define SHORTEST_NS (SECOND_NS / 2)       /* a rate over less says nothing */
+#define RING (HISTORY_MINUTE_SECONDS + 1) /* a minute lies between the first and the last */
+
+struct reading {
+    int64_t time_ns;
+    int64_t drawn; /* by our own count: steps of seeks taken out */
+    struct history_counts counts;
+};
+
+struct record {
+    char name[NAME_BYTES];
+    bool noted;       /* since the last sweep */
+    int64_t ended_ns; /* 0: has not ended, or nobody knows when */
+    size_t used;
+    size_t newest; /* in ring */
+    struct reading ring[RING];
+    int64_t slot_began_ns;
+    int64_t slot_drawn; /* when the slot began */
+    size_t slots;
+    size_t newest_slot;
+    float course[HISTORY_SLOTS];
+};
+
+struct history {
+    pthread_mutex_t mutex; /* for all below */
+    struct record **records;
+    size_t count;
+    size_t capacity;
+    size_t next; /* streams are noted in the same order each time: look here first */
+};
+
+enum error history_new(struct history **ret_history)
+{
+    struct history *history = array_new(1, sizeof(*history), "the history of streams");
+    if (!history)
+        return ERROR_MEMORY;
+    pthread_mutex_init(&history->mutex, NULL);
+    *ret_history = history;
+    return OK;
+}
+
+void history_free(struct history *history)
+{
+    if (!history)
+        return;
+    for (size_t i = 0; i < history->count; i++)
+        free(history->records[i]);
+    free(history->records);
+    pthread_mutex_destroy(&history->mutex);
+    free(history);
+}
+
+static const struct reading *newest(const struct record *record)
+{
+    return &record->ring[record->newest];
+}
+
+/* The reading `back` before the newest. */
+static const struct reading *earlier(const struct record *record, size_t back)
+{
+    return &record->ring[(record->newest + RING - back) % RING];
+}
+
+static bool is(const struct record *record, const char *name, int64_t generation)
+{
+    return newest(record)->counts.generation == generation && strcmp(record->name, name) == 0;
+}
+
+static struct record *find(struct history *history, const char *name, int64_t generation)
+{
+    for (size_t i = 0; i < history->count; i++) {
+        size_t at = (history->next + i) % history->count;
+        if (is(history->records[at], name, generation)) {
+            history->next = at + 1;
+            return history->records[at];
+        }
+    }
+    return NULL;
+}
+
+static enum error add_record(struct history *history, const char *name, int64_t now_ns,
+                             struct record **ret_record)
+{
+    struct record *record = array_new(1, sizeof(*record), "the history of a stream");
+    if (!record)
+        return ERROR_MEMORY;
+    enum error error =
+        array_grow((void **)&history->records, &history->capacity, history->count + 1,
+                   sizeof(struct record *), "the history of streams");
+    if (error != OK) {
+        free(record);
+        return error;
+    }
+    snprintf(record->name, sizeof(record->name), "%s", name);
+    record->slot_began_ns = now_ns;
+    history->records[history->count++] = record;
+    *ret_record = record;
+    return OK;
+}
+
+/* How many positions were drawn between two readings. */
+static int64_t step(const struct history_counts *before, const struct history_counts *now)
+{
+    int64_t drawn = (now->position - now->gaps) - (before->position - before->gaps);
+    return before->walks == now->walks && drawn > 0 ? drawn : 0;
+}
+
+/* Closes the slots that are over. When readings came late, several slots get the same mean. */
+static void advance_slots(struct record *record, int64_t drawn, int64_t now_ns)
+{
+    int64_t passed_ns = now_ns - record->slot_began_ns;
+    int64_t slots = passed_ns / (HISTORY_SLOT_SECONDS * SECOND_NS);
+    if (slots == 0)
+        return;
+    float mean = (float)((double)(drawn - record->slot_drawn) * 1e9 / (double)passed_ns);
+    for (int64_t i = 0; i < slots && i < HISTORY_SLOTS; i++) {
+        record->newest_slot = (record->newest_slot + 1) % HISTORY_SLOTS;
+        record->course[record->newest_slot] = mean;
+        record->slots += record->slots < HISTORY_SLOTS ? 1 : 0;
+    }
+    record->slot_began_ns = now_ns;
+    record->slot_drawn = drawn;
+}
+
+static void add_reading(struct record *record, const struct history_counts *counts, int64_t now_ns)
+{
+    int64_t drawn = 0;
+    if (!counts->ended)
+        record->ended_ns = 0;
+    else if (record->used > 0 && !newest(record)->counts.ended)
+        record->ended_ns = now_ns;
+    if (record->used > 0) {
+        drawn = newest(record)->drawn + step(&newest(record)->counts, counts);
+        record->newest = (record->newest + 1) % RING;
+    }
+    record->ring[record->newest] =
+        (struct reading){.time_ns = now_ns, .drawn = drawn, .counts = *counts};
+    record->used += record->used < RING ? 1 : 0;
+    record->noted = true;
+    advance_slots(record, drawn, now_ns);
+}
+
+enum error history_note(struct history *history, const char *name,
+                        const struct history_counts *counts, int64_t now_ns)
+{
+    enum error error = OK;
+    pthread_mutex_lock(&history->mutex);
+    struct record *record = find(history, name, counts->generation);
+    if (!record)
+        error = add_record(history, name, now_ns, &record);
+    if (error == OK)
+        add_reading(record, counts, now_ns);
+    pthread_mutex_unlock(&history->mutex);
+    return error;
+}
+
+void history_sweep(struct history *history)
+{
+    size_t kept = 0;
+    pthread_mutex_lock(&history->mutex);
+    for (size_t i = 0; i < history->count; i++) {
+        struct record *record = history->records[i];
+        if (record->noted)
+            history->records[kept++] = record;
+        else
+            free(record);
+    }
+    history->count = kept;
+    history->next = 0;
+    for (size_t i = 0; i < kept; i++)
+        history->records[i]->noted = false;
+    pthread_mutex_unlock(&history->mutex);
+}
+
+/* The oldest reading that is not older than a minute before the newest one, with a second's grace
+ * for readings that came late. */
+static size_t minute_back(const struct record *record)
+{
+    int64_t limit_ns = newest(record)->time_ns - (HISTORY_MINUTE_SECONDS + 1) * SECOND_NS;
+    size_t back = 0;
+    while (back + 1 < record->used && earlier(record, back + 1)->time_ns >= limit_ns)
+        back++;
+    return back;
+}
+
+/* A restore may set counters back. */
+static double rate(int64_t from, int64_t to, double seconds)
+{
+    return to > from ? (double)(to - from) / seconds : 0;
+}
+
+bool history_rates(struct history *history, const char *name, int64_t generation,
+                   struct history_rates *ret_rates)
+{
+    *ret_rates = (struct history_rates){0};
+    pthread_mutex_lock(&history->mutex);
+    const struct record *record = find(history, name, generation);
+    size_t back = record ? minute_back(record) : 0;
+    int64_t passed_ns = back > 0 ? newest(record)->time_ns - earlier(record, back)->time_ns : 0;
+    if (passed_ns >= SHORTEST_NS) {
+        const struct reading *from = earlier(record, back);
+        const struct reading *to = newest(record);
+        double seconds = (double)passed_ns / 1e9;
+        *ret_rates = (struct history_rates){
+            .seconds = seconds,
+            .positions = (double)(to->drawn - from->drawn) / seconds,
+            .batches = rate(from->counts.batches, to->counts.batches, seconds),
+            .acks = rate(from->counts.acked, to->counts.acked, seconds),
+            .redeliveries = rate(from->counts.redelivered, to->counts.redelivered, seconds),
+        };
+    }
+    pthread_mutex_unlock(&history->mutex);
+    return record != NULL;
+}
+
+size_t history_course(struct history *history, const char *name, int64_t generation,
+                      float ret_values[HISTORY_SLOTS])
+{
+    pthread_mutex_lock(&history->mutex);
+    const struct record *record = find(history, name, generation);
+    size_t count = record ? record->slots : 0;
+    for (size_t i = 0; i < count; i++)
+        ret_values[i] =
+            record->course[(record->newest_slot + HISTORY_SLOTS - (count - 1 - i)) % HISTORY_SLOTS];
+    pthread_mutex_unlock(&history->mutex);
+    return count;
+}
+
+int64_t history_ended_ns(struct history *history, const char *name, int64_t generation)
+{
+    pthread_mutex_lock(&history->mutex);
+    const struct record *record = find(history, name, generation);
+    int64_t ended_ns = record ? record->ended_ns : 0;
+    pthread_mutex_unlock(&history->mutex);
+    return ended_ns;
+}
+
+/* Appends what was drawn between two moments to the spans. */
+static void add_span(const struct history_counts *from, const struct history_counts *to,
+                     struct history_span *spans, size_t *count)
+{
+    if (from->walks != to->walks || to->position <= from->position)
+        return;
+    if (*count > 0 && spans[*count - 1].end == from->position)
+        spans[*count - 1].end = to->position;
+    else
+        spans[(*count)++] = (struct history_span){from->position, to->position};
+}
+
+size_t history_spans(struct history *history, const char *name, const struct history_counts *now,
+                     struct history_span ret_spans[HISTORY_SPANS])
+{
+    size_t count = 0;
+    pthread_mutex_lock(&history->mutex);
+    const struct record *record = find(history, name, now->generation);
+    for (size_t back = record ? minute_back(record) : 0; back > 0; back--)
+        add_span(&earlier(record, back)->counts, &earlier(record, back - 1)->counts, ret_spans,
+                 &count);
+    if (record)
+        add_span(&newest(record)->counts, now, ret_spans, &count);
+    pthread_mutex_unlock(&history->mutex);
+    return count;
+}

@@ -1,0 +1,81 @@
+/*
+ * What the streams did lately: rates over the last minute, the course of the last 15 minutes, and
+ * which positions were drawn in the last minute. Kept from counters that somebody reads about once
+ * a second (live.h), so that draws pay nothing for it.
+ *
+ * `drawn` counts positions that were given out for the first time since the stream was created,
+ * sought or restored: a batch that is lent again does not count twice. What lies between two
+ * readings with a seek or a restore between them counts as nothing drawn.
+ *
+ * 4 KB a stream. Threads: every thread; one mutex, which no draw takes. Times are clock_now_ns().
+ */
+#ifndef SAMPLER_SERVICE_HISTORY_H
+#define SAMPLER_SERVICE_HISTORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+
+#define HISTORY_MINUTE_SECONDS 60
+#define HISTORY_SLOT_SECONDS 5
+#define HISTORY_SLOTS 180 /* 15 minutes */
+
+struct history;
+
+/* A stream's counters at one moment. */
+struct history_counts {
+    int64_t generation; /* of the name */
+    int64_t walks;      /* seeks and restores so far */
+    int64_t position;
+    int64_t gaps; /* positions below `position` that are to be drawn first */
+    int64_t batches;
+    int64_t acked;
+    int64_t redelivered;
+    bool ended; /* the stream has: nothing is left to draw, and nothing is lent */
+};
+
+/* Per second, over `seconds`: the last minute, or as long as the stream is known. */
+struct history_rates {
+    double seconds; /* 0: nothing is known yet, all others are 0 */
+    double positions;
+    double batches;
+    double acks;
+    double redeliveries;
+};
+
+/* Positions [first, end). */
+struct history_span {
+    int64_t first;
+    int64_t end;
+};
+#define HISTORY_SPANS (HISTORY_MINUTE_SECONDS + 2)
+
+enum error history_new(struct history **ret_history) MUST_CHECK;
+/* NULL is legal. */
+void history_free(struct history *history);
+
+/* One reading of every stream: history_note() for each, then history_sweep(), which forgets the
+ * streams that were not noted since the last one. `name` is copied (below 65 bytes). */
+enum error history_note(struct history *history, const char *name,
+                        const struct history_counts *counts, int64_t now_ns) MUST_CHECK;
+void history_sweep(struct history *history);
+
+/* false (and zeros): the stream is not known. */
+bool history_rates(struct history *history, const char *name, int64_t generation,
+                   struct history_rates *ret_rates);
+/* Positions a second in each slot of HISTORY_SLOT_SECONDS that is over, oldest first; how many (at
+ * most HISTORY_SLOTS). */
+size_t history_course(struct history *history, const char *name, int64_t generation,
+                      float ret_values[HISTORY_SLOTS]);
+/* When the stream was first read as ended, on the clock of history_note(); 0: it has not ended, or
+ * had when it was first read. */
+int64_t history_ended_ns(struct history *history, const char *name, int64_t generation);
+/* The positions drawn in the minute before the last reading, and since then up to `now`, as spans
+ * that do not touch; how many. Those that were drawn out of gaps are not among them: nobody notes
+ * which they were. */
+size_t history_spans(struct history *history, const char *name, const struct history_counts *now,
+                     struct history_span ret_spans[HISTORY_SPANS]);
+
+#endif

@@ -1,0 +1,125 @@
+#include "sampler/service/label_balance.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "common/array.h"
+#include "sampler/service/label_window.h"
+
+/* The labels with the highest scores, highest first. */
+struct best {
+    uint32_t labels[BALANCE_ALL];
+    double scores[BALANCE_ALL];
+    size_t count;
+    size_t room;
+};
+
+static void best_offer(struct best *best, uint32_t label, double score)
+{
+    size_t at = best->count;
+    if (at == best->room) {
+        if (score <= best->scores[at - 1])
+            return;
+        at--;
+    } else {
+        best->count++;
+    }
+    for (; at > 0 && best->scores[at - 1] < score; at--) {
+        best->labels[at] = best->labels[at - 1];
+        best->scores[at] = best->scores[at - 1];
+    }
+    best->labels[at] = label;
+    best->scores[at] = score;
+}
+
+struct balance {
+    const struct walk *walk;
+    int64_t epoch;
+    int64_t units;        /* drawn in it */
+    const int64_t *drawn; /* [L] */
+    struct best shown;    /* all, or the largest */
+    struct best worst;    /* empty: all are shown */
+    const struct history_span *spans;
+    size_t span_count;
+};
+
+static void choose(struct balance *balance)
+{
+    const struct walk *walk = balance->walk;
+    uint32_t labels = frame_labels(walk->frame);
+    balance->shown.room = labels <= BALANCE_ALL ? BALANCE_ALL : BALANCE_LARGEST;
+    balance->worst.room = labels <= BALANCE_ALL ? 0 : BALANCE_WORST;
+    for (uint32_t label = 0; label < labels; label++) {
+        double share = order_label_share(walk->order, label);
+        double off = fabs((double)balance->drawn[label] - share * (double)balance->units);
+        if (labels <= BALANCE_ALL) {
+            best_offer(&balance->shown, label, -(double)label); /* in their own order */
+            continue;
+        }
+        best_offer(&balance->shown, label, share);
+        best_offer(&balance->worst, label, off);
+    }
+}
+
+static enum error add_row(const struct balance *balance, uint32_t label, bool first,
+                          const int64_t *minute, struct buffer *out)
+{
+    const struct walk *walk = balance->walk;
+    const struct label_texts *texts = walk->label_texts;
+    const char *text = texts->json_long[label] ? texts->json_long[label] : texts->json[label].bytes;
+    enum error error = buffer_add_text(out, first ? "[" : ",[");
+    if (error == OK)
+        error = buffer_add(out, text, texts->json[label].length); /* with its ',' */
+    if (error == OK)
+        error = buffer_print(out, "%" PRId64 ",%" PRId64 ",%.10g,",
+                             frame_label_units(walk->frame, label), balance->drawn[label],
+                             order_label_share(walk->order, label));
+    if (error != OK)
+        return error;
+    return minute ? buffer_print(out, "%" PRId64 "]", *minute) : buffer_add_text(out, "null]");
+}
+
+static enum error add_rows(const struct balance *balance, const char *key, const struct best *best,
+                           struct buffer *out)
+{
+    int64_t minute[BALANCE_ALL];
+    enum error error = label_window_counts(balance->walk, balance->spans, balance->span_count,
+                                           best->labels, best->count, minute);
+    bool counted = error == OK;
+    if (error == OK || error == ERROR_UNAVAILABLE)
+        error = buffer_print(out, ",\"%s\":[", key);
+    for (size_t i = 0; error == OK && i < best->count; i++)
+        error = add_row(balance, best->labels[i], i == 0, counted ? &minute[i] : NULL, out);
+    return error == OK ? buffer_add_text(out, "]") : error;
+}
+
+static enum error write(struct balance *balance, struct buffer *out)
+{
+    uint32_t labels = frame_labels(balance->walk->frame);
+    for (uint32_t label = 0; label < labels; label++)
+        balance->units += balance->drawn[label];
+    choose(balance);
+    enum error error =
+        buffer_print(out, "{\"count\":%" PRIu32 ",\"epoch\":%" PRId64 ",\"drawn\":%" PRId64, labels,
+                     balance->epoch, balance->units);
+    if (error == OK)
+        error = add_rows(balance, "rows", &balance->shown, out);
+    if (error == OK && balance->worst.count > 0)
+        error = add_rows(balance, "worst", &balance->worst, out);
+    return error == OK ? buffer_add_text(out, "}") : error;
+}
+
+enum error label_balance_write(const struct walk *walk, const struct label_counts *counts,
+                               const struct history_span *spans, size_t span_count,
+                               struct buffer *out)
+{
+    struct balance balance = {.walk = walk,
+                              .epoch = counts->epoch,
+                              .drawn = counts->drawn,
+                              .spans = spans,
+                              .span_count = span_count};
+    if (counts->left > 0)
+        return buffer_print(out, "{\"count\":%" PRIu32 "}", frame_labels(walk->frame));
+    return write(&balance, out);
+}

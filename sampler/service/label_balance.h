@@ -1,0 +1,32 @@
+/*
+ * The labels of a stream as the live page shows them: drawn in this epoch against as wanted, and
+ * drawn in the last minute. Of more than BALANCE_ALL labels only the BALANCE_LARGEST that are
+ * wanted most and the BALANCE_WORST that are farthest off, in units.
+ *
+ * Dimensions: L labels.
+ */
+#ifndef SAMPLER_SERVICE_LABEL_BALANCE_H
+#define SAMPLER_SERVICE_LABEL_BALANCE_H
+
+#include <stdint.h>
+
+#include "common/buffer.h"
+#include "common/error.h"
+#include "sampler/service/history.h"
+#include "sampler/service/label_counter.h"
+#include "sampler/stream/sampling_plan.h"
+
+#define BALANCE_ALL 64
+#define BALANCE_LARGEST 24
+#define BALANCE_WORST 12
+
+/* Appends a JSON object:
+ *   {"count":L,"epoch":E,"drawn":T,"rows":[[label,units,drawn,wanted share,last minute|null],...]}
+ * with "worst":[...] beside rows when not all are told; or {"count":L} alone while the units drawn
+ * so far are still being counted (`counts->left`; ask again). O(L log L) or a bounded count; blocks
+ * for that long. */
+enum error label_balance_write(const struct walk *walk, const struct label_counts *counts,
+                               const struct history_span *spans, size_t span_count,
+                               struct buffer *out) MUST_CHECK;
+
+#endif

@@ -1,0 +1,251 @@
+#include "sampler/service/label_counter.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/thread_pool.h"
+
+#define SECOND_NS INT64_C(1000000000)
+#define TURN_NS (SECOND_NS / 4)   /* for one stream, before the next one's turn */
+#define LOOK_AGAIN_NS (SECOND_NS) /* at streams that are counted as far as they are */
+
+struct followed {
+    char name[STREAM_NAME_BYTES]; /* "": free */
+    int64_t asked_ns;
+};
+
+struct label_counter {
+    struct streams *streams;
+    pthread_t thread;
+    pthread_mutex_t mutex; /* for all below; never held while something is counted */
+    pthread_cond_t woken;
+    bool stopping;
+    bool stopped; /* of the thread that owns it: the thread is gone */
+    bool asked;   /* since the last round began */
+    struct followed followed[LABEL_COUNTER_STREAMS];
+};
+
+/* ---- the thread ------------------------------------------------------------------------------ */
+
+/* Sleeps; true: it is to go on. `wakes`: not longer than until somebody asks. */
+static bool rest(struct label_counter *counter, int64_t rest_ns, bool wakes)
+{
+    int64_t deadline_ns = clock_now_ns() + rest_ns;
+    struct timespec deadline = clock_timespec(deadline_ns);
+    pthread_mutex_lock(&counter->mutex);
+    while (!counter->stopping && !(wakes && counter->asked) && clock_now_ns() < deadline_ns)
+        pthread_cond_clockwait(&counter->woken, &counter->mutex, CLOCK_MONOTONIC, &deadline);
+    bool going_on = !counter->stopping;
+    pthread_mutex_unlock(&counter->mutex);
+    return going_on;
+}
+
+/* Slice by slice, resting as long as each took. *ret_left: what its turn left to be counted. */
+static bool count_set(struct label_counter *counter, struct tally *tally,
+                      const struct tally_set *set, int64_t *ret_left)
+{
+    int64_t turn_ns = clock_now_ns() + TURN_NS;
+    bool going_on = true;
+    do {
+        int64_t began_ns = clock_now_ns();
+        if (tally_counts(tally, set, 0, NULL, ret_left) != OK) {
+            log_debug("labels are not counted: %s", error_message());
+            *ret_left = 0;
+        }
+        if (*ret_left > 0)
+            going_on = rest(counter, clock_now_ns() - began_ns, false);
+    } while (going_on && *ret_left > 0 && clock_now_ns() < turn_ns);
+    return going_on;
+}
+
+static bool count_stream(struct label_counter *counter, const char *name, bool *ret_behind)
+{
+    struct stream_drawn drawn;
+    int64_t left = 0;
+    bool going_on = true;
+    struct stream *stream = streams_take(counter->streams, name);
+    if (!stream)
+        return true;
+    if (stream_drawn(stream, &drawn) == OK) {
+        const struct tally_set set = {drawn.epoch, drawn.spans, drawn.count};
+        going_on = count_set(counter, stream_walk(stream)->tally, &set, &left);
+        free(drawn.spans);
+    }
+    stream_put(stream);
+    *ret_behind |= left > 0;
+    return going_on;
+}
+
+/* The name in that place, or "". */
+static void name_at(struct label_counter *counter, size_t place, char ret_name[STREAM_NAME_BYTES])
+{
+    struct followed *followed = &counter->followed[place];
+    pthread_mutex_lock(&counter->mutex);
+    if (clock_now_ns() - followed->asked_ns > LABEL_COUNTER_SECONDS * SECOND_NS)
+        followed->name[0] = '\0';
+    memcpy(ret_name, followed->name, STREAM_NAME_BYTES);
+    pthread_mutex_unlock(&counter->mutex);
+}
+
+/* Until somebody asks, or the end. */
+static bool rest_until_asked(struct label_counter *counter)
+{
+    pthread_mutex_lock(&counter->mutex);
+    while (!counter->stopping && !counter->asked)
+        pthread_cond_wait(&counter->woken, &counter->mutex);
+    bool going_on = !counter->stopping;
+    pthread_mutex_unlock(&counter->mutex);
+    return going_on;
+}
+
+/* Sleeps until there may be something to count; `follows`: streams that go on meanwhile. */
+static bool rest_between(struct label_counter *counter, bool follows)
+{
+    return follows ? rest(counter, LOOK_AGAIN_NS, true) : rest_until_asked(counter);
+}
+
+static void *run(void *context)
+{
+    struct label_counter *counter = context;
+    bool going_on = true;
+    slow_lane_enter();
+    while (going_on) {
+        bool follows = false;
+        bool behind = false;
+        pthread_mutex_lock(&counter->mutex);
+        counter->asked = false;
+        pthread_mutex_unlock(&counter->mutex);
+        for (size_t i = 0; going_on && i < LABEL_COUNTER_STREAMS; i++) {
+            char name[STREAM_NAME_BYTES];
+            name_at(counter, i, name);
+            follows |= name[0] != '\0';
+            if (name[0])
+                going_on = count_stream(counter, name, &behind);
+        }
+        if (going_on && !behind)
+            going_on = rest_between(counter, follows);
+    }
+    return NULL;
+}
+
+/* ---- life cycle ------------------------------------------------------------------------------ */
+
+static void release(struct label_counter *counter)
+{
+    pthread_cond_destroy(&counter->woken);
+    pthread_mutex_destroy(&counter->mutex);
+    free(counter);
+}
+
+enum error label_counter_new(struct streams *streams, struct label_counter **ret_counter)
+{
+    struct label_counter *counter = array_new(1, sizeof(*counter), "the counter of labels");
+    if (!counter)
+        return ERROR_MEMORY;
+    counter->streams = streams;
+    pthread_mutex_init(&counter->mutex, NULL);
+    pthread_cond_init(&counter->woken, NULL);
+    int code = pthread_create(&counter->thread, NULL, run, counter);
+    if (code != 0) {
+        release(counter);
+        return error_set_errno(ERROR_MEMORY, code, "cannot start the thread that counts labels");
+    }
+    *ret_counter = counter;
+    return OK;
+}
+
+void label_counter_stop(struct label_counter *counter)
+{
+    if (!counter || counter->stopped)
+        return;
+    pthread_mutex_lock(&counter->mutex);
+    counter->stopping = true;
+    pthread_cond_signal(&counter->woken);
+    pthread_mutex_unlock(&counter->mutex);
+    pthread_join(counter->thread, NULL);
+    counter->stopped = true;
+}
+
+void label_counter_free(struct label_counter *counter)
+{
+    if (!counter)
+        return;
+    label_counter_stop(counter);
+    release(counter);
+}
+
+/* ---- asking ---------------------------------------------------------------------------------- */
+
+/* The thread is woken for a stream that it does not follow yet, or that is behind. */
+static void follow(struct label_counter *counter, const char *name, bool behind)
+{
+    pthread_mutex_lock(&counter->mutex);
+    struct followed *place = &counter->followed[0];
+    for (size_t i = 0; i < LABEL_COUNTER_STREAMS; i++) {
+        struct followed *followed = &counter->followed[i];
+        if (strcmp(followed->name, name) == 0) {
+            place = followed;
+            break;
+        }
+        if (followed->asked_ns < place->asked_ns)
+            place = followed;
+    }
+    bool fresh = strcmp(place->name, name) != 0;
+    memcpy(place->name, name, strlen(name) + 1);
+    place->asked_ns = clock_now_ns();
+    if (fresh || behind) {
+        counter->asked = true;
+        pthread_cond_signal(&counter->woken);
+    }
+    pthread_mutex_unlock(&counter->mutex);
+}
+
+bool label_counter_is_quick(struct stream *stream)
+{
+    struct stream_drawn drawn;
+    if (stream_drawn(stream, &drawn) != OK)
+        return true; /* asking fails as quickly */
+    const struct tally_set set = {drawn.epoch, drawn.spans, drawn.count};
+    bool quick = tally_is_quick(stream_walk(stream)->tally, &set);
+    free(drawn.spans);
+    return quick;
+}
+
+static enum error count_drawn(struct label_counter *counter, struct stream *stream,
+                              const struct stream_drawn *drawn, int64_t limit_ns,
+                              struct label_counts *counts)
+{
+    const struct walk *walk = stream_walk(stream);
+    const struct tally_set set = {drawn->epoch, drawn->spans, drawn->count};
+    counts->epoch = drawn->epoch;
+    counts->drawn =
+        array_new(frame_labels(walk->frame), sizeof(*counts->drawn), "the counts of labels");
+    if (!counts->drawn)
+        return ERROR_MEMORY;
+    enum error error = tally_counts(walk->tally, &set, limit_ns, counts->drawn, &counts->left);
+    if (error == OK && !tally_is_quick(walk->tally, &set))
+        follow(counter, stream_definition(stream)->name, counts->left > 0);
+    return error;
+}
+
+enum error label_counter_ask(struct label_counter *counter, struct stream *stream, int64_t limit_ns,
+                             struct label_counts *ret_counts)
+{
+    struct label_counts counts = {0};
+    struct stream_drawn drawn;
+    enum error error = stream_drawn(stream, &drawn);
+    if (error != OK)
+        return error;
+    error = count_drawn(counter, stream, &drawn, limit_ns, &counts);
+    free(drawn.spans);
+    if (error != OK) {
+        free(counts.drawn);
+        return error;
+    }
+    *ret_counts = counts;
+    return OK;
+}

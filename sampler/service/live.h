@@ -1,0 +1,54 @@
+/*
+ * What keeps the live page up to date: a thread that reads every stream's counters once a second
+ * into a history, and makes the labels' balance of those streams that somebody is looking at. Draws
+ * pay nothing for it: it takes a stream's mutex once a second.
+ *
+ * Balances of many labels take long; one is made anew when it is older than LIVE_BALANCE_SPARE
+ * times what it took, so that looking costs at most a twentieth of one processor.
+ *
+ * Threads: live_new() and live_free() belong to one thread; the rest to any.
+ */
+#ifndef SAMPLER_SERVICE_LIVE_H
+#define SAMPLER_SERVICE_LIVE_H
+
+#include "common/buffer.h"
+#include "common/error.h"
+#include "sampler/service/history.h"
+#include "sampler/service/label_counter.h"
+#include "sampler/stream/streams.h"
+
+#define LIVE_BALANCES 16 /* streams that are looked at at once; the longest ago goes */
+#define LIVE_BALANCE_SPARE 20
+#define LIVE_LOOK_SECONDS 10 /* who did not ask for so long has gone */
+
+struct live;
+
+/* Reads the streams once and starts the thread. `streams` is borrowed and must outlive it. */
+enum error live_new(struct streams *streams, struct live **ret_live) MUST_CHECK;
+/* Ends the thread; waits for a balance that it is at. NULL is legal. */
+void live_free(struct live *live);
+/* Ends the thread; everything else may still be called, until live_free(). NULL is legal. */
+void live_stop(struct live *live);
+
+/* Borrowed. */
+struct history *live_history(struct live *live);
+struct label_counter *live_counter(struct live *live);
+
+/* Reads a stream's counters now: right after it was created, sought or restored, so that what is
+ * drawn from there on is known from the first draw; and right before a seek or a restore, so that
+ * what was drawn up to there is. */
+void live_notice(struct live *live, struct stream *stream);
+
+/* How many units of each label [L] were drawn in the last minute: counted from the positions that
+ * were given out for the first time in the 60 s up to the history's last reading (at most a second
+ * ago), and since then; what was lent again does not count twice. ERROR_UNAVAILABLE where that
+ * cannot be told quickly (label_window.h). */
+enum error live_last_minute(struct live *live, struct stream *stream,
+                            int64_t *ret_counts) MUST_CHECK;
+
+/* Appends the JSON of label_balance.h, or `null` while it is being made (ask again), and notes that
+ * somebody looks at this stream. Never waits for the counting. */
+enum error live_add_balance(struct live *live, struct stream *stream,
+                            struct buffer *out) MUST_CHECK;
+
+#endif

@@ -1,0 +1,62 @@
+#include "sampler/service/reserved_names.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "sampler/ledger/conflicts.h"
+
+void names_taken_init(struct names_taken *set)
+{
+    *set = (struct names_taken){.first = NULL};
+    pthread_mutex_init(&set->mutex, NULL);
+}
+
+void names_taken_release(struct names_taken *set)
+{
+    pthread_mutex_destroy(&set->mutex);
+}
+
+static const struct name_taken *find(const struct names_taken *set, const char *name)
+{
+    const struct name_taken *one = set->first;
+    while (one && strcmp(one->name, name) != 0)
+        one = one->next;
+    return one;
+}
+
+enum error names_taken_enter(struct names_taken *set, struct name_taken *one, const char *name)
+{
+    int64_t now_ns = clock_now_ns();
+    int64_t since_ns = now_ns;
+    pthread_mutex_lock(&set->mutex);
+    const struct name_taken *other = find(set, name);
+    if (other) {
+        since_ns = other->since_ns;
+    } else {
+        *one = (struct name_taken){.next = set->first, .name = name, .since_ns = now_ns};
+        set->first = one;
+    }
+    pthread_mutex_unlock(&set->mutex);
+    if (!other)
+        return OK;
+    enum error error =
+        error_set(ERROR_CONFLICT,
+                  "the stream \"%s\" is being made, for %" PRId64 " s so far (a split or groups of "
+                  "many units take a while); GET /streams/%s answers when it is there",
+                  name, (now_ns - since_ns) / INT64_C(1000000000), name);
+    return error_set_kind(error, PROBLEM_NAME_IN_USE);
+}
+
+void names_taken_leave(struct names_taken *set, struct name_taken *one)
+{
+    if (!one->name)
+        return;
+    pthread_mutex_lock(&set->mutex);
+    struct name_taken **link = &set->first;
+    while (*link != one)
+        link = &(*link)->next;
+    *link = one->next;
+    pthread_mutex_unlock(&set->mutex);
+    one->name = NULL;
+}

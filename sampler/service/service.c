@@ -1,0 +1,303 @@
+#include "sampler/service/service.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "common/array.h"
+#include "common/json.h"
+#include "common/log.h"
+#include "common/options.h"
+#include "sampler/build/split_check.h"
+#include "sampler/design/design_fields.h"
+#include "sampler/frame/frame_summary.h"
+
+/* ---- frames ------------------------------------------------------------------------------------
+ */
+
+static enum error add_frame(struct service *service, const char *option, const char *text,
+                            bool is_store)
+{
+    char name[FRAME_NAME_BYTES];
+    const char *rest;
+    enum error error = frame_set_parse(option, text, name, &rest);
+    if (error != OK)
+        return error;
+    return frame_set_add(service->frames, name, is_store ? rest : NULL, is_store ? NULL : rest);
+}
+
+/* `lines`: one of them a line, as a repeated option comes. */
+static enum error add_frames(struct service *service, const char *option, const char *lines,
+                             bool is_store)
+{
+    enum error error = OK;
+    char *copy = lines ? strdup(lines) : NULL;
+    if (lines && !copy)
+        return error_set_memory(strlen(lines), "the names of frames");
+    char *rest;
+    for (char *line = copy; line && error == OK; line = rest) {
+        rest = strchr(line, '\n');
+        if (rest)
+            *rest++ = '\0';
+        error = add_frame(service, option, line, is_store);
+    }
+    free(copy);
+    return error;
+}
+
+/* ---- what `default` is -------------------------------------------------------------------------
+ */
+
+static enum error draw_seed(uint64_t *ret_seed)
+{
+    uint64_t seed;
+    if (getrandom(&seed, sizeof(seed), 0) != (ssize_t)sizeof(seed))
+        return error_set_errno(ERROR_IO, errno, "cannot draw a seed; give one with --seed");
+    *ret_seed = seed & INT64_MAX;
+    return OK;
+}
+
+static enum error choose_seed(struct service *service, const struct service_options *options)
+{
+    uint64_t *seed = &service->first.seed;
+    if (options->seed >= 0) {
+        *seed = (uint64_t)options->seed;
+        return OK;
+    }
+    if (streams_kept_seed(service->streams, seed)) {
+        log_info("seed %" PRIu64 " goes on, kept in %s", *seed, options->state);
+        return OK;
+    }
+    enum error error = draw_seed(seed);
+    if (error == OK)
+        log_info("seed %" PRIu64 " was drawn; --seed %" PRIu64 " repeats this order", *seed, *seed);
+    return error;
+}
+
+static enum error choose_fields(struct service *service, const struct service_options *options,
+                                const struct named_frame *named)
+{
+    struct stream_definition *first = &service->first;
+    cJSON *object = NULL;
+    char *given = NULL;
+    enum error error = OK;
+    if (options->fields)
+        error =
+            json_parse(options->fields, strlen(options->fields), "the design's options", &object);
+    if (error == OK)
+        error = design_fields_canonical(named->frame, first->design, first->replacement, object,
+                                        &given);
+    if (error == OK)
+        error = design_fields_resolve(named->frame, given, named->source, &first->fields);
+    free(given);
+    cJSON_Delete(object);
+    return error;
+}
+
+static enum error choose_rows(struct service *service, const struct service_options *options)
+{
+    struct stream_definition *first = &service->first;
+    enum error error = OK;
+    if (options->rows)
+        error = options_range("rows", options->rows, &first->rows_begin, &first->rows_end);
+    if (error == OK && options->split)
+        error = split_of_name(options->split, &first->split);
+    if (error == OK && options->splits) {
+        error = split_shares_parse(options->splits, &service->shares);
+        service->has_shares = true;
+    }
+    if (error == OK && first->split != SPLIT_NONE && !service->has_shares)
+        error = error_set(ERROR_USAGE, "--split %s needs --splits, such as --splits 0.8,0.1,0.1",
+                          options->split);
+    return error;
+}
+
+static enum error define_default(struct service *service, const struct service_options *options)
+{
+    struct stream_definition *first = &service->first;
+    const struct named_frame *named = frame_set_find(service->frames, FRAME_NAME_DEFAULT);
+    if (!named)
+        named = frame_set_at(service->frames, 0); /* all have names: the first one given */
+    service->design_given = options->design != NULL;
+    const char *design = options->design ? options->design : service_design(service, named->frame);
+    if (strlen(design) >= sizeof(first->design))
+        return error_set(ERROR_USAGE, "--design %.40s... is none", design);
+    snprintf(first->name, sizeof(first->name), "%s", STREAM_DEFAULT);
+    snprintf(first->frame, sizeof(first->frame), "%s", named->name);
+    snprintf(first->design, sizeof(first->design), "%s", design);
+    first->replacement = options->replacement;
+    first->epochs = options->epochs;
+    first->tail = options->tail;
+    first->lease_ms = options->lease_ms;
+    enum error error = choose_rows(service, options);
+    if (error == OK)
+        error = choose_seed(service, options);
+    return error == OK ? choose_fields(service, options, named) : error;
+}
+
+/* ---- life --------------------------------------------------------------------------------------
+ */
+
+static void log_what_is_served(struct service *service)
+{
+    struct stream_status status;
+    char size[FRAME_SIZE_BYTES];
+    struct stream *stream = streams_take(service->streams, STREAM_DEFAULT);
+    const struct walk *walk = stream_walk(stream);
+    stream_status(stream, &status);
+    log_info("frame %s: %s; design %s%s%s, %s replacement, seed %" PRIu64 "; position %" PRId64,
+             walk->binding.digest, frame_words_size(walk->frame, walk->binding.units, size),
+             service->first.design, service->first.fields[0] ? " " : "", service->first.fields,
+             service->first.replacement ? "with" : "without", service->first.seed, status.position);
+    stream_put(stream);
+}
+
+/* Once a frame, where streams that name no design would be balanced by its labels. */
+static void warn_of_labels(const struct service *service)
+{
+    for (size_t i = 0; i < frame_set_count(service->frames); i++) {
+        const struct named_frame *named = frame_set_at(service->frames, i);
+        char name[FRAME_NAME_BYTES + sizeof("frame ")];
+        if (strcmp(service_design(service, named->frame), "proportional") != 0)
+            continue;
+        snprintf(name, sizeof(name), "frame %s", named->name);
+        frame_warn_of_labels(named->frame, name);
+    }
+}
+
+static enum error open_streams(struct service *service, const struct service_options *options)
+{
+    struct streams_options of_streams = {
+        .state = service->state,
+        .durability = options->durability,
+        .max_streams = options->max_streams,
+        .accept_loss = (uint64_t)options->accept_loss,
+    };
+    return streams_open(&of_streams, &service->streams);
+}
+
+static enum error start_streams(struct service *service)
+{
+    struct walk *walk;
+    enum error error = walk_open(service->frames, service_shares(service), &service->first, &walk);
+    if (error != OK)
+        return error;
+    error = service_check_batch(service, walk);
+    if (error != OK) {
+        walk_put(walk);
+        return error;
+    }
+    return streams_start(service->streams, service->frames, service_shares(service),
+                         &service->first, walk);
+}
+
+static enum error watch_frames(const struct service *service)
+{
+    enum error error = OK;
+    for (size_t i = 0; i < frame_set_count(service->frames) && error == OK; i++)
+        error = frame_watch_file(frame_set_at(service->frames, i)->frame);
+    return error;
+}
+
+static enum error fill(struct service *service, const struct service_options *options)
+{
+    enum error error = OK;
+    names_taken_init(&service->names);
+    service->max_size = options->max_size;
+    service->durability = options->durability;
+    if (options->state)
+        error = state_open(options->state, &service->state);
+    if (error == OK)
+        error = open_streams(service, options);
+    if (error == OK)
+        error = frame_set_new(&service->frames);
+    if (error == OK)
+        error = add_frames(service, "store", options->stores, true);
+    if (error == OK)
+        error = add_frames(service, "frame", options->frames, false);
+    if (error == OK)
+        error = watch_frames(service);
+    if (error == OK)
+        error = define_default(service, options);
+    if (error == OK)
+        error = start_streams(service);
+    if (error == OK && service->state)
+        state_take(service->state);
+    return error == OK ? live_new(service->streams, &service->live) : error;
+}
+
+enum error service_open(const struct service_options *options, struct service **ret_service)
+{
+    struct service *service = array_new(1, sizeof(*service), "the service");
+    if (!service)
+        return ERROR_MEMORY;
+    enum error error = fill(service, options);
+    if (error != OK) {
+        service_free(service);
+        return error;
+    }
+    log_what_is_served(service);
+    warn_of_labels(service);
+    if (service->has_shares)
+        split_check_frames(service->frames, &service->shares);
+    *ret_service = service;
+    return OK;
+}
+
+enum error service_finish(struct service *service)
+{
+    live_stop(service->live);
+    enum error error = streams_finish(service->streams);
+    return error == OK && service->state ? state_check(service->state) : error;
+}
+
+enum error service_check(const struct service *service)
+{
+    enum error error = service->state ? state_check(service->state) : OK;
+    for (size_t i = 0; i < frame_set_count(service->frames) && error == OK; i++)
+        error = frame_check_file(frame_set_at(service->frames, i)->frame);
+    return error;
+}
+
+void service_free(struct service *service)
+{
+    if (!service)
+        return;
+    live_free(service->live);
+    streams_free(service->streams);
+    state_close(service->state);
+    stream_definition_release(&service->first);
+    frame_set_free(service->frames);
+    names_taken_release(&service->names);
+    free(service);
+}
+
+const struct stream_definition *service_default(const struct service *service)
+{
+    return &service->first;
+}
+
+const char *service_design(const struct service *service, const struct frame *frame)
+{
+    const char *given = service->design_given ? service->first.design : "proportional";
+    return strcmp(given, "proportional") == 0 && !frame_has_labels(frame) ? "srs" : given;
+}
+
+enum error service_check_batch(const struct service *service, const struct walk *walk)
+{
+    int64_t only = order_batch_size(walk->order);
+    if (only <= service->max_size)
+        return OK;
+    return error_set(ERROR_USAGE,
+                     "p * k is %" PRId64 ", the size of every batch of this design, and more than "
+                     "the %" PRId64 " units that this server hands out at once (--max-size)",
+                     only, service->max_size);
+}
+
+const struct split_shares *service_shares(const struct service *service)
+{
+    return service->has_shares ? &service->shares : NULL;
+}

@@ -1,0 +1,133 @@
+/*
+ * Collects the positions of all runs, short and long, in blocks of lanes for the vector kernels.
+ * Lanes of a large permutation that land on n or above stay in the block for another pass, beside
+ * new ones, so that vectors are always full.
+ */
+#include "sampler/shuffle/permutation.h"
+#include "sampler/shuffle/permutation_kernels.h"
+
+struct runner {
+    const struct permutation_kernel *kernel;
+    uint64_t *ret_units;
+    struct feistel_block large;
+    struct small_block small;
+};
+
+static size_t round_up(size_t count)
+{
+    return (count + KERNEL_LANES - 1) / KERNEL_LANES * KERNEL_LANES;
+}
+
+/* ---- large permutations -----------------------------------------------------------------------
+ */
+static void move_lane(struct feistel_block *block, size_t from, size_t to)
+{
+    block->low[to] = block->low[from];
+    block->high[to] = block->high[from];
+    block->low_bits[to] = block->low_bits[from];
+    block->high_bits[to] = block->high_bits[from];
+    block->target[to] = block->target[from];
+    block->units[to] = block->units[from];
+    for (unsigned r = 0; r < PERMUTATION_ROUNDS; r++)
+        block->keys[r][to] = block->keys[r][from];
+}
+
+/* One pass; delivers the lanes that are done and keeps the others. */
+static void pass_large(struct runner *runner)
+{
+    struct feistel_block *block = &runner->large;
+    uint16_t again[KERNEL_BLOCK];
+    size_t left = 0;
+    runner->kernel->feistel(block);
+    for (size_t i = 0; i < block->count; i++) {
+        uint64_t value = (uint64_t)block->high[i] << block->low_bits[i] | block->low[i];
+        runner->ret_units[block->target[i]] = value; /* written over later if it is not done */
+        again[left] = (uint16_t)i;
+        left += value >= block->units[i];
+    }
+    for (size_t i = 0; i < left; i++)
+        move_lane(block, again[i], i);
+    block->count = left;
+}
+
+static void add_large(struct runner *runner, const struct permutation_run *run, size_t target)
+{
+    struct permutation permutation;
+    permutation_init(&permutation, run->units, run->key);
+    for (size_t done = 0; done < run->count;) {
+        size_t room = KERNEL_BLOCK - runner->large.count;
+        size_t count = run->count - done < room ? run->count - done : room;
+        runner->kernel->add(&runner->large, &permutation, run->first + done, count,
+                            (uint32_t)(target + done));
+        done += count;
+        if (runner->large.count == KERNEL_BLOCK)
+            pass_large(runner);
+    }
+}
+
+/* ---- small permutations -----------------------------------------------------------------------
+ */
+static void finish_small(struct runner *runner)
+{
+    struct small_block *block = &runner->small;
+    for (size_t i = block->count; i < round_up(block->count); i++) {
+        block->value[i] = block->point_key[i] = block->coin_key[i] = 0;
+        block->units[i] = 1;
+    }
+    runner->kernel->small(block);
+    for (size_t i = 0; i < block->count; i++)
+        runner->ret_units[block->target[i]] = block->value[i];
+    block->count = 0;
+}
+
+static void add_small(struct runner *runner, const struct permutation_run *run, size_t target)
+{
+    struct small_block *block = &runner->small;
+    for (size_t i = 0; i < run->count; i++) {
+        size_t lane = block->count++;
+        block->value[lane] = (uint32_t)(run->first + i);
+        block->units[lane] = (uint32_t)run->units;
+        block->point_key[lane] = (uint32_t)run->key;
+        block->coin_key[lane] = (uint32_t)(run->key >> 32);
+        block->target[lane] = (uint32_t)(target + i);
+        if (block->count == KERNEL_BLOCK)
+            finish_small(runner);
+    }
+}
+
+/* Then each run is worth vectors of its own. */
+static bool are_few(const struct permutation_run *runs, size_t count)
+{
+    if (count > KERNEL_FEW_RUNS)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        if (runs[i].units < PERMUTATION_SMALL)
+            return false;
+    }
+    return true;
+}
+
+void permutation_runs(const struct permutation_run *runs, size_t count, uint64_t *ret_units)
+{
+    struct runner runner; /* not set to zero: only lanes below the counts are read */
+    size_t target = 0;
+    runner.kernel = permutation_kernel();
+    if (runner.kernel->few && are_few(runs, count)) {
+        runner.kernel->few(runs, count, ret_units);
+        return;
+    }
+    runner.ret_units = ret_units;
+    runner.large.count = 0;
+    runner.small.count = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (runs[i].units >= PERMUTATION_SMALL)
+            add_large(&runner, &runs[i], target);
+        else
+            add_small(&runner, &runs[i], target);
+        target += runs[i].count;
+    }
+    while (runner.large.count > 0)
+        pass_large(&runner);
+    if (runner.small.count > 0)
+        finish_small(&runner);
+}

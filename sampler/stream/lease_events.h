@@ -1,0 +1,40 @@
+/*
+ * What happened to leases while the streams' mutex was held, to be logged when it is free again:
+ * batches that ran out, and batches that were lent again. At most some hundred lines a minute; what
+ * is more is told as a sum.
+ *
+ * A value on the stack of whoever holds the mutex; only `count` has to be set, to 0.
+ */
+#ifndef SAMPLER_STREAM_LEASE_EVENTS_H
+#define SAMPLER_STREAM_LEASE_EVENTS_H
+
+#include "sampler/ledger/ledger.h"
+#include "sampler/ledger/ledger_plan.h"
+
+struct lease_event {
+    char worker[WORKER_NAME_BYTES]; /* that has or had it; "": nobody */
+    char from[WORKER_NAME_BYTES];   /* lent again: who had it before; "": nobody any more */
+    int64_t seq;                    /* of `worker` */
+    int64_t attempt;
+    int64_t first;
+    int64_t units;
+    bool again; /* lent again; else it ran out */
+};
+
+#define LEASE_NEWS_LIMIT (LEDGER_EXPIRE_AT_ONCE + 1)
+
+struct lease_news {
+    size_t count;
+    struct lease_event events[LEASE_NEWS_LIMIT];
+};
+
+/* Those of the last ledger_expire(). What there is no room for is not told. */
+void lease_news_expired(struct lease_news *news, const struct ledger *ledger);
+/* What PLAN_AGAIN is about to do, for that worker (NULL: nobody). */
+void lease_news_again(struct lease_news *news, const struct ledger *ledger,
+                      const struct ledger_plan *plan, const char *worker, int64_t seq);
+
+/* Without the mutex. Also tells what was held back before, so call it now and then. */
+void lease_news_log(const struct lease_news *news, const char *stream);
+
+#endif

@@ -1,0 +1,481 @@
+/*
+ * A stream's life and its draws. Every change is planned on the book, gets room in the journal and
+ * memory, is appended, and only then applied: nothing fails half-way.
+ */
+#include "sampler/stream/stream.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "sampler/journal/journal_record.h"
+#include "sampler/ledger/conflicts.h"
+#include "sampler/ledger/ledger_plan.h"
+#include "sampler/stream/lease_events.h"
+#include "sampler/stream/stream_private.h"
+
+/* Positions that one call looks at, where they can only be counted: some tenths of a second. */
+#define SEARCH_POSITIONS (INT64_C(1) << 27)
+#define SEARCH_WAIT_MS 500 /* for another call that searches */
+
+int64_t stream_clock_ms(void)
+{
+    return clock_now_ns() / 1000000;
+}
+
+/* ---- life --------------------------------------------------------------------------------------
+ */
+
+enum error stream_new(struct streams *streams, struct stream_definition *definition,
+                      const struct stream_binding *binding, struct walk *walk, uint32_t number,
+                      int64_t generation, struct stream **ret_stream)
+{
+    struct stream *stream = array_new(1, sizeof(*stream), "a stream");
+    if (!stream) {
+        stream_definition_release(definition);
+        walk_put(walk);
+        return ERROR_MEMORY;
+    }
+    stream->streams = streams;
+    stream->definition = *definition;
+    definition->fields = NULL;
+    stream->binding = *binding;
+    stream->walk = walk;
+    stream->number = number;
+    stream->generation = generation;
+    atomic_init(&stream->holders, 1);
+    pthread_cond_init(&stream->searched, NULL);
+    ledger_init(&stream->ledger);
+    stream->ledger.lease_ms = stream->definition.lease_ms;
+    *ret_stream = stream;
+    return OK;
+}
+
+void stream_take(struct stream *stream)
+{
+    atomic_fetch_add_explicit(&stream->holders, 1, memory_order_relaxed);
+}
+
+void stream_put(struct stream *stream)
+{
+    if (!stream || atomic_fetch_sub_explicit(&stream->holders, 1, memory_order_acq_rel) > 1)
+        return;
+    ledger_release(&stream->ledger);
+    metrics_blocks_release(&stream->metrics);
+    pthread_cond_destroy(&stream->searched);
+    walk_put(stream->walk);
+    stream_definition_release(&stream->definition);
+    free(stream);
+}
+
+struct metrics_blocks *stream_metrics(struct stream *stream)
+{
+    return &stream->metrics;
+}
+
+const struct stream_definition *stream_definition(const struct stream *stream)
+{
+    return &stream->definition;
+}
+
+const struct walk *stream_walk(const struct stream *stream)
+{
+    return stream->walk;
+}
+
+/* ---- changes: the mutex is held ----------------------------------------------------------------
+ */
+
+static enum error check_alive(const struct stream *stream)
+{
+    if (!stream->deleted)
+        return OK;
+    return error_set(ERROR_NOT_FOUND, "stream %s was deleted", stream->definition.name);
+}
+
+enum error stream_change(struct stream *stream, struct entry *entry, int64_t now_ms)
+{
+    struct journal *journal = stream->streams->journal;
+    enum error error = OK;
+    entry->stream = stream->number;
+    if (journal)
+        error = journal_reserve(journal, journal_frame_bytes(entry_bound_bytes(entry)));
+    if (error == OK)
+        error = ledger_prepare(&stream->ledger, entry);
+    if (error == OK && journal)
+        error = journal_append(journal, entry);
+    if (error == OK)
+        ledger_apply(&stream->ledger, entry, now_ms);
+    return error;
+}
+
+bool stream_wait(struct streams *streams, struct journal_waiter *waiter)
+{
+    if (!waiter || !streams->journal || !journal_is_behind(streams->journal))
+        return false;
+    journal_wait(streams->journal, waiter);
+    return true;
+}
+
+static void forget_draw(struct journal_waiter *waiter)
+{
+    if (waiter) {
+        waiter->stream = NULL;
+        waiter->created = false;
+    }
+}
+
+/* ---- acks, as part of a pull and alone ---------------------------------------------------------
+ */
+
+static void note_seen(struct stream *stream, const char *worker, int64_t now_ms)
+{
+    uint32_t number = worker_book_find(&stream->ledger.workers, worker);
+    if (number != WORKER_NONE)
+        worker_book_see(&stream->ledger.workers, number, now_ms);
+}
+
+static enum error ack(struct stream *stream, const char *worker, const int64_t *seqs, size_t count,
+                      int64_t now_ms)
+{
+    size_t live;
+    int64_t mean_ms;
+    enum error error =
+        ledger_plan_acks(&stream->ledger, worker, seqs, count, now_ms, &live, &mean_ms);
+    if (error != OK)
+        return error;
+    note_seen(stream, worker, now_ms);
+    if (live == 0)
+        return OK; /* all are acked already */
+    struct entry entry = {
+        .type = ENTRY_ACK,
+        .worker = worker_book_find(&stream->ledger.workers, worker),
+        .list = seqs,
+        .count = count,
+        .value = mean_ms,
+    };
+    return stream_change(stream, &entry, now_ms);
+}
+
+enum error stream_ack(struct stream *stream, const char *worker, const int64_t *seqs, size_t count,
+                      struct journal_waiter *waiter, bool *ret_wait)
+{
+    int64_t now_ms = stream_clock_ms();
+    *ret_wait = false;
+    forget_draw(waiter);
+    pthread_mutex_lock(&stream->streams->mutex);
+    enum error error = check_alive(stream);
+    if (error == OK)
+        error = ack(stream, worker, seqs, count, now_ms);
+    if (error == OK)
+        *ret_wait = stream_wait(stream->streams, waiter);
+    pthread_mutex_unlock(&stream->streams->mutex);
+    return error;
+}
+
+/* ---- draws -------------------------------------------------------------------------------------
+ */
+
+/* The plan knows no names. */
+static enum error name_paused(const struct stream *stream)
+{
+    const char *name = stream->definition.name;
+    enum error error =
+        error_set(ERROR_CONFLICT, "stream \"%s\" is paused; POST /streams/%s/resume lets it go on",
+                  name, name);
+    return error_set_kind(error, PROBLEM_PAUSED);
+}
+
+static bool is_paused(enum error error)
+{
+    return error == ERROR_CONFLICT && error_kind() && strcmp(error_kind(), PROBLEM_PAUSED) == 0;
+}
+
+/* Plans until there is a batch: a piece of a gap may hold no unit at all. Acks were acked already,
+ * or count as if they were. */
+static enum error plan(struct stream *stream, const struct stream_pull *pull, int64_t now_ms,
+                       struct lease_news *news, struct ledger_plan *ret_plan)
+{
+    const struct ledger_pull wanted = {.worker = pull->worker,
+                                       .seq = pull->seq,
+                                       .size = pull->size,
+                                       .acked = pull->acks,
+                                       .acked_count = pull->ack_count};
+    for (;;) {
+        enum error error = ledger_plan_draw(&stream->ledger, &stream->walk->cut, &stream->search,
+                                            &wanted, now_ms, ret_plan);
+        if (stream->ledger.expired_count > 0)
+            lease_news_expired(news, &stream->ledger);
+        if (is_paused(error))
+            return name_paused(stream);
+        if (error != OK || ret_plan->kind != PLAN_PIECE || ret_plan->span.units > 0)
+            return error;
+        struct entry entry = {.type = ENTRY_DRAW,
+                              .first = ret_plan->span.first,
+                              .positions = ret_plan->span.positions,
+                              .worker = -1};
+        error = stream_change(stream, &entry, now_ms);
+        if (error != OK)
+            return error;
+    }
+}
+
+/* What tail `drop` skips at the end belongs to the walk: afterwards it stands at its end. */
+static enum error move_to_end(struct stream *stream, const struct ledger_plan *plan, int64_t now_ms)
+{
+    if (plan->span.first <= stream->ledger.position)
+        return OK;
+    struct entry entry = {.type = ENTRY_DRAW, .first = plan->span.first, .worker = -1};
+    return stream_change(stream, &entry, now_ms);
+}
+
+/* A name that is new is an entry of its own: without a batch it does no harm. */
+static enum error know_worker(struct stream *stream, const char *worker, int64_t now_ms,
+                              int64_t *ret_number)
+{
+    const struct worker_book *book = &stream->ledger.workers;
+    *ret_number = -1;
+    if (!worker)
+        return OK;
+    uint32_t number = worker_book_find(book, worker);
+    if (number == WORKER_NONE) {
+        enum error error = worker_book_room(book, worker, &number);
+        if (error != OK)
+            return error;
+        struct entry entry = {.type = ENTRY_WORKER,
+                              .worker = number < book->count ? (int64_t)number : -1,
+                              .seq = worker_book_forgotten_below(book, worker),
+                              .text = worker,
+                              .text_bytes = strlen(worker)};
+        error = stream_change(stream, &entry, now_ms);
+        if (error != OK)
+            return error;
+    }
+    *ret_number = number;
+    return OK;
+}
+
+static enum error take_batch(struct stream *stream, const struct stream_pull *pull,
+                             const struct ledger_plan *plan, int64_t now_ms)
+{
+    int64_t worker;
+    enum error error = know_worker(stream, pull->worker, now_ms, &worker);
+    if (error != OK)
+        return error;
+    struct entry entry = {
+        .type = plan->kind == PLAN_AGAIN ? ENTRY_REDRAW : ENTRY_DRAW,
+        .first = plan->span.first,
+        .worker = worker,
+        .seq = worker < 0 ? 0 : pull->seq,
+        .asked = worker < 0 ? 0 : pull->size,
+        .value = plan->mean_ms,
+    };
+    if (entry.type == ENTRY_DRAW) {
+        entry.positions = plan->span.positions;
+        entry.units = plan->span.units;
+    }
+    return stream_change(stream, &entry, now_ms);
+}
+
+static void fill_batch(const struct stream *stream, const struct stream_pull *pull,
+                       const struct ledger_plan *plan, int64_t now_ms,
+                       struct stream_batch *ret_batch)
+{
+    *ret_batch = (struct stream_batch){
+        .span = plan->span,
+        .attempt = plan->attempt,
+        .redelivered = plan->attempt > 1,
+        .expires_ms = -1,
+    };
+    if (!pull->worker)
+        return;
+    uint32_t worker = worker_book_find(&stream->ledger.workers, pull->worker);
+    uint32_t lease = worker == WORKER_NONE
+                         ? LEASE_NONE
+                         : lease_set_find(&stream->ledger.leases, worker, pull->seq);
+    if (lease == LEASE_NONE) { /* a peek */
+        ret_batch->expires_ms = ledger_lease_ms(&stream->ledger);
+        ret_batch->attempt += plan->attempt == 0;
+        return;
+    }
+    ret_batch->attempt = lease_set_get(&stream->ledger.leases, lease)->attempt;
+    ret_batch->redelivered = ret_batch->attempt > 1;
+    int64_t left_ms = lease_set_get(&stream->ledger.leases, lease)->deadline_ms - now_ms;
+    ret_batch->expires_ms = left_ms > 0 ? left_ms : 0;
+}
+
+/* What goes back when it cannot be kept: only what is done with the answer. What is lent stays
+ * lent: its worker asks again and gets it. */
+static void remember_draw(struct stream *stream, const struct stream_pull *pull,
+                          const struct ledger_plan *plan, struct journal_waiter *waiter)
+{
+    if (!waiter || pull->worker)
+        return;
+    waiter->stream = stream;
+    waiter->walk = stream->ledger.walks;
+    waiter->first = plan->span.first;
+    waiter->positions = plan->span.positions;
+    waiter->units = plan->span.units;
+    waiter->attempt = plan->kind == PLAN_AGAIN ? plan->attempt - 1 : 0;
+    waiter->piece = plan->kind == PLAN_PIECE;
+}
+
+static enum error draw(struct stream *stream, const struct stream_pull *pull, int64_t now_ms,
+                       struct journal_waiter *waiter, struct lease_news *news,
+                       struct stream_batch *ret_batch)
+{
+    struct ledger_plan planned;
+    enum error error = plan(stream, pull, now_ms, news, &planned);
+    if (error != OK)
+        return error;
+    if (planned.kind == PLAN_END) {
+        error = move_to_end(stream, &planned, now_ms);
+        return error == OK ? ERROR_END : error;
+    }
+    if (planned.span.units > pull->room) {
+        ret_batch->need = planned.span.units;
+        return OK;
+    }
+    if (planned.kind != PLAN_KEPT) {
+        size_t told = news->count;
+        if (planned.kind == PLAN_AGAIN)
+            lease_news_again(news, &stream->ledger, &planned, pull->worker, pull->seq);
+        error = take_batch(stream, pull, &planned, now_ms);
+        if (error != OK) {
+            news->count = told;
+            return error;
+        }
+        remember_draw(stream, pull, &planned, waiter);
+    }
+    fill_batch(stream, pull, &planned, now_ms, ret_batch);
+    if (pull->worker)
+        note_seen(stream, pull->worker, now_ms);
+    return OK;
+}
+
+/* One search of a stream at a time. False: another one takes too long. The mutex is held. */
+static bool wait_for_search(struct stream *stream)
+{
+    struct timespec deadline = clock_timespec(clock_deadline_ns(SEARCH_WAIT_MS));
+    int error = 0;
+    while (stream->searches && error != ETIMEDOUT)
+        error = pthread_cond_clockwait(&stream->searched, &stream->streams->mutex, CLOCK_MONOTONIC,
+                                       &deadline);
+    return !stream->searches;
+}
+
+/* The mutex is held before and after, but not meanwhile: others draw from their streams. False:
+ * the time is over; what was found stays. */
+static bool search_on(struct stream *stream, int64_t *budget)
+{
+    if (!wait_for_search(stream))
+        return false;
+    struct cut_search search = stream->search;
+    if (search.done || search.size == 0 || *budget <= 0)
+        return search.done;
+    stream->searches = true;
+    pthread_mutex_unlock(&stream->streams->mutex);
+    (void)cut_search_run(&search, budget);
+    pthread_mutex_lock(&stream->streams->mutex);
+    stream->searches = false;
+    pthread_cond_broadcast(&stream->searched);
+    if (cut_search_is_behind(&stream->search, &search))
+        stream->search = search;
+    return search.done;
+}
+
+/* draw(), or only what it would be into `peeked`, as often as it takes. A batch that is too
+ * far is like one that is not there yet: the caller comes again. */
+static enum error draw_searching(struct stream *stream, const struct stream_pull *pull,
+                                 struct journal_waiter *waiter, struct lease_news *news,
+                                 struct ledger_plan *peeked, struct stream_batch *ret_batch)
+{
+    int64_t budget = SEARCH_POSITIONS;
+    for (;;) {
+        int64_t now_ms = stream_clock_ms();
+        enum error error = check_alive(stream);
+        if (error == OK)
+            error = peeked ? plan(stream, pull, now_ms, news, peeked)
+                           : draw(stream, pull, now_ms, waiter, news, ret_batch);
+        if (error != ERROR_UNAVAILABLE)
+            return error;
+        budget -= LEDGER_PLAN_POSITIONS;
+        if (search_on(stream, &budget))
+            continue;
+        (void)ledger_plan_unfinished(&stream->search);
+        return ERROR_TIMEOUT;
+    }
+}
+
+enum error stream_draw(struct stream *stream, const struct stream_pull *pull,
+                       struct journal_waiter *waiter, struct stream_batch *ret_batch,
+                       bool *ret_wait)
+{
+    struct lease_news news;
+    int64_t now_ms = stream_clock_ms();
+    news.count = 0;
+    *ret_wait = false;
+    *ret_batch = (struct stream_batch){.expires_ms = -1};
+    forget_draw(waiter);
+    enum error error = cut_check_size(&stream->walk->cut, pull->size);
+    if (error != OK)
+        return error;
+    pthread_mutex_lock(&stream->streams->mutex);
+    error = check_alive(stream);
+    if (error == OK && pull->ack_count > 0)
+        error = ack(stream, pull->worker, pull->acks, pull->ack_count, now_ms);
+    if (error == OK)
+        error = draw_searching(stream, pull, waiter, &news, NULL, ret_batch);
+    bool told = (error == OK && ret_batch->need == 0) || error == ERROR_END ||
+                (error == ERROR_TIMEOUT && pull->ack_count > 0);
+    if (told)
+        *ret_wait = stream_wait(stream->streams, waiter);
+    pthread_mutex_unlock(&stream->streams->mutex);
+    if (news.count > 0)
+        lease_news_log(&news, stream->definition.name);
+    return error;
+}
+
+/* What ack() would say. */
+static enum error judge_acks(const struct stream *stream, const struct stream_pull *pull,
+                             int64_t now_ms)
+{
+    size_t live;
+    int64_t mean_ms;
+    enum error error = check_alive(stream);
+    if (error != OK || pull->ack_count == 0)
+        return error;
+    return ledger_plan_acks(&stream->ledger, pull->worker, pull->acks, pull->ack_count, now_ms,
+                            &live, &mean_ms);
+}
+
+enum error stream_peek(struct stream *stream, const struct stream_pull *pull,
+                       struct stream_batch *ret_batch)
+{
+    struct ledger_plan planned;
+    struct lease_news news;
+    int64_t now_ms = stream_clock_ms();
+    news.count = 0;
+    *ret_batch = (struct stream_batch){.expires_ms = -1};
+    enum error error = cut_check_size(&stream->walk->cut, pull->size);
+    if (error != OK)
+        return error;
+    pthread_mutex_lock(&stream->streams->mutex);
+    error = judge_acks(stream, pull, now_ms);
+    if (error == OK)
+        error = draw_searching(stream, pull, NULL, &news, &planned, ret_batch);
+    if (error == OK && planned.kind == PLAN_END)
+        error = ERROR_END;
+    if (error == OK && planned.span.units > pull->room)
+        ret_batch->need = planned.span.units;
+    else if (error == OK)
+        fill_batch(stream, pull, &planned, now_ms, ret_batch);
+    pthread_mutex_unlock(&stream->streams->mutex);
+    if (news.count > 0)
+        lease_news_log(&news, stream->definition.name);
+    return error;
+}

@@ -1,0 +1,273 @@
+/* What a stream is told besides draws and acks: extending, releasing, pausing, seeking, checkpoint
+ * and restore. */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "common/array.h"
+#include "sampler/ledger/ledger_plan.h"
+#include "sampler/stream/checkpoint_token.h"
+#include "sampler/stream/stream_private.h"
+
+/* The mutex is held from begin() to end(). */
+static enum error begin(struct stream *stream, struct journal_waiter *waiter)
+{
+    if (waiter) {
+        waiter->stream = NULL;
+        waiter->created = false;
+    }
+    pthread_mutex_lock(&stream->streams->mutex);
+    if (!stream->deleted)
+        return OK;
+    return error_set(ERROR_NOT_FOUND, "stream %s was deleted", stream->definition.name);
+}
+
+static enum error end(struct stream *stream, enum error error, struct journal_waiter *waiter,
+                      bool *ret_wait)
+{
+    *ret_wait = error == OK && stream_wait(stream->streams, waiter);
+    pthread_mutex_unlock(&stream->streams->mutex);
+    return error;
+}
+
+/* ---- a worker's leases -------------------------------------------------------------------------
+ */
+
+enum error stream_extend(struct stream *stream, const char *worker, const int64_t *seqs,
+                         size_t count, int64_t *ret_expires_ms)
+{
+    int64_t now_ms = stream_clock_ms();
+    struct ledger *ledger = &stream->ledger;
+    enum error error = begin(stream, NULL);
+    if (error == OK)
+        error = ledger_plan_extend(ledger, worker, seqs, count);
+    if (error == OK && count > 0) {
+        uint32_t number = worker_book_find(&ledger->workers, worker);
+        int64_t lease_ms = ledger_lease_ms(ledger);
+        for (size_t i = 0; i < count; i++) {
+            uint32_t lease = lease_set_find(&ledger->leases, number, seqs[i]);
+            lease_set_start(&ledger->leases, lease, lease_set_get(&ledger->leases, lease)->lent_ms,
+                            now_ms + lease_ms);
+        }
+        worker_book_see(&ledger->workers, number, now_ms);
+    }
+    if (error == OK)
+        *ret_expires_ms = ledger_lease_ms(ledger);
+    pthread_mutex_unlock(&stream->streams->mutex);
+    return error;
+}
+
+enum error stream_release(struct stream *stream, const char *worker, struct journal_waiter *waiter,
+                          int64_t *ret_released, bool *ret_wait)
+{
+    int64_t now_ms = stream_clock_ms();
+    int64_t released = 0;
+    enum error error = begin(stream, waiter);
+    uint32_t number = worker_book_find(&stream->ledger.workers, worker);
+    if (error == OK && number != WORKER_NONE) {
+        const struct worker_record *record = worker_book_get(&stream->ledger.workers, number);
+        released = record->leased;
+        worker_book_see(&stream->ledger.workers, number, now_ms);
+    }
+    if (error == OK && released > 0) {
+        struct entry entry = {.type = ENTRY_RELEASE, .worker = number};
+        error = stream_change(stream, &entry, now_ms);
+    }
+    if (error == OK)
+        *ret_released = released;
+    return end(stream, error, waiter, ret_wait);
+}
+
+/* ---- the walk ----------------------------------------------------------------------------------
+ */
+
+static enum error set_paused(struct stream *stream, bool paused, struct journal_waiter *waiter,
+                             bool *ret_wait)
+{
+    enum error error = begin(stream, waiter);
+    if (error == OK && stream->ledger.paused != paused) {
+        struct entry entry = {.type = paused ? ENTRY_PAUSE : ENTRY_RESUME, .worker = -1};
+        error = stream_change(stream, &entry, stream_clock_ms());
+    }
+    return end(stream, error, waiter, ret_wait);
+}
+
+enum error stream_pause(struct stream *stream, struct journal_waiter *waiter, bool *ret_wait)
+{
+    return set_paused(stream, true, waiter, ret_wait);
+}
+
+enum error stream_resume(struct stream *stream, struct journal_waiter *waiter, bool *ret_wait)
+{
+    return set_paused(stream, false, waiter, ret_wait);
+}
+
+enum error stream_seek(struct stream *stream, int64_t position, struct journal_waiter *waiter,
+                       bool *ret_wait)
+{
+    *ret_wait = false;
+    enum error error = stream_check_position(&stream->walk->cut, position);
+    if (error != OK)
+        return error;
+    error = begin(stream, waiter);
+    if (error == OK) {
+        struct entry entry = {.type = ENTRY_SEEK, .worker = -1, .value = position};
+        error = stream_change(stream, &entry, stream_clock_ms());
+    }
+    return end(stream, error, waiter, ret_wait);
+}
+
+enum error stream_check_position(const struct cut *cut, int64_t position)
+{
+    int64_t most = cut->epochs > 0 ? cut_end(cut) : CUT_POSITION_LIMIT - 1;
+    if (position >= 0 && position <= most)
+        return OK;
+    return error_set(ERROR_USAGE, "position is %" PRId64 ", must be from 0 to %" PRId64 "%s",
+                     position, most, cut->epochs > 0 ? ", the stream's end" : "");
+}
+
+/* ---- checkpoint and restore --------------------------------------------------------------------
+ */
+
+struct open_list {
+    struct interval *items;
+    size_t count;
+};
+
+static void add_lease(void *context, const struct lease *lease)
+{
+    struct open_list *list = context;
+    list->items[list->count++] = (struct interval){lease->first, lease->first + lease->positions};
+}
+
+static int compare_intervals(const void *a, const void *b)
+{
+    int64_t first = ((const struct interval *)a)->begin;
+    int64_t second = ((const struct interval *)b)->begin;
+    return (first > second) - (first < second);
+}
+
+/* What is below the position and not done. The mutex is held. */
+static enum error list_open(const struct ledger *ledger, struct open_list *ret_list)
+{
+    struct open_list list = {.count = 0};
+    list.items = array_new(ledger->leases.count + ledger->gaps.count, sizeof(*list.items),
+                           "a checkpoint token");
+    if (!list.items)
+        return ERROR_MEMORY;
+    for (size_t i = 0; i < ledger->gaps.count; i++)
+        list.items[list.count++] = *intervals_at(&ledger->gaps, i);
+    lease_set_each(&ledger->leases, add_lease, &list);
+    *ret_list = list;
+    return OK;
+}
+
+static enum error write_token(struct checkpoint_token *token, struct open_list *list,
+                              char **ret_token)
+{
+    enum error error = intervals_reserve(&token->open, list->count);
+    if (error == OK) {
+        qsort(list->items, list->count, sizeof(*list->items), compare_intervals);
+        for (size_t i = 0; i < list->count; i++)
+            intervals_add(&token->open, list->items[i].begin, list->items[i].end);
+        error = checkpoint_token_write(token, ret_token);
+    }
+    intervals_release(&token->open);
+    return error;
+}
+
+/* Rows 0:N are all rows, and all rows are written 0:0. */
+static void name_all_rows(const struct stream *stream, struct stream_definition *definition)
+{
+    if (definition->rows_begin == 0 && definition->rows_end == walk_whole_units(stream->walk))
+        definition->rows_end = 0;
+}
+
+/* How often what was appended could not be kept: then draws went back that a token may name. */
+static uint64_t count_failures(const struct stream *stream)
+{
+    struct journal_counts counts = {0};
+    if (stream->streams->journal)
+        journal_get_counts(stream->streams->journal, &counts);
+    return counts.failures;
+}
+
+/* The token is written without the mutex; who waits does so for all that is appended by then. */
+static enum error wait_for_token(struct stream *stream, uint64_t failures,
+                                 struct journal_waiter *waiter, bool *ret_wait)
+{
+    enum error error = begin(stream, waiter);
+    if (error == OK && count_failures(stream) != failures)
+        error = journal_failure(stream->streams->journal);
+    return end(stream, error, waiter, ret_wait);
+}
+
+enum error stream_checkpoint(struct stream *stream, struct journal_waiter *waiter, char **ret_token,
+                             bool *ret_wait)
+{
+    struct open_list list = {.count = 0};
+    struct checkpoint_token token = {.definition = stream->definition, .binding = stream->binding};
+    uint64_t failures = 0;
+    char *text = NULL;
+    *ret_wait = false;
+    name_all_rows(stream, &token.definition);
+    enum error error = begin(stream, waiter);
+    if (error == OK) {
+        failures = count_failures(stream);
+        token.position = stream->ledger.position;
+        error = list_open(&stream->ledger, &list);
+    }
+    pthread_mutex_unlock(&stream->streams->mutex);
+    if (error == OK)
+        error = write_token(&token, &list, &text);
+    free(list.items);
+    if (error == OK)
+        error = wait_for_token(stream, failures, waiter, ret_wait);
+    if (error == OK)
+        *ret_token = text;
+    else
+        free(text);
+    return error;
+}
+
+static enum error restore(struct stream *stream, const struct checkpoint_token *token,
+                          struct journal_waiter *waiter, bool *ret_wait)
+{
+    size_t count = 2 * token->open.count;
+    int64_t *list = array_new(count, sizeof(*list), "a checkpoint token");
+    if (!list)
+        return ERROR_MEMORY;
+    for (size_t i = 0; i < token->open.count; i++) {
+        list[2 * i] = intervals_at(&token->open, i)->begin;
+        list[2 * i + 1] = intervals_at(&token->open, i)->end;
+    }
+    enum error error = begin(stream, waiter);
+    if (error == OK) {
+        struct entry entry = {.type = ENTRY_RESTORE,
+                              .worker = -1,
+                              .value = token->position,
+                              .list = list,
+                              .count = count};
+        error = stream_change(stream, &entry, stream_clock_ms());
+    }
+    error = end(stream, error, waiter, ret_wait);
+    free(list);
+    return error;
+}
+
+enum error stream_restore(struct stream *stream, const char *text, struct journal_waiter *waiter,
+                          bool *ret_wait)
+{
+    struct checkpoint_token token;
+    struct stream_definition here = stream->definition;
+    *ret_wait = false;
+    enum error error = checkpoint_token_read(text, &token);
+    if (error != OK)
+        return error;
+    name_all_rows(stream, &token.definition);
+    name_all_rows(stream, &here);
+    error = checkpoint_token_check(&token, &here, &stream->binding);
+    if (error == OK)
+        error = restore(stream, &token, waiter, ret_wait);
+    checkpoint_token_release(&token);
+    return error;
+}

@@ -1,0 +1,235 @@
+#include "sampler/stream/stream_definition.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "common/text.h"
+
+#define WHAT "the definition of a stream"
+
+void stream_definition_release(struct stream_definition *definition)
+{
+    free(definition->fields);
+    definition->fields = NULL;
+}
+
+enum error stream_definition_copy(const struct stream_definition *definition,
+                                  struct stream_definition *ret_copy)
+{
+    const char *fields = definition->fields ? definition->fields : "";
+    char *copy = strdup(fields);
+    if (!copy)
+        return error_set_memory(strlen(fields), WHAT);
+    *ret_copy = *definition;
+    ret_copy->fields = copy;
+    return OK;
+}
+
+/* ---- as JSON -----------------------------------------------------------------------------------
+ */
+
+enum error stream_definition_write(const struct stream_definition *definition,
+                                   const struct stream_binding *binding, struct buffer *buffer)
+{
+    enum error error = buffer_print(
+        buffer,
+        "{\"name\":\"%s\",\"frame\":\"%s\",\"digest\":\"%s\",\"units\":%" PRId64
+        ",\"epoch_draws\":%" PRId64 ",\"design\":\"%s\",\"replacement\":%s,\"seed\":%" PRIu64
+        ",\"epochs\":%" PRId64 ",\"tail\":\"%s\",\"lease_ms\":%" PRId64 ",\"rows_begin\":%" PRId64
+        ",\"rows_end\":%" PRId64 ",\"split\":\"%s\",\"fields\":",
+        definition->name, definition->frame, binding->digest, binding->units,
+        binding->epoch_positions, definition->design, definition->replacement ? "true" : "false",
+        definition->seed, definition->epochs, tail_name(definition->tail), definition->lease_ms,
+        definition->rows_begin, definition->rows_end, split_name(definition->split));
+    if (error == OK)
+        error = json_add_string(buffer, definition->fields ? definition->fields : "");
+    return error == OK ? buffer_add_text(buffer, "}") : error;
+}
+
+static enum error read_text(const cJSON *json, const char *key, char *out, size_t bytes)
+{
+    const char *text;
+    enum error error = json_get_text(json, key, WHAT, &text);
+    if (error != OK)
+        return error;
+    if (strlen(text) >= bytes)
+        return error_set(ERROR_INPUT, WHAT ": \"%s\" is longer than %zu bytes", key, bytes - 1);
+    memcpy(out, text, strlen(text) + 1);
+    return OK;
+}
+
+static enum error read_number(const cJSON *json, const char *key, int64_t least, int64_t *ret_value)
+{
+    int64_t value;
+    enum error error = json_get_integer(json, key, WHAT, &value);
+    if (error != OK)
+        return error;
+    if (value < least)
+        return error_set(ERROR_INPUT, WHAT ": \"%s\" is %" PRId64 ", less than %" PRId64, key,
+                         value, least);
+    *ret_value = value;
+    return OK;
+}
+
+static enum error read_numbers(const cJSON *json, struct stream_definition *definition,
+                               struct stream_binding *binding)
+{
+    int64_t seed = 0;
+    enum error error = read_number(json, "units", 1, &binding->units);
+    if (error == OK)
+        error = read_number(json, "epoch_draws", 1, &binding->epoch_positions);
+    if (error == OK)
+        error = read_number(json, "seed", 0, &seed);
+    if (error == OK)
+        error = read_number(json, "epochs", 0, &definition->epochs);
+    if (error == OK)
+        error = read_number(json, "lease_ms", 0, &definition->lease_ms);
+    if (error == OK)
+        error = read_number(json, "rows_begin", 0, &definition->rows_begin);
+    if (error == OK)
+        error = read_number(json, "rows_end", 0, &definition->rows_end);
+    definition->seed = (uint64_t)seed;
+    return error;
+}
+
+static enum error read_words(const cJSON *json, struct stream_definition *definition)
+{
+    char tail[16];
+    char split[16];
+    const cJSON *replacement = cJSON_GetObjectItemCaseSensitive(json, "replacement");
+    if (!cJSON_IsBool(replacement))
+        return error_set(ERROR_INPUT, WHAT " has no \"replacement\" that is true or false");
+    definition->replacement = cJSON_IsTrue(replacement);
+    enum error error = read_text(json, "tail", tail, sizeof(tail));
+    if (error == OK)
+        error = tail_of_name(tail, &definition->tail);
+    if (error == OK)
+        error = read_text(json, "split", split, sizeof(split));
+    if (error == OK && split[0])
+        error = split_of_name(split, &definition->split);
+    return error == ERROR_USAGE ? error_prefix(ERROR_INPUT, WHAT ": ") : error;
+}
+
+static enum error read_all(const cJSON *json, struct stream_definition *definition,
+                           struct stream_binding *binding)
+{
+    const char *fields = "";
+    enum error error = read_text(json, "name", definition->name, sizeof(definition->name));
+    if (error == OK)
+        error = read_text(json, "frame", definition->frame, sizeof(definition->frame));
+    if (error == OK)
+        error = read_text(json, "design", definition->design, sizeof(definition->design));
+    if (error == OK)
+        error = read_text(json, "digest", binding->digest, sizeof(binding->digest));
+    if (error == OK)
+        error = read_numbers(json, definition, binding);
+    if (error == OK)
+        error = read_words(json, definition);
+    if (error == OK)
+        error = json_get_text(json, "fields", WHAT, &fields);
+    if (error == OK && !(definition->fields = strdup(fields)))
+        error = error_set_memory(strlen(fields), WHAT);
+    return error;
+}
+
+enum error stream_definition_read(const char *text, size_t length,
+                                  struct stream_definition *ret_definition,
+                                  struct stream_binding *ret_binding)
+{
+    struct stream_definition definition = {.fields = NULL};
+    struct stream_binding binding = {.units = 0};
+    cJSON *json;
+    enum error error = json_parse(text, length, WHAT, &json);
+    if (error != OK)
+        return error;
+    error = cJSON_IsObject(json) ? read_all(json, &definition, &binding)
+                                 : error_set(ERROR_INPUT, WHAT " is not an object");
+    cJSON_Delete(json);
+    if (error != OK) {
+        stream_definition_release(&definition);
+        return error;
+    }
+    *ret_definition = definition;
+    *ret_binding = binding;
+    return OK;
+}
+
+/* ---- differences -------------------------------------------------------------------------------
+ */
+
+static const char *with(bool replacement)
+{
+    return replacement ? "with" : "without";
+}
+
+static enum error add_rows(const struct stream_definition *definition, const char *where,
+                           struct buffer *out)
+{
+    const char *split = split_name(definition->split);
+    enum error error;
+    if (definition->rows_end == 0)
+        error = buffer_print(out, " all rows");
+    else
+        error = buffer_print(out, " rows %" PRId64 ":%" PRId64, definition->rows_begin,
+                             definition->rows_end);
+    if (error == OK && definition->split != SPLIT_NONE)
+        error = buffer_print(out, " split %s", split);
+    return error == OK ? buffer_print(out, " %s", where) : error;
+}
+
+static enum error compare_frames(const struct stream_definition *there,
+                                 const struct stream_binding *there_binding,
+                                 const struct stream_definition *here,
+                                 const struct stream_binding *here_binding, struct buffer *out)
+{
+    if (strcmp(there_binding->digest, here_binding->digest) == 0)
+        return OK;
+    enum error error = buffer_print(
+        out, "; frame %s of %" PRId64 " %s there, %s of %" PRId64 " here", there_binding->digest,
+        there_binding->units, text_plural(there_binding->units, "unit", "units"),
+        here_binding->digest, here_binding->units);
+    if (there->rows_begin == here->rows_begin && there->rows_end == here->rows_end &&
+        there->split == here->split)
+        return error;
+    if (error == OK)
+        error = buffer_add_text(out, ";");
+    if (error == OK)
+        error = add_rows(there, "there,", out);
+    return error == OK ? add_rows(here, "here", out) : error;
+}
+
+static const char *or_none(const char *fields)
+{
+    return fields && fields[0] ? fields : "none";
+}
+
+enum error stream_definition_compare(const struct stream_definition *there,
+                                     const struct stream_binding *there_binding,
+                                     const struct stream_definition *here,
+                                     const struct stream_binding *here_binding,
+                                     struct buffer *differences)
+{
+    size_t before = differences->length;
+    enum error error = compare_frames(there, there_binding, here, here_binding, differences);
+    if (error == OK && strcmp(there->design, here->design) != 0)
+        error =
+            buffer_print(differences, "; design %s there, %s here", there->design, here->design);
+    if (error == OK && strcmp(or_none(there->fields), or_none(here->fields)) != 0)
+        error = buffer_print(differences, "; the design's fields %s there, %s here",
+                             or_none(there->fields), or_none(here->fields));
+    if (error == OK && there->replacement != here->replacement)
+        error = buffer_print(differences, "; %s replacement there, %s here",
+                             with(there->replacement), with(here->replacement));
+    if (error == OK && there->seed != here->seed)
+        error = buffer_print(differences, "; seed %" PRIu64 " there, %" PRIu64 " here", there->seed,
+                             here->seed);
+    if (error == OK && differences->length == before &&
+        there_binding->epoch_positions != here_binding->epoch_positions)
+        error = buffer_print(differences, "; %" PRId64 " %s an epoch there, %" PRId64 " here",
+                             there_binding->epoch_positions,
+                             text_plural(there_binding->epoch_positions, "position", "positions"),
+                             here_binding->epoch_positions);
+    return error;
+}

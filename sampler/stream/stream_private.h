@@ -1,0 +1,68 @@
+/* What stream*.c and streams.c share. Private to them. */
+#ifndef SAMPLER_STREAM_STREAM_PRIVATE_H
+#define SAMPLER_STREAM_STREAM_PRIVATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "sampler/journal/journal.h"
+#include "sampler/ledger/ledger.h"
+#include "sampler/order/batching_search.h"
+#include "sampler/stream/stream.h"
+#include "sampler/stream/streams.h"
+
+struct committer;
+
+struct stream {
+    struct streams *streams;
+    struct stream_definition definition; /* owned */
+    struct stream_binding binding;
+    struct walk *walk; /* held; NULL while the journal is read */
+    uint32_t number;   /* in the journal; ascending in the order of creation */
+    int64_t generation;
+    struct ledger ledger; /* guarded by the streams' mutex, and `deleted` */
+    bool deleted;
+    struct cut_search search; /* of the next batch, as far as it is known; guarded as well */
+    bool searches;            /* somebody goes on with a copy of it, without the mutex */
+    pthread_cond_t searched;
+    _Atomic int holders;
+    struct metrics_blocks metrics;
+};
+
+/* A name that is free again, and the last generation of it. */
+struct forgotten_name {
+    char name[STREAM_NAME_BYTES];
+    int64_t generation;
+};
+
+struct streams {
+    struct streams_options options;
+    pthread_mutex_t mutex;       /* for all below, and every stream's ledger */
+    struct journal *journal;     /* owned, or NULL: nothing is kept */
+    struct committer *committer; /* owned; NULL when the disk has nothing to do */
+    struct stream **items;       /* [count], each held; by number, `default` first */
+    size_t count, capacity;
+    uint32_t next_number;
+    struct forgotten_name *forgotten; /* [forgotten_count] */
+    size_t forgotten_count, forgotten_capacity;
+    int64_t generation_floor; /* no forgotten name that is not listed had a higher one */
+};
+
+/* A stream that is in no list, held once. `definition` and `walk` are taken, also on failure. */
+enum error stream_new(struct streams *streams, struct stream_definition *definition,
+                      const struct stream_binding *binding, struct walk *walk, uint32_t number,
+                      int64_t generation, struct stream **ret_stream) MUST_CHECK;
+void stream_take(struct stream *stream);
+
+/* The mutex is held: room in the journal and memory, then the journal, then the book. On failure
+ * nothing moved. */
+enum error stream_change(struct stream *stream, struct entry *entry, int64_t now_ms) MUST_CHECK;
+/* The mutex is held: shall the answer wait? Then the waiter does. */
+bool stream_wait(struct streams *streams, struct journal_waiter *waiter);
+
+/* ERROR_USAGE: a walk cannot stand there. */
+enum error stream_check_position(const struct cut *cut, int64_t position) MUST_CHECK;
+
+int64_t stream_clock_ms(void);
+
+#endif

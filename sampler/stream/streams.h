@@ -1,0 +1,71 @@
+/*
+ * All streams of a server, by name, and the journal that keeps them. `default` is always there.
+ *
+ * Threads: streams_open() and streams_free() belong to one thread; everything between to any.
+ */
+#ifndef SAMPLER_STREAM_STREAMS_H
+#define SAMPLER_STREAM_STREAMS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "sampler/build/frame_set.h"
+#include "sampler/journal/journal.h"
+#include "sampler/stream/stream.h"
+
+#define STREAM_DEFAULT "default"
+
+struct streams;
+struct state;
+
+struct streams_options {
+    struct state *state; /* the open folder, borrowed; NULL: nothing is kept */
+    enum durability durability;
+    int64_t max_streams;  /* at least 1; `default` counts */
+    uint64_t accept_loss; /* of a damaged journal: where it ends (journal.h); 0: none */
+};
+
+/* Reads the journal. ERROR_INPUT: damaged. */
+enum error streams_open(const struct streams_options *options,
+                        struct streams **ret_streams) MUST_CHECK;
+/* The seed of `default` that the state keeps; false: there is none. */
+bool streams_kept_seed(const struct streams *streams, uint64_t *ret_seed);
+/* Opens the walks of all streams that are kept; may take long. `first` is what `default` is to be,
+ * `walk` its walk (taken also on failure); `frames` and `shares` (or NULL) are borrowed.
+ * ERROR_CONFLICT: the state belongs to another order, or a stream's frame is missing or another
+ * one, each difference named. Afterwards everything below may be called. */
+enum error streams_start(struct streams *streams, const struct frame_set *frames,
+                         const struct split_shares *shares, const struct stream_definition *first,
+                         struct walk *walk) MUST_CHECK;
+/* The orderly end: what is not written yet is written, nobody waits afterwards. */
+enum error streams_finish(struct streams *streams) MUST_CHECK;
+/* All streams are put. NULL is legal. */
+void streams_free(struct streams *streams);
+
+/* `walk` is opened beforehand, where it may take long (taken also on failure). ERROR_CONFLICT: the
+ * name is in use, or max_streams are there; ERROR_USAGE: the position is out of range.
+ * The stream is taken for the caller. */
+enum error streams_create(struct streams *streams, const struct stream_definition *definition,
+                          struct walk *walk, int64_t position, struct journal_waiter *waiter,
+                          struct stream **ret_stream, bool *ret_wait) MUST_CHECK;
+/* ERROR_CONFLICT of `default`; ERROR_NOT_FOUND. */
+enum error streams_delete(struct streams *streams, const char *name, struct journal_waiter *waiter,
+                          bool *ret_wait) MUST_CHECK;
+
+/* NULL: there is none of that name (no message). stream_put() it. */
+struct stream *streams_take(struct streams *streams, const char *name);
+/* In the order in which they were created, `default` first; each is taken. ERROR_MEMORY. The array
+ * is freed by the caller. */
+enum error streams_list(struct streams *streams, struct stream ***ret_taken,
+                        size_t *ret_count) MUST_CHECK;
+
+/* Is there something that keeps changes from being written? */
+bool streams_failing(struct streams *streams);
+/* Sets this thread's message to why; returns the code. */
+enum error streams_failure(struct streams *streams);
+/* All zeros when nothing is kept. */
+void streams_journal_counts(struct streams *streams, struct journal_counts *ret_counts);
+
+#endif

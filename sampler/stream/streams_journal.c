@@ -1,0 +1,217 @@
+/* The streams as the journal's owner: entries in, entries out, and what goes back. */
+#include <string.h>
+
+#include "common/array.h"
+#include "common/log.h"
+#include "sampler/stream/streams_private.h"
+
+/* ---- entries in --------------------------------------------------------------------------------
+ */
+
+static enum error refuse(const struct entry *entry, const char *why)
+{
+    return error_set(ERROR_INPUT, "a journal entry (kind %d, stream %u) %s", (int)entry->type,
+                     (unsigned)entry->stream, why);
+}
+
+static enum error replay_create(struct streams *streams, const struct entry *entry)
+{
+    struct stream_definition definition;
+    struct stream_binding binding;
+    struct stream *stream;
+    if (!entry->text || entry->stream < streams->next_number || entry->stream == UINT32_MAX ||
+        entry->value < 0 || entry->value >= CUT_POSITION_LIMIT || entry->attempt < 1)
+        return refuse(entry, "creates no stream");
+    enum error error =
+        stream_definition_read(entry->text, entry->text_bytes, &definition, &binding);
+    if (error != OK)
+        return error;
+    if (streams_find(streams, definition.name)) {
+        stream_definition_release(&definition);
+        return refuse(entry, "creates a stream whose name is in use");
+    }
+    error = streams_reserve(streams);
+    if (error != OK) {
+        stream_definition_release(&definition);
+        return error;
+    }
+    error =
+        stream_new(streams, &definition, &binding, NULL, entry->stream, entry->attempt, &stream);
+    if (error != OK)
+        return error;
+    error = ledger_begin(&stream->ledger, entry->value);
+    if (error != OK) {
+        stream_put(stream);
+        return error;
+    }
+    streams_add(streams, stream);
+    return OK;
+}
+
+static enum error replay_define(struct stream *stream, const struct entry *entry)
+{
+    struct stream_definition definition;
+    struct stream_binding binding;
+    if (!entry->text)
+        return refuse(entry, "defines nothing");
+    enum error error =
+        stream_definition_read(entry->text, entry->text_bytes, &definition, &binding);
+    if (error != OK)
+        return error;
+    stream_definition_release(&stream->definition);
+    stream->definition = definition;
+    stream->binding = binding;
+    stream->ledger.lease_ms = definition.lease_ms;
+    return OK;
+}
+
+static enum error replay_delete(struct streams *streams, struct stream *stream)
+{
+    enum error error = streams_reserve_name(streams);
+    if (error != OK)
+        return error;
+    streams_forget_name(streams, stream->definition.name, stream->generation);
+    streams_remove(streams, stream);
+    stream_put(stream);
+    return OK;
+}
+
+static enum error replay_forgotten(struct streams *streams, const struct entry *entry)
+{
+    char name[STREAM_NAME_BYTES];
+    if (entry->value < 0 || entry->text_bytes >= sizeof(name) ||
+        (entry->text_bytes > 0 && memchr(entry->text, '\0', entry->text_bytes)))
+        return refuse(entry, "forgets no name");
+    if (entry->text_bytes == 0) {
+        streams->generation_floor = entry->value;
+        return OK;
+    }
+    memcpy(name, entry->text, entry->text_bytes);
+    name[entry->text_bytes] = '\0';
+    enum error error = streams_reserve_name(streams);
+    if (error == OK)
+        streams_forget_name(streams, name, entry->value);
+    return error;
+}
+
+enum error streams_replay(void *books, const struct entry *entry)
+{
+    struct streams *streams = books;
+    if (entry->type == ENTRY_CREATE)
+        return replay_create(streams, entry);
+    if (entry->type == ENTRY_FORGOTTEN)
+        return replay_forgotten(streams, entry);
+    struct stream *stream = streams_numbered(streams, entry->stream);
+    if (!stream)
+        return refuse(entry, "is of a stream that does not exist");
+    if (entry->type == ENTRY_DEFINE)
+        return replay_define(stream, entry);
+    if (entry->type == ENTRY_DELETE)
+        return replay_delete(streams, stream);
+    enum error error = ledger_check(&stream->ledger, entry);
+    if (error == OK)
+        error = ledger_prepare(&stream->ledger, entry);
+    if (error == OK)
+        ledger_apply(&stream->ledger, entry, 0);
+    return error;
+}
+
+/* ---- books beside those in use: definitions and ledgers, no walk and no journal ----------------
+ */
+
+enum error streams_books_new(void **ret_books)
+{
+    struct streams *streams = array_new(1, sizeof(*streams), "the streams");
+    if (!streams)
+        return ERROR_MEMORY;
+    pthread_mutex_init(&streams->mutex, NULL);
+    *ret_books = streams;
+    return OK;
+}
+
+void streams_books_free(void *books)
+{
+    streams_free(books);
+}
+
+/* ---- entries out -------------------------------------------------------------------------------
+ */
+
+static enum error write_names(const struct streams *streams,
+                              enum error (*add)(void *adding, const struct entry *entry),
+                              void *adding)
+{
+    struct entry entry = {.type = ENTRY_FORGOTTEN, .worker = -1};
+    enum error error = OK;
+    entry.value = streams->generation_floor;
+    if (entry.value > 0)
+        error = add(adding, &entry);
+    for (size_t i = 0; i < streams->forgotten_count && error == OK; i++) {
+        entry.text = streams->forgotten[i].name;
+        entry.text_bytes = strlen(entry.text);
+        entry.value = streams->forgotten[i].generation;
+        error = add(adding, &entry);
+    }
+    return error;
+}
+
+static enum error write_stream(const struct stream *stream,
+                               enum error (*add)(void *adding, const struct entry *entry),
+                               void *adding)
+{
+    struct buffer text;
+    enum error error = streams_write_definition(stream, &text);
+    if (error == OK) {
+        struct entry entry = {.type = ENTRY_CREATE,
+                              .stream = stream->number,
+                              .worker = -1,
+                              .attempt = stream->generation,
+                              .text = text.data,
+                              .text_bytes = text.length};
+        error = add(adding, &entry);
+    }
+    buffer_release(&text);
+    return error == OK ? ledger_write(&stream->ledger, stream->number, add, adding) : error;
+}
+
+enum error streams_write(void *books, enum error (*add)(void *adding, const struct entry *entry),
+                         void *adding)
+{
+    const struct streams *streams = books;
+    enum error error = write_names(streams, add, adding);
+    for (size_t i = 0; i < streams->count && error == OK; i++)
+        error = write_stream(streams->items[i], add, adding);
+    return error;
+}
+
+/* ---- what goes back ----------------------------------------------------------------------------
+ */
+
+void streams_take_back(void *books, struct journal_waiter *waiter)
+{
+    struct streams *streams = books;
+    struct stream *stream = waiter->stream;
+    if (!stream || stream->deleted)
+        return;
+    if (waiter->created) {
+        streams_remove(streams, stream);
+        atomic_fetch_sub(&stream->holders, 1); /* the table's; its caller still holds it */
+        return;
+    }
+    struct entry entry = {
+        .type = ENTRY_TAKE_BACK,
+        .first = waiter->first,
+        .positions = waiter->positions,
+        .units = waiter->units,
+        .worker = -1,
+        .attempt = waiter->attempt,
+        .value = waiter->piece,
+    };
+    if (waiter->walk != stream->ledger.walks)
+        return; /* after a seek or restore it belongs to nothing any more */
+    if (ledger_prepare(&stream->ledger, &entry) == OK)
+        ledger_apply(&stream->ledger, &entry, 0);
+    else
+        log_error("%s: %lld positions from %lld on are skipped", error_message(),
+                  (long long)waiter->positions, (long long)waiter->first);
+}

@@ -1,0 +1,280 @@
+/* The start and the end: the journal is read, `default` compared with what the options say, every
+ * other stream's walk opened again. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+#include "common/log.h"
+#include "sampler/journal/committer.h"
+#include "sampler/journal/state_folder.h"
+#include "sampler/stream/streams_private.h"
+
+#define DIFFERENCES_BYTES_LIMIT ((size_t)1 << 20)
+
+/* ---- `default` ---------------------------------------------------------------------------------
+ */
+
+static enum error refuse_state(const struct streams *streams, struct buffer *differences)
+{
+    enum error error = error_set(
+        ERROR_CONFLICT,
+        "state folder %s belongs to another order: %s. Give it a folder of its own, or start with "
+        "what is kept there",
+        state_folder(streams->options.state), differences->data + 2);
+    return error;
+}
+
+static enum error compare_default(const struct streams *streams,
+                                  const struct stream_definition *there,
+                                  const struct stream_binding *there_binding,
+                                  const struct stream_definition *here,
+                                  const struct stream_binding *here_binding)
+{
+    struct buffer differences = BUFFER_INIT(DIFFERENCES_BYTES_LIMIT);
+    enum error error =
+        stream_definition_compare(there, there_binding, here, here_binding, &differences);
+    if (error == OK && differences.length > 0)
+        error = refuse_state(streams, &differences);
+    buffer_release(&differences);
+    return error;
+}
+
+/* Tail, epochs, lease, and how the rows are named, may change from start to start. */
+static enum error redefine(struct streams *streams, struct stream *stream,
+                           const struct stream_definition *first)
+{
+    struct stream_definition copy;
+    struct buffer text;
+    enum error error = stream_definition_copy(first, &copy);
+    if (error != OK)
+        return error;
+    stream_definition_release(&stream->definition);
+    stream->definition = copy;
+    stream->ledger.lease_ms = copy.lease_ms;
+    error = streams_write_definition(stream, &text);
+    if (error == OK) {
+        struct entry entry = {.type = ENTRY_DEFINE,
+                              .stream = stream->number,
+                              .worker = -1,
+                              .text = text.data,
+                              .text_bytes = text.length};
+        error = streams_append(streams, &entry);
+    }
+    buffer_release(&text);
+    return error == ERROR_NO_SPACE ? OK : error; /* what changes without a draw can wait */
+}
+
+static bool is_same(const struct stream_definition *a, const struct stream_definition *b)
+{
+    return a->tail == b->tail && a->epochs == b->epochs && a->lease_ms == b->lease_ms &&
+           a->rows_begin == b->rows_begin && a->rows_end == b->rows_end && a->split == b->split &&
+           strcmp(a->frame, b->frame) == 0;
+}
+
+static enum error take_default(struct streams *streams, struct stream *stream,
+                               const struct stream_definition *first, struct walk *walk)
+{
+    enum error error =
+        compare_default(streams, &stream->definition, &stream->binding, first, &walk->binding);
+    if (error != OK)
+        return error;
+    walk_take(walk);
+    stream->walk = walk;
+    return OK;
+}
+
+/* ---- a state folder from before the journal ----------------------------------------------------
+ */
+
+static enum error check_position(const struct streams *streams, const struct state_record *record,
+                                 const struct stream_definition *first,
+                                 const struct stream_binding *binding)
+{
+    struct stream_definition there = *first;
+    struct stream_binding there_binding = {.units = record->units,
+                                           .epoch_positions = record->epoch_positions};
+    struct frame_digest digest;
+    memcpy(digest.bytes, record->digest, sizeof(digest.bytes));
+    frame_digest_text(&digest, there_binding.digest);
+    snprintf(there.design, sizeof(there.design), "%s", record->design);
+    there.replacement = record->replacement;
+    there.seed = record->seed;
+    there.fields = NULL; /* designs had none then */
+    return compare_default(streams, &there, &there_binding, first, binding);
+}
+
+static enum error take_counts(struct stream *stream, const struct state_record *record)
+{
+    const int64_t book[] = {record->position, 0, record->batches, 0, record->batches, 0};
+    struct entry entry = {
+        .type = ENTRY_BOOK, .worker = -1, .list = book, .count = sizeof(book) / sizeof(book[0])};
+    log_info("position %" PRId64 " is taken over into %s/journal", record->position,
+             state_folder(stream->streams->options.state));
+    return stream_change(stream, &entry, 0);
+}
+
+static enum error make_default(struct streams *streams, const struct stream_definition *first,
+                               struct walk *walk)
+{
+    const struct state *state = streams->options.state;
+    const struct state_record *record = state ? state_position(state) : NULL;
+    struct stream_definition copy;
+    struct stream *stream;
+    enum error error = OK;
+    if (record)
+        error = check_position(streams, record, first, &walk->binding);
+    if (error == OK)
+        error = stream_definition_copy(first, &copy);
+    if (error != OK)
+        return error;
+    walk_take(walk);
+    error = stream_new(streams, &copy, &walk->binding, walk, 0, 1, &stream);
+    if (error != OK)
+        return error;
+    error = streams_insert(streams, stream);
+    if (error != OK) {
+        stream_put(stream);
+        return error;
+    }
+    return record ? take_counts(stream, record) : OK;
+}
+
+/* ---- the others --------------------------------------------------------------------------------
+ */
+
+static enum error reopen(struct streams *streams, const struct frame_set *frames,
+                         const struct split_shares *shares, struct stream *stream)
+{
+    struct buffer differences = BUFFER_INIT(DIFFERENCES_BYTES_LIMIT);
+    struct walk *walk;
+    enum error error = walk_open(frames, shares, &stream->definition, &walk);
+    if (error != OK)
+        return error_prefix(
+            error == ERROR_CANCELLED || error == ERROR_MEMORY ? error : ERROR_CONFLICT,
+            "stream \"%s\" of state folder %s, on frame \"%s\": ", stream->definition.name,
+            state_folder(streams->options.state), stream->definition.frame);
+    stream->walk = walk;
+    error = stream_definition_compare(&stream->definition, &stream->binding, &stream->definition,
+                                      &walk->binding, &differences);
+    if (error == OK && differences.length > 0)
+        error = error_set(ERROR_CONFLICT,
+                          "stream \"%s\" of state folder %s, on frame \"%s\", belongs to another "
+                          "order: %s. Start with the frame of before, or give the server a state "
+                          "folder of its own",
+                          stream->definition.name, state_folder(streams->options.state),
+                          stream->definition.frame, differences.data + 2);
+    buffer_release(&differences);
+    return error;
+}
+
+/* ---- start and end -----------------------------------------------------------------------------
+ */
+
+static enum error open_journal(struct streams *streams)
+{
+    const struct journal_owner owner = {
+        .mutex = &streams->mutex,
+        .books = streams,
+        .replay = streams_replay,
+        .write = streams_write,
+        .books_new = streams_books_new,
+        .books_free = streams_books_free,
+        .take_back = streams_take_back,
+    };
+    return journal_open(streams->options.state, streams->options.durability,
+                        streams->options.accept_loss, &owner, &streams->journal);
+}
+
+/* From here on the state is ours: what is new is on the disk before the first draw; then the
+ * position of before is not needed. */
+static enum error settle(struct streams *streams, const struct stream_definition *first)
+{
+    struct journal *journal = streams->journal;
+    struct stream *stream = streams_find(streams, STREAM_DEFAULT);
+    enum error error = journal ? journal_begin(journal) : OK;
+    if (error == OK && !is_same(&stream->definition, first))
+        error = redefine(streams, stream, first);
+    if (error != OK || !journal || streams->options.durability == DURABILITY_NONE)
+        return error;
+    error = journal_sync(journal);
+    if (error == OK && journal_is_new(journal)) {
+        state_sync_parents(streams->options.state);
+        error = state_forget_position(streams->options.state);
+    }
+    return error == OK ? committer_new(journal, &streams->committer) : error;
+}
+
+enum error streams_open(const struct streams_options *options, struct streams **ret_streams)
+{
+    enum error error = OK;
+    struct streams *streams = array_new(1, sizeof(*streams), "the streams");
+    if (!streams)
+        return ERROR_MEMORY;
+    streams->options = *options;
+    pthread_mutex_init(&streams->mutex, NULL);
+    if (options->state)
+        error = open_journal(streams);
+    if (error != OK) {
+        streams_free(streams);
+        return error;
+    }
+    *ret_streams = streams;
+    return OK;
+}
+
+bool streams_kept_seed(const struct streams *streams, uint64_t *ret_seed)
+{
+    const struct stream *stream = streams_find(streams, STREAM_DEFAULT);
+    const struct state *state = streams->options.state;
+    const struct state_record *record = state ? state_position(state) : NULL;
+    if (stream)
+        *ret_seed = stream->definition.seed;
+    else if (record)
+        *ret_seed = record->seed;
+    return stream || record;
+}
+
+enum error streams_start(struct streams *streams, const struct frame_set *frames,
+                         const struct split_shares *shares, const struct stream_definition *first,
+                         struct walk *walk)
+{
+    struct stream *stream = streams_find(streams, STREAM_DEFAULT);
+    enum error error =
+        stream ? take_default(streams, stream, first, walk) : make_default(streams, first, walk);
+    walk_put(walk);
+    for (size_t i = 0; i < streams->count && error == OK; i++) {
+        if (!streams->items[i]->walk)
+            error = reopen(streams, frames, shares, streams->items[i]);
+        if (error == OK)
+            ledger_start(&streams->items[i]->ledger, stream_clock_ms());
+    }
+    return error == OK ? settle(streams, first) : error;
+}
+
+enum error streams_finish(struct streams *streams)
+{
+    committer_free(streams->committer);
+    streams->committer = NULL;
+    if (!streams->journal)
+        return OK;
+    enum error error = journal_finish(streams->journal);
+    if (error == OK && streams->options.durability == DURABILITY_NONE)
+        error = state_forget_position(streams->options.state);
+    return error;
+}
+
+void streams_free(struct streams *streams)
+{
+    if (!streams)
+        return;
+    committer_free(streams->committer);
+    for (size_t i = 0; i < streams->count; i++)
+        stream_put(streams->items[i]);
+    free(streams->items);
+    free(streams->forgotten);
+    journal_close(streams->journal);
+    pthread_mutex_destroy(&streams->mutex);
+    free(streams);
+}

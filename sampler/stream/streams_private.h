@@ -1,0 +1,37 @@
+/* The table of streams, for streams*.c. The mutex is held for all of it, or nobody else is there
+ * yet. */
+#ifndef SAMPLER_STREAM_STREAMS_PRIVATE_H
+#define SAMPLER_STREAM_STREAMS_PRIVATE_H
+
+#include "common/buffer.h"
+#include "sampler/stream/stream_private.h"
+
+/* Names that were deleted, with their generation; of older ones only the highest is known. */
+#define FORGOTTEN_LIMIT 10000
+
+struct stream *streams_find(const struct streams *streams, const char *name);
+struct stream *streams_numbered(const struct streams *streams, uint32_t number);
+/* Room for one more. */
+enum error streams_reserve(struct streams *streams) MUST_CHECK;
+void streams_add(struct streams *streams, struct stream *stream);
+/* Out of the table, which held it. */
+void streams_remove(struct streams *streams, struct stream *stream);
+enum error streams_reserve_name(struct streams *streams) MUST_CHECK;
+void streams_forget_name(struct streams *streams, const char *name, int64_t generation);
+
+/* Into the journal; nothing without one. */
+enum error streams_append(struct streams *streams, const struct entry *entry) MUST_CHECK;
+/* A new stream, in the journal and then in the table. */
+enum error streams_insert(struct streams *streams, struct stream *stream) MUST_CHECK;
+/* Its definition and binding as a text; release the buffer, also on failure. */
+enum error streams_write_definition(const struct stream *stream, struct buffer *buffer) MUST_CHECK;
+
+/* What the journal asks of its owner (journal.h); `books` are a struct streams. */
+enum error streams_replay(void *books, const struct entry *entry) MUST_CHECK;
+enum error streams_write(void *books, enum error (*add)(void *adding, const struct entry *entry),
+                         void *adding) MUST_CHECK;
+enum error streams_books_new(void **ret_books) MUST_CHECK;
+void streams_books_free(void *books);
+void streams_take_back(void *books, struct journal_waiter *waiter);
+
+#endif

@@ -1,0 +1,52 @@
+/*
+ * A checkpoint: one safetensors file that holds all that training needs to go on, or a model to be
+ * used: parameters and optimizer slots under their names (hid_w, hid_w/Adagrad), `global_step`
+ * (I64), and as metadata the model's description, the factor that features are multiplied with, the
+ * classes, and the sampler's position. The same training state gives the same bytes.
+ *
+ * A file is written aside, fsynced and renamed; opening one checks its digest, so that a damaged or
+ * cut file is never trained on. Which file is the newest is the logdir's business (logdir.h).
+ *
+ * Metadata, all texts: format "tombola checkpoint 1"; model, features, hidden_units, outputs, loss,
+ * optimizer, learning_rate, seed; feature_scale; classes (a JSON list; [] for a regression);
+ * feature_names (a JSON object, feature_names.h; older ones have none); sampler (a JSON object,
+ * position.h).
+ */
+#ifndef TRAINER_CHECKPOINT_CHECKPOINT_H
+#define TRAINER_CHECKPOINT_CHECKPOINT_H
+
+#include <stdint.h>
+
+#include "common/error.h"
+#include "trainer/checkpoint/checkpoint_facts.h"
+#include "trainer/model/model.h"
+
+struct checkpoint;
+
+/* Opens, verifies the digest and reads all but the parameters. ERROR_INPUT: damaged, cut, or no
+ * checkpoint; ERROR_NOT_FOUND: there is no such file. Reads the whole file once. */
+enum error checkpoint_open(const char *path, struct checkpoint **ret_checkpoint) MUST_CHECK;
+void checkpoint_close(struct checkpoint *checkpoint);
+
+/* Borrowed until checkpoint_close(). */
+const char *checkpoint_path(const struct checkpoint *checkpoint);
+const struct checkpoint_facts *checkpoint_get_facts(const struct checkpoint *checkpoint);
+int64_t checkpoint_step(const struct checkpoint *checkpoint);
+
+/* ERROR_CONFLICT naming the first difference when `model` is another model than the checkpoint's:
+ * kind, hidden layers, loss or optimizer; then features and outputs where these are not 0 (not
+ * known yet). Learning rate and seed may differ. */
+enum error checkpoint_compare(const struct checkpoint *checkpoint,
+                              const struct model_options *model) MUST_CHECK;
+
+/* Puts the checkpoint's values into every tensor that `model` has (one made without an optimizer's
+ * slots takes the parameters alone), and its step. ERROR_CONFLICT naming a tensor that is missing
+ * or of another shape. */
+enum error checkpoint_restore(const struct checkpoint *checkpoint, struct model *model) MUST_CHECK;
+
+/* Writes the model's state as it is now, and `facts`. ERROR_INPUT when a value is not finite: such
+ * a state is never saved. Waits for the device and the disk. */
+enum error checkpoint_write(const char *path, struct model *model,
+                            const struct checkpoint_facts *facts) MUST_CHECK;
+
+#endif

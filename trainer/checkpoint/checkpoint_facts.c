@@ -1,0 +1,275 @@
+#include "trainer/checkpoint/checkpoint_facts.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "common/text.h"
+
+const char *checkpoint_hidden_text(const struct model_shape *shape,
+                                   char out[CHECKPOINT_HIDDEN_BYTES])
+{
+    size_t used = 0;
+
+    out[0] = '\0';
+    for (size_t i = 0; i < shape->hidden_count; i++)
+        used += (size_t)snprintf(out + used, CHECKPOINT_HIDDEN_BYTES - used, "%s%zu", i ? "," : "",
+                                 shape->hidden[i]);
+    return out;
+}
+
+/* The shortest decimal that reads back as the same float. */
+static void float_text(float value, char out[32])
+{
+    for (int digits = 6; digits <= 9; digits++) {
+        snprintf(out, 32, "%.*g", digits, (double)value);
+        if (strtof(out, NULL) == value)
+            return;
+    }
+}
+
+/* The next entry's buffer, with its key set; its value is set by finish(). */
+static struct buffer *add(struct checkpoint_metadata *metadata, const char *key)
+{
+    struct buffer *text = &metadata->texts[metadata->count];
+
+    *text = (struct buffer)BUFFER_INIT(SAFETENSORS_HEADER_LIMIT);
+    metadata->pairs[metadata->count++].key = key;
+    return text;
+}
+
+static enum error add_text(struct checkpoint_metadata *metadata, const char *key, const char *value)
+{
+    return buffer_add_text(add(metadata, key), value);
+}
+
+static enum error add_count(struct checkpoint_metadata *metadata, const char *key, uint64_t value)
+{
+    return buffer_print(add(metadata, key), "%" PRIu64, value);
+}
+
+static enum error add_float(struct checkpoint_metadata *metadata, const char *key, float value)
+{
+    char text[32];
+
+    float_text(value, text);
+    return add_text(metadata, key, text);
+}
+
+static enum error add_classes(struct checkpoint_metadata *metadata, const struct classes *classes)
+{
+    struct buffer *text = add(metadata, "classes");
+
+    return classes ? classes_print(classes, text) : buffer_add_text(text, "[]");
+}
+
+static enum error add_names(struct checkpoint_metadata *metadata,
+                            const struct checkpoint_facts *facts)
+{
+    return facts->names.count > 0
+               ? feature_names_print(&facts->names, add(metadata, "feature_names"))
+               : OK;
+}
+
+enum error checkpoint_facts_print(const struct checkpoint_facts *facts,
+                                  struct checkpoint_metadata *metadata)
+{
+    const struct model_options *model = &facts->model;
+    char hidden[CHECKPOINT_HIDDEN_BYTES];
+    enum error error;
+
+    metadata->count = 0;
+    if ((error = add_text(metadata, "format", CHECKPOINT_FORMAT)) ||
+        (error = add_text(metadata, "model", model_kind_name(model->shape.kind))) ||
+        (error = add_count(metadata, "features", model->shape.features)) ||
+        (error =
+             add_text(metadata, "hidden_units", checkpoint_hidden_text(&model->shape, hidden))) ||
+        (error = add_count(metadata, "outputs", model->shape.outputs)) ||
+        (error = add_text(metadata, "loss", loss_name(model->loss))) ||
+        (error = add_text(metadata, "optimizer", optimizer_name(&model->optimizer))) ||
+        (error = add_float(metadata, "learning_rate", model->optimizer.learning_rate)) ||
+        (error = add_count(metadata, "seed", model->seed)) ||
+        (error = add_float(metadata, "feature_scale", facts->feature_scale)) ||
+        (error = add_classes(metadata, facts->classes)) || (error = add_names(metadata, facts)) ||
+        (error = position_print(&facts->position, add(metadata, "sampler"))))
+        return error;
+    for (size_t i = 0; i < metadata->count; i++)
+        metadata->pairs[i].value = metadata->texts[i].data ? metadata->texts[i].data : "";
+    return OK;
+}
+
+void checkpoint_metadata_release(struct checkpoint_metadata *metadata)
+{
+    for (size_t i = 0; i < metadata->count; i++)
+        buffer_release(&metadata->texts[i]);
+    metadata->count = 0;
+}
+
+static enum error get(const struct safetensors *file, const char *key, const char **ret_text)
+{
+    const char *text = safetensors_metadata(file, key);
+
+    if (!text)
+        return error_set(ERROR_INPUT, "its metadata has no %s: not a checkpoint of this program",
+                         key);
+    *ret_text = text;
+    return OK;
+}
+
+static enum error wrong(const char *key, const char *text, const char *expected)
+{
+    char quoted[TEXT_QUOTE_BYTES];
+
+    return error_set(ERROR_INPUT, "its metadata says %s %s, which is not %s", key,
+                     text_quote(quoted, sizeof(quoted), text, strlen(text)), expected);
+}
+
+static enum error get_count(const struct safetensors *file, const char *key, int64_t minimum,
+                            int64_t maximum, int64_t *ret_value)
+{
+    char expected[80];
+    const char *text = "";
+    enum error error = get(file, key, &text);
+
+    if (error)
+        return error;
+    if (text_parse_integer(text, strlen(text), minimum, maximum, ret_value))
+        return OK;
+    snprintf(expected, sizeof(expected), "from %" PRId64 " to %" PRId64, minimum, maximum);
+    return wrong(key, text, expected);
+}
+
+static enum error get_real(const struct safetensors *file, const char *key, double *ret_value)
+{
+    const char *text = "";
+    enum error error = get(file, key, &text);
+
+    if (error)
+        return error;
+    if (text_parse_real(text, strlen(text), ret_value) && isfinite((float)*ret_value))
+        return OK;
+    return wrong(key, text, "a number");
+}
+
+static enum error read_shape(const struct safetensors *file, struct model_shape *shape)
+{
+    const char *kind = "", *hidden = "";
+    int64_t features, outputs;
+    enum error error;
+
+    if ((error = get(file, "model", &kind)) || (error = get(file, "hidden_units", &hidden)) ||
+        (error = get_count(file, "features", 1, MODEL_WIDTH_LIMIT, &features)) ||
+        (error = get_count(file, "outputs", 1, MODEL_WIDTH_LIMIT, &outputs)))
+        return error;
+    if (model_kind_by_name(kind, &shape->kind))
+        return ERROR_INPUT;
+    shape->features = (size_t)features;
+    shape->outputs = (size_t)outputs;
+    if (shape->kind == MODEL_MLP)
+        return model_parse_hidden(hidden, shape) ? ERROR_INPUT : OK;
+    return hidden[0] ? wrong("hidden_units", hidden, "empty for this model") : OK;
+}
+
+static enum error read_model(const struct safetensors *file, struct model_options *model)
+{
+    const char *loss = "", *optimizer = "";
+    double learning_rate;
+    int64_t seed;
+    enum error error;
+
+    if ((error = read_shape(file, &model->shape)) || (error = get(file, "loss", &loss)) ||
+        (error = get(file, "optimizer", &optimizer)) ||
+        (error = get_real(file, "learning_rate", &learning_rate)) ||
+        (error = get_count(file, "seed", 0, INT64_MAX, &seed)))
+        return error;
+    model->seed = (uint64_t)seed;
+    if (loss_by_name(loss, &model->loss) ||
+        optimizer_init(&model->optimizer, optimizer, learning_rate))
+        return ERROR_INPUT;
+    if (loss_is_squared(model->loss) != (model->shape.kind == MODEL_LINEAR))
+        return wrong("loss", loss, "a loss of its model");
+    return OK;
+}
+
+static enum error read_classes(const struct safetensors *file, const struct model_shape *shape,
+                               struct classes **ret_classes)
+{
+    struct classes *classes = NULL;
+    cJSON *json = NULL;
+    const char *text = "";
+    enum error error = get(file, "classes", &text);
+
+    if (error)
+        return error;
+    error = json_parse(text, strlen(text), "its list of classes", &json);
+    if (error)
+        return error;
+    if (shape->kind == MODEL_LINEAR) {
+        if (!cJSON_IsArray(json) || cJSON_GetArraySize(json) != 0)
+            error = wrong("classes", text, "empty for a regression");
+    } else {
+        error = classes_new(json, "its metadata", &classes);
+    }
+    cJSON_Delete(json);
+    if (classes && classes->count != shape->outputs) {
+        error = error_set(ERROR_INPUT, "its metadata has %zu classes for %zu outputs",
+                          classes->count, shape->outputs);
+        classes_free(classes);
+    }
+    if (!error)
+        *ret_classes = classes;
+    return error;
+}
+
+/* Checkpoints that are older than the names have none. */
+static enum error read_names(const struct safetensors *file, struct checkpoint_facts *facts)
+{
+    static const char what[] = "its list of feature names";
+    const char *text = safetensors_metadata(file, "feature_names");
+    enum error error = text ? feature_names_parse(text, what, &facts->names) : OK;
+
+    if (!error && text && facts->names.count != facts->model.shape.features) {
+        error = error_set(ERROR_INPUT, "%s is of %zu features, the model has %zu", what,
+                          facts->names.count, facts->model.shape.features);
+        feature_names_release(&facts->names);
+    }
+    return error;
+}
+
+enum error checkpoint_facts_read(const struct safetensors *file, struct checkpoint_facts *ret_facts)
+{
+    struct checkpoint_facts facts = {.classes = NULL};
+    const char *format = "", *sampler = "";
+    double scale;
+    enum error error = get(file, "format", &format);
+
+    if (error)
+        return error;
+    if (strcmp(format, CHECKPOINT_FORMAT) != 0)
+        return wrong("format", format, "'" CHECKPOINT_FORMAT "'");
+    if ((error = read_model(file, &facts.model)) ||
+        (error = get_real(file, "feature_scale", &scale)) ||
+        (error = get(file, "sampler", &sampler)) ||
+        (error = position_parse(sampler, "its sampler position", &facts.position)) ||
+        (error = read_classes(file, &facts.model.shape, &facts.classes)))
+        return error;
+    error = read_names(file, &facts);
+    if (error) {
+        checkpoint_facts_release(&facts);
+        return error;
+    }
+    facts.feature_scale = (float)scale;
+    *ret_facts = facts;
+    return OK;
+}
+
+void checkpoint_facts_release(struct checkpoint_facts *facts)
+{
+    classes_free(facts->classes);
+    facts->classes = NULL;
+    feature_names_release(&facts->names);
+}

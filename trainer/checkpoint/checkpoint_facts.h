@@ -1,0 +1,51 @@
+/*
+ * What a checkpoint says beside its tensors: the model's description, how features are scaled, what
+ * the classes are and where the sampler was. Here it becomes the metadata of a safetensors file,
+ * and is read back.
+ */
+#ifndef TRAINER_CHECKPOINT_CHECKPOINT_FACTS_H
+#define TRAINER_CHECKPOINT_CHECKPOINT_FACTS_H
+
+#include "common/buffer.h"
+#include "common/error.h"
+#include "trainer/checkpoint/safetensors.h"
+#include "trainer/checkpoint/stream_position.h"
+#include "trainer/model/classes.h"
+#include "trainer/model/feature_names.h"
+#include "trainer/model/model.h"
+
+#define CHECKPOINT_FORMAT "tombola checkpoint 1"
+#define CHECKPOINT_FACTS 13 /* metadata entries */
+
+struct checkpoint_facts {
+    struct model_options model; /* batch_rows is not kept: it is the program's own */
+    float feature_scale;        /* features are multiplied with it, u8 and f32 alike */
+    struct classes *classes;    /* NULL: a regression */
+    struct feature_names names; /* of count 0 in older checkpoints */
+    struct position position;
+};
+
+/* The metadata as texts; `texts` owns them. */
+struct checkpoint_metadata {
+    struct safetensors_pair pairs[CHECKPOINT_FACTS];
+    size_t count;
+    struct buffer texts[CHECKPOINT_FACTS];
+};
+
+/* checkpoint_metadata_release() in any case. */
+enum error checkpoint_facts_print(const struct checkpoint_facts *facts,
+                                  struct checkpoint_metadata *metadata) MUST_CHECK;
+void checkpoint_metadata_release(struct checkpoint_metadata *metadata);
+
+/* ERROR_INPUT naming the entry that is missing or wrong. The caller releases. */
+enum error checkpoint_facts_read(const struct safetensors *file,
+                                 struct checkpoint_facts *ret_facts) MUST_CHECK;
+/* Frees the classes and the names. */
+void checkpoint_facts_release(struct checkpoint_facts *facts);
+
+/* "100,50" of a shape into `out`; "" without hidden layers. */
+#define CHECKPOINT_HIDDEN_BYTES (MODEL_HIDDEN_LIMIT * 8)
+const char *checkpoint_hidden_text(const struct model_shape *shape,
+                                   char out[CHECKPOINT_HIDDEN_BYTES]);
+
+#endif

@@ -1,0 +1,184 @@
+#include "trainer/checkpoint/checkpoint_state.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+
+#define NEWEST "model_checkpoint_path:"
+#define LISTED "all_model_checkpoint_paths:"
+
+void checkpoint_state_release(struct checkpoint_state *state)
+{
+    for (size_t i = 0; i < state->count; i++)
+        free(state->names[i]);
+    free(state->names);
+    *state = (struct checkpoint_state)CHECKPOINT_STATE_INIT;
+}
+
+bool checkpoint_state_find(const struct checkpoint_state *state, const char *name,
+                           size_t *ret_index)
+{
+    for (size_t i = 0; i < state->count; i++) {
+        if (strcmp(state->names[i], name) != 0)
+            continue;
+        if (ret_index)
+            *ret_index = i;
+        return true;
+    }
+    return false;
+}
+
+void checkpoint_state_remove(struct checkpoint_state *state, size_t index)
+{
+    assert(index < state->count && index != state->newest);
+    free(state->names[index]);
+    memmove(&state->names[index], &state->names[index + 1],
+            (state->count - index - 1) * sizeof(*state->names));
+    state->count--;
+    if (state->newest > index)
+        state->newest--;
+}
+
+enum error checkpoint_state_add(struct checkpoint_state *state, const char *name)
+{
+    char *copy = strdup(name);
+    size_t index;
+    enum error error;
+
+    if (!copy)
+        return error_set_memory(strlen(name), "the name of a checkpoint");
+    error = array_grow((void **)&state->names, &state->capacity, state->count + 1,
+                       sizeof(*state->names), "the names of checkpoints");
+    if (error) {
+        free(copy);
+        return error;
+    }
+    state->names[state->count] = copy;
+    state->newest = state->count++;
+    if (checkpoint_state_find(state, name, &index) && index != state->newest)
+        checkpoint_state_remove(state, index);
+    return OK;
+}
+
+/* The quoted text that is all of [at, end), without its escapes; NULL: it is none. free() it. */
+static char *unquote(const char *at, const char *end)
+{
+    char *out = malloc((size_t)(end - at) + 1), *to = out;
+
+    if (!out || end - at < 2 || *at != '"' || end[-1] != '"')
+        goto fail;
+    for (at++, end--; at < end; at++) {
+        if (*at == '"' || *at == '\0')
+            goto fail;
+        if (*at == '\\' && (++at == end || !strchr("\\\"'", *at)))
+            goto fail;
+        *to++ = *at;
+    }
+    *to = '\0';
+    if (to != out)
+        return out;
+fail:
+    free(out);
+    return NULL;
+}
+
+static const char *skip_space(const char *at, const char *end)
+{
+    while (at < end && strchr(" \t\r", *at))
+        at++;
+    return at;
+}
+
+static const char *trim_end(const char *at, const char *end)
+{
+    while (end > at && strchr(" \t\r", end[-1]))
+        end--;
+    return end;
+}
+
+static bool begins(const char *at, const char *end, const char *word)
+{
+    return (size_t)(end - at) >= strlen(word) && memcmp(at, word, strlen(word)) == 0;
+}
+
+/* One line; the newest's name goes to *newest. */
+static enum error parse_line(struct checkpoint_state *state, const char *at, const char *end,
+                             char **newest)
+{
+    bool listed;
+    enum error error = OK;
+    char *name;
+
+    at = skip_space(at, end);
+    end = trim_end(at, end);
+    listed = begins(at, end, LISTED);
+    if (!listed && !begins(at, end, NEWEST)) {
+        if (at == end || *at == '#' || memchr(at, ':', (size_t)(end - at)))
+            return OK;
+        return error_set(ERROR_INPUT, "no 'field: value'");
+    }
+    name = unquote(skip_space(at + strlen(listed ? LISTED : NEWEST), end), end);
+    if (!name)
+        return error_set(ERROR_INPUT, "no name in quotes behind %s", listed ? LISTED : NEWEST);
+    if (listed) {
+        error = checkpoint_state_add(state, name);
+    } else if (!*newest) {
+        *newest = name;
+        return OK;
+    } else {
+        error = error_set(ERROR_INPUT, NEWEST " is there twice");
+    }
+    free(name);
+    return error;
+}
+
+enum error checkpoint_state_parse(struct checkpoint_state *state, const char *text, size_t length,
+                                  const char *what)
+{
+    const char *at = text, *end = text + length;
+    char *newest = NULL;
+    enum error error = OK;
+
+    for (size_t line = 1; at < end && !error; line++) {
+        const char *line_end = memchr(at, '\n', (size_t)(end - at));
+
+        if (!line_end)
+            line_end = end;
+        error = parse_line(state, at, line_end, &newest);
+        if (error)
+            error = error_prefix(error, "%s, line %zu: ", what, line);
+        at = line_end < end ? line_end + 1 : end;
+    }
+    if (!error && !newest)
+        error = error_set(ERROR_INPUT, "%s does not say " NEWEST " \"NAME\"", what);
+    else if (!error && !checkpoint_state_find(state, newest, &state->newest))
+        error = checkpoint_state_add(state, newest);
+    free(newest);
+    if (error)
+        checkpoint_state_release(state);
+    return error;
+}
+
+static enum error print_name(struct buffer *out, const char *field, const char *name)
+{
+    enum error error = buffer_print(out, "%s \"", field);
+
+    for (; *name && !error; name++) {
+        if (*name == '"' || *name == '\\')
+            error = buffer_add(out, "\\", 1);
+        if (!error)
+            error = buffer_add(out, name, 1);
+    }
+    return error ? error : buffer_add_text(out, "\"\n");
+}
+
+enum error checkpoint_state_print(const struct checkpoint_state *state, struct buffer *out)
+{
+    enum error error = print_name(out, NEWEST, state->names[state->newest]);
+
+    for (size_t i = 0; i < state->count && !error; i++)
+        error = print_name(out, LISTED, state->names[i]);
+    return error;
+}

@@ -1,0 +1,460 @@
+#include "trainer/checkpoint/logdir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/array.h"
+#include "common/file.h"
+#include "common/log.h"
+#include "common/text.h"
+#include "trainer/checkpoint/checkpoint_state.h"
+#include "trainer/checkpoint/logdir_lock.h"
+
+#define STATE_NAME "checkpoint"
+#define PREFIX "model.ckpt-"
+#define SUFFIX ".safetensors"
+#define STATE_LIMIT_BYTES (1 << 20)
+#define TRIES 5 /* of a reader whose file a trainer removed meanwhile */
+
+struct logdir {
+    char *path;
+    int lock;  /* descriptor; -1: opened to look */
+    bool told; /* the state is from the file, not guessed */
+    struct checkpoint_state state;
+    char *newest_path; /* of the newest that was opened or written; NULL: none */
+    int64_t newest_step;
+};
+
+/* PATH/NAME; an absolute name stays. NULL: error is set. free() it. */
+static char *join(const struct logdir *logdir, const char *name)
+{
+    size_t bytes = strlen(logdir->path) + strlen(name) + 2;
+    char *path = array_new(bytes, 1, "a path");
+
+    if (path && name[0] == '/')
+        snprintf(path, bytes, "%s", name);
+    else if (path)
+        snprintf(path, bytes, "%s/%s", logdir->path, name);
+    return path;
+}
+
+/* The step of model.ckpt-<step>.safetensors; -1 for every other name. */
+static int64_t step_of(const char *name)
+{
+    size_t length = strlen(name), ends = strlen(PREFIX) + strlen(SUFFIX);
+    int64_t step;
+
+    if (length <= ends || strncmp(name, PREFIX, strlen(PREFIX)) != 0 ||
+        strcmp(name + length - strlen(SUFFIX), SUFFIX) != 0 ||
+        !text_parse_integer(name + strlen(PREFIX), length - ends, 0, INT64_MAX, &step))
+        return -1;
+    return step;
+}
+
+static bool is_left_over(const char *name)
+{
+    return (strncmp(name, PREFIX, strlen(PREFIX)) == 0 ||
+            strncmp(name, STATE_NAME ".", strlen(STATE_NAME ".")) == 0) &&
+           strstr(name, ".tmp.");
+}
+
+/* Goes through the folder once: the largest step goes to *ret_step (-1: none); with `clean`, what
+ * an interrupted save left is removed. */
+static enum error look(const struct logdir *logdir, bool clean, int64_t *ret_step)
+{
+    DIR *folder = opendir(logdir->path);
+    const struct dirent *entry;
+    int64_t newest = -1;
+
+    if (!folder)
+        return error_set_errno(ERROR_IO, errno, "cannot read the folder %s", logdir->path);
+    while ((entry = readdir(folder))) {
+        int64_t step = step_of(entry->d_name);
+
+        if (step > newest)
+            newest = step;
+        if (clean && is_left_over(entry->d_name) && unlinkat(dirfd(folder), entry->d_name, 0) == 0)
+            log_info("%s: removed %s, which an interrupted save left", logdir->path, entry->d_name);
+    }
+    closedir(folder);
+    *ret_step = newest;
+    return OK;
+}
+
+/* NULL: error is set. */
+static struct logdir *new_logdir(const char *path)
+{
+    struct logdir *logdir = array_new(1, sizeof(*logdir), "a logdir");
+
+    if (!logdir)
+        return NULL;
+    logdir->lock = -1;
+    logdir->newest_step = -1;
+    logdir->path = strdup(path);
+    if (logdir->path)
+        return logdir;
+    free(logdir);
+    error_set_memory(strlen(path), "a path");
+    return NULL;
+}
+
+enum error logdir_open(const char *path, struct logdir **ret_logdir)
+{
+    struct logdir *logdir = new_logdir(path);
+    int64_t step;
+    enum error error;
+
+    if (!logdir)
+        return ERROR_MEMORY;
+    if ((error = file_make_folders(path)) || (error = logdir_lock_take(path, &logdir->lock)) ||
+        (error = look(logdir, true, &step))) {
+        logdir_close(logdir);
+        return error;
+    }
+    *ret_logdir = logdir;
+    return OK;
+}
+
+enum error logdir_open_read(const char *path, struct logdir **ret_logdir)
+{
+    struct logdir *logdir;
+    struct stat status;
+
+    if (stat(path, &status))
+        return error_set_errno(ERROR_IO, errno, "the logdir %s", path);
+    if (!S_ISDIR(status.st_mode))
+        return error_set(ERROR_INPUT, "the logdir %s is not a folder", path);
+    logdir = new_logdir(path);
+    if (!logdir)
+        return ERROR_MEMORY;
+    *ret_logdir = logdir;
+    return OK;
+}
+
+void logdir_close(struct logdir *logdir)
+{
+    if (!logdir)
+        return;
+    if (logdir->lock >= 0)
+        close(logdir->lock);
+    checkpoint_state_release(&logdir->state);
+    free(logdir->newest_path);
+    free(logdir->path);
+    free(logdir);
+}
+
+const char *logdir_newest_path(const struct logdir *logdir)
+{
+    return logdir->newest_path ? logdir->newest_path : "";
+}
+
+int64_t logdir_newest_step(const struct logdir *logdir)
+{
+    return logdir->newest_step;
+}
+
+static enum error say_way_out(enum error error)
+{
+    struct error_report report;
+
+    error_report_take(error, &report);
+    return error_set(
+        error,
+        "%.700s; remove that file to go on from the checkpoint with the largest step, "
+        "name one in it (model_checkpoint_path: \"NAME\"), or take another --logdir to "
+        "begin anew",
+        report.message);
+}
+
+/* `checkpoint` into logdir->state; without that file, the one with the largest step counts. */
+static enum error read_state(struct logdir *logdir)
+{
+    struct buffer text = BUFFER_INIT(STATE_LIMIT_BYTES);
+    char *path = join(logdir, STATE_NAME);
+    char name[64];
+    int64_t step = -1;
+    enum error error;
+
+    if (!path)
+        return ERROR_MEMORY;
+    checkpoint_state_release(&logdir->state);
+    logdir->told = false;
+    error = file_read_whole(path, &text);
+    if (!error) {
+        error =
+            checkpoint_state_parse(&logdir->state, text.data ? text.data : "", text.length, path);
+        logdir->told = !error;
+        if (error == ERROR_INPUT)
+            error = say_way_out(error);
+    } else if (error == ERROR_NOT_FOUND) {
+        error = look(logdir, false, &step);
+        if (!error && step >= 0) {
+            snprintf(name, sizeof(name), PREFIX "%" PRId64 SUFFIX, step);
+            log_warning("%s is not there; %s has the largest step and is taken", path, name);
+            error = checkpoint_state_add(&logdir->state, name);
+        }
+    }
+    buffer_release(&text);
+    free(path);
+    return error;
+}
+
+/* Opens names[index]; TensorFlow's habit of naming checkpoints without an ending works too. */
+static enum error open_named(const struct logdir *logdir, size_t index, struct checkpoint **ret)
+{
+    const char *name = logdir->state.names[index];
+    size_t bytes = strlen(name) + sizeof(SUFFIX);
+    char *path = join(logdir, name), *longer = NULL;
+    enum error error = path ? checkpoint_open(path, ret) : ERROR_MEMORY;
+
+    if (error == ERROR_NOT_FOUND && step_of(name) < 0) {
+        longer = array_new(bytes, 1, "a path");
+        if (longer) {
+            snprintf(longer, bytes, "%s" SUFFIX, name);
+            free(path);
+            path = join(logdir, longer);
+        }
+        error = longer && path ? checkpoint_open(path, ret) : ERROR_MEMORY;
+    }
+    free(longer);
+    free(path);
+    return error;
+}
+
+/* The newest is damaged: says which of the others could be used instead. */
+static enum error refuse_damaged(struct logdir *logdir, size_t damaged)
+{
+    struct error_report report;
+    enum error error;
+
+    error_report_take(ERROR_INPUT, &report);
+    for (size_t i = damaged; i-- > 0;) {
+        struct checkpoint *other = NULL;
+
+        if (open_named(logdir, i, &other) != OK)
+            continue;
+        error = error_set(ERROR_INPUT,
+                          "%.700s; %s is whole: to go on from its step %" PRId64
+                          ", remove or rename the damaged file",
+                          report.message, checkpoint_path(other), checkpoint_step(other));
+        checkpoint_close(other);
+        return error;
+    }
+    return error_set(ERROR_INPUT,
+                     "%.700s; no older checkpoint in %s is whole: to begin anew, take another "
+                     "--logdir",
+                     report.message, logdir->path);
+}
+
+/* *ret_passed: the newest that is named is not there. */
+static enum error open_newest(struct logdir *logdir, struct checkpoint **ret_checkpoint,
+                              bool *ret_passed)
+{
+    const struct checkpoint_state *state = &logdir->state;
+    enum error error = ERROR_NOT_FOUND;
+
+    for (size_t i = state->newest + 1; i-- > 0 && error == ERROR_NOT_FOUND;) {
+        error = open_named(logdir, i, ret_checkpoint);
+        if (error == ERROR_INPUT)
+            return refuse_damaged(logdir, i);
+        *ret_passed = i < state->newest;
+        if (!error && i < state->newest)
+            log_warning("%s/" STATE_NAME " names %s, which is not there; going on from %s",
+                        logdir->path, state->names[state->newest], state->names[i]);
+    }
+    if (error == ERROR_NOT_FOUND)
+        return error_set(ERROR_NOT_FOUND,
+                         "%s/" STATE_NAME " names %s, which is not there, nor are the older ones; "
+                         "to begin anew, take another --logdir",
+                         logdir->path, state->names[state->newest]);
+    return error;
+}
+
+static enum error keep_newest(struct logdir *logdir, const char *path, int64_t step)
+{
+    char *copy = strdup(path);
+
+    if (!copy)
+        return error_set_memory(strlen(path), "a path");
+    free(logdir->newest_path);
+    logdir->newest_path = copy;
+    logdir->newest_step = step;
+    return OK;
+}
+
+static enum error write_state(const struct logdir *logdir)
+{
+    struct buffer text = BUFFER_INIT(STATE_LIMIT_BYTES);
+    char *path = join(logdir, STATE_NAME);
+    enum error error = path ? checkpoint_state_print(&logdir->state, &text) : ERROR_MEMORY;
+
+    if (!error)
+        error = file_write_whole(path, text.data, text.length);
+    buffer_release(&text);
+    free(path);
+    return error;
+}
+
+/* false: the file is still there. Names of other forms are not ours to remove, only to forget. */
+static bool remove_file(const struct logdir *logdir, const char *name)
+{
+    char *path;
+    bool gone;
+
+    if (step_of(name) < 0)
+        return true;
+    path = join(logdir, name);
+    gone = path && (unlink(path) == 0 || errno == ENOENT);
+    if (path && !gone)
+        log_warning("cannot remove the old checkpoint %s: %s", path, strerror(errno));
+    free(path);
+    return gone;
+}
+
+/* Removes what is named beyond the last LOGDIR_KEPT, the file first and then its name: a kill in
+ * between leaves names, by which this is done again. */
+static void remove_old(struct logdir *logdir)
+{
+    struct checkpoint_state *state = &logdir->state;
+    size_t excess = state->count > LOGDIR_KEPT ? state->count - LOGDIR_KEPT : 0, at = 0;
+    bool changed = false;
+
+    for (; excess > 0 && at != state->newest; excess--) {
+        if (remove_file(logdir, state->names[at])) {
+            checkpoint_state_remove(state, at);
+            changed = true;
+        } else {
+            at++;
+        }
+    }
+    if (changed && write_state(logdir))
+        log_warning("%s/" STATE_NAME " still names checkpoints that were removed: %s", logdir->path,
+                    error_message());
+}
+
+/* Is the file one of those that the state names, with a folder or without, with an ending or not?
+ */
+static bool is_named(const struct checkpoint_state *state, const char *file)
+{
+    size_t stem = strlen(file) - strlen(SUFFIX);
+
+    for (size_t i = 0; i < state->count; i++) {
+        const char *slash = strrchr(state->names[i], '/');
+        const char *name = slash ? slash + 1 : state->names[i];
+
+        if (strcmp(name, file) == 0 || (strlen(name) == stem && strncmp(name, file, stem) == 0))
+            return true;
+    }
+    return false;
+}
+
+/* A kill between a save's rename and its naming leaves a file that nothing names; once training
+ * has passed it by, it is of no use to anybody. A newer one stays: it is whole, but what counts is
+ * what `checkpoint` says, and the same steps come again, to the same bytes. */
+static void remove_orphans(const struct logdir *logdir)
+{
+    const char *newest = logdir->state.names[logdir->state.newest];
+    DIR *folder = step_of(newest) >= 0 ? opendir(logdir->path) : NULL;
+    const struct dirent *entry;
+
+    while (folder && (entry = readdir(folder))) {
+        int64_t step = step_of(entry->d_name);
+
+        if (step < 0 || is_named(&logdir->state, entry->d_name))
+            continue;
+        if (step > logdir->newest_step)
+            log_info("%s/%s is not named by " STATE_NAME ", which counts; it is left as it is",
+                     logdir->path, entry->d_name);
+        else if (remove_file(logdir, entry->d_name))
+            log_info("%s: removed %s, which an interrupted save left", logdir->path, entry->d_name);
+    }
+    if (folder)
+        closedir(folder);
+}
+
+enum error logdir_newest(struct logdir *logdir, struct checkpoint **ret_checkpoint)
+{
+    struct checkpoint *checkpoint = NULL;
+    bool passed = false;
+    enum error error = OK;
+
+    for (int i = 0; i < TRIES; i++) {
+        error = read_state(logdir);
+        if (error)
+            return error;
+        if (logdir->state.count == 0) {
+            *ret_checkpoint = NULL;
+            return OK;
+        }
+        error = open_newest(logdir, &checkpoint, &passed);
+        if (error != ERROR_NOT_FOUND || logdir->lock >= 0)
+            break;
+    }
+    if (!error)
+        error = keep_newest(logdir, checkpoint_path(checkpoint), checkpoint_step(checkpoint));
+    if (error)
+        checkpoint_close(checkpoint);
+    else
+        *ret_checkpoint = checkpoint;
+    if (!error && logdir->lock >= 0 && !passed) {
+        remove_old(logdir);
+        if (logdir->told)
+            remove_orphans(logdir);
+    }
+    return error;
+}
+
+/* Names `name` in the state file, which ends the save. The oldest stay named until they are gone.
+ */
+static enum error publish(struct logdir *logdir, const char *name)
+{
+    enum error error = checkpoint_state_add(&logdir->state, name);
+
+    if (!error)
+        error = write_state(logdir);
+    if (!error)
+        remove_old(logdir);
+    return error;
+}
+
+/* After a failed publish(): the list as the disk has it, and without a file that it does not name.
+ * Keeps the error's message. */
+static void undo(struct logdir *logdir, const char *name, const char *path, enum error error)
+{
+    struct error_report report;
+
+    error_report_take(error, &report);
+    if (read_state(logdir) == OK && !checkpoint_state_find(&logdir->state, name, NULL))
+        unlink(path);
+    (void)error_restore(&report);
+}
+
+enum error logdir_save(struct logdir *logdir, struct model *model,
+                       const struct checkpoint_facts *facts)
+{
+    int64_t step = model_get_step(model);
+    char name[64];
+    char *path;
+    enum error error;
+
+    snprintf(name, sizeof(name), PREFIX "%" PRId64 SUFFIX, step);
+    path = join(logdir, name);
+    if (!path)
+        return ERROR_MEMORY;
+    error = checkpoint_write(path, model, facts);
+    if (!error) {
+        error = publish(logdir, name);
+        if (error)
+            undo(logdir, name, path, error);
+    }
+    if (!error)
+        error = keep_newest(logdir, path, step);
+    free(path);
+    return error;
+}

@@ -1,0 +1,58 @@
+/*
+ * A logdir: the folder of one training run.
+ *
+ *   model.ckpt-<step>.safetensors   the last LOGDIR_KEPT checkpoints
+ *   checkpoint                      which is the newest and which are kept: text in the form of
+ *                                   TensorFlow's CheckpointState
+ *   trainer.lock                    held (flock) by the one trainer that works here
+ *
+ * What `checkpoint` names is whole, and stays until a newer one is: kill -9 at any time leaves the
+ * state before or after a save. It names a file until that is removed, so that a removal that was
+ * cut off is finished by the next run or save. A kill between the two writes of a save leaves a
+ * file that it does not name: the next run removes such files if they are older than the newest
+ * that it names. Newer ones are never read or removed, so a person may go back by naming an older
+ * one in it (what counts is `checkpoint`: a newer file that a kill left is whole too, but training
+ * comes to the same bytes again); where `checkpoint` itself is missing, the file with the largest
+ * step counts. A named file that is not there any more is passed over for the newest one that is,
+ * with a line in the log.
+ *
+ * Threads: one at a time.
+ */
+#ifndef TRAINER_CHECKPOINT_LOGDIR_H
+#define TRAINER_CHECKPOINT_LOGDIR_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "trainer/checkpoint/checkpoint.h"
+
+#define LOGDIR_KEPT 5
+
+struct logdir;
+
+/* To train: makes the folder, takes the lock, removes what an interrupted save left. ERROR_CONFLICT
+ * naming the process when another trainer has the lock. */
+enum error logdir_open(const char *path, struct logdir **ret_logdir) MUST_CHECK;
+/* To look: the folder must exist; takes no lock, changes nothing. ERROR_NOT_FOUND if there is none.
+ */
+enum error logdir_open_read(const char *path, struct logdir **ret_logdir) MUST_CHECK;
+void logdir_close(struct logdir *logdir);
+
+/* The newest checkpoint; with the lock, removals that were cut off are finished, and what saves
+ * that were cut off left behind is removed. *ret_checkpoint is NULL when there is none yet.
+ * ERROR_INPUT when it is damaged: the message names it, and the newest of the others that is whole.
+ */
+enum error logdir_newest(struct logdir *logdir, struct checkpoint **ret_checkpoint) MUST_CHECK;
+
+/* Writes model.ckpt-<the model's step>, then `checkpoint`, then removes what is too old and its
+ * name. On failure the state is as it was before; a file that cannot be removed is a warning, and
+ * is tried again by the next save. */
+enum error logdir_save(struct logdir *logdir, struct model *model,
+                       const struct checkpoint_facts *facts) MUST_CHECK;
+
+/* The path of the newest checkpoint, and its step: -1 and "" while there is none. Borrowed. */
+const char *logdir_newest_path(const struct logdir *logdir);
+int64_t logdir_newest_step(const struct logdir *logdir);
+
+#endif

@@ -1,0 +1,14 @@
+/*
+ * A logdir's lock: one trainer a folder. flock() on the file trainer.lock, which names the process
+ * that has it; the lock ends with that process, however it ends, and the file stays.
+ */
+#ifndef TRAINER_CHECKPOINT_LOGDIR_LOCK_H
+#define TRAINER_CHECKPOINT_LOGDIR_LOCK_H
+
+#include "common/error.h"
+
+/* The folder exists. *ret_descriptor holds the lock until it is closed. ERROR_CONFLICT naming the
+ * process when another one has it. */
+enum error logdir_lock_take(const char *folder, int *ret_descriptor) MUST_CHECK;
+
+#endif

@@ -1,0 +1,165 @@
+#include "trainer/checkpoint/stream_position.h"
+
+#include <curl/curl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "common/text.h"
+
+#define CONNECT_MS 150L
+#define PEEK_MS 300
+
+enum error position_fetch(const char *url, const char *stream, int64_t patience_ms,
+                          struct sampler_stream *ret_stream)
+{
+    struct sampler_client *client = NULL;
+    enum error error = sampler_client_open(url, stream, patience_ms, &client);
+
+    if (!error)
+        error = sampler_client_describe(client, ret_stream);
+    sampler_client_close(client);
+    return error;
+}
+
+/* A server that refuses connections is asked again, with a line in the log, by every request; a
+ * bare connection tells without. */
+static bool takes_connections(const char *url)
+{
+    CURL *easy = curl_easy_init();
+    CURLcode code;
+
+    if (!easy)
+        return false;
+    code = curl_easy_setopt(easy, CURLOPT_URL, url);
+    code |= curl_easy_setopt(easy, CURLOPT_CONNECT_ONLY, 1L);
+    code |= curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, CONNECT_MS);
+    code |= curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    code |= curl_easy_setopt(easy, CURLOPT_PROXY, "");
+    if (code == CURLE_OK)
+        code = curl_easy_perform(easy);
+    curl_easy_cleanup(easy);
+    return code == CURLE_OK;
+}
+
+enum error position_peek(const char *url, const char *stream, struct sampler_stream *ret_stream)
+{
+    if (!takes_connections(url))
+        return error_set(ERROR_NETWORK, "%s takes no connections now", url);
+    return position_fetch(url, stream, PEEK_MS, ret_stream);
+}
+
+/* `what` is the sampler's option too. */
+static enum error differs(const char *called, const char *what, const char *theirs,
+                          const char *ours)
+{
+    return error_set(ERROR_CONFLICT,
+                     "%s is of another order: its %s is %s, the sampler's is %s (start the sampler "
+                     "with --%s %s, or with the --state that it had; or train into another "
+                     "--logdir)",
+                     called, what, theirs, ours, what, theirs);
+}
+
+static enum error differs_in_replacement(const char *called, bool theirs)
+{
+    return error_set(ERROR_CONFLICT,
+                     "%s is of another order: its replacement is %s, the sampler's is %s (start "
+                     "the sampler with%s --replacement, or with the --state that it had; or train "
+                     "into another --logdir)",
+                     called, theirs ? "yes" : "no", theirs ? "no" : "yes", theirs ? "" : "out");
+}
+
+static enum error compare_streams(const struct sampler_stream *theirs, const char *called,
+                                  const struct sampler_stream *ours)
+{
+    char left[32], right[32];
+
+    if (strcmp(theirs->digest, ours->digest) != 0)
+        return error_set(ERROR_CONFLICT,
+                         "%s is of another frame: digest %s (%" PRId64 " %s), the sampler's is "
+                         "%s (%" PRId64 " %s)",
+                         called, theirs->digest, theirs->units,
+                         text_plural(theirs->units, "unit", "units"), ours->digest, ours->units,
+                         text_plural(ours->units, "unit", "units"));
+    if (strcmp(theirs->design, ours->design) != 0)
+        return differs(called, "design", theirs->design, ours->design);
+    if (theirs->replacement != ours->replacement)
+        return differs_in_replacement(called, theirs->replacement);
+    if (strcmp(theirs->tail, ours->tail) != 0) /* it decides where the batches of an epoch end */
+        return differs(called, "tail", theirs->tail, ours->tail);
+    if (theirs->seed == ours->seed)
+        return OK;
+    snprintf(left, sizeof(left), "%" PRId64, theirs->seed);
+    snprintf(right, sizeof(right), "%" PRId64, ours->seed);
+    return differs(called, "seed", left, right);
+}
+
+enum error position_compare_size(const struct position *theirs, const char *called,
+                                 int64_t batch_rows)
+{
+    if (theirs->batch_rows == batch_rows)
+        return OK;
+    return error_set(
+        ERROR_CONFLICT, "%s counts batches of %" PRId64 " %s, this run has --batch-size %" PRId64,
+        called, theirs->batch_rows, text_plural(theirs->batch_rows, "row", "rows"), batch_rows);
+}
+
+enum error position_compare(const struct position *theirs, const char *called,
+                            const struct position *ours)
+{
+    enum error error = compare_streams(&theirs->stream, called, &ours->stream);
+
+    return error ? error : position_compare_size(theirs, called, ours->batch_rows);
+}
+
+static enum error print_text(struct buffer *out, const char *key, const char *value)
+{
+    enum error error = buffer_print(out, "\"%s\":", key);
+
+    if (!error)
+        error = json_add_string(out, value);
+    return error ? error : buffer_add_text(out, ",");
+}
+
+enum error position_print(const struct position *position, struct buffer *out)
+{
+    const struct sampler_stream *stream = &position->stream;
+    enum error error;
+
+    if ((error = buffer_add_text(out, "{")) || (error = print_text(out, "name", stream->name)) ||
+        (error = print_text(out, "digest", stream->digest)) ||
+        (error = print_text(out, "design", stream->design)) ||
+        (error = print_text(out, "tail", stream->tail)))
+        return error;
+    return buffer_print(
+        out,
+        "\"replacement\":%s,\"seed\":%" PRId64 ",\"units\":%" PRId64 ",\"epochs\":%" PRId64
+        ",\"epoch_draws\":%" PRId64 ",\"batch_size\":%" PRId64 ",\"next_index\":%" PRId64 "}",
+        stream->replacement ? "true" : "false", stream->seed, stream->units, stream->epochs,
+        stream->epoch_draws, position->batch_rows, position->next_index);
+}
+
+enum error position_parse(const char *text, const char *what, struct position *ret_position)
+{
+    struct position position = {.batch_rows = 0};
+    cJSON *json = NULL;
+    enum error error = json_parse(text, strlen(text), what, &json);
+
+    if (error)
+        return error;
+    if ((error = sampler_stream_parse(text, strlen(text), what, &position.stream)) ||
+        (error = json_get_integer(json, "batch_size", what, &position.batch_rows)) ||
+        (error = json_get_integer(json, "next_index", what, &position.next_index)))
+        goto out;
+    if (position.batch_rows < 1 || position.next_index < 0) {
+        error = error_set(ERROR_INPUT,
+                          "%s: batch_size %" PRId64 " and next_index %" PRId64 " are no counts",
+                          what, position.batch_rows, position.next_index);
+        goto out;
+    }
+    *ret_position = position;
+out:
+    cJSON_Delete(json);
+    return error;
+}

@@ -1,0 +1,170 @@
+#include "trainer/compute/blas.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "common/text.h"
+#include "trainer/compute/blas_library.h"
+
+#define THREADS_LIMIT 1024
+#define NAME_BYTES 64
+#define CANDIDATES 4
+
+static const struct blas_library *const libraries[] = {&blas_onednn, &blas_openblas, &blas_plain,
+                                                       NULL};
+
+/* The choice of this process. */
+static struct {
+    const struct blas_library *library; /* NULL: none is open */
+    char name[NAME_BYTES];              /* as it was asked for */
+    unsigned threads;
+    unsigned users;
+    char description[BLAS_DESCRIPTION_BYTES];
+} open_now;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* One library and its kernels. */
+struct candidate {
+    const struct blas_library *library;
+    const char *core;
+};
+
+/* COMPUTING.md has the measurements behind this table: OpenBLAS with Haswell kernels is ahead on
+ * AMD, oneDNN on Intel with AVX-512, and OpenBLAS left alone may take kernels four times as slow.
+ */
+static void candidates_here(struct candidate candidates[CANDIDATES])
+{
+    const struct blas_library *first = &blas_openblas, *second = &blas_onednn;
+    const char *core = NULL;
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+                  __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+    bool amd = __builtin_cpu_is("amd");
+    if (avx2)
+        core = avx512 && !amd ? "SkylakeX" : "Haswell";
+    if (avx512 && !amd) {
+        first = &blas_onednn;
+        second = &blas_openblas;
+    }
+#endif
+    candidates[0] = (struct candidate){first, first == &blas_openblas ? core : NULL};
+    candidates[1] = (struct candidate){second, second == &blas_openblas ? core : NULL};
+    /* A build of OpenBLAS for one CPU only has no other kernels, and is still better than ours. */
+    candidates[2] = (struct candidate){&blas_openblas, NULL};
+    candidates[3] = (struct candidate){&blas_plain, NULL};
+}
+
+static enum error load_best(unsigned threads, const struct blas_library **ret_library,
+                            char ret_description[BLAS_DESCRIPTION_BYTES])
+{
+    struct candidate candidates[CANDIDATES];
+    candidates_here(candidates);
+    enum error error = OK;
+    for (size_t i = 0; i < CANDIDATES; i++) {
+        error = candidates[i].library->load(candidates[i].core, threads, ret_description);
+        if (!error) {
+            *ret_library = candidates[i].library;
+            if (candidates[i].library == &blas_plain)
+                log_warning("neither OpenBLAS nor oneDNN could be loaded: matrix products are done "
+                            "in plain C, many times slower (Debian: libopenblas0-pthread)");
+            return OK;
+        }
+        log_debug("%s", error_message());
+    }
+    return error;
+}
+
+static enum error load_named(const char *name, unsigned threads,
+                             const struct blas_library **ret_library,
+                             char ret_description[BLAS_DESCRIPTION_BYTES])
+{
+    size_t length = strcspn(name, ":");
+    const char *core = name[length] ? name + length + 1 : NULL;
+    for (size_t i = 0; libraries[i]; i++) {
+        if (strlen(libraries[i]->name) != length || strncmp(libraries[i]->name, name, length) != 0)
+            continue;
+        enum error error = libraries[i]->load(core, threads, ret_description);
+        if (!error)
+            *ret_library = libraries[i];
+        return error;
+    }
+    return error_set(ERROR_USAGE,
+                     "BLAS \"%.60s\" is unknown; it must be auto, onednn, openblas, openblas:CORE "
+                     "or plain",
+                     name);
+}
+
+static enum error open_first(const char *name, unsigned threads)
+{
+    const struct blas_library *library = NULL;
+    char description[BLAS_DESCRIPTION_BYTES];
+    enum error error = !strcmp(name, "auto") ? load_best(threads, &library, description)
+                                             : load_named(name, threads, &library, description);
+    if (error)
+        return error;
+    open_now.library = library;
+    open_now.threads = threads;
+    open_now.users = 1;
+    snprintf(open_now.name, sizeof open_now.name, "%s", name);
+    memcpy(open_now.description, description, sizeof description);
+    return OK;
+}
+
+static enum error open_again(const char *name, unsigned threads)
+{
+    bool same = !strcmp(name, "auto") || !strcmp(name, open_now.name);
+    if (!same || threads != open_now.threads)
+        return error_set(ERROR_CONFLICT,
+                         "this process already computes with %s; it cannot also use \"%.60s\" with "
+                         "%u %s",
+                         open_now.description, name, threads,
+                         text_plural(threads, "thread", "threads"));
+    open_now.users++;
+    return OK;
+}
+
+enum error blas_open(const char *name, unsigned threads)
+{
+    if (threads < 1 || threads > THREADS_LIMIT)
+        return error_set(ERROR_USAGE, "%u threads for matrix products; it must be 1 to %d", threads,
+                         THREADS_LIMIT);
+    if (strlen(name) >= NAME_BYTES)
+        return error_set(ERROR_USAGE, "BLAS \"%.60s...\" is unknown", name);
+    pthread_mutex_lock(&lock);
+    enum error error = open_now.library ? open_again(name, threads) : open_first(name, threads);
+    pthread_mutex_unlock(&lock);
+    return error;
+}
+
+void blas_close(void)
+{
+    pthread_mutex_lock(&lock);
+    if (open_now.users && --open_now.users == 0)
+        open_now.library = NULL;
+    pthread_mutex_unlock(&lock);
+}
+
+void blas_multiply(const struct blas_product *product)
+{
+    /* The libraries disagree on what empty products do to C. */
+    if (product->m == 0 || product->n == 0)
+        return;
+    if (product->k == 0)
+        blas_multiply_plain(product);
+    else
+        open_now.library->multiply(product);
+}
+
+const char *blas_describe(void)
+{
+    static char description[BLAS_DESCRIPTION_BYTES];
+    if (blas_open("auto", open_now.library ? open_now.threads : 1) != OK)
+        return "no BLAS";
+    memcpy(description, open_now.description, sizeof description);
+    blas_close();
+    return description;
+}

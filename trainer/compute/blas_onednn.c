@@ -1,0 +1,85 @@
+/*
+ * oneDNN's dnnl_sgemm by dlopen(). It chooses its kernels by the CPU's features and makes them at
+ * the first call. Its threads are OpenMP's, whose number belongs to the calling thread: it is set
+ * in the environment while the library loads, which holds for all threads, and again for this one.
+ */
+#include <stdint.h>
+#include <stdio.h>
+
+#include "trainer/compute/blas_library.h"
+
+typedef int sgemm_function(char a_transpose, char b_transpose, int64_t m, int64_t n, int64_t k,
+                           float alpha, const float *a, int64_t a_stride, const float *b,
+                           int64_t b_stride, float beta, float *c, int64_t c_stride);
+
+struct version {
+    int major, minor, patch;
+};
+
+static void *handle;
+static sgemm_function *sgemm;
+
+static enum error load_once(unsigned threads)
+{
+    static const char *const files[] = {"libdnnl.so.3", "libdnnl.so.2", "libdnnl.so", NULL};
+    if (handle)
+        return OK;
+    char count[16];
+    snprintf(count, sizeof count, "%u", threads);
+    const struct blas_variable variables[] = {{"OMP_NUM_THREADS", count}};
+    void *loaded, *function;
+    enum error error = blas_load_file(files, variables, 1, &loaded);
+    if (!error)
+        error = blas_find(loaded, "oneDNN", "dnnl_sgemm", &function);
+    if (error)
+        return error;
+    sgemm = (sgemm_function *)function;
+    handle = loaded;
+    return OK;
+}
+
+/* The bits of dnnl_cpu_isa_t: each newer set includes those before it. */
+static const char *kernels_text(void)
+{
+    void *function;
+    if (blas_find(handle, "oneDNN", "dnnl_get_effective_cpu_isa", &function) != OK)
+        return "unnamed";
+    int isa = ((int (*)(void))function)();
+    if (isa & 0x20)
+        return "AVX-512";
+    if (isa & 0x4)
+        return "AVX2";
+    return isa & 0x2 ? "AVX" : "SSE4.1";
+}
+
+static enum error load(const char *core, unsigned threads,
+                       char ret_description[BLAS_DESCRIPTION_BYTES])
+{
+    if (core)
+        return error_set(ERROR_USAGE, "oneDNN chooses its kernels itself; leave out \":%.40s\"",
+                         core);
+    enum error error = load_once(threads);
+    if (error)
+        return error_prefix(error, "oneDNN: ");
+    void *function;
+    char version[32] = "", count[32];
+    if (blas_find(handle, "OpenMP", "omp_set_num_threads", &function) == OK)
+        ((void (*)(int))function)((int)threads);
+    if (blas_find(handle, "oneDNN", "dnnl_version", &function) == OK) {
+        const struct version *found = ((const struct version *(*)(void))function)();
+        snprintf(version, sizeof version, " %d.%d.%d", found->major, found->minor, found->patch);
+    }
+    snprintf(ret_description, BLAS_DESCRIPTION_BYTES, "oneDNN%s, %s kernels, %s", version,
+             kernels_text(), blas_threads_text(threads, count));
+    return OK;
+}
+
+static void multiply(const struct blas_product *p)
+{
+    sgemm(p->a_transpose == BLAS_TRANSPOSED ? 'T' : 'N',
+          p->b_transpose == BLAS_TRANSPOSED ? 'T' : 'N', (int64_t)p->m, (int64_t)p->n,
+          (int64_t)p->k, 1, p->a, (int64_t)p->a_stride, p->b, (int64_t)p->b_stride, p->add ? 1 : 0,
+          p->c, (int64_t)p->c_stride);
+}
+
+const struct blas_library blas_onednn = {"onednn", load, multiply};

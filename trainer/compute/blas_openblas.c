@@ -1,0 +1,85 @@
+/*
+ * OpenBLAS by dlopen(). It chooses its kernels by the CPU's model number, falls back to the oldest
+ * when it does not know the number, and takes OPENBLAS_CORETYPE instead, but only while it loads.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "trainer/compute/blas_library.h"
+
+enum { ROW_MAJOR = 101, AS_IS = 111, TRANSPOSED = 112 };
+
+typedef void sgemm_function(int order, int a_transpose, int b_transpose, int m, int n, int k,
+                            float alpha, const float *a, int a_stride, const float *b, int b_stride,
+                            float beta, float *c, int c_stride);
+
+static void *handle;
+static sgemm_function *sgemm;
+
+static enum error load_once(const char *core, unsigned threads)
+{
+    static const char *const files[] = {"libopenblas.so.0", "libopenblas.so", NULL};
+    if (handle)
+        return OK;
+    char count[16];
+    snprintf(count, sizeof count, "%u", threads);
+    const struct blas_variable variables[] = {{"OPENBLAS_NUM_THREADS", count},
+                                              {"OPENBLAS_CORETYPE", core}};
+    void *loaded, *function;
+    enum error error = blas_load_file(files, variables, core ? 2 : 1, &loaded);
+    if (!error)
+        error = blas_find(loaded, "OpenBLAS", "cblas_sgemm", &function);
+    if (error)
+        return error;
+    sgemm = (sgemm_function *)function;
+    handle = loaded;
+    return OK;
+}
+
+/* "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ..." -> "OpenBLAS 0.3.21" */
+static void version_text(char *out, size_t bytes)
+{
+    void *function;
+    if (blas_find(handle, "OpenBLAS", "openblas_get_config", &function) != OK) {
+        snprintf(out, bytes, "OpenBLAS");
+        return;
+    }
+    const char *config = ((char *(*)(void))function)();
+    const char *space = strchr(config, ' ');
+    const char *end = space ? strchr(space + 1, ' ') : NULL;
+    snprintf(out, bytes, "%.*s", end ? (int)(end - config) : 40, config);
+}
+
+static enum error load(const char *core, unsigned threads,
+                       char ret_description[BLAS_DESCRIPTION_BYTES])
+{
+    enum error error = load_once(core, threads);
+    if (error)
+        return error_prefix(error, "OpenBLAS: ");
+    void *function;
+    char version[48], count[32];
+    version_text(version, sizeof version);
+    const char *kernels = "its own choice of";
+    if (blas_find(handle, "OpenBLAS", "openblas_get_corename", &function) == OK)
+        kernels = ((char *(*)(void))function)();
+    if (core && strcasecmp(core, kernels) != 0)
+        return error_set(ERROR_UNAVAILABLE,
+                         "OpenBLAS uses its %s kernels, %s were asked for: it does not have them, "
+                         "or was loaded before with others",
+                         kernels, core);
+    if (blas_find(handle, "OpenBLAS", "openblas_set_num_threads", &function) == OK)
+        ((void (*)(int))function)((int)threads);
+    snprintf(ret_description, BLAS_DESCRIPTION_BYTES, "%s, %s kernels, %s", version, kernels,
+             blas_threads_text(threads, count));
+    return OK;
+}
+
+static void multiply(const struct blas_product *p)
+{
+    sgemm(ROW_MAJOR, p->a_transpose == BLAS_TRANSPOSED ? TRANSPOSED : AS_IS,
+          p->b_transpose == BLAS_TRANSPOSED ? TRANSPOSED : AS_IS, (int)p->m, (int)p->n, (int)p->k,
+          1, p->a, (int)p->a_stride, p->b, (int)p->b_stride, p->add ? 1 : 0, p->c,
+          (int)p->c_stride);
+}
+
+const struct blas_library blas_openblas = {"openblas", load, multiply};

@@ -1,0 +1,67 @@
+/*
+ * The inner loops of the CPU kernel, compiled once for each vector unit (cpu_loops.inc is their
+ * text) and chosen when the program starts, so that one binary is fast on every machine.
+ *
+ * Element-wise loops give the same bits in every variant: additions, multiplications, divisions and
+ * square roots, rounded one by one. The products use fused multiply-add where the CPU has it, so
+ * they may differ in the last bit from one variant to another.
+ *
+ * Matrices are row-major without padding. Nothing outside of them is read. Dimensions: B rows, I
+ * inputs, O outputs, C columns.
+ */
+#ifndef TRAINER_COMPUTE_CPU_LOOPS_H
+#define TRAINER_COMPUTE_CPU_LOOPS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "trainer/compute/optimizer.h"
+#include "trainer/compute/sparse_batch.h"
+
+struct cpu_loops {
+    const char *name; /* "AVX-512" */
+
+    /* Bit c of word w of row b: values[b, 64 w + c] is not zero. Returns how many are not. */
+    size_t (*index_rows)(const float *values, size_t rows, size_t columns, uint64_t *ret_bits);
+    /* Sets bit r of [g, c] where values[32 g + r, c] is not zero, in zeroed bits. */
+    void (*index_columns)(const float *values, size_t rows, size_t columns, uint32_t *bits);
+
+    /* y[B,O] += x[B,I] w[I,O] */
+    void (*multiply)(const struct nonzeros *x, const float *weights, size_t outputs, float *y);
+    /* dw[I,O] = x[B,I]^T dy[B,O]; x indexed by columns */
+    void (*multiply_transposed)(const struct nonzeros *x, const float *y_gradient, size_t outputs,
+                                float *ret_weights_gradient);
+
+    /* y[B,C] = relu(y + bias[C]); NULL: no bias; relu keeps NaN. */
+    void (*finish_rows)(float *y, size_t rows, size_t columns, const float *bias, bool relu);
+    /* sums[C] = the sum of each column, from the first row to the last */
+    void (*sum_columns)(const float *values, size_t rows, size_t columns, float *ret_sums);
+    /* gradient[i] = 0 where x[i] is not positive */
+    void (*mask_positive)(float *gradient, const float *x, size_t count);
+
+    /* values[i] = exp(values[i]) for values of at most 0, within 2 units of the last place; below
+     * -87: 0. Additions and multiplications only: the same bits in every variant. */
+    void (*exponentials)(float *values, size_t count);
+
+    /* One update (trainer/compute/optimizer.h) of `count` parameters; `rate` is optimizer_rate().
+     */
+    void (*sgd)(const struct optimizer *optimizer, float rate, size_t count, const float *gradient,
+                float *parameters, float *const slots[OPTIMIZER_SLOTS_LIMIT]);
+    void (*momentum)(const struct optimizer *optimizer, float rate, size_t count,
+                     const float *gradient, float *parameters,
+                     float *const slots[OPTIMIZER_SLOTS_LIMIT]);
+    void (*adagrad)(const struct optimizer *optimizer, float rate, size_t count,
+                    const float *gradient, float *parameters,
+                    float *const slots[OPTIMIZER_SLOTS_LIMIT]);
+    void (*adam)(const struct optimizer *optimizer, float rate, size_t count, const float *gradient,
+                 float *parameters, float *const slots[OPTIMIZER_SLOTS_LIMIT]);
+};
+
+/* The best variant that this CPU can run. */
+const struct cpu_loops *cpu_loops_best(void);
+
+/* The variants that this CPU can run, the best first; NULL from the number of them on. */
+const struct cpu_loops *cpu_loops_at(size_t index);
+
+#endif

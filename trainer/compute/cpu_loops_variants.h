@@ -1,0 +1,13 @@
+/* The variants of the loops that were compiled; internal to cpu_loops*.c. Not all of them can run
+ * on this CPU: cpu_loops_at() tells. */
+#ifndef TRAINER_COMPUTE_CPU_LOOPS_VARIANTS_H
+#define TRAINER_COMPUTE_CPU_LOOPS_VARIANTS_H
+
+#include "trainer/compute/cpu_loops.h"
+
+extern const struct cpu_loops cpu_loops_any;
+#if defined(__x86_64__)
+extern const struct cpu_loops cpu_loops_avx2, cpu_loops_avx512;
+#endif
+
+#endif

@@ -1,0 +1,123 @@
+#include "trainer/compute/cublas.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/array.h"
+#include "trainer/compute/blas_library.h"
+
+/* cuBLAS's own types and numbers, which have not changed since its version 2 interface. */
+enum { STATUS_SUCCESS = 0, OPERATION_AS_IS = 0, OPERATION_TRANSPOSED = 1, DEFAULT_MATH = 0 };
+
+typedef struct cublasContext *handle_type;
+typedef int create_function(handle_type *handle);
+typedef int destroy_function(handle_type handle);
+typedef int set_stream_function(handle_type handle, void *stream);
+typedef int set_math_function(handle_type handle, int mode);
+typedef int get_version_function(handle_type handle, int *version);
+typedef const char *status_function(int status);
+typedef int sgemm_function(handle_type handle, int a_operation, int b_operation, int m, int n,
+                           int k, const float *alpha, const float *a, int a_stride, const float *b,
+                           int b_stride, const float *beta, float *c, int c_stride);
+
+struct cublas {
+    handle_type handle;
+    char description[40];
+    create_function *create;
+    destroy_function *destroy;
+    set_stream_function *set_stream;
+    set_math_function *set_math;
+    get_version_function *get_version;
+    status_function *status_text;
+    sgemm_function *sgemm;
+};
+
+static enum error load(struct cublas *cublas)
+{
+    static const char *const files[] = {"libcublas.so.13", "libcublas.so.12", "libcublas.so",
+                                        "/usr/local/cuda/lib64/libcublas.so", NULL};
+    const struct {
+        const char *symbol;
+        void *target;
+    } functions[] = {
+        {"cublasCreate_v2", &cublas->create},
+        {"cublasDestroy_v2", &cublas->destroy},
+        {"cublasSetStream_v2", &cublas->set_stream},
+        {"cublasSetMathMode", &cublas->set_math},
+        {"cublasGetVersion_v2", &cublas->get_version},
+        {"cublasSgemm_v2", &cublas->sgemm},
+        {"cublasGetStatusString", &cublas->status_text},
+    };
+    void *library;
+    enum error error = blas_load_file(files, NULL, 0, &library);
+    for (size_t i = 0; i < sizeof functions / sizeof *functions && !error; i++)
+        error = blas_find(library, "cuBLAS", functions[i].symbol, (void **)functions[i].target);
+    return error;
+}
+
+static enum error check(const struct cublas *cublas, int status, const char *what)
+{
+    if (status == STATUS_SUCCESS)
+        return OK;
+    return error_set(ERROR_UNAVAILABLE, "%s failed: %s (%d)", what, cublas->status_text(status),
+                     status);
+}
+
+static enum error start(struct cublas *cublas, void *stream)
+{
+    int version = 0;
+    enum error error = check(cublas, cublas->create(&cublas->handle), "cublasCreate");
+    if (!error)
+        error = check(cublas, cublas->set_stream(cublas->handle, stream), "cublasSetStream");
+    if (!error)
+        error = check(cublas, cublas->set_math(cublas->handle, DEFAULT_MATH), "cublasSetMathMode");
+    if (!error)
+        error = check(cublas, cublas->get_version(cublas->handle, &version), "cublasGetVersion");
+    snprintf(cublas->description, sizeof cublas->description, "cuBLAS %d.%d.%d", version / 10000,
+             version / 100 % 100, version % 100);
+    return error;
+}
+
+enum error cublas_open(void *stream, struct cublas **ret_cublas)
+{
+    struct cublas *cublas = array_new(1, sizeof *cublas, "cuBLAS");
+    if (!cublas)
+        return ERROR_MEMORY;
+    enum error error = load(cublas);
+    if (!error)
+        error = start(cublas, stream);
+    if (error) {
+        cublas_close(cublas);
+        return error_prefix(error, "cuBLAS: ");
+    }
+    *ret_cublas = cublas;
+    return OK;
+}
+
+void cublas_close(struct cublas *cublas)
+{
+    if (!cublas)
+        return;
+    if (cublas->handle)
+        cublas->destroy(cublas->handle);
+    free(cublas);
+}
+
+/* cuBLAS is column-major: what it calls B A is our A B, seen transposed. */
+enum error cublas_multiply(struct cublas *cublas, const struct blas_product *p)
+{
+    const float one = 1, zero = 0;
+    if (p->m == 0 || p->n == 0)
+        return OK;
+    int status = cublas->sgemm(
+        cublas->handle, p->b_transpose == BLAS_TRANSPOSED ? OPERATION_TRANSPOSED : OPERATION_AS_IS,
+        p->a_transpose == BLAS_TRANSPOSED ? OPERATION_TRANSPOSED : OPERATION_AS_IS, (int)p->n,
+        (int)p->m, (int)p->k, &one, p->b, (int)p->b_stride, p->a, (int)p->a_stride,
+        p->add ? &one : &zero, p->c, (int)p->c_stride);
+    return check(cublas, status, "cuBLAS: cublasSgemm");
+}
+
+const char *cublas_describe(const struct cublas *cublas)
+{
+    return cublas->description;
+}

@@ -1,0 +1,29 @@
+/*
+ * cuBLAS, loaded with dlopen() when a GPU is to compute: one binary starts without it. Products are
+ * in full float32 (no TF32), so that the CPU is the reference. One handle a stream; work is
+ * enqueued there and not waited for, and the same product gives the same bits on the same GPU.
+ *
+ * Threads: one at a time a handle.
+ */
+#ifndef TRAINER_COMPUTE_CUBLAS_H
+#define TRAINER_COMPUTE_CUBLAS_H
+
+#include <stddef.h>
+
+#include "common/error.h"
+#include "trainer/compute/blas.h"
+
+struct cublas;
+
+/* `stream`: a cudaStream_t of the current GPU. ERROR_UNAVAILABLE when the library is not there or
+ * does not work with this GPU and driver. */
+enum error cublas_open(void *stream, struct cublas **ret_cublas) MUST_CHECK;
+void cublas_close(struct cublas *cublas);
+
+/* As blas_multiply(), on device memory. ERROR_UNAVAILABLE with cuBLAS's reason. */
+enum error cublas_multiply(struct cublas *cublas, const struct blas_product *product) MUST_CHECK;
+
+/* "cuBLAS 13.0.2". Borrowed until cublas_close(). */
+const char *cublas_describe(const struct cublas *cublas);
+
+#endif

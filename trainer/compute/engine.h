@@ -1,0 +1,34 @@
+/*
+ * An engine: a device, one queue on it and the kernels that work there; what every command of the
+ * trainer computes with. One thread at a time.
+ */
+#ifndef TRAINER_COMPUTE_ENGINE_H
+#define TRAINER_COMPUTE_ENGINE_H
+
+#include <stddef.h>
+
+#include "common/error.h"
+#include "loader/device/device.h"
+#include "trainer/compute/kernel.h"
+
+struct engine_options {
+    const char *device; /* as device_open() takes it */
+    const char *blas;   /* as blas_open() takes it */
+    unsigned threads;   /* of one matrix product */
+};
+
+struct engine {
+    struct device *device;
+    struct device_queue *queue;
+    struct kernel *kernel;
+};
+
+/* Says in the log what it got. On failure *engine is empty. */
+enum error engine_open(const struct engine_options *options, struct engine *engine) MUST_CHECK;
+/* Legal on an empty one. */
+void engine_close(struct engine *engine);
+
+/* Rows of F features that are worth one call when there are many: at most 1000, and 16 MiB. */
+size_t engine_rows(size_t features);
+
+#endif

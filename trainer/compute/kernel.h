@@ -1,0 +1,140 @@
+/*
+ * Kernels: the arithmetic of training on one device. One of the two doors to CUDA (the other is
+ * loader/device/device.h). The CPU implementation is the reference; the CUDA one is tested against
+ * it.
+ *
+ * A kernel belongs to one device and one queue: work is enqueued there in order and is not waited
+ * for. All pointers are device memory and all matrices row-major float32 without padding. The same
+ * inputs give the same bits on the same machine: sums are taken in a fixed order, there are no
+ * atomic additions of floats.
+ *
+ * Threads: one at a time. Dimensions: B rows, I inputs, O outputs, L classes, P parameters.
+ */
+#ifndef TRAINER_COMPUTE_KERNEL_H
+#define TRAINER_COMPUTE_KERNEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "loader/device/device.h"
+#include "trainer/compute/loss.h"
+#include "trainer/compute/optimizer.h"
+
+enum activation { ACTIVATION_NONE, ACTIVATION_RELU };
+
+struct kernel_options {
+    const char *blas; /* CPU: as blas_open() takes it; NULL: "auto" */
+    unsigned threads; /* CPU: of one matrix product; 0: 1 */
+};
+
+/* What a layer reads, x[B,I]; made by kernel_input() from what the feed brought, or filled in with
+ * `indexed` false for the outputs of another layer. */
+struct kernel_input {
+    const float *values;
+    size_t rows, columns;
+    bool indexed; /* the kernel has an index of the nonzeros, valid until the next kernel_input() */
+};
+
+/* What one batch adds up to; in device memory. */
+struct kernel_result {
+    double loss_sum; /* sum over rows */
+    int64_t correct; /* rows whose largest logit is their class */
+};
+
+/* The pieces of the flat state that one update works on, [count] each. */
+struct kernel_update {
+    size_t count;
+    const float *gradient;
+    float *parameters;
+    float *slots[OPTIMIZER_SLOTS_LIMIT];
+};
+
+/* Every implementation's struct begins with this one. */
+struct kernel {
+    const struct kernel_ops *ops;
+    struct device *device;      /* borrowed */
+    struct device_queue *queue; /* borrowed */
+    char description[200];      /* "CPU, oneDNN 2.6.3, ..."; for the log */
+};
+
+struct kernel_ops {
+    const char *name;
+    void (*close)(struct kernel *kernel);
+    enum error (*reserve)(struct kernel *kernel, size_t rows, size_t columns) MUST_CHECK;
+    enum error (*input)(struct kernel *kernel, const float *values, size_t rows, size_t columns,
+                        struct kernel_input *ret_input) MUST_CHECK;
+    enum error (*forward)(struct kernel *kernel, const struct kernel_input *input,
+                          const float *weights, const float *bias, size_t outputs,
+                          enum activation activation, float *ret_y) MUST_CHECK;
+    enum error (*backward)(struct kernel *kernel, const struct kernel_input *input,
+                           const float *y_gradient, size_t outputs, float *ret_weights_gradient,
+                           float *ret_bias_gradient) MUST_CHECK;
+    enum error (*backward_input)(struct kernel *kernel, const struct kernel_input *input,
+                                 const float *y_gradient, const float *weights, size_t outputs,
+                                 float *ret_input_gradient) MUST_CHECK;
+    enum error (*softmax)(struct kernel *kernel, const float *logits, size_t rows, size_t classes,
+                          float *ret_probabilities) MUST_CHECK;
+    enum error (*cross_entropy)(struct kernel *kernel, enum loss loss, const float *logits,
+                                const int32_t *labels, size_t rows, size_t classes,
+                                float *ret_gradient, struct kernel_result *ret_result) MUST_CHECK;
+    enum error (*squared_error)(struct kernel *kernel, enum loss loss, const float *y,
+                                const float *targets, size_t rows, float *ret_gradient,
+                                struct kernel_result *ret_result) MUST_CHECK;
+    enum error (*update)(struct kernel *kernel, const struct optimizer *optimizer, int64_t t,
+                         const struct kernel_update *update) MUST_CHECK;
+};
+
+/* The implementation for `device`. `queue` must belong to it. options may be NULL. Loads BLAS or
+ * cuBLAS; ERROR_UNAVAILABLE naming the library and where it was looked for. */
+enum error kernel_open(struct device *device, struct device_queue *queue,
+                       const struct kernel_options *options, struct kernel **ret_kernel) MUST_CHECK;
+void kernel_close(struct kernel *kernel);
+
+/* Room for what the operations need inside, for inputs of up to rows x columns. Before any of
+ * them; may be called again with more. Afterwards nothing is allocated. */
+enum error kernel_reserve(struct kernel *kernel, size_t rows, size_t columns) MUST_CHECK;
+
+/* Takes a batch as the first layer's input. The CPU looks once how many of the values are zero and
+ * indexes the others when that makes the products cheaper (MNIST: four fifths are zero). */
+enum error kernel_input(struct kernel *kernel, const float *values, size_t rows, size_t columns,
+                        struct kernel_input *ret_input) MUST_CHECK;
+
+/* y[B,O] = activation(x[B,I] w[I,O] + b[O]) */
+enum error kernel_forward(struct kernel *kernel, const struct kernel_input *input,
+                          const float *weights, const float *bias, size_t outputs,
+                          enum activation activation, float *ret_y) MUST_CHECK;
+
+/* dw[I,O] = x^T dy[B,O], db[O] = column sums of dy, overwriting both. dy is the gradient before
+ * the activation. */
+enum error kernel_backward(struct kernel *kernel, const struct kernel_input *input,
+                           const float *y_gradient, size_t outputs, float *ret_weights_gradient,
+                           float *ret_bias_gradient) MUST_CHECK;
+
+/* dx[B,I] = (dy[B,O] w^T) where x > 0, else 0: the gradient before the ReLU that made x. */
+enum error kernel_backward_input(struct kernel *kernel, const struct kernel_input *input,
+                                 const float *y_gradient, const float *weights, size_t outputs,
+                                 float *ret_input_gradient) MUST_CHECK;
+
+/* p[B,L] = softmax of each row, by the shifted form. May work in place. */
+enum error kernel_softmax(struct kernel *kernel, const float *logits, size_t rows, size_t classes,
+                          float *ret_probabilities) MUST_CHECK;
+
+/* LOSS_CLIPPED_SUM or LOSS_MEAN of logits[B,L] and labels[B] in 0..L-1: the gradient to the logits,
+ * loss and number correct. `ret_gradient` is not `logits`. */
+enum error kernel_cross_entropy(struct kernel *kernel, enum loss loss, const float *logits,
+                                const int32_t *labels, size_t rows, size_t classes,
+                                float *ret_gradient, struct kernel_result *ret_result) MUST_CHECK;
+
+/* LOSS_SQUARED_* of y[B] and targets[B]; as above, correct is 0. */
+enum error kernel_squared_error(struct kernel *kernel, enum loss loss, const float *y,
+                                const float *targets, size_t rows, float *ret_gradient,
+                                struct kernel_result *ret_result) MUST_CHECK;
+
+/* Update number `t` (from 1) of the parameters and their slots (trainer/compute/optimizer.h).
+ * Bit-equal on every device. */
+enum error kernel_update(struct kernel *kernel, const struct optimizer *optimizer, int64_t t,
+                         const struct kernel_update *update) MUST_CHECK;
+
+#endif

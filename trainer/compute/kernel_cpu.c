@@ -1,0 +1,294 @@
+/*
+ * The kernel on the CPU, and the reference for the others. Dense products go to the BLAS library,
+ * products with a batch that is mostly zeros to the loops over its nonzeros. One thread, but for
+ * what BLAS was given. Everything is done when a call returns.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+#include "trainer/compute/blas.h"
+#include "trainer/compute/cpu_loops.h"
+#include "trainer/compute/kernel_variants.h"
+#include "trainer/compute/sparse_batch.h"
+
+struct kernel_cpu {
+    struct kernel kernel; /* first */
+    const struct cpu_loops *loops;
+    struct nonzeros nonzeros; /* of the latest cpu_input() */
+};
+
+static struct kernel_cpu *cpu(struct kernel *kernel)
+{
+    return (struct kernel_cpu *)kernel;
+}
+
+static void cpu_close(struct kernel *kernel)
+{
+    nonzeros_release(&cpu(kernel)->nonzeros);
+    free(kernel);
+    blas_close();
+}
+
+static enum error cpu_reserve(struct kernel *kernel, size_t rows, size_t columns)
+{
+    return nonzeros_reserve(&cpu(kernel)->nonzeros, rows, columns);
+}
+
+static enum error cpu_input(struct kernel *kernel, const float *values, size_t rows, size_t columns,
+                            struct kernel_input *ret_input)
+{
+    struct nonzeros *nonzeros = &cpu(kernel)->nonzeros;
+    nonzeros_index(nonzeros, cpu(kernel)->loops, values, rows, columns);
+    *ret_input = (struct kernel_input){values, rows, columns, nonzeros_worth(nonzeros)};
+    return OK;
+}
+
+static enum error cpu_forward(struct kernel *kernel, const struct kernel_input *input,
+                              const float *weights, const float *bias, size_t outputs,
+                              enum activation activation, float *ret_y)
+{
+    const struct cpu_loops *loops = cpu(kernel)->loops;
+    bool relu = activation == ACTIVATION_RELU;
+    if (input->indexed) {
+        for (size_t row = 0; row < input->rows; row++)
+            memcpy(ret_y + row * outputs, bias, outputs * sizeof *bias);
+        loops->multiply(&cpu(kernel)->nonzeros, weights, outputs, ret_y);
+        if (relu)
+            loops->finish_rows(ret_y, 1, input->rows * outputs, NULL, true);
+        return OK;
+    }
+    blas_multiply(&(struct blas_product){
+        .m = input->rows,
+        .n = outputs,
+        .k = input->columns,
+        .a = input->values,
+        .a_stride = input->columns,
+        .b = weights,
+        .b_stride = outputs,
+        .c = ret_y,
+        .c_stride = outputs,
+    });
+    loops->finish_rows(ret_y, input->rows, outputs, bias, relu);
+    return OK;
+}
+
+static enum error cpu_backward(struct kernel *kernel, const struct kernel_input *input,
+                               const float *y_gradient, size_t outputs, float *ret_weights_gradient,
+                               float *ret_bias_gradient)
+{
+    const struct cpu_loops *loops = cpu(kernel)->loops;
+    loops->sum_columns(y_gradient, input->rows, outputs, ret_bias_gradient);
+    if (input->indexed) {
+        nonzeros_index_columns(&cpu(kernel)->nonzeros, loops);
+        loops->multiply_transposed(&cpu(kernel)->nonzeros, y_gradient, outputs,
+                                   ret_weights_gradient);
+        return OK;
+    }
+    blas_multiply(&(struct blas_product){
+        .a_transpose = BLAS_TRANSPOSED,
+        .m = input->columns,
+        .n = outputs,
+        .k = input->rows,
+        .a = input->values,
+        .a_stride = input->columns,
+        .b = y_gradient,
+        .b_stride = outputs,
+        .c = ret_weights_gradient,
+        .c_stride = outputs,
+    });
+    return OK;
+}
+
+static enum error cpu_backward_input(struct kernel *kernel, const struct kernel_input *input,
+                                     const float *y_gradient, const float *weights, size_t outputs,
+                                     float *ret_input_gradient)
+{
+    blas_multiply(&(struct blas_product){
+        .b_transpose = BLAS_TRANSPOSED,
+        .m = input->rows,
+        .n = input->columns,
+        .k = outputs,
+        .a = y_gradient,
+        .a_stride = outputs,
+        .b = weights,
+        .b_stride = outputs,
+        .c = ret_input_gradient,
+        .c_stride = input->columns,
+    });
+    cpu(kernel)->loops->mask_positive(ret_input_gradient, input->values,
+                                      input->rows * input->columns);
+    return OK;
+}
+
+/* ret_out = logits minus the largest of their row. */
+static void shift_rows(const float *logits, size_t rows, size_t classes, float *ret_out)
+{
+    for (size_t row = 0; row < rows; row++) {
+        float largest = logits[0];
+        for (size_t j = 1; j < classes; j++)
+            largest = logits[j] > largest ? logits[j] : largest;
+        for (size_t j = 0; j < classes; j++)
+            ret_out[j] = logits[j] - largest;
+        logits += classes;
+        ret_out += classes;
+    }
+}
+
+static float sum_of(const float *values, size_t count)
+{
+    float sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += values[i];
+    return sum;
+}
+
+static enum error cpu_softmax(struct kernel *kernel, const float *logits, size_t rows,
+                              size_t classes, float *ret_probabilities)
+{
+    shift_rows(logits, rows, classes, ret_probabilities);
+    cpu(kernel)->loops->exponentials(ret_probabilities, rows * classes);
+    for (float *p = ret_probabilities; p < ret_probabilities + rows * classes; p += classes) {
+        float sum = sum_of(p, classes);
+        for (size_t j = 0; j < classes; j++)
+            p[j] /= sum;
+    }
+    return OK;
+}
+
+/* Largest, and the first of equals; NaN is never correct. */
+static bool is_correct(const float *logits, size_t classes, size_t label)
+{
+    bool correct = true;
+    for (size_t j = 0; j < classes; j++)
+        correct &= j < label ? logits[label] > logits[j] : logits[label] >= logits[j];
+    return correct;
+}
+
+/* One row of LOSS_CLIPPED_SUM: exponentials to gradient; returns the loss. */
+static double clipped_row(float *row, size_t classes, size_t label)
+{
+    float sum = sum_of(row, classes);
+    float p = row[label] / sum;
+    if (p < LOSS_CLIP_MINIMUM) {
+        memset(row, 0, classes * sizeof *row);
+        return -log((double)LOSS_CLIP_MINIMUM);
+    }
+    for (size_t j = 0; j < classes; j++)
+        row[j] /= sum;
+    row[label] -= 1;
+    return -log((double)(p > 1 ? 1 : p));
+}
+
+/* One row of LOSS_MEAN; `shifted_logit` is the label's, minus the largest. */
+static double mean_row(float *row, size_t classes, size_t label, float shifted_logit, float share)
+{
+    float sum = sum_of(row, classes);
+    for (size_t j = 0; j < classes; j++)
+        row[j] = row[j] / sum * share;
+    row[label] -= share;
+    return log((double)sum) - (double)shifted_logit;
+}
+
+static enum error cpu_cross_entropy(struct kernel *kernel, enum loss loss, const float *logits,
+                                    const int32_t *labels, size_t rows, size_t classes,
+                                    float *ret_gradient, struct kernel_result *ret_result)
+{
+    struct kernel_result result = {0};
+    float share = 1.0f / (float)rows;
+    shift_rows(logits, rows, classes, ret_gradient);
+    cpu(kernel)->loops->exponentials(ret_gradient, rows * classes);
+    for (size_t i = 0; i < rows; i++) {
+        size_t label = (size_t)labels[i];
+        const float *row_logits = logits + i * classes;
+        float *row = ret_gradient + i * classes;
+        result.correct += is_correct(row_logits, classes, label);
+        if (loss == LOSS_CLIPPED_SUM) {
+            result.loss_sum += clipped_row(row, classes, label);
+            continue;
+        }
+        float largest = row_logits[0];
+        for (size_t j = 1; j < classes; j++)
+            largest = row_logits[j] > largest ? row_logits[j] : largest;
+        result.loss_sum += mean_row(row, classes, label, row_logits[label] - largest, share);
+    }
+    *ret_result = result;
+    return OK;
+}
+
+static enum error cpu_squared_error(struct kernel *kernel, enum loss loss, const float *y,
+                                    const float *targets, size_t rows, float *ret_gradient,
+                                    struct kernel_result *ret_result)
+{
+    (void)kernel;
+    struct kernel_result result = {0};
+    float scale = loss_is_mean(loss) ? 2.0f / (float)rows : 2.0f;
+    for (size_t i = 0; i < rows; i++) {
+        float difference = y[i] - targets[i];
+        result.loss_sum += (double)difference * (double)difference;
+        ret_gradient[i] = difference * scale;
+    }
+    *ret_result = result;
+    return OK;
+}
+
+static enum error cpu_update(struct kernel *kernel, const struct optimizer *optimizer, int64_t t,
+                             const struct kernel_update *update)
+{
+    const struct cpu_loops *loops = cpu(kernel)->loops;
+    void (*apply)(const struct optimizer *, float, size_t, const float *, float *, float *const *) =
+        NULL;
+    switch (optimizer->kind) {
+    case OPTIMIZER_SGD:
+        apply = loops->sgd;
+        break;
+    case OPTIMIZER_MOMENTUM:
+        apply = loops->momentum;
+        break;
+    case OPTIMIZER_ADAGRAD:
+        apply = loops->adagrad;
+        break;
+    case OPTIMIZER_ADAM:
+        apply = loops->adam;
+        break;
+    }
+    apply(optimizer, optimizer_rate(optimizer, t), update->count, update->gradient,
+          update->parameters, update->slots);
+    return OK;
+}
+
+static const struct kernel_ops ops = {
+    .name = "cpu",
+    .close = cpu_close,
+    .reserve = cpu_reserve,
+    .input = cpu_input,
+    .forward = cpu_forward,
+    .backward = cpu_backward,
+    .backward_input = cpu_backward_input,
+    .softmax = cpu_softmax,
+    .cross_entropy = cpu_cross_entropy,
+    .squared_error = cpu_squared_error,
+    .update = cpu_update,
+};
+
+enum error kernel_cpu_open(struct device *device, struct device_queue *queue,
+                           const struct kernel_options *options, struct kernel **ret_kernel)
+{
+    struct kernel_cpu *made = array_new(1, sizeof *made, "the CPU kernel");
+    if (!made)
+        return ERROR_MEMORY;
+    enum error error =
+        blas_open(options->blas ? options->blas : "auto", options->threads ? options->threads : 1);
+    if (error) {
+        free(made);
+        return error;
+    }
+    made->loops = cpu_loops_best();
+    made->kernel = (struct kernel){.ops = &ops, .device = device, .queue = queue};
+    snprintf(made->kernel.description, sizeof made->kernel.description, "CPU, %s loops, %s",
+             made->loops->name, blas_describe());
+    *ret_kernel = &made->kernel;
+    return OK;
+}

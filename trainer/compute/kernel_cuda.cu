@@ -1,0 +1,489 @@
+/*
+ * The kernel on a GPU: products by cuBLAS, everything else by the kernels here. Every sum is taken
+ * in an order that depends on sizes alone; no float is added atomically. Nothing waits for the
+ * device. Updates round each operation by itself (__fmul_rn and its like are never fused), so that
+ * they give the CPU's bits.
+ */
+#include <cuda_runtime_api.h>
+
+#include <cfloat>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+
+extern "C" {
+#include "common/array.h"
+#include "trainer/compute/cublas.h"
+#include "trainer/compute/kernel_variants.h"
+}
+
+#define THREADS 256       /* a block of the element-wise kernels */
+#define BLOCKS_LIMIT 4096 /* they stride over what is more */
+#define WARP 32
+#define WARPS 4 /* a block of the kernels that give a row to a warp */
+#define SUM_ROWS 8
+
+struct kernel_cuda {
+    struct kernel kernel; /* first */
+    cudaStream_t stream;
+    struct cublas *cublas;
+    double *row_losses; /* [rows_limit], device */
+    int *row_correct;   /* [rows_limit], device */
+    size_t rows_limit;
+};
+
+static struct kernel_cuda *cuda(struct kernel *kernel)
+{
+    return (struct kernel_cuda *)kernel;
+}
+
+/* Where to launch; names the GPU first, because CUDA keeps that choice per thread. */
+static cudaStream_t stream_of(struct kernel *kernel)
+{
+    cudaSetDevice(kernel->device->index);
+    return cuda(kernel)->stream;
+}
+
+/* Of a launch: a kernel that was refused, or an error of earlier work. */
+static enum error launched(struct kernel *kernel, const char *what)
+{
+    cudaError_t status = cudaGetLastError();
+    if (status == cudaSuccess)
+        return OK;
+    return error_set(ERROR_IO, "cuda:%d: %s: %s", kernel->device->index, what,
+                     cudaGetErrorString(status));
+}
+
+static unsigned blocks_for(size_t count, size_t each)
+{
+    size_t blocks = (count + each - 1) / each;
+    return (unsigned)(blocks < 1 ? 1 : blocks > BLOCKS_LIMIT ? BLOCKS_LIMIT : blocks);
+}
+
+#define FIRST_ELEMENT (blockIdx.x * (size_t)blockDim.x + threadIdx.x)
+#define ELEMENT_STRIDE ((size_t)gridDim.x * blockDim.x)
+
+/* ---- layers ---------------------------------------------------------------------------------- */
+
+static __global__ void finish_rows(float *y, size_t count, size_t columns, const float *bias,
+                                   bool relu)
+{
+    for (size_t i = FIRST_ELEMENT; i < count; i += ELEMENT_STRIDE) {
+        float value = y[i] + bias[i % columns];
+        y[i] = relu && value < 0 ? 0 : value; /* NaN stays */
+    }
+}
+
+static __global__ void mask_positive(float *gradient, const float *x, size_t count)
+{
+    for (size_t i = FIRST_ELEMENT; i < count; i += ELEMENT_STRIDE) {
+        if (!(x[i] > 0))
+            gradient[i] = 0;
+    }
+}
+
+/* A block sums WARP columns: thread row r takes rows r, r + SUM_ROWS, ..., then row 0 adds up. */
+static __global__ void sum_columns(const float *values, size_t rows, size_t columns,
+                                   float *ret_sums)
+{
+    __shared__ float sums[SUM_ROWS][WARP];
+    for (size_t first = blockIdx.x * (size_t)WARP; first < columns;
+         first += (size_t)gridDim.x * WARP) {
+        size_t column = first + threadIdx.x;
+        float sum = 0;
+        for (size_t row = threadIdx.y; row < rows && column < columns; row += SUM_ROWS)
+            sum += values[row * columns + column];
+        sums[threadIdx.y][threadIdx.x] = sum;
+        __syncthreads();
+        if (threadIdx.y == 0 && column < columns) {
+            for (int i = 1; i < SUM_ROWS; i++)
+                sum += sums[i][threadIdx.x];
+            ret_sums[column] = sum;
+        }
+        __syncthreads();
+    }
+}
+
+static enum error multiply(struct kernel *kernel, size_t m, size_t n, size_t k, const float *a,
+                           bool a_transposed, const float *b, bool b_transposed, float *c)
+{
+    struct blas_product product;
+    product.a_transpose = a_transposed ? BLAS_TRANSPOSED : BLAS_AS_IS;
+    product.b_transpose = b_transposed ? BLAS_TRANSPOSED : BLAS_AS_IS;
+    product.m = m;
+    product.n = n;
+    product.k = k;
+    product.a = a;
+    product.a_stride = a_transposed ? m : k;
+    product.b = b;
+    product.b_stride = b_transposed ? k : n;
+    product.add = false;
+    product.c = c;
+    product.c_stride = n;
+    stream_of(kernel);
+    return cublas_multiply(cuda(kernel)->cublas, &product);
+}
+
+static enum error cuda_input(struct kernel *, const float *values, size_t rows, size_t columns,
+                             struct kernel_input *ret_input)
+{
+    ret_input->values = values;
+    ret_input->rows = rows;
+    ret_input->columns = columns;
+    ret_input->indexed = false;
+    return OK;
+}
+
+static enum error cuda_forward(struct kernel *kernel, const struct kernel_input *input,
+                               const float *weights, const float *bias, size_t outputs,
+                               enum activation activation, float *ret_y)
+{
+    size_t count = input->rows * outputs;
+    enum error error = multiply(kernel, input->rows, outputs, input->columns, input->values, false,
+                                weights, false, ret_y);
+    if (error)
+        return error;
+    finish_rows<<<blocks_for(count, THREADS), THREADS, 0, stream_of(kernel)>>>(
+        ret_y, count, outputs, bias, activation == ACTIVATION_RELU);
+    return launched(kernel, "bias and activation");
+}
+
+static enum error cuda_backward(struct kernel *kernel, const struct kernel_input *input,
+                                const float *y_gradient, size_t outputs,
+                                float *ret_weights_gradient, float *ret_bias_gradient)
+{
+    sum_columns<<<blocks_for(outputs, WARP), dim3(WARP, SUM_ROWS), 0, stream_of(kernel)>>>(
+        y_gradient, input->rows, outputs, ret_bias_gradient);
+    enum error error = launched(kernel, "sums of columns");
+    if (error)
+        return error;
+    return multiply(kernel, input->columns, outputs, input->rows, input->values, true, y_gradient,
+                    false, ret_weights_gradient);
+}
+
+static enum error cuda_backward_input(struct kernel *kernel, const struct kernel_input *input,
+                                      const float *y_gradient, const float *weights, size_t outputs,
+                                      float *ret_input_gradient)
+{
+    size_t count = input->rows * input->columns;
+    enum error error = multiply(kernel, input->rows, input->columns, outputs, y_gradient, false,
+                                weights, true, ret_input_gradient);
+    if (error)
+        return error;
+    mask_positive<<<blocks_for(count, THREADS), THREADS, 0, stream_of(kernel)>>>(
+        ret_input_gradient, input->values, count);
+    return launched(kernel, "gradient of the activation");
+}
+
+/* ---- losses: a warp takes a row -------------------------------------------------------------- */
+
+#define ALL_LANES 0xffffffffu
+
+/* The same value in every lane; butterfly order. */
+static __device__ float warp_maximum(float value)
+{
+    for (int step = WARP / 2; step > 0; step /= 2)
+        value = fmaxf(value, __shfl_xor_sync(ALL_LANES, value, step));
+    return value;
+}
+
+static __device__ float warp_sum(float value)
+{
+    for (int step = WARP / 2; step > 0; step /= 2)
+        value += __shfl_xor_sync(ALL_LANES, value, step);
+    return value;
+}
+
+/* Exponentials of a row minus its largest, to `out`; returns their sum to every lane. */
+static __device__ float exponentials(const float *logits, size_t classes, float *out,
+                                     float *ret_largest)
+{
+    float largest = -INFINITY, sum = 0;
+    for (size_t j = threadIdx.x; j < classes; j += WARP)
+        largest = fmaxf(largest, logits[j]);
+    largest = warp_maximum(largest);
+    for (size_t j = threadIdx.x; j < classes; j += WARP) {
+        float value = expf(logits[j] - largest);
+        out[j] = value;
+        sum += value;
+    }
+    *ret_largest = largest;
+    return warp_sum(sum);
+}
+
+static __global__ void softmax_rows(const float *logits, size_t rows, size_t classes, float *out)
+{
+    for (size_t row = blockIdx.x * (size_t)WARPS + threadIdx.y; row < rows;
+         row += (size_t)gridDim.x * WARPS) {
+        float largest;
+        float *to = out + row * classes;
+        float sum = exponentials(logits + row * classes, classes, to, &largest);
+        for (size_t j = threadIdx.x; j < classes; j += WARP)
+            to[j] /= sum;
+    }
+}
+
+/* Largest, and the first of equals; NaN is never correct. */
+static __device__ bool is_correct(const float *logits, size_t classes, size_t label)
+{
+    bool correct = true;
+    for (size_t j = threadIdx.x; j < classes; j += WARP)
+        correct = correct && (j < label ? logits[label] > logits[j] : logits[label] >= logits[j]);
+    return __all_sync(ALL_LANES, correct);
+}
+
+/* trainer/compute/loss.h; the loss and whether it is correct go to a place of the row's own. */
+static __global__ void cross_entropy_rows(bool clipped, const float *logits, const int *labels,
+                                          size_t rows, size_t classes, float share, float *gradient,
+                                          double *row_losses, int *row_correct)
+{
+    for (size_t row = blockIdx.x * (size_t)WARPS + threadIdx.y; row < rows;
+         row += (size_t)gridDim.x * WARPS) {
+        const float *from = logits + row * classes;
+        float *to = gradient + row * classes;
+        size_t label = (size_t)labels[row];
+        float largest, sum = exponentials(from, classes, to, &largest);
+        float p = expf(from[label] - largest) / sum;
+        bool dead = clipped && p < LOSS_CLIP_MINIMUM;
+        for (size_t j = threadIdx.x; j < classes; j += WARP) {
+            float difference = to[j] / sum * share - (j == label ? share : 0);
+            to[j] = dead ? 0 : difference;
+        }
+        bool correct = is_correct(from, classes, label);
+        if (threadIdx.x == 0) {
+            row_correct[row] = correct;
+            if (clipped)
+                row_losses[row] = -log((double)(dead ? LOSS_CLIP_MINIMUM : p > 1 ? 1 : p));
+            else
+                row_losses[row] = log((double)sum) - (double)(from[label] - largest);
+        }
+    }
+}
+
+static __global__ void squared_error_rows(const float *y, const float *targets, size_t rows,
+                                          float scale, float *gradient, double *row_losses,
+                                          int *row_correct)
+{
+    for (size_t i = FIRST_ELEMENT; i < rows; i += ELEMENT_STRIDE) {
+        float difference = y[i] - targets[i];
+        gradient[i] = difference * scale;
+        row_losses[i] = (double)difference * (double)difference;
+        row_correct[i] = 0;
+    }
+}
+
+/* One block: thread t adds rows t, t + THREADS, ..., then a tree over the threads. */
+static __global__ void sum_rows(const double *row_losses, const int *row_correct, size_t rows,
+                                struct kernel_result *ret_result)
+{
+    __shared__ double losses[THREADS];
+    __shared__ int64_t corrects[THREADS];
+    double loss = 0;
+    int64_t correct = 0;
+    for (size_t row = threadIdx.x; row < rows; row += THREADS) {
+        loss += row_losses[row];
+        correct += row_correct[row];
+    }
+    losses[threadIdx.x] = loss;
+    corrects[threadIdx.x] = correct;
+    __syncthreads();
+    for (unsigned half = THREADS / 2; half > 0; half /= 2) {
+        if (threadIdx.x < half) {
+            losses[threadIdx.x] += losses[threadIdx.x + half];
+            corrects[threadIdx.x] += corrects[threadIdx.x + half];
+        }
+        __syncthreads();
+    }
+    if (threadIdx.x == 0) {
+        ret_result->loss_sum = losses[0];
+        ret_result->correct = corrects[0];
+    }
+}
+
+static enum error cuda_softmax(struct kernel *kernel, const float *logits, size_t rows,
+                               size_t classes, float *ret_probabilities)
+{
+    softmax_rows<<<blocks_for(rows, WARPS), dim3(WARP, WARPS), 0, stream_of(kernel)>>>(
+        logits, rows, classes, ret_probabilities);
+    return launched(kernel, "softmax");
+}
+
+static enum error add_up(struct kernel *kernel, size_t rows, struct kernel_result *ret_result)
+{
+    struct kernel_cuda *self = cuda(kernel);
+    sum_rows<<<1, THREADS, 0, stream_of(kernel)>>>(self->row_losses, self->row_correct, rows,
+                                                   ret_result);
+    return launched(kernel, "sum of the loss");
+}
+
+static enum error cuda_cross_entropy(struct kernel *kernel, enum loss loss, const float *logits,
+                                     const int32_t *labels, size_t rows, size_t classes,
+                                     float *ret_gradient, struct kernel_result *ret_result)
+{
+    struct kernel_cuda *self = cuda(kernel);
+    bool clipped = loss == LOSS_CLIPPED_SUM;
+    cross_entropy_rows<<<blocks_for(rows, WARPS), dim3(WARP, WARPS), 0, stream_of(kernel)>>>(
+        clipped, logits, labels, rows, classes, clipped ? 1.0f : 1.0f / (float)rows, ret_gradient,
+        self->row_losses, self->row_correct);
+    enum error error = launched(kernel, "cross-entropy");
+    return error ? error : add_up(kernel, rows, ret_result);
+}
+
+static enum error cuda_squared_error(struct kernel *kernel, enum loss loss, const float *y,
+                                     const float *targets, size_t rows, float *ret_gradient,
+                                     struct kernel_result *ret_result)
+{
+    struct kernel_cuda *self = cuda(kernel);
+    float scale = loss_is_mean(loss) ? 2.0f / (float)rows : 2.0f;
+    squared_error_rows<<<blocks_for(rows, THREADS), THREADS, 0, stream_of(kernel)>>>(
+        y, targets, rows, scale, ret_gradient, self->row_losses, self->row_correct);
+    enum error error = launched(kernel, "squared error");
+    return error ? error : add_up(kernel, rows, ret_result);
+}
+
+/* ---- updates: trainer/compute/optimizer.h
+ * ------------------------------------------------------------ */
+
+static __global__ void update_sgd(size_t count, float rate, const float *gradient,
+                                  float *parameters)
+{
+    for (size_t i = FIRST_ELEMENT; i < count; i += ELEMENT_STRIDE)
+        parameters[i] = __fsub_rn(parameters[i], __fmul_rn(rate, gradient[i]));
+}
+
+static __global__ void update_momentum(size_t count, float rate, float momentum,
+                                       const float *gradient, float *parameters, float *slot)
+{
+    for (size_t i = FIRST_ELEMENT; i < count; i += ELEMENT_STRIDE) {
+        float sum = __fadd_rn(__fmul_rn(momentum, slot[i]), gradient[i]);
+        slot[i] = sum;
+        parameters[i] = __fsub_rn(parameters[i], __fmul_rn(rate, sum));
+    }
+}
+
+static __global__ void update_adagrad(size_t count, float rate, const float *gradient,
+                                      float *parameters, float *slot)
+{
+    for (size_t i = FIRST_ELEMENT; i < count; i += ELEMENT_STRIDE) {
+        float g = gradient[i];
+        float sum = __fadd_rn(slot[i], __fmul_rn(g, g));
+        float inverse = __fdiv_rn(1.0f, __fsqrt_rn(sum));
+        slot[i] = sum;
+        parameters[i] = __fsub_rn(parameters[i], __fmul_rn(__fmul_rn(rate, g), inverse));
+    }
+}
+
+static __global__ void update_adam(size_t count, float rate, struct optimizer o,
+                                   const float *gradient, float *parameters, float *first,
+                                   float *second)
+{
+    for (size_t i = FIRST_ELEMENT; i < count; i += ELEMENT_STRIDE) {
+        float g = gradient[i];
+        float m = __fadd_rn(__fmul_rn(o.beta1, first[i]), __fmul_rn(__fsub_rn(1.0f, o.beta1), g));
+        float v = __fadd_rn(__fmul_rn(o.beta2, second[i]),
+                            __fmul_rn(__fsub_rn(1.0f, o.beta2), __fmul_rn(g, g)));
+        first[i] = m;
+        second[i] = v;
+        float change = __fdiv_rn(__fmul_rn(rate, m), __fadd_rn(__fsqrt_rn(v), o.epsilon));
+        parameters[i] = __fsub_rn(parameters[i], change);
+    }
+}
+
+static enum error cuda_update(struct kernel *kernel, const struct optimizer *optimizer, int64_t t,
+                              const struct kernel_update *u)
+{
+    cudaStream_t stream = stream_of(kernel);
+    unsigned blocks = blocks_for(u->count, THREADS);
+    float rate = optimizer_rate(optimizer, t);
+    switch (optimizer->kind) {
+    case OPTIMIZER_SGD:
+        update_sgd<<<blocks, THREADS, 0, stream>>>(u->count, rate, u->gradient, u->parameters);
+        break;
+    case OPTIMIZER_MOMENTUM:
+        update_momentum<<<blocks, THREADS, 0, stream>>>(u->count, rate, optimizer->momentum,
+                                                        u->gradient, u->parameters, u->slots[0]);
+        break;
+    case OPTIMIZER_ADAGRAD:
+        update_adagrad<<<blocks, THREADS, 0, stream>>>(u->count, rate, u->gradient, u->parameters,
+                                                       u->slots[0]);
+        break;
+    case OPTIMIZER_ADAM:
+        update_adam<<<blocks, THREADS, 0, stream>>>(u->count, rate, *optimizer, u->gradient,
+                                                    u->parameters, u->slots[0], u->slots[1]);
+        break;
+    }
+    return launched(kernel, "update");
+}
+
+/* ---- life cycle ------------------------------------------------------------------------------ */
+
+static void free_rows(struct kernel_cuda *self)
+{
+    device_memory_free(self->kernel.device, self->row_losses);
+    device_memory_free(self->kernel.device, self->row_correct);
+    self->row_losses = NULL;
+    self->row_correct = NULL;
+    self->rows_limit = 0;
+}
+
+static enum error cuda_reserve(struct kernel *kernel, size_t rows, size_t)
+{
+    struct kernel_cuda *self = cuda(kernel);
+    void *losses = NULL, *correct = NULL;
+    if (rows <= self->rows_limit)
+        return OK;
+    enum error error = device_queue_wait(kernel->device, kernel->queue);
+    if (error)
+        return error;
+    free_rows(self);
+    error = device_memory_new(kernel->device, rows * sizeof(double), &losses);
+    if (!error)
+        error = device_memory_new(kernel->device, rows * sizeof(int), &correct);
+    if (error) {
+        device_memory_free(kernel->device, losses);
+        return error;
+    }
+    self->row_losses = (double *)losses;
+    self->row_correct = (int *)correct;
+    self->rows_limit = rows;
+    return OK;
+}
+
+static void cuda_close(struct kernel *kernel)
+{
+    free_rows(cuda(kernel));
+    cublas_close(cuda(kernel)->cublas);
+    free(kernel);
+}
+
+static const struct kernel_ops ops = {
+    "cuda",        cuda_close,          cuda_reserve, cuda_input,         cuda_forward,
+    cuda_backward, cuda_backward_input, cuda_softmax, cuda_cross_entropy, cuda_squared_error,
+    cuda_update,
+};
+
+enum error kernel_cuda_open(struct device *device, struct device_queue *queue,
+                            const struct kernel_options *, struct kernel **ret_kernel)
+{
+    struct kernel_cuda *made =
+        (struct kernel_cuda *)array_new(1, sizeof(struct kernel_cuda), "the CUDA kernel");
+    if (!made)
+        return ERROR_MEMORY;
+    made->kernel.ops = &ops;
+    made->kernel.device = device;
+    made->kernel.queue = queue;
+    made->stream = (cudaStream_t)device_queue_native(device, queue);
+    enum error error = OK;
+    if (cudaSetDevice(device->index) != cudaSuccess)
+        error = launched(&made->kernel, "cudaSetDevice");
+    if (!error)
+        error = cublas_open(made->stream, &made->cublas);
+    if (error) {
+        free(made);
+        return error;
+    }
+    snprintf(made->kernel.description, sizeof made->kernel.description, "%s, %s",
+             device->description, cublas_describe(made->cublas));
+    *ret_kernel = &made->kernel;
+    return OK;
+}

@@ -1,0 +1,284 @@
+#include "trainer/model/feature_names.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "common/array.h"
+#include "common/json.h"
+#include "common/log.h"
+#include "common/text.h"
+
+#define NUMBERED_BYTES (TEXT_INTEGER_BYTES + 2)
+#define DIGEST_DIGITS 16
+
+static void add_digests(struct feature_names *names, const char *name)
+{
+    size_t length = strlen(name);
+
+    names->list = XXH3_64bits_withSeed(name, length, names->list);
+    names->set += XXH3_64bits(name, length);
+}
+
+/* The number in "p7" or "7"; -1: none. */
+static int64_t position_in(const char *name)
+{
+    int64_t number;
+
+    name += *name == 'p';
+    return text_parse_integer(name, strlen(name), 0, INT64_MAX, &number) ? number : -1;
+}
+
+/* Ascending numbers: those of columns, some of which are no features. */
+static bool are_positions(const struct store_info *info)
+{
+    int64_t last = -1;
+
+    for (size_t i = 0; i < info->features; i++) {
+        int64_t position = position_in(info->feature_names[i]);
+
+        if (position <= last)
+            return false;
+        last = position;
+    }
+    return true;
+}
+
+static enum error keep(struct feature_names *names, const char *name)
+{
+    char *copy = strdup(name);
+
+    if (!copy)
+        return error_set_memory(strlen(name), "a feature's name");
+    names->first[names->first_count++] = copy;
+    return OK;
+}
+
+static size_t count_first(const struct store_info *info)
+{
+    size_t count = 0, bytes = 0;
+
+    while (count < info->features) {
+        bytes += strlen(info->feature_names[count]) + 3;
+        if (bytes > FEATURE_NAMES_BYTES)
+            break;
+        count++;
+    }
+    return count;
+}
+
+enum error feature_names_init(struct feature_names *names, const struct store_info *info)
+{
+    size_t first;
+    enum error error = OK;
+
+    *names = (struct feature_names){.count = 0};
+    if (!info->feature_names || info->features == 0)
+        return OK;
+    names->count = info->features;
+    names->by_position = are_positions(info);
+    for (size_t i = 0; i < info->features; i++)
+        add_digests(names, info->feature_names[i]);
+    if (names->by_position)
+        return OK;
+    first = count_first(info);
+    names->first = array_new(first, sizeof(*names->first), "feature names");
+    if (!names->first)
+        return ERROR_MEMORY;
+    for (size_t i = 0; i < first && !error; i++)
+        error = keep(names, info->feature_names[i]);
+    return error;
+}
+
+enum error feature_names_copy(struct feature_names *names, const struct feature_names *from)
+{
+    enum error error = OK;
+
+    *names = *from;
+    names->first_count = 0;
+    names->first = array_new(from->first_count, sizeof(*names->first), "feature names");
+    if (!names->first)
+        return ERROR_MEMORY;
+    for (size_t i = 0; i < from->first_count && !error; i++)
+        error = keep(names, from->first[i]);
+    return error;
+}
+
+void feature_names_release(struct feature_names *names)
+{
+    for (size_t i = 0; i < names->first_count; i++)
+        free(names->first[i]);
+    free(names->first);
+    *names = (struct feature_names){.count = 0};
+}
+
+/* ---- as JSON --------------------------------------------------------------------------------- */
+
+enum error feature_names_print(const struct feature_names *names, struct buffer *out)
+{
+    enum error error;
+
+    if (names->by_position)
+        return buffer_print(out, "{\"count\":%zu,\"by_position\":true}", names->count);
+    error = buffer_print(
+        out, "{\"count\":%zu,\"list\":\"%0*" PRIx64 "\",\"set\":\"%0*" PRIx64 "\",\"first\":[",
+        names->count, DIGEST_DIGITS, names->list, DIGEST_DIGITS, names->set);
+    for (size_t i = 0; i < names->first_count && !error; i++) {
+        if (i > 0)
+            error = buffer_add(out, ",", 1);
+        if (!error)
+            error = json_add_string(out, names->first[i]);
+    }
+    return error ? error : buffer_add_text(out, "]}");
+}
+
+static enum error read_digest(const cJSON *json, const char *key, const char *what,
+                              uint64_t *ret_digest)
+{
+    const char *text = "";
+    enum error error = json_get_text(json, key, what, &text);
+
+    if (error)
+        return error;
+    if (strlen(text) != DIGEST_DIGITS || strspn(text, "0123456789abcdef") != DIGEST_DIGITS)
+        return error_set(ERROR_INPUT, "%s: \"%s\" is not %d hexadecimal digits", what, key,
+                         DIGEST_DIGITS);
+    *ret_digest = strtoull(text, NULL, 16);
+    return OK;
+}
+
+static enum error read_first(const cJSON *json, const char *what, struct feature_names *names)
+{
+    const cJSON *list = NULL, *entry;
+    enum error error = json_get_array(json, "first", what, &list);
+
+    if (error)
+        return error;
+    if ((size_t)cJSON_GetArraySize(list) > names->count)
+        return error_set(ERROR_INPUT, "%s: \"first\" has more names than \"count\" says", what);
+    names->first =
+        array_new((size_t)cJSON_GetArraySize(list), sizeof(*names->first), "feature names");
+    if (!names->first)
+        return ERROR_MEMORY;
+    cJSON_ArrayForEach(entry, list)
+    {
+        if (!cJSON_IsString(entry))
+            return error_set(ERROR_INPUT, "%s: \"first\" holds %s, not only texts", what,
+                             json_kind(entry));
+        error = keep(names, entry->valuestring);
+        if (error)
+            return error;
+    }
+    return OK;
+}
+
+enum error feature_names_parse(const char *text, const char *what, struct feature_names *ret_names)
+{
+    struct feature_names names = {.count = 0};
+    cJSON *json = NULL;
+    int64_t count = 0;
+    enum error error = json_parse(text, strlen(text), what, &json);
+
+    if (error)
+        return error;
+    error = json_get_integer(json, "count", what, &count);
+    if (!error && count < 1)
+        error = error_set(ERROR_INPUT, "%s: \"count\" is %" PRId64 ", no count", what, count);
+    names.count = (size_t)count;
+    names.by_position = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "by_position"));
+    if (!error && !names.by_position) {
+        error = read_digest(json, "list", what, &names.list);
+        if (!error)
+            error = read_digest(json, "set", what, &names.set);
+        if (!error)
+            error = read_first(json, what, &names);
+    }
+    cJSON_Delete(json);
+    if (error)
+        feature_names_release(&names);
+    else
+        *ret_names = names;
+    return error;
+}
+
+/* ---- against a store ------------------------------------------------------------------------- */
+
+static const char *numbered(size_t position, char out[NUMBERED_BYTES])
+{
+    snprintf(out, NUMBERED_BYTES, "p%zu", position);
+    return out;
+}
+
+/* Positions as names, to meet a store whose header has them in another order. */
+static void digest_positions(struct feature_names *names)
+{
+    char name[NUMBERED_BYTES];
+
+    names->list = names->set = 0;
+    for (size_t i = 0; i < names->count; i++)
+        add_digests(names, numbered(i, name));
+}
+
+/* "feature 2 is 'a' there and 'b' here" into `out`. */
+static void say_difference(const struct feature_names *names, const struct store_info *info,
+                           char *out, size_t bytes)
+{
+    char number[NUMBERED_BYTES], theirs[TEXT_QUOTE_BYTES], ours[TEXT_QUOTE_BYTES];
+    size_t known = names->by_position ? names->count : names->first_count;
+
+    for (size_t i = 0; i < known; i++) {
+        const char *name = names->by_position ? numbered(i, number) : names->first[i];
+
+        if (strcmp(name, info->feature_names[i]) == 0)
+            continue;
+        snprintf(
+            out, bytes, "feature %zu (from 0) is %s there and %s here", i,
+            text_quote(theirs, sizeof(theirs), name, strlen(name)),
+            text_quote(ours, sizeof(ours), info->feature_names[i], strlen(info->feature_names[i])));
+        return;
+    }
+    snprintf(out, bytes, "the first %zu are the same, some of the others are not", known);
+}
+
+/* `ours` is of the store. */
+static enum error judge(const struct feature_names *names, const char *called,
+                        const struct feature_names *ours, const struct store_info *info)
+{
+    struct feature_names theirs = *names; /* its digests; the texts stay the other's */
+    char difference[3 * TEXT_QUOTE_BYTES];
+
+    if (names->by_position && ours->by_position)
+        return OK;
+    if (names->by_position)
+        digest_positions(&theirs);
+    if (theirs.list == ours->list)
+        return OK;
+    say_difference(names, info, difference, sizeof(difference));
+    if (theirs.set == ours->set)
+        return error_set(ERROR_CONFLICT,
+                         "%s has the features of %s in another order: %s; they are matched by "
+                         "position, so its columns must come in that order",
+                         info->uri, called, difference);
+    if (!names->by_position && !ours->by_position)
+        log_warning("%s: features are matched by position with those of %s, whose names are "
+                    "others: %s",
+                    info->uri, called, difference);
+    return OK;
+}
+
+enum error feature_names_compare(const struct feature_names *names, const char *called,
+                                 const struct store_info *info)
+{
+    struct feature_names ours;
+    enum error error;
+
+    if (names->count == 0 || names->count != info->features || !info->feature_names)
+        return OK;
+    error = feature_names_init(&ours, info);
+    if (!error)
+        error = judge(names, called, &ours, info);
+    feature_names_release(&ours);
+    return error;
+}

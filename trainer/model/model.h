@@ -1,0 +1,108 @@
+/*
+ * A model: a chain of dense layers with a loss and an optimizer, on one device.
+ *
+ *   linear   y = x w + b                                 one output, squared error
+ *   softmax  logits = x sm_w + sm_b                      L classes; starts from zeros
+ *   mlp      h = relu(x hid_w + hid_b) per hidden layer, then as softmax; weights start from
+ *            truncated_normal with stddev 1 / sqrt(inputs), biases from 0
+ *
+ * Its state is one flat buffer of floats in device memory: all parameters (P floats, layer by
+ * layer, weights before bias), then the optimizer's slots in the same order, P floats each. Named
+ * views (struct model_tensor, model_shape.h) say what lies where; the gradient is a second buffer
+ * of P floats laid out like the parameters. A step allocates nothing and does not wait for the
+ * device.
+ *
+ * Threads: one at a time. Dimensions: B rows a batch, F features, H hidden units, L classes,
+ * P parameters, S slots.
+ */
+#ifndef TRAINER_MODEL_MODEL_H
+#define TRAINER_MODEL_MODEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "trainer/compute/kernel.h"
+#include "trainer/compute/loss.h"
+#include "trainer/compute/optimizer.h"
+#include "trainer/model/model_shape.h"
+
+#define MODEL_ROWS_LIMIT 1048576 /* rows of one batch */
+
+struct model_options {
+    struct model_shape shape;
+    enum loss loss;
+    struct optimizer optimizer;
+    uint64_t seed;     /* of the initial parameters */
+    size_t batch_rows; /* B: the most rows that one call will bring, 1 to MODEL_ROWS_LIMIT */
+};
+
+/* One batch. `features` is device memory; the others are host memory and may be reused as soon as
+ * the call returns. Exactly one of classes and targets is read (targets by linear). */
+struct model_batch {
+    size_t rows;            /* 1 to options.batch_rows */
+    const float *features;  /* [rows, F], device */
+    const int32_t *classes; /* [rows], 0 to L-1, host */
+    const float *targets;   /* [rows], host */
+};
+
+/* Totals over the batches given to model_evaluate(); start from zeros. */
+struct model_score {
+    int64_t rows;
+    int64_t correct; /* rows whose largest logit (the first of equals) is their class; linear: 0 */
+    double loss_sum; /* sum over rows, also for losses that are means */
+};
+
+struct model;
+
+/* Allocates and initialises; step 0. `kernel` is borrowed until model_free(). ERROR_USAGE when the
+ * options contradict each other or pass a limit. */
+enum error model_new(const struct model_options *options, struct kernel *kernel,
+                     struct model **ret_model) MUST_CHECK;
+void model_free(struct model *model);
+
+const struct model_options *model_get_options(const struct model *model);
+/* P, and the floats of the whole state, P * (1 + S). */
+size_t model_parameters(const struct model *model);
+size_t model_state_count(const struct model *model);
+/* The views that cover the state without gaps, in order: parameters first, then slots. */
+size_t model_tensors(const struct model *model);
+const struct model_tensor *model_tensor(const struct model *model, size_t index);
+
+/* Updates applied so far (the global step); Adam's t is one more. */
+int64_t model_get_step(const struct model *model);
+
+/* Copies the state between host memory and the device and waits for it. model_write() also sets
+ * the step. */
+enum error model_read(struct model *model, float *ret_state) MUST_CHECK;
+enum error model_write(struct model *model, const float *state, int64_t step) MUST_CHECK;
+
+/* One training step: forward, backward, update; step + 1. Enqueued, not waited for.
+ * ERROR_INPUT when a class is out of range, naming the row of the batch. */
+enum error model_step(struct model *model, const struct model_batch *batch) MUST_CHECK;
+/* Its two halves, for those who exchange gradients: the gradient of `batch` into the gradient
+ * buffer, and one update of all parameters from that buffer. */
+enum error model_gradient(struct model *model, const struct model_batch *batch) MUST_CHECK;
+enum error model_apply(struct model *model) MUST_CHECK;
+
+/* The loss of the latest model_step() or model_gradient(), before its update. Waits.
+ * ERROR_NOT_FOUND when there was none yet. */
+enum error model_loss(struct model *model, double *ret_loss) MUST_CHECK;
+/* Was the latest gradient of the outputs zero, and with it that of every parameter? Waits; reads no
+ * further than to the first that is not. */
+enum error model_gradient_is_zero(struct model *model, bool *ret_zero) MUST_CHECK;
+/* The gradient buffer to host memory [P]. Waits. */
+enum error model_read_gradient(struct model *model, float *ret_gradient) MUST_CHECK;
+
+/* Adds a batch to *score. Waits. */
+enum error model_evaluate(struct model *model, const struct model_batch *batch,
+                          struct model_score *score) MUST_CHECK;
+/* The loss over all that was scored, as the model's loss defines it: sum, or mean over the rows. */
+double model_score_loss(const struct model *model, const struct model_score *score);
+
+/* Probabilities [rows, L], or y [rows, 1] for linear, into host memory. Waits. */
+enum error model_predict(struct model *model, const float *features, size_t rows,
+                         float *ret_output) MUST_CHECK;
+
+#endif

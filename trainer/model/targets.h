@@ -1,0 +1,39 @@
+/*
+ * Targets: what a store's labels are to a model. A classifier gets class numbers: the store's
+ * labels are looked up in the model's list of classes: numbers by value, whatever they are written
+ * as ("1.0" and 1 are one), texts by their bytes. A regression gets the labels as numbers.
+ * Immutable; any thread.
+ */
+#ifndef TRAINER_MODEL_TARGETS_H
+#define TRAINER_MODEL_TARGETS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "loader/store/store.h"
+#include "trainer/model/classes.h"
+
+struct targets;
+
+/* `classes` NULL: a regression. Both are borrowed until targets_free(). ERROR_INPUT when the store
+ * has no labels, or not such as the model needs, or numbers while two classes are the same number
+ * ("7" and "007"). */
+enum error targets_new(const struct classes *classes, const struct store *store,
+                       struct targets **ret_targets) MUST_CHECK;
+void targets_free(struct targets *targets);
+
+/* From now on label 0 stands for the first class where it is no label itself: rows that a feed
+ * replaced by zeros carry it. */
+void targets_allow_zero(struct targets *targets);
+
+/* The class of a label as the store gives it; -1: none. Not of a regression. O(log L). */
+int32_t targets_find(const struct targets *targets, double label);
+
+/* The labels of `rows` rows, as reader_fetch() gives them, into ret_classes[rows] or, for a
+ * regression, ret_numbers[rows]; the other may be NULL. ERROR_INPUT naming store, id and label of
+ * the first that is no class, or no finite float. */
+enum error targets_convert(const struct targets *targets, const int64_t *ids, const double *labels,
+                           size_t rows, int32_t *ret_classes, float *ret_numbers) MUST_CHECK;
+
+#endif

@@ -1,0 +1,180 @@
+#include "trainer/run/prediction.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+#include "common/log.h"
+#include "common/text.h"
+#include "trainer/model/targets.h"
+
+#define LINES_LIMIT_BYTES ((size_t)1 << 31)
+
+struct predicting {
+    struct trained *trained;
+    const struct store_info *info;
+    const struct classes *classes; /* NULL: a regression */
+    struct targets *targets;       /* NULL: a regression, or labels that cannot be looked up */
+    size_t outputs;                /* 1 for a regression */
+    float *output;                 /* [rows of a batch, outputs] */
+    struct buffer lines;
+    FILE *out;
+};
+
+/* A field that CSV readers take as one text. */
+static enum error add_field(struct buffer *lines, const char *text)
+{
+    enum error error;
+
+    if (!text[strcspn(text, ",\"\r\n")])
+        return buffer_add_text(lines, text);
+    error = buffer_add(lines, "\"", 1);
+    for (; *text && !error; text++) {
+        if (*text == '"')
+            error = buffer_add(lines, "\"", 1);
+        if (!error)
+            error = buffer_add(lines, text, 1);
+    }
+    return error ? error : buffer_add(lines, "\"", 1);
+}
+
+static enum error add_integer(struct buffer *lines, int64_t value)
+{
+    char text[TEXT_INTEGER_BYTES];
+
+    return buffer_add(lines, text, (size_t)(text_write_integer(text, value) - text));
+}
+
+static enum error add_real(struct buffer *lines, double value)
+{
+    char text[TEXT_REAL_BYTES];
+
+    return buffer_add_text(lines, text_of_real(value, text));
+}
+
+/* A class as the sampler writes it, so that it compares with `predicted`; what is no class, as the
+ * store has it. */
+static enum error add_label(struct predicting *predicting, double label)
+{
+    struct buffer *lines = &predicting->lines;
+    int32_t class = predicting->targets ? targets_find(predicting->targets, label) : -1;
+
+    if (class >= 0)
+        return add_field(lines, predicting->classes->texts[class]);
+    switch (predicting->info->label_kind) {
+    case LABEL_NONE:
+        return OK;
+    case LABEL_INTEGER:
+        return add_integer(lines, (int64_t)label);
+    case LABEL_TEXT:
+        return add_field(lines, predicting->info->label_texts[(size_t)label]);
+    case LABEL_REAL:
+        break;
+    }
+    return add_real(lines, label);
+}
+
+static size_t largest(const float *values, size_t count)
+{
+    size_t best = 0;
+
+    for (size_t i = 1; i < count; i++) {
+        if (values[i] > values[best])
+            best = i;
+    }
+    return best;
+}
+
+static enum error add_prediction(struct predicting *predicting, const float *output)
+{
+    const struct classes *classes = predicting->classes;
+    struct buffer *lines = &predicting->lines;
+    enum error error;
+
+    if (!classes)
+        return buffer_print(lines, ",%.9g\n", (double)output[0]);
+    if ((error = buffer_add(lines, ",", 1)) ||
+        (error = add_field(lines, classes->texts[largest(output, classes->count)])))
+        return error;
+    for (size_t i = 0; i < classes->count; i++) {
+        error = buffer_print(lines, ",%.9g", (double)output[i]);
+        if (error)
+            return error;
+    }
+    return buffer_add(lines, "\n", 1);
+}
+
+static enum error write_lines(struct predicting *predicting)
+{
+    struct buffer *lines = &predicting->lines;
+
+    if (lines->length > 0 &&
+        fwrite(lines->data, 1, lines->length, predicting->out) != lines->length)
+        return error_set_errno(ERROR_IO, errno, "cannot write the predictions");
+    buffer_clear(lines);
+    return OK;
+}
+
+static enum error predict_rows(void *context, const struct trained_rows *rows)
+{
+    struct predicting *predicting = context;
+    enum error error =
+        model_predict(predicting->trained->model, rows->features, rows->rows, predicting->output);
+
+    for (size_t i = 0; i < rows->rows && !error; i++) {
+        if ((error = add_integer(&predicting->lines, rows->ids[i])) ||
+            (error = buffer_add(&predicting->lines, ",", 1)) ||
+            (error = add_label(predicting, rows->labels[i])) ||
+            (error = add_prediction(predicting, predicting->output + i * predicting->outputs)))
+            return error;
+    }
+    return error ? error : write_lines(predicting);
+}
+
+/* Labels are only passed on here: where they cannot be looked up, that is no failure. */
+static void look_up_labels(struct predicting *predicting, const struct store *store)
+{
+    if (!predicting->classes || predicting->info->label_kind == LABEL_NONE)
+        return;
+    if (targets_new(predicting->classes, store, &predicting->targets))
+        log_warning("labels are written as the store has them: %s", error_message());
+}
+
+static enum error predict_store(struct predicting *predicting, struct store *store)
+{
+    const struct model_options *model = model_get_options(predicting->trained->model);
+    enum error error = buffer_add_text(&predicting->lines, "id,label,predicted");
+
+    predicting->info = store_info(store);
+    predicting->classes = checkpoint_get_facts(predicting->trained->checkpoint)->classes;
+    predicting->outputs = model->shape.outputs;
+    predicting->output = array_new(model->batch_rows * predicting->outputs,
+                                   sizeof(*predicting->output), "a batch's predictions");
+    if (!predicting->output)
+        return ERROR_MEMORY;
+    look_up_labels(predicting, store);
+    for (size_t i = 0; predicting->classes && i < predicting->outputs && !error; i++)
+        error = buffer_print(&predicting->lines, ",p%zu", i);
+    if (error || (error = buffer_add(&predicting->lines, "\n", 1)))
+        return error;
+    error = trained_scan(predicting->trained, store, predict_rows, predicting);
+    return error ? error : write_lines(predicting);
+}
+
+enum error prediction_run(struct trained *trained, const char *store_uri, FILE *out)
+{
+    struct predicting predicting = {
+        .trained = trained, .lines = BUFFER_INIT(LINES_LIMIT_BYTES), .out = out};
+    struct store *store = NULL;
+    enum error error = store_open(store_uri, false, &store);
+
+    if (error)
+        return error;
+    error = predict_store(&predicting, store);
+    buffer_release(&predicting.lines);
+    free(predicting.output);
+    targets_free(predicting.targets);
+    store_close(store);
+    return error;
+}

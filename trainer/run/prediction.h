@@ -1,0 +1,22 @@
+/*
+ * Prediction: what a trained model says of every row of a store, as CSV.
+ *
+ *   classifier   id,label,predicted,p0,p1,...   predicted is the label of the largest probability,
+ *                                               the first of equals; p<i> belongs to class i
+ *   regression   id,label,predicted
+ *
+ * Labels are written as the store has them, and empty where it has none; they need not be known to
+ * the model. Numbers are written with as many digits as give the same 32-bit float back.
+ */
+#ifndef TRAINER_RUN_PREDICTION_H
+#define TRAINER_RUN_PREDICTION_H
+
+#include <stdio.h>
+
+#include "common/error.h"
+#include "trainer/run/trained_model.h"
+
+/* ERROR_IO when `out` does not take it. */
+enum error prediction_run(struct trained *trained, const char *store_uri, FILE *out) MUST_CHECK;
+
+#endif

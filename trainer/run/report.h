@@ -1,0 +1,65 @@
+/*
+ * The report of a training: what a person reads while it runs.
+ *
+ *   standard output   the lines of the classic programs (README.md lists them), written in blocks
+ *                     and flushed at least once a second, so that thousands of steps a second cost
+ *                     nothing to print
+ *   standard error    a progress line every few seconds (rewritten in place on a terminal): step,
+ *                     loss ("-" while none is known), rows/s and the share of time that was
+ *                     waited for data; a summary at the end
+ *
+ * A thread of its own flushes and shows progress, so that both go on while training waits for data.
+ * All functions but report_close() belong to the training's thread.
+ */
+#ifndef TRAINER_RUN_REPORT_H
+#define TRAINER_RUN_REPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/error.h"
+
+struct report_options {
+    int64_t worker;      /* the number in "Worker 0:" */
+    int64_t print_every; /* steps between two lines of a step; 0: none */
+    int64_t last_step;   /* the global step at which training ends */
+    bool squared;        /* a regression: tests show the mean squared error */
+    /* Called on the report's thread every few seconds between report_begin() and report_close();
+     * should take less than half a second. NULL: none. */
+    void (*check)(void *context);
+    void *context;
+};
+
+struct report;
+
+/* Starts the thread and prints "Worker 0: Initializing session...". */
+enum error report_open(const struct report_options *options, struct report **ret_report) MUST_CHECK;
+/* Ends the thread and flushes. NULL is legal. */
+void report_close(struct report *report);
+
+void report_initialized(struct report *report);
+/* "Training begins @ ..."; `step` is the global step of now. */
+void report_begin(struct report *report, int64_t step);
+
+/* Around each wait for a batch. The first one counts as start-up, not as waiting. */
+void report_wait_begin(struct report *report);
+void report_wait_end(struct report *report);
+
+/* A step is done: `rows` more rows; its loss if it is known, else NAN. */
+void report_step(struct report *report, int64_t step, int64_t rows, double loss);
+
+/* Around what is neither training nor waiting: tests and checkpoints. */
+void report_pause_begin(struct report *report);
+void report_pause_end(struct report *report);
+
+/* "acc: ..." and "cross entropy = ...", or "mean squared error = ...". */
+void report_test(struct report *report, double accuracy, double loss);
+
+/* "Training ends @ ..." and "Training elapsed time: ... s". */
+void report_end(struct report *report);
+
+/* "done." and the last test as "accuracy: ..." or "mean squared error: ..." if there was one; the
+ * summary to the log. */
+void report_done(struct report *report, bool tested, double accuracy, double loss);
+
+#endif

@@ -1,0 +1,30 @@
+/*
+ * A test set: all rows of a store in device memory, as the store keeps them, with their targets; so
+ * that a model can be scored on it every hundred steps.
+ *
+ * Memory: R * (F * element + 4) bytes on the device and 4 R bytes on the host.
+ */
+#ifndef TRAINER_RUN_TEST_SET_H
+#define TRAINER_RUN_TEST_SET_H
+
+#include "common/error.h"
+#include "loader/store/store.h"
+#include "trainer/compute/engine.h"
+#include "trainer/model/model.h"
+#include "trainer/model/targets.h"
+
+struct test_set;
+
+/* Reads the whole store. It must have the model's number of features, and only labels that
+ * `targets` (made for it) knows. Everything is borrowed until test_set_free() but store and
+ * targets. */
+enum error test_set_new(const struct engine *engine, struct store *store,
+                        const struct targets *targets, float scale,
+                        struct test_set **ret_set) MUST_CHECK;
+void test_set_free(struct test_set *set);
+
+/* Scores the model on all rows. ERROR_CANCELLED after stop_requested(). */
+enum error test_set_score(struct test_set *set, struct model *model,
+                          struct model_score *ret_score) MUST_CHECK;
+
+#endif

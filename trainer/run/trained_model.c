@@ -1,0 +1,156 @@
+#include "trainer/run/trained_model.h"
+
+#include <inttypes.h>
+
+#include "common/log.h"
+#include "common/stop.h"
+#include "trainer/checkpoint/logdir.h"
+#include "trainer/model/feature_scaler.h"
+
+static enum error open_newest(const char *path, struct checkpoint **ret_checkpoint)
+{
+    struct logdir *logdir = NULL;
+    enum error error = logdir_open_read(path, &logdir);
+
+    if (error)
+        return error;
+    error = logdir_newest(logdir, ret_checkpoint);
+    if (!error && !*ret_checkpoint)
+        error = error_set(ERROR_NOT_FOUND, "%s holds no checkpoint yet; train makes them", path);
+    logdir_close(logdir);
+    return error;
+}
+
+/* Slots are the trainer's alone: plain SGD has none. */
+static enum error make_model(struct trained *trained)
+{
+    struct model_options options = checkpoint_get_facts(trained->checkpoint)->model;
+    enum error error = optimizer_init(&options.optimizer, "sgd", 1.0);
+
+    if (error)
+        return error;
+    options.batch_rows = engine_rows(options.shape.features);
+    error = model_new(&options, trained->engine.kernel, &trained->model);
+    return error ? error : checkpoint_restore(trained->checkpoint, trained->model);
+}
+
+enum error trained_open(const struct trained_options *options, struct trained *trained)
+{
+    enum error error;
+
+    *trained = (struct trained){.bad_rows = options->bad_rows};
+    if (!options->logdir && !options->checkpoint)
+        return error_set(ERROR_USAGE, "neither --logdir nor --checkpoint names a model");
+    error = options->checkpoint ? checkpoint_open(options->checkpoint, &trained->checkpoint)
+                                : open_newest(options->logdir, &trained->checkpoint);
+    if (error)
+        return error;
+    log_info("model of %s, step %lld", checkpoint_path(trained->checkpoint),
+             (long long)checkpoint_step(trained->checkpoint));
+    if ((error = engine_open(&options->engine, &trained->engine)) || (error = make_model(trained)))
+        trained_close(trained);
+    return error;
+}
+
+void trained_close(struct trained *trained)
+{
+    model_free(trained->model);
+    engine_close(&trained->engine);
+    checkpoint_close(trained->checkpoint);
+    *trained = (struct trained){.checkpoint = NULL};
+}
+
+/* What a scan's callback needs. */
+struct scan {
+    const struct trained *trained;
+    size_t row_bytes, limit;
+    struct expander *expander;
+    trained_sink *sink;
+    void *context;
+    int64_t bad_rows; /* left out or zeroed so far */
+};
+
+/* How many rows from `at` on go through the model together: none where one is left out. */
+static size_t run_of_rows(const struct scan *scan, const struct store_block *block, size_t at)
+{
+    size_t end = block->rows - at < scan->limit ? block->rows : at + scan->limit, begin = at;
+
+    if (!block->status || scan->trained->bad_rows != BAD_ROWS_SKIP)
+        return end - at;
+    while (at < end && block->status[at] == ROW_OK)
+        at++;
+    return at - begin;
+}
+
+static void count_bad(struct scan *scan, const struct store_block *block)
+{
+    for (size_t i = 0; block->status && i < block->rows; i++)
+        scan->bad_rows += block->status[i] != ROW_OK;
+}
+
+static enum error pass_on(void *context, const struct store_block *block)
+{
+    struct scan *scan = context;
+    size_t step;
+
+    count_bad(scan, block);
+    for (size_t at = 0; at < block->rows; at += step) {
+        struct trained_rows rows = {.rows = run_of_rows(scan, block, at),
+                                    .ids = block->ids + at,
+                                    .labels = block->label_values + at};
+        const char *from = (const char *)block->features + at * scan->row_bytes;
+        enum error error;
+
+        step = rows.rows > 0 ? rows.rows : 1;
+        if (stop_requested())
+            return error_set(ERROR_CANCELLED, "stopped before the last row");
+        if (rows.rows == 0)
+            continue;
+        if ((error = expander_from_host(scan->expander, from, rows.rows, &rows.features)) ||
+            (error = scan->sink(scan->context, &rows)))
+            return error;
+    }
+    /* The block's memory is the store's again when this returns. */
+    return device_queue_wait(scan->trained->engine.device, scan->trained->engine.queue);
+}
+
+/* One column more is most often the label, taken for a feature. */
+static const char *maybe_label(const struct store_info *info, size_t features)
+{
+    if (info->features != features + 1 || info->label_kind != LABEL_NONE)
+        return "";
+    return "; if one of its columns is the label, the URI lacks label=COLUMN";
+}
+
+enum error trained_scan(struct trained *trained, struct store *store, trained_sink *sink,
+                        void *context)
+{
+    const struct checkpoint_facts *facts = checkpoint_get_facts(trained->checkpoint);
+    const struct store_info *info = store_info(store);
+    struct scan scan = {.trained = trained,
+                        .row_bytes = info->features * element_bytes(info->element),
+                        .limit = model_get_options(trained->model)->batch_rows,
+                        .sink = sink,
+                        .context = context};
+    enum scan_columns columns =
+        trained->bad_rows == BAD_ROWS_FAIL ? SCAN_FEATURES : SCAN_FEATURES | SCAN_BAD_ROWS;
+    enum error error;
+
+    if (info->features != facts->model.shape.features)
+        return error_set(ERROR_INPUT, "%s has %zu features, the model of %s takes %zu%s", info->uri,
+                         info->features, checkpoint_path(trained->checkpoint),
+                         facts->model.shape.features,
+                         maybe_label(info, facts->model.shape.features));
+    error = feature_names_compare(&facts->names, checkpoint_path(trained->checkpoint), info);
+    if (error)
+        return error;
+    error = expander_new(&trained->engine, info->element, info->features, scan.limit,
+                         facts->feature_scale, &scan.expander);
+    if (!error)
+        error = store_scan(store, columns, pass_on, &scan);
+    if (!error && scan.bad_rows > 0)
+        log_warning("%" PRId64 " bad rows were %s", scan.bad_rows,
+                    trained->bad_rows == BAD_ROWS_SKIP ? "left out" : "replaced by zeros");
+    expander_free(scan.expander);
+    return error;
+}

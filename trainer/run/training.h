@@ -1,0 +1,48 @@
+/*
+ * A training: one process pulls batches, steps a model and saves it, until the last step, the end
+ * of the stream, or a signal.
+ *
+ * Where the logdir holds a checkpoint, training goes on from there with exactly the batch that
+ * would have come next, so that any number of interruptions leads to the same bits. A checkpoint is
+ * saved before the first step (when its batch has passed every check), every save_seconds, and
+ * whenever training ends, for whatever reason but a diverged model. A sampler that came back with
+ * another order ends it: what was trained until then is of the old order, and is saved.
+ *
+ * One thread; the feed and the report have theirs.
+ */
+#ifndef TRAINER_RUN_TRAINING_H
+#define TRAINER_RUN_TRAINING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "loader/feed/feed.h"
+#include "trainer/compute/engine.h"
+#include "trainer/model/model.h"
+
+#define TRAINING_STREAM "default"
+
+struct training_options {
+    const char *sampler_url;
+    const char *store_uri;
+    const char *test_store_uri; /* NULL: no tests while training */
+    const char *logdir;
+    struct engine_options engine;
+    struct model_options model; /* kind, hidden layers, loss, optimizer; the rest is found out */
+    bool seed_given;            /* else model.seed is drawn, or the checkpoint's */
+    float feature_scale;        /* 0: the checkpoint's; else 1/255 for u8 stores, 1 for f32 */
+    int64_t train_steps;        /* the global step to end at */
+    int64_t batch_rows;
+    int64_t test_every;  /* steps; 0: only at the end */
+    double save_seconds; /* 0: not by time */
+    int64_t print_every;
+    int64_t patience_ms; /* for a sampler that does not answer */
+    int64_t cache_bytes;
+    enum bad_rows bad_rows;
+};
+
+/* Trains to the end. ERROR_CANCELLED after a signal, when the checkpoint is saved. */
+enum error training_run(const struct training_options *options) MUST_CHECK;
+
+#endif

@@ -1,0 +1,388 @@
+#include "trainer/run/training_parts.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "common/array.h"
+#include "common/log.h"
+#include "common/text.h"
+#include "loader/feed/stream_check.h"
+#include "loader/store/feature_range.h"
+
+static void warn_of_seed(const struct training_parts *parts)
+{
+    const struct training_options *options = parts->options;
+    uint64_t seed = checkpoint_get_facts(parts->checkpoint)->model.seed;
+
+    if (options->seed_given && options->model.seed != seed)
+        log_warning("--seed %" PRIu64 " is not used: training goes on from a checkpoint that began "
+                    "with seed %" PRIu64,
+                    options->model.seed, seed);
+}
+
+enum error training_parts_take_logdir(struct training_parts *parts,
+                                      const struct training_options *options, bool *ret_done)
+{
+    enum error error;
+
+    parts->options = options;
+    if ((error = logdir_open(options->logdir, &parts->logdir)) ||
+        (error = logdir_newest(parts->logdir, &parts->checkpoint)))
+        return error;
+    if (parts->checkpoint) {
+        error = checkpoint_compare(parts->checkpoint, &options->model);
+        if (error)
+            return error;
+        warn_of_seed(parts);
+    }
+    *ret_done = parts->checkpoint && checkpoint_step(parts->checkpoint) >= options->train_steps;
+    return OK;
+}
+
+static enum error compare_scale(const struct training_parts *parts)
+{
+    float saved = checkpoint_get_facts(parts->checkpoint)->feature_scale;
+    float given = parts->options->feature_scale;
+
+    if (given == 0 || given == saved)
+        return OK;
+    return error_set(ERROR_CONFLICT,
+                     "%s was trained with features times %g; this run has --feature-scale %g",
+                     checkpoint_path(parts->checkpoint), (double)saved, (double)given);
+}
+
+static enum error check_url(const char *url)
+{
+    struct sampler_client *client = NULL;
+    enum error error = sampler_client_open(url, TRAINING_STREAM, 0, &client);
+
+    sampler_client_close(client);
+    return error;
+}
+
+enum error training_parts_check(struct training_parts *parts)
+{
+    const struct training_options *options = parts->options;
+    const struct position *position = &checkpoint_get_facts(parts->checkpoint)->position;
+    const char *called = checkpoint_path(parts->checkpoint);
+    enum error error;
+
+    if ((error = position_compare_size(position, called, options->batch_rows)) ||
+        (error = compare_scale(parts)) || (error = check_url(options->sampler_url)) ||
+        (error = store_check_uri(options->store_uri)))
+        return error;
+    if (options->test_store_uri && (error = store_check_uri(options->test_store_uri)))
+        return error;
+    return engine_open(&options->engine, &parts->engine);
+}
+
+static const struct checkpoint_facts *saved_facts(const struct training_parts *parts)
+{
+    return parts->checkpoint ? checkpoint_get_facts(parts->checkpoint) : NULL;
+}
+
+/* Nobody asked for the factor, so it is said, and doubted where the bytes are small numbers. */
+static enum error explain_scale(const struct training_parts *parts)
+{
+    const struct store_info *info = store_info(parts->store);
+    struct feature_range range = {.rows = 0};
+    enum error error = feature_range_find(parts->store, &range);
+
+    if (error)
+        return error;
+    log_info("features are multiplied with %s (--feature-scale), since %s holds %s",
+             info->element == ELEMENT_U8 ? "1/255" : "1", info->uri,
+             info->element == ELEMENT_U8 ? "integers from 0 to 255"
+                                         : "numbers that are not all such integers");
+    if (feature_range_is_small(&range))
+        log_warning("%s: no feature of the first %" PRId64 " rows is larger than %d, and all are "
+                    "multiplied with 1/255, which suits bytes up to 255: they may be too small to "
+                    "learn from; --feature-scale 1 takes them as they are",
+                    info->uri, range.rows, range.largest);
+    return OK;
+}
+
+static enum error choose_scale(struct training_parts *parts)
+{
+    const struct checkpoint_facts *saved = saved_facts(parts);
+    float given = parts->options->feature_scale;
+
+    if (saved) {
+        enum error error = compare_scale(parts);
+        if (error)
+            return error;
+    }
+    if (saved || given != 0) {
+        parts->facts.feature_scale = saved ? saved->feature_scale : given;
+        log_info("features are multiplied with %g", (double)parts->facts.feature_scale);
+        return OK;
+    }
+    parts->facts.feature_scale =
+        store_info(parts->store)->element == ELEMENT_U8 ? 1.0f / 255.0f : 1.0f;
+    return explain_scale(parts);
+}
+
+/* The checkpoint's names stay, so that going on from a store without a header changes nothing. */
+static enum error choose_names(struct training_parts *parts)
+{
+    const struct checkpoint_facts *saved = saved_facts(parts);
+    const struct store_info *info = store_info(parts->store);
+    enum error error;
+
+    if (!saved || saved->names.count == 0)
+        return feature_names_init(&parts->facts.names, info);
+    error = feature_names_compare(&saved->names, checkpoint_path(parts->checkpoint), info);
+    return error ? error : feature_names_copy(&parts->facts.names, &saved->names);
+}
+
+static enum error open_store(struct training_parts *parts)
+{
+    const struct store_info *info;
+    const struct training_options *options = parts->options;
+    enum error error =
+        store_open_cached(options->store_uri, (uint64_t)options->cache_bytes, &parts->store);
+
+    if (error)
+        return error;
+    info = store_info(parts->store);
+    if (info->features == 0)
+        return error_set(ERROR_INPUT, "%s has no feature columns to train on", info->uri);
+    parts->facts.model.shape.features = info->features;
+    if (parts->checkpoint) {
+        error = checkpoint_compare(parts->checkpoint, &parts->facts.model);
+        if (error)
+            return error;
+    }
+    error = choose_names(parts);
+    return error ? error : choose_scale(parts);
+}
+
+/* What the sampler walks, compared with what the checkpoint walked. */
+static enum error ask_sampler(struct training_parts *parts)
+{
+    const struct training_options *options = parts->options;
+    const struct checkpoint_facts *saved = saved_facts(parts);
+    struct position *position = &parts->facts.position;
+    enum error error;
+
+    error = position_fetch(options->sampler_url, TRAINING_STREAM, options->patience_ms,
+                           &position->stream);
+    if (error)
+        return error;
+    position->batch_rows = options->batch_rows;
+    if (saved) {
+        error = position_compare(&saved->position, checkpoint_path(parts->checkpoint), position);
+        if (error)
+            return error;
+        position->next_index = saved->position.next_index;
+    }
+    return stream_check_rows(&position->stream, options->sampler_url, store_info(parts->store),
+                             options->bad_rows == BAD_ROWS_FAIL);
+}
+
+static enum error ask_classes(struct training_parts *parts)
+{
+    const struct checkpoint_facts *saved = saved_facts(parts);
+    enum error error;
+
+    if (parts->facts.model.shape.kind == MODEL_LINEAR) {
+        parts->facts.model.shape.outputs = 1;
+        return OK;
+    }
+    error = classes_fetch(parts->options->sampler_url, TRAINING_STREAM, parts->options->patience_ms,
+                          &parts->facts.classes);
+    if (error)
+        return error;
+    if (saved) {
+        error = classes_compare(saved->classes, checkpoint_path(parts->checkpoint),
+                                parts->facts.classes, "the sampler's frame");
+        if (error)
+            return error;
+    }
+    parts->facts.model.shape.outputs = parts->facts.classes->count;
+    if (parts->facts.classes->count < 2)
+        return error_set(ERROR_INPUT,
+                         "the sampler's frame has a single label, '%s'; a classifier needs at "
+                         "least two (a regression is --model linear)",
+                         parts->facts.classes->texts[0]);
+    return OK;
+}
+
+/* As a rule numbers with fractions are measured, not chosen from: a person may have meant linear.
+ */
+static void warn_of_fractions(const struct training_parts *parts)
+{
+    const struct store_info *info = store_info(parts->store);
+    const struct classes *classes = parts->facts.classes;
+    double value;
+
+    if (!classes || info->label_kind != LABEL_REAL)
+        return;
+    for (size_t i = 0; i < classes->count; i++) {
+        const char *text = classes->texts[i];
+
+        if (!text_parse_real(text, strlen(text), &value) || value == floor(value))
+            continue;
+        log_warning("%s: column %s holds real numbers such as %s; each of the %zu is a class of "
+                    "its own (a regression is --model linear)",
+                    info->uri, info->label_column, text, classes->count);
+        return;
+    }
+}
+
+static enum error choose_seed(struct training_parts *parts)
+{
+    const struct checkpoint_facts *saved = saved_facts(parts);
+    uint64_t *seed = &parts->facts.model.seed;
+
+    if (saved) {
+        *seed = saved->model.seed;
+    } else if (!parts->options->seed_given) {
+        if (getrandom(seed, sizeof(*seed), 0) != (ssize_t)sizeof(*seed))
+            return error_set_errno(ERROR_IO, errno, "cannot draw a seed; give one with --seed");
+        *seed >>= 1;
+        log_info("parameters start from --seed %" PRIu64, *seed);
+    }
+    return OK;
+}
+
+static enum error make_model(struct training_parts *parts)
+{
+    const struct training_options *options = parts->options;
+    struct model_options *model = &parts->facts.model;
+    const struct checkpoint_facts *saved = saved_facts(parts);
+    size_t test_rows = options->test_store_uri ? engine_rows(model->shape.features) : 0;
+    enum error error = choose_seed(parts);
+
+    if (error)
+        return error;
+    model->batch_rows = (size_t)options->batch_rows;
+    if (model->batch_rows < test_rows)
+        model->batch_rows = test_rows;
+    error = model_new(model, parts->engine.kernel, &parts->model);
+    if (error || !saved)
+        return error;
+    error = checkpoint_compare(parts->checkpoint, model);
+    if (error)
+        return error;
+    if (saved->model.optimizer.learning_rate != model->optimizer.learning_rate)
+        log_info("learning rate %g from now on (%g before)", (double)model->optimizer.learning_rate,
+                 (double)saved->model.optimizer.learning_rate);
+    log_info("going on from %s, step %" PRId64, checkpoint_path(parts->checkpoint),
+             checkpoint_step(parts->checkpoint));
+    return checkpoint_restore(parts->checkpoint, parts->model);
+}
+
+static enum error load_tests(struct training_parts *parts)
+{
+    struct targets *targets = NULL;
+    struct store *store = NULL;
+    const struct store_info *info;
+    enum error error;
+
+    if (!parts->options->test_store_uri)
+        return OK;
+    error = store_open(parts->options->test_store_uri, false, &store);
+    if (error)
+        return error;
+    info = store_info(store);
+    error = targets_new(parts->facts.classes, store, &targets);
+    if (error)
+        goto out;
+    if (info->features != parts->facts.model.shape.features) {
+        error = error_set(ERROR_INPUT, "%s has %zu %s, %s has %zu", info->uri, info->features,
+                          text_plural(info->features, "feature", "features"),
+                          parts->options->store_uri, parts->facts.model.shape.features);
+        goto out;
+    }
+    error = feature_names_compare(&parts->facts.names, parts->options->store_uri, info);
+    if (error)
+        goto out;
+    error =
+        test_set_new(&parts->engine, store, targets, parts->facts.feature_scale, &parts->test_set);
+out:
+    targets_free(targets);
+    store_close(store);
+    return error;
+}
+
+/* The feed scales u8 only: floats that are not to be taken as they stand get a buffer here. */
+static enum error make_buffers(struct training_parts *parts)
+{
+    size_t rows = (size_t)parts->options->batch_rows;
+    bool scale =
+        store_info(parts->store)->element == ELEMENT_F32 && parts->facts.feature_scale != 1.0f;
+    void *memory = NULL;
+    enum error error;
+
+    parts->classes = array_new(rows, sizeof(*parts->classes), "a batch's classes");
+    parts->numbers = array_new(rows, sizeof(*parts->numbers), "a batch's targets");
+    if (!parts->classes || !parts->numbers)
+        return ERROR_MEMORY;
+    if (!scale)
+        return OK;
+    error = device_memory_new(parts->engine.device,
+                              rows * parts->facts.model.shape.features * sizeof(float), &memory);
+    parts->scaled = memory;
+    return error;
+}
+
+static enum error open_feed(struct training_parts *parts)
+{
+    const struct training_options *options = parts->options;
+    struct feed_options feed = {
+        .sampler_url = options->sampler_url,
+        .stream = TRAINING_STREAM,
+        .store = parts->store,
+        .device = parts->engine.device,
+        .pull = FEED_INDEX,
+        .first_index = parts->facts.position.next_index,
+        .walked = &parts->facts.position.stream,
+        .batches = -1,
+        .batch_rows = (size_t)options->batch_rows,
+        .cache_bytes = (size_t)options->cache_bytes,
+        .bad_rows = options->bad_rows,
+        .expand = true,
+        .scale = parts->facts.feature_scale,
+        .patience_ms = options->patience_ms,
+    };
+    return feed_open(&feed, &parts->feed);
+}
+
+enum error training_parts_open(struct training_parts *parts)
+{
+    enum error error;
+
+    parts->facts.model = parts->options->model;
+    if ((error = open_store(parts)) || (error = ask_sampler(parts)) ||
+        (error = ask_classes(parts)) ||
+        (error = targets_new(parts->facts.classes, parts->store, &parts->targets)) ||
+        (error = engine_open(&parts->options->engine, &parts->engine)) ||
+        (error = make_model(parts)) || (error = load_tests(parts)) || (error = make_buffers(parts)))
+        return error;
+    warn_of_fractions(parts);
+    if (parts->options->bad_rows == BAD_ROWS_REPLACE)
+        targets_allow_zero(parts->targets);
+    return open_feed(parts);
+}
+
+void training_parts_close(struct training_parts *parts)
+{
+    feed_close(parts->feed);
+    if (parts->scaled)
+        device_memory_free(parts->engine.device, parts->scaled);
+    free(parts->classes);
+    free(parts->numbers);
+    test_set_free(parts->test_set);
+    model_free(parts->model);
+    engine_close(&parts->engine);
+    targets_free(parts->targets);
+    checkpoint_facts_release(&parts->facts);
+    store_close(parts->store);
+    checkpoint_close(parts->checkpoint);
+    logdir_close(parts->logdir);
+}

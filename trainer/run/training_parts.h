@@ -1,0 +1,51 @@
+/*
+ * The parts of a training, opened in the order in which they depend on each other, each checked
+ * against the checkpoint that is to be continued.
+ */
+#ifndef TRAINER_RUN_TRAINING_PARTS_H
+#define TRAINER_RUN_TRAINING_PARTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "loader/feed/feed.h"
+#include "loader/store/store.h"
+#include "trainer/checkpoint/checkpoint.h"
+#include "trainer/checkpoint/logdir.h"
+#include "trainer/compute/engine.h"
+#include "trainer/model/model.h"
+#include "trainer/model/targets.h"
+#include "trainer/run/test_set.h"
+#include "trainer/run/training.h"
+
+struct training_parts {
+    const struct training_options *options;
+    struct logdir *logdir;
+    struct checkpoint *checkpoint; /* continued from; NULL: a new training */
+    struct store *store;
+    struct checkpoint_facts facts; /* owns the classes; position.next_index moves with training */
+    struct targets *targets;
+    struct engine engine;
+    struct model *model;
+    struct test_set *test_set; /* NULL: none */
+    struct feed *feed;
+    float *scaled;    /* device, [B, F]: f32 features times the scale; NULL: the feed did it */
+    int32_t *classes; /* [B] */
+    float *numbers;   /* [B] */
+};
+
+/* Takes the logdir and its checkpoint, if there is one. *ret_done: it has the last step already,
+ * and nothing else was opened. */
+enum error training_parts_take_logdir(struct training_parts *parts,
+                                      const struct training_options *options,
+                                      bool *ret_done) MUST_CHECK;
+/* For a training that is done: would the options go with the checkpoint, and are the device and the
+ * stores there? Nobody is asked over a network. */
+enum error training_parts_check(struct training_parts *parts) MUST_CHECK;
+/* All the rest; the model has the checkpoint's state, the feed begins with the next batch. */
+enum error training_parts_open(struct training_parts *parts) MUST_CHECK;
+/* Legal at any point, and on zeros. */
+void training_parts_close(struct training_parts *parts);
+
+#endif
