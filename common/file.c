@@ -35,8 +35,7 @@ bool file_identity_equal(const struct file_identity *a, const struct file_identi
            a->inode == b->inode && a->device == b->device;
 }
 
-/* ---- opening -----------------------------------------------------------------------------------
- */
+/* ---- opening ------------------------------------------------------------ */
 
 static enum error refuse_kind(const char *path, mode_t mode)
 {
@@ -115,8 +114,7 @@ enum error file_open_own(const char *path, int flags, int *ret_descriptor)
     return check_kind(descriptor, path, false, ret_descriptor);
 }
 
-/* ---- reading -----------------------------------------------------------------------------------
- */
+/* ---- reading ------------------------------------------------------------ */
 
 enum error file_read_at(int descriptor, const char *path, void *out, size_t bytes, uint64_t offset)
 {
@@ -197,8 +195,7 @@ enum error file_read_whole(const char *path, struct buffer *buffer)
     return error;
 }
 
-/* ---- folders -----------------------------------------------------------------------------------
- */
+/* ---- folders ------------------------------------------------------------ */
 
 static enum error make_folder(const char *path)
 {

@@ -67,7 +67,7 @@ static void init_global(void)
     global_result = curl_global_init(CURL_GLOBAL_DEFAULT);
 }
 
-/* ---- callbacks of libcurl, on the caller's thread ------------------------------------------- */
+/* ---- callbacks of libcurl, on the caller's thread ----------------------- */
 
 static size_t on_body(char *data, size_t size, size_t count, void *context)
 {
@@ -96,7 +96,7 @@ static int on_socket(void *context, curl_socket_t socket, curlsocktype purpose)
     return CURL_SOCKOPT_OK;
 }
 
-/* ---- opening -------------------------------------------------------------------------------- */
+/* ---- opening ------------------------------------------------------------ */
 
 static enum error check_url(const char *url)
 {
@@ -229,7 +229,7 @@ void http_client_close(struct http_client *client)
     free(client);
 }
 
-/* ---- one try -------------------------------------------------------------------------------- */
+/* ---- one try ------------------------------------------------------------ */
 
 static bool is_cancelled(const struct http_client *client)
 {
@@ -290,7 +290,7 @@ static enum error try_once(struct http_client *client, const struct call *call, 
     return error;
 }
 
-/* ---- a call: tries until the deadline ------------------------------------------------------- */
+/* ---- a call: tries until the deadline ----------------------------------- */
 
 static bool is_passing(CURLcode code)
 {

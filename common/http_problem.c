@@ -63,11 +63,11 @@ enum error http_problem_add(struct buffer *buffer, int status, const char *kind,
 {
     enum error error = buffer_print(buffer, "{\"type\":\"%s%s\",\"title\":",
                                     kind ? "/problems/" : "about:", kind ? kind : "blank");
-    if (error == OK)
+    if (!error)
         error = json_add_string(buffer, http_status_title(status));
-    if (error == OK)
+    if (!error)
         error = buffer_print(buffer, ",\"status\":%d,\"detail\":", status);
-    if (error == OK)
+    if (!error)
         error = json_add_string(buffer, detail);
-    return error == OK ? buffer_add_text(buffer, "}\n") : error;
+    return error ? error : buffer_add_text(buffer, "}\n");
 }

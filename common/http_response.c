@@ -58,9 +58,9 @@ void http_response_problem(const struct http_response *response, char *out, size
     cJSON *json = NULL;
     if (bytes == 0)
         return;
-    if (body->length > 0 && json_parse(body->data, body->length, "the answer", &json) == OK &&
-        json_get_text(json, "detail", "the answer", &text) != OK &&
-        json_get_text(json, "title", "the answer", &text) != OK)
+    if (body->length > 0 && !json_parse(body->data, body->length, "the answer", &json) &&
+        json_get_text(json, "detail", "the answer", &text) &&
+        json_get_text(json, "title", "the answer", &text))
         text = NULL;
     if (text)
         copy_printable(out, bytes, text, strlen(text));

@@ -50,7 +50,7 @@ static enum error check_tree(const cJSON *item, const char *what)
     return error;
 }
 
-/* ---- numbers that a double does not hold ----------------------------------------------------- */
+/* ---- numbers that a double does not hold -------------------------------- */
 
 /* The text is valid JSON: outside strings, a digit or '-' begins a number. */
 struct number_scan {
@@ -107,7 +107,7 @@ bool json_integer(const cJSON *item, int64_t *ret_value)
     return true;
 }
 
-/* ---- parsing --------------------------------------------------------------------------------- */
+/* ---- parsing ------------------------------------------------------------ */
 
 enum error json_parse(const char *text, size_t length, const char *what, cJSON **ret_json)
 {

@@ -87,8 +87,7 @@ static void drop_half_character(char *text)
     }
 }
 
-/* ---- fields ------------------------------------------------------------------------------------
- */
+/* ---- fields ------------------------------------------------------------- */
 
 static bool is_plain(const char *text)
 {
@@ -130,8 +129,7 @@ static size_t add_fields(char *out, const struct log_field *fields, bool json)
 
 static const struct log_field no_fields[] = {{.key = NULL}};
 
-/* ---- lines -------------------------------------------------------------------------------------
- */
+/* ---- lines -------------------------------------------------------------- */
 
 static void write_json(enum log_level level, const char *message, const struct log_field *fields)
 {

@@ -81,7 +81,7 @@ enum error slow_lane_add(struct slow_lane *lane, struct slow_job *job)
         error =
             error_set(ERROR_UNAVAILABLE, "%d requests that take long wait already; ask again later",
                       SLOW_LANE_QUEUE_LIMIT);
-    if (error == OK) {
+    if (!error) {
         job->next = NULL;
         *lane->last = job;
         lane->last = &job->next;

@@ -67,7 +67,7 @@ static void make_quiet(void)
     log_set_level(LOG_WARNING);
 }
 
-/* ---- opening -------------------------------------------------------------------------------- */
+/* ---- opening ------------------------------------------------------------ */
 
 static enum error check_options(const struct tombola_options *options)
 {
@@ -172,7 +172,7 @@ void tombola_feed_close(struct tombola_feed *feed)
     free(feed);
 }
 
-/* ---- batches -------------------------------------------------------------------------------- */
+/* ---- batches ------------------------------------------------------------ */
 
 /* The queue around the caller's stream; made anew only when the stream changes. */
 static enum error follow_stream(struct tombola_feed *feed, void *stream)
@@ -214,7 +214,7 @@ int tombola_feed_put(struct tombola_feed *feed, void *stream, const struct tombo
     return error == ERROR_USAGE ? error_prefix(error, "tombola_feed_put: ") : error;
 }
 
-/* ---- what it is ------------------------------------------------------------------------------ */
+/* ---- what it is --------------------------------------------------------- */
 
 /* As much of a struct as both sides know; zeros where the caller knows more. */
 static void copy_out(void *out, size_t out_bytes, const void *from, size_t from_bytes)

@@ -105,11 +105,11 @@ static enum error build(const struct build_options *options)
     int64_t start_ns = clock_now_ns();
     struct frame *frame = NULL;
     enum error error = check_out(options->out);
-    if (error == OK)
+    if (!error)
         error = frame_build_file(options->store, options->out, options->memory_bytes);
-    if (error == OK)
+    if (!error)
         error = frame_open(options->out, &frame);
-    if (error == OK) {
+    if (!error) {
         log_info("built %s in %.1f s", options->out, 1e-9 * (double)(clock_now_ns() - start_ns));
         frame_warn_of_labels(frame, options->out);
         error = report(frame, options->out);
@@ -122,9 +122,9 @@ static enum error run(int argc, char **argv, int *exit_status)
 {
     struct build_options options = {.store = NULL};
     enum error error = parse(&options, argc, argv);
-    if (error == OK)
+    if (!error)
         error = stop_install();
-    if (error == OK)
+    if (!error)
         error = build(&options);
     if (error == ERROR_CANCELLED && stop_signal() != 0)
         *exit_status = 128 + stop_signal();

@@ -35,7 +35,7 @@ static enum error parse(struct info_options *info, int argc, char **argv)
     };
     enum error error = options_parse(&sampler_program, &command_info, options,
                                      sizeof(options) / sizeof(options[0]), argc, argv, &words);
-    if (error == OK)
+    if (!error)
         info->path = words[0];
     return error;
 }
@@ -54,8 +54,7 @@ static enum error flush_if_long(struct buffer *text)
     return text->length > FLUSH_BYTES ? flush(text) : OK;
 }
 
-/* ---- summaries --------------------------------------------------------------------------------
- */
+/* ---- summaries ---------------------------------------------------------- */
 struct weight_summary {
     double smallest, largest, sum;
     int64_t zeros;
@@ -91,8 +90,7 @@ static void measure_groups(const struct partition *groups, int64_t *ret_smallest
     *ret_largest = largest;
 }
 
-/* ---- for people -------------------------------------------------------------------------------
- */
+/* ---- for people --------------------------------------------------------- */
 static const char *kind_of_ids(const struct id_column *ids)
 {
     if (ids->is_consecutive)
@@ -134,15 +132,15 @@ static enum error print_head(const struct frame *frame, const struct info_option
                      "\nids      %" PRId64 " to %" PRId64 ", %s\ndigest   %s\n",
                      options->path, FRAME_FILE_VERSION, frame_file_bytes(frame), frame_units(frame),
                      id_column_smallest(ids), id_column_largest(ids), kind_of_ids(ids), digest);
-    if (error == OK)
+    if (!error)
         error = print_weights(frame, text);
-    if (error == OK)
+    if (!error)
         error = print_groups(frame, text);
-    if (error == OK && options->verify)
+    if (!error && options->verify)
         error = buffer_print(text, "verified all checksums are right\n");
-    if (error == OK && !frame_has_labels(frame))
+    if (!error && !frame_has_labels(frame))
         error = buffer_print(text, "labels   none\n");
-    else if (error == OK)
+    else if (!error)
         error = buffer_print(
             text, "labels   %" PRIu32 ", %s%s\n\n%12s  %-10s  label\n", frame_labels(frame),
             frame_labels_are_integers(frame) ? "integers" : "texts",
@@ -161,16 +159,15 @@ static enum error print_labels(const struct frame *frame, struct buffer *text)
         int64_t own = frame_label_units(frame, label);
         error = buffer_print(text, "%12" PRId64 "  %-10.6f  %s\n", own, (double)own / units,
                              frame_label_text(frame, label));
-        if (error == OK)
+        if (!error)
             error = flush_if_long(text);
-        if (error != OK)
+        if (error)
             break;
     }
     return error;
 }
 
-/* ---- for programs -----------------------------------------------------------------------------
- */
+/* ---- for programs ------------------------------------------------------- */
 static enum error json_weights(const struct frame *frame, struct buffer *text)
 {
     char smallest[TEXT_REAL_BYTES], largest[TEXT_REAL_BYTES], sum[TEXT_REAL_BYTES];
@@ -189,7 +186,7 @@ static enum error json_summaries(const struct frame *frame, struct buffer *text)
     int64_t smallest, largest;
     if (frame_weights(frame))
         error = json_weights(frame, text);
-    if (error != OK || !frame_groups(frame))
+    if (error || !frame_groups(frame))
         return error;
     measure_groups(frame_groups(frame), &smallest, &largest);
     return buffer_print(text,
@@ -205,9 +202,9 @@ static enum error json_head(const struct frame *frame, const struct info_options
     const struct id_column *ids = frame_id_column(frame);
     frame_digest_text(frame_digest(frame), digest);
     enum error error = buffer_add_text(text, "{\"file\":");
-    if (error == OK)
+    if (!error)
         error = json_add_string(text, options->path);
-    if (error == OK)
+    if (!error)
         error = buffer_print(
             text,
             ",\"version\":%d,\"bytes\":%" PRIu64 ",\"units\":%" PRId64 ",\"digest\":\"%s\","
@@ -218,9 +215,9 @@ static enum error json_head(const struct frame *frame, const struct info_options
             frame_weights(frame) ? "true" : "false",
             frame_groups(frame) ? frame_groups(frame)->count : 0,
             options->verify ? "true" : "false");
-    if (error == OK)
+    if (!error)
         error = json_summaries(frame, text);
-    if (error == OK)
+    if (!error)
         error = buffer_add_text(text, ",\"labels\":[");
     return error;
 }
@@ -228,34 +225,33 @@ static enum error json_head(const struct frame *frame, const struct info_options
 static enum error json_label(const struct frame *frame, uint32_t label, struct buffer *text)
 {
     enum error error = buffer_add_text(text, label > 0 ? ",{\"label\":" : "{\"label\":");
-    if (error == OK)
+    if (!error)
         error = frame_labels_are_integers(frame)
                     ? buffer_add_text(text, frame_label_text(frame, label))
                     : json_add_string(text, frame_label_text(frame, label));
-    if (error == OK)
+    if (!error)
         error = buffer_print(text, ",\"units\":%" PRId64 "}", frame_label_units(frame, label));
-    return error == OK ? flush_if_long(text) : error;
+    return error ? error : flush_if_long(text);
 }
 
 static enum error json_labels(const struct frame *frame, struct buffer *text)
 {
     enum error error = OK;
-    for (uint32_t label = 0; error == OK && frame_has_labels(frame) && label < frame_labels(frame);
+    for (uint32_t label = 0; !error && frame_has_labels(frame) && label < frame_labels(frame);
          label++)
         error = json_label(frame, label, text);
-    return error == OK ? buffer_add_text(text, "]}\n") : error;
+    return error ? error : buffer_add_text(text, "]}\n");
 }
 
-/* ---- the command ------------------------------------------------------------------------------
- */
+/* ---- the command -------------------------------------------------------- */
 static enum error print(const struct frame *frame, const struct info_options *options)
 {
     struct buffer text = BUFFER_INIT(OUTPUT_LIMIT_BYTES);
     enum error error =
         options->json ? json_head(frame, options, &text) : print_head(frame, options, &text);
-    if (error == OK)
+    if (!error)
         error = options->json ? json_labels(frame, &text) : print_labels(frame, &text);
-    if (error == OK)
+    if (!error)
         error = flush(&text);
     buffer_release(&text);
     return error;
@@ -267,11 +263,11 @@ static enum error run(int argc, char **argv, int *exit_status)
     struct frame *frame = NULL;
     (void)exit_status;
     enum error error = parse(&options, argc, argv);
-    if (error == OK)
+    if (!error)
         error = frame_open(options.path, &frame);
-    if (error == OK && options.verify)
+    if (!error && options.verify)
         error = frame_verify(frame);
-    if (error == OK)
+    if (!error)
         error = print(frame, &options);
     frame_free(frame);
     return error;

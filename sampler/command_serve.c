@@ -19,7 +19,7 @@
 static enum error wait_for_end(const struct service *service)
 {
     enum error error = OK;
-    while (error == OK && !stop_wait(clock_deadline_ns(CHECK_MS)))
+    while (!error && !stop_wait(clock_deadline_ns(CHECK_MS)))
         error = service_check(service);
     return error;
 }
@@ -33,7 +33,7 @@ static enum error end_at_once(struct server *server, struct service *service, en
     notify_send("STOPPING=1");
     if (!server_drain(server, 0, clock_deadline_ns(DRAIN_AT_ONCE_MS)))
         log_warning("some requests were not answered within %d s", DRAIN_AT_ONCE_MS / 1000);
-    if (service_finish(service) != OK)
+    if (service_finish(service))
         log_debug("%s", error_message());
     return error_restore(&why);
 }
@@ -48,7 +48,7 @@ static enum error serve_until_stopped(struct server *server, struct service *ser
                     authority);
     notify_send("READY=1");
     enum error error = wait_for_end(service);
-    if (error != OK)
+    if (error)
         return end_at_once(server, service, error);
     notify_send("STOPPING=1");
     log_info("stopping: answering what was asked");
@@ -66,19 +66,19 @@ static enum error serve(struct serve_options *options)
     int descriptor;
     enum error error = stop_install();
     attendant_block_signals();
-    if (error == OK)
+    if (!error)
         error = guard_open(&options->guard, &guard);
-    if (error == OK)
+    if (!error)
         error = listener_open(options->host, options->port, &descriptor, url);
-    if (error != OK) {
+    if (error) {
         guard_close(guard);
         return error;
     }
     options->server.guard = guard;
     error = server_open(descriptor, &options->server, &server);
-    if (error == OK)
+    if (!error)
         error = service_open(&options->service, &service);
-    if (error == OK && !stop_requested())
+    if (!error && !stop_requested())
         error = serve_until_stopped(server, service, (int64_t)(options->drain_s * 1000),
                                     guard_uses_tls(guard) ? "https" : "http", url + strlen("http"));
     if (error == ERROR_CANCELLED) { /* a signal while the frame was built: an orderly end, too */
@@ -96,7 +96,7 @@ static enum error run(int argc, char **argv, int *exit_status)
     struct serve_options options;
     (void)exit_status;
     enum error error = serve_options_parse(argc, argv, &options);
-    if (error == OK)
+    if (!error)
         error = serve(&options);
     serve_options_release(&options);
     return error;

@@ -21,8 +21,7 @@
 #define STREAMS_MOST 1000000
 #define COUNT_MOST ((long double)FRAME_UNITS_LIMIT)
 
-/* ---- the table ---------------------------------------------------------------------------------
- */
+/* ---- the table ---------------------------------------------------------- */
 
 static enum error parse(struct serve_options *serve, int argc, char **argv)
 {
@@ -246,8 +245,7 @@ static enum error parse(struct serve_options *serve, int argc, char **argv)
                          sizeof(options) / sizeof(options[0]), argc, argv, NULL);
 }
 
-/* ---- what goes together ------------------------------------------------------------------------
- */
+/* ---- what goes together ------------------------------------------------- */
 
 static enum durability durability_of_name(const char *name)
 {
@@ -323,8 +321,7 @@ static enum error check_guard(const struct serve_options *serve)
                      serve->listen);
 }
 
-/* ---- the design's own --------------------------------------------------------------------------
- */
+/* ---- the design's own --------------------------------------------------- */
 
 static enum error add_json(cJSON *object, const char *name, const char *text)
 {
@@ -334,7 +331,7 @@ static enum error add_json(cJSON *object, const char *name, const char *text)
         return OK;
     strncat(what, name, sizeof(what) - 3);
     enum error error = json_parse(text, strlen(text), what, &value);
-    if (error != OK)
+    if (error)
         return error_prefix(ERROR_USAGE, "%s", "");
     if (!cJSON_AddItemToObject(object, name, value)) {
         cJSON_Delete(value);
@@ -354,19 +351,19 @@ static enum error add_number(cJSON *object, const char *name, double value)
 static enum error fill_fields(const struct serve_options *serve, cJSON *object)
 {
     enum error error = add_number(object, "p", serve->p > 0 ? (double)serve->p : -1);
-    if (error == OK)
+    if (!error)
         error = add_number(object, "k", serve->k > 0 ? (double)serve->k : -1);
-    if (error == OK)
+    if (!error)
         error = add_number(object, "size", serve->size > 0 ? (double)serve->size : -1);
-    if (error == OK)
+    if (!error)
         error = add_number(object, "groups", serve->groups > 0 ? (double)serve->groups : -1);
-    if (error == OK)
+    if (!error)
         error = add_number(object, "rate", serve->rate);
-    if (error == OK)
+    if (!error)
         error = add_json(object, "shares", serve->shares);
-    if (error == OK)
+    if (!error)
         error = add_json(object, "deviations", serve->deviations);
-    if (error == OK && serve->column && !cJSON_AddStringToObject(object, "column", serve->column))
+    if (!error && serve->column && !cJSON_AddStringToObject(object, "column", serve->column))
         error = error_set_memory(strlen(serve->column), "the design's options");
     return error;
 }
@@ -409,9 +406,9 @@ static enum error take_fields(struct serve_options *serve)
     cJSON *object = cJSON_CreateObject();
     enum error error = object ? fill_fields(serve, object)
                               : error_set_memory(sizeof(*object), "the design's options");
-    if (error == OK)
+    if (!error)
         error = check_design(serve, object);
-    if (error == OK && object->child) {
+    if (!error && object->child) {
         serve->fields = cJSON_PrintUnformatted(object);
         if (!serve->fields)
             error = error_set_memory(sizeof(*object), "the design's options");
@@ -427,19 +424,19 @@ static enum error settle(struct serve_options *serve)
     int64_t begin;
     int64_t end;
     enum error error = check_frames(serve);
-    if (error == OK)
+    if (!error)
         error = check_state(serve);
-    if (error == OK && service->rows)
+    if (!error && service->rows)
         error = options_range("rows", service->rows, &begin, &end);
-    if (error == OK)
+    if (!error)
         error = options_host_port("listen", serve->listen, serve->host, &serve->port);
-    if (error == OK)
+    if (!error)
         error = check_guard(serve);
-    if (error == OK)
+    if (!error)
         error = take_answer_memory(serve);
-    if (error == OK)
+    if (!error)
         error = tail_of_name(serve->tail, &service->tail);
-    if (error == OK)
+    if (!error)
         error = take_fields(serve);
     service->durability = durability_of_name(serve->durability);
     service->lease_ms = serve->lease_given ? (int64_t)llround(serve->lease_s * 1000) : 0;
@@ -460,7 +457,7 @@ enum error serve_options_parse(int argc, char **argv, struct serve_options *ret_
         .drain_s = 0.5,
     };
     enum error error = parse(ret_options, argc, argv);
-    return error == OK ? settle(ret_options) : error;
+    return error ? error : settle(ret_options);
 }
 
 void serve_options_release(struct serve_options *options)

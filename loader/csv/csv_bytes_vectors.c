@@ -100,7 +100,7 @@ INLINE size_t walk_end(const struct walk *walk, const char **at, size_t count)
 #define HUNDREDS 0, 100, (char)200, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
 #define MOST_BEHIND 99, 99, 55, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0
 
-/* ---- AVX-512 --------------------------------------------------------------------------------- */
+/* ---- AVX-512 ------------------------------------------------------------ */
 
 #define AVX512 \
     __attribute__((target("avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,popcnt,bmi,lzcnt")))
@@ -167,7 +167,7 @@ AVX512 static size_t decode_avx512(const char **at, size_t count, char delimiter
 
 static const struct csv_bytes_way way_avx512 = {"AVX-512", supports_avx512, decode_avx512};
 
-/* ---- AVX2 ------------------------------------------------------------------------------------ */
+/* ---- AVX2 --------------------------------------------------------------- */
 
 #define AVX2 __attribute__((target("avx2,popcnt")))
 

@@ -105,8 +105,7 @@ static enum error make_names(struct csv_columns *columns, const struct csv_split
     return error;
 }
 
-/* ---- another delimiter? ----------------------------------------------------------------------
- */
+/* ---- another delimiter? ------------------------------------------------- */
 static const struct delimiter {
     char byte;
     const char *shown, *parameter;

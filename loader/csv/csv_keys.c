@@ -72,7 +72,7 @@ static enum error prepare(struct csv_keys *keys, const struct csv_columns *colum
     return reserve(keys, columns, most_rows(columns, block));
 }
 
-/* ---- quick path ------------------------------------------------------------------------------ */
+/* ---- quick path --------------------------------------------------------- */
 
 #define EACH(byte) ((uint64_t)(byte)*UINT64_C(0x0101010101010101))
 
@@ -219,7 +219,7 @@ static const char *quick_record(const struct quick *quick, struct csv_keys *keys
     return at;
 }
 
-/* ---- slow path ------------------------------------------------------------------------------- */
+/* ---- slow path ---------------------------------------------------------- */
 
 static enum error keep_row(struct csv_keys *keys, const struct csv_row *row)
 {
@@ -261,7 +261,7 @@ static enum error decode_slowly(struct csv_keys *keys, char delimiter, struct cs
     return error;
 }
 
-/* ---- both ------------------------------------------------------------------------------------ */
+/* ---- both --------------------------------------------------------------- */
 
 /* The record at *at, one line, that the quick path left. */
 static enum error decode_line(struct csv_keys *keys, const struct quick *quick, char **at)

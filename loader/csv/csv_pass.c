@@ -39,7 +39,7 @@ struct run {
     bool ended;             /* a block failed before it was cut, or the caller gave up */
 };
 
-/* ---- working --------------------------------------------------------------------------------- */
+/* ---- working ------------------------------------------------------------ */
 
 /* The next block's slot; NULL: none is free, or all blocks are claimed. With the lock. */
 static struct slot *claim(struct run *run)
@@ -67,7 +67,7 @@ static void end_turn(struct run *run, enum error error)
 {
     pthread_mutex_lock(&run->lock);
     run->cut++;
-    run->ended |= error != OK;
+    run->ended |= error;
     pthread_cond_broadcast(&run->changed);
     pthread_mutex_unlock(&run->lock);
 }
@@ -127,7 +127,7 @@ static void *worker(void *argument)
     return NULL;
 }
 
-/* ---- taking ---------------------------------------------------------------------------------- */
+/* ---- taking ------------------------------------------------------------- */
 
 static void show_progress(const struct run *run, const struct csv_block *block, int64_t *next_ns)
 {
@@ -205,7 +205,7 @@ static enum error take_in_order(struct run *run, struct source_file *file)
     return error;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------- */
+/* ---- all of it ---------------------------------------------------------- */
 
 static size_t count_threads(const struct csv_source *source)
 {

@@ -39,7 +39,7 @@ static void store_float(void *features, size_t feature, float value)
     memcpy((uint8_t *)features + feature * sizeof(value), &value, sizeof(value));
 }
 
-/* ---- quick path ------------------------------------------------------------------------------ */
+/* ---- quick path --------------------------------------------------------- */
 
 /* What follows the line end at `at`; NULL: there is none. */
 static const char *quick_line_end(const char *at)
@@ -166,7 +166,7 @@ static const char *decode_quickly(const struct csv_decoder *decoder, const char 
     return at;
 }
 
-/* ---- slow path ------------------------------------------------------------------------------- */
+/* ---- slow path ---------------------------------------------------------- */
 
 static enum error refuse_field(const struct csv_decoder *decoder, size_t column, const char *wanted)
 {

@@ -241,8 +241,7 @@ static void release_facts(void *context, void *result)
     label_dictionary_release(&facts->texts);
 }
 
-/* ---- all of it --------------------------------------------------------------------------------
- */
+/* ---- all of it ---------------------------------------------------------- */
 
 static enum error refuse_twice(const struct csv_store *store, const struct inspection *all,
                                const int64_t twice[2])

@@ -69,8 +69,7 @@ enum error csv_store_scan_keys(struct csv_store *store, store_sink *sink, void *
     return error;
 }
 
-/* ---- where a row stands -----------------------------------------------------------------------
- */
+/* ---- where a row stands ------------------------------------------------- */
 struct search {
     const struct csv_store *store;
     int64_t wanted, rows, line;

@@ -213,8 +213,7 @@ static enum error take_block(void *context, void *result, const struct csv_block
     return scan->sink(scan->context, &rows);
 }
 
-/* ---- an id that comes twice, when no index was made at open() ---------------------------------
- */
+/* ---- an id that comes twice, when no index was made at open() ----------- */
 
 struct search {
     struct csv_store *store;

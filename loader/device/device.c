@@ -14,7 +14,7 @@
 #include "config.h"
 #endif
 
-/* ---- choosing ------------------------------------------------------------------------------- */
+/* ---- choosing ----------------------------------------------------------- */
 
 static enum error open_cuda(int index, struct device **ret_device)
 {
@@ -64,7 +64,7 @@ void device_close(struct device *device)
         device->ops->close(device);
 }
 
-/* ---- memory --------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------- */
 
 enum error device_host_new(struct device *device, size_t bytes, void **ret_memory)
 {
@@ -88,7 +88,7 @@ void device_memory_free(struct device *device, void *memory)
         device->ops->memory_free(device, memory);
 }
 
-/* ---- queues --------------------------------------------------------------------------------- */
+/* ---- queues ------------------------------------------------------------- */
 
 enum error device_queue_new(struct device *device, struct device_queue **ret_queue)
 {
@@ -140,7 +140,7 @@ enum error device_queue_wait(struct device *device, struct device_queue *queue)
     return device->ops->queue_wait(queue);
 }
 
-/* ---- marks ---------------------------------------------------------------------------------- */
+/* ---- marks -------------------------------------------------------------- */
 
 enum error device_mark_new(struct device *device, struct device_mark **ret_mark)
 {

@@ -62,7 +62,7 @@ static void cpu_memory_free(struct device *device, void *memory)
     free(memory);
 }
 
-/* ---- queues and marks: there is nothing to wait for ------------------------------------------ */
+/* ---- queues and marks: there is nothing to wait for --------------------- */
 
 static enum error cpu_queue_new(struct device *device, struct device_queue **ret_queue)
 {
@@ -135,7 +135,7 @@ static enum error cpu_mark_await(struct device_queue *queue, struct device_mark 
     return OK;
 }
 
-/* ---- copies and conversions ------------------------------------------------------------------ */
+/* ---- copies and conversions --------------------------------------------- */
 
 static enum error cpu_copy(struct device_queue *queue, void *to, const void *from, size_t bytes)
 {

@@ -47,7 +47,7 @@ static enum error fail_bytes(const struct device *device, cudaError_t status, co
     return fail(device, status, text);
 }
 
-/* ---- opening -------------------------------------------------------------------------------- */
+/* ---- opening ------------------------------------------------------------ */
 
 static enum error count_devices(int *ret_count)
 {
@@ -134,7 +134,7 @@ static enum error enter(const struct device *device)
     return status == cudaSuccess ? OK : fail(device, status, "the GPU cannot be chosen");
 }
 
-/* ---- memory --------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------- */
 
 static enum error cuda_host_new(struct device *device, size_t bytes, void **ret_memory)
 {
@@ -153,7 +153,7 @@ static enum error cuda_host_new(struct device *device, size_t bytes, void **ret_
 
 static void cuda_host_free(struct device *device, void *memory)
 {
-    if (enter(device) == OK)
+    if (!enter(device))
         cudaFreeHost(memory);
 }
 
@@ -180,11 +180,11 @@ static enum error cuda_memory_new(struct device *device, size_t bytes, void **re
 
 static void cuda_memory_free(struct device *device, void *memory)
 {
-    if (enter(device) == OK)
+    if (!enter(device))
         cudaFree(memory);
 }
 
-/* ---- queues --------------------------------------------------------------------------------- */
+/* ---- queues ------------------------------------------------------------- */
 
 static enum error make_queue(struct device *device, cudaStream_t stream, bool borrowed,
                              struct device_queue **ret_queue)
@@ -222,7 +222,7 @@ static enum error cuda_queue_borrow(struct device *device, void *native,
 
 static void cuda_queue_free(struct device *device, struct device_queue *queue)
 {
-    if (!queue->borrowed && enter(device) == OK)
+    if (!queue->borrowed && !enter(device))
         cudaStreamDestroy(queue->stream);
     free(queue);
 }
@@ -265,7 +265,7 @@ static enum error cuda_copy_out(struct device_queue *queue, void *to_host, const
     return copy(queue, to_host, from_device, bytes, cudaMemcpyDeviceToHost);
 }
 
-/* ---- marks ---------------------------------------------------------------------------------- */
+/* ---- marks -------------------------------------------------------------- */
 
 static enum error cuda_mark_new(struct device *device, struct device_mark **ret_mark)
 {
@@ -290,7 +290,7 @@ static enum error cuda_mark_new(struct device *device, struct device_mark **ret_
 
 static void cuda_mark_free(struct device *device, struct device_mark *mark)
 {
-    if (enter(device) == OK)
+    if (!enter(device))
         cudaEventDestroy(mark->event);
     free(mark);
 }
@@ -322,7 +322,7 @@ static enum error cuda_mark_await(struct device_queue *queue, struct device_mark
     return status == cudaSuccess ? OK : fail(mark->device, status, "a wait for a mark");
 }
 
-/* ---- kernels -------------------------------------------------------------------------------- */
+/* ---- kernels ------------------------------------------------------------ */
 
 /* Four elements a thread: a warp reads 128 bytes and writes 512, both in one piece. */
 __global__ void expand_u8_by_4(float4 *to, const uchar4 *from, size_t quads, float scale)

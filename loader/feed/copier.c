@@ -44,7 +44,7 @@ static void *run(void *context)
 {
     struct copier *copier = context;
     struct slot *slot;
-    for (int64_t sequence = 0; ring_take_ready(copier->ring, sequence, &slot) == OK; sequence++) {
+    for (int64_t sequence = 0; !ring_take_ready(copier->ring, sequence, &slot); sequence++) {
         int64_t started_ns = clock_now_ns();
         enum error error = bring(copier, slot);
         if (error) {

@@ -48,7 +48,7 @@ struct feed {
     _Atomic int64_t batch_count, row_count, bad_row_count, wait_ns, first_ns;
 };
 
-/* ---- opening -------------------------------------------------------------------------------- */
+/* ---- opening ------------------------------------------------------------ */
 
 static enum error check_count(const char *what, size_t value, size_t minimum, size_t maximum)
 {
@@ -266,7 +266,7 @@ void feed_close(struct feed *feed)
     free(feed);
 }
 
-/* ---- batches -------------------------------------------------------------------------------- */
+/* ---- batches ------------------------------------------------------------ */
 
 static void count(_Atomic int64_t *counter, int64_t more)
 {

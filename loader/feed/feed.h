@@ -61,8 +61,7 @@ struct feed_options {
     bool expand;         /* true: features arrive as f32 (u8 times `scale`); false: as stored */
     float scale;         /* 1/255 for u8 pixels; applied to u8 only */
     int64_t patience_ms; /* how long a silent sampler is waited for; < 0: for ever */
-    const struct sampler_stream
-        *walked;       /* the order that the stream must have from the first batch
+    const struct sampler_stream *walked; /* the order that the stream must have from the first batch
                         * on, else ERROR_CONFLICT; copied; NULL: FEED_DRAW, or any */
     bool trust_labels; /* the store's labels are not compared with the sampler's (label_check.h) */
 };

@@ -30,7 +30,7 @@ struct fetchers {
     atomic_bool bad_row_told;
 };
 
-/* ---- bad rows -------------------------------------------------------------------------------- */
+/* ---- bad rows ----------------------------------------------------------- */
 
 static size_t count_bad(const enum row_status *status, size_t rows)
 {
@@ -85,7 +85,7 @@ static enum error handle_bad_rows(struct fetcher *fetcher, struct slot *slot)
     return OK;
 }
 
-/* ---- one batch ------------------------------------------------------------------------------- */
+/* ---- one batch ---------------------------------------------------------- */
 
 static enum error fetch_batch(struct fetcher *fetcher, const struct pull *pull, struct slot *slot)
 {
@@ -115,8 +115,8 @@ static void *run(void *context)
     struct fetchers *all = fetcher->all;
     struct slot *slot;
     struct pull pull;
-    while (ring_take_free(all->ring, &slot) == OK &&
-           pull_queue_take(all->queue, &pull, slot->ids, fetcher->numbers) == OK) {
+    while (!ring_take_free(all->ring, &slot) &&
+           !pull_queue_take(all->queue, &pull, slot->ids, fetcher->numbers)) {
         enum error error = fetch_batch(fetcher, &pull, slot);
         if (error) {
             struct error_report report;
@@ -130,7 +130,7 @@ static void *run(void *context)
     return NULL; /* a slot taken in vain stays FILLING: nothing is delivered any more */
 }
 
-/* ---- life cycle ------------------------------------------------------------------------------ */
+/* ---- life cycle --------------------------------------------------------- */
 
 static enum error start_fetcher(struct fetchers *fetchers, struct fetcher *fetcher)
 {

@@ -49,7 +49,7 @@ void label_check_free(struct label_check *check)
     free(check);
 }
 
-/* ---- what the sampler's labels are in the store ---------------------------------------------- */
+/* ---- what the sampler's labels are in the store ------------------------- */
 
 /* The number of a text among the store's, which are sorted; NAN: it is none of them. */
 static double find_text(const struct store_info *store, const char *text)
@@ -142,7 +142,7 @@ enum error label_check_fetch(struct label_check *check, struct sampler_client *c
     return error;
 }
 
-/* ---- comparing ------------------------------------------------------------------------------- */
+/* ---- comparing ---------------------------------------------------------- */
 
 static const char *label_text(const struct store_info *store, double label,
                               char number[TEXT_REAL_BYTES])

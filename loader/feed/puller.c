@@ -16,7 +16,7 @@
 /* Units that one request of FEED_INDEX asks for, about. */
 #define ROWS_AHEAD 4096
 
-/* ---- answers into batches -------------------------------------------------------------------- */
+/* ---- answers into batches ----------------------------------------------- */
 
 enum error puller_push(struct puller *puller, const struct sampler_batch *answer, size_t skip,
                        int64_t limit, int64_t epoch_draws, int64_t *ret_pushed)
@@ -43,7 +43,7 @@ enum error puller_push(struct puller *puller, const struct sampler_batch *answer
     return OK;
 }
 
-/* ---- stream and store ------------------------------------------------------------------------ */
+/* ---- stream and store --------------------------------------------------- */
 
 /* A bad row that will come is told before hours of training, not after; one that no batch may hold
  * is not looked for. Who knows which stream it `walked` has counted rows already. */
@@ -92,7 +92,7 @@ static enum error prepare(struct connection *connection)
     return error;
 }
 
-/* ---- FEED_INDEX ------------------------------------------------------------------------------ */
+/* ---- FEED_INDEX --------------------------------------------------------- */
 
 static enum error ask_for(struct connection *connection, struct pull_plan *plan, int64_t index,
                           struct pull_request *ret_request, struct sampler_batch *ret_batch)
@@ -189,12 +189,12 @@ static enum error index_loop(struct connection *connection)
     return error;
 }
 
-/* ---- threads -------------------------------------------------------------------------------- */
+/* ---- threads ------------------------------------------------------------ */
 
 static void note_result(struct puller *puller, enum error error)
 {
     puller->ended = true;
-    if (error && (puller->report.code == OK || puller->report.code == ERROR_END))
+    if (error && (!puller->report.code || puller->report.code == ERROR_END))
         error_report_take(error, &puller->report);
     pthread_cond_broadcast(&puller->changed);
 }
@@ -202,7 +202,7 @@ static void note_result(struct puller *puller, enum error error)
 /* Under the lock; the thread is the last one. */
 static void tell_end(struct puller *puller)
 {
-    if (puller->report.code == OK) {
+    if (!puller->report.code) {
         error_set(ERROR_END, "all batches were pulled (%" PRId64 ")", puller->options.batches);
         error_report_take(ERROR_END, &puller->report);
     }

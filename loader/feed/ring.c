@@ -48,7 +48,7 @@ static const char *const state_stages[SLOT_STATES] = {
     "pulled: the sampler is awaited", "fetched from the store", "queued for its copy",
     "copied to the device", "there"};
 
-/* ---- memory --------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------- */
 
 static enum error host_array(struct ring *ring, size_t rows, size_t row_bytes, void *ret_memory)
 {
@@ -175,7 +175,7 @@ void ring_free(struct ring *ring)
     free(ring);
 }
 
-/* ---- states --------------------------------------------------------------------------------- */
+/* ---- states ------------------------------------------------------------- */
 
 /* The only place where a slot's state changes. */
 static void slot_move(struct ring *ring, struct slot *slot, enum slot_state from,
@@ -230,7 +230,7 @@ static enum error check_stopped(const struct ring *ring)
     return OK;
 }
 
-/* ---- fetchers ------------------------------------------------------------------------------- */
+/* ---- fetchers ----------------------------------------------------------- */
 
 enum error ring_take_free(struct ring *ring, struct slot **ret_slot)
 {
@@ -268,7 +268,7 @@ static enum error check_for(const struct ring *ring, int64_t sequence)
     return error || sequence < ring->end ? error : error_restore(&ring->end_report);
 }
 
-/* ---- the copier ------------------------------------------------------------------------------ */
+/* ---- the copier --------------------------------------------------------- */
 
 enum error ring_take_ready(struct ring *ring, int64_t sequence, struct slot **ret_slot)
 {
@@ -297,7 +297,7 @@ void ring_copied(struct ring *ring, struct slot *slot)
     pthread_mutex_unlock(&ring->lock);
 }
 
-/* ---- the caller ------------------------------------------------------------------------------ */
+/* ---- the caller --------------------------------------------------------- */
 
 static void warn_of_long_wait(const struct ring *ring, int64_t sequence, int64_t waited_ns)
 {
@@ -377,7 +377,7 @@ void ring_put(struct ring *ring, struct slot *slot)
     pthread_mutex_unlock(&ring->lock);
 }
 
-/* ---- the end -------------------------------------------------------------------------------- */
+/* ---- the end ------------------------------------------------------------ */
 
 static void wake_all(struct ring *ring)
 {
@@ -393,7 +393,7 @@ void ring_pulled(struct ring *ring, int64_t count)
 
 void ring_end(struct ring *ring, int64_t sequence, const struct error_report *report)
 {
-    assert(report->code != OK);
+    assert(report->code);
     pthread_mutex_lock(&ring->lock);
     if (sequence < ring->end) {
         ring->end = sequence;

@@ -26,7 +26,7 @@ struct sampler_client {
     bool reconnected, repeated;    /* by the last request */
 };
 
-/* ---- opening -------------------------------------------------------------------------------- */
+/* ---- opening ------------------------------------------------------------ */
 
 static enum error check_stream_name(const char *name)
 {
@@ -114,7 +114,7 @@ static enum error get(struct sampler_client *client, const char *target,
     return error;
 }
 
-/* ---- answers -------------------------------------------------------------------------------- */
+/* ---- answers ------------------------------------------------------------ */
 
 static enum error code_of_status(int status)
 {
@@ -148,7 +148,7 @@ static enum error refuse_status(const struct sampler_client *client, const char 
                      response->status, target, reason[0] ? reason : "no reason given", advice);
 }
 
-/* ---- a stream's description ------------------------------------------------------------------ */
+/* ---- a stream's description --------------------------------------------- */
 
 static enum error copy_name(const cJSON *object, const char *key, const char *what,
                             char out[SAMPLER_NAME_BYTES])
@@ -246,7 +246,7 @@ enum error sampler_client_describe(struct sampler_client *client, struct sampler
     if (!error && response.status != 200)
         error = refuse_status(client, target, &response);
     else if (!error && sampler_stream_parse(response.body.data ? response.body.data : "",
-                                            response.body.length, what, ret_stream) != OK)
+                                            response.body.length, what, ret_stream))
         error = error_prefix(ERROR_NETWORK, "%s is no Tombola sampler: ", client->url);
     http_response_release(&response);
     return error;
@@ -312,7 +312,7 @@ enum error sampler_stream_compare(const struct sampler_stream *before,
     return OK;
 }
 
-/* ---- batches -------------------------------------------------------------------------------- */
+/* ---- batches ------------------------------------------------------------ */
 
 static enum error get_batch(struct sampler_client *client, const char *target,
                             struct sampler_batch *ret_batch)
@@ -326,7 +326,7 @@ static enum error get_batch(struct sampler_client *client, const char *target,
     if (response->status != 200)
         return refuse_status(client, target, response);
     if (sampler_batch_parse(response->body.data ? response->body.data : "", response->body.length,
-                            ret_batch) != OK)
+                            ret_batch))
         return error_prefix(ERROR_NETWORK, "%s%s: ", client->url, target);
     return OK;
 }

@@ -13,8 +13,7 @@ size_t postgres_value_count(const struct postgres_format *format, bool keys_only
            (keys_only ? 0 : format->feature_columns);
 }
 
-/* ---- single values ----------------------------------------------------------------------------
- */
+/* ---- single values ------------------------------------------------------ */
 static uint64_t big_endian(const struct postgres_value *value)
 {
     uint64_t number = 0;
@@ -97,8 +96,7 @@ static enum error refuse_value(const char *column, const struct postgres_value *
                      wanted);
 }
 
-/* ---- a row ------------------------------------------------------------------------------------
- */
+/* ---- a row -------------------------------------------------------------- */
 static bool take_text(const struct postgres_value *value, struct store_text *ret_text)
 {
     *ret_text = (struct store_text){.data = (const char *)value->bytes, .length = value->length};
@@ -180,8 +178,7 @@ enum error postgres_decode_row(const struct postgres_format *format,
     return OK;
 }
 
-/* ---- COPY BINARY ------------------------------------------------------------------------------
- */
+/* ---- COPY BINARY -------------------------------------------------------- */
 static enum error cut_off(void)
 {
     return error_set(ERROR_NETWORK, "the server sent a row that is cut off");

@@ -69,8 +69,7 @@ static bool form_of(unsigned type, enum postgres_form *ret_form)
     return true;
 }
 
-/* ---- which table ------------------------------------------------------------------------------
- */
+/* ---- which table -------------------------------------------------------- */
 static enum error ask(const struct postgres_place *place, PGconn *connection, const char *sql,
                       const char *parameter, PGresult **ret_result)
 {
@@ -142,8 +141,7 @@ static enum error choose_table(struct postgres_table *table, const struct postgr
     return error;
 }
 
-/* ---- its columns ------------------------------------------------------------------------------
- */
+/* ---- its columns -------------------------------------------------------- */
 static enum error read_columns(struct postgres_table *table, const struct postgres_place *place,
                                PGconn *connection, const char *oid)
 {
@@ -332,8 +330,7 @@ enum error postgres_table_init(struct postgres_table *table, const struct postgr
     return error;
 }
 
-/* ---- SQL --------------------------------------------------------------------------------------
- */
+/* ---- SQL ---------------------------------------------------------------- */
 /* A double quote inside is written twice. */
 static enum error add_quoted(struct buffer *sql, const char *name, const char *cast)
 {

@@ -101,8 +101,7 @@ static enum error reserve(struct postgres_reader *reader, size_t count)
     return OK;
 }
 
-/* ---- asking -----------------------------------------------------------------------------------
- */
+/* ---- asking ------------------------------------------------------------- */
 static uint8_t *put_big_endian(uint8_t *at, uint64_t number, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++)
@@ -167,8 +166,7 @@ static enum error ask_patiently(struct postgres_reader *reader, size_t bytes, PG
     return error;
 }
 
-/* ---- answers ----------------------------------------------------------------------------------
- */
+/* ---- answers ------------------------------------------------------------ */
 static size_t first_place(const struct postgres_reader *reader, size_t count, int64_t id)
 {
     size_t low = 0, high = count;

@@ -143,7 +143,7 @@ static enum error walk_rows(struct walk *walk)
     return error;
 }
 
-/* ---- inspect --------------------------------------------------------------------------------- */
+/* ---- inspect ------------------------------------------------------------ */
 
 struct inspection {
     struct postgres_store *store;
@@ -203,7 +203,7 @@ enum error postgres_store_inspect(struct postgres_store *store)
     return store->labels.kind == LABEL_TEXT ? collect_labels(store) : OK;
 }
 
-/* ---- scan ------------------------------------------------------------------------------------ */
+/* ---- scan --------------------------------------------------------------- */
 
 /* A block that fills. Texts are gathered, and found again by their offsets when it is full. */
 struct scan {

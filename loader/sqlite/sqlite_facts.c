@@ -17,8 +17,7 @@ static const char *const kind_names[] = {[LABEL_NONE] = "none",
                                          [LABEL_REAL] = "real",
                                          [LABEL_TEXT] = "text"};
 
-/* ---- reading -----------------------------------------------------------------------------------
- */
+/* ---- reading ------------------------------------------------------------ */
 
 struct reading {
     struct sqlite_facts *facts;
@@ -253,8 +252,7 @@ enum error sqlite_facts_read_labels(sqlite3 *connection, const char *path,
     return error;
 }
 
-/* ---- writing -----------------------------------------------------------------------------------
- */
+/* ---- writing ------------------------------------------------------------ */
 
 struct writing {
     sqlite3 *connection;

@@ -11,8 +11,7 @@ enum { ID_AT, LABEL_AT, WEIGHT_AT, GROUP_AT, FEATURES_AT }; /* columns of the st
 
 #define EXACT_LIMIT 9007199254740992.0 /* 2^53 */
 
-/* ---- messages ----------------------------------------------------------------------------------
- */
+/* ---- messages ----------------------------------------------------------- */
 
 static const char *show_value(sqlite3_stmt *statement, int column, char out[TEXT_QUOTE_BYTES])
 {
@@ -41,8 +40,7 @@ static enum error refuse_value(sqlite3_stmt *statement, int column, const char *
                      show_value(statement, column, shown), wanted);
 }
 
-/* ---- keys --------------------------------------------------------------------------------------
- */
+/* ---- keys --------------------------------------------------------------- */
 
 /* The shortest text that reads as the same double; whole numbers as integers. */
 static size_t print_real(double value, char out[SQLITE_ROW_TEXT_BYTES])
@@ -144,8 +142,7 @@ static enum error take_keys(const struct sqlite_table *table, sqlite3_stmt *stat
     return OK;
 }
 
-/* ---- features ----------------------------------------------------------------------------------
- */
+/* ---- features ----------------------------------------------------------- */
 
 static void take_blob(const struct sqlite_format *format, sqlite3_stmt *statement, void *features,
                       struct sqlite_row *row)

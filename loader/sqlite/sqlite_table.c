@@ -12,8 +12,7 @@
 
 static const char rowid[] = "rowid";
 
-/* ---- lists of names that a query answers -------------------------------------------------------
- */
+/* ---- lists of names that a query answers -------------------------------- */
 
 struct names {
     char **items; /* owned */
@@ -61,8 +60,7 @@ static enum error query_names(sqlite3 *connection, const char *path, const char 
     return error;
 }
 
-/* ---- the table ---------------------------------------------------------------------------------
- */
+/* ---- the table ---------------------------------------------------------- */
 
 static const char *find(const struct names *names, const char *wanted)
 {
@@ -129,8 +127,7 @@ out:
     return error;
 }
 
-/* ---- the id column ------------------------------------------------------------------------------
- */
+/* ---- the id column ------------------------------------------------------ */
 
 /* A table made WITHOUT ROWID has none. */
 static bool has_rowid(sqlite3 *connection, const char *table, const char *name)
@@ -268,8 +265,7 @@ static enum error choose_id(struct sqlite_table *table, sqlite3 *connection, con
     return error;
 }
 
-/* ---- columns -----------------------------------------------------------------------------------
- */
+/* ---- columns ------------------------------------------------------------ */
 
 static bool is_rowid(const char *name)
 {
@@ -370,8 +366,7 @@ void sqlite_table_release(struct sqlite_table *table)
     *table = (struct sqlite_table){.name = NULL};
 }
 
-/* ---- SQL ---------------------------------------------------------------------------------------
- */
+/* ---- SQL ---------------------------------------------------------------- */
 
 char *sqlite_quoted(const char *name)
 {

@@ -32,7 +32,7 @@ struct sqlite_writer {
     uint64_t bytes;
 };
 
-/* ---- opening --------------------------------------------------------------------------------- */
+/* ---- opening ------------------------------------------------------------ */
 
 static bool has_label(const struct sqlite_writer *writer)
 {
@@ -162,7 +162,7 @@ void sqlite_writer_close(struct sqlite_writer *writer)
     free(writer);
 }
 
-/* ---- rows ------------------------------------------------------------------------------------ */
+/* ---- rows --------------------------------------------------------------- */
 
 static void bind_text(sqlite3_stmt *statement, int at, const struct store_text *text)
 {
@@ -213,7 +213,7 @@ enum error sqlite_writer_add(struct sqlite_writer *writer, const struct store_bl
     return error;
 }
 
-/* ---- the end --------------------------------------------------------------------------------- */
+/* ---- the end ------------------------------------------------------------ */
 
 /* Over all but the features: SCAN_KEYS then reads 20 bytes a row instead of all. */
 static enum error create_index(struct sqlite_writer *writer)
@@ -296,7 +296,7 @@ const char *sqlite_writer_digest(const struct sqlite_writer *writer)
     return writer->digest_text;
 }
 
-/* ---- what stands in the way ------------------------------------------------------------------ */
+/* ---- what stands in the way --------------------------------------------- */
 
 static enum error has_foreign_tables(sqlite3 *connection, const char *path, const char *table,
                                      bool *ret_has)

@@ -28,7 +28,7 @@ static enum error read_uri(struct uri *uri, struct request *request)
     return error ? error_prefix(error, "%s: ", uri->path) : OK;
 }
 
-/* ---- how features lie in the table ----------------------------------------------------------- */
+/* ---- how features lie in the table -------------------------------------- */
 
 /* One query that answers one row; *ret_statement is on it, or NULL when there is no row. */
 static enum error query_row(sqlite3 *connection, const char *path, const char *sql,
@@ -116,7 +116,7 @@ static enum error find_format(struct sqlite_store *store, sqlite3 *connection,
     return error;
 }
 
-/* ---- opening --------------------------------------------------------------------------------- */
+/* ---- opening ------------------------------------------------------------ */
 
 static bool is_key(const struct sqlite_store *store, enum column_role role, const char *name)
 {

@@ -17,7 +17,7 @@
 #define PROGRESS_NS INT64_C(2000000000)
 #define PROGRESS_ROWS 1024 /* the clock is looked at so often */
 
-/* ---- walking --------------------------------------------------------------------------------- */
+/* ---- walking ------------------------------------------------------------ */
 
 /* Called for every row; `row` is lent. */
 typedef enum error row_visitor(void *context, sqlite3_stmt *statement, struct sqlite_row *row);
@@ -121,7 +121,7 @@ static enum error walk_rows(struct walk *walk, const char *sql)
     return error;
 }
 
-/* ---- inspect --------------------------------------------------------------------------------- */
+/* ---- inspect ------------------------------------------------------------ */
 
 struct inspection {
     struct sqlite_store *store;
@@ -220,7 +220,7 @@ enum error sqlite_store_inspect(struct sqlite_store *store)
     return store->labels.kind == LABEL_TEXT ? collect_labels(store) : OK;
 }
 
-/* ---- scan ------------------------------------------------------------------------------------ */
+/* ---- scan --------------------------------------------------------------- */
 
 /* A block that fills up. Texts are kept as offsets until it is handed out: their memory moves. */
 struct block {

@@ -39,7 +39,7 @@ uint64_t row_cache_bytes(const struct store_info *info)
     return __builtin_mul_overflow(rows, each, &bytes) ? UINT64_MAX : bytes;
 }
 
-/* ---- filling --------------------------------------------------------------------------------- */
+/* ---- filling ------------------------------------------------------------ */
 
 struct filling {
     struct row_cache *cache;
@@ -111,7 +111,7 @@ static enum error fill_all(struct row_cache *cache)
     return error;
 }
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- life --------------------------------------------------------------- */
 
 static void row_cache_close(struct store *store)
 {
@@ -163,7 +163,7 @@ enum error row_cache_open(struct store *inner, uint64_t limit_bytes, struct stor
     return error;
 }
 
-/* ---- use ------------------------------------------------------------------------------------- */
+/* ---- use ---------------------------------------------------------------- */
 
 static enum error row_cache_scan(struct store *store, enum scan_columns columns, store_sink *sink,
                                  void *context)

@@ -36,8 +36,7 @@ enum error range_parse(struct uri *uri, struct range *ret_range)
     return OK;
 }
 
-/* ---- store ------------------------------------------------------------------------------------
- */
+/* ---- store -------------------------------------------------------------- */
 static enum error range_open(struct uri *uri, bool keys_only, struct store **ret_store)
 {
     (void)keys_only;
@@ -69,8 +68,7 @@ static int64_t label_of(const struct range *range, int64_t id)
     return range->labels > 0 ? id % range->labels : 0;
 }
 
-/* ---- scan -------------------------------------------------------------------------------------
- */
+/* ---- scan --------------------------------------------------------------- */
 struct range_block {
     int64_t ids[BLOCK_ROWS];
     struct store_text labels[BLOCK_ROWS];
@@ -117,8 +115,7 @@ static enum error range_scan(struct store *store, enum scan_columns columns, sto
     return error;
 }
 
-/* ---- reader -----------------------------------------------------------------------------------
- */
+/* ---- reader ------------------------------------------------------------- */
 static enum error range_reader_open(struct store *store, struct reader **ret_reader)
 {
     struct reader *reader = array_new(1, sizeof(*reader), "a reader");

@@ -7,8 +7,7 @@
 #include "common/array.h"
 #include "common/text.h"
 
-/* ---- what is asked ----------------------------------------------------------------------------
- */
+/* ---- what is asked ------------------------------------------------------ */
 size_t union_part_of(const struct union_store *store, int64_t row)
 {
     size_t low = 0, high = store->count;
@@ -73,8 +72,7 @@ static void union_close(struct store *base)
     free(store);
 }
 
-/* ---- do they belong together? -----------------------------------------------------------------
- */
+/* ---- do they belong together? ------------------------------------------- */
 static enum error refuse_column(const struct store_info *a, const struct store_info *b,
                                 const char *what, const char *a_name, const char *b_name)
 {
@@ -163,8 +161,7 @@ static enum error check_parts(const struct union_store *store)
     return error ? error : compare_labels(store);
 }
 
-/* ---- what they are together -------------------------------------------------------------------
- */
+/* ---- what they are together --------------------------------------------- */
 static void describe(struct union_store *store)
 {
     struct store_info *info = &store->store.info;

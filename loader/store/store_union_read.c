@@ -6,8 +6,7 @@
 #include "loader/store/fetch_call.h"
 #include "loader/store/store_union_private.h"
 
-/* ---- scan -------------------------------------------------------------------------------------
- */
+/* ---- scan --------------------------------------------------------------- */
 struct union_scan {
     struct union_store *store;
     const struct union_part *part;
@@ -107,8 +106,7 @@ enum error union_scan(struct store *base, enum scan_columns columns, store_sink 
     return error;
 }
 
-/* ---- fetch ------------------------------------------------------------------------------------
- */
+/* ---- fetch -------------------------------------------------------------- */
 struct union_reader {
     struct reader reader;    /* first */
     struct reader **readers; /* owned; [parts] */
@@ -145,7 +143,7 @@ enum error union_reader_open(struct store *base, struct reader **ret_reader)
     enum error error = reader->readers ? OK : ERROR_MEMORY;
     while (!error && reader->count < store->count) {
         error = reader_open(store->parts[reader->count].store, &reader->readers[reader->count]);
-        reader->count += error == OK;
+        reader->count += !error;
     }
     if (error) {
         union_reader_close(&reader->reader);

@@ -51,7 +51,7 @@ static enum error write_rows(struct file_writer *writer, const char *path, uint6
     int64_t report_ns = clock_deadline_ns(PROGRESS_MS);
     for (int64_t i = 0; i < rows; i++) {
         enum error error = file_writer_add(writer, row, print_row(seed, first + i, row));
-        if (error != OK)
+        if (error)
             return error;
         if (stop_requested())
             return error_set(ERROR_CANCELLED, "stopped before %s was complete; nothing was left",
@@ -70,9 +70,9 @@ static enum error compare(int a, const char *a_path, int b, const char *b_path, 
     struct file_identity a_identity, b_identity;
     char a_bytes[1 << 14], b_bytes[1 << 14];
     enum error error = file_identity_of(a, a_path, &a_identity);
-    if (error == OK)
+    if (!error)
         error = file_identity_of(b, b_path, &b_identity);
-    if (error != OK)
+    if (error)
         return error;
     *ret_same = a_identity.size_bytes == b_identity.size_bytes;
     for (uint64_t at = 0; *ret_same && at < a_identity.size_bytes; at += sizeof(a_bytes)) {
@@ -80,9 +80,9 @@ static enum error compare(int a, const char *a_path, int b, const char *b_path, 
         if (part > a_identity.size_bytes - at)
             part = (size_t)(a_identity.size_bytes - at);
         error = file_read_at(a, a_path, a_bytes, part, at);
-        if (error == OK)
+        if (!error)
             error = file_read_at(b, b_path, b_bytes, part, at);
-        if (error != OK)
+        if (error)
             return error;
         *ret_same = memcmp(a_bytes, b_bytes, part) == 0;
     }
@@ -100,11 +100,11 @@ static enum error is_there(const char *path, struct file_writer *writer, bool *r
     if (!*ret_exists)
         return OK;
     enum error error = file_writer_flush(writer);
-    if (error == OK)
+    if (!error)
         error = file_open_read(path, &old);
-    if (error == OK)
+    if (!error)
         error = file_open_read(temporary, &new);
-    if (error == OK)
+    if (!error)
         error = compare(old, path, new, temporary, ret_same);
     if (old >= 0)
         close(old);
@@ -118,7 +118,7 @@ static enum error publish(const struct demo *demo, struct file_writer *writer, c
 {
     bool exists, same;
     enum error error = is_there(path, writer, &exists, &same);
-    if (error != OK)
+    if (error)
         return error;
     if (same) {
         *ret_what = "was there already";
@@ -141,12 +141,12 @@ static enum error make_file(const struct demo *demo, const char *name, int64_t f
     if (asprintf(&path, "%s/%s", demo->folder, name) < 0)
         return error_set_memory(strlen(demo->folder) + strlen(name), "a file name");
     enum error error = file_writer_open(path, &writer);
-    if (error == OK)
+    if (!error)
         error = write_rows(writer, path, (uint64_t)demo->seed, first, rows);
-    uint64_t bytes = error == OK ? file_writer_length(writer) : 0;
-    if (error == OK)
+    uint64_t bytes = !error ? file_writer_length(writer) : 0;
+    if (!error)
         error = publish(demo, writer, path, &what);
-    if (error == OK)
+    if (!error)
         printf("%s: %lld %s, %.1f MB, %s\n", path, (long long)rows,
                text_plural(rows, "row", "rows"), (double)bytes / 1e6, what);
     file_writer_close(writer);
@@ -160,12 +160,12 @@ static enum error make_files(const struct demo *demo)
     struct error_report report;
     size_t there = file_folders_there(demo->folder);
     enum error error = file_make_folders(demo->folder);
-    if (error == OK)
+    if (!error)
         error = make_file(demo, "mnist_train.csv", 0, demo->rows);
-    if (error == OK)
+    if (!error)
         error = make_file(demo, "mnist_test.csv", demo->rows,
                           demo->rows < TEST_SHARE ? 1 : demo->rows / TEST_SHARE);
-    if (error == OK)
+    if (!error)
         return OK;
     error_report_take(error, &report);
     file_remove_folders(demo->folder, there);
@@ -199,11 +199,11 @@ static enum error run(int argc, char **argv, int *exit_status)
     (void)exit_status;
     enum error error = options_parse(&loader_program, &command_demo, options,
                                      sizeof(options) / sizeof(options[0]), argc, argv, &positional);
-    if (error != OK)
+    if (error)
         return error;
     demo.folder = positional[0];
     error = stop_install();
-    return error == OK ? make_files(&demo) : error;
+    return error ? error : make_files(&demo);
 }
 
 const struct command command_demo = {

@@ -63,7 +63,7 @@ static enum error find(struct store *store, struct findings *findings)
     return OK;
 }
 
-/* ---- for people ------------------------------------------------------------------------------ */
+/* ---- for people --------------------------------------------------------- */
 
 static void print_column(const char *what, const char *name)
 {
@@ -150,7 +150,7 @@ static void print_text(const struct findings *findings)
         printf("%-10s %s when it was imported\n", "digest", info->digest);
 }
 
-/* ---- JSON ------------------------------------------------------------------------------------ */
+/* ---- JSON --------------------------------------------------------------- */
 
 static enum error add_text(struct buffer *json, const char *key, const char *text)
 {
@@ -229,7 +229,7 @@ static enum error print_json(const struct findings *findings)
     return error;
 }
 
-/* ---- the command ----------------------------------------------------------------------------- */
+/* ---- the command -------------------------------------------------------- */
 
 static enum error check_digest(const struct findings *findings)
 {

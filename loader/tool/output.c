@@ -32,7 +32,7 @@ struct output {
     bool reader_gone;
 };
 
-/* ---- opening -------------------------------------------------------------------------------- */
+/* ---- opening ------------------------------------------------------------ */
 
 static enum error output_new(int descriptor, const char *name, bool owned,
                              struct output **ret_output)
@@ -104,7 +104,7 @@ void output_close(struct output *output)
     free(output);
 }
 
-/* ---- writing -------------------------------------------------------------------------------- */
+/* ---- writing ------------------------------------------------------------ */
 
 static enum error wait_for_reader(const struct output *output)
 {
@@ -195,7 +195,7 @@ enum error output_add(struct output *output, const void *bytes, size_t length)
     return OK;
 }
 
-/* ---- going back ------------------------------------------------------------------------------ */
+/* ---- going back --------------------------------------------------------- */
 
 bool output_seekable(const struct output *output)
 {

@@ -5,7 +5,7 @@
 
 #include "common/array.h"
 
-/* ---- raw ------------------------------------------------------------------------------------- */
+/* ---- raw ---------------------------------------------------------------- */
 
 static enum error raw_begin(struct row_writer *writer)
 {
@@ -36,7 +36,7 @@ static enum error raw_finish(struct row_writer *writer)
 static const struct row_writer_ops row_writer_raw = {
     .name = "raw", .begin = raw_begin, .row = raw_row, .finish = raw_finish};
 
-/* ---- all ------------------------------------------------------------------------------------- */
+/* ---- all ---------------------------------------------------------------- */
 
 static const struct row_writer_ops *const all[] = {&row_writer_csv, &row_writer_npy,
                                                    &row_writer_raw};

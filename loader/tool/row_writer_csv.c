@@ -30,7 +30,7 @@ static void make_byte_texts(void)
     }
 }
 
-/* ---- one field ------------------------------------------------------------------------------- */
+/* ---- one field ---------------------------------------------------------- */
 
 static size_t quoted_bytes(const char *text)
 {
@@ -91,7 +91,7 @@ static char *write_label(char *out, const struct store_info *info, double label)
     return write_double(out, label);
 }
 
-/* ---- rows ------------------------------------------------------------------------------------ */
+/* ---- rows --------------------------------------------------------------- */
 
 static size_t longest_label(const struct store_info *info)
 {

@@ -17,7 +17,7 @@
 #define LITERAL_BYTES 256
 #define CHARACTER_BYTES 4 /* numpy keeps texts as UTF-32 */
 
-/* ---- the header ------------------------------------------------------------------------------ */
+/* ---- the header --------------------------------------------------------- */
 
 static void describe_label(const struct row_writer *writer, char *out, size_t bytes)
 {
@@ -52,7 +52,7 @@ static void write_header(struct row_writer *writer, uint64_t rows)
     writer->header[writer->header_bytes - 1] = '\n';
 }
 
-/* ---- text labels ----------------------------------------------------------------------------- */
+/* ---- text labels -------------------------------------------------------- */
 
 /* The character at *at (UTF-8 that the store has checked), and on to the next one. */
 static uint32_t next_character(const char **at)
@@ -87,7 +87,7 @@ static size_t longest_label(const struct store_info *info)
     return longest;
 }
 
-/* ---- rows ------------------------------------------------------------------------------------ */
+/* ---- rows --------------------------------------------------------------- */
 
 static size_t label_bytes(const struct row_writer *writer)
 {

@@ -19,7 +19,7 @@
 #define DRAW_TRIES 100
 #define SEARCH_MS 5000 /* of a thread that others wait for */
 
-/* ---- what is asked --------------------------------------------------------------------------- */
+/* ---- what is asked ------------------------------------------------------ */
 
 /* Clients ask the same thing again and again, but never with the same seq. */
 static void remember(struct request *request)
@@ -40,7 +40,7 @@ static enum error parse(struct request *request, const struct service *service)
 {
     enum error error =
         batch_request_parse(request->query, service->max_size, &request->batch, &request->lease);
-    if (error != OK)
+    if (error)
         return error;
     request->batch_parsed = true;
     remember(request);
@@ -64,7 +64,7 @@ static enum error choose_size(struct request *request, const struct service *ser
                               const struct walk *walk)
 {
     int64_t only = order_batch_size(walk->order);
-    if (service_check_batch(service, walk) != OK) /* of a start with a higher limit */
+    if (service_check_batch(service, walk)) /* of a start with a higher limit */
         return error_set_kind(ERROR_CONFLICT, PROBLEM_BATCH_TOO_LARGE);
     if (only > 0 && !request->batch.size_given)
         request->batch.size = only;
@@ -88,7 +88,7 @@ static struct stream_pull pull_of(const struct request *request, int64_t room)
     };
 }
 
-/* ---- the answer's bytes ---------------------------------------------------------------------- */
+/* ---- the answer's bytes ------------------------------------------------- */
 
 static struct answer answer_of(const struct request *request, int64_t units)
 {
@@ -120,7 +120,7 @@ static enum error prepare(struct request *request, int64_t units)
 {
     struct worker *worker = request->worker;
     enum error error = worker_reserve(worker, (size_t)units, request->batch.weights);
-    if (error != OK)
+    if (error)
         return error;
     struct answer answer = answer_of(request, units);
     size_t bytes =
@@ -220,12 +220,12 @@ static enum MHD_Result reply(struct request *request)
 
 static enum MHD_Result reply_outcome(struct request *request, enum error error)
 {
-    if (error == ERROR_END || (error == OK && request->drawn.span.units == 0))
+    if (error == ERROR_END || (!error && request->drawn.span.units == 0))
         return reply_empty(request, MHD_HTTP_NO_CONTENT);
-    return error == OK ? reply(request) : reply_error(request, error);
+    return !error ? reply(request) : reply_error(request, error);
 }
 
-/* ---- draws ----------------------------------------------------------------------------------- */
+/* ---- draws -------------------------------------------------------------- */
 
 static enum MHD_Result draw(struct request *request, int64_t room, bool acked);
 
@@ -233,11 +233,11 @@ static enum MHD_Result draw(struct request *request, int64_t room, bool acked);
 static enum MHD_Result reply_kept(struct request *request, struct service *service)
 {
     (void)service;
-    if (request->waiter.error != OK)
+    if (request->waiter.error)
         return reply_error(request, stream_failure(request->stream));
-    if (request->outcome == OK && request->drawn.need > 0)
+    if (!request->outcome && request->drawn.need > 0)
         return draw(request, request->drawn.need, true);
-    if (request->outcome != OK)
+    if (request->outcome)
         (void)error_restore(&request->report);
     return reply_outcome(request, request->outcome);
 }
@@ -246,7 +246,7 @@ static enum MHD_Result reply_kept(struct request *request, struct service *servi
 static enum MHD_Result wait_for_disk(struct request *request, enum error error)
 {
     request->outcome = error;
-    if (error != OK)
+    if (error)
         error_report_take(error, &request->report);
     else if (request->drawn.need == 0)
         format(request);
@@ -260,13 +260,13 @@ static enum MHD_Result draw(struct request *request, int64_t room, bool acked)
 {
     bool waits = false;
     enum error error = prepare(request, room);
-    for (int tries = 0; error == OK && tries < DRAW_TRIES; tries++) {
+    for (int tries = 0; !error && tries < DRAW_TRIES; tries++) {
         struct stream_pull pull = pull_of(request, room);
         if (acked)
             pull.ack_count = 0;
         error =
             stream_draw(request->stream, &pull, request_waiter(request), &request->drawn, &waits);
-        if (waits || error != OK || request->drawn.need == 0)
+        if (waits || error || request->drawn.need == 0)
             break;
         acked = true; /* what was acked stays acked */
         room = request->drawn.need;
@@ -274,10 +274,10 @@ static enum MHD_Result draw(struct request *request, int64_t room, bool acked)
     }
     if (waits)
         return wait_for_disk(request, error);
-    if (error == OK && request->drawn.need > 0)
+    if (!error && request->drawn.need > 0)
         return reply_problem(request, MHD_HTTP_SERVICE_UNAVAILABLE,
                              "others took the batches that ran out; ask again");
-    if (error == OK)
+    if (!error)
         format(request);
     return reply_outcome(request, error);
 }
@@ -290,13 +290,13 @@ static int64_t most_units(const struct request *request)
     return cut->tail != TAIL_SPAN && size > cut->epoch_positions ? cut->epoch_positions : size;
 }
 
-/* ---- what moves nothing ---------------------------------------------------------------------- */
+/* ---- what moves nothing ------------------------------------------------- */
 
 static enum MHD_Result reply_pure(struct request *request, enum error error)
 {
-    if (error == OK && request->drawn.span.units > 0)
+    if (!error && request->drawn.span.units > 0)
         error = prepare(request, request->drawn.span.units);
-    if (error == OK && request->drawn.span.units > 0)
+    if (!error && request->drawn.span.units > 0)
         format(request);
     return reply_outcome(request, error);
 }
@@ -317,7 +317,7 @@ static enum error find_batch(struct request *request)
 static enum MHD_Result reply_found(struct request *request, struct service *service)
 {
     (void)service;
-    if (request->outcome != OK)
+    if (request->outcome)
         (void)error_restore(&request->report);
     return reply_pure(request, request->outcome);
 }
@@ -346,7 +346,7 @@ static enum MHD_Result find(struct request *request)
     return handler_run_slowly(request, reply_found);
 }
 
-/* ---- the handler ----------------------------------------------------------------------------- */
+/* ---- the handler -------------------------------------------------------- */
 
 /* HEAD needs what GET does. */
 static bool is_let(const struct request *request, bool pure)
@@ -362,16 +362,16 @@ enum MHD_Result route_batch(struct request *request, struct service *service)
     bool pure = request->batch.index >= 0;
     if (request->guarded && !request_may(request, SCOPE_DRAW | SCOPE_READ, NULL))
         return reply_forbidden(request, SCOPE_DRAW, NULL);
-    if (error != OK)
+    if (error)
         return reply_error(request, error);
     if (!is_let(request, pure))
         return reply_forbidden(request, pure ? SCOPE_READ : SCOPE_DRAW, request->batch.stream);
     error = handler_take_stream(request, service, request->batch.stream);
-    if (error != OK)
+    if (error)
         return reply_error(request, error);
     request->format = choose_format(request);
     error = choose_size(request, service, stream_walk(request->stream));
-    if (error != OK)
+    if (error)
         return reply_error(request, error);
     if (request->batch.index >= 0)
         return find(request);

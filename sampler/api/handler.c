@@ -14,7 +14,7 @@ enum error handler_refuse_query(const struct request *request)
     if (!request->query || !*request->query)
         return OK;
     enum error error = uri_query_init(&query, request->query);
-    if (error != OK)
+    if (error)
         return error;
     error = uri_query_finish(&query);
     uri_query_release(&query);
@@ -51,34 +51,34 @@ bool handler_open_body(struct request *request, bool may_be_empty, struct body *
     const struct buffer *bytes = &request->body;
     const char *coding = request_header(request, MHD_HTTP_HEADER_CONTENT_ENCODING);
     enum error error = handler_refuse_query(request);
-    if (error == OK && bytes->length > 0 && coding && strcasecmp(coding, "identity") != 0) {
+    if (!error && bytes->length > 0 && coding && strcasecmp(coding, "identity") != 0) {
         *ret_result = reply_problem(request, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
                                     "the body must be JSON as it is: no Content-Encoding");
         return false;
     }
-    if (error == OK && bytes->length > 0 &&
+    if (!error && bytes->length > 0 &&
         !body_type_is_right(request_header(request, MHD_HTTP_HEADER_CONTENT_TYPE),
                             request_header(request, MHD_HTTP_HEADER_ORIGIN))) {
         *ret_result = reply_problem(request, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
                                     "the body must be JSON: Content-Type: application/json");
         return false;
     }
-    if (error == OK)
+    if (!error)
         error = body_open(bytes->data ? bytes->data : "", bytes->length, may_be_empty, ret_body);
-    if (error == OK)
+    if (!error)
         return true;
     *ret_result = reply_error(request, error);
     return false;
 }
 
-/* ---- changes --------------------------------------------------------------------------------- */
+/* ---- changes ------------------------------------------------------------ */
 
 static enum MHD_Result reply_kept(struct request *request, struct service *service)
 {
     request_continuation reply = request->then;
-    if (request->waiter.error != OK)
+    if (request->waiter.error)
         return reply_error(request, streams_failure(service->streams));
-    if (request->outcome != OK)
+    if (request->outcome)
         return reply_error(request, error_restore(&request->report));
     audit_done(request);
     return reply(request, service);
@@ -87,7 +87,7 @@ static enum MHD_Result reply_kept(struct request *request, struct service *servi
 enum MHD_Result handler_finish(struct request *request, struct service *service, enum error error,
                                bool waits, request_continuation reply)
 {
-    if (!waits && error != OK)
+    if (!waits && error)
         return reply_error(request, error);
     if (!waits) {
         audit_done(request);
@@ -95,20 +95,20 @@ enum MHD_Result handler_finish(struct request *request, struct service *service,
     }
     request->then = reply;
     request->outcome = error;
-    if (error != OK)
+    if (error)
         error_report_take(error, &request->report);
     request_wait(request, reply_kept);
     return MHD_YES;
 }
 
-/* ---- the slow lane --------------------------------------------------------------------------- */
+/* ---- the slow lane ------------------------------------------------------ */
 
 static enum MHD_Result run_in(struct slow_lane *lane, struct request *request,
                               request_continuation again)
 {
     request_suspend(request, again);
     enum error error = slow_lane_add(lane, &request->job);
-    if (error == OK)
+    if (!error)
         return MHD_YES;
     enum MHD_Result result = reply_error(request, error);
     request_resume(request);

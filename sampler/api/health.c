@@ -12,7 +12,7 @@ static enum MHD_Result reply_ok(struct request *request)
 {
     static const char ok[] = "ok\n";
     enum error error = handler_refuse_query(request);
-    if (error != OK)
+    if (error)
         return reply_error(request, error);
     return reply_static(request, "text/plain; charset=utf-8", ok, sizeof(ok) - 1, NULL);
 }
@@ -37,7 +37,7 @@ enum MHD_Result route_readyz(struct request *request, struct service *service)
     return reply_ok(request);
 }
 
-/* ---- /frames --------------------------------------------------------------------------------- */
+/* ---- /frames ------------------------------------------------------------ */
 
 static enum error add_frame(struct buffer *body, const struct named_frame *named)
 {
@@ -50,15 +50,15 @@ enum MHD_Result route_frames(struct request *request, struct service *service)
 {
     struct buffer body = BUFFER_INIT(ANSWER_LIMIT_BYTES);
     enum error error = handler_refuse_query(request);
-    if (error == OK)
+    if (!error)
         error = buffer_add_text(&body, "{\"frames\":[");
-    for (size_t i = 0; error == OK && i < frame_set_count(service->frames); i++) {
+    for (size_t i = 0; !error && i < frame_set_count(service->frames); i++) {
         if (i > 0)
             error = buffer_add(&body, ",", 1);
-        if (error == OK)
+        if (!error)
             error = add_frame(&body, frame_set_at(service->frames, i));
     }
-    if (error == OK)
+    if (!error)
         error = buffer_add_text(&body, "]}\n");
     return reply_json(request, error, MHD_HTTP_OK, &body, NULL);
 }

@@ -12,7 +12,7 @@
 
 #define WHAT "the body"
 
-/* ---- Content-Type ---------------------------------------------------------------------------- */
+/* ---- Content-Type ------------------------------------------------------- */
 
 static size_t trimmed(const char **text, size_t length)
 {
@@ -58,7 +58,7 @@ bool body_type_is_right(const char *content_type, const char *origin)
            charset_is_right(content_type + length);
 }
 
-/* ---- opening --------------------------------------------------------------------------------- */
+/* ---- opening ------------------------------------------------------------ */
 
 enum error body_open(const char *text, size_t length, bool may_be_empty, struct body *ret_body)
 {
@@ -70,7 +70,7 @@ enum error body_open(const char *text, size_t length, bool may_be_empty, struct 
         body.json = cJSON_CreateObject();
     else
         error = json_parse(text, length, WHAT, &body.json);
-    if (error != OK)
+    if (error)
         return error;
     if (!body.json)
         return error_set_memory(sizeof(cJSON), WHAT);
@@ -89,7 +89,7 @@ void body_close(struct body *body)
     body->json = NULL;
 }
 
-/* ---- fields ---------------------------------------------------------------------------------- */
+/* ---- fields ------------------------------------------------------------- */
 
 static const cJSON *find(struct body *body, const char *field)
 {
@@ -198,9 +198,9 @@ enum error body_integers(struct body *body, const char *field, int64_t minimum, 
     int64_t *list = array_new((size_t)cJSON_GetArraySize(array), sizeof(*list), field);
     if (!list)
         return ERROR_MEMORY;
-    for (const cJSON *item = array->child; item && error == OK; item = item->next)
+    for (const cJSON *item = array->child; item && !error; item = item->next)
         error = integer_of(field, item, minimum, maximum, &list[count++]);
-    if (error != OK) {
+    if (error) {
         free(list);
         return error;
     }

@@ -36,19 +36,19 @@ static enum error add_label(struct buffer *body, const struct walk *walk, uint32
     const struct label_text *text = &texts->json[label];
     int64_t units = frame_label_units(walk->frame, label);
     enum error error = buffer_add_text(body, label > 0 ? ",{\"label\":" : "{\"label\":");
-    if (error == OK)
+    if (!error)
         error = buffer_add(body, texts->json_long[label] ? texts->json_long[label] : text->bytes,
                            text->length); /* with its ',' */
-    if (error == OK)
+    if (!error)
         error = buffer_print(body, "\"units\":%" PRId64 ",\"share\":%.10g,\"wanted\":%.10g", units,
                              (double)units / (double)frame_units(walk->frame),
                              order_label_share(walk->order, label));
-    if (error == OK)
+    if (!error)
         error =
             add_count(body, "drawn", counts->drawn.left > 0 ? NULL : &counts->drawn.drawn[label]);
-    if (error == OK)
+    if (!error)
         error = add_count(body, "last_minute", counts->minute ? &counts->minute[label] : NULL);
-    return error == OK ? buffer_add_text(body, "}") : error;
+    return error ? error : buffer_add_text(body, "}");
 }
 
 /* Can the answer still fit when `written` labels are in it? No is said as soon as it is sure: all
@@ -71,12 +71,12 @@ static enum error write_labels(struct buffer *body, const struct walk *walk,
 {
     uint32_t labels = frame_labels(walk->frame);
     enum error error = buffer_add_text(body, "{\"labels\":[");
-    for (uint32_t label = 0; error == OK && label < labels; label++) {
+    for (uint32_t label = 0; !error && label < labels; label++) {
         error = add_label(body, walk, label, counts);
-        if (error == OK)
+        if (!error)
             error = check_size(body, labels, label + 1);
     }
-    if (error != OK)
+    if (error)
         return error;
     return buffer_print(body, "],\"epoch\":%" PRId64 ",\"uncounted\":%" PRId64 "}\n",
                         counts->drawn.epoch, counts->drawn.left);
@@ -87,30 +87,29 @@ static enum error add_labels(struct buffer *body, struct live *live, struct stre
     const struct walk *walk = stream_walk(stream);
     struct counts counts;
     enum error error = label_counter_ask(live_counter(live), stream, COUNT_NS, &counts.drawn);
-    if (error != OK)
+    if (error)
         return error;
     int64_t *minute =
         array_new(frame_labels(walk->frame), sizeof(*minute), "the counts of the last minute");
     error = minute ? live_last_minute(live, stream, minute) : ERROR_MEMORY;
-    counts.minute = error == OK ? minute : NULL;
-    if (error == OK || error == ERROR_UNAVAILABLE)
+    counts.minute = !error ? minute : NULL;
+    if (!error || error == ERROR_UNAVAILABLE)
         error = write_labels(body, walk, &counts);
     free(minute);
     free(counts.drawn.drawn);
     return error;
 }
 
-/* ---- the request -------------------------------------------------------------------------------
- */
+/* ---- the request -------------------------------------------------------- */
 
 static enum error read_stream(const struct request *request, char name[STREAM_NAME_BYTES])
 {
     struct uri_query query;
     enum error error = uri_query_init(&query, request->query);
-    if (error != OK)
+    if (error)
         return error;
     error = handler_stream_name(&query, name);
-    if (error == OK)
+    if (!error)
         error = uri_query_finish(&query);
     uri_query_release(&query);
     return error;
@@ -130,7 +129,7 @@ static enum MHD_Result reply_labels(struct request *request, struct service *ser
 {
     (void)service;
     enum error error = request->outcome;
-    if (error != OK)
+    if (error)
         (void)error_restore(&request->report);
     return reply_json(request, error, MHD_HTTP_OK, &request->body, NULL);
 }
@@ -155,16 +154,16 @@ enum MHD_Result route_labels(struct request *request, struct service *service)
     char name[STREAM_NAME_BYTES];
     request->body = (struct buffer)BUFFER_INIT(limit_of(request) + SLACK_BYTES);
     enum error error = read_stream(request, name);
-    if (error == OK)
+    if (!error)
         error = handler_take_stream(request, service, name);
-    if (error == OK)
+    if (!error)
         error = check_size(&request->body, frame_labels(stream_walk(request->stream)->frame), 0);
-    if (error == OK && is_slow(request->stream)) {
+    if (!error && is_slow(request->stream)) {
         request->work = service; /* borrowed */
         request->job.run = list_labels;
         return handler_run_slowly(request, reply_labels);
     }
-    if (error == OK)
+    if (!error)
         error = add_labels(&request->body, service->live, request->stream);
     return reply_json(request, error, MHD_HTTP_OK, &request->body, NULL);
 }

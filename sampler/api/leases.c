@@ -31,7 +31,7 @@ static enum error read_stream(struct body *body, char ret_name[STREAM_NAME_BYTES
     const char *name;
     char quoted[TEXT_QUOTE_BYTES];
     enum error error = body_text(body, "stream", STREAM_DEFAULT, &name);
-    if (error != OK)
+    if (error)
         return error;
     if (!stream_name_is_valid(name))
         return error_set(ERROR_INPUT,
@@ -46,7 +46,7 @@ static enum error read_worker(struct body *body, char ret_worker[WORKER_NAME_BYT
     const char *name;
     char quoted[TEXT_QUOTE_BYTES];
     enum error error = body_text(body, "worker", NULL, &name);
-    if (error != OK)
+    if (error)
         return error;
     if (!name)
         return body_require(body, "worker");
@@ -62,11 +62,11 @@ static enum error read_words(struct body *body, bool with_seqs, struct lease_wor
                              char ret_stream[STREAM_NAME_BYTES])
 {
     enum error error = read_stream(body, ret_stream);
-    if (error == OK)
+    if (!error)
         error = read_worker(body, words->worker);
-    if (error == OK && with_seqs)
+    if (!error && with_seqs)
         error = body_integers(body, "seqs", 0, SEQ_MOST, &words->seqs, &words->count);
-    return error == OK ? body_finish(body) : error;
+    return error ? error : body_finish(body);
 }
 
 /* NULL: the request was refused, *ret_result says how. */
@@ -89,13 +89,13 @@ static struct lease_words *open_words(struct request *request, struct service *s
         error = read_words(&body, with_seqs, words, stream);
     }
     body_close(&body);
-    if (error == OK && !request_may(request, SCOPE_DRAW, stream)) {
+    if (!error && !request_may(request, SCOPE_DRAW, stream)) {
         *ret_result = reply_forbidden(request, SCOPE_DRAW, stream);
         return NULL;
     }
-    if (error == OK)
+    if (!error)
         error = handler_take_stream(request, service, stream);
-    if (error == OK)
+    if (!error)
         return words;
     *ret_result = reply_error(request, error);
     return NULL;
@@ -104,7 +104,7 @@ static struct lease_words *open_words(struct request *request, struct service *s
 static enum error add_list(struct buffer *buffer, const int64_t *list, size_t count)
 {
     enum error error = buffer_reserve(buffer, count * (TEXT_INTEGER_BYTES + 1) + 1);
-    if (error != OK)
+    if (error)
         return error;
     char *out = buffer->data + buffer->length;
     for (size_t i = 0; i < count; i++) {
@@ -123,9 +123,9 @@ static enum MHD_Result reply_acked(struct request *request, struct service *serv
     struct buffer body = BUFFER_INIT(ANSWER_LIMIT_BYTES);
     (void)service;
     enum error error = buffer_add_text(&body, "{\"acked\":[");
-    if (error == OK)
+    if (!error)
         error = add_list(&body, words->seqs, words->count);
-    if (error == OK)
+    if (!error)
         error = buffer_add_text(&body, "]}\n");
     return reply_json(request, error, MHD_HTTP_OK, &body, NULL);
 }
@@ -158,7 +158,7 @@ enum MHD_Result route_extend(struct request *request, struct service *service)
         return refusal;
     enum error error =
         stream_extend(request->stream, words->worker, words->seqs, words->count, &words->number);
-    return error == OK ? reply_number(request, "expires_ms") : reply_error(request, error);
+    return !error ? reply_number(request, "expires_ms") : reply_error(request, error);
 }
 
 static enum MHD_Result reply_released(struct request *request, struct service *service)
@@ -176,7 +176,7 @@ enum MHD_Result route_release(struct request *request, struct service *service)
         return refusal;
     enum error error = stream_release(request->stream, words->worker, request_waiter(request),
                                       &words->number, &waits);
-    if (error == OK && words->number > 0)
+    if (!error && words->number > 0)
         audit_expect(request, "leases released", log_text("worker", words->worker));
     return handler_finish(request, service, error, waits, reply_released);
 }

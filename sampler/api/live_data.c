@@ -43,30 +43,30 @@ static enum error add_server(struct request *request, struct service *service, s
                                     ",\"now\":%.3f,\"phase\":\"%s\",\"durability\":",
                                     PACKAGE_VERSION, server_started_seconds(server),
                                     clock_wall_seconds(), phase_name(server_phase(server)));
-    if (error == OK)
+    if (!error)
         error = service && service->state
                     ? buffer_print(out, "\"%s\"", durability_name(service->durability))
                     : buffer_add_text(out, "null");
-    if (error == OK)
+    if (!error)
         error = buffer_print(out, ",\"guarded\":%s", request->guarded ? "true" : "false");
-    if (error == OK && service)
+    if (!error && service)
         error = buffer_print(out, ",\"max_size\":%" PRId64, service->max_size);
-    if (error == OK)
+    if (!error)
         error = buffer_add_text(out, ",\"failing\":");
-    if (error == OK)
+    if (!error)
         error = service ? add_failure(service->streams, out) : buffer_add_text(out, "null");
-    return error == OK ? buffer_add_text(out, "},") : error;
+    return error ? error : buffer_add_text(out, "},");
 }
 
 static enum error add_all(struct request *request, struct service *service, const char *chosen,
                           struct buffer *out)
 {
     enum error error = add_server(request, service, out);
-    if (error == OK)
+    if (!error)
         error = service
                     ? live_json_add(service->streams, service->live, chosen, out)
                     : buffer_add_text(out, "\"streams_count\":0,\"streams\":[],\"chosen\":null");
-    return error == OK ? buffer_add_text(out, "}\n") : error;
+    return error ? error : buffer_add_text(out, "}\n");
 }
 
 enum MHD_Result route_live(struct request *request, struct service *service)
@@ -74,11 +74,11 @@ enum MHD_Result route_live(struct request *request, struct service *service)
     struct buffer body = BUFFER_INIT(LIVE_LIMIT_BYTES);
     struct uri_query query;
     enum error error = uri_query_init(&query, request->query);
-    if (error != OK)
+    if (error)
         return reply_error(request, error);
     const char *chosen = uri_query_get(&query, "stream");
     error = uri_query_finish(&query);
-    if (error == OK)
+    if (!error)
         error = add_all(request, service, chosen ? chosen : STREAM_DEFAULT, &body);
     uri_query_release(&query);
     return reply_json(request, error, MHD_HTTP_OK, &body, NULL);

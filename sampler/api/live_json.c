@@ -35,7 +35,7 @@ static double density(const struct walk *walk, int64_t position)
            (double)count;
 }
 
-/* ---- a stream in the list -------------------------------------------------------------------- */
+/* ---- a stream in the list ----------------------------------------------- */
 
 static enum error add_definition(const struct stream *stream, struct buffer *out)
 {
@@ -81,10 +81,10 @@ static enum error add_rates(const struct walk *walk, const struct stream_status 
         ",\"rate\":{\"seconds\":%.1f,\"ids\":%.6g,\"batches\":%.6g,\"acks\":%.6g,"
         "\"redeliveries\":%.6g}",
         rates->seconds, rates->positions * units, rates->batches, rates->acks, rates->redeliveries);
-    if (error == OK)
+    if (!error)
         error = add_left("epoch_left_s", epoch_end - status->position + status->gaps,
                          rates->positions, out);
-    if (error == OK)
+    if (!error)
         error = add_left("left_s", cut->epochs > 0 ? end - status->position + status->gaps : -1,
                          rates->positions, out);
     return error;
@@ -97,13 +97,13 @@ static enum error add_course(struct history *history, const char *name, int64_t 
     size_t count = history_course(history, name, generation, values);
     enum error error = buffer_print(out, ",\"history_slots\":%d,\"history_s\":%d,\"history\":[",
                                     HISTORY_SLOTS, HISTORY_SLOT_SECONDS);
-    for (size_t i = 0; error == OK && i < count; i++) {
+    for (size_t i = 0; !error && i < count; i++) {
         double value = (double)values[i] * units;
         const char *comma = i > 0 ? "," : "";
         error = value < 99.5 ? buffer_print(out, "%s%.3g", comma, value)
                              : buffer_print(out, "%s%" PRId64, comma, (int64_t)value);
     }
-    return error == OK ? buffer_add_text(out, "]}") : error;
+    return error ? error : buffer_add_text(out, "]}");
 }
 
 /* The time of day at which the stream ended, as far as this server has seen it end. */
@@ -127,18 +127,18 @@ static enum error add_stream(struct stream *stream, struct live *live, struct bu
     stream_status(stream, &status);
     (void)history_rates(history, name, status.generation, &rates);
     enum error error = add_definition(stream, out);
-    if (error == OK)
+    if (!error)
         error = add_status(&status, out);
-    if (error == OK)
+    if (!error)
         error = add_ended(history, name, &status, out);
-    if (error == OK)
+    if (!error)
         error = add_rates(walk, &status, &rates, out);
-    if (error == OK)
+    if (!error)
         error = add_course(history, name, status.generation, density(walk, status.position), out);
     return error;
 }
 
-/* ---- the chosen one -------------------------------------------------------------------------- */
+/* ---- the chosen one ----------------------------------------------------- */
 
 static enum error add_chosen_definition(const struct stream *stream, struct buffer *out)
 {
@@ -150,10 +150,10 @@ static enum error add_chosen_definition(const struct stream *stream, struct buff
                      "\",\"tail\":\"%s\",\"lease_s\":%.10g",
                      definition->name, walk->binding.digest, definition->seed,
                      tail_name(definition->tail), (double)definition->lease_ms * 1e-3);
-    if (error == OK && definition->rows_end > 0)
+    if (!error && definition->rows_end > 0)
         error = buffer_print(out, ",\"rows\":\"%" PRId64 ":%" PRId64 "\"", definition->rows_begin,
                              definition->rows_end);
-    if (error == OK && definition->split != SPLIT_NONE)
+    if (!error && definition->split != SPLIT_NONE)
         error = buffer_print(out, ",\"split\":\"%s\"", split_name(definition->split));
     return error;
 }
@@ -190,16 +190,16 @@ static enum error add_workers(struct stream *stream, const struct stream_status 
     if (!workers)
         return ERROR_MEMORY;
     enum error error = stream_workers(stream, workers, room, &count, &known);
-    if (error == OK && count > LIVE_WORKERS) {
+    if (!error && count > LIVE_WORKERS) {
         qsort(workers, count, sizeof(*workers), compare_workers);
         count = LIVE_WORKERS;
     }
-    if (error == OK)
+    if (!error)
         error = buffer_print(out, ",\"workers\":{\"count\":%zu,\"rows\":[", known);
-    for (size_t i = 0; error == OK && i < count; i++)
+    for (size_t i = 0; !error && i < count; i++)
         error = add_worker(&workers[i], i == 0, out);
     free(workers);
-    return error == OK ? buffer_add_text(out, "]}}") : error;
+    return error ? error : buffer_add_text(out, "]}}");
 }
 
 static enum error add_chosen(struct stream *stream, struct live *live, struct buffer *out)
@@ -207,16 +207,16 @@ static enum error add_chosen(struct stream *stream, struct live *live, struct bu
     struct stream_status status;
     stream_status(stream, &status);
     enum error error = add_chosen_definition(stream, out);
-    if (error == OK)
+    if (!error)
         error = buffer_add_text(out, ",\"labels\":");
-    if (error == OK)
+    if (!error)
         error = live_add_balance(live, stream, out);
-    if (error == OK)
+    if (!error)
         error = add_workers(stream, &status, out);
     return error;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------- */
+/* ---- all of it ---------------------------------------------------------- */
 
 /* The first LIVE_STREAMS, and the chosen one wherever it is. */
 static enum error add_list(struct stream *const *streams, size_t count, size_t chosen,
@@ -224,16 +224,16 @@ static enum error add_list(struct stream *const *streams, size_t count, size_t c
 {
     enum error error = buffer_print(out, "\"streams_count\":%zu,\"streams\":[", count);
     bool first = true;
-    for (size_t i = 0; error == OK && i < count; i++) {
+    for (size_t i = 0; !error && i < count; i++) {
         if (i >= LIVE_STREAMS && i != chosen)
             continue;
         if (!first)
             error = buffer_add_text(out, ",");
-        if (error == OK)
+        if (!error)
             error = add_stream(streams[i], live, out);
         first = false;
     }
-    return error == OK ? buffer_add_text(out, "]") : error;
+    return error ? error : buffer_add_text(out, "]");
 }
 
 static size_t find(struct stream *const *streams, size_t count, const char *name)
@@ -251,13 +251,13 @@ enum error live_json_add(struct streams *streams, struct live *live, const char 
     struct stream **list = NULL;
     size_t count = 0;
     enum error error = streams_list(streams, &list, &count);
-    if (error != OK)
+    if (error)
         return error;
     size_t at = find(list, count, chosen);
     error = add_list(list, count, at, live, out);
-    if (error == OK)
+    if (!error)
         error = buffer_add_text(out, ",\"chosen\":");
-    if (error == OK)
+    if (!error)
         error = count > 0 ? add_chosen(list[at], live, out) : buffer_add_text(out, "null");
     for (size_t i = 0; i < count; i++)
         stream_put(list[i]);

@@ -13,7 +13,7 @@
 
 #define ANSWER_LIMIT_BYTES ((size_t)64 << 20)
 
-/* ---- streams --------------------------------------------------------------------------------- */
+/* ---- streams ------------------------------------------------------------ */
 
 /* What is told of each stream, read once. */
 struct reading {
@@ -82,9 +82,9 @@ static void read_stream(struct stream *stream, struct reading *reading)
 static enum error add_families(struct buffer *body, const struct reading *readings, size_t count)
 {
     enum error error = OK;
-    for (size_t i = 0; error == OK && i < sizeof(families) / sizeof(families[0]); i++) {
+    for (size_t i = 0; !error && i < sizeof(families) / sizeof(families[0]); i++) {
         error = metrics_add_head(body, families[i].name, families[i].type, families[i].help);
-        for (size_t k = 0; error == OK && k < count; k++) {
+        for (size_t k = 0; !error && k < count; k++) {
             const char *at = (const char *)&readings[k] + families[i].offset;
             error = buffer_print(body, "%s{stream=\"%s\"} %" PRId64 "\n", families[i].name,
                                  readings[k].name, *(const int64_t *)(const void *)at);
@@ -97,7 +97,7 @@ static enum error add_leases(struct buffer *body, const struct reading *readings
 {
     enum error error = metrics_add_head(body, "tombola_sampler_lease_seconds", "gauge",
                                         "How long a batch is lent at the moment.");
-    for (size_t i = 0; error == OK && i < count; i++)
+    for (size_t i = 0; !error && i < count; i++)
         error = buffer_print(body, "tombola_sampler_lease_seconds{stream=\"%s\"} %.3f\n",
                              readings[i].name, (double)readings[i].status.lease_ms / 1000);
     return error;
@@ -109,13 +109,13 @@ static enum error add_streams(struct buffer *body, struct stream **list, size_t 
     for (size_t i = 0; readings && i < count; i++)
         read_stream(list[i], &readings[i]);
     enum error error = readings ? add_families(body, readings, count) : ERROR_MEMORY;
-    if (error == OK)
+    if (!error)
         error = add_leases(body, readings, count);
     free(readings);
     return error;
 }
 
-/* ---- the journal ----------------------------------------------------------------------------- */
+/* ---- the journal -------------------------------------------------------- */
 
 static enum error add_sync_histogram(struct buffer *body, const struct journal_counts *counts)
 {
@@ -124,13 +124,13 @@ static enum error add_sync_histogram(struct buffer *body, const struct journal_c
     uint64_t sum = 0;
     enum error error = metrics_add_head(body, name, "histogram",
                                         "Time that a commit took to be on the disk (fdatasync).");
-    for (int i = 0; error == OK && i < JOURNAL_SYNC_BUCKETS; i++) {
+    for (int i = 0; !error && i < JOURNAL_SYNC_BUCKETS; i++) {
         sum += counts->sync_buckets[i];
         if (i < JOURNAL_SYNC_BUCKETS - 1)
             error = buffer_print(body, "%s_bucket{le=\"%g\"} %" PRIu64 "\n", name,
                                  bounds_us[i] * 1e-6, sum);
     }
-    if (error != OK)
+    if (error)
         return error;
     return buffer_print(body,
                         "%s_bucket{le=\"+Inf\"} %" PRIu64 "\n%s_sum %.9f\n%s_count %" PRIu64 "\n",
@@ -160,13 +160,13 @@ static enum error add_journal(struct buffer *body, struct service *service)
          counts.file_bytes},
     };
     enum error error = add_sync_histogram(body, &counts);
-    for (size_t i = 0; error == OK && i < sizeof(values) / sizeof(values[0]); i++)
+    for (size_t i = 0; !error && i < sizeof(values) / sizeof(values[0]); i++)
         error = metrics_add_value(body, values[i].name, values[i].type, values[i].help, "",
                                   values[i].value);
     return error;
 }
 
-/* ---- the handler ----------------------------------------------------------------------------- */
+/* ---- the handler -------------------------------------------------------- */
 
 static enum error add_answer_memory(struct buffer *body, const struct answer_memory *memory)
 {
@@ -174,11 +174,11 @@ static enum error add_answer_memory(struct buffer *body, const struct answer_mem
         body, "tombola_sampler_answer_memory_bytes", "gauge",
         "Memory of answers above 64 KiB that are made or not read yet.", "",
         (uint64_t)atomic_load_explicit(&memory->held_bytes, memory_order_relaxed));
-    if (error == OK)
+    if (!error)
         error = metrics_add_value(body, "tombola_sampler_answer_memory_limit_bytes", "gauge",
                                   "How much that may be (--max-answer-memory).", "",
                                   (uint64_t)memory->limit_bytes);
-    if (error == OK)
+    if (!error)
         error = metrics_add_value(body, "tombola_sampler_answers_refused_total", "counter",
                                   "Answers that were refused with 503 because they did not fit.",
                                   "", atomic_load_explicit(&memory->refused, memory_order_relaxed));
@@ -209,17 +209,17 @@ static enum error add_server(struct buffer *body, struct server *server)
     enum error error = metrics_add_value(body, "tombola_sampler_build_info", "gauge",
                                          "1, with the version of the program.",
                                          "version=\"" PACKAGE_VERSION "\"", 1);
-    if (error == OK)
+    if (!error)
         error = metrics_add_value(body, "tombola_sampler_start_time_seconds", "gauge",
                                   "When the server started, in seconds since 1970.", "",
                                   (uint64_t)server_started_seconds(server));
-    if (error == OK)
+    if (!error)
         error = metrics_add_value(body, "tombola_sampler_connections", "gauge",
                                   "Connections that are open.", "",
                                   (uint64_t)server_connections(server));
-    if (error == OK)
+    if (!error)
         error = add_answer_memory(body, server_answer_memory(server));
-    if (error == OK)
+    if (!error)
         error = metrics_add_value(body, "tombola_sampler_ready", "gauge",
                                   "1 when the server can draw, as /readyz says.", "",
                                   server_phase(server) == SERVER_READY);
@@ -231,13 +231,13 @@ static enum error add_all(struct buffer *body, struct server *server, struct ser
     struct stream **list = NULL;
     size_t count = 0;
     enum error error = service ? streams_list(service->streams, &list, &count) : OK;
-    if (error == OK)
+    if (!error)
         error = add_requests(body, server, list, count);
-    if (error == OK)
+    if (!error)
         error = add_server(body, server);
-    if (error == OK && service)
+    if (!error && service)
         error = add_streams(body, list, count);
-    if (error == OK && service)
+    if (!error && service)
         error = add_journal(body, service);
     for (size_t i = 0; i < count; i++)
         stream_put(list[i]);
@@ -249,9 +249,9 @@ enum MHD_Result route_metrics(struct request *request, struct service *service)
 {
     struct buffer body = BUFFER_INIT(ANSWER_LIMIT_BYTES);
     enum error error = handler_refuse_query(request);
-    if (error == OK)
+    if (!error)
         error = add_all(&body, request->worker->server, service);
-    if (error == OK)
+    if (!error)
         return reply_buffer(request, "text/plain; version=0.0.4; charset=utf-8", &body);
     buffer_release(&body);
     return reply_error(request, error);

@@ -24,15 +24,15 @@ enum MHD_Result route_openapi(struct request *request, struct service *service)
     struct buffer body = BUFFER_INIT(ANSWER_LIMIT_BYTES);
     const char *text = openapi_text;
     enum error error = handler_refuse_query(request);
-    if (error == OK)
+    if (!error)
         error = copy_until(&body, &text, "@VERSION@");
-    if (error == OK)
+    if (!error)
         error = buffer_add_text(&body, PACKAGE_VERSION);
-    if (error == OK)
+    if (!error)
         error = copy_until(&body, &text, "1000000");
-    if (error == OK)
+    if (!error)
         error = buffer_print(&body, "%" PRId64, service->max_size);
-    if (error == OK)
+    if (!error)
         error = buffer_add_text(&body, text);
     return reply_json(request, error, MHD_HTTP_OK, &body, NULL);
 }

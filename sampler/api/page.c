@@ -71,7 +71,7 @@ enum MHD_Result route_page(struct request *request, struct service *service)
     if (!wants_html(request))
         return route_root(request, service);
     enum error error = handler_refuse_query(request);
-    if (error != OK)
+    if (error)
         return reply_error(request, error);
     return reply_file(request, "text/html; charset=utf-8", &page_html);
 }

@@ -28,7 +28,7 @@ enum MHD_Result route_root(struct request *request, struct service *service)
     if (!dispatch_lets_in(request, SCOPE_READ, &refusal))
         return refusal;
     enum error error = handler_refuse_query(request);
-    if (error != OK)
+    if (error)
         return reply_error(request, error);
     return reply_static(request, "text/plain; charset=utf-8", text, sizeof(text) - 1, &vary);
 }

@@ -11,18 +11,18 @@
 #define ANSWER_LIMIT_BYTES ((size_t)64 << 20)
 #define TOKEN_LIMIT_BYTES (1 << 20)
 
-/* ---- GET ------------------------------------------------------------------------------------- */
+/* ---- GET ---------------------------------------------------------------- */
 
 static enum error add_all(struct buffer *body, struct stream **list, size_t count)
 {
     enum error error = buffer_add_text(body, "{\"streams\":[");
-    for (size_t i = 0; i < count && error == OK; i++) {
+    for (size_t i = 0; i < count && !error; i++) {
         if (i > 0)
             error = buffer_add(body, ",", 1);
-        if (error == OK)
+        if (!error)
             error = stream_text_add(body, list[i]);
     }
-    return error == OK ? buffer_add_text(body, "]}\n") : error;
+    return error ? error : buffer_add_text(body, "]}\n");
 }
 
 enum MHD_Result route_streams(struct request *request, struct service *service)
@@ -31,9 +31,9 @@ enum MHD_Result route_streams(struct request *request, struct service *service)
     struct stream **list = NULL;
     size_t count = 0;
     enum error error = handler_refuse_query(request);
-    if (error == OK)
+    if (!error)
         error = streams_list(service->streams, &list, &count);
-    if (error == OK)
+    if (!error)
         error = add_all(&body, list, count);
     for (size_t i = 0; i < count; i++)
         stream_put(list[i]);
@@ -46,7 +46,7 @@ static enum MHD_Result reply_stream(struct request *request, struct service *ser
     struct buffer body = BUFFER_INIT(ANSWER_LIMIT_BYTES);
     (void)service;
     enum error error = stream_text_add(&body, request->stream);
-    if (error == OK)
+    if (!error)
         error = buffer_add_text(&body, "\n");
     return reply_json(request, error, MHD_HTTP_OK, &body, NULL);
 }
@@ -54,12 +54,12 @@ static enum MHD_Result reply_stream(struct request *request, struct service *ser
 enum MHD_Result route_stream(struct request *request, struct service *service)
 {
     enum error error = handler_take_stream(request, service, request->name);
-    if (error == OK)
+    if (!error)
         error = handler_refuse_query(request);
-    return error == OK ? reply_stream(request, service) : reply_error(request, error);
+    return !error ? reply_stream(request, service) : reply_error(request, error);
 }
 
-/* ---- DELETE ---------------------------------------------------------------------------------- */
+/* ---- DELETE ------------------------------------------------------------- */
 
 static enum MHD_Result reply_deleted(struct request *request, struct service *service)
 {
@@ -75,12 +75,12 @@ enum MHD_Result route_stream_delete(struct request *request, struct service *ser
     enum error error = handler_refuse_query(request);
     request->stream = streams_take(service->streams, request->name);
     audit_expect(request, "stream deleted", LOG_NO_FIELD);
-    if (error == OK)
+    if (!error)
         error = streams_delete(service->streams, request->name, request_waiter(request), &waits);
     return handler_finish(request, service, error, waits, reply_deleted);
 }
 
-/* ---- POST ------------------------------------------------------------------------------------ */
+/* ---- POST --------------------------------------------------------------- */
 
 /* The stream is taken and the body read; false: it was refused, *ret_result says how. */
 static bool open_change(struct request *request, struct service *service, bool may_be_empty,
@@ -91,7 +91,7 @@ static bool open_change(struct request *request, struct service *service, bool m
         return false;
     }
     enum error error = handler_take_stream(request, service, request->name);
-    if (error == OK)
+    if (!error)
         return handler_open_body(request, may_be_empty, ret_body, ret_result);
     *ret_result = reply_error(request, error);
     return false;
@@ -106,9 +106,9 @@ static bool open_plain(struct request *request, struct service *service,
         return false;
     enum error error = body_finish(&body);
     body_close(&body);
-    if (error != OK)
+    if (error)
         *ret_result = reply_error(request, error);
-    return error == OK;
+    return !error;
 }
 
 enum MHD_Result route_stream_pause(struct request *request, struct service *service)
@@ -142,17 +142,17 @@ enum MHD_Result route_stream_seek(struct request *request, struct service *servi
     if (!open_change(request, service, false, &body, &refusal))
         return refusal;
     enum error error = body_integer(&body, "position", 0, INT64_MAX, 0, &position);
-    if (error == OK)
+    if (!error)
         error = body_finish(&body);
-    if (error == OK)
+    if (!error)
         error = body_require(&body, "position");
     body_close(&body);
     audit_expect(request, "stream sought", LOG_NO_FIELD);
-    if (error == OK)
+    if (!error)
         live_notice(service->live, request->stream);
-    if (error == OK)
+    if (!error)
         error = stream_seek(request->stream, position, request_waiter(request), &waits);
-    if (error == OK)
+    if (!error)
         live_notice(service->live, request->stream);
     return handler_finish(request, service, error, waits, reply_stream);
 }
@@ -193,16 +193,16 @@ enum MHD_Result route_stream_restore(struct request *request, struct service *se
     if (!open_change(request, service, false, &body, &refusal))
         return refusal;
     enum error error = body_text(&body, "token", NULL, &token);
-    if (error == OK)
+    if (!error)
         error = body_finish(&body);
-    if (error == OK)
+    if (!error)
         error = body_require(&body, "token");
     audit_expect(request, "stream restored", LOG_NO_FIELD);
-    if (error == OK)
+    if (!error)
         live_notice(service->live, request->stream);
-    if (error == OK)
+    if (!error)
         error = stream_restore(request->stream, token, request_waiter(request), &waits);
-    if (error == OK)
+    if (!error)
         live_notice(service->live, request->stream);
     body_close(&body);
     return handler_finish(request, service, error, waits, reply_stream);

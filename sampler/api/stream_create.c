@@ -47,7 +47,7 @@ static void release_creation(struct request *request)
     free(creation);
 }
 
-/* ---- the body -------------------------------------------------------------------------------- */
+/* ---- the body ----------------------------------------------------------- */
 
 static enum error draw_seed(uint64_t *ret_seed)
 {
@@ -64,7 +64,7 @@ static enum error read_name(struct body *body, const char *field, const char *fa
     char quoted[TEXT_QUOTE_BYTES];
     const char *name;
     enum error error = body_text(body, field, fallback, &name);
-    if (error != OK)
+    if (error)
         return error;
     if (!name)
         return body_require(body, field);
@@ -84,15 +84,15 @@ static enum error read_design(struct body *body, const struct stream_definition 
     char quoted[TEXT_QUOTE_BYTES];
     enum error error = body_text(body, "design", NULL, &design);
     creation->design_given = design != NULL;
-    if (error == OK && !design)
+    if (!error && !design)
         design = server->design;
-    if (error == OK && strlen(design) >= sizeof(definition->design))
+    if (!error && strlen(design) >= sizeof(definition->design))
         error = error_set(ERROR_INPUT, "\"design\": there is no design %s",
                           text_quote(quoted, sizeof(quoted), design, strlen(design)));
-    if (error == OK)
+    if (!error)
         memcpy(definition->design, design, strlen(design) + 1);
     creation->replacement_given = cJSON_HasObjectItem(body->json, "replacement");
-    if (error == OK)
+    if (!error)
         error = body_boolean(body, "replacement", server->replacement, &definition->replacement);
     return error;
 }
@@ -101,8 +101,8 @@ static enum error read_seed(struct body *body, struct stream_definition *definit
 {
     int64_t seed;
     enum error error = body_integer(body, "seed", 0, INT64_MAX, -1, &seed);
-    if (error != OK || seed < 0)
-        return error == OK ? draw_seed(&definition->seed) : error;
+    if (error || seed < 0)
+        return error ? error : draw_seed(&definition->seed);
     definition->seed = (uint64_t)seed;
     return OK;
 }
@@ -112,10 +112,10 @@ static enum error read_tail(struct body *body, const struct stream_definition *s
 {
     const char *tail;
     enum error error = body_text(body, "tail", tail_name(server->tail), &tail);
-    if (error != OK)
+    if (error)
         return error;
     error = tail_of_name(tail, &definition->tail);
-    return error == OK ? OK : error_prefix(error, "\"tail\": ");
+    return !error ? OK : error_prefix(error, "\"tail\": ");
 }
 
 static enum error read_lease(struct body *body, const struct stream_definition *server,
@@ -133,7 +133,7 @@ static enum error read_rows(struct body *body, struct stream_definition *definit
     const char *rows;
     char quoted[TEXT_QUOTE_BYTES];
     enum error error = body_text(body, "rows", NULL, &rows);
-    if (error != OK || !rows)
+    if (error || !rows)
         return error;
     const char *colon = strchr(rows, ':');
     if (colon &&
@@ -150,10 +150,10 @@ static enum error read_split(struct body *body, struct stream_definition *defini
 {
     const char *split;
     enum error error = body_text(body, "split", NULL, &split);
-    if (error != OK || !split)
+    if (error || !split)
         return error;
     error = split_of_name(split, &definition->split);
-    return error == OK ? OK : error_prefix(error, "\"split\": ");
+    return !error ? OK : error_prefix(error, "\"split\": ");
 }
 
 static enum error read_definition(struct body *body, const struct service *service,
@@ -162,25 +162,25 @@ static enum error read_definition(struct body *body, const struct service *servi
     struct stream_definition *definition = &creation->definition;
     const struct stream_definition *server = service_default(service);
     enum error error = read_name(body, "name", NULL, definition->name);
-    if (error == OK)
+    if (!error)
         error = read_name(body, "frame", server->frame, definition->frame);
-    if (error == OK)
+    if (!error)
         error = read_design(body, server, creation);
-    if (error == OK)
+    if (!error)
         error = read_seed(body, definition);
-    if (error == OK)
+    if (!error)
         error = body_integer(body, "epochs", 0, CUT_POSITION_LIMIT, 0, &definition->epochs);
-    if (error == OK)
+    if (!error)
         error = read_tail(body, server, definition);
-    if (error == OK)
+    if (!error)
         error = read_lease(body, server, definition);
-    if (error == OK)
+    if (!error)
         error = read_rows(body, definition);
-    if (error == OK)
+    if (!error)
         error = read_split(body, definition);
-    if (error == OK)
+    if (!error)
         error = body_integer(body, "position", 0, INT64_MAX, 0, &creation->position);
-    if (error != OK)
+    if (error)
         return error;
     body_list_known(body, creation->known);
     body_drop_known(body);
@@ -189,7 +189,7 @@ static enum error read_definition(struct body *body, const struct service *servi
     return OK;
 }
 
-/* ---- the slow lane --------------------------------------------------------------------------- */
+/* ---- the slow lane ------------------------------------------------------ */
 
 /* The server's own fields, when nothing of its design was changed. */
 static bool takes_server_fields(const struct creation *creation)
@@ -231,7 +231,7 @@ static enum error check_members(const struct creation *creation)
     char message[MESSAGE_BYTES];
     enum error error = design_fields_check_names(
         creation->definition.design, creation->definition.replacement, creation->fields);
-    if (error == OK)
+    if (!error)
         return OK;
     snprintf(message, sizeof(message), "%s", error_message());
     return error_set(error, "the body has an unknown field: %s; every stream has %s", message,
@@ -248,16 +248,16 @@ static enum error settle_fields(struct creation *creation)
         return definition->fields ? OK : error_set_memory(1, "a design's fields");
     }
     enum error error = frame_set_get(creation->service->frames, definition->frame, &named);
-    if (error == OK) {
+    if (!error) {
         choose_design(creation, named->frame);
         error = check_replacement(creation);
     }
-    if (error == OK)
+    if (!error)
         error = check_members(creation);
-    if (error == OK)
+    if (!error)
         error = design_fields_canonical(named->frame, definition->design, definition->replacement,
                                         creation->fields, &given);
-    if (error == OK)
+    if (!error)
         error = design_fields_resolve(named->frame, given, named->source, &definition->fields);
     free(given);
     return error;
@@ -269,17 +269,17 @@ static void open_walk(struct slow_job *job, const _Atomic bool *stop)
     struct creation *creation = request->work;
     enum error error =
         *stop ? error_set(ERROR_UNAVAILABLE, "the server is stopping") : settle_fields(creation);
-    if (error == OK)
+    if (!error)
         error = walk_open(creation->service->frames, service_shares(creation->service),
                           &creation->definition, &creation->walk);
-    if (error == OK)
+    if (!error)
         error = service_check_batch(creation->service, creation->walk);
     request->outcome = error;
     error_report_take(error, &request->report);
     request_resume(request);
 }
 
-/* ---- the answer ------------------------------------------------------------------------------ */
+/* ---- the answer --------------------------------------------------------- */
 
 static enum MHD_Result reply_created(struct request *request, struct service *service)
 {
@@ -289,7 +289,7 @@ static enum MHD_Result reply_created(struct request *request, struct service *se
     snprintf(location, sizeof(location), "/streams/%s", stream_definition(request->stream)->name);
     const struct reply_header header = {MHD_HTTP_HEADER_LOCATION, location};
     enum error error = stream_text_add(&body, request->stream);
-    if (error == OK)
+    if (!error)
         error = buffer_add_text(&body, "\n");
     return reply_json(request, error, MHD_HTTP_CREATED, &body, &header);
 }
@@ -298,7 +298,7 @@ static enum MHD_Result create(struct request *request, struct service *service)
 {
     struct creation *creation = request->work;
     bool waits = false;
-    if (request->outcome != OK) {
+    if (request->outcome) {
         names_taken_leave(creation->names, &creation->name);
         return reply_error(request, error_restore(&request->report));
     }
@@ -308,7 +308,7 @@ static enum MHD_Result create(struct request *request, struct service *service)
         streams_create(service->streams, &creation->definition, walk, creation->position,
                        request_waiter(request), &request->stream, &waits);
     names_taken_leave(creation->names, &creation->name);
-    if (error == OK)
+    if (!error)
         live_notice(service->live, request->stream);
     return handler_finish(request, service, error, waits, reply_created);
 }
@@ -341,13 +341,13 @@ enum MHD_Result route_create(struct request *request, struct service *service)
         error = read_definition(&body, service, creation);
     }
     body_close(&body);
-    if (error == OK && !request_may(request, SCOPE_ADMIN, creation->definition.name))
+    if (!error && !request_may(request, SCOPE_ADMIN, creation->definition.name))
         return reply_forbidden(request, SCOPE_ADMIN, creation->definition.name);
-    if (error == OK)
+    if (!error)
         error = refuse_name(service, creation->definition.name);
-    if (error == OK)
+    if (!error)
         error = names_taken_enter(&service->names, &creation->name, creation->definition.name);
-    if (error != OK)
+    if (error)
         return reply_error(request, error);
     audit_expect(request, "stream created", log_text("design", creation->definition.design));
     request->job.run = open_walk;

@@ -27,15 +27,15 @@ static enum error add_options(struct buffer *buffer, const struct stream_definit
     if (definition->rows_end > 0)
         error = buffer_print(buffer, ",\"rows\":\"%" PRId64 ":%" PRId64 "\"",
                              definition->rows_begin, definition->rows_end);
-    if (error == OK && definition->split != SPLIT_NONE)
+    if (!error && definition->split != SPLIT_NONE)
         error = buffer_print(buffer, ",\"split\":\"%s\"", split_name(definition->split));
-    if (error == OK && definition->lease_ms > 0)
+    if (!error && definition->lease_ms > 0)
         error = buffer_print(buffer, ",\"lease_s\":%.15g", (double)definition->lease_ms / 1000);
     const char *fields = definition->fields ? definition->fields : "";
     size_t length = strlen(fields);
-    if (error == OK && length > 2) { /* without its braces */
+    if (!error && length > 2) { /* without its braces */
         error = buffer_add(buffer, ",", 1);
-        if (error == OK)
+        if (!error)
             error = buffer_add(buffer, fields + 1, length - 2);
     }
     return error;
@@ -62,9 +62,9 @@ enum error stream_text_add(struct buffer *buffer, struct stream *stream)
     struct stream_status status;
     stream_status(stream, &status);
     enum error error = add_definition(buffer, definition, walk);
-    if (error == OK)
+    if (!error)
         error = add_status(buffer, definition, walk, &status);
-    if (error == OK)
+    if (!error)
         error = add_options(buffer, definition);
-    return error == OK ? buffer_add_text(buffer, "}") : error;
+    return error ? error : buffer_add_text(buffer, "}");
 }

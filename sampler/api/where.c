@@ -30,24 +30,24 @@ static void release_search(struct request *request)
     free(search);
 }
 
-/* ---- the question ---------------------------------------------------------------------------- */
+/* ---- the question ------------------------------------------------------- */
 
 static enum error read_query(const struct request *request, struct search *search,
                              char stream[STREAM_NAME_BYTES])
 {
     struct uri_query query;
     enum error error = uri_query_init(&query, request->query);
-    if (error != OK)
+    if (error)
         return error;
     if (!uri_query_get(&query, "id"))
         error = error_set(ERROR_USAGE, "id is missing: /where?id=17 asks for the unit 17");
-    if (error == OK)
+    if (!error)
         error = uri_query_integer(&query, "id", 0, INT64_MAX, -1, &search->id);
-    if (error == OK)
+    if (!error)
         error = uri_query_integer(&query, "epoch", 0, INT64_MAX, -1, &search->epoch);
-    if (error == OK)
+    if (!error)
         error = handler_stream_name(&query, stream);
-    if (error == OK)
+    if (!error)
         error = uri_query_finish(&query);
     uri_query_release(&query);
     return error;
@@ -81,11 +81,11 @@ static enum error settle(struct request *request, const struct service *service,
 {
     char stream[STREAM_NAME_BYTES];
     enum error error = read_query(request, search, stream);
-    if (error == OK)
+    if (!error)
         error = handler_take_stream(request, service, stream);
-    if (error == OK)
+    if (!error)
         error = settle_epoch(request->stream, search);
-    if (error != OK)
+    if (error)
         return error;
     search->row = frame_find(stream_walk(request->stream)->frame, search->id);
     if (search->row < 0)
@@ -94,7 +94,7 @@ static enum error settle(struct request *request, const struct service *service,
     return OK;
 }
 
-/* ---- the answer ------------------------------------------------------------------------------ */
+/* ---- the answer --------------------------------------------------------- */
 
 /* What was passed over is not done: only a seek back makes it come. */
 static const char *const state_names[] = {[PLACE_AHEAD] = "ahead",
@@ -110,9 +110,9 @@ static enum error add_unit(struct buffer *body, const struct request *request,
     const struct label_text *text = &walk->label_texts->json[label];
     char *longer = walk->label_texts->json_long[label];
     enum error error = buffer_print(body, "{\"id\":%" PRId64 ",\"label\":", search->id);
-    if (error == OK)
+    if (!error)
         error = buffer_add(body, longer ? longer : text->bytes, text->length); /* with its ',' */
-    return error == OK ? buffer_print(body, "\"epoch\":%" PRId64, search->epoch) : error;
+    return error ? error : buffer_print(body, "\"epoch\":%" PRId64, search->epoch);
 }
 
 static enum error add_place(struct buffer *body, const struct request *request, int64_t position)
@@ -121,7 +121,7 @@ static enum error add_place(struct buffer *body, const struct request *request, 
     stream_where(request->stream, position, &place);
     enum error error = buffer_print(body, ",\"state\":\"%s\"%s", state_names[place.state],
                                     place.state == PLACE_PASSED ? ",\"passed\":true" : "");
-    if (error != OK || !place.worker[0])
+    if (error || !place.worker[0])
         return error;
     return buffer_print(body, ",\"worker\":\"%s\",\"seq\":%" PRId64 ",\"attempt\":%" PRId64,
                         place.worker, place.seq, place.attempt);
@@ -132,11 +132,11 @@ static enum MHD_Result reply_position(struct request *request, const struct sear
 {
     struct buffer body = BUFFER_INIT(ANSWER_LIMIT_BYTES);
     enum error error = add_unit(&body, request, search);
-    if (error == OK)
+    if (!error)
         error = buffer_print(&body, ",\"position\":%" PRId64, position);
-    if (error == OK)
+    if (!error)
         error = add_place(&body, request, position);
-    if (error == OK)
+    if (!error)
         error = buffer_add_text(&body, "}\n");
     return reply_json(request, error, MHD_HTTP_OK, &body, NULL);
 }
@@ -144,9 +144,9 @@ static enum MHD_Result reply_position(struct request *request, const struct sear
 static enum error add_positions(struct buffer *body, const struct search *search)
 {
     enum error error = buffer_add_text(body, ",\"positions\":[");
-    for (size_t i = 0; i < search->count && error == OK; i++)
+    for (size_t i = 0; i < search->count && !error; i++)
         error = buffer_print(body, "%s%" PRId64, i > 0 ? "," : "", search->positions[i]);
-    return error == OK ? buffer_print(body, "],\"draws\":%zu", search->draws) : error;
+    return error ? error : buffer_print(body, "],\"draws\":%zu", search->draws);
 }
 
 /* The state is that of the last time it came; else it may come yet, or the epoch is over without
@@ -156,19 +156,19 @@ static enum MHD_Result reply_positions(struct request *request, struct service *
     const struct search *search = request->work;
     struct buffer body = BUFFER_INIT(ANSWER_LIMIT_BYTES);
     (void)service;
-    enum error error = request->outcome == OK ? OK : error_restore(&request->report);
+    enum error error = !request->outcome ? OK : error_restore(&request->report);
     if (error == ERROR_CANCELLED)
         error = error_set(ERROR_UNAVAILABLE, "the server is stopping");
-    if (error == OK)
+    if (!error)
         error = add_unit(&body, request, search);
-    if (error == OK)
+    if (!error)
         error = add_positions(&body, search);
-    if (error == OK && search->count > 0)
+    if (!error && search->count > 0)
         error = add_place(&body, request, search->positions[search->count - 1]);
-    else if (error == OK)
+    else if (!error)
         error = buffer_print(&body, ",\"state\":\"%s\"",
                              state_names[search->over ? PLACE_DONE : PLACE_AHEAD]);
-    if (error == OK)
+    if (!error)
         error = buffer_add_text(&body, "}\n");
     return reply_json(request, error, MHD_HTTP_OK, &body, NULL);
 }
@@ -182,7 +182,7 @@ static void find_positions(struct slow_job *job, const _Atomic bool *stop)
     (void)stop; /* the order looks at stop_requested() */
     request->outcome = order_positions(walk->order, search->row, search->epoch, end,
                                        &search->positions, &search->draws);
-    while (request->outcome == OK && search->count < search->draws &&
+    while (!request->outcome && search->count < search->draws &&
            search->positions[search->count] < search->end)
         search->count++;
     error_report_take(request->outcome, &request->report);
@@ -214,7 +214,7 @@ enum MHD_Result route_where(struct request *request, struct service *service)
     request->work = search;
     request->release = release_search;
     enum error error = settle(request, service, search);
-    if (error != OK)
+    if (error)
         return reply_error(request, error);
     const struct order *order = stream_walk(request->stream)->order;
     if (!has_a_chance(order, search->row))

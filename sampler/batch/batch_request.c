@@ -89,13 +89,13 @@ static enum error parse_lease(struct uri_query *query, struct batch_request *req
     const char *worker = uri_query_get(query, "worker");
     const char *ack = uri_query_get(query, "ack");
     enum error error = uri_query_integer(query, "seq", 0, SEQ_MOST, -1, &seq);
-    if (error == OK && worker && !worker_name_is_valid(worker))
+    if (!error && worker && !worker_name_is_valid(worker))
         error =
             error_set(ERROR_USAGE, "worker=%s: a name is 1 to 128 characters of [A-Za-z0-9._:-]",
                       text_quote(quoted, sizeof(quoted), worker, strlen(worker)));
-    if (error == OK)
+    if (!error)
         error = check_lease(request, worker, seq, ack);
-    if (error != OK || !worker)
+    if (error || !worker)
         return error;
     request->leased = true;
     lease->seq = seq;
@@ -108,9 +108,9 @@ static enum error parse_flags(struct uri_query *query, struct batch_request *req
     int64_t sort;
     int64_t weights;
     enum error error = uri_query_integer(query, "sort", 0, 1, 0, &sort);
-    if (error == OK)
+    if (!error)
         error = uri_query_integer(query, "weights", 0, 1, 0, &weights);
-    if (error != OK)
+    if (error)
         return error;
     request->sort = sort == 1;
     request->weights = weights == 1;
@@ -123,17 +123,17 @@ static enum error parse(struct uri_query *query, int64_t max_size, struct batch_
     int64_t size_default = max_size < BATCH_SIZE_DEFAULT ? max_size : BATCH_SIZE_DEFAULT;
     enum error error = parse_stream(query, request);
     request->size_given = uri_query_get(query, "size") != NULL;
-    if (error == OK)
+    if (!error)
         error = uri_query_integer(query, "size", 1, max_size, size_default, &request->size);
-    if (error == OK)
+    if (!error)
         error = uri_query_integer(query, "index", 0, INT64_MAX, -1, &request->index);
-    if (error == OK)
+    if (!error)
         error = parse_flags(query, request);
-    if (error == OK)
+    if (!error)
         error = parse_format(query, request);
-    if (error == OK)
+    if (!error)
         error = parse_lease(query, request, lease);
-    return error == OK ? uri_query_finish(query) : error;
+    return error ? error : uri_query_finish(query);
 }
 
 enum error batch_request_parse(const char *query, int64_t max_size,
@@ -142,16 +142,16 @@ enum error batch_request_parse(const char *query, int64_t max_size,
     struct uri_query parameters;
     struct batch_request request = {0};
     enum error error = uri_query_init(&parameters, query);
-    if (error != OK)
+    if (error)
         return error;
     error = parse(&parameters, max_size, &request, ret_lease);
     uri_query_release(&parameters);
-    if (error == OK)
+    if (!error)
         *ret_request = request;
     return error;
 }
 
-/* ---- Accept ---------------------------------------------------------------------------------- */
+/* ---- Accept ------------------------------------------------------------- */
 
 /* One media range of the list: what it covers of ours, and how much it is wanted. */
 struct range {

@@ -32,8 +32,7 @@ void class_column_release(struct class_column *column)
     *column = (struct class_column){.builder = NULL};
 }
 
-/* ---- blocks -----------------------------------------------------------------------------------
- */
+/* ---- blocks ------------------------------------------------------------- */
 static enum error number_of(struct class_column *column, const struct store_text *text,
                             uint32_t *ret_number)
 {
@@ -107,8 +106,7 @@ enum error class_column_add(struct class_column *column, const struct store_text
     return error ? error : spool_add(&column->codes, column->block, rows);
 }
 
-/* ---- the end ----------------------------------------------------------------------------------
- */
+/* ---- the end ------------------------------------------------------------ */
 /* Is class(row) = (row + shift) mod L throughout? Only a column whose numbers by appearance go
  * round can be like that, and its first round tells. */
 static bool goes_round(const struct class_column *column)

@@ -17,8 +17,7 @@
 #define READING_BYTES ((uint64_t)32 << 20) /* blocks of the store, buffers */
 #define WAIT_MS 200
 
-/* ---- the plan ---------------------------------------------------------------------------------
- */
+/* ---- the plan ----------------------------------------------------------- */
 static unsigned id_width(const struct spool *ids)
 {
     return ids->largest > UINT32_MAX ? 8 : 4;
@@ -64,8 +63,7 @@ static enum error plan(struct frame_build *build)
     return frame_output_reserve(output);
 }
 
-/* ---- both -------------------------------------------------------------------------------------
- */
+/* ---- both --------------------------------------------------------------- */
 static void finish_thread(struct frame_build *build, enum error error, struct error_report *report)
 {
     if (error) {
@@ -122,7 +120,7 @@ static enum error write_sections(struct frame_build *build)
     error = thread_start("frame rows", rows_thread, build, &rows);
     if (error)
         finish_thread(build, error, &build->rows_report);
-    bool is_alone = error != OK;
+    bool is_alone = error;
     pthread_mutex_lock(&build->lock);
     while (build->running > 0) {
         struct timespec until = clock_timespec(clock_deadline_ns(WAIT_MS));
@@ -203,8 +201,7 @@ enum error frame_build_by_scan(const char *uri, struct frame **ret_frame)
     return error ? error : frame_of_file(&file, ret_frame);
 }
 
-/* ---- a range ----------------------------------------------------------------------------------
- */
+/* ---- a range ------------------------------------------------------------ */
 static enum error build_range(const struct range *range, struct frame **ret_frame)
 {
     struct frame *frame = array_new(1, sizeof(*frame), "a frame");

@@ -14,8 +14,7 @@
 
 #define PROGRESS_NS INT64_C(1000000000)
 
-/* ---- progress ---------------------------------------------------------------------------------
- */
+/* ---- progress ----------------------------------------------------------- */
 bool frame_intake_is_due(struct frame_intake *intake)
 {
     int64_t now = clock_now_ns();
@@ -43,8 +42,7 @@ static void tell_rows(struct frame_intake *intake, const struct store_block *blo
     log_info("frame: %.0f rows, %.0f rows/s%s", rows, rows / seconds, left);
 }
 
-/* ---- rows come in -----------------------------------------------------------------------------
- */
+/* ---- rows come in ------------------------------------------------------- */
 static enum error in_row(enum error error, struct frame_intake *intake, int64_t row)
 {
     struct error_report report;
@@ -132,8 +130,7 @@ static enum error take_block(void *context, const struct store_block *block)
     return error;
 }
 
-/* ---- all of it --------------------------------------------------------------------------------
- */
+/* ---- all of it ---------------------------------------------------------- */
 static enum error prepare(struct frame_intake *intake)
 {
     intake->has_labels = intake->info->label_column != NULL;

@@ -42,8 +42,7 @@ struct id_pairs {
     bool is_twice;
 };
 
-/* ---- where they go ----------------------------------------------------------------------------
- */
+/* ---- where they go ------------------------------------------------------ */
 static enum error count_ids(void *context, unsigned run, struct spool_cursor *cursor)
 {
     struct id_pairs *sort = context;
@@ -93,8 +92,7 @@ static void place_parts(struct id_pairs *sort)
     places_sum(&sort->places, sort->starts, NULL);
 }
 
-/* ---- sorting ----------------------------------------------------------------------------------
- */
+/* ---- sorting ------------------------------------------------------------ */
 /* By one digit, stable. */
 static void sort_digit(const struct id_pair *from, struct id_pair *to, size_t count, unsigned shift)
 {
@@ -178,8 +176,7 @@ static enum error put_unit(void *context, unsigned hand, uint64_t unit)
     return error ? error : put;
 }
 
-/* ---- both -------------------------------------------------------------------------------------
- */
+/* ---- both --------------------------------------------------------------- */
 /* Parts [part, end) by pieces of the section; returns how many. */
 static uint64_t cut_units(struct id_pairs *sort, size_t part, size_t end)
 {

@@ -19,8 +19,7 @@ struct id_table {
     _Atomic uint64_t rows;  /* that have an id in the table, and are not yet seen in it */
 };
 
-/* ---- filling ----------------------------------------------------------------------------------
- */
+/* ---- filling ------------------------------------------------------------ */
 /* What is out of range goes to the last entry: that is quicker than to look. An id that comes twice
  * has one of its rows there. Returns how many are in range. */
 #define DEFINE_FILL(name, id_type, row_type)                                                    \
@@ -75,8 +74,7 @@ static enum error fill(void *context, unsigned run, struct spool_cursor *cursor)
                                                                      : fill_wide(table, cursor);
 }
 
-/* ---- putting it down --------------------------------------------------------------------------
- */
+/* ---- putting it down ---------------------------------------------------- */
 /* The rows of some entries to the front of them. */
 #define DEFINE_PACK(name, type)                            \
     static size_t pack_##name(type *entries, size_t slots) \
@@ -112,8 +110,7 @@ static enum error put_piece(void *context, unsigned hand, uint64_t part)
     return error;
 }
 
-/* ---- ids that come twice ----------------------------------------------------------------------
- */
+/* ---- ids that come twice ------------------------------------------------ */
 /* The smallest of them: in the table that is filled anew, one by one. */
 static enum error find_twice(struct id_table *table)
 {
@@ -147,8 +144,7 @@ static enum error find_twice(struct id_table *table)
     return error ? error : ERROR_CONFLICT;
 }
 
-/* ---- both -------------------------------------------------------------------------------------
- */
+/* ---- both --------------------------------------------------------------- */
 /* A piece of the section for each piece of the table, where ids lie evenly. */
 static uint64_t slots_a_piece(const struct id_table *table, uint64_t rows)
 {

@@ -29,8 +29,7 @@ static const struct allocation *allocation_of(const struct order *order)
     return order->own;
 }
 
-/* ---- life cycle --------------------------------------------------------------------------------
- */
+/* ---- life cycle --------------------------------------------------------- */
 static void allocation_free(struct allocation *allocation)
 {
     if (!allocation)
@@ -119,7 +118,7 @@ static enum error share_out(struct order *order, const double *numbers, bool by_
     uint64_t *shares = array_new(labels, sizeof(*shares), memory);
     int64_t *sizes = array_new(labels, sizeof(*sizes), memory);
     enum error error = shares && sizes ? OK : ERROR_MEMORY;
-    if (error == OK) {
+    if (!error) {
         for (uint32_t label = 0; label < labels; label++)
             sizes[label] = frame_label_units(order->frame, label);
         shares_of_numbers(numbers, labels, shares);
@@ -163,8 +162,7 @@ static enum error neyman_init(struct order *order, const struct design_fields *f
     return init_by_numbers(order, fields->deviations, true);
 }
 
-/* ---- positions to rows -------------------------------------------------------------------------
- */
+/* ---- positions to rows -------------------------------------------------- */
 static struct random_key passes_key(const struct order *order, uint32_t label)
 {
     return random_key_at(order_walk_key(order), label);
@@ -211,8 +209,7 @@ static size_t allocated_units(const struct order *order, const struct epoch *epo
     return count;
 }
 
-/* ---- and back ----------------------------------------------------------------------------------
- */
+/* ---- and back ----------------------------------------------------------- */
 static enum error allocated_positions(const struct order *order, const struct epoch *epoch,
                                       int64_t row, int64_t end, struct position_list *list)
 {

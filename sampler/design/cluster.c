@@ -30,8 +30,7 @@ static const struct cluster *cluster_of(const struct order *order)
     return order->own;
 }
 
-/* ---- life cycle --------------------------------------------------------------------------------
- */
+/* ---- life cycle --------------------------------------------------------- */
 static int compare_down(const void *a, const void *b)
 {
     int64_t x = *(const int64_t *)a;
@@ -95,7 +94,7 @@ static enum error cluster_init(struct order *order, const struct design_fields *
     cluster->taken = fields->groups > 0 ? fields->groups : cluster->groups->count;
     cluster->blocks = (cluster->taken + PLACES - 1) / PLACES;
     error = survey(order, cluster);
-    if (error == OK && cluster->same_units == 0)
+    if (!error && cluster->same_units == 0)
         error =
             epoch_tables_new((size_t)cluster->blocks + 1, "the places of groups", &cluster->tables);
     if (error)
@@ -103,8 +102,7 @@ static enum error cluster_init(struct order *order, const struct design_fields *
     return error;
 }
 
-/* ---- groups in the epoch's order ---------------------------------------------------------------
- */
+/* ---- groups in the epoch's order ---------------------------------------- */
 /* The groups at places first ... first + PLACES - 1, or fewer at the end; returns how many. */
 static size_t groups_at(const struct order *order, const struct epoch *epoch, int64_t first,
                         uint64_t ret_groups[PLACES])
@@ -143,8 +141,7 @@ static int64_t epoch_units(const struct order *order, const struct epoch *epoch)
     return units;
 }
 
-/* ---- positions to rows -------------------------------------------------------------------------
- */
+/* ---- positions to rows -------------------------------------------------- */
 /* A walk over the epoch's groups. */
 struct place {
     int64_t block;
@@ -226,8 +223,7 @@ static size_t cluster_units(const struct order *order, const struct epoch *epoch
     return count;
 }
 
-/* ---- and back ----------------------------------------------------------------------------------
- */
+/* ---- and back ----------------------------------------------------------- */
 static int64_t start_of_place(const struct order *order, const struct epoch *epoch, int64_t place)
 {
     const struct cluster *cluster = cluster_of(order);
@@ -261,8 +257,7 @@ static double cluster_probability(const struct order *order, int64_t row)
     return (double)cluster_of(order)->taken / (double)cluster_of(order)->groups->count;
 }
 
-/* ---- positions that are passed over: those behind the last unit --------------------------------
- */
+/* ---- positions that are passed over: those behind the last unit --------- */
 static int64_t cluster_count(const struct order *order, const struct epoch *epoch, int64_t first,
                              int64_t positions)
 {

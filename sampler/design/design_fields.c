@@ -17,8 +17,7 @@
 
 static const char numbers_memory[] = "a number for each label";
 
-/* ---- the fields that exist ---------------------------------------------------------------------
- */
+/* ---- the fields that exist ---------------------------------------------- */
 enum {
     FIELD_SHARES,
     FIELD_COLUMN,
@@ -108,8 +107,7 @@ static enum error refuse_unknown(const struct design_needs *need, bool replaceme
                      with_replacement(replacement), need->has ? "it has " : "it has none", names);
 }
 
-/* ---- values ------------------------------------------------------------------------------------
- */
+/* ---- values ------------------------------------------------------------- */
 static enum error refuse_value(const struct design_field *field, const cJSON *item,
                                const char *right)
 {
@@ -226,8 +224,7 @@ static enum error take(const struct frame *frame, unsigned number, const cJSON *
     }
 }
 
-/* ---- an object of them -------------------------------------------------------------------------
- */
+/* ---- an object of them -------------------------------------------------- */
 static unsigned find_field(const char *name)
 {
     unsigned i = 0;
@@ -314,10 +311,10 @@ enum error design_fields_parse(const struct frame *frame, const char *design, bo
     if (!text || text[0] == '\0')
         return take_object(frame, design, replacement, NULL, ret_fields);
     enum error error = json_parse(text, strlen(text), "the design's fields", &object);
-    if (error == OK && !cJSON_IsObject(object))
+    if (!error && !cJSON_IsObject(object))
         error =
             error_set(ERROR_USAGE, "the design's fields are %s, not an object", json_kind(object));
-    if (error == OK)
+    if (!error)
         error = take_object(frame, design, replacement, object, ret_fields);
     cJSON_Delete(object);
     return error;
@@ -331,8 +328,7 @@ void design_fields_release(struct design_fields *fields)
     *fields = (struct design_fields){.p = 0};
 }
 
-/* ---- and back to text --------------------------------------------------------------------------
- */
+/* ---- and back to text --------------------------------------------------- */
 static enum error add_name(struct buffer *text, unsigned field)
 {
     return buffer_print(text, "%s\"%s\":", text->length > 1 ? "," : "", list[field].name);
@@ -364,14 +360,14 @@ static enum error add_label_numbers(struct buffer *text, const struct frame *fra
         return OK;
     enum error error = add_name(text, field);
     char before = '{';
-    for (uint32_t label = 0; error == OK && label < frame_labels(frame); label++) {
+    for (uint32_t label = 0; !error && label < frame_labels(frame); label++) {
         if (numbers[label] == 0)
             continue;
         text_of_real(numbers[label], number);
         error = buffer_add(text, &before, 1);
-        if (error == OK)
+        if (!error)
             error = json_add_string(text, frame_label_text(frame, label));
-        if (error == OK)
+        if (!error)
             error = buffer_print(text, ":%s", number);
         before = ',';
     }
@@ -391,23 +387,23 @@ enum error design_fields_text(const struct frame *frame, const struct design_fie
 {
     struct buffer text = BUFFER_INIT(TEXT_LIMIT_BYTES);
     enum error error = buffer_add_text(&text, "{");
-    if (error == OK)
+    if (!error)
         error = add_label_numbers(&text, frame, FIELD_SHARES, fields->shares);
-    if (error == OK)
+    if (!error)
         error = add_column(&text, fields->column);
-    if (error == OK)
+    if (!error)
         error = add_label_numbers(&text, frame, FIELD_DEVIATIONS, fields->deviations);
-    if (error == OK)
+    if (!error)
         error = add_count(&text, FIELD_P, fields->p);
-    if (error == OK)
+    if (!error)
         error = add_count(&text, FIELD_K, fields->k);
-    if (error == OK)
+    if (!error)
         error = add_count(&text, FIELD_SIZE, fields->size);
-    if (error == OK)
+    if (!error)
         error = add_count(&text, FIELD_GROUPS, fields->groups);
-    if (error == OK)
+    if (!error)
         error = add_rate(&text, fields->rate);
-    if (error == OK)
+    if (!error)
         error = buffer_add_text(&text, "}");
     if (error) {
         buffer_release(&text);
@@ -462,12 +458,12 @@ enum error design_fields_resolve(const struct frame *frame, const char *text, co
                           fields.column);
     } else {
         error = label_deviations(frame, store_uri, fields.column, &fields.deviations);
-        if (error == OK && !some_above_zero(frame, fields.deviations))
+        if (!error && !some_above_zero(frame, fields.deviations))
             error = error_set(ERROR_USAGE,
                               "column %s has one value throughout each label: it tells nothing of "
                               "how to share the draws",
                               fields.column);
-        if (error == OK)
+        if (!error)
             error = design_fields_text(frame, &fields, ret_text);
     }
     design_fields_release(&fields);

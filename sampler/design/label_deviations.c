@@ -29,8 +29,7 @@ struct survey {
     int64_t found;          /* units of the frame met so far */
 };
 
-/* ---- one value after the other -----------------------------------------------------------------
- */
+/* ---- one value after the other ------------------------------------------ */
 static void add_value(struct spread *spread, double value)
 {
     double before = value - spread->mean;
@@ -68,14 +67,13 @@ static enum error add_block(void *context, const struct store_block *block)
     return OK;
 }
 
-/* ---- the column --------------------------------------------------------------------------------
- */
+/* ---- the column --------------------------------------------------------- */
 static enum error refuse_column(const struct store_info *info, const char *column)
 {
     char shown[TEXT_QUOTE_BYTES];
     struct buffer names = BUFFER_INIT(1 << 16);
     enum error error = OK;
-    for (size_t i = 0; error == OK && i < info->features && i < NAMES_SHOWN; i++)
+    for (size_t i = 0; !error && i < info->features && i < NAMES_SHOWN; i++)
         error = buffer_print(&names, "%s%s", i > 0 ? ", " : "", info->feature_names[i]);
     error =
         error_set(ERROR_USAGE,
@@ -106,10 +104,10 @@ static enum error find_column(struct survey *survey, const char *column)
 static enum error measure(struct survey *survey, const char *column)
 {
     enum error error = find_column(survey, column);
-    if (error == OK)
+    if (!error)
         error = store_scan(survey->store, survey->is_weight ? SCAN_KEYS : SCAN_FEATURES, add_block,
                            survey);
-    if (error == OK && survey->found != frame_units(survey->frame))
+    if (!error && survey->found != frame_units(survey->frame))
         error =
             error_set(ERROR_CONFLICT,
                       "%s has %" PRId64 " of the frame's %" PRId64
@@ -126,11 +124,11 @@ enum error label_deviations(const struct frame *frame, const char *store_uri, co
     double *deviations = array_new(labels, sizeof(*deviations), "the labels' deviations");
     survey.spreads = array_new(labels, sizeof(*survey.spreads), "the labels' deviations");
     enum error error = deviations && survey.spreads ? OK : ERROR_MEMORY;
-    if (error == OK)
+    if (!error)
         error = store_open(store_uri, false, &survey.store);
-    if (error == OK)
+    if (!error)
         error = measure(&survey, column);
-    for (uint32_t label = 0; error == OK && label < labels; label++) {
+    for (uint32_t label = 0; !error && label < labels; label++) {
         const struct spread *spread = &survey.spreads[label];
         if (spread->count > 1)
             deviations[label] = sqrt(spread->squares / (double)(spread->count - 1));

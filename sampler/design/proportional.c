@@ -34,8 +34,7 @@ static void proportional_release(struct order *order)
     tree_release(&order->tree);
 }
 
-/* ---- positions to rows ------------------------------------------------------------------------
- */
+/* ---- positions to rows -------------------------------------------------- */
 static void permute(const struct order *order, const struct epoch *epoch, struct deal *deal)
 {
     struct permutation_run runs[ORDER_BLOCK];
@@ -65,8 +64,7 @@ static size_t proportional_units(const struct order *order, const struct epoch *
     return count;
 }
 
-/* ---- and back ---------------------------------------------------------------------------------
- */
+/* ---- and back ----------------------------------------------------------- */
 static int64_t proportional_position(const struct order *order, const struct epoch *epoch,
                                      int64_t row)
 {

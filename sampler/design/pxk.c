@@ -52,8 +52,7 @@ static int64_t common_divisor(int64_t a, int64_t b)
     return a;
 }
 
-/* ---- life cycle --------------------------------------------------------------------------------
- */
+/* ---- life cycle --------------------------------------------------------- */
 static enum error check(const struct order *order, const struct design_fields *fields,
                         int64_t *ret_largest)
 {
@@ -89,7 +88,7 @@ static enum error pxk_init(struct order *order, const struct design_fields *fiel
     int64_t positions;
     int64_t labels = frame_labels(order->frame);
     enum error error = design_need_labels(order);
-    if (error == OK)
+    if (!error)
         error = check(order, fields, &largest);
     if (error)
         return error;
@@ -120,8 +119,7 @@ static void pxk_release(struct order *order)
     free(order->own);
 }
 
-/* ---- labels of turns ---------------------------------------------------------------------------
- */
+/* ---- labels of turns ---------------------------------------------------- */
 /* The order of the labels in a round. */
 static void init_round(const struct order *order, int64_t round, struct permutation *ret_labels)
 {
@@ -157,8 +155,7 @@ static int64_t label_draws_before(const struct order *order, uint32_t label, int
     return draws_before(turns, position, place_of_label(order, round, label));
 }
 
-/* ---- units of a label: its draws ---------------------------------------------------------------
- */
+/* ---- units of a label: its draws ---------------------------------------- */
 /* A label's walk. */
 struct label_walk {
     int64_t units;          /* n */
@@ -260,8 +257,7 @@ static int64_t find_draw(const struct label_walk *walk, int64_t pass, uint64_t r
     return pass * walk->units + place;
 }
 
-/* ---- positions to rows -------------------------------------------------------------------------
- */
+/* ---- positions to rows -------------------------------------------------- */
 /* The draws of a block: a run of consecutive ones for each turn, or two where a pass ends in it. */
 struct draws {
     struct permutation_run runs[ORDER_BLOCK]; /* at least one draw each */
@@ -353,8 +349,7 @@ static size_t pxk_units(const struct order *order, const struct epoch *epoch, in
     return count;
 }
 
-/* ---- and back ----------------------------------------------------------------------------------
- */
+/* ---- and back ----------------------------------------------------------- */
 static enum error pxk_positions(const struct order *order, const struct epoch *epoch, int64_t row,
                                 int64_t end, struct position_list *list)
 {

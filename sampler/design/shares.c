@@ -14,8 +14,7 @@
 
 typedef unsigned __int128 wide;
 
-/* ---- as decimals -------------------------------------------------------------------------------
- */
+/* ---- as decimals -------------------------------------------------------- */
 struct decimal {
     uint64_t mantissa; /* no trailing zero */
     int exponent;      /* of ten */
@@ -69,8 +68,7 @@ static bool scale_decimals(const double *numbers, size_t count, uint64_t *ret_sh
     return true;
 }
 
-/* ---- by a power of two -------------------------------------------------------------------------
- */
+/* ---- by a power of two -------------------------------------------------- */
 /* Bits to shift `sum` right until it is below SHARES_LIMIT. */
 static unsigned excess_bits(wide sum)
 {
@@ -129,8 +127,7 @@ void shares_multiply(uint64_t *shares, const int64_t *sizes, size_t count)
         shares[i] = cut((wide)shares[i] * (uint64_t)sizes[i], bits);
 }
 
-/* ---- draws of an epoch -------------------------------------------------------------------------
- */
+/* ---- draws of an epoch -------------------------------------------------- */
 static enum error find_positions(const struct frame *frame, const uint64_t *shares,
                                  const int64_t *sizes, uint32_t count, uint64_t *ret_positions)
 {

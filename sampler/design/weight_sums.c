@@ -15,8 +15,7 @@
 
 static const char memory[] = "the sums of the units' weights";
 
-/* ---- one weight --------------------------------------------------------------------------------
- */
+/* ---- one weight --------------------------------------------------------- */
 /* A finite weight of at least 0 as mantissa * 2^*ret_exponent, from its bits. */
 static uint64_t mantissa_of(double number, int *ret_exponent)
 {
@@ -58,8 +57,7 @@ static inline bool is_certain(const struct weight_sums *sums, int64_t row)
     return sums->certain > 0 && weight_of(sums, row) >= sums->certain;
 }
 
-/* ---- reading the column ------------------------------------------------------------------------
- */
+/* ---- reading the column ------------------------------------------------- */
 /* Checks all; the largest one to *ret_largest, those above 0 to *ret_some. */
 static enum error look_through(const struct frame *frame, double *ret_largest, int64_t *ret_some)
 {
@@ -107,8 +105,7 @@ static void choose_scale(struct weight_sums *sums, double largest)
     sums->scale += WEIGHT_BITS - (int)bits_of(sum_all(sums));
 }
 
-/* ---- certain units -----------------------------------------------------------------------------
- */
+/* ---- certain units ------------------------------------------------------ */
 /* Units of at least `limit`: how many, and their sum. */
 static weight sum_above(const struct weight_sums *sums, weight limit, int64_t *ret_count)
 {
@@ -148,8 +145,7 @@ static void find_certain(struct weight_sums *sums, int64_t size, int64_t some)
     }
 }
 
-/* ---- sums --------------------------------------------------------------------------------------
- */
+/* ---- sums --------------------------------------------------------------- */
 static enum error allocate(struct weight_sums *sums)
 {
     sums->blocks = (sums->units + WEIGHT_BLOCK - 1) / WEIGHT_BLOCK;
@@ -251,8 +247,7 @@ void weight_sums_release(struct weight_sums *sums)
     free(sums->guide);
 }
 
-/* ---- questions ---------------------------------------------------------------------------------
- */
+/* ---- questions ---------------------------------------------------------- */
 /* The block that holds a point. */
 static int64_t find_block(const struct weight_sums *sums, weight point)
 {

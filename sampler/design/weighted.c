@@ -25,8 +25,7 @@ static const struct weighted *weighted_of(const struct order *order)
     return order->own;
 }
 
-/* ---- life cycle --------------------------------------------------------------------------------
- */
+/* ---- life cycle --------------------------------------------------------- */
 static double weighted_probability(const struct order *order, int64_t row)
 {
     const struct weight_sums *sums = &weighted_of(order)->sums;
@@ -110,8 +109,7 @@ static double weighted_label_share(const struct order *order, uint32_t label)
     return weighted_of(order)->label_shares[label];
 }
 
-/* ---- with replacement --------------------------------------------------------------------------
- */
+/* ---- with replacement --------------------------------------------------- */
 struct point_keys {
     struct random_key low, high;
 };
@@ -137,8 +135,7 @@ static weight draw_point(const struct weight_sums *sums, const struct point_keys
     }
 }
 
-/* ---- without: the systematic sample ------------------------------------------------------------
- */
+/* ---- without: the systematic sample ------------------------------------- */
 /* Its point number j is floor((start + j W) / n), in pieces that do not overflow. */
 struct sample {
     weight start_whole, interval_whole; /* divided by n, */
@@ -188,8 +185,7 @@ static uint64_t places_key(const struct epoch *epoch)
     return random_at(epoch->phases, 0);
 }
 
-/* ---- positions to rows -------------------------------------------------------------------------
- */
+/* ---- positions to rows -------------------------------------------------- */
 static void draw_anew(const struct order *order, const struct epoch *epoch, int64_t first,
                       size_t count, int64_t *ret_rows)
 {
@@ -242,8 +238,7 @@ static size_t weighted_units(const struct order *order, const struct epoch *epoc
     return count;
 }
 
-/* ---- and back ----------------------------------------------------------------------------------
- */
+/* ---- and back ----------------------------------------------------------- */
 static int64_t place_of(const struct order *order, const struct epoch *epoch, int64_t row)
 {
     const struct weight_sums *sums = &weighted_of(order)->sums;

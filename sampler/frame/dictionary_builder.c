@@ -171,8 +171,7 @@ size_t names_builder_count(const struct names_builder *builder)
     return builder->count;
 }
 
-/* ---- sorting ----------------------------------------------------------------------------------
- */
+/* ---- sorting ------------------------------------------------------------ */
 struct sorted_name {
     const char *text;
     int64_t value;

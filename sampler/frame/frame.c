@@ -20,8 +20,7 @@ void frame_free(struct frame *frame)
     free(frame);
 }
 
-/* ---- questions --------------------------------------------------------------------------------
- */
+/* ---- questions ---------------------------------------------------------- */
 int64_t frame_units(const struct frame *frame)
 {
     return frame->units;

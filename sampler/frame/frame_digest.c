@@ -18,8 +18,7 @@ static size_t round_rows(int64_t rows)
     return (size_t)(rows < most ? rows : most);
 }
 
-/* ---- ids --------------------------------------------------------------------------------------
- */
+/* ---- ids ---------------------------------------------------------------- */
 struct id_round {
     const struct id_column *ids;
     int64_t first;
@@ -61,8 +60,7 @@ static enum error add_ids(struct frame_digester *digester, const struct id_colum
     return error;
 }
 
-/* ---- columns ----------------------------------------------------------------------------------
- */
+/* ---- columns ------------------------------------------------------------ */
 struct code_round {
     const struct partition *partition;
     int64_t first;

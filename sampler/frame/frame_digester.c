@@ -33,8 +33,7 @@ void frame_digester_release(struct frame_digester *digester)
     digester->state = NULL;
 }
 
-/* ---- ids --------------------------------------------------------------------------------------
- */
+/* ---- ids ---------------------------------------------------------------- */
 static void flush(struct frame_digester *digester)
 {
     frame_digester_bytes(digester, digester->numbers,
@@ -83,8 +82,7 @@ void frame_digester_end_ids(struct frame_digester *digester)
     flush(digester);
 }
 
-/* ---- columns ----------------------------------------------------------------------------------
- */
+/* ---- columns ------------------------------------------------------------ */
 void frame_digester_no_classes(struct frame_digester *digester)
 {
     add_number(digester, 0);

@@ -77,8 +77,7 @@ static const char *shown_path(const struct frame_output *output)
     return output->path ? output->path : "a frame in memory";
 }
 
-/* ---- the plan ---------------------------------------------------------------------------------
- */
+/* ---- the plan ----------------------------------------------------------- */
 void frame_output_plan(struct frame_output *output, uint32_t kind, uint64_t count, unsigned width,
                        uint64_t first)
 {
@@ -124,8 +123,7 @@ void frame_output_cancel(struct frame_output *output)
     atomic_store_explicit(&output->cancelled, true, memory_order_relaxed);
 }
 
-/* ---- sections ---------------------------------------------------------------------------------
- */
+/* ---- sections ----------------------------------------------------------- */
 struct frame_section *frame_output_section(struct frame_output *output, uint32_t kind)
 {
     for (uint32_t i = 0; i < output->count; i++) {
@@ -175,8 +173,7 @@ enum error frame_output_put(struct frame_output *output, const void *bytes, size
     return OK;
 }
 
-/* ---- the head ---------------------------------------------------------------------------------
- */
+/* ---- the head ----------------------------------------------------------- */
 static enum error write_head(struct frame_output *output, int64_t units,
                              const struct frame_digest *digest)
 {

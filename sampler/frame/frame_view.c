@@ -37,8 +37,7 @@ static struct frame *new_view(const struct frame *whole, int64_t units)
     return view;
 }
 
-/* ---- plain rows -------------------------------------------------------------------------------
- */
+/* ---- plain rows --------------------------------------------------------- */
 /* Without the digest, which only a frame that is asked for needs. */
 static enum error view_rows(const struct frame *whole, int64_t begin, int64_t end,
                             struct frame **ret_view)
@@ -60,8 +59,7 @@ static enum error view_rows(const struct frame *whole, int64_t begin, int64_t en
     return OK;
 }
 
-/* ---- one side of a split ----------------------------------------------------------------------
- */
+/* ---- one side of a split ------------------------------------------------ */
 static enum error check_stop(void)
 {
     if (!stop_requested())
@@ -213,8 +211,7 @@ static enum error view_side(struct frame *rows, const struct split_shares *share
     return OK;
 }
 
-/* ---- both -------------------------------------------------------------------------------------
- */
+/* ---- both --------------------------------------------------------------- */
 enum error frame_view(const struct frame *whole, int64_t rows_begin, int64_t rows_end,
                       const struct split_shares *shares, enum split split, struct frame **ret_view)
 {

@@ -34,8 +34,7 @@ static pthread_mutex_t changing = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic(struct frame_watch *) first; /* read by the handler, without the mutex */
 static struct sigaction before;             /* of SIGBUS */
 
-/* ---- SIGBUS ------------------------------------------------------------------------------------
- */
+/* ---- SIGBUS ------------------------------------------------------------- */
 
 /* In a signal handler: only what is async-signal-safe. */
 static void on_bus_error(int number, siginfo_t *facts, void *context)
@@ -65,8 +64,7 @@ static void install(void)
         log_debug("signals of watched frames: %s", strerror(errno));
 }
 
-/* ---- the list ----------------------------------------------------------------------------------
- */
+/* ---- the list ----------------------------------------------------------- */
 
 static void add(struct frame_watch *watch)
 {
@@ -87,8 +85,7 @@ static void take_out(const struct frame_watch *watch)
     pthread_mutex_unlock(&changing);
 }
 
-/* ---- life --------------------------------------------------------------------------------------
- */
+/* ---- life --------------------------------------------------------------- */
 
 static enum error prepare_last_words(struct frame_watch *watch)
 {
@@ -126,7 +123,7 @@ enum error frame_watch_new(const char *path, int descriptor, const struct file_i
     watch->bytes = bytes;
     watch->size = size;
     enum error error = prepare_last_words(watch);
-    if (error != OK) {
+    if (error) {
         free(watch);
         return error;
     }
@@ -153,7 +150,7 @@ enum error frame_watch_check(const struct frame_watch *watch)
     struct file_identity now;
     if (watch->is_leased && fcntl(watch->descriptor, F_GETLEASE) == F_UNLCK)
         return error_set(ERROR_INPUT, "%s is being written to; " ADVICE, watch->path);
-    if (file_identity_of(watch->descriptor, watch->path, &now) != OK)
+    if (file_identity_of(watch->descriptor, watch->path, &now))
         return OK; /* ESTALE, EIO: the file may be back soon, and says nothing until then */
     if (!file_identity_equal(&watch->identity, &now))
         return error_set(ERROR_INPUT, "%s was written to while it was served; " ADVICE,

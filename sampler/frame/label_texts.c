@@ -13,13 +13,13 @@ static enum error add_csv(struct buffer *buffer, const char *text)
     if (!strpbrk(text, ",\"\r\n"))
         return buffer_add_text(buffer, text);
     enum error error = buffer_add_text(buffer, "\"");
-    for (const char *at = text; error == OK && *at; at++) {
+    for (const char *at = text; !error && *at; at++) {
         if (*at == '"')
             error = buffer_add_text(buffer, "\"");
-        if (error == OK)
+        if (!error)
             error = buffer_add(buffer, at, 1);
     }
-    return error == OK ? buffer_add_text(buffer, "\"") : error;
+    return error ? error : buffer_add_text(buffer, "\"");
 }
 
 /* Moves what `buffer` holds into (text, *ret_long). */
@@ -47,11 +47,11 @@ static enum error render_json(struct label_texts *texts, const struct frame *fra
     buffer_clear(buffer);
     enum error error = frame_labels_are_integers(frame) ? buffer_add_text(buffer, text)
                                                         : json_add_string(buffer, text);
-    if (error == OK)
+    if (!error)
         error = buffer_add_text(buffer, ",");
-    return error != OK ? error
-                       : keep(buffer, &texts->json[label], &texts->json_long[label],
-                              &texts->json_longest_bytes);
+    return error ? error
+                 : keep(buffer, &texts->json[label], &texts->json_long[label],
+                        &texts->json_longest_bytes);
 }
 
 static enum error render_csv(struct label_texts *texts, const struct frame *frame, uint32_t label,
@@ -59,11 +59,11 @@ static enum error render_csv(struct label_texts *texts, const struct frame *fram
 {
     buffer_clear(buffer);
     enum error error = add_csv(buffer, frame_label_text(frame, label));
-    if (error == OK)
+    if (!error)
         error = buffer_add_text(buffer, "\n");
-    return error != OK ? error
-                       : keep(buffer, &texts->csv[label], &texts->csv_long[label],
-                              &texts->csv_longest_bytes);
+    return error ? error
+                 : keep(buffer, &texts->csv[label], &texts->csv_long[label],
+                        &texts->csv_longest_bytes);
 }
 
 static enum error new_texts(uint32_t count, struct label_text **ret_texts, char ***ret_longs)
@@ -81,17 +81,17 @@ enum error label_texts_init(struct label_texts *texts, const struct frame *frame
     memset(texts, 0, sizeof(*texts));
     texts->count = count;
     enum error error = new_texts(count, &texts->json, &texts->json_long);
-    if (error == OK && has_csv)
+    if (!error && has_csv)
         error = new_texts(count, &texts->csv, &texts->csv_long);
-    for (uint32_t label = 0; error == OK && label < count; label++) {
+    for (uint32_t label = 0; !error && label < count; label++) {
         error = render_json(texts, frame, label, &buffer);
-        if (error == OK && has_csv)
+        if (!error && has_csv)
             error = render_csv(texts, frame, label, &buffer);
     }
     if (!has_csv)
         texts->csv_longest_bytes = texts->json_longest_bytes;
     buffer_release(&buffer);
-    if (error != OK)
+    if (error)
         label_texts_release(texts);
     return error;
 }

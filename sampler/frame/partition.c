@@ -16,8 +16,7 @@ void partition_release(struct partition *partition)
     packed_release(&partition->starts);
 }
 
-/* ---- building ---------------------------------------------------------------------------------
- */
+/* ---- building ----------------------------------------------------------- */
 enum error partition_of_range(struct partition *partition, int64_t units, uint32_t labels)
 {
     uint32_t count = units < (int64_t)labels ? (uint32_t)units : labels;
@@ -33,8 +32,7 @@ enum error partition_of_nothing(struct partition *partition, int64_t units)
     return partition_of_range(partition, units, 1);
 }
 
-/* ---- questions --------------------------------------------------------------------------------
- */
+/* ---- questions ---------------------------------------------------------- */
 /* Where a cyclic class begins: its first row. */
 static int64_t cyclic_first(const struct partition *partition, uint32_t class)
 {

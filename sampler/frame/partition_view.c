@@ -28,8 +28,7 @@ void partition_view_free(struct partition_view *view)
     free(view);
 }
 
-/* ---- classes ----------------------------------------------------------------------------------
- */
+/* ---- classes ------------------------------------------------------------ */
 static uint32_t class_in_whole(const struct partition_view *view, uint32_t class)
 {
     return view->classes.data ? (uint32_t)packed_get(&view->classes, class) : class;
@@ -54,8 +53,7 @@ static int64_t skipped_of(const struct partition_view *view, uint32_t class)
     return view->skipped.data ? (int64_t)packed_get(&view->skipped, class) : 0;
 }
 
-/* ---- names and numbers: classes of which nothing is left are gone ------------------------------
- */
+/* ---- names and numbers: classes of which nothing is left are gone ------- */
 /* The texts of classes that are left; numbered by appearance, which is their order. */
 static enum error add_names(struct names_builder *builder, const struct names *names,
                             const int64_t *counts)
@@ -151,8 +149,7 @@ static enum error set_starts(struct partition *part, const int64_t *counts)
     return OK;
 }
 
-/* ---- is it cyclic? ----------------------------------------------------------------------------
- */
+/* ---- is it cyclic? ------------------------------------------------------ */
 /* Cyclic classes differ by one unit at most: most lists are told by this alone. */
 static bool are_counts_even(const struct partition *part)
 {
@@ -197,8 +194,7 @@ static void prefer_cyclic(struct partition *part)
     packed_release(&part->starts);
 }
 
-/* ---- plain rows -------------------------------------------------------------------------------
- */
+/* ---- plain rows --------------------------------------------------------- */
 static enum error skip_rows(struct partition *part)
 {
     const struct partition_view *view = part->view;
@@ -231,8 +227,7 @@ static enum error fill_rows(struct partition *part, int64_t *counts)
     return error;
 }
 
-/* ---- chosen rows ------------------------------------------------------------------------------
- */
+/* ---- chosen rows -------------------------------------------------------- */
 /* The positions [begin, end) of the order of classes, all of them in this class. */
 static void choose_in_class(const struct partition_view *view, uint32_t class, int64_t begin,
                             int64_t end)
@@ -319,8 +314,7 @@ static enum error fill_chosen(struct partition *part, int64_t *counts, bool has_
     return error;
 }
 
-/* ---- both -------------------------------------------------------------------------------------
- */
+/* ---- both --------------------------------------------------------------- */
 static enum error new_view(struct partition *part, const struct partition *whole, int64_t begin,
                            const struct selection *chosen)
 {
@@ -385,8 +379,7 @@ enum error partition_of_selection(struct partition *partition, const struct part
     return error;
 }
 
-/* ---- questions --------------------------------------------------------------------------------
- */
+/* ---- questions ---------------------------------------------------------- */
 static inline int64_t keep_below(int64_t row, int64_t units)
 {
     return __builtin_expect((uint64_t)row < (uint64_t)units, 1) ? row : units - 1;

@@ -60,8 +60,7 @@ void selection_free(struct selection *selection)
     free(selection);
 }
 
-/* ---- counting ---------------------------------------------------------------------------------
- */
+/* ---- counting ----------------------------------------------------------- */
 static uint32_t ones_of_line(const struct selection_line *line)
 {
     uint32_t ones = 0;
@@ -143,8 +142,7 @@ enum error selection_finish(struct selection *selection)
     return take_samples(selection);
 }
 
-/* ---- questions --------------------------------------------------------------------------------
- */
+/* ---- questions ---------------------------------------------------------- */
 void selection_rank_many(const struct selection *selection, const int64_t *positions, size_t count,
                          int64_t *ret_ranks)
 {

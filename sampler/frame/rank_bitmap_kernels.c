@@ -19,8 +19,7 @@
 
 _Static_assert(sizeof(struct selection_line) == WORDS * sizeof(uint64_t), "a line is eight words");
 
-/* ---- which line -------------------------------------------------------------------------------
- */
+/* ---- which line --------------------------------------------------------- */
 INLINE int64_t before_line(const struct selection *selection, size_t line)
 {
     return selection->bases[line >> SELECTION_BASE_SHIFT] + selection->lines[line].before;
@@ -71,8 +70,7 @@ static __attribute__((noinline)) size_t find_line(const struct selection *select
     return low;
 }
 
-/* ---- any processor, with or without instructions for bits ---------------------------------------
- */
+/* ---- any processor, with or without instructions for bits --------------- */
 INLINE void load_words(const struct selection_line *line, uint64_t words[WORDS])
 {
     memcpy(words, line, sizeof(*line));
@@ -135,8 +133,7 @@ INLINE int32_t select_in_line(const struct selection_line *line, int64_t k)
     return (int32_t)(64 * word + select_in_word(words[word], (uint32_t)(k - before)));
 }
 
-/* ---- AVX-512: a line is one vector ------------------------------------------------------------
- */
+/* ---- AVX-512: a line is one vector -------------------------------------- */
 #if defined(__x86_64__)
 #define AVX512 __attribute__((target("avx512f,avx512dq,avx512vpopcntdq,popcnt,bmi,bmi2")))
 #define BITS __attribute__((target("popcnt,bmi,bmi2")))
@@ -202,8 +199,7 @@ static inline AVX512 int32_t select_in_vector(const struct selection_line *line,
 }
 #endif
 
-/* ---- many of them -----------------------------------------------------------------------------
- */
+/* ---- many of them ------------------------------------------------------- */
 #define DEFINE_KERNEL(SUFFIX, TARGET, RANK, SELECT)                                               \
     static TARGET void rank_##SUFFIX(const struct selection *selection, const int64_t *positions, \
                                      size_t count, int64_t *ret_ranks)                            \

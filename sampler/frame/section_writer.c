@@ -36,8 +36,7 @@ void section_close(struct section_writer *writer)
     *writer = (struct section_writer){.output = NULL};
 }
 
-/* ---- pieces -----------------------------------------------------------------------------------
- */
+/* ---- pieces ------------------------------------------------------------- */
 enum error section_put(struct section_writer *writer, uint64_t piece, const void *bytes,
                        size_t length)
 {
@@ -53,8 +52,7 @@ enum error section_put(struct section_writer *writer, uint64_t piece, const void
     return frame_output_put(writer->output, bytes, length, offset);
 }
 
-/* ---- one thread -------------------------------------------------------------------------------
- */
+/* ---- one thread --------------------------------------------------------- */
 static enum error flush(struct section_writer *writer)
 {
     size_t length = writer->pending_bytes;

@@ -41,7 +41,7 @@ static const struct {
     enum scope scope;
 } scope_names[] = {{"read", SCOPE_READ}, {"draw", SCOPE_DRAW}, {"admin", SCOPE_ADMIN}};
 
-/* ---- one entry of the file ------------------------------------------------------------------- */
+/* ---- one entry of the file ---------------------------------------------- */
 
 static int hex_value(char c)
 {
@@ -56,7 +56,7 @@ static enum error take_name(struct token *token, const cJSON *item, const char *
     const char *name;
     char quoted[TEXT_QUOTE_BYTES];
     enum error error = json_get_text(item, "name", what, &name);
-    if (error != OK)
+    if (error)
         return error;
     if (!*name || strlen(name) > NAME_LIMIT)
         return error_set(ERROR_INPUT, "%s: name %s must be 1 to %d bytes", what,
@@ -69,7 +69,7 @@ static enum error take_sha256(struct token *token, const cJSON *item, const char
 {
     const char *hex;
     enum error error = json_get_text(item, "sha256", what, &hex);
-    if (error != OK)
+    if (error)
         return error;
     bool right = strlen(hex) == 2 * (size_t)SHA256_BYTES;
     for (size_t i = 0; right && i < SHA256_BYTES; i++) {
@@ -107,11 +107,11 @@ static enum error take_scopes(struct token *token, const cJSON *item, const char
 {
     const cJSON *scopes;
     enum error error = json_get_array(item, "scopes", what, &scopes);
-    if (error != OK)
+    if (error)
         return error;
     if (!scopes->child)
         return error_set(ERROR_INPUT, "%s: scopes is empty: such a token may do nothing", what);
-    for (const cJSON *scope = scopes->child; scope && error == OK; scope = scope->next)
+    for (const cJSON *scope = scopes->child; scope && !error; scope = scope->next)
         error = add_scope(token, scope, what);
     return error;
 }
@@ -142,7 +142,7 @@ static enum error take_streams(struct token *token, const cJSON *item, const cha
 {
     const cJSON *streams;
     enum error error = json_get_array(item, "streams", what, &streams);
-    if (error != OK)
+    if (error)
         return error;
     int count = cJSON_GetArraySize(streams);
     if (count < 1 || count > STREAMS_LIMIT)
@@ -151,7 +151,7 @@ static enum error take_streams(struct token *token, const cJSON *item, const cha
     token->streams = array_new((size_t)count, sizeof(*token->streams), "a token's streams");
     if (!token->streams)
         return ERROR_MEMORY;
-    for (const cJSON *stream = streams->child; stream && error == OK; stream = stream->next)
+    for (const cJSON *stream = streams->child; stream && !error; stream = stream->next)
         error = add_stream(token, stream, what);
     return error;
 }
@@ -181,18 +181,18 @@ static enum error take_token(struct tokens *tokens, const cJSON *item, const cha
     if (!cJSON_IsObject(item))
         return error_set(ERROR_INPUT, "%s is %s, must be an object", place, json_kind(item));
     enum error error = refuse_unknown_keys(item, keys, sizeof(keys) / sizeof(keys[0]), place);
-    if (error == OK)
+    if (!error)
         error = take_name(token, item, place);
-    if (error == OK)
+    if (!error)
         error = take_sha256(token, item, place);
-    if (error == OK)
+    if (!error)
         error = take_scopes(token, item, place);
-    if (error == OK)
+    if (!error)
         error = take_streams(token, item, place);
     return error;
 }
 
-/* ---- the file -------------------------------------------------------------------------------- */
+/* ---- the file ----------------------------------------------------------- */
 
 static enum error refuse_twins(const struct tokens *tokens, const char *what)
 {
@@ -215,9 +215,9 @@ static enum error refuse_twins(const struct tokens *tokens, const char *what)
 static enum error take_all(const cJSON *list, const char *what, struct tokens *tokens)
 {
     enum error error = OK;
-    for (const cJSON *item = list->child; item && error == OK; item = item->next)
+    for (const cJSON *item = list->child; item && !error; item = item->next)
         error = take_token(tokens, item, what);
-    return error == OK ? refuse_twins(tokens, what) : error;
+    return error ? error : refuse_twins(tokens, what);
 }
 
 static enum error read_root(const cJSON *json, const char *what, struct tokens **ret_tokens)
@@ -228,9 +228,9 @@ static enum error read_root(const cJSON *json, const char *what, struct tokens *
         return error_set(ERROR_INPUT, "%s is %s, must be an object {\"tokens\":[...]}", what,
                          json_kind(json));
     enum error error = refuse_unknown_keys(json, keys, 1, what);
-    if (error == OK)
+    if (!error)
         error = json_get_array(json, "tokens", what, &list);
-    if (error != OK)
+    if (error)
         return error;
     int count = cJSON_GetArraySize(list);
     if (count < 1 || count > TOKENS_LIMIT)
@@ -241,7 +241,7 @@ static enum error read_root(const cJSON *json, const char *what, struct tokens *
     if (!tokens)
         return ERROR_MEMORY;
     error = take_all(list, what, tokens);
-    if (error != OK) {
+    if (error) {
         tokens_free(tokens);
         return error;
     }
@@ -254,7 +254,7 @@ enum error tokens_parse(const char *text, size_t length, const char *what,
 {
     cJSON *json = NULL;
     enum error error = json_parse(text, length, what, &json);
-    if (error == OK)
+    if (!error)
         error = read_root(json, what, ret_tokens);
     cJSON_Delete(json);
     return error;
@@ -274,11 +274,11 @@ enum error tokens_read(const char *path, struct tokens **ret_tokens)
     char what[ERROR_MESSAGE_BYTES / 4];
     snprintf(what, sizeof(what), "--token-file %s", path);
     enum error error = file_read_whole(path, &text);
-    if (error != OK)
+    if (error)
         error = error_prefix(error, "--token-file: ");
-    if (error == OK)
+    if (!error)
         error = tokens_parse(text.data ? text.data : "", text.length, what, ret_tokens);
-    if (error == OK)
+    if (!error)
         warn_of_readers(path);
     buffer_release(&text);
     return error;
@@ -303,7 +303,7 @@ size_t tokens_count(const struct tokens *tokens)
     return tokens->count;
 }
 
-/* ---- asking ---------------------------------------------------------------------------------- */
+/* ---- asking ------------------------------------------------------------- */
 
 /* What stands behind "Bearer ", without space around it; NULL: it is another scheme. */
 static const char *bearer_of(const char *authorization, size_t *ret_length)

@@ -75,7 +75,7 @@ static enum error check_pair(gnutls_x509_crt_t own, gnutls_privkey_t key, const 
 static enum error read_file(const char *option, const char *path, struct buffer *buffer)
 {
     enum error error = file_read_whole(path, buffer);
-    if (error != OK)
+    if (error)
         return error_prefix(error, "--%s: ", option);
     if (buffer->length == 0)
         return error_set(ERROR_INPUT, "--%s %s is empty", option, path);
@@ -93,7 +93,7 @@ static enum error read_key(struct certificate *certificate, const char *path)
     struct buffer text = BUFFER_INIT(PEM_LIMIT_BYTES);
     struct stat facts;
     enum error error = read_file("tls-key", path, &text);
-    if (error == OK) {
+    if (!error) {
         gnutls_datum_t pem = datum_of(&text);
         int code = gnutls_privkey_init(&certificate->key);
         if (code == 0)
@@ -102,7 +102,7 @@ static enum error read_key(struct certificate *certificate, const char *path)
         if (code != 0)
             error = refuse("tls-key", path, code);
     }
-    if (error == OK && stat(path, &facts) == 0 && (facts.st_mode & S_IROTH) != 0)
+    if (!error && stat(path, &facts) == 0 && (facts.st_mode & S_IROTH) != 0)
         log_warning("--tls-key %s: everybody may read it; chmod o-r is safer", path);
     if (text.data)
         memset(text.data, 0, text.length);
@@ -114,9 +114,9 @@ static enum error take_chain(struct certificate *certificate, gnutls_x509_crt_t 
                              unsigned int count, const char *cert_path, const char *key_path)
 {
     enum error error = check_dates(list[0], cert_path);
-    if (error == OK)
+    if (!error)
         error = check_pair(list[0], certificate->key, cert_path, key_path);
-    for (unsigned int i = 0; i < count && error == OK; i++) {
+    for (unsigned int i = 0; i < count && !error; i++) {
         int code = gnutls_pcert_import_x509(&certificate->chain[i], list[i], 0);
         if (code != 0)
             error = refuse("tls-cert", cert_path, code);
@@ -133,7 +133,7 @@ static enum error read_chain(struct certificate *certificate, const char *cert_p
     gnutls_x509_crt_t list[CERTIFICATE_CHAIN_LIMIT];
     unsigned int count = CERTIFICATE_CHAIN_LIMIT;
     enum error error = read_file("tls-cert", cert_path, &text);
-    if (error == OK) {
+    if (!error) {
         gnutls_datum_t pem = datum_of(&text);
         int code = gnutls_x509_crt_list_import(list, &count, &pem, GNUTLS_X509_FMT_PEM, 0);
         if (code < 0)
@@ -142,7 +142,7 @@ static enum error read_chain(struct certificate *certificate, const char *cert_p
             count = (unsigned int)code;
     }
     buffer_release(&text);
-    if (error != OK)
+    if (error)
         return error;
     error = take_chain(certificate, list, count, cert_path, key_path);
     for (unsigned int i = 0; i < count; i++)
@@ -157,9 +157,9 @@ enum error certificate_read(const char *cert_path, const char *key_path,
     if (!certificate)
         return ERROR_MEMORY;
     enum error error = read_key(certificate, key_path);
-    if (error == OK)
+    if (!error)
         error = read_chain(certificate, cert_path, key_path);
-    if (error != OK) {
+    if (error) {
         certificate_free(certificate);
         return error;
     }

@@ -127,7 +127,7 @@ int64_t connections_count(struct connections *set)
     return count;
 }
 
-/* ---- the sweep ------------------------------------------------------------------------------- */
+/* ---- the sweep ---------------------------------------------------------- */
 
 /* Has the client read nothing of its answer for too long? */
 static bool is_stuck(const struct connections *set, struct connection *connection, int64_t now_ns)
@@ -212,7 +212,7 @@ int64_t connections_sweep(struct connections *set, int64_t now_ns)
     return slow;
 }
 
-/* ---- from the HTTP thread -------------------------------------------------------------------- */
+/* ---- from the HTTP thread ----------------------------------------------- */
 
 static void set_phase(struct connection *connection, uint32_t phase)
 {

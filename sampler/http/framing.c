@@ -182,5 +182,5 @@ enum MHD_Result framing_take(struct request *request, const char *upload, size_t
         return MHD_NO;
     if (request->method != METHOD_POST || request->uploaded_bytes > REQUEST_BODY_BYTES)
         return MHD_YES;
-    return buffer_add(&request->body, upload, bytes) == OK ? MHD_YES : MHD_NO;
+    return !buffer_add(&request->body, upload, bytes) ? MHD_YES : MHD_NO;
 }

@@ -48,7 +48,7 @@ static enum error reload_tokens(struct guard *guard, struct retired *retired)
     if (!guard->options.token_file)
         return OK;
     enum error error = tokens_read(guard->options.token_file, &tokens);
-    if (error != OK)
+    if (error)
         return error;
     retired->tokens = atomic_exchange(&guard->tokens, tokens);
     if (retired->tokens)
@@ -66,7 +66,7 @@ static enum error reload_certificate(struct guard *guard, struct retired *retire
         return OK;
     enum error error =
         certificate_read(guard->options.tls_cert, guard->options.tls_key, &certificate);
-    if (error != OK)
+    if (error)
         return error;
     retired->certificate = atomic_exchange(&guard->certificate, certificate);
     certificate_text(certificate, text);
@@ -81,15 +81,15 @@ static enum error read_both(struct guard *guard, bool starting)
     if (!retired)
         return ERROR_MEMORY;
     enum error error = reload_tokens(guard, retired);
-    if (error != OK && !starting)
+    if (error && !starting)
         log_event(LOG_ERROR, "the old tokens stay in use",
                   log_text("file", guard->options.token_file), log_text("why", error_message()));
-    if (error == OK || !starting) {
+    if (!error || !starting) {
         enum error second = reload_certificate(guard, retired);
-        if (second != OK && !starting)
+        if (second && !starting)
             log_event(LOG_ERROR, "the old certificate stays in use",
                       log_text("file", guard->options.tls_cert), log_text("why", error_message()));
-        error = error == OK ? second : error;
+        error = error ? error : second;
     }
     retired->since_ns = clock_now_ns();
     retired->next = guard->retired;
@@ -108,7 +108,7 @@ enum error guard_open(const struct guard_options *options, struct guard **ret_gu
         return ERROR_MEMORY;
     guard->options = *options;
     enum error error = read_both(guard, true);
-    if (error != OK) {
+    if (error) {
         guard_close(guard);
         return error;
     }

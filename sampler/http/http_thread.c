@@ -133,7 +133,7 @@ struct output *worker_output_take(struct worker *worker, size_t bytes)
     }
     size_t capacity = bytes < WORKER_OUTPUT_BYTES ? WORKER_OUTPUT_BYTES : bytes;
     size_t counted = capacity > ANSWER_SMALL_BYTES ? capacity : 0;
-    if (counted > 0 && answer_memory_take(worker->answers, counted) != OK)
+    if (counted > 0 && answer_memory_take(worker->answers, counted))
         return NULL;
     output = malloc(sizeof(*output) + capacity);
     if (!output) {

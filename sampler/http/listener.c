@@ -85,7 +85,7 @@ enum error listener_open(const char *host, uint16_t port, int *ret_descriptor,
                          (unsigned int)port, gai_strerror(status));
     enum error error = listen_on(choose(list), host, port, &descriptor);
     freeaddrinfo(list);
-    if (error != OK)
+    if (error)
         return error;
     const char *format = strchr(host, ':') ? "http://[%s]:%u" : "http://%s:%u";
     snprintf(ret_url, LISTENER_URL_BYTES, format, host, (unsigned int)port_of(descriptor));

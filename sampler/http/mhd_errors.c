@@ -34,9 +34,9 @@ enum error mhd_errors_install(mhd_errors_listener answered)
     void *queue = NULL;
     void *lookup = NULL;
     enum error error = find_function("MHD_queue_response", &queue);
-    if (error == OK)
+    if (!error)
         error = find_function("MHD_lookup_connection_value_n", &lookup);
-    if (error != OK)
+    if (error)
         return error;
     memcpy(&library_queue, &queue, sizeof(queue)); /* ISO C has no cast from void * to functions */
     memcpy(&library_lookup, &lookup, sizeof(lookup));
@@ -73,7 +73,7 @@ static struct MHD_Response *problem_response(int status, size_t *ret_bytes)
 {
     struct buffer body = BUFFER_INIT(PROBLEM_LIMIT_BYTES);
     struct MHD_Response *response = NULL;
-    if (http_problem_add(&body, status, NULL, detail_of(status)) == OK)
+    if (!http_problem_add(&body, status, NULL, detail_of(status)))
         response = MHD_create_response_from_buffer(body.length, body.data, MHD_RESPMEM_MUST_COPY);
     *ret_bytes = body.length;
     buffer_release(&body);

@@ -110,7 +110,7 @@ static enum error respond_with(struct request *request, struct buffer *buffer,
     if (!body)
         return OK;
     enum error error = answer_memory_take(answers, buffer->length);
-    if (error != OK) {
+    if (error) {
         free(body);
         return error;
     }
@@ -136,7 +136,7 @@ static enum MHD_Result reply_taken(struct request *request, int status, const ch
     enum error error = respond_with(request, buffer, &response);
     if (!response) {
         buffer_release(buffer);
-        return error == OK ? MHD_NO : reply_error(request, error);
+        return !error ? MHD_NO : reply_error(request, error);
     }
     *buffer = (struct buffer)BUFFER_INIT(buffer->limit_bytes);
     if (!add(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type) ||
@@ -154,7 +154,7 @@ enum MHD_Result reply_buffer(struct request *request, const char *content_type,
 enum MHD_Result reply_json(struct request *request, enum error error, int status,
                            struct buffer *buffer, const struct reply_header *header)
 {
-    if (error == OK)
+    if (!error)
         return reply_taken(request, status, JSON_CONTENT_TYPE, buffer, header, header != NULL);
     buffer_release(buffer);
     return reply_error(request, error);
@@ -211,7 +211,7 @@ static enum MHD_Result reply_problem_with(struct request *request, int status, c
     } else if (status == MHD_HTTP_SERVICE_UNAVAILABLE) {
         headers[count++] = (struct reply_header){MHD_HTTP_HEADER_RETRY_AFTER, RETRY_SECONDS};
     }
-    if (http_problem_add(&body, status, kind, detail) != OK) {
+    if (http_problem_add(&body, status, kind, detail)) {
         buffer_release(&body);
         return MHD_NO;
     }

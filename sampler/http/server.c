@@ -43,8 +43,7 @@ struct server {
     int64_t started_seconds;
 };
 
-/* ---- what libmicrohttpd calls -----------------------------------------------------------------
- */
+/* ---- what libmicrohttpd calls ------------------------------------------- */
 
 static enum MHD_Result handle(void *context, struct MHD_Connection *connection, const char *url,
                               const char *method, const char *version, const char *upload,
@@ -140,7 +139,7 @@ static void on_log(void *context, const char *format, va_list args)
     log_debug("http: %s", line);
 }
 
-/* ---- life cycle ------------------------------------------------------------------------------ */
+/* ---- life cycle --------------------------------------------------------- */
 
 static unsigned int thread_count(void)
 {
@@ -202,13 +201,13 @@ static enum error start(struct server *server, int descriptor, int64_t connectio
 {
     mhd_wait_install(LOOKS_BEFORE_SLEEP);
     enum error error = mhd_errors_install(on_library_error);
-    if (error == OK)
+    if (!error)
         error = slow_lane_new(&server->slow_lane);
-    if (error == OK)
+    if (!error)
         error = slow_lane_new(&server->search_lane);
-    if (error == OK)
+    if (!error)
         error = attendant_new(server->guard, &server->connections, &server->attendant);
-    if (error != OK) {
+    if (error) {
         close(descriptor);
         return error;
     }
@@ -236,7 +235,7 @@ enum error server_open(int descriptor, const struct server_options *options,
     connections_init(&server->connections, connections, options->patience_seconds * 1000,
                      guard_uses_tls(options->guard));
     enum error error = start(server, descriptor, connections);
-    if (error != OK) {
+    if (error) {
         server_close(server);
         return error;
     }

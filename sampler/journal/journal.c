@@ -8,8 +8,7 @@
 #include "common/log.h"
 #include "sampler/journal/journal_private.h"
 
-/* ---- frames in memory --------------------------------------------------------------------------
- */
+/* ---- frames in memory --------------------------------------------------- */
 
 enum error journal_bytes_reserve(struct journal_bytes *bytes, size_t more)
 {
@@ -35,8 +34,7 @@ void journal_bytes_release(struct journal_bytes *bytes)
     *bytes = (struct journal_bytes){0};
 }
 
-/* ---- failures ----------------------------------------------------------------------------------
- */
+/* ---- failures ----------------------------------------------------------- */
 
 void journal_note_failure(struct journal *journal, enum error error, bool failing)
 {
@@ -75,14 +73,13 @@ enum error journal_mark(struct journal *journal, uint64_t whole, uint64_t length
     journal_mark_encode(&mark, journal->id, bytes);
     enum error error =
         journal_file_write(&journal->file, bytes, sizeof(bytes), JOURNAL_MARK_OFFSET);
-    if (error == OK)
+    if (!error)
         journal->marked = mark;
     journal->marked_ns = clock_now_ns();
     return error;
 }
 
-/* ---- appending: the mutex is held --------------------------------------------------------------
- */
+/* ---- appending: the mutex is held --------------------------------------- */
 
 enum error journal_reserve(struct journal *journal, size_t bytes)
 {
@@ -95,7 +92,7 @@ enum error journal_reserve(struct journal *journal, size_t bytes)
     uint64_t wanted = journal->end - (uint64_t)journal->file.shift + bytes;
     if (wanted > journal->file.room) {
         enum error error = journal_file_grow(&journal->file, wanted, journal->maps);
-        if (error != OK) {
+        if (error) {
             journal_note_failure(journal, error, false);
             return error;
         }
@@ -113,7 +110,7 @@ static enum error write_through(struct journal *journal)
         journal_file_write(&journal->file, journal->pending.bytes, journal->pending.length,
                            journal->end - (uint64_t)journal->file.shift);
     journal->pending.length = 0;
-    if (error != OK)
+    if (error)
         journal_note_failure(journal, error, true);
     return error;
 }
@@ -133,7 +130,7 @@ enum error journal_append(struct journal *journal, const struct entry *entry)
         uint8_t *frame = journal_bytes_add(&journal->pending, entry, &entry_bytes);
         journal_frame_seal(frame, entry_bytes, journal->id, journal->end, unsynced, ordered);
         enum error error = ordered ? write_through(journal) : OK;
-        if (error != OK)
+        if (error)
             return error;
     }
     journal->end += journal_frame_bytes(entry_bytes);

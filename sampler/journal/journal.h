@@ -90,8 +90,7 @@ enum error journal_finish(struct journal *journal) MUST_CHECK;
 /* NULL is legal. */
 void journal_close(struct journal *journal);
 
-/* ---- the mutex is held -------------------------------------------------------------------------
- */
+/* ---- the mutex is held -------------------------------------------------- */
 
 /* Room for entries of together `bytes` (sums of journal_frame_bytes()). ERROR_NO_SPACE, ERROR_IO:
  * also while it is failing. */
@@ -108,8 +107,7 @@ bool journal_failing(const struct journal *journal);
 enum error journal_failure(const struct journal *journal);
 void journal_get_counts(const struct journal *journal, struct journal_counts *ret_counts);
 
-/* ---- for the committer, without the mutex ------------------------------------------------------
- */
+/* ---- for the committer, without the mutex ------------------------------- */
 
 /* Waits until there is something to do, at most until the deadline, and does it: a commit, a part
  * of writing anew. False: nothing was committed. `stopping`: commits what there is, and waits for

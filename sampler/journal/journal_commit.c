@@ -82,13 +82,13 @@ static enum error commit(struct journal *journal)
     int64_t started_ns = clock_now_ns();
     enum error error = journal_file_write(&journal->file, group.bytes, group.length,
                                           journal->written - (uint64_t)journal->file.shift);
-    if (error == OK && group.length > 0)
+    if (!error && group.length > 0)
         error = journal_file_sync(&journal->file);
     int64_t finished_ns = clock_now_ns();
 
     pthread_mutex_lock(journal->owner.mutex);
     journal->spare = group;
-    if (error == OK) {
+    if (!error) {
         journal->written = journal->synced = end;
         journal->synced_room = room;
         count_sync(journal, finished_ns - started_ns);
@@ -183,7 +183,7 @@ static enum error retry(struct journal *journal)
     pthread_mutex_lock(journal->owner.mutex);
     if (!failing)
         error = journal_file_grow(&journal->file, journal->file.room + 1, journal->maps);
-    if (error == OK)
+    if (!error)
         journal_note_success(journal);
     else
         journal_note_failure(journal, error, journal->failing);
@@ -198,7 +198,7 @@ static bool attend(struct journal *journal, bool stopping)
     if (found) {
         if (!stopping)
             wait_for_group(journal);
-        if (commit(journal) != OK)
+        if (commit(journal))
             journal->retry_ns = clock_now_ns(); /* at once: what was refused must not be found */
     }
     bool marks = !stopping && mark_is_behind(journal) && clock_now_ns() >= mark_due_ns(journal);
@@ -283,10 +283,10 @@ enum error journal_sync(struct journal *journal)
     enum error error = has_commit(journal) ? commit(journal) : OK;
     uint64_t end = journal->end;
     pthread_mutex_unlock(journal->owner.mutex);
-    if (error == OK)
+    if (!error)
         error = journal_file_sync(&journal->file);
     pthread_mutex_lock(journal->owner.mutex);
-    if (error == OK)
+    if (!error)
         journal->synced = end;
     pthread_mutex_unlock(journal->owner.mutex);
     return error;
@@ -298,7 +298,7 @@ enum error journal_finish(struct journal *journal)
     journal->finished = true;
     pthread_mutex_unlock(journal->owner.mutex);
     enum error error = journal_sync(journal);
-    if (error == OK)
+    if (!error)
         error = journal_mark(journal, journal->end, journal->file.length, true);
-    return error == OK ? journal_file_sync(&journal->file) : error;
+    return error ? error : journal_file_sync(&journal->file);
 }

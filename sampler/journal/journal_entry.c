@@ -82,7 +82,7 @@ static enum error read_list(struct varint_reader *reader, struct entry_numbers *
     enum error error = array_grow(&items, &numbers->capacity, count + 1, sizeof(*numbers->items),
                                   "a journal entry");
     numbers->items = items;
-    if (error != OK)
+    if (error)
         return error;
     uint64_t number = 0;
     for (size_t i = 0; i < count; i++) {
@@ -140,11 +140,11 @@ enum error entry_decode(const uint8_t *bytes, size_t length, struct entry_number
     entry.stream = (uint32_t)stream;
     if (mask & BIT_TEXT)
         error = read_text(&reader, &entry);
-    if (error == OK && mask & BIT_LIST)
+    if (!error && mask & BIT_LIST)
         error = read_list(&reader, numbers, &entry);
-    if (error == OK && (reader.failed || reader.at != reader.end))
+    if (!error && (reader.failed || reader.at != reader.end))
         error = refuse("is cut, or longer than it says");
-    if (error == OK)
+    if (!error)
         *ret_entry = entry;
     return error;
 }

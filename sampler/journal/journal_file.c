@@ -34,7 +34,7 @@ static enum error open_file(struct journal_file *file, const char *path, int fla
 {
     int descriptor;
     enum error error = file_open_own(path, O_RDWR | flags, &descriptor);
-    if (error != OK)
+    if (error)
         return error_prefix(error, "state: ");
     *file = (struct journal_file){.descriptor = descriptor, .path = path};
     return OK;
@@ -55,7 +55,7 @@ enum error journal_file_check_left(const char *path)
     enum error error = file_open_own(path, O_RDONLY, &descriptor);
     if (error == ERROR_NOT_FOUND)
         return OK;
-    if (error != OK)
+    if (error)
         return error_prefix(error, "state: ");
     ssize_t length = pread(descriptor, bytes, sizeof(bytes), 0);
     if (length < 0)
@@ -73,9 +73,9 @@ enum error journal_file_check_left(const char *path)
 enum error journal_file_create(struct journal_file *file, const char *path)
 {
     enum error error = journal_file_check_left(path);
-    if (error == OK && unlink(path) != 0 && errno != ENOENT)
+    if (!error && unlink(path) != 0 && errno != ENOENT)
         error = error_set_errno(ERROR_IO, errno, "cannot remove the state %s", path);
-    return error == OK ? open_file(file, path, O_CREAT | O_EXCL) : error;
+    return error ? error : open_file(file, path, O_CREAT | O_EXCL);
 }
 
 enum error journal_file_open(struct journal_file *file, const char *path)
@@ -136,8 +136,7 @@ enum error journal_file_push(const struct journal_file *file, uint64_t begin)
     return errno == ENOSYS ? journal_file_sync(file) : refuse(file, errno);
 }
 
-/* ---- room --------------------------------------------------------------------------------------
- */
+/* ---- room --------------------------------------------------------------- */
 
 static enum error allocate(const struct journal_file *file, uint64_t bytes)
 {
@@ -153,7 +152,7 @@ static enum error write_zeros(const struct journal_file *file, uint64_t bytes)
 {
     static const uint8_t zeros[64 << 10];
     enum error error = OK;
-    for (uint64_t offset = file->room; offset < bytes && error == OK; offset += sizeof(zeros)) {
+    for (uint64_t offset = file->room; offset < bytes && !error; offset += sizeof(zeros)) {
         uint64_t length = bytes - offset < sizeof(zeros) ? bytes - offset : sizeof(zeros);
         error = journal_file_write(file, zeros, (size_t)length, offset);
     }
@@ -174,9 +173,9 @@ static enum error map_file(struct journal_file *file, uint64_t bytes)
 static enum error grow_to(struct journal_file *file, uint64_t bytes, bool maps)
 {
     enum error error = allocate(file, bytes);
-    if (error == OK)
+    if (!error)
         error = maps ? map_file(file, bytes) : write_zeros(file, bytes);
-    if (error != OK)
+    if (error)
         return error;
     file->room = bytes;
     if (file->length < bytes)
@@ -188,9 +187,9 @@ enum error journal_file_take(struct journal_file *file, uint64_t used, bool maps
 {
     file->room = 0; /* a copy may have holes, which a full disk cannot fill any more */
     enum error error = allocate(file, file->length);
-    if (error == OK && maps)
+    if (!error && maps)
         error = map_file(file, file->length);
-    file->room = error == OK ? file->length : used;
+    file->room = !error ? file->length : used;
     return error;
 }
 
@@ -221,8 +220,7 @@ enum error journal_file_grow(struct journal_file *file, uint64_t bytes, bool map
     return error == ERROR_NO_SPACE && least < wanted ? grow_to(file, least, maps) : error;
 }
 
-/* ---- the folder --------------------------------------------------------------------------------
- */
+/* ---- the folder --------------------------------------------------------- */
 
 bool journal_folder_maps(const char *folder)
 {

@@ -13,8 +13,7 @@
 #include "sampler/journal/journal_private.h"
 #include "sampler/journal/state_folder.h"
 
-/* ---- opening -----------------------------------------------------------------------------------
- */
+/* ---- opening ------------------------------------------------------------ */
 
 struct replay {
     const struct journal_owner *owner;
@@ -28,7 +27,7 @@ static enum error replay_entry(void *context, const uint8_t *bytes, size_t lengt
     struct entry entry;
     enum error error = entry_decode(bytes, length, &replay->numbers, &entry);
     replay->entries++;
-    return error == OK ? replay->owner->replay(replay->owner->books, &entry) : error;
+    return error ? error : replay->owner->replay(replay->owner->books, &entry);
 }
 
 /* The room that is there already, and zeros where a torn tail was: it can never be taken for what
@@ -37,19 +36,19 @@ static enum error take_over(struct journal *journal)
 {
     uint64_t end = journal->end - (uint64_t)journal->file.shift;
     enum error error = journal->torn ? journal_file_clear(&journal->file, end) : OK;
-    if (error != OK)
+    if (error)
         return error;
     error = journal_file_take(&journal->file, end, journal->maps);
-    if (error == OK)
+    if (!error)
         error = journal_file_grow(&journal->file, end + 1, journal->maps);
     if (error == ERROR_NO_SPACE)
         journal_note_failure(journal, error, false); /* what is there is served, nothing moves */
-    else if (error != OK)
+    else if (error)
         return error;
     error = journal_file_sync(&journal->file);
-    if (error == OK)
+    if (!error)
         (void)journal_mark(journal, journal->end, journal->file.length, false);
-    return error == OK ? journal_file_sync(&journal->file) : error;
+    return error ? error : journal_file_sync(&journal->file);
 }
 
 static void tell_torn(const struct journal *journal, size_t end)
@@ -85,7 +84,7 @@ static enum error take_file(struct journal *journal, const uint8_t *bytes, size_
     enum error error =
         journal_read(bytes, length, journal->accept_loss, replay_entry, &replay, &found);
     entry_numbers_release(&replay.numbers);
-    if (error != OK)
+    if (error)
         return error_prefix(error, "state %s: ", journal->file.path);
     log_info("state %s: %" PRIu64 " entries read", journal->file.path, replay.entries);
     journal->id = found.header.id;
@@ -111,15 +110,15 @@ static enum error read_file(struct journal *journal)
     struct file_identity identity;
     enum error error = journal_file_open(&journal->file, journal->path);
     int descriptor = journal->file.descriptor;
-    if (error == OK)
+    if (!error)
         error = file_identity_of(descriptor, journal->path, &identity);
-    if (error == OK)
+    if (!error)
         error = buffer_reserve(&bytes, identity.size_bytes);
-    if (error == OK)
+    if (!error)
         error = file_read_at(descriptor, journal->path, bytes.data, identity.size_bytes, 0);
-    if (error == OK)
+    if (!error)
         bytes.length = identity.size_bytes;
-    if (error == OK)
+    if (!error)
         error = take_file(journal, (const uint8_t *)bytes.data, bytes.length);
     buffer_release(&bytes);
     return error;
@@ -144,7 +143,7 @@ static enum error open_journal(struct journal *journal, const char *folder)
         return error_set_memory(strlen(folder), "the paths of the journal");
     journal->maps = journal->durability == DURABILITY_PROCESS && journal_folder_maps(folder);
     enum error error = journal_file_check_left(journal->new_path);
-    if (error != OK)
+    if (error)
         return error;
     struct stat status; /* lstat(): a link that leads nowhere is there, and refused */
     bool is_there = lstat(journal->path, &status) == 0 || errno != ENOENT;
@@ -166,7 +165,7 @@ enum error journal_open(struct state *state, enum durability durability, uint64_
     journal->waiters_end = &journal->waiters;
     pthread_cond_init(&journal->changed, NULL);
     enum error error = open_journal(journal, state_folder(state));
-    if (error != OK) {
+    if (error) {
         journal_close(journal);
         return error;
     }
@@ -177,11 +176,11 @@ enum error journal_open(struct state *state, enum durability durability, uint64_
 enum error journal_begin(struct journal *journal)
 {
     enum error error = journal->lost ? keep_damaged(journal) : OK;
-    if (error != OK || journal->durability == DURABILITY_NONE)
+    if (error || journal->durability == DURABILITY_NONE)
         return error;
     bool anew = journal->is_new || journal->lost;
     error = anew ? journal_rewrite_whole(journal) : take_over(journal);
-    journal->dormant = error != OK;
+    journal->dormant = error;
     return error;
 }
 

@@ -109,8 +109,7 @@ struct journal {
     struct journal_counts counts;
 };
 
-/* ---- journal_file.c ----------------------------------------------------------------------------
- */
+/* ---- journal_file.c ----------------------------------------------------- */
 
 /* Is PATH free, or a part of a journal that one of ours left? ERROR_INPUT: it is something else. */
 enum error journal_file_check_left(const char *path) MUST_CHECK;
@@ -140,8 +139,7 @@ bool journal_folder_maps(const char *folder);
 enum error journal_sync_folder(const char *folder) MUST_CHECK;
 char *journal_path(const char *folder, const char *name);
 
-/* ---- journal.c ---------------------------------------------------------------------------------
- */
+/* ---- journal.c ---------------------------------------------------------- */
 
 enum error journal_bytes_reserve(struct journal_bytes *bytes, size_t more) MUST_CHECK;
 /* Takes what is needed for the frame of an entry and encodes it; returns the frame, not sealed. */
@@ -158,8 +156,7 @@ void journal_note_success(struct journal *journal);
  * the one before stays, which says less, and is as true. */
 enum error journal_mark(struct journal *journal, uint64_t whole, uint64_t length, bool closed);
 
-/* ---- journal_rewrite.c -------------------------------------------------------------------------
- */
+/* ---- journal_rewrite.c -------------------------------------------------- */
 
 /* Is it under way, or long enough? The mutex is held. */
 bool journal_wants_rewrite(const struct journal *journal);
@@ -175,8 +172,7 @@ enum error journal_rewrite_whole(struct journal *journal) MUST_CHECK;
 /* Gives it up, if it is under way. The mutex is not held. */
 void journal_rewrite_abandon(struct journal *journal);
 
-/* ---- journal_reread.c --------------------------------------------------------------------------
- */
+/* ---- journal_reread.c --------------------------------------------------- */
 
 enum error journal_reread_begin(struct journal *journal) MUST_CHECK;
 /* Reads on up to offset `end` at most, some `most` bytes. ERROR_INPUT, ERROR_IO: the file is not

@@ -141,8 +141,7 @@ static bool read_frame(const uint8_t *bytes, size_t length, size_t offset,
     return true;
 }
 
-/* ---- judging -----------------------------------------------------------------------------------
- */
+/* ---- judging ------------------------------------------------------------ */
 
 /* What can be done about it is the same whatever it is. */
 static enum error refuse(size_t end)
@@ -230,10 +229,9 @@ static enum error judge(const uint8_t *bytes, size_t length, struct journal_foun
     struct journal_mark mark;
     read_mark(bytes, &found->header, &mark);
     enum error error = judge_length(length, found->end, &found->header, &mark);
-    if (error == OK)
+    if (!error)
         error = judge_whole(found->end, &found->header, &mark);
-    return error == OK ? judge_rest(bytes, length, found->end, &found->header, &found->torn)
-                       : error;
+    return error ? error : judge_rest(bytes, length, found->end, &found->header, &found->torn);
 }
 
 enum error journal_read(const uint8_t *bytes, size_t length, uint64_t accept_loss,
@@ -250,14 +248,14 @@ enum error journal_read(const uint8_t *bytes, size_t length, uint64_t accept_los
     while (found.end < length && read_frame(bytes, length, found.end, &found.header, &frame)) {
         enum error error =
             visit(context, bytes + found.end + JOURNAL_FRAME_HEAD_BYTES, frame.entry_bytes);
-        if (error != OK)
+        if (error)
             return error_prefix(error, "entry at byte %zu: ", found.end);
         found.end += journal_frame_bytes(frame.entry_bytes);
     }
     enum error error = judge(bytes, length, &found);
-    if (error != OK && accept_loss != found.end)
+    if (error && accept_loss != found.end)
         return error;
-    found.lost = error != OK;
+    found.lost = error;
     *ret_found = found;
     return OK;
 }

@@ -41,10 +41,10 @@ static enum error fill_window(struct journal *journal, uint64_t end, size_t want
         length = (size_t)(end - reread->at);
     window->length = 0;
     enum error error = journal_bytes_reserve(window, length);
-    if (error == OK)
+    if (!error)
         error = file_read_at(journal->file.descriptor, journal->file.path, window->bytes, length,
                              reread->at);
-    if (error == OK)
+    if (!error)
         window->length = length;
     return error;
 }
@@ -66,9 +66,9 @@ static enum error take_frame(struct journal *journal, const uint8_t *frame, size
         return refuse(journal);
     enum error error =
         entry_decode(frame + JOURNAL_FRAME_HEAD_BYTES, entry_bytes, &reread->numbers, &entry);
-    if (error == OK)
+    if (!error)
         error = journal->owner.replay(reread->books, &entry);
-    if (error == OK)
+    if (!error)
         reread->at += journal_frame_bytes(entry_bytes);
     return error;
 }
@@ -86,7 +86,7 @@ static enum error take_window(struct journal *journal, size_t *ret_wanted)
         if (wanted > left)
             return OK;
         enum error error = take_frame(journal, frame, left);
-        if (error != OK)
+        if (error)
             return error;
         at += wanted;
     }
@@ -98,11 +98,11 @@ enum error journal_reread_some(struct journal *journal, uint64_t end, uint64_t m
     uint64_t begin = reread->at;
     size_t wanted = 0;
     enum error error = OK;
-    while (error == OK && reread->at < end && reread->at - begin < most) {
+    while (!error && reread->at < end && reread->at - begin < most) {
         if (wanted > end - reread->at)
             return refuse(journal);
         error = fill_window(journal, end, wanted);
-        if (error == OK)
+        if (!error)
             error = take_window(journal, &wanted);
     }
     return error;

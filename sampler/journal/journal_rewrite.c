@@ -17,7 +17,7 @@
 #include "sampler/journal/journal_private.h"
 #include "sampler/journal/state_folder.h"
 
-#define PIECE_BYTES                                                               \
+#define PIECE_BYTES \
     ((size_t)256 << 10) /* of what is written; what is read and listed costs more \
                          */
 #define ENTRIES_BYTES ((size_t)32 << 10)
@@ -47,8 +47,7 @@ void journal_rewrite_abandon(struct journal *journal)
     pthread_mutex_unlock(journal->owner.mutex);
 }
 
-/* ---- the book ----------------------------------------------------------------------------------
- */
+/* ---- the book ----------------------------------------------------------- */
 
 /* The entry's length stands in its frame until the frame is sealed. */
 static enum error add_to_book(void *context, const struct entry *entry)
@@ -56,7 +55,7 @@ static enum error add_to_book(void *context, const struct entry *entry)
     struct journal_bytes *book = context;
     size_t entry_bytes;
     enum error error = journal_bytes_reserve(book, journal_frame_bytes(entry_bound_bytes(entry)));
-    if (error != OK)
+    if (error)
         return error;
     uint8_t *frame = journal_bytes_add(book, entry, &entry_bytes);
     uint32_t length = (uint32_t)entry_bytes;
@@ -68,7 +67,7 @@ static enum error create_file(struct journal *journal)
 {
     struct journal_rewrite *rewrite = &journal->rewrite;
     enum error error = state_check(journal->state);
-    if (error == OK)
+    if (!error)
         error = journal_file_create(&rewrite->file, journal->new_path);
     uint64_t book_end = JOURNAL_HEADER_BYTES + rewrite->book.length;
     rewrite->file.shift = (int64_t)(rewrite->start - book_end);
@@ -106,7 +105,7 @@ static enum error complete_file(struct journal *journal)
     if (file->room < end)
         file->room = end;
     enum error error = journal_file_grow(file, end + 1, journal->maps);
-    if (error != OK)
+    if (error)
         return error;
     journal_header_encode(
         &(struct journal_header){
@@ -115,7 +114,7 @@ static enum error complete_file(struct journal *journal)
     rewrite->mark = (struct journal_mark){.whole = rewrite->copied, .length = file->length};
     journal_mark_encode(&rewrite->mark, journal->id, bytes + JOURNAL_MARK_OFFSET);
     error = journal_file_write(file, bytes, sizeof(bytes), 0);
-    return error == OK ? journal_file_sync(file) : error;
+    return error ? error : journal_file_sync(file);
 }
 
 /* The new file gets the name, and is the journal from now on; the old one is `file` of the rewrite.
@@ -125,7 +124,7 @@ static enum error switch_file(struct journal *journal)
     struct journal_rewrite *rewrite = &journal->rewrite;
     struct journal_file old = journal->file;
     enum error error = state_check(journal->state);
-    if (error != OK)
+    if (error)
         return error;
     if (rename(journal->new_path, journal->path) != 0)
         return error_set_errno(ERROR_IO, errno, "cannot rename the state %s to %s",
@@ -140,8 +139,7 @@ static enum error switch_file(struct journal *journal)
     return OK;
 }
 
-/* ---- all at once -------------------------------------------------------------------------------
- */
+/* ---- all at once -------------------------------------------------------- */
 
 static enum error rewrite_whole(struct journal *journal)
 {
@@ -150,22 +148,22 @@ static enum error rewrite_whole(struct journal *journal)
     rewrite->start = rewrite->copied = journal->end;
     enum error error = journal->owner.write(journal->owner.books, add_to_book, &rewrite->book);
     pthread_mutex_unlock(journal->owner.mutex);
-    if (error == OK)
+    if (!error)
         error = create_file(journal);
-    if (error == OK)
+    if (!error)
         error = write_book(journal, SIZE_MAX);
-    if (error == OK)
+    if (!error)
         error = complete_file(journal);
-    if (error != OK)
+    if (error)
         return error;
     pthread_mutex_lock(journal->owner.mutex);
     error = switch_file(journal);
-    if (error == OK) {
+    if (!error) {
         journal->written = journal->synced = rewrite->start;
         journal->pending.length = 0;
     }
     pthread_mutex_unlock(journal->owner.mutex);
-    return error == OK ? journal_sync_folder(journal->folder) : error;
+    return error ? error : journal_sync_folder(journal->folder);
 }
 
 enum error journal_rewrite_whole(struct journal *journal)
@@ -174,15 +172,14 @@ enum error journal_rewrite_whole(struct journal *journal)
     uint64_t rewrites = journal->counts.rewrites;
     journal_rewrite_abandon(journal);
     enum error error = rewrite_whole(journal);
-    if (error != OK && rewrites == journal->counts.rewrites && rewrite->file.descriptor >= 0)
+    if (error && rewrites == journal->counts.rewrites && rewrite->file.descriptor >= 0)
         (void)unlink(journal->new_path);
     journal_file_close(&rewrite->file);
     journal_bytes_release(&rewrite->book);
     return error;
 }
 
-/* ---- a piece at a time -------------------------------------------------------------------------
- */
+/* ---- a piece at a time -------------------------------------------------- */
 
 static enum error begin(struct journal *journal)
 {
@@ -200,7 +197,7 @@ static enum error read_some(struct journal *journal)
     struct journal_rewrite *rewrite = &journal->rewrite;
     uint64_t end = rewrite->start - (uint64_t)journal->file.shift;
     enum error error = journal_reread_some(journal, end, ENTRIES_BYTES);
-    if (error == OK && rewrite->reread.at == end)
+    if (!error && rewrite->reread.at == end)
         rewrite->phase = REWRITE_LIST;
     return error;
 }
@@ -211,7 +208,7 @@ static enum error add_and_breathe(void *context, const struct entry *entry)
     struct journal *journal = context;
     struct journal_rewrite *rewrite = &journal->rewrite;
     enum error error = add_to_book(&rewrite->book, entry);
-    if (error != OK || rewrite->book.length - rewrite->book_written < ENTRIES_BYTES)
+    if (error || rewrite->book.length - rewrite->book_written < ENTRIES_BYTES)
         return error;
     rewrite->book_written = rewrite->book.length;
     return journal_breathe(journal);
@@ -223,7 +220,7 @@ static enum error list(struct journal *journal)
     rewrite->book.length = rewrite->book_written = 0;
     enum error error = journal->owner.write(rewrite->reread.books, add_and_breathe, journal);
     journal_reread_release(journal);
-    if (error == OK)
+    if (!error)
         error = create_file(journal);
     rewrite->phase = REWRITE_WRITE;
     return error;
@@ -237,7 +234,7 @@ static enum error write_some(struct journal *journal)
     enum error error = write_book(journal, PIECE_BYTES);
     if (rewrite->book_written == rewrite->book.length)
         rewrite->phase = REWRITE_COPY;
-    return error == OK ? journal_file_push(&rewrite->file, begin) : error;
+    return error ? error : journal_file_push(&rewrite->file, begin);
 }
 
 /* Frames of the old file up to LSN `end` into the new one, at most `most` bytes. */
@@ -246,13 +243,13 @@ static enum error copy_tail(struct journal *journal, uint64_t end, uint64_t most
     struct journal_rewrite *rewrite = &journal->rewrite;
     uint8_t bytes[64 << 10];
     enum error error = OK;
-    while (rewrite->copied < end && most > 0 && error == OK) {
+    while (rewrite->copied < end && most > 0 && !error) {
         uint64_t length = end - rewrite->copied;
         if (length > sizeof(bytes))
             length = sizeof(bytes);
         error = file_read_at(journal->file.descriptor, journal->file.path, bytes, (size_t)length,
                              rewrite->copied - (uint64_t)journal->file.shift);
-        if (error == OK)
+        if (!error)
             error = journal_file_write(&rewrite->file, bytes, (size_t)length,
                                        rewrite->copied - (uint64_t)rewrite->file.shift);
         rewrite->copied += length;
@@ -279,14 +276,14 @@ static enum error copy_some(struct journal *journal)
     if (written <= rewrite->copied + rewrite->piece_bytes)
         rewrite->phase = REWRITE_SETTLE;
     enum error error = copy_tail(journal, written, rewrite->piece_bytes);
-    return error == OK ? journal_file_push(&rewrite->file, begin) : error;
+    return error ? error : journal_file_push(&rewrite->file, begin);
 }
 
 static enum error settle(struct journal *journal)
 {
     enum error error = copy_tail(journal, written_so_far(journal), UINT64_MAX);
     journal->rewrite.phase = REWRITE_SWITCH;
-    return error == OK ? complete_file(journal) : error;
+    return error ? error : complete_file(journal);
 }
 
 /* Room first: what is new of it is cleared. `more`: for what comes next. */
@@ -295,7 +292,7 @@ static enum error copy_into_room(struct journal *journal, uint64_t written, uint
     struct journal_rewrite *rewrite = &journal->rewrite;
     uint64_t end = written - (uint64_t)rewrite->file.shift;
     enum error error = journal_file_grow(&rewrite->file, end + more, journal->maps);
-    return error == OK ? copy_tail(journal, written, UINT64_MAX) : error;
+    return error ? error : copy_tail(journal, written, UINT64_MAX);
 }
 
 /* What came since the last copy is on the disk too. */
@@ -303,12 +300,12 @@ static enum error catch_up(struct journal *journal, uint64_t *ret_synced)
 {
     struct journal_rewrite *rewrite = &journal->rewrite;
     enum error error = copy_into_room(journal, written_so_far(journal), ROOM_BYTES);
-    if (error == OK)
+    if (!error)
         error = journal_file_sync(&rewrite->file);
     uint64_t synced = rewrite->copied;
-    if (error == OK) /* DURABILITY_PROCESS: while the disk worked */
+    if (!error) /* DURABILITY_PROCESS: while the disk worked */
         error = copy_into_room(journal, written_so_far(journal), ROOM_BYTES);
-    if (error == OK)
+    if (!error)
         *ret_synced = synced;
     return error;
 }
@@ -320,22 +317,22 @@ static enum error switch_over(struct journal *journal)
     struct journal_rewrite *rewrite = &journal->rewrite;
     uint64_t synced;
     enum error error = catch_up(journal, &synced);
-    if (error != OK)
+    if (error)
         return error;
     pthread_mutex_lock(journal->owner.mutex);
     error = copy_into_room(journal, journal->written, journal->end - journal->written);
-    if (error == OK)
+    if (!error)
         error = switch_file(journal);
-    if (error == OK) {
+    if (!error) {
         journal->synced = synced;
         rewrite->phase = REWRITE_DISPOSE;
     }
     pthread_mutex_unlock(journal->owner.mutex);
-    if (error != OK)
+    if (error)
         return error;
     journal_bytes_release(&rewrite->book);
     error = journal_sync_folder(journal->folder);
-    if (error != OK) { /* after power loss the old name may be back: written anew until it is not */
+    if (error) { /* after power loss the old name may be back: written anew until it is not */
         pthread_mutex_lock(journal->owner.mutex);
         journal_note_failure(journal, error, true);
         pthread_mutex_unlock(journal->owner.mutex);
@@ -389,7 +386,7 @@ void journal_rewrite_step(struct journal *journal)
     rewrite->worked_ns = clock_now_ns();
     enum rewrite_phase phase = rewrite->phase;
     enum error error = step(journal);
-    if (error == OK)
+    if (!error)
         return;
     if (phase == REWRITE_READ && (error == ERROR_INPUT || error == ERROR_IO))
         leave_file(journal, error);

@@ -35,7 +35,7 @@ struct state {
     struct state_record kept;
 };
 
-/* ---- DIR/position ---------------------------------------------------------------------------- */
+/* ---- DIR/position ------------------------------------------------------- */
 
 static uint64_t get64(const uint8_t *in)
 {
@@ -74,11 +74,11 @@ static enum error read_slots(struct state *state, int descriptor)
     struct file_identity identity;
     uint64_t newest = 0;
     enum error error = file_identity_of(descriptor, state->path, &identity);
-    if (error != OK)
+    if (error)
         return error;
     size_t length = identity.size_bytes < sizeof(bytes) ? identity.size_bytes : sizeof(bytes);
     error = file_read_at(descriptor, state->path, bytes, length, 0);
-    if (error != OK)
+    if (error)
         return error; /* a file that was cut may still hold one whole slot */
     for (int slot = 0; slot < 2; slot++) {
         struct state_record record;
@@ -110,7 +110,7 @@ static enum error open_position(struct state *state)
     enum error error = file_open_own(state->path, O_RDONLY, &descriptor);
     if (error == ERROR_NOT_FOUND)
         return OK;
-    if (error != OK)
+    if (error)
         return error_prefix(error, "state: ");
     error = read_slots(state, descriptor);
     close(descriptor);
@@ -131,7 +131,7 @@ enum error state_forget_position(struct state *state)
     return OK;
 }
 
-/* ---- the folder ------------------------------------------------------------------------------ */
+/* ---- the folder --------------------------------------------------------- */
 
 /* Is the lock that we hold the one that others find? Where that cannot be said, it is. */
 static bool is_lock_ours(const struct state *state)
@@ -186,7 +186,7 @@ static enum error lock_once(struct state *state, bool *ret_locked)
     struct stat status;
     state->was_there = lstat(state->lock_path, &status) == 0;
     enum error error = file_open_own(state->lock_path, O_RDWR | O_CREAT, &state->lock_descriptor);
-    if (error != OK)
+    if (error)
         return error_prefix(error, "state lock: ");
     if (flock(state->lock_descriptor, LOCK_EX | LOCK_NB) != 0)
         return errno == EWOULDBLOCK
@@ -204,9 +204,9 @@ static enum error take_lock(struct state *state)
 {
     enum error error = OK;
     bool locked = false;
-    for (int attempt = 0; attempt < LOCK_ATTEMPTS && error == OK && !locked; attempt++)
+    for (int attempt = 0; attempt < LOCK_ATTEMPTS && !error && !locked; attempt++)
         error = lock_once(state, &locked);
-    if (error == OK && !locked)
+    if (!error && !locked)
         error = error_set(ERROR_CONFLICT, "state lock %s is taken away again and again",
                           state->lock_path);
     return error;
@@ -224,7 +224,7 @@ static enum error lock_folder(struct state *state)
 {
     char holder[HOLDER_BYTES];
     enum error error = take_lock(state);
-    if (error != OK)
+    if (error)
         return error;
     ssize_t length = pread(state->lock_descriptor, state->before, sizeof(state->before), 0);
     if (length < 0)
@@ -296,17 +296,17 @@ enum error state_open(const char *folder, struct state **ret_state)
     state->folders_there = file_folders_there(folder);
     state->may_undo = true;
     error = file_make_folders(folder);
-    if (error == OK)
+    if (!error)
         error = lock_folder(state);
-    if (error == OK && !has_journal(state)) {
+    if (!error && !has_journal(state)) {
         error = open_position(state);
-        if (error == OK && state->was_used && !state->has_kept)
+        if (!error && state->was_used && !state->has_kept)
             log_warning("state folder %s: a server had it before (its lock is there), but there is "
                         "no journal: starting anew. If one was kept here and is lost, its draws "
                         "come again",
                         folder);
     }
-    if (error == OK) {
+    if (!error) {
         *ret_state = state;
         state = NULL;
     }

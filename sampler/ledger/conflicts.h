@@ -9,7 +9,7 @@
 #define PROBLEM_PAUSED "paused"         /* of the stream; nothing new is drawn */
 #define PROBLEM_PAIR_ACKED "pair-acked" /* (worker, seq) is done */
 #define PROBLEM_PAIR_LOST "pair-lost"   /* it ran out and was lent again, or withdrawn */
-#define PROBLEM_WORKER_FORGOTTEN                                                                \
+#define PROBLEM_WORKER_FORGOTTEN \
     "worker-forgotten"                            /* a seq from before its worker was forgotten \
                                                    */
 #define PROBLEM_OTHER_SIZE "other-size"           /* (worker, seq) has a batch, for another size */

@@ -42,7 +42,7 @@ struct lease *lease_set_get(const struct lease_set *set, uint32_t number)
     return &set->chunks[number >> CHUNK_SHIFT][number & (CHUNK_LEASES - 1)];
 }
 
-/* ---- by (worker, seq) ------------------------------------------------------------------------ */
+/* ---- by (worker, seq) --------------------------------------------------- */
 
 static uint64_t mix(uint64_t value)
 {
@@ -128,8 +128,7 @@ uint32_t lease_set_find(const struct lease_set *set, uint32_t worker, int64_t se
     return set->slot_count ? set->slots[find_slot(set, worker, seq)].number : LEASE_NONE;
 }
 
-/* ---- by position: a treap whose priorities are hashes of the positions ------------------------
- */
+/* ---- by position: a treap whose priorities are hashes of the positions ---- */
 
 static uint64_t priority(const struct lease *lease)
 {
@@ -250,8 +249,7 @@ void lease_set_each(const struct lease_set *set,
     visit_tree(set, set->root, visit, context);
 }
 
-/* ---- by deadline: a binary heap ----------------------------------------------------------------
- */
+/* ---- by deadline: a binary heap ----------------------------------------- */
 
 static void heap_put(struct lease_set *set, size_t at, uint32_t number)
 {
@@ -330,8 +328,7 @@ void lease_set_start(struct lease_set *set, uint32_t number, int64_t lent_ms, in
         heap_settle(set, lease->heap_at, number);
 }
 
-/* ---- the queue, and each worker's list ---------------------------------------------------------
- */
+/* ---- the queue, and each worker's list ---------------------------------- */
 
 uint32_t lease_set_waiting(const struct lease_set *set)
 {
@@ -388,8 +385,7 @@ void lease_set_disown(struct lease_set *set, uint32_t number, struct lease_list 
         lease_set_get(set, lease->worker_after)->worker_before = lease->worker_before;
 }
 
-/* ---- all of it ---------------------------------------------------------------------------------
- */
+/* ---- all of it ---------------------------------------------------------- */
 
 static enum error add_chunk(struct lease_set *set)
 {
@@ -397,7 +393,7 @@ static enum error add_chunk(struct lease_set *set)
     enum error error = array_grow(&chunks, &set->chunk_capacity, set->chunk_count + 1,
                                   sizeof(struct lease *), "the leases of a stream");
     set->chunks = chunks;
-    if (error != OK)
+    if (error)
         return error;
     struct lease *chunk = array_new(CHUNK_LEASES, sizeof(*chunk), "the leases of a stream");
     if (!chunk)
@@ -413,10 +409,10 @@ enum error lease_set_reserve(struct lease_set *set)
         return error_set(ERROR_MEMORY, "more than %u batches of a stream are lent", LEASE_NONE - 1);
     if (set->free_first == LEASE_NONE && set->used >> CHUNK_SHIFT == set->chunk_count)
         error = add_chunk(set);
-    if (error == OK && 2 * (set->count + 1) > set->slot_count)
+    if (!error && 2 * (set->count + 1) > set->slot_count)
         error = grow_slots(set);
     void *heap = set->heap;
-    if (error == OK)
+    if (!error)
         error = array_grow(&heap, &set->heap_capacity, set->count + 1, sizeof(*set->heap),
                            "the leases of a stream");
     set->heap = heap;

@@ -21,7 +21,7 @@ void ledger_release(struct ledger *ledger)
 enum error ledger_begin(struct ledger *ledger, int64_t position)
 {
     enum error error = ledger_passed_reserve(ledger);
-    if (error != OK)
+    if (error)
         return error;
     if (position > 0)
         ledger_passed_add(ledger, 0, position);
@@ -62,15 +62,14 @@ void ledger_expire(struct ledger *ledger, int64_t now_ms)
     }
 }
 
-/* ---- memory ------------------------------------------------------------------------------------
- */
+/* ---- memory ------------------------------------------------------------- */
 
 static enum error prepare_lending(struct ledger *ledger, int64_t worker)
 {
     if (worker < 0)
         return OK;
     enum error error = lease_set_reserve(&ledger->leases);
-    if (error == OK)
+    if (!error)
         error = intervals_reserve(&worker_book_get(&ledger->workers, (uint32_t)worker)->used, 1);
     return error;
 }
@@ -86,7 +85,7 @@ static enum error prepare_acks(struct ledger *ledger, const struct entry *entry)
 {
     struct worker_record *record = worker_book_get(&ledger->workers, (uint32_t)entry->worker);
     enum error error = intervals_reserve(&record->acked, entry->count);
-    return error == OK ? lease_history_reserve(&ledger->history, entry->count) : error;
+    return error ? error : lease_history_reserve(&ledger->history, entry->count);
 }
 
 enum error ledger_prepare(struct ledger *ledger, const struct entry *entry)
@@ -98,17 +97,17 @@ enum error ledger_prepare(struct ledger *ledger, const struct entry *entry)
         return prepare_worker(ledger, entry);
     case ENTRY_DRAW:
         error = ledger_passed_reserve(ledger);
-        return error == OK ? prepare_lending(ledger, entry->worker) : error;
+        return error ? error : prepare_lending(ledger, entry->worker);
     case ENTRY_REDRAW:
         return prepare_lending(ledger, entry->worker);
     case ENTRY_ACK:
         return prepare_acks(ledger, entry);
     case ENTRY_TAKE_BACK:
         error = intervals_reserve(&ledger->gaps, 1);
-        return error == OK ? lease_set_reserve(&ledger->leases) : error;
+        return error ? error : lease_set_reserve(&ledger->leases);
     case ENTRY_LEASE:
         error = lease_set_reserve(&ledger->leases);
-        return error == OK ? prepare_lending(ledger, entry->worker) : error;
+        return error ? error : prepare_lending(ledger, entry->worker);
     case ENTRY_SEEK:
         return ledger_passed_reserve_seek(ledger);
     case ENTRY_PASSED:
@@ -130,8 +129,7 @@ enum error ledger_prepare(struct ledger *ledger, const struct entry *entry)
     }
 }
 
-/* ---- applying ----------------------------------------------------------------------------------
- */
+/* ---- applying ----------------------------------------------------------- */
 
 static void disown(struct ledger *ledger, uint32_t number)
 {

@@ -4,8 +4,7 @@
 
 #include "sampler/ledger/conflicts.h"
 
-/* ---- the mean time that a batch is held --------------------------------------------------------
- */
+/* ---- the mean time that a batch is held --------------------------------- */
 
 /* The mean with one more sample in it. The first ones count alike, then each counts a sixteenth. */
 static double mean_with(double mean_ms, int64_t *samples, int64_t held_ms)
@@ -21,8 +20,7 @@ static int64_t rounded_mean(double mean_ms)
     return mean_ms < 1 ? 1 : (int64_t)(mean_ms + 0.5);
 }
 
-/* ---- acks --------------------------------------------------------------------------------------
- */
+/* ---- acks --------------------------------------------------------------- */
 
 static enum error refuse_acked(const char *worker, int64_t seq)
 {
@@ -116,8 +114,7 @@ enum error ledger_plan_extend(const struct ledger *ledger, const char *worker, c
     return OK;
 }
 
-/* ---- seqs that only count as acked -------------------------------------------------------------
- */
+/* ---- seqs that only count as acked -------------------------------------- */
 
 static bool counts_as_acked(const struct ledger_pull *pull, int64_t seq)
 {
@@ -168,8 +165,7 @@ static bool is_over(const struct ledger *ledger, const struct cut *cut,
            first_waiting(ledger, pull) == LEASE_NONE && count_lent(ledger, pull) == 0;
 }
 
-/* ---- draws -------------------------------------------------------------------------------------
- */
+/* ---- draws -------------------------------------------------------------- */
 
 static void plan_lease(const struct ledger *ledger, uint32_t number, enum ledger_plan_kind kind,
                        struct ledger_plan *plan)
@@ -233,7 +229,7 @@ static enum error plan_pair(const struct ledger *ledger, const struct ledger_pul
         return ERROR_END;
     const struct lease *lease = lease_set_get(&ledger->leases, number);
     enum error error = check_same_size(lease, worker, pull->size);
-    if (error != OK)
+    if (error)
         return error;
     if (lease->waits || lease->deadline_ms <= now_ms) {
         plan_again(ledger, number, now_ms, plan); /* it ran out, and nobody else has it */

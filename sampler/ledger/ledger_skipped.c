@@ -17,8 +17,7 @@ void ledger_passed_add(struct ledger *ledger, int64_t begin, int64_t end)
     forget_lowest(&ledger->passed);
 }
 
-/* ---- a seek ------------------------------------------------------------------------------------
- */
+/* ---- a seek ------------------------------------------------------------- */
 
 enum error ledger_passed_reserve_seek(struct ledger *ledger)
 {

@@ -13,7 +13,7 @@ struct writing {
 static void write_entry(struct writing *writing, struct entry entry)
 {
     entry.stream = writing->stream;
-    if (writing->error == OK)
+    if (!writing->error)
         writing->error = writing->add(writing->context, &entry);
 }
 

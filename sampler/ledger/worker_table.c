@@ -90,8 +90,7 @@ static void drop_slot(struct worker_book *book, const struct worker_record *reco
     book->slots[hole] = WORKER_NONE;
 }
 
-/* ---- who is idle -------------------------------------------------------------------------------
- */
+/* ---- who is idle -------------------------------------------------------- */
 
 static void leave_idle(struct worker_book *book, struct worker_record *record)
 {
@@ -150,8 +149,7 @@ void worker_book_withdraw(struct worker_book *book)
     }
 }
 
-/* ---- new ones ----------------------------------------------------------------------------------
- */
+/* ---- new ones ----------------------------------------------------------- */
 
 enum error worker_book_room(const struct worker_book *book, const char *name, uint32_t *ret_number)
 {
@@ -180,9 +178,9 @@ static enum error make_record(const char *name, size_t length, int64_t forgotten
     enum error error = OK;
     if (!(record->name = strndup(name, length)))
         error = error_set_memory(length, "the name of a worker");
-    if (error == OK && forgotten_below > 0)
+    if (!error && forgotten_below > 0)
         error = intervals_reserve(&record->used, 1);
-    if (error != OK) {
+    if (error) {
         record_free(record);
         return error;
     }
@@ -205,7 +203,7 @@ static enum error reserve(struct worker_book *book, uint32_t number)
     enum error error = OK;
     if (2 * (book->count + 1) > book->slot_count)
         error = grow_slots(book);
-    if (error == OK)
+    if (!error)
         error = array_grow(&records, &book->capacity, book->count + 1,
                            sizeof(struct worker_record *), "the workers of a stream");
     book->records = records;
@@ -229,9 +227,9 @@ enum error worker_book_add(struct worker_book *book, uint32_t number, const char
 {
     struct worker_record *record;
     enum error error = reserve(book, number);
-    if (error == OK)
+    if (!error)
         error = make_record(name, length, forgotten_below, &record);
-    if (error != OK)
+    if (error)
         return error;
     if (number < book->count)
         forget(book, book->records[number]);
@@ -245,8 +243,7 @@ enum error worker_book_add(struct worker_book *book, uint32_t number, const char
     return OK;
 }
 
-/* ---- rates -------------------------------------------------------------------------------------
- */
+/* ---- rates -------------------------------------------------------------- */
 
 void worker_record_count(struct worker_record *record, int64_t now_ms)
 {

@@ -78,8 +78,7 @@ static void set_end(const struct cut *cut, struct span *ret_span)
     *ret_span = (struct span){.first = cut_end(cut)};
 }
 
-/* ---- every position has a unit -----------------------------------------------------------------
- */
+/* ---- every position has a unit ------------------------------------------ */
 static void next_plain(const struct cut *cut, int64_t position, int64_t size, struct span *ret_span)
 {
     int64_t end = cut_end(cut);
@@ -135,8 +134,7 @@ static void at_plain(const struct cut *cut, int64_t index, int64_t size, struct 
     }
 }
 
-/* ---- positions are passed over -----------------------------------------------------------------
- */
+/* ---- positions are passed over ------------------------------------------ */
 static void next_passing(const struct cut *cut, int64_t position, int64_t size,
                          struct span *ret_span)
 {

@@ -49,14 +49,13 @@ static bool is_known(struct epoch_counts *counts, int64_t epoch, int64_t *ret_un
     return known;
 }
 
-/* ---- the one that counts -----------------------------------------------------------------------
- */
+/* ---- the one that counts ------------------------------------------------ */
 static enum error note(struct epoch_counts *counts, int64_t units)
 {
     pthread_mutex_lock(&counts->mutex);
     enum error error = array_grow((void **)&counts->units, &counts->capacity, counts->count + 1,
                                   sizeof(*counts->units), "the epochs' units");
-    if (error == OK)
+    if (!error)
         counts->units[counts->count++] = units;
     pthread_mutex_unlock(&counts->mutex);
     return error;
@@ -105,7 +104,7 @@ enum error epoch_counts_get(struct epoch_counts *counts, const struct order *ord
     pthread_mutex_lock(&counts->counting);
     enum error error = count(counts, order, epoch);
     pthread_mutex_unlock(&counts->counting);
-    if (error == OK)
+    if (!error)
         (void)is_known(counts, epoch, ret_units);
     return error;
 }

@@ -29,8 +29,7 @@ const char *const *order_design_names(void)
     return names;
 }
 
-/* ---- keys -------------------------------------------------------------------------------------
- */
+/* ---- keys --------------------------------------------------------------- */
 /* All that chooses an order, as bytes; a contract like the digest. */
 struct key_text {
     char magic[16];
@@ -92,8 +91,7 @@ enum error design_need_labels(const struct order *order)
                      order->ops->name);
 }
 
-/* ---- life cycle -------------------------------------------------------------------------------
- */
+/* ---- life cycle --------------------------------------------------------- */
 static const struct design_ops *find_design(const char *name)
 {
     for (size_t i = 0; design_all[i]; i++) {
@@ -195,8 +193,7 @@ void order_free(struct order *order)
     free(order);
 }
 
-/* ---- what kind of order it is ------------------------------------------------------------------
- */
+/* ---- what kind of order it is ------------------------------------------- */
 int64_t order_epoch_positions(const struct order *order)
 {
     return order->epoch_positions;
@@ -246,8 +243,7 @@ void order_probabilities(const struct order *order, const int64_t *rows, size_t 
         ret_probabilities[i] = order->ops->probability(order, rows[i]);
 }
 
-/* ---- positions to units -----------------------------------------------------------------------
- */
+/* ---- positions to units ------------------------------------------------- */
 /* Cut at epochs and into blocks; ret_labels may be NULL. */
 static size_t walk(const struct order *order, int64_t first, int64_t positions, int64_t *ret_rows,
                    uint32_t *ret_labels)
@@ -288,8 +284,7 @@ size_t order_units(const struct order *order, int64_t first, int64_t positions, 
     return found;
 }
 
-/* ---- and back ---------------------------------------------------------------------------------
- */
+/* ---- and back ----------------------------------------------------------- */
 int64_t order_position(const struct order *order, int64_t row, int64_t epoch)
 {
     if (order->repeats)
@@ -349,8 +344,7 @@ enum error order_label_count(const struct order *order, uint32_t label, int64_t 
     return OK;
 }
 
-/* ---- positions that are passed over ------------------------------------------------------------
- */
+/* ---- positions that are passed over ------------------------------------- */
 void order_reach(const struct order *order, int64_t first, int64_t units, int64_t *ret_positions,
                  int64_t *ret_units)
 {

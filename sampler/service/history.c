@@ -98,7 +98,7 @@ static enum error add_record(struct history *history, const char *name, int64_t 
     enum error error =
         array_grow((void **)&history->records, &history->capacity, history->count + 1,
                    sizeof(struct record *), "the history of streams");
-    if (error != OK) {
+    if (error) {
         free(record);
         return error;
     }
@@ -159,7 +159,7 @@ enum error history_note(struct history *history, const char *name,
     struct record *record = find(history, name, counts->generation);
     if (!record)
         error = add_record(history, name, now_ns, &record);
-    if (error == OK)
+    if (!error)
         add_reading(record, counts, now_ns);
     pthread_mutex_unlock(&history->mutex);
     return error;

@@ -69,13 +69,13 @@ static enum error add_row(const struct balance *balance, uint32_t label, bool fi
     const struct label_texts *texts = walk->label_texts;
     const char *text = texts->json_long[label] ? texts->json_long[label] : texts->json[label].bytes;
     enum error error = buffer_add_text(out, first ? "[" : ",[");
-    if (error == OK)
+    if (!error)
         error = buffer_add(out, text, texts->json[label].length); /* with its ',' */
-    if (error == OK)
+    if (!error)
         error = buffer_print(out, "%" PRId64 ",%" PRId64 ",%.10g,",
                              frame_label_units(walk->frame, label), balance->drawn[label],
                              order_label_share(walk->order, label));
-    if (error != OK)
+    if (error)
         return error;
     return minute ? buffer_print(out, "%" PRId64 "]", *minute) : buffer_add_text(out, "null]");
 }
@@ -86,12 +86,12 @@ static enum error add_rows(const struct balance *balance, const char *key, const
     int64_t minute[BALANCE_ALL];
     enum error error = label_window_counts(balance->walk, balance->spans, balance->span_count,
                                            best->labels, best->count, minute);
-    bool counted = error == OK;
-    if (error == OK || error == ERROR_UNAVAILABLE)
+    bool counted = !error;
+    if (!error || error == ERROR_UNAVAILABLE)
         error = buffer_print(out, ",\"%s\":[", key);
-    for (size_t i = 0; error == OK && i < best->count; i++)
+    for (size_t i = 0; !error && i < best->count; i++)
         error = add_row(balance, best->labels[i], i == 0, counted ? &minute[i] : NULL, out);
-    return error == OK ? buffer_add_text(out, "]") : error;
+    return error ? error : buffer_add_text(out, "]");
 }
 
 static enum error write(struct balance *balance, struct buffer *out)
@@ -103,11 +103,11 @@ static enum error write(struct balance *balance, struct buffer *out)
     enum error error =
         buffer_print(out, "{\"count\":%" PRIu32 ",\"epoch\":%" PRId64 ",\"drawn\":%" PRId64, labels,
                      balance->epoch, balance->units);
-    if (error == OK)
+    if (!error)
         error = add_rows(balance, "rows", &balance->shown, out);
-    if (error == OK && balance->worst.count > 0)
+    if (!error && balance->worst.count > 0)
         error = add_rows(balance, "worst", &balance->worst, out);
-    return error == OK ? buffer_add_text(out, "}") : error;
+    return error ? error : buffer_add_text(out, "}");
 }
 
 enum error label_balance_write(const struct walk *walk, const struct label_counts *counts,

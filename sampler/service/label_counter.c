@@ -29,7 +29,7 @@ struct label_counter {
     struct followed followed[LABEL_COUNTER_STREAMS];
 };
 
-/* ---- the thread ------------------------------------------------------------------------------ */
+/* ---- the thread --------------------------------------------------------- */
 
 /* Sleeps; true: it is to go on. `wakes`: not longer than until somebody asks. */
 static bool rest(struct label_counter *counter, int64_t rest_ns, bool wakes)
@@ -52,7 +52,7 @@ static bool count_set(struct label_counter *counter, struct tally *tally,
     bool going_on = true;
     do {
         int64_t began_ns = clock_now_ns();
-        if (tally_counts(tally, set, 0, NULL, ret_left) != OK) {
+        if (tally_counts(tally, set, 0, NULL, ret_left)) {
             log_debug("labels are not counted: %s", error_message());
             *ret_left = 0;
         }
@@ -70,7 +70,7 @@ static bool count_stream(struct label_counter *counter, const char *name, bool *
     struct stream *stream = streams_take(counter->streams, name);
     if (!stream)
         return true;
-    if (stream_drawn(stream, &drawn) == OK) {
+    if (!stream_drawn(stream, &drawn)) {
         const struct tally_set set = {drawn.epoch, drawn.spans, drawn.count};
         going_on = count_set(counter, stream_walk(stream)->tally, &set, &left);
         free(drawn.spans);
@@ -132,7 +132,7 @@ static void *run(void *context)
     return NULL;
 }
 
-/* ---- life cycle ------------------------------------------------------------------------------ */
+/* ---- life cycle --------------------------------------------------------- */
 
 static void release(struct label_counter *counter)
 {
@@ -178,7 +178,7 @@ void label_counter_free(struct label_counter *counter)
     release(counter);
 }
 
-/* ---- asking ---------------------------------------------------------------------------------- */
+/* ---- asking ------------------------------------------------------------- */
 
 /* The thread is woken for a stream that it does not follow yet, or that is behind. */
 static void follow(struct label_counter *counter, const char *name, bool behind)
@@ -207,7 +207,7 @@ static void follow(struct label_counter *counter, const char *name, bool behind)
 bool label_counter_is_quick(struct stream *stream)
 {
     struct stream_drawn drawn;
-    if (stream_drawn(stream, &drawn) != OK)
+    if (stream_drawn(stream, &drawn))
         return true; /* asking fails as quickly */
     const struct tally_set set = {drawn.epoch, drawn.spans, drawn.count};
     bool quick = tally_is_quick(stream_walk(stream)->tally, &set);
@@ -227,7 +227,7 @@ static enum error count_drawn(struct label_counter *counter, struct stream *stre
     if (!counts->drawn)
         return ERROR_MEMORY;
     enum error error = tally_counts(walk->tally, &set, limit_ns, counts->drawn, &counts->left);
-    if (error == OK && !tally_is_quick(walk->tally, &set))
+    if (!error && !tally_is_quick(walk->tally, &set))
         follow(counter, stream_definition(stream)->name, counts->left > 0);
     return error;
 }
@@ -238,11 +238,11 @@ enum error label_counter_ask(struct label_counter *counter, struct stream *strea
     struct label_counts counts = {0};
     struct stream_drawn drawn;
     enum error error = stream_drawn(stream, &drawn);
-    if (error != OK)
+    if (error)
         return error;
     error = count_drawn(counter, stream, &drawn, limit_ns, &counts);
     free(drawn.spans);
-    if (error != OK) {
+    if (error) {
         free(counts.drawn);
         return error;
     }

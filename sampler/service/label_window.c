@@ -27,9 +27,9 @@ static enum error count_span(const struct walk *walk, const struct history_span 
         int64_t before = 0;
         int64_t after;
         enum error error = order_label_count(walk->order, label, epoch, end - start, &after);
-        if (error == OK && first > start)
+        if (!error && first > start)
             error = order_label_count(walk->order, label, epoch, first - start, &before);
-        if (error != OK)
+        if (error)
             return error;
         sum += after - before;
         first = end;
@@ -49,9 +49,9 @@ static enum error count_closed(const struct walk *walk, const struct history_spa
     if (label_count > 0 && epochs > LABEL_WINDOW_LIMIT / (int64_t)label_count)
         return refuse(epochs, "epochs of these labels");
     enum error error = OK;
-    for (size_t i = 0; error == OK && i < label_count; i++) {
+    for (size_t i = 0; !error && i < label_count; i++) {
         ret_counts[i] = 0;
-        for (size_t j = 0; error == OK && j < span_count; j++)
+        for (size_t j = 0; !error && j < span_count; j++)
             error = count_span(walk, &spans[j], labels ? labels[i] : (uint32_t)i, &ret_counts[i]);
     }
     return error;

@@ -35,7 +35,7 @@ struct live {
     struct watched watched[LIVE_BALANCES];
 };
 
-/* ---- the thread ------------------------------------------------------------------------------ */
+/* ---- the thread --------------------------------------------------------- */
 
 static struct history_counts counts_of(struct stream *stream)
 {
@@ -64,19 +64,19 @@ static void read_streams(struct live *live)
     struct stream **streams;
     size_t count;
     enum error error = streams_list(live->streams, &streams, &count);
-    if (error != OK) {
+    if (error) {
         log_debug("the history has a hole: %s", error_message());
         return;
     }
     int64_t now_ns = clock_now_ns();
     for (size_t i = 0; i < count; i++) {
-        if (error == OK)
+        if (!error)
             error = note(live, streams[i], now_ns);
         stream_put(streams[i]);
     }
     free(streams);
     history_sweep(live->history);
-    if (error != OK)
+    if (error)
         log_debug("the history has a hole: %s", error_message());
 }
 
@@ -87,7 +87,7 @@ static enum error make_balance(struct live *live, struct stream *stream, struct 
     const struct history_counts now = counts_of(stream);
     size_t count = history_spans(live->history, stream_definition(stream)->name, &now, spans);
     enum error error = label_counter_ask(live->counter, stream, BALANCE_COUNT_NS, &counts);
-    if (error != OK)
+    if (error)
         return error;
     error = label_balance_write(stream_walk(stream), &counts, spans, count, text);
     free(counts.drawn);
@@ -145,7 +145,7 @@ static void make_balances(struct live *live)
         enum error error = stream ? make_balance(live, stream, &text) : OK;
         if (stream)
             stream_put(stream);
-        if (error != OK) {
+        if (error) {
             log_debug("no balance of labels for stream %s: %s", name, error_message());
             buffer_clear(&text);
         }
@@ -183,7 +183,7 @@ static void *run(void *context)
     return NULL;
 }
 
-/* ---- life cycle ------------------------------------------------------------------------------ */
+/* ---- life cycle --------------------------------------------------------- */
 
 static void release(struct live *live)
 {
@@ -202,9 +202,9 @@ enum error live_new(struct streams *streams, struct live **ret_live)
     if (!live)
         return ERROR_MEMORY;
     enum error error = history_new(&live->history);
-    if (error == OK)
+    if (!error)
         error = label_counter_new(streams, &live->counter);
-    if (error != OK) {
+    if (error) {
         history_free(live->history);
         free(live);
         return error;
@@ -243,7 +243,7 @@ void live_free(struct live *live)
     release(live);
 }
 
-/* ---- asking ---------------------------------------------------------------------------------- */
+/* ---- asking ------------------------------------------------------------- */
 
 struct history *live_history(struct live *live)
 {
@@ -257,7 +257,7 @@ struct label_counter *live_counter(struct live *live)
 
 void live_notice(struct live *live, struct stream *stream)
 {
-    if (note(live, stream, clock_now_ns()) != OK)
+    if (note(live, stream, clock_now_ns()))
         log_debug("the history has a hole: %s", error_message());
 }
 

@@ -15,8 +15,7 @@
 #include "sampler/design/design_fields.h"
 #include "sampler/frame/frame_summary.h"
 
-/* ---- frames ------------------------------------------------------------------------------------
- */
+/* ---- frames ------------------------------------------------------------- */
 
 static enum error add_frame(struct service *service, const char *option, const char *text,
                             bool is_store)
@@ -24,7 +23,7 @@ static enum error add_frame(struct service *service, const char *option, const c
     char name[FRAME_NAME_BYTES];
     const char *rest;
     enum error error = frame_set_parse(option, text, name, &rest);
-    if (error != OK)
+    if (error)
         return error;
     return frame_set_add(service->frames, name, is_store ? rest : NULL, is_store ? NULL : rest);
 }
@@ -38,7 +37,7 @@ static enum error add_frames(struct service *service, const char *option, const 
     if (lines && !copy)
         return error_set_memory(strlen(lines), "the names of frames");
     char *rest;
-    for (char *line = copy; line && error == OK; line = rest) {
+    for (char *line = copy; line && !error; line = rest) {
         rest = strchr(line, '\n');
         if (rest)
             *rest++ = '\0';
@@ -48,8 +47,7 @@ static enum error add_frames(struct service *service, const char *option, const 
     return error;
 }
 
-/* ---- what `default` is -------------------------------------------------------------------------
- */
+/* ---- what `default` is -------------------------------------------------- */
 
 static enum error draw_seed(uint64_t *ret_seed)
 {
@@ -72,7 +70,7 @@ static enum error choose_seed(struct service *service, const struct service_opti
         return OK;
     }
     enum error error = draw_seed(seed);
-    if (error == OK)
+    if (!error)
         log_info("seed %" PRIu64 " was drawn; --seed %" PRIu64 " repeats this order", *seed, *seed);
     return error;
 }
@@ -87,10 +85,10 @@ static enum error choose_fields(struct service *service, const struct service_op
     if (options->fields)
         error =
             json_parse(options->fields, strlen(options->fields), "the design's options", &object);
-    if (error == OK)
+    if (!error)
         error = design_fields_canonical(named->frame, first->design, first->replacement, object,
                                         &given);
-    if (error == OK)
+    if (!error)
         error = design_fields_resolve(named->frame, given, named->source, &first->fields);
     free(given);
     cJSON_Delete(object);
@@ -103,13 +101,13 @@ static enum error choose_rows(struct service *service, const struct service_opti
     enum error error = OK;
     if (options->rows)
         error = options_range("rows", options->rows, &first->rows_begin, &first->rows_end);
-    if (error == OK && options->split)
+    if (!error && options->split)
         error = split_of_name(options->split, &first->split);
-    if (error == OK && options->splits) {
+    if (!error && options->splits) {
         error = split_shares_parse(options->splits, &service->shares);
         service->has_shares = true;
     }
-    if (error == OK && first->split != SPLIT_NONE && !service->has_shares)
+    if (!error && first->split != SPLIT_NONE && !service->has_shares)
         error = error_set(ERROR_USAGE, "--split %s needs --splits, such as --splits 0.8,0.1,0.1",
                           options->split);
     return error;
@@ -133,13 +131,12 @@ static enum error define_default(struct service *service, const struct service_o
     first->tail = options->tail;
     first->lease_ms = options->lease_ms;
     enum error error = choose_rows(service, options);
-    if (error == OK)
+    if (!error)
         error = choose_seed(service, options);
-    return error == OK ? choose_fields(service, options, named) : error;
+    return error ? error : choose_fields(service, options, named);
 }
 
-/* ---- life --------------------------------------------------------------------------------------
- */
+/* ---- life --------------------------------------------------------------- */
 
 static void log_what_is_served(struct service *service)
 {
@@ -183,10 +180,10 @@ static enum error start_streams(struct service *service)
 {
     struct walk *walk;
     enum error error = walk_open(service->frames, service_shares(service), &service->first, &walk);
-    if (error != OK)
+    if (error)
         return error;
     error = service_check_batch(service, walk);
-    if (error != OK) {
+    if (error) {
         walk_put(walk);
         return error;
     }
@@ -197,7 +194,7 @@ static enum error start_streams(struct service *service)
 static enum error watch_frames(const struct service *service)
 {
     enum error error = OK;
-    for (size_t i = 0; i < frame_set_count(service->frames) && error == OK; i++)
+    for (size_t i = 0; i < frame_set_count(service->frames) && !error; i++)
         error = frame_watch_file(frame_set_at(service->frames, i)->frame);
     return error;
 }
@@ -210,23 +207,23 @@ static enum error fill(struct service *service, const struct service_options *op
     service->durability = options->durability;
     if (options->state)
         error = state_open(options->state, &service->state);
-    if (error == OK)
+    if (!error)
         error = open_streams(service, options);
-    if (error == OK)
+    if (!error)
         error = frame_set_new(&service->frames);
-    if (error == OK)
+    if (!error)
         error = add_frames(service, "store", options->stores, true);
-    if (error == OK)
+    if (!error)
         error = add_frames(service, "frame", options->frames, false);
-    if (error == OK)
+    if (!error)
         error = watch_frames(service);
-    if (error == OK)
+    if (!error)
         error = define_default(service, options);
-    if (error == OK)
+    if (!error)
         error = start_streams(service);
-    if (error == OK && service->state)
+    if (!error && service->state)
         state_take(service->state);
-    return error == OK ? live_new(service->streams, &service->live) : error;
+    return error ? error : live_new(service->streams, &service->live);
 }
 
 enum error service_open(const struct service_options *options, struct service **ret_service)
@@ -235,7 +232,7 @@ enum error service_open(const struct service_options *options, struct service **
     if (!service)
         return ERROR_MEMORY;
     enum error error = fill(service, options);
-    if (error != OK) {
+    if (error) {
         service_free(service);
         return error;
     }
@@ -251,13 +248,13 @@ enum error service_finish(struct service *service)
 {
     live_stop(service->live);
     enum error error = streams_finish(service->streams);
-    return error == OK && service->state ? state_check(service->state) : error;
+    return !error && service->state ? state_check(service->state) : error;
 }
 
 enum error service_check(const struct service *service)
 {
     enum error error = service->state ? state_check(service->state) : OK;
-    for (size_t i = 0; i < frame_set_count(service->frames) && error == OK; i++)
+    for (size_t i = 0; i < frame_set_count(service->frames) && !error; i++)
         error = frame_check_file(frame_set_at(service->frames, i)->frame);
     return error;
 }

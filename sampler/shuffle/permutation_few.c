@@ -116,8 +116,7 @@ INLINE VECTORS void join_all(const struct few *few, const struct group *group, i
 #undef FACT
 }
 
-/* ---- lanes that walk on -----------------------------------------------------------------------
- */
+/* ---- lanes that walk on ------------------------------------------------- */
 
 INLINE VECTORS __mmask16 first_lanes(size_t count)
 {
@@ -196,8 +195,7 @@ static VECTORS void walk_home(struct few *few)
     few->count = 0;
 }
 
-/* ---- runs --------------------------------------------------------------------------------------
- */
+/* ---- runs --------------------------------------------------------------- */
 
 /* Positions first ... first + 15, cut into halves. */
 INLINE VECTORS void cut(const struct permutation *permutation, uint64_t first, __m512i *ret_low,

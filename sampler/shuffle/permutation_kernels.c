@@ -20,8 +20,7 @@ union joined {
 
 #define HALF (KERNEL_LANES / 2)
 
-/* ---- large permutations -----------------------------------------------------------------------
- */
+/* ---- large permutations ------------------------------------------------- */
 INLINE void add_kernel(struct feistel_block *block, const struct permutation *permutation,
                        uint64_t first, size_t count, uint32_t target)
 {
@@ -68,8 +67,7 @@ INLINE void feistel_kernel(struct feistel_block *block)
     }
 }
 
-/* ---- small permutations -----------------------------------------------------------------------
- */
+/* ---- small permutations ------------------------------------------------- */
 INLINE void small_kernel(struct small_block *block)
 {
     for (size_t i = 0; i < block->count; i += KERNEL_LANES) {
@@ -92,8 +90,7 @@ INLINE void small_kernel(struct small_block *block)
     }
 }
 
-/* ---- one set of functions an instruction set ---------------------------------------------------
- */
+/* ---- one set of functions an instruction set ---------------------------- */
 static bool supports_any(void)
 {
     return true;

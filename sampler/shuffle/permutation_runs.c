@@ -18,8 +18,7 @@ static size_t round_up(size_t count)
     return (count + KERNEL_LANES - 1) / KERNEL_LANES * KERNEL_LANES;
 }
 
-/* ---- large permutations -----------------------------------------------------------------------
- */
+/* ---- large permutations ------------------------------------------------- */
 static void move_lane(struct feistel_block *block, size_t from, size_t to)
 {
     block->low[to] = block->low[from];
@@ -65,8 +64,7 @@ static void add_large(struct runner *runner, const struct permutation_run *run, 
     }
 }
 
-/* ---- small permutations -----------------------------------------------------------------------
- */
+/* ---- small permutations ------------------------------------------------- */
 static void finish_small(struct runner *runner)
 {
     struct small_block *block = &runner->small;

@@ -10,8 +10,7 @@
 
 typedef unsigned __int128 wide;
 
-/* ---- building ---------------------------------------------------------------------------------
- */
+/* ---- building ----------------------------------------------------------- */
 struct leaf {
     int64_t size;
     uint32_t stratum;
@@ -143,8 +142,7 @@ void tree_release(struct tree *tree)
     tree->parents = NULL;
 }
 
-/* ---- one node ---------------------------------------------------------------------------------
- */
+/* ---- one node ----------------------------------------------------------- */
 static int64_t phase_of(const struct tree *tree, struct random_key phases, uint32_t node,
                         int64_t size)
 {
@@ -166,8 +164,7 @@ static int64_t floor_at(int64_t q, int64_t part, int64_t phase, int64_t size, in
     return (int64_t)(sum / (uint64_t)size);
 }
 
-/* ---- dealing out ------------------------------------------------------------------------------
- */
+/* ---- dealing out -------------------------------------------------------- */
 /* A node that still has to deal: `count` consecutive positions from `first`, for slots[begin...].
  */
 struct pending {
@@ -229,8 +226,7 @@ size_t tree_deal(const struct tree *tree, struct random_key phases, int64_t firs
     return runs;
 }
 
-/* ---- one stratum ------------------------------------------------------------------------------
- */
+/* ---- one stratum -------------------------------------------------------- */
 /* The way from a stratum up to the root: at each step the inner node, its size and the side that
  * the way takes there. */
 struct step {

@@ -15,8 +15,7 @@
 #define CHECKSUM_BYTES 8
 #define NUMBERS 8
 
-/* ---- writing -----------------------------------------------------------------------------------
- */
+/* ---- writing ------------------------------------------------------------ */
 
 static uint8_t *write_text(uint8_t *at, const char *text)
 {
@@ -80,8 +79,7 @@ enum error checkpoint_token_write(const struct checkpoint_token *token, char **r
     return OK;
 }
 
-/* ---- reading -----------------------------------------------------------------------------------
- */
+/* ---- reading ------------------------------------------------------------ */
 
 void checkpoint_token_release(struct checkpoint_token *token)
 {
@@ -133,7 +131,7 @@ static enum error read_open(struct varint_reader *reader, struct checkpoint_toke
     enum error error = intervals_reserve(&token->open, count);
     uint64_t end = 0;
     uint64_t limit = (uint64_t)token->position;
-    for (uint64_t i = 0; i < count && error == OK; i++) {
+    for (uint64_t i = 0; i < count && !error; i++) {
         uint64_t skipped = varint_read(reader);
         uint64_t length = varint_read(reader);
         if (reader->failed || length == 0 || (i > 0 && skipped == 0) || skipped > limit - end ||
@@ -168,7 +166,7 @@ static enum error read_bytes(const uint8_t *bytes, size_t length, struct checkpo
         !read_text(&reader, fields, length))
         return refuse("is damaged");
     enum error error = read_open(&reader, token);
-    return error == OK && reader.at != reader.end ? refuse("is damaged") : error;
+    return !error && reader.at != reader.end ? refuse("is damaged") : error;
 }
 
 enum error checkpoint_token_read(const char *text, struct checkpoint_token *ret_token)
@@ -182,7 +180,7 @@ enum error checkpoint_token_read(const char *text, struct checkpoint_token *ret_
                            ? read_bytes(bytes, length, &token)
                            : refuse("is not base64url");
     free(bytes);
-    if (error != OK) {
+    if (error) {
         checkpoint_token_release(&token);
         return error;
     }
@@ -198,7 +196,7 @@ static enum error compare_views(const struct stream_definition *there,
         error = buffer_print(
             out, "; rows %" PRId64 ":%" PRId64 " there, %" PRId64 ":%" PRId64 " here (0:0 are all)",
             there->rows_begin, there->rows_end, here->rows_begin, here->rows_end);
-    if (error == OK && there->split != here->split)
+    if (!error && there->split != here->split)
         error = buffer_print(out, "; split %s there, %s here",
                              there->split ? split_name(there->split) : "none",
                              here->split ? split_name(here->split) : "none");
@@ -212,9 +210,9 @@ enum error checkpoint_token_check(const struct checkpoint_token *token,
     struct buffer differences = BUFFER_INIT(1 << 20);
     enum error error = stream_definition_compare(&token->definition, &token->binding, definition,
                                                  binding, &differences);
-    if (error == OK && differences.length == 0)
+    if (!error && differences.length == 0)
         error = compare_views(&token->definition, definition, &differences);
-    if (error == OK && differences.length > 0)
+    if (!error && differences.length > 0)
         error = error_set_kind(error_set(ERROR_CONFLICT,
                                          "the token belongs to another order: %s (there: the "
                                          "token, here: the stream)",

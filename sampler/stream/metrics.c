@@ -50,8 +50,7 @@ static int bucket_index(int64_t took_ns)
     return i;
 }
 
-/* ---- blocks ------------------------------------------------------------------------------------
- */
+/* ---- blocks ------------------------------------------------------------- */
 
 static _Atomic int64_t block_count;
 
@@ -90,8 +89,7 @@ void metrics_blocks_release(struct metrics_blocks *blocks)
     }
 }
 
-/* ---- counting ----------------------------------------------------------------------------------
- */
+/* ---- counting ----------------------------------------------------------- */
 
 void metrics_count(struct metrics *metrics, enum metrics_path path, int status, uint64_t body_bytes,
                    uint64_t ids)
@@ -126,15 +124,14 @@ enum error metrics_add_value(struct buffer *buffer, const char *name, const char
                              const char *help, const char *labels, uint64_t value)
 {
     enum error error = metrics_add_head(buffer, name, type, help);
-    if (error != OK)
+    if (error)
         return error;
     if (*labels)
         return buffer_print(buffer, "%s{%s} %" PRIu64 "\n", name, labels, value);
     return buffer_print(buffer, "%s %" PRIu64 "\n", name, value);
 }
 
-/* ---- the text ----------------------------------------------------------------------------------
- */
+/* ---- the text ----------------------------------------------------------- */
 
 static void read_source(const struct metrics_source *source, struct metrics *ret_sum)
 {
@@ -167,7 +164,7 @@ static enum error add_requests(struct buffer *buffer, const struct metrics_sourc
     read_source(source, &sum);
     write_label(source, label);
     for (int path = 0; path < METRICS_PATHS; path++) {
-        for (int i = 0; error == OK && i < METRICS_STATUSES; i++) {
+        for (int i = 0; !error && i < METRICS_STATUSES; i++) {
             uint64_t count = sum.requests[path][i];
             if (count > 0)
                 error = buffer_print(
@@ -185,13 +182,13 @@ static enum error add_histogram(struct buffer *buffer, const struct metrics *sum
     const char *name = "tombola_sampler_request_seconds";
     uint64_t count = 0;
     enum error error = OK;
-    for (int i = 0; error == OK && i < METRICS_BUCKETS; i++) {
+    for (int i = 0; !error && i < METRICS_BUCKETS; i++) {
         count += sum->seconds[path][i];
         if (i < METRICS_BUCKETS - 1)
             error = buffer_print(buffer, "%s_bucket{path=\"%s\"%s,le=\"%g\"} %" PRIu64 "\n", name,
                                  paths[path], label, (double)bounds_ns[i] * 1e-9, count);
     }
-    if (error != OK)
+    if (error)
         return error;
     return buffer_print(buffer,
                         "%s_bucket{path=\"%s\"%s,le=\"+Inf\"} %" PRIu64 "\n"
@@ -217,7 +214,7 @@ static enum error add_histograms(struct buffer *buffer, const struct metrics_sou
     enum error error = OK;
     read_source(source, &sum);
     write_label(source, label);
-    for (int path = 0; error == OK && path < METRICS_PATHS; path++) {
+    for (int path = 0; !error && path < METRICS_PATHS; path++) {
         if (was_asked(&sum, path))
             error = add_histogram(buffer, &sum, path, label);
     }
@@ -263,9 +260,9 @@ enum error metrics_add_text(struct buffer *buffer, const struct metrics_source *
          "Bytes of answers' bodies; without a stream: of what belongs to none.", add_bytes},
     };
     enum error error = OK;
-    for (size_t i = 0; error == OK && i < sizeof(families) / sizeof(families[0]); i++) {
+    for (size_t i = 0; !error && i < sizeof(families) / sizeof(families[0]); i++) {
         error = metrics_add_head(buffer, families[i].name, families[i].type, families[i].help);
-        for (size_t k = 0; error == OK && k < count; k++)
+        for (size_t k = 0; !error && k < count; k++)
             error = families[i].add(buffer, &sources[k]);
     }
     return error;

@@ -16,7 +16,7 @@ static enum error open_view(struct walk *walk, const struct split_shares *shares
         return OK;
     enum error error = frame_view(whole, definition->rows_begin, definition->rows_end, shares,
                                   definition->split, &walk->view);
-    if (error != OK)
+    if (error)
         return error;
     walk->frame = walk->view;
     if (frame_view_keeps_labels(walk->view, whole))
@@ -34,7 +34,7 @@ static enum error open_order(struct walk *walk, const struct stream_definition *
         .fields = definition->fields,
     };
     enum error error = order_new(walk->frame, &design, &walk->order);
-    if (error != OK)
+    if (error)
         return error;
     walk->binding.units = frame_units(walk->frame);
     walk->binding.epoch_positions = order_epoch_positions(walk->order);
@@ -54,13 +54,13 @@ enum error walk_open(const struct frame_set *frames, const struct split_shares *
         return ERROR_MEMORY;
     atomic_init(&walk->holders, 1);
     enum error error = frame_set_get(frames, definition->frame, &walk->named);
-    if (error == OK)
+    if (!error)
         error = open_view(walk, shares, definition);
-    if (error == OK)
+    if (!error)
         error = open_order(walk, definition);
-    if (error == OK)
+    if (!error)
         error = tally_new(walk->frame, walk->order, &walk->tally);
-    if (error != OK) {
+    if (error) {
         walk_put(walk);
         return error;
     }

@@ -27,8 +27,7 @@ int64_t stream_clock_ms(void)
     return clock_now_ns() / 1000000;
 }
 
-/* ---- life --------------------------------------------------------------------------------------
- */
+/* ---- life --------------------------------------------------------------- */
 
 enum error stream_new(struct streams *streams, struct stream_definition *definition,
                       const struct stream_binding *binding, struct walk *walk, uint32_t number,
@@ -87,8 +86,7 @@ const struct walk *stream_walk(const struct stream *stream)
     return stream->walk;
 }
 
-/* ---- changes: the mutex is held ----------------------------------------------------------------
- */
+/* ---- changes: the mutex is held ----------------------------------------- */
 
 static enum error check_alive(const struct stream *stream)
 {
@@ -104,11 +102,11 @@ enum error stream_change(struct stream *stream, struct entry *entry, int64_t now
     entry->stream = stream->number;
     if (journal)
         error = journal_reserve(journal, journal_frame_bytes(entry_bound_bytes(entry)));
-    if (error == OK)
+    if (!error)
         error = ledger_prepare(&stream->ledger, entry);
-    if (error == OK && journal)
+    if (!error && journal)
         error = journal_append(journal, entry);
-    if (error == OK)
+    if (!error)
         ledger_apply(&stream->ledger, entry, now_ms);
     return error;
 }
@@ -129,8 +127,7 @@ static void forget_draw(struct journal_waiter *waiter)
     }
 }
 
-/* ---- acks, as part of a pull and alone ---------------------------------------------------------
- */
+/* ---- acks, as part of a pull and alone ---------------------------------- */
 
 static void note_seen(struct stream *stream, const char *worker, int64_t now_ms)
 {
@@ -146,7 +143,7 @@ static enum error ack(struct stream *stream, const char *worker, const int64_t *
     int64_t mean_ms;
     enum error error =
         ledger_plan_acks(&stream->ledger, worker, seqs, count, now_ms, &live, &mean_ms);
-    if (error != OK)
+    if (error)
         return error;
     note_seen(stream, worker, now_ms);
     if (live == 0)
@@ -169,16 +166,15 @@ enum error stream_ack(struct stream *stream, const char *worker, const int64_t *
     forget_draw(waiter);
     pthread_mutex_lock(&stream->streams->mutex);
     enum error error = check_alive(stream);
-    if (error == OK)
+    if (!error)
         error = ack(stream, worker, seqs, count, now_ms);
-    if (error == OK)
+    if (!error)
         *ret_wait = stream_wait(stream->streams, waiter);
     pthread_mutex_unlock(&stream->streams->mutex);
     return error;
 }
 
-/* ---- draws -------------------------------------------------------------------------------------
- */
+/* ---- draws -------------------------------------------------------------- */
 
 /* The plan knows no names. */
 static enum error name_paused(const struct stream *stream)
@@ -212,14 +208,14 @@ static enum error plan(struct stream *stream, const struct stream_pull *pull, in
             lease_news_expired(news, &stream->ledger);
         if (is_paused(error))
             return name_paused(stream);
-        if (error != OK || ret_plan->kind != PLAN_PIECE || ret_plan->span.units > 0)
+        if (error || ret_plan->kind != PLAN_PIECE || ret_plan->span.units > 0)
             return error;
         struct entry entry = {.type = ENTRY_DRAW,
                               .first = ret_plan->span.first,
                               .positions = ret_plan->span.positions,
                               .worker = -1};
         error = stream_change(stream, &entry, now_ms);
-        if (error != OK)
+        if (error)
             return error;
     }
 }
@@ -244,7 +240,7 @@ static enum error know_worker(struct stream *stream, const char *worker, int64_t
     uint32_t number = worker_book_find(book, worker);
     if (number == WORKER_NONE) {
         enum error error = worker_book_room(book, worker, &number);
-        if (error != OK)
+        if (error)
             return error;
         struct entry entry = {.type = ENTRY_WORKER,
                               .worker = number < book->count ? (int64_t)number : -1,
@@ -252,7 +248,7 @@ static enum error know_worker(struct stream *stream, const char *worker, int64_t
                               .text = worker,
                               .text_bytes = strlen(worker)};
         error = stream_change(stream, &entry, now_ms);
-        if (error != OK)
+        if (error)
             return error;
     }
     *ret_number = number;
@@ -264,7 +260,7 @@ static enum error take_batch(struct stream *stream, const struct stream_pull *pu
 {
     int64_t worker;
     enum error error = know_worker(stream, pull->worker, now_ms, &worker);
-    if (error != OK)
+    if (error)
         return error;
     struct entry entry = {
         .type = plan->kind == PLAN_AGAIN ? ENTRY_REDRAW : ENTRY_DRAW,
@@ -330,11 +326,11 @@ static enum error draw(struct stream *stream, const struct stream_pull *pull, in
 {
     struct ledger_plan planned;
     enum error error = plan(stream, pull, now_ms, news, &planned);
-    if (error != OK)
+    if (error)
         return error;
     if (planned.kind == PLAN_END) {
         error = move_to_end(stream, &planned, now_ms);
-        return error == OK ? ERROR_END : error;
+        return error ? error : ERROR_END;
     }
     if (planned.span.units > pull->room) {
         ret_batch->need = planned.span.units;
@@ -345,7 +341,7 @@ static enum error draw(struct stream *stream, const struct stream_pull *pull, in
         if (planned.kind == PLAN_AGAIN)
             lease_news_again(news, &stream->ledger, &planned, pull->worker, pull->seq);
         error = take_batch(stream, pull, &planned, now_ms);
-        if (error != OK) {
+        if (error) {
             news->count = told;
             return error;
         }
@@ -398,7 +394,7 @@ static enum error draw_searching(struct stream *stream, const struct stream_pull
     for (;;) {
         int64_t now_ms = stream_clock_ms();
         enum error error = check_alive(stream);
-        if (error == OK)
+        if (!error)
             error = peeked ? plan(stream, pull, now_ms, news, peeked)
                            : draw(stream, pull, now_ms, waiter, news, ret_batch);
         if (error != ERROR_UNAVAILABLE)
@@ -422,15 +418,15 @@ enum error stream_draw(struct stream *stream, const struct stream_pull *pull,
     *ret_batch = (struct stream_batch){.expires_ms = -1};
     forget_draw(waiter);
     enum error error = cut_check_size(&stream->walk->cut, pull->size);
-    if (error != OK)
+    if (error)
         return error;
     pthread_mutex_lock(&stream->streams->mutex);
     error = check_alive(stream);
-    if (error == OK && pull->ack_count > 0)
+    if (!error && pull->ack_count > 0)
         error = ack(stream, pull->worker, pull->acks, pull->ack_count, now_ms);
-    if (error == OK)
+    if (!error)
         error = draw_searching(stream, pull, waiter, &news, NULL, ret_batch);
-    bool told = (error == OK && ret_batch->need == 0) || error == ERROR_END ||
+    bool told = (!error && ret_batch->need == 0) || error == ERROR_END ||
                 (error == ERROR_TIMEOUT && pull->ack_count > 0);
     if (told)
         *ret_wait = stream_wait(stream->streams, waiter);
@@ -447,7 +443,7 @@ static enum error judge_acks(const struct stream *stream, const struct stream_pu
     size_t live;
     int64_t mean_ms;
     enum error error = check_alive(stream);
-    if (error != OK || pull->ack_count == 0)
+    if (error || pull->ack_count == 0)
         return error;
     return ledger_plan_acks(&stream->ledger, pull->worker, pull->acks, pull->ack_count, now_ms,
                             &live, &mean_ms);
@@ -462,17 +458,17 @@ enum error stream_peek(struct stream *stream, const struct stream_pull *pull,
     news.count = 0;
     *ret_batch = (struct stream_batch){.expires_ms = -1};
     enum error error = cut_check_size(&stream->walk->cut, pull->size);
-    if (error != OK)
+    if (error)
         return error;
     pthread_mutex_lock(&stream->streams->mutex);
     error = judge_acks(stream, pull, now_ms);
-    if (error == OK)
+    if (!error)
         error = draw_searching(stream, pull, NULL, &news, &planned, ret_batch);
-    if (error == OK && planned.kind == PLAN_END)
+    if (!error && planned.kind == PLAN_END)
         error = ERROR_END;
-    if (error == OK && planned.span.units > pull->room)
+    if (!error && planned.span.units > pull->room)
         ret_batch->need = planned.span.units;
-    else if (error == OK)
+    else if (!error)
         fill_batch(stream, pull, &planned, now_ms, ret_batch);
     pthread_mutex_unlock(&stream->streams->mutex);
     if (news.count > 0)

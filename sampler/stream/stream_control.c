@@ -24,13 +24,12 @@ static enum error begin(struct stream *stream, struct journal_waiter *waiter)
 static enum error end(struct stream *stream, enum error error, struct journal_waiter *waiter,
                       bool *ret_wait)
 {
-    *ret_wait = error == OK && stream_wait(stream->streams, waiter);
+    *ret_wait = !error && stream_wait(stream->streams, waiter);
     pthread_mutex_unlock(&stream->streams->mutex);
     return error;
 }
 
-/* ---- a worker's leases -------------------------------------------------------------------------
- */
+/* ---- a worker's leases -------------------------------------------------- */
 
 enum error stream_extend(struct stream *stream, const char *worker, const int64_t *seqs,
                          size_t count, int64_t *ret_expires_ms)
@@ -38,9 +37,9 @@ enum error stream_extend(struct stream *stream, const char *worker, const int64_
     int64_t now_ms = stream_clock_ms();
     struct ledger *ledger = &stream->ledger;
     enum error error = begin(stream, NULL);
-    if (error == OK)
+    if (!error)
         error = ledger_plan_extend(ledger, worker, seqs, count);
-    if (error == OK && count > 0) {
+    if (!error && count > 0) {
         uint32_t number = worker_book_find(&ledger->workers, worker);
         int64_t lease_ms = ledger_lease_ms(ledger);
         for (size_t i = 0; i < count; i++) {
@@ -50,7 +49,7 @@ enum error stream_extend(struct stream *stream, const char *worker, const int64_
         }
         worker_book_see(&ledger->workers, number, now_ms);
     }
-    if (error == OK)
+    if (!error)
         *ret_expires_ms = ledger_lease_ms(ledger);
     pthread_mutex_unlock(&stream->streams->mutex);
     return error;
@@ -63,28 +62,27 @@ enum error stream_release(struct stream *stream, const char *worker, struct jour
     int64_t released = 0;
     enum error error = begin(stream, waiter);
     uint32_t number = worker_book_find(&stream->ledger.workers, worker);
-    if (error == OK && number != WORKER_NONE) {
+    if (!error && number != WORKER_NONE) {
         const struct worker_record *record = worker_book_get(&stream->ledger.workers, number);
         released = record->leased;
         worker_book_see(&stream->ledger.workers, number, now_ms);
     }
-    if (error == OK && released > 0) {
+    if (!error && released > 0) {
         struct entry entry = {.type = ENTRY_RELEASE, .worker = number};
         error = stream_change(stream, &entry, now_ms);
     }
-    if (error == OK)
+    if (!error)
         *ret_released = released;
     return end(stream, error, waiter, ret_wait);
 }
 
-/* ---- the walk ----------------------------------------------------------------------------------
- */
+/* ---- the walk ----------------------------------------------------------- */
 
 static enum error set_paused(struct stream *stream, bool paused, struct journal_waiter *waiter,
                              bool *ret_wait)
 {
     enum error error = begin(stream, waiter);
-    if (error == OK && stream->ledger.paused != paused) {
+    if (!error && stream->ledger.paused != paused) {
         struct entry entry = {.type = paused ? ENTRY_PAUSE : ENTRY_RESUME, .worker = -1};
         error = stream_change(stream, &entry, stream_clock_ms());
     }
@@ -106,10 +104,10 @@ enum error stream_seek(struct stream *stream, int64_t position, struct journal_w
 {
     *ret_wait = false;
     enum error error = stream_check_position(&stream->walk->cut, position);
-    if (error != OK)
+    if (error)
         return error;
     error = begin(stream, waiter);
-    if (error == OK) {
+    if (!error) {
         struct entry entry = {.type = ENTRY_SEEK, .worker = -1, .value = position};
         error = stream_change(stream, &entry, stream_clock_ms());
     }
@@ -125,8 +123,7 @@ enum error stream_check_position(const struct cut *cut, int64_t position)
                      position, most, cut->epochs > 0 ? ", the stream's end" : "");
 }
 
-/* ---- checkpoint and restore --------------------------------------------------------------------
- */
+/* ---- checkpoint and restore --------------------------------------------- */
 
 struct open_list {
     struct interval *items;
@@ -165,7 +162,7 @@ static enum error write_token(struct checkpoint_token *token, struct open_list *
                               char **ret_token)
 {
     enum error error = intervals_reserve(&token->open, list->count);
-    if (error == OK) {
+    if (!error) {
         qsort(list->items, list->count, sizeof(*list->items), compare_intervals);
         for (size_t i = 0; i < list->count; i++)
             intervals_add(&token->open, list->items[i].begin, list->items[i].end);
@@ -196,7 +193,7 @@ static enum error wait_for_token(struct stream *stream, uint64_t failures,
                                  struct journal_waiter *waiter, bool *ret_wait)
 {
     enum error error = begin(stream, waiter);
-    if (error == OK && count_failures(stream) != failures)
+    if (!error && count_failures(stream) != failures)
         error = journal_failure(stream->streams->journal);
     return end(stream, error, waiter, ret_wait);
 }
@@ -211,18 +208,18 @@ enum error stream_checkpoint(struct stream *stream, struct journal_waiter *waite
     *ret_wait = false;
     name_all_rows(stream, &token.definition);
     enum error error = begin(stream, waiter);
-    if (error == OK) {
+    if (!error) {
         failures = count_failures(stream);
         token.position = stream->ledger.position;
         error = list_open(&stream->ledger, &list);
     }
     pthread_mutex_unlock(&stream->streams->mutex);
-    if (error == OK)
+    if (!error)
         error = write_token(&token, &list, &text);
     free(list.items);
-    if (error == OK)
+    if (!error)
         error = wait_for_token(stream, failures, waiter, ret_wait);
-    if (error == OK)
+    if (!error)
         *ret_token = text;
     else
         free(text);
@@ -241,7 +238,7 @@ static enum error restore(struct stream *stream, const struct checkpoint_token *
         list[2 * i + 1] = intervals_at(&token->open, i)->end;
     }
     enum error error = begin(stream, waiter);
-    if (error == OK) {
+    if (!error) {
         struct entry entry = {.type = ENTRY_RESTORE,
                               .worker = -1,
                               .value = token->position,
@@ -261,12 +258,12 @@ enum error stream_restore(struct stream *stream, const char *text, struct journa
     struct stream_definition here = stream->definition;
     *ret_wait = false;
     enum error error = checkpoint_token_read(text, &token);
-    if (error != OK)
+    if (error)
         return error;
     name_all_rows(stream, &token.definition);
     name_all_rows(stream, &here);
     error = checkpoint_token_check(&token, &here, &stream->binding);
-    if (error == OK)
+    if (!error)
         error = restore(stream, &token, waiter, ret_wait);
     checkpoint_token_release(&token);
     return error;

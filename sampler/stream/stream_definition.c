@@ -27,8 +27,7 @@ enum error stream_definition_copy(const struct stream_definition *definition,
     return OK;
 }
 
-/* ---- as JSON -----------------------------------------------------------------------------------
- */
+/* ---- as JSON ------------------------------------------------------------ */
 
 enum error stream_definition_write(const struct stream_definition *definition,
                                    const struct stream_binding *binding, struct buffer *buffer)
@@ -43,16 +42,16 @@ enum error stream_definition_write(const struct stream_definition *definition,
         binding->epoch_positions, definition->design, definition->replacement ? "true" : "false",
         definition->seed, definition->epochs, tail_name(definition->tail), definition->lease_ms,
         definition->rows_begin, definition->rows_end, split_name(definition->split));
-    if (error == OK)
+    if (!error)
         error = json_add_string(buffer, definition->fields ? definition->fields : "");
-    return error == OK ? buffer_add_text(buffer, "}") : error;
+    return error ? error : buffer_add_text(buffer, "}");
 }
 
 static enum error read_text(const cJSON *json, const char *key, char *out, size_t bytes)
 {
     const char *text;
     enum error error = json_get_text(json, key, WHAT, &text);
-    if (error != OK)
+    if (error)
         return error;
     if (strlen(text) >= bytes)
         return error_set(ERROR_INPUT, WHAT ": \"%s\" is longer than %zu bytes", key, bytes - 1);
@@ -64,7 +63,7 @@ static enum error read_number(const cJSON *json, const char *key, int64_t least,
 {
     int64_t value;
     enum error error = json_get_integer(json, key, WHAT, &value);
-    if (error != OK)
+    if (error)
         return error;
     if (value < least)
         return error_set(ERROR_INPUT, WHAT ": \"%s\" is %" PRId64 ", less than %" PRId64, key,
@@ -78,17 +77,17 @@ static enum error read_numbers(const cJSON *json, struct stream_definition *defi
 {
     int64_t seed = 0;
     enum error error = read_number(json, "units", 1, &binding->units);
-    if (error == OK)
+    if (!error)
         error = read_number(json, "epoch_draws", 1, &binding->epoch_positions);
-    if (error == OK)
+    if (!error)
         error = read_number(json, "seed", 0, &seed);
-    if (error == OK)
+    if (!error)
         error = read_number(json, "epochs", 0, &definition->epochs);
-    if (error == OK)
+    if (!error)
         error = read_number(json, "lease_ms", 0, &definition->lease_ms);
-    if (error == OK)
+    if (!error)
         error = read_number(json, "rows_begin", 0, &definition->rows_begin);
-    if (error == OK)
+    if (!error)
         error = read_number(json, "rows_end", 0, &definition->rows_end);
     definition->seed = (uint64_t)seed;
     return error;
@@ -103,11 +102,11 @@ static enum error read_words(const cJSON *json, struct stream_definition *defini
         return error_set(ERROR_INPUT, WHAT " has no \"replacement\" that is true or false");
     definition->replacement = cJSON_IsTrue(replacement);
     enum error error = read_text(json, "tail", tail, sizeof(tail));
-    if (error == OK)
+    if (!error)
         error = tail_of_name(tail, &definition->tail);
-    if (error == OK)
+    if (!error)
         error = read_text(json, "split", split, sizeof(split));
-    if (error == OK && split[0])
+    if (!error && split[0])
         error = split_of_name(split, &definition->split);
     return error == ERROR_USAGE ? error_prefix(ERROR_INPUT, WHAT ": ") : error;
 }
@@ -117,19 +116,19 @@ static enum error read_all(const cJSON *json, struct stream_definition *definiti
 {
     const char *fields = "";
     enum error error = read_text(json, "name", definition->name, sizeof(definition->name));
-    if (error == OK)
+    if (!error)
         error = read_text(json, "frame", definition->frame, sizeof(definition->frame));
-    if (error == OK)
+    if (!error)
         error = read_text(json, "design", definition->design, sizeof(definition->design));
-    if (error == OK)
+    if (!error)
         error = read_text(json, "digest", binding->digest, sizeof(binding->digest));
-    if (error == OK)
+    if (!error)
         error = read_numbers(json, definition, binding);
-    if (error == OK)
+    if (!error)
         error = read_words(json, definition);
-    if (error == OK)
+    if (!error)
         error = json_get_text(json, "fields", WHAT, &fields);
-    if (error == OK && !(definition->fields = strdup(fields)))
+    if (!error && !(definition->fields = strdup(fields)))
         error = error_set_memory(strlen(fields), WHAT);
     return error;
 }
@@ -142,12 +141,12 @@ enum error stream_definition_read(const char *text, size_t length,
     struct stream_binding binding = {.units = 0};
     cJSON *json;
     enum error error = json_parse(text, length, WHAT, &json);
-    if (error != OK)
+    if (error)
         return error;
     error = cJSON_IsObject(json) ? read_all(json, &definition, &binding)
                                  : error_set(ERROR_INPUT, WHAT " is not an object");
     cJSON_Delete(json);
-    if (error != OK) {
+    if (error) {
         stream_definition_release(&definition);
         return error;
     }
@@ -156,8 +155,7 @@ enum error stream_definition_read(const char *text, size_t length,
     return OK;
 }
 
-/* ---- differences -------------------------------------------------------------------------------
- */
+/* ---- differences -------------------------------------------------------- */
 
 static const char *with(bool replacement)
 {
@@ -174,9 +172,9 @@ static enum error add_rows(const struct stream_definition *definition, const cha
     else
         error = buffer_print(out, " rows %" PRId64 ":%" PRId64, definition->rows_begin,
                              definition->rows_end);
-    if (error == OK && definition->split != SPLIT_NONE)
+    if (!error && definition->split != SPLIT_NONE)
         error = buffer_print(out, " split %s", split);
-    return error == OK ? buffer_print(out, " %s", where) : error;
+    return error ? error : buffer_print(out, " %s", where);
 }
 
 static enum error compare_frames(const struct stream_definition *there,
@@ -193,11 +191,11 @@ static enum error compare_frames(const struct stream_definition *there,
     if (there->rows_begin == here->rows_begin && there->rows_end == here->rows_end &&
         there->split == here->split)
         return error;
-    if (error == OK)
+    if (!error)
         error = buffer_add_text(out, ";");
-    if (error == OK)
+    if (!error)
         error = add_rows(there, "there,", out);
-    return error == OK ? add_rows(here, "here", out) : error;
+    return error ? error : add_rows(here, "here", out);
 }
 
 static const char *or_none(const char *fields)
@@ -213,19 +211,19 @@ enum error stream_definition_compare(const struct stream_definition *there,
 {
     size_t before = differences->length;
     enum error error = compare_frames(there, there_binding, here, here_binding, differences);
-    if (error == OK && strcmp(there->design, here->design) != 0)
+    if (!error && strcmp(there->design, here->design) != 0)
         error =
             buffer_print(differences, "; design %s there, %s here", there->design, here->design);
-    if (error == OK && strcmp(or_none(there->fields), or_none(here->fields)) != 0)
+    if (!error && strcmp(or_none(there->fields), or_none(here->fields)) != 0)
         error = buffer_print(differences, "; the design's fields %s there, %s here",
                              or_none(there->fields), or_none(here->fields));
-    if (error == OK && there->replacement != here->replacement)
+    if (!error && there->replacement != here->replacement)
         error = buffer_print(differences, "; %s replacement there, %s here",
                              with(there->replacement), with(here->replacement));
-    if (error == OK && there->seed != here->seed)
+    if (!error && there->seed != here->seed)
         error = buffer_print(differences, "; seed %" PRIu64 " there, %" PRIu64 " here", there->seed,
                              here->seed);
-    if (error == OK && differences->length == before &&
+    if (!error && differences->length == before &&
         there_binding->epoch_positions != here_binding->epoch_positions)
         error = buffer_print(differences, "; %" PRId64 " %s an epoch there, %" PRId64 " here",
                              there_binding->epoch_positions,

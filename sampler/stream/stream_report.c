@@ -91,8 +91,7 @@ void stream_where(struct stream *stream, int64_t position, struct stream_place *
     pthread_mutex_unlock(&stream->streams->mutex);
 }
 
-/* ---- workers -----------------------------------------------------------------------------------
- */
+/* ---- workers ------------------------------------------------------------ */
 
 static int compare_seen(const void *a, const void *b)
 {

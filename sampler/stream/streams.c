@@ -15,8 +15,7 @@
 
 #define DEFINITION_BYTES_LIMIT ((size_t)256 << 20) /* shares of very many labels */
 
-/* ---- names: the mutex is held ------------------------------------------------------------------
- */
+/* ---- names: the mutex is held ------------------------------------------- */
 
 struct stream *streams_find(const struct streams *streams, const char *name)
 {
@@ -67,8 +66,7 @@ void streams_forget_name(struct streams *streams, const char *name, int64_t gene
     entry->generation = generation;
 }
 
-/* ---- the table: the mutex is held --------------------------------------------------------------
- */
+/* ---- the table: the mutex is held --------------------------------------- */
 
 enum error streams_reserve(struct streams *streams)
 {
@@ -112,8 +110,7 @@ struct stream *streams_numbered(const struct streams *streams, uint32_t number)
     return found ? streams->items[low] : NULL;
 }
 
-/* ---- entries about streams ---------------------------------------------------------------------
- */
+/* ---- entries about streams ---------------------------------------------- */
 
 enum error streams_write_definition(const struct stream *stream, struct buffer *buffer)
 {
@@ -127,14 +124,14 @@ enum error streams_append(struct streams *streams, const struct entry *entry)
         return OK;
     enum error error =
         journal_reserve(streams->journal, journal_frame_bytes(entry_bound_bytes(entry)));
-    return error == OK ? journal_append(streams->journal, entry) : error;
+    return error ? error : journal_append(streams->journal, entry);
 }
 
 static enum error append_create(struct streams *streams, const struct stream *stream)
 {
     struct buffer text;
     enum error error = streams_write_definition(stream, &text);
-    if (error == OK) {
+    if (!error) {
         struct entry entry = {
             .type = ENTRY_CREATE,
             .stream = stream->number,
@@ -153,15 +150,14 @@ static enum error append_create(struct streams *streams, const struct stream *st
 enum error streams_insert(struct streams *streams, struct stream *stream)
 {
     enum error error = streams_reserve(streams);
-    if (error == OK)
+    if (!error)
         error = append_create(streams, stream);
-    if (error == OK)
+    if (!error)
         streams_add(streams, stream);
     return error;
 }
 
-/* ---- creating and deleting ---------------------------------------------------------------------
- */
+/* ---- creating and deleting ---------------------------------------------- */
 
 static enum error check_new(const struct streams *streams, const char *name)
 {
@@ -186,12 +182,12 @@ static enum error create(struct streams *streams, struct stream *stream,
                          struct journal_waiter *waiter, bool *ret_wait)
 {
     enum error error = check_new(streams, stream->definition.name);
-    if (error != OK)
+    if (error)
         return error;
     stream->number = streams->next_number;
     stream->generation = next_generation(streams, stream->definition.name);
     error = streams_insert(streams, stream);
-    if (error != OK)
+    if (error)
         return error;
     if (waiter) {
         waiter->stream = stream;
@@ -209,17 +205,17 @@ enum error streams_create(struct streams *streams, const struct stream_definitio
     struct stream *stream;
     *ret_wait = false;
     enum error error = stream_check_position(&walk->cut, position);
-    if (error == OK)
+    if (!error)
         error = stream_definition_copy(definition, &copy);
-    if (error != OK) {
+    if (error) {
         walk_put(walk);
         return error;
     }
     error = stream_new(streams, &copy, &walk->binding, walk, 0, 0, &stream);
-    if (error != OK)
+    if (error)
         return error;
     error = ledger_begin(&stream->ledger, position);
-    if (error != OK) {
+    if (error) {
         stream_put(stream);
         return error;
     }
@@ -227,7 +223,7 @@ enum error streams_create(struct streams *streams, const struct stream_definitio
     pthread_mutex_lock(&streams->mutex);
     error = create(streams, stream, waiter, ret_wait);
     pthread_mutex_unlock(&streams->mutex);
-    if (error != OK) {
+    if (error) {
         stream_put(stream);
         stream_put(stream);
         return error;
@@ -240,9 +236,9 @@ static enum error delete_stream(struct streams *streams, struct stream *stream)
 {
     struct entry entry = {.type = ENTRY_DELETE, .stream = stream->number, .worker = -1};
     enum error error = streams_reserve_name(streams);
-    if (error == OK)
+    if (!error)
         error = streams_append(streams, &entry);
-    if (error != OK)
+    if (error)
         return error;
     streams_forget_name(streams, stream->definition.name, stream->generation);
     streams_remove(streams, stream);
@@ -269,16 +265,15 @@ enum error streams_delete(struct streams *streams, const char *name, struct jour
                            PROBLEM_DEFAULT_STREAM);
     else
         error = delete_stream(streams, stream);
-    if (error == OK)
+    if (!error)
         *ret_wait = stream_wait(streams, waiter);
     pthread_mutex_unlock(&streams->mutex);
-    if (error == OK)
+    if (!error)
         stream_put(stream);
     return error;
 }
 
-/* ---- asking ------------------------------------------------------------------------------------
- */
+/* ---- asking ------------------------------------------------------------- */
 
 struct stream *streams_take(struct streams *streams, const char *name)
 {

@@ -5,8 +5,7 @@
 #include "common/log.h"
 #include "sampler/stream/streams_private.h"
 
-/* ---- entries in --------------------------------------------------------------------------------
- */
+/* ---- entries in --------------------------------------------------------- */
 
 static enum error refuse(const struct entry *entry, const char *why)
 {
@@ -24,23 +23,23 @@ static enum error replay_create(struct streams *streams, const struct entry *ent
         return refuse(entry, "creates no stream");
     enum error error =
         stream_definition_read(entry->text, entry->text_bytes, &definition, &binding);
-    if (error != OK)
+    if (error)
         return error;
     if (streams_find(streams, definition.name)) {
         stream_definition_release(&definition);
         return refuse(entry, "creates a stream whose name is in use");
     }
     error = streams_reserve(streams);
-    if (error != OK) {
+    if (error) {
         stream_definition_release(&definition);
         return error;
     }
     error =
         stream_new(streams, &definition, &binding, NULL, entry->stream, entry->attempt, &stream);
-    if (error != OK)
+    if (error)
         return error;
     error = ledger_begin(&stream->ledger, entry->value);
-    if (error != OK) {
+    if (error) {
         stream_put(stream);
         return error;
     }
@@ -56,7 +55,7 @@ static enum error replay_define(struct stream *stream, const struct entry *entry
         return refuse(entry, "defines nothing");
     enum error error =
         stream_definition_read(entry->text, entry->text_bytes, &definition, &binding);
-    if (error != OK)
+    if (error)
         return error;
     stream_definition_release(&stream->definition);
     stream->definition = definition;
@@ -68,7 +67,7 @@ static enum error replay_define(struct stream *stream, const struct entry *entry
 static enum error replay_delete(struct streams *streams, struct stream *stream)
 {
     enum error error = streams_reserve_name(streams);
-    if (error != OK)
+    if (error)
         return error;
     streams_forget_name(streams, stream->definition.name, stream->generation);
     streams_remove(streams, stream);
@@ -89,7 +88,7 @@ static enum error replay_forgotten(struct streams *streams, const struct entry *
     memcpy(name, entry->text, entry->text_bytes);
     name[entry->text_bytes] = '\0';
     enum error error = streams_reserve_name(streams);
-    if (error == OK)
+    if (!error)
         streams_forget_name(streams, name, entry->value);
     return error;
 }
@@ -109,15 +108,14 @@ enum error streams_replay(void *books, const struct entry *entry)
     if (entry->type == ENTRY_DELETE)
         return replay_delete(streams, stream);
     enum error error = ledger_check(&stream->ledger, entry);
-    if (error == OK)
+    if (!error)
         error = ledger_prepare(&stream->ledger, entry);
-    if (error == OK)
+    if (!error)
         ledger_apply(&stream->ledger, entry, 0);
     return error;
 }
 
-/* ---- books beside those in use: definitions and ledgers, no walk and no journal ----------------
- */
+/* ---- books beside those in use: definitions and ledgers, no walk and no journal ---- */
 
 enum error streams_books_new(void **ret_books)
 {
@@ -134,8 +132,7 @@ void streams_books_free(void *books)
     streams_free(books);
 }
 
-/* ---- entries out -------------------------------------------------------------------------------
- */
+/* ---- entries out -------------------------------------------------------- */
 
 static enum error write_names(const struct streams *streams,
                               enum error (*add)(void *adding, const struct entry *entry),
@@ -146,7 +143,7 @@ static enum error write_names(const struct streams *streams,
     entry.value = streams->generation_floor;
     if (entry.value > 0)
         error = add(adding, &entry);
-    for (size_t i = 0; i < streams->forgotten_count && error == OK; i++) {
+    for (size_t i = 0; i < streams->forgotten_count && !error; i++) {
         entry.text = streams->forgotten[i].name;
         entry.text_bytes = strlen(entry.text);
         entry.value = streams->forgotten[i].generation;
@@ -161,7 +158,7 @@ static enum error write_stream(const struct stream *stream,
 {
     struct buffer text;
     enum error error = streams_write_definition(stream, &text);
-    if (error == OK) {
+    if (!error) {
         struct entry entry = {.type = ENTRY_CREATE,
                               .stream = stream->number,
                               .worker = -1,
@@ -171,7 +168,7 @@ static enum error write_stream(const struct stream *stream,
         error = add(adding, &entry);
     }
     buffer_release(&text);
-    return error == OK ? ledger_write(&stream->ledger, stream->number, add, adding) : error;
+    return error ? error : ledger_write(&stream->ledger, stream->number, add, adding);
 }
 
 enum error streams_write(void *books, enum error (*add)(void *adding, const struct entry *entry),
@@ -179,13 +176,12 @@ enum error streams_write(void *books, enum error (*add)(void *adding, const stru
 {
     const struct streams *streams = books;
     enum error error = write_names(streams, add, adding);
-    for (size_t i = 0; i < streams->count && error == OK; i++)
+    for (size_t i = 0; i < streams->count && !error; i++)
         error = write_stream(streams->items[i], add, adding);
     return error;
 }
 
-/* ---- what goes back ----------------------------------------------------------------------------
- */
+/* ---- what goes back ----------------------------------------------------- */
 
 void streams_take_back(void *books, struct journal_waiter *waiter)
 {
@@ -209,7 +205,7 @@ void streams_take_back(void *books, struct journal_waiter *waiter)
     };
     if (waiter->walk != stream->ledger.walks)
         return; /* after a seek or restore it belongs to nothing any more */
-    if (ledger_prepare(&stream->ledger, &entry) == OK)
+    if (!ledger_prepare(&stream->ledger, &entry))
         ledger_apply(&stream->ledger, &entry, 0);
     else
         log_error("%s: %lld positions from %lld on are skipped", error_message(),

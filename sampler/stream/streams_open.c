@@ -13,8 +13,7 @@
 
 #define DIFFERENCES_BYTES_LIMIT ((size_t)1 << 20)
 
-/* ---- `default` ---------------------------------------------------------------------------------
- */
+/* ---- `default` ---------------------------------------------------------- */
 
 static enum error refuse_state(const struct streams *streams, struct buffer *differences)
 {
@@ -35,7 +34,7 @@ static enum error compare_default(const struct streams *streams,
     struct buffer differences = BUFFER_INIT(DIFFERENCES_BYTES_LIMIT);
     enum error error =
         stream_definition_compare(there, there_binding, here, here_binding, &differences);
-    if (error == OK && differences.length > 0)
+    if (!error && differences.length > 0)
         error = refuse_state(streams, &differences);
     buffer_release(&differences);
     return error;
@@ -48,13 +47,13 @@ static enum error redefine(struct streams *streams, struct stream *stream,
     struct stream_definition copy;
     struct buffer text;
     enum error error = stream_definition_copy(first, &copy);
-    if (error != OK)
+    if (error)
         return error;
     stream_definition_release(&stream->definition);
     stream->definition = copy;
     stream->ledger.lease_ms = copy.lease_ms;
     error = streams_write_definition(stream, &text);
-    if (error == OK) {
+    if (!error) {
         struct entry entry = {.type = ENTRY_DEFINE,
                               .stream = stream->number,
                               .worker = -1,
@@ -78,15 +77,14 @@ static enum error take_default(struct streams *streams, struct stream *stream,
 {
     enum error error =
         compare_default(streams, &stream->definition, &stream->binding, first, &walk->binding);
-    if (error != OK)
+    if (error)
         return error;
     walk_take(walk);
     stream->walk = walk;
     return OK;
 }
 
-/* ---- a state folder from before the journal ----------------------------------------------------
- */
+/* ---- a state folder from before the journal ----------------------------- */
 
 static enum error check_position(const struct streams *streams, const struct state_record *record,
                                  const struct stream_definition *first,
@@ -125,24 +123,23 @@ static enum error make_default(struct streams *streams, const struct stream_defi
     enum error error = OK;
     if (record)
         error = check_position(streams, record, first, &walk->binding);
-    if (error == OK)
+    if (!error)
         error = stream_definition_copy(first, &copy);
-    if (error != OK)
+    if (error)
         return error;
     walk_take(walk);
     error = stream_new(streams, &copy, &walk->binding, walk, 0, 1, &stream);
-    if (error != OK)
+    if (error)
         return error;
     error = streams_insert(streams, stream);
-    if (error != OK) {
+    if (error) {
         stream_put(stream);
         return error;
     }
     return record ? take_counts(stream, record) : OK;
 }
 
-/* ---- the others --------------------------------------------------------------------------------
- */
+/* ---- the others --------------------------------------------------------- */
 
 static enum error reopen(struct streams *streams, const struct frame_set *frames,
                          const struct split_shares *shares, struct stream *stream)
@@ -150,7 +147,7 @@ static enum error reopen(struct streams *streams, const struct frame_set *frames
     struct buffer differences = BUFFER_INIT(DIFFERENCES_BYTES_LIMIT);
     struct walk *walk;
     enum error error = walk_open(frames, shares, &stream->definition, &walk);
-    if (error != OK)
+    if (error)
         return error_prefix(
             error == ERROR_CANCELLED || error == ERROR_MEMORY ? error : ERROR_CONFLICT,
             "stream \"%s\" of state folder %s, on frame \"%s\": ", stream->definition.name,
@@ -158,7 +155,7 @@ static enum error reopen(struct streams *streams, const struct frame_set *frames
     stream->walk = walk;
     error = stream_definition_compare(&stream->definition, &stream->binding, &stream->definition,
                                       &walk->binding, &differences);
-    if (error == OK && differences.length > 0)
+    if (!error && differences.length > 0)
         error = error_set(ERROR_CONFLICT,
                           "stream \"%s\" of state folder %s, on frame \"%s\", belongs to another "
                           "order: %s. Start with the frame of before, or give the server a state "
@@ -169,8 +166,7 @@ static enum error reopen(struct streams *streams, const struct frame_set *frames
     return error;
 }
 
-/* ---- start and end -----------------------------------------------------------------------------
- */
+/* ---- start and end ------------------------------------------------------ */
 
 static enum error open_journal(struct streams *streams)
 {
@@ -194,16 +190,16 @@ static enum error settle(struct streams *streams, const struct stream_definition
     struct journal *journal = streams->journal;
     struct stream *stream = streams_find(streams, STREAM_DEFAULT);
     enum error error = journal ? journal_begin(journal) : OK;
-    if (error == OK && !is_same(&stream->definition, first))
+    if (!error && !is_same(&stream->definition, first))
         error = redefine(streams, stream, first);
-    if (error != OK || !journal || streams->options.durability == DURABILITY_NONE)
+    if (error || !journal || streams->options.durability == DURABILITY_NONE)
         return error;
     error = journal_sync(journal);
-    if (error == OK && journal_is_new(journal)) {
+    if (!error && journal_is_new(journal)) {
         state_sync_parents(streams->options.state);
         error = state_forget_position(streams->options.state);
     }
-    return error == OK ? committer_new(journal, &streams->committer) : error;
+    return error ? error : committer_new(journal, &streams->committer);
 }
 
 enum error streams_open(const struct streams_options *options, struct streams **ret_streams)
@@ -216,7 +212,7 @@ enum error streams_open(const struct streams_options *options, struct streams **
     pthread_mutex_init(&streams->mutex, NULL);
     if (options->state)
         error = open_journal(streams);
-    if (error != OK) {
+    if (error) {
         streams_free(streams);
         return error;
     }
@@ -244,13 +240,13 @@ enum error streams_start(struct streams *streams, const struct frame_set *frames
     enum error error =
         stream ? take_default(streams, stream, first, walk) : make_default(streams, first, walk);
     walk_put(walk);
-    for (size_t i = 0; i < streams->count && error == OK; i++) {
+    for (size_t i = 0; i < streams->count && !error; i++) {
         if (!streams->items[i]->walk)
             error = reopen(streams, frames, shares, streams->items[i]);
-        if (error == OK)
+        if (!error)
             ledger_start(&streams->items[i]->ledger, stream_clock_ms());
     }
-    return error == OK ? settle(streams, first) : error;
+    return error ? error : settle(streams, first);
 }
 
 enum error streams_finish(struct streams *streams)
@@ -260,7 +256,7 @@ enum error streams_finish(struct streams *streams)
     if (!streams->journal)
         return OK;
     enum error error = journal_finish(streams->journal);
-    if (error == OK && streams->options.durability == DURABILITY_NONE)
+    if (!error && streams->options.durability == DURABILITY_NONE)
         error = state_forget_position(streams->options.state);
     return error;
 }

@@ -26,7 +26,7 @@ struct tally {
 static bool is_closed(const struct order *order, int64_t t)
 {
     int64_t count;
-    return order_label_count(order, 0, 0, t, &count) == OK;
+    return !order_label_count(order, 0, 0, t, &count);
 }
 
 enum error tally_new(const struct frame *frame, const struct order *order, struct tally **ret_tally)
@@ -59,8 +59,7 @@ void tally_free(struct tally *tally)
     free(tally);
 }
 
-/* ---- in closed form ----------------------------------------------------------------------------
- */
+/* ---- in closed form ----------------------------------------------------- */
 
 /* Look-ups that it takes: a span from the epoch's start takes one a label, others two. */
 static int64_t look_ups(const struct tally *tally, const struct tally_set *set)
@@ -83,10 +82,10 @@ static enum error closed_count(const struct tally *tally, const struct tally_set
         int64_t after;
         enum error error =
             order_label_count(tally->order, label, set->epoch, set->spans[i].end - start, &after);
-        if (error == OK && set->spans[i].begin > start)
+        if (!error && set->spans[i].begin > start)
             error = order_label_count(tally->order, label, set->epoch, set->spans[i].begin - start,
                                       &before);
-        if (error != OK)
+        if (error)
             return error;
         sum += after - before;
     }
@@ -99,13 +98,12 @@ static enum error closed_counts(const struct tally *tally, const struct tally_se
 {
     enum error error = OK;
     uint32_t labels = frame_labels(tally->frame);
-    for (uint32_t label = 0; error == OK && label < labels; label++)
+    for (uint32_t label = 0; !error && label < labels; label++)
         error = closed_count(tally, set, label, &counts[label]);
     return error;
 }
 
-/* ---- what differs ------------------------------------------------------------------------------
- */
+/* ---- what differs ------------------------------------------------------- */
 
 /* Walks along what is counted and what is to be. */
 struct sweep {
@@ -168,8 +166,7 @@ static int64_t size_of(const struct tally_set *set)
     return sum;
 }
 
-/* ---- where to start ----------------------------------------------------------------------------
- */
+/* ---- where to start ----------------------------------------------------- */
 
 /* Counts of the epoch's first t positions, which have a closed form (t = 0: none). */
 static enum error restart(struct tally *tally, int64_t epoch, int64_t t)
@@ -177,7 +174,7 @@ static enum error restart(struct tally *tally, int64_t epoch, int64_t t)
     int64_t start = epoch * order_epoch_positions(tally->order);
     struct interval all = {start, start + t};
     enum error error = intervals_reserve(&tally->counted, 1);
-    if (error != OK)
+    if (error)
         return error;
     tally->epoch = epoch;
     intervals_clear(&tally->counted);
@@ -185,7 +182,7 @@ static enum error restart(struct tally *tally, int64_t epoch, int64_t t)
     if (t == 0)
         return OK;
     error = closed_counts(tally, &(struct tally_set){epoch, &all, 1}, tally->counts);
-    if (error == OK)
+    if (!error)
         intervals_add(&tally->counted, all.begin, all.end);
     return error;
 }
@@ -208,8 +205,7 @@ static enum error start(struct tally *tally, const struct tally_set *set)
     return restart(tally, set->epoch, from_closed < size ? t : 0);
 }
 
-/* ---- counting ----------------------------------------------------------------------------------
- */
+/* ---- counting ----------------------------------------------------------- */
 
 static void count_block(struct tally *tally, int64_t first, int64_t size, int64_t step)
 {
@@ -253,9 +249,9 @@ static enum error count_slice(struct tally *tally, const struct tally_set *set)
 {
     int64_t deadline_ns = clock_now_ns() + TALLY_SLICE_NS;
     enum error error = start(tally, set);
-    if (error == OK)
+    if (!error)
         error = intervals_reserve(&tally->next, tally->counted.count + set->count + 1);
-    if (error != OK)
+    if (error)
         return error;
     struct sweep sweep = {.counted = &tally->counted, .set = set};
     struct interval span;
@@ -270,17 +266,16 @@ static enum error count_slice(struct tally *tally, const struct tally_set *set)
     return OK;
 }
 
-/* ---- asking ------------------------------------------------------------------------------------
- */
+/* ---- asking ------------------------------------------------------------- */
 
 static enum error counted_slice(struct tally *tally, const struct tally_set *set,
                                 int64_t *ret_counts, int64_t *ret_left)
 {
     pthread_mutex_lock(&tally->mutex);
     enum error error = count_slice(tally, set);
-    if (error == OK)
+    if (!error)
         *ret_left = difference(&tally->counted, set);
-    if (error == OK && *ret_left == 0 && ret_counts)
+    if (!error && *ret_left == 0 && ret_counts)
         memcpy(ret_counts, tally->counts, frame_labels(tally->frame) * sizeof(*ret_counts));
     pthread_mutex_unlock(&tally->mutex);
     return error;
@@ -296,6 +291,6 @@ enum error tally_counts(struct tally *tally, const struct tally_set *set, int64_
     enum error error;
     do {
         error = counted_slice(tally, set, ret_counts, ret_left);
-    } while (error == OK && *ret_left > 0 && clock_now_ns() < deadline_ns);
+    } while (!error && *ret_left > 0 && clock_now_ns() < deadline_ns);
     return error;
 }

@@ -77,7 +77,7 @@ static void fill(unsigned density)
     float *const arrays[] = {x, hid_w, hidden, sm_w, logits_gradient};
     const size_t counts[] = {B * F, F * H, B * H, H * L, B * L};
     uint32_t now = 1;
-    for (size_t a = 0; a < sizeof arrays / sizeof *arrays; a++) {
+    for (size_t a = 0; a < sizeof(arrays) / sizeof(*arrays); a++) {
         for (size_t i = 0; i < counts[a]; i++) {
             now = now * 1664525 + 1013904223;
             float value = (float)(now >> 8) / 16777216.0f;
@@ -123,10 +123,10 @@ static void measure_library(const char *name)
     if (child == 0) {
         double best[PRODUCTS];
         char row[160];
-        if (blas_open(name, 1) != OK)
+        if (blas_open(name, 1))
             _exit(0);
         measure_open_library(best);
-        snprintf(row, sizeof row, "%s%s", !strcmp(name, "auto") ? "auto: " : "", blas_describe());
+        snprintf(row, sizeof(row), "%s%s", !strcmp(name, "auto") ? "auto: " : "", blas_describe());
         print_row(row, best);
         fflush(stdout);
         _exit(0);
@@ -142,7 +142,7 @@ static void measure_loops(const struct cpu_loops *loops, unsigned density)
     double best[PRODUCTS];
     char row[80];
     fill(density);
-    if (blas_open("auto", 1) != OK || nonzeros_reserve(&nonzeros, B, F) != OK) {
+    if (blas_open("auto", 1) || nonzeros_reserve(&nonzeros, B, F)) {
         fprintf(stderr, "bench_blas: %s\n", error_message());
         exit(1);
     }
@@ -159,7 +159,7 @@ static void measure_loops(const struct cpu_loops *loops, unsigned density)
         spent = microseconds_since(start_ns);
         best[4] = round == 0 || spent < best[4] ? spent : best[4];
     }
-    snprintf(row, sizeof row, "nonzeros, %s loops, %u %% not zero%s", loops->name, density,
+    snprintf(row, sizeof(row), "nonzeros, %s loops, %u %% not zero%s", loops->name, density,
              nonzeros_worth(&nonzeros) ? "" : " (dense is taken)");
     print_row(row, best);
     nonzeros_release(&nonzeros);
@@ -184,11 +184,11 @@ int main(void)
            "h w2", "hT dy", "dy w2T", "xT dh", "all", "GFLOP/s");
     printf("|---|---|---|---|---|---|---|---|\n");
     fill(100);
-    for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++)
+    for (size_t i = 0; i < sizeof(libraries) / sizeof(*libraries); i++)
         measure_library(libraries[i]);
     static const unsigned densities[] = {19, 40, 60};
     for (size_t i = 0; cpu_loops_at(i); i++) {
-        for (size_t d = 0; d < sizeof densities / sizeof *densities; d++)
+        for (size_t d = 0; d < sizeof(densities) / sizeof(*densities); d++)
             measure_loops(cpu_loops_at(i), densities[d]);
     }
     return 0;

@@ -47,8 +47,7 @@ struct bench {
     uint32_t *labels; /* [batch] */
 };
 
-/* ---- the alias table ---------------------------------------------------------------------------
- */
+/* ---- the alias table ---------------------------------------------------- */
 static enum error alias_new(struct alias *alias, const double *weights, size_t units)
 {
     double sum = 0;
@@ -59,14 +58,14 @@ static enum error alias_new(struct alias *alias, const double *weights, size_t u
     alias->threshold = array_new(units, sizeof(*alias->threshold), "an alias table");
     alias->other = array_new(units, sizeof(*alias->other), "an alias table");
     enum error error = scaled && stack && alias->threshold && alias->other ? OK : ERROR_MEMORY;
-    for (size_t i = 0; error == OK && i < units; i++)
+    for (size_t i = 0; !error && i < units; i++)
         sum += weights[i];
-    for (size_t i = 0; error == OK && i < units; i++) { /* small ones in front, large ones behind */
+    for (size_t i = 0; !error && i < units; i++) { /* small ones in front, large ones behind */
         scaled[i] = weights[i] / sum * (double)units;
         alias->other[i] = (uint32_t)i;
         stack[scaled[i] < 1 ? small++ : units - ++large] = (uint32_t)i;
     }
-    while (error == OK && small > 0 && large > 0) {
+    while (!error && small > 0 && large > 0) {
         uint32_t low = stack[--small];
         uint32_t high = stack[units - large];
         alias->threshold[low] = (uint32_t)(scaled[low] * 4294967295.0);
@@ -95,8 +94,7 @@ static void alias_draw(const struct bench *bench, struct random_key key)
     frame_gather_ids(bench->frame, bench->ids, (size_t)bench->batch, bench->ids);
 }
 
-/* ---- drawing -----------------------------------------------------------------------------------
- */
+/* ---- drawing ------------------------------------------------------------ */
 static int64_t draw(struct bench *bench)
 {
     size_t units = (size_t)bench->batch;
@@ -162,8 +160,7 @@ static double chi_square(const struct bench *bench)
     return chi / CHI_BATCHES / 9;
 }
 
-/* ---- the frame ---------------------------------------------------------------------------------
- */
+/* ---- the frame ---------------------------------------------------------- */
 static enum error add_weights(struct frame *frame)
 {
     frame->weights = array_new((size_t)frame->units, sizeof(double), "weights");
@@ -207,16 +204,16 @@ static bool draws_all_alike(const char *name)
 static enum error run(struct bench *bench, const char *uri, const char *name, const char *fields)
 {
     enum error error = frame_build(uri, &bench->frame);
-    if (error == OK)
+    if (!error)
         error = add_columns(bench->frame, name);
-    if (error != OK)
+    if (error)
         return error;
     long kilobytes = private_memory_kilobytes();
     if (!bench->frame->weights) /* all of it counts, the program's own too */
         kilobytes = 0;
     int64_t start_ns = clock_now_ns();
     error = start(bench, name, fields);
-    if (error != OK)
+    if (error)
         return error;
     draw(bench);
     double start_s = 1e-9 * (double)(clock_now_ns() - start_ns);
@@ -241,7 +238,7 @@ int main(int argc, char **argv)
     enum error error = bench.ids && bench.labels
                            ? run(&bench, argv[1], argv[2], argc == 5 ? argv[4] : "")
                            : error_set_memory((size_t)bench.batch * sizeof(*bench.ids), "a batch");
-    if (error != OK)
+    if (error)
         fprintf(stderr, "bench_order: %s\n", error_message());
     order_free(bench.order);
     free(bench.alias.threshold);

@@ -119,7 +119,7 @@ int main(int argc, char **argv)
         return 2;
     }
     enum error error = run(argv[1], argv[2], batch, share);
-    if (error != OK)
+    if (error)
         fprintf(stderr, "bench_view: %s\n", error_message());
     return error_exit_status(error);
 }

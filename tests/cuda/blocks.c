@@ -52,8 +52,7 @@ static ucontext_t scheduler;
 static const void *scheduler_stack;
 static size_t scheduler_stack_bytes;
 
-/* ---- fibers -----------------------------------------------------------------------------------
- */
+/* ---- fibers ------------------------------------------------------------- */
 
 static void point_at(unsigned int thread)
 {
@@ -132,8 +131,7 @@ static void wait_at(enum waits place)
     give_up(self);
 }
 
-/* ---- a block ----------------------------------------------------------------------------------
- */
+/* ---- a block ------------------------------------------------------------ */
 
 static unsigned int count_waiting(unsigned int used, enum waits place, unsigned int first,
                                   unsigned int beyond)
@@ -203,8 +201,7 @@ static void run(void *closure)
     pthread_mutex_unlock(&lock);
 }
 
-/* ---- what kernels call ------------------------------------------------------------------------
- */
+/* ---- what kernels call -------------------------------------------------- */
 
 void emulated_barrier(void)
 {
@@ -230,8 +227,7 @@ int emulated_all(int holds)
     return all;
 }
 
-/* ---- launches ---------------------------------------------------------------------------------
- */
+/* ---- launches ----------------------------------------------------------- */
 
 void emulated_launch(struct emulated_size grid, struct emulated_size block, cudaStream_t stream,
                      void (*body)(void *closure), const void *closure, size_t closure_bytes)

@@ -76,8 +76,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
 
-/* ---- launches and what kernels call -----------------------------------------------------------
- */
+/* ---- launches and what kernels call ------------------------------------- */
 
 struct emulated_size {
     unsigned int x, y, z;

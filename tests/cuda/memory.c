@@ -37,8 +37,7 @@ void emulated_abort(const char *what)
     abort();
 }
 
-/* ---- the GPU ----------------------------------------------------------------------------------
- */
+/* ---- the GPU ------------------------------------------------------------ */
 
 static bool is_hidden(void)
 {
@@ -111,8 +110,7 @@ cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const v
     return emulated_note(kernel ? cudaSuccess : cudaErrorInvalidValue);
 }
 
-/* ---- allocations ------------------------------------------------------------------------------
- */
+/* ---- allocations -------------------------------------------------------- */
 
 static cudaError_t allocate(void **memory, size_t bytes, bool page_locked)
 {
@@ -211,8 +209,7 @@ cudaError_t cudaMemset(void *memory, int value, size_t bytes)
     return cudaSuccess;
 }
 
-/* ---- copies -----------------------------------------------------------------------------------
- */
+/* ---- copies ------------------------------------------------------------- */
 
 struct copying {
     void *to;

@@ -37,8 +37,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static struct emulated_stream *streams;
 
-/* ---- work -------------------------------------------------------------------------------------
- */
+/* ---- work --------------------------------------------------------------- */
 
 static void delay(uint64_t number)
 {
@@ -120,8 +119,7 @@ void emulated_synchronize(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* ---- streams ----------------------------------------------------------------------------------
- */
+/* ---- streams ------------------------------------------------------------ */
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *ret_stream, unsigned int flags)
 {
@@ -177,8 +175,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
     return cudaSuccess;
 }
 
-/* ---- events -----------------------------------------------------------------------------------
- */
+/* ---- events ------------------------------------------------------------- */
 
 struct event_use {
     struct emulated_event *event;

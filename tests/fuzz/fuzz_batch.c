@@ -32,7 +32,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
         return 0;
     if (length > 0)
         memcpy(bytes, data, length);
-    if (sampler_batch_parse(bytes, length, &batch) == OK)
+    if (!sampler_batch_parse(bytes, length, &batch))
         check(&batch, bytes, length);
     else
         assert(strlen(error_message()) > 10);

@@ -21,20 +21,20 @@ static void use_body(struct body *body)
     int64_t integer;
     double real;
     bool truth;
-    if (body_text(body, "stream", "default", &text) == OK)
+    if (!body_text(body, "stream", "default", &text))
         check(text != NULL);
-    if (body_integer(body, "position", 0, 100, 7, &integer) == OK)
+    if (!body_integer(body, "position", 0, 100, 7, &integer))
         check(integer >= 0 && integer <= 100);
-    if (body_real(body, "lease_s", 0, 1, 0.5, &real) == OK)
+    if (!body_real(body, "lease_s", 0, 1, 0.5, &real))
         check(real >= 0 && real <= 1);
-    if (body_boolean(body, "replacement", true, &truth) != OK)
-        check(body_require(body, "replacement") == OK);
-    if (body_integers(body, "seqs", 0, INT64_MAX, &list, &count) == OK) {
+    if (body_boolean(body, "replacement", true, &truth))
+        check(!body_require(body, "replacement"));
+    if (!body_integers(body, "seqs", 0, INT64_MAX, &list, &count)) {
         for (size_t i = 0; i < count; i++)
             check(list[i] >= 0);
         free(list);
     }
-    if (body_finish(body) == OK) {
+    if (!body_finish(body)) {
         body_drop_known(body);
         check(body->json->child == NULL);
     }
@@ -51,7 +51,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
     if (text[0] == 'T') {
         if (body_type_is_right(text + 1, NULL))
             check(strcasestr(text, "json") || strcasestr(text, "form"));
-    } else if (body_open(text, length, length % 2 == 0, &body) == OK) {
+    } else if (!body_open(text, length, length % 2 == 0, &body)) {
         use_body(&body);
         body_close(&body);
     } else {

@@ -20,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static const struct frame *fuzz_frame(void)
 {
     static struct frame *frame;
-    if (!frame && frame_build("range:500?labels=7", &frame) != OK)
+    if (!frame && frame_build("range:500?labels=7", &frame))
         __builtin_trap();
     return frame;
 }
@@ -46,19 +46,19 @@ static void check(const char *design, bool replacement, const char *text)
     char *canonical;
     char *again;
     struct order *order;
-    if (design_fields_parse(fuzz_frame(), design, replacement, text, &fields) != OK) {
+    if (design_fields_parse(fuzz_frame(), design, replacement, text, &fields)) {
         FUZZ_CHECK(error_message()[0] != '\0');
         return;
     }
-    FUZZ_CHECK(design_fields_text(fuzz_frame(), &fields, &canonical) == OK);
+    FUZZ_CHECK(!design_fields_text(fuzz_frame(), &fields, &canonical));
     design_fields_release(&fields);
-    FUZZ_CHECK(design_fields_parse(fuzz_frame(), design, replacement, canonical, &fields) == OK);
-    FUZZ_CHECK(design_fields_text(fuzz_frame(), &fields, &again) == OK);
+    FUZZ_CHECK(!design_fields_parse(fuzz_frame(), design, replacement, canonical, &fields));
+    FUZZ_CHECK(!design_fields_text(fuzz_frame(), &fields, &again));
     design_fields_release(&fields);
     FUZZ_CHECK(strcmp(canonical, again) == 0);
     struct design wanted = {
         .name = design, .replacement = replacement, .seed = 1, .fields = canonical};
-    if (order_new(fuzz_frame(), &wanted, &order) == OK) {
+    if (!order_new(fuzz_frame(), &wanted, &order)) {
         draw(order);
         order_free(order);
     }

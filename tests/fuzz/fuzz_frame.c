@@ -80,7 +80,7 @@ static void ask_order(const struct frame *frame, const char *name)
     struct design design = {.name = name, .seed = 1};
     struct order *order;
     int64_t rows[QUESTIONS];
-    if (order_new(frame, &design, &order) != OK)
+    if (order_new(frame, &design, &order))
         return;
     order_rows(order, order_epoch_positions(order) - 1, QUESTIONS, rows);
     for (size_t i = 0; i < QUESTIONS; i++)
@@ -92,7 +92,7 @@ static void ask_view(const struct frame *frame, int64_t begin, int64_t end, enum
 {
     static const struct split_shares shares = {0.6, 0.2, 0.2};
     struct frame *view;
-    if (frame_view(frame, begin, end, &shares, split, &view) != OK)
+    if (frame_view(frame, begin, end, &shares, split, &view))
         return;
     ask_rows(view);
     ask_labels(view);
@@ -129,8 +129,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
         seal(bytes, count);
     check(write(descriptor, bytes, count) == (ssize_t)count);
     snprintf(path, sizeof(path), "/proc/self/fd/%d", descriptor);
-    if (frame_open(path, &frame) == OK) {
-        check(frame_verify(frame) == OK);
+    if (!frame_open(path, &frame)) {
+        check(!frame_verify(frame));
         ask_rows(frame);
         ask_labels(frame);
         ask_order(frame, "proportional");

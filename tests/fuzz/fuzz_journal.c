@@ -26,7 +26,7 @@ static enum error visit(void *context, const uint8_t *bytes, size_t length)
     struct replay *replay = context;
     struct entry entry;
     enum error error = entry_decode(bytes, length, &replay->numbers, &entry);
-    return error == OK ? streams_replay(replay->streams, &entry) : error;
+    return error ? error : streams_replay(replay->streams, &entry);
 }
 
 static enum error count(void *context, const struct entry *entry)
@@ -49,9 +49,9 @@ static void read_journal(const uint8_t *bytes, size_t length)
     size_t written = 0;
     check(streams != NULL);
     pthread_mutex_init(&streams->mutex, NULL);
-    if (journal_read(bytes, length, 0, visit, &replay, &found) == OK) {
+    if (!journal_read(bytes, length, 0, visit, &replay, &found)) {
         check(found.end >= found.header.whole_end && found.end <= length && !found.lost);
-        check(streams_write(streams, count, &written) == OK);
+        check(!streams_write(streams, count, &written));
     }
     for (size_t i = 0; i < streams->count; i++) {
         struct ledger *ledger = &streams->items[i]->ledger;

@@ -18,7 +18,7 @@ static void use_query(const char *query, int64_t max_size)
 {
     static struct batch_lease lease;
     struct batch_request request;
-    if (batch_request_parse(query, max_size, &request, &lease) != OK) {
+    if (batch_request_parse(query, max_size, &request, &lease)) {
         check(strlen(error_message()) > 0);
         return;
     }

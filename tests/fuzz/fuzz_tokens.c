@@ -16,7 +16,7 @@ static void check(bool holds)
 static void use_file(const char *text, size_t length)
 {
     struct tokens *tokens = NULL;
-    if (tokens_parse(text, length, "input", &tokens) != OK) {
+    if (tokens_parse(text, length, "input", &tokens)) {
         check(strlen(error_message()) > 0);
         return;
     }
@@ -34,7 +34,7 @@ static void use_header(const char *header)
         "\"8ed3f6ad685b959ead7022518e1af76cd816f8e8ec7ccdda1ed4018e8f2223f8\","
         "\"scopes\":[\"draw\"],\"streams\":[\"s\"]}]}";
     if (!tokens)
-        check(tokens_parse(file, sizeof(file) - 1, "file", &tokens) == OK);
+        check(!tokens_parse(file, sizeof(file) - 1, "file", &tokens));
     const struct token *token = tokens_find(tokens, header);
     if (!token)
         return;

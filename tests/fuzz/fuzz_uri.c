@@ -26,11 +26,11 @@ static void check_query(struct uri_query *query)
         check(text_is_utf8(parameter->value, strlen(parameter->value)));
         check(uri_query_get(query, parameter->key) == parameter->value);
     }
-    if (uri_query_integer(query, "size", 1, 1000000, 100, &value) == OK)
+    if (!uri_query_integer(query, "size", 1, 1000000, 100, &value))
         check(value >= 1 && value <= 1000000);
-    if (uri_query_boolean(query, "sort", false, &flag) != OK)
+    if (uri_query_boolean(query, "sort", false, &flag))
         check(error_message()[0] != '\0');
-    check(uri_query_finish(query) == OK);
+    check(!uri_query_finish(query));
 }
 
 static void run_query(const char *text)

@@ -29,7 +29,7 @@ static int run_file(const char *path)
         printf("# %s\n", error_message());
     }
     buffer_release(&input);
-    return error != OK;
+    return error;
 }
 
 static int is_input(const struct dirent *entry)

@@ -116,7 +116,7 @@ static inline enum error fake_enqueue(struct device_queue *queue, struct fake_op
     return OK;
 }
 
-/* ---- struct device_ops ----------------------------------------------------------------------- */
+/* ---- struct device_ops -------------------------------------------------- */
 
 static inline enum error fake_memory_new(struct device *device, size_t bytes, void **ret_memory)
 {

@@ -82,7 +82,7 @@ static inline void release(struct array *array)
 
 static inline void fetch_result(struct kernel_result *from, struct kernel_result *ret_result)
 {
-    assert_ok(device_copy_out(device, queue, ret_result, from, sizeof *from));
+    assert_ok(device_copy_out(device, queue, ret_result, from, sizeof(*from)));
     assert_ok(device_queue_wait(device, queue));
 }
 

@@ -49,7 +49,7 @@ static inline void data_make(struct data *data, const struct model_options *opti
 
 static inline float *state_of(struct model *model)
 {
-    float *state = malloc(model_state_count(model) * sizeof *state);
+    float *state = malloc(model_state_count(model) * sizeof(*state));
     assert_non_null(state);
     assert_ok(model_read(model, state));
     return state;
@@ -75,6 +75,6 @@ static const struct {
     {MODEL_MLP, "7", LOSS_CLIPPED_SUM},      {MODEL_MLP, "7", LOSS_MEAN},
     {MODEL_MLP, "20,9", LOSS_CLIPPED_SUM},   {MODEL_MLP, "6,5,4,3", LOSS_MEAN},
 };
-#define MODEL_KINDS (sizeof model_kinds / sizeof *model_kinds)
+#define MODEL_KINDS (sizeof(model_kinds) / sizeof(*model_kinds))
 
 #endif

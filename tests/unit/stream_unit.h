@@ -39,9 +39,9 @@ static inline enum error stream_unit_try(struct stream_unit *unit, enum durabili
         assert_ok(state_open(unit->folder, &unit->state));
     options.state = unit->state;
     enum error error = streams_open(&options, &unit->streams);
-    if (error == OK)
+    if (!error)
         error = walk_open(unit->frames, NULL, &unit->definition, &walk);
-    if (error == OK)
+    if (!error)
         error = streams_start(unit->streams, unit->frames, NULL, &unit->definition, walk);
     return error;
 }
@@ -88,8 +88,7 @@ static inline void stream_unit_end(struct stream_unit *unit)
         unit_folder_remove(unit->folder);
 }
 
-/* ---- a caller that waits -----------------------------------------------------------------------
- */
+/* ---- a caller that waits ------------------------------------------------ */
 
 struct stream_caller {
     struct journal_waiter waiter;
@@ -113,7 +112,7 @@ static inline enum error stream_caller_wait(struct stream_caller *caller, enum e
             return ERROR_CANCELLED;
         sched_yield();
     }
-    return caller->waiter.error != OK ? caller->waiter.error : error;
+    return caller->waiter.error ? caller->waiter.error : error;
 }
 
 static inline enum error unit_pull(struct stream *stream, const struct stream_pull *pull,

@@ -7,7 +7,7 @@
 #include "sampler/batch/batch_format.h"
 #include "sampler/batch/digits.h"
 
-/* ---- digits ---------------------------------------------------------------------------------- */
+/* ---- digits ------------------------------------------------------------- */
 
 static void check_digits(int64_t value)
 {
@@ -39,7 +39,7 @@ static void test_digits_are_those_of_printf(void **state)
     check_digits(INT64_MAX - 1);
 }
 
-/* ---- answers --------------------------------------------------------------------------------- */
+/* ---- answers ------------------------------------------------------------ */
 
 static void open_texts(const char *uri, struct label_texts *texts)
 {
@@ -155,7 +155,7 @@ static void test_binary_layout(void **state)
     label_texts_release(&texts);
 }
 
-/* ---- labels that are texts ------------------------------------------------------------------- */
+/* ---- labels that are texts ---------------------------------------------- */
 
 static const char *const words[] = {"a \"quoted\" one",
                                     "a,comma",

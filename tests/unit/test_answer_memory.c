@@ -40,7 +40,7 @@ static void *take_and_put(void *context)
     struct answer_memory *memory = context;
     size_t most = 0;
     for (int i = 0; i < ROUNDS; i++) {
-        if (answer_memory_take(memory, MIB) != OK)
+        if (answer_memory_take(memory, MIB))
             continue;
         size_t held = (size_t)memory->held_bytes;
         most = held > most ? held : most;

@@ -84,14 +84,14 @@ static int check_product(const char *name, const struct sizes *s, int variant)
     p.a_stride = (variant & 1 ? s->m : s->k) + s->extra + 1;
     p.b_stride = (variant & 2 ? s->k : s->n) + s->extra + 1;
     p.c_stride = s->n + s->extra + 1;
-    memcpy(c, before, sizeof c);
+    memcpy(c, before, sizeof(c));
     blas_multiply(&p);
     if (verify(&p, name))
         return 1;
-    memcpy(again, c, sizeof c);
-    memcpy(c, before, sizeof c);
+    memcpy(again, c, sizeof(c));
+    memcpy(c, before, sizeof(c));
     blas_multiply(&p);
-    if (!memcmp(again, c, sizeof c))
+    if (!memcmp(again, c, sizeof(c)))
         return 0;
     fprintf(stderr, "%s: the same product twice gave different bits\n", name);
     return 1;
@@ -110,7 +110,7 @@ static int check_library(const char *name, unsigned threads)
     fill(b, 2);
     for (size_t i = 0; i < FLOATS; i++)
         before[i] = GUARD + (float)(i % 7);
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {
         for (int variant = 0; variant < 8; variant++) {
             if (check_product(name, &shapes[i], variant))
                 return 1;
@@ -188,8 +188,8 @@ static void test_bad_names_are_refused(void **state)
     assert_fails(blas_open("auto", 0), ERROR_USAGE, "1 to 1024");
     assert_fails(blas_open("auto", 1025), ERROR_USAGE, "1 to 1024");
     char longest[300];
-    memset(longest, 'x', sizeof longest);
-    longest[sizeof longest - 1] = 0;
+    memset(longest, 'x', sizeof(longest));
+    longest[sizeof(longest) - 1] = 0;
     assert_fails(blas_open(longest, 1), ERROR_USAGE, "unknown");
 }
 

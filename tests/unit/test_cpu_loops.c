@@ -11,7 +11,7 @@ static const size_t lengths[] = {1, 3, 4, 7, 8, 15, 16, 17, 31, 33, 64, 100, 129
 /* `density` of 100 are not zero. Freed by the caller. */
 static float *random_array(size_t count, unsigned density)
 {
-    float *values = malloc((count ? count : 1) * sizeof *values);
+    float *values = malloc((count ? count : 1) * sizeof(*values));
     assert_non_null(values);
     for (size_t i = 0; i < count; i++) {
         values[i] = random_sparse(density);
@@ -21,9 +21,9 @@ static float *random_array(size_t count, unsigned density)
 
 static float *copy_array(const float *values, size_t count)
 {
-    float *copy = malloc((count ? count : 1) * sizeof *copy);
+    float *copy = malloc((count ? count : 1) * sizeof(*copy));
     assert_non_null(copy);
-    memcpy(copy, values, count * sizeof *copy);
+    memcpy(copy, values, count * sizeof(*copy));
     return copy;
 }
 
@@ -115,7 +115,7 @@ static void test_products_over_the_nonzeros(void **state)
     (void)state;
     const struct cpu_loops *loops;
     for (size_t variant = 0; (loops = cpu_loops_at(variant)) != NULL; variant++) {
-        for (size_t i = 0; i < sizeof problems / sizeof *problems; i++)
+        for (size_t i = 0; i < sizeof(problems) / sizeof(*problems); i++)
             check_problem(loops, &problems[i]);
     }
 }
@@ -163,7 +163,7 @@ static void test_rows_are_finished(void **state)
     (void)state;
     const struct cpu_loops *loops;
     for (size_t variant = 0; (loops = cpu_loops_at(variant)) != NULL; variant++) {
-        for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        for (size_t i = 0; i < sizeof(lengths) / sizeof(*lengths); i++) {
             size_t columns = lengths[i], rows = 3, count = rows * columns;
             for (int relu = 0; relu < 2; relu++) {
                 float *bias = random_array(columns, 100), *got = random_array(count, 80);
@@ -189,7 +189,7 @@ static void test_columns_are_summed_in_order(void **state)
     (void)state;
     const struct cpu_loops *loops;
     for (size_t variant = 0; (loops = cpu_loops_at(variant)) != NULL; variant++) {
-        for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        for (size_t i = 0; i < sizeof(lengths) / sizeof(*lengths); i++) {
             size_t columns = lengths[i], rows = 50;
             float *values = random_array(rows * columns, 100);
             float *got = random_array(columns, 100), *wanted = random_array(columns, 0);
@@ -209,7 +209,7 @@ static void test_gradients_are_masked(void **state)
     (void)state;
     const struct cpu_loops *loops;
     for (size_t variant = 0; (loops = cpu_loops_at(variant)) != NULL; variant++) {
-        for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        for (size_t i = 0; i < sizeof(lengths) / sizeof(*lengths); i++) {
             size_t count = lengths[i];
             float *x = random_array(count, 60), *got = random_array(count, 100);
             float *wanted = copy_array(got, count);
@@ -297,7 +297,7 @@ static void test_updates_are_the_formulas_bit_for_bit(void **state)
     (void)state;
     const struct cpu_loops *loops;
     for (size_t variant = 0; (loops = cpu_loops_at(variant)) != NULL; variant++) {
-        for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        for (size_t i = 0; i < sizeof(lengths) / sizeof(*lengths); i++) {
             check_update(loops, "sgd", lengths[i]);
             check_update(loops, "momentum", lengths[i]);
             check_update(loops, "adagrad", lengths[i]);

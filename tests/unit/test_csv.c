@@ -21,7 +21,7 @@ ssize_t pread(int descriptor, void *out, size_t bytes, off_t offset)
     return syscall(SYS_pread64, descriptor, out, bytes, offset);
 }
 
-/* ---- what is there --------------------------------------------------------------------------- */
+/* ---- what is there ------------------------------------------------------ */
 
 /* One line per row: "id:label:f0,f1". */
 static void describe_rows(struct store *store, char *out, size_t bytes)
@@ -198,7 +198,7 @@ static void test_weights_and_groups(void **state)
     refuse_csv("label,g,a\n1,,7\n", "group=g", ERROR_INPUT, "column \"g\" is empty");
 }
 
-/* ---- what is refused ------------------------------------------------------------------------- */
+/* ---- what is refused ---------------------------------------------------- */
 
 static void test_files_that_are_no_rows(void **state)
 {
@@ -315,7 +315,7 @@ static void test_keys_only(void **state)
     store_close(store);
 }
 
-/* ---- bad rows -------------------------------------------------------------------------------- */
+/* ---- bad rows ----------------------------------------------------------- */
 
 static void test_bad_rows_are_known_and_named(void **state)
 {
@@ -357,7 +357,7 @@ static void test_bad_rows_are_known_and_named(void **state)
     store_close(store);
 }
 
-/* ---- many blocks, several threads ------------------------------------------------------------ */
+/* ---- many blocks, several threads --------------------------------------- */
 
 /* A file of many MiB, with blank lines and quotes now and then; row i: label i mod 7. */
 static size_t write_large(const char *name, size_t rows, bool quotes)
@@ -483,7 +483,7 @@ static void test_long_rows(void **state)
     free(text);
 }
 
-/* ---- a file that does not stay what it was --------------------------------------------------- */
+/* ---- a file that does not stay what it was ------------------------------ */
 
 static void test_a_file_that_changed_is_refused(void **state)
 {

@@ -103,7 +103,7 @@ static void test_all_else_is_named(void **state)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         enum error error = design_fields_parse(frame, cases[i].design, cases[i].replacement,
                                                cases[i].text, &fields);
-        if (error == OK || !strstr(error_message(), cases[i].message))
+        if (!error || !strstr(error_message(), cases[i].message))
             fail_msg("%s %s: %d %s", cases[i].design, cases[i].text, error, error_message());
     }
     assert_fails(design_fields_parse(frame, "pxk", false, "[1]", &fields), ERROR_USAGE,
@@ -120,8 +120,7 @@ static void test_all_else_is_named(void **state)
     frame_free(frame);
 }
 
-/* ---- deviations that are measured --------------------------------------------------------------
- */
+/* ---- deviations that are measured --------------------------------------- */
 static void write_store(const char *folder, char uri[512])
 {
     char path[400];

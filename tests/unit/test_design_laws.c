@@ -56,8 +56,7 @@ static struct order *new_order(const struct frame *frame, const char *name, cons
     return design_order(frame, &(struct design_case){name, false, fields}, seed);
 }
 
-/* ---- balance -----------------------------------------------------------------------------------
- */
+/* ---- balance ------------------------------------------------------------ */
 /* Over `epochs` epochs: each label is less than `most` off its share at every prefix, and exact at
  * an epoch's end; n_l draws of a label from a multiple of n_l on are its n_l units. */
 static void check_balance(const struct order *order, const struct frame *frame, double most,
@@ -182,8 +181,7 @@ static void test_shares_are_what_the_decimals_say(void **state)
     }
 }
 
-/* ---- p x k -------------------------------------------------------------------------------------
- */
+/* ---- p x k -------------------------------------------------------------- */
 static void check_batches(const struct order *order, const struct frame *frame, int64_t p,
                           int64_t k)
 {
@@ -266,8 +264,7 @@ static void test_passes_of_pxk_differ(void **state)
     frame_free(frame);
 }
 
-/* ---- weights -----------------------------------------------------------------------------------
- */
+/* ---- weights ------------------------------------------------------------ */
 static void test_weights_of_any_size(void **state)
 {
     (void)state;
@@ -406,8 +403,7 @@ static void test_wrong_weights_are_named(void **state)
     }
 }
 
-/* ---- edges -------------------------------------------------------------------------------------
- */
+/* ---- edges -------------------------------------------------------------- */
 static void test_one_unit(void **state)
 {
     (void)state;

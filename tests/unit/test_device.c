@@ -85,7 +85,7 @@ static void test_copies_in_and_out(void **state)
     device_close(device);
 }
 
-/* ---- arithmetic, bit for bit ----------------------------------------------------------------- */
+/* ---- arithmetic, bit for bit -------------------------------------------- */
 
 struct bench {
     struct device *device;
@@ -186,7 +186,7 @@ static void test_scales_floats(void **state)
     free(input);
 }
 
-/* ---- queues and marks ------------------------------------------------------------------------ */
+/* ---- queues and marks --------------------------------------------------- */
 
 static void test_a_mark_orders_two_queues(void **state)
 {
@@ -264,7 +264,7 @@ static void test_many_threads(void **state)
     device_close(device);
 }
 
-/* ---- names ----------------------------------------------------------------------------------- */
+/* ---- names -------------------------------------------------------------- */
 
 static void test_names(void **state)
 {

@@ -2,7 +2,7 @@
  * do. test_feed_failures.c has the rest. */
 #include "tests/unit/feed_unit.h"
 
-/* ---- FEED_INDEX ------------------------------------------------------------------------------ */
+/* ---- FEED_INDEX --------------------------------------------------------- */
 
 static void test_one_epoch(void **state)
 {
@@ -139,7 +139,7 @@ static void test_ends_after_so_many_batches(void **state)
     setting_close(&setting);
 }
 
-/* ---- FEED_DRAW ------------------------------------------------------------------------------- */
+/* ---- FEED_DRAW ---------------------------------------------------------- */
 
 static void draw_epoch(size_t draws_ahead, int delay_us)
 {
@@ -190,7 +190,7 @@ static void test_no_batches_at_all(void **state)
     setting_close(&setting);
 }
 
-/* ---- threads and slots ----------------------------------------------------------------------- */
+/* ---- threads and slots -------------------------------------------------- */
 
 static void test_order_does_not_depend_on_fetchers(void **state)
 {
@@ -264,7 +264,7 @@ static void test_all_slots_out(void **state)
     setting_close(&setting); /* with three batches out */
 }
 
-/* ---- options --------------------------------------------------------------------------------- */
+/* ---- options ------------------------------------------------------------ */
 
 static void test_wrong_options(void **state)
 {

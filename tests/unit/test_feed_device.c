@@ -38,7 +38,7 @@ static void use_batches(struct late *late, int64_t limit)
                                   batch->features, batch->rows * late->row_bytes));
         assert_ok(feed_put(feed, late->queue, batch));
     }
-    assert_true(error == OK || error == ERROR_END);
+    assert_true(!error || error == ERROR_END);
 }
 
 static void late_close(struct late *late)

@@ -49,7 +49,7 @@ static int64_t check_until_failure(struct setting *setting, enum error code, con
     return batches;
 }
 
-/* ---- the sampler ----------------------------------------------------------------------------- */
+/* ---- the sampler -------------------------------------------------------- */
 
 static void test_wrong_answers(void **state)
 {
@@ -219,7 +219,7 @@ static void test_what_was_drawn_is_delivered(void **state)
     setting_close(&setting);
 }
 
-/* ---- the store ------------------------------------------------------------------------------- */
+/* ---- the store ---------------------------------------------------------- */
 
 static void test_the_store_fails(void **state)
 {
@@ -340,7 +340,7 @@ static void test_bad_rows_are_replaced(void **state)
     setting_close(&setting);
 }
 
-/* ---- closing at any time --------------------------------------------------------------------- */
+/* ---- closing at any time ------------------------------------------------ */
 
 static void close_after(int64_t batches, enum feed_pull pull, size_t held)
 {

@@ -18,8 +18,7 @@ static struct frame *frame_of(const struct listed_unit *units, size_t count)
     return frame;
 }
 
-/* ---- ranges -----------------------------------------------------------------------------------
- */
+/* ---- ranges ------------------------------------------------------------- */
 static void test_closed_form_equals_the_scan(void **state)
 {
     (void)state;
@@ -113,8 +112,7 @@ static void test_huge_range(void **state)
     frame_free(frame);
 }
 
-/* ---- lists ------------------------------------------------------------------------------------
- */
+/* ---- lists -------------------------------------------------------------- */
 static void test_lists_of_every_kind(void **state)
 {
     (void)state;
@@ -226,8 +224,7 @@ static void test_weights_and_groups(void **state)
     frame_free(frame);
 }
 
-/* ---- slices -----------------------------------------------------------------------------------
- */
+/* ---- slices ------------------------------------------------------------- */
 static void test_slices(void **state)
 {
     (void)state;
@@ -290,8 +287,7 @@ static void test_slices_that_cannot_be(void **state)
     frame_free(whole);
 }
 
-/* ---- bad stores -------------------------------------------------------------------------------
- */
+/* ---- bad stores --------------------------------------------------------- */
 static void test_ids_that_come_twice(void **state)
 {
     (void)state;

@@ -21,8 +21,7 @@ static const char *path_in(const char *name)
     return path;
 }
 
-/* ---- spools -----------------------------------------------------------------------------------
- */
+/* ---- spools ------------------------------------------------------------- */
 static void fill(struct spool *spool, const uint64_t *values, size_t count)
 {
     uint64_t seed = count;
@@ -124,8 +123,7 @@ static void test_nothing_is_seen_of_what_is_put_aside(void **state)
     unit_folder_make(folder);
 }
 
-/* ---- rows by id -------------------------------------------------------------------------------
- */
+/* ---- rows by id --------------------------------------------------------- */
 struct id_row {
     uint64_t id;
     uint64_t row;
@@ -251,8 +249,7 @@ static void test_ids_that_come_twice(void **state)
     free(rows);
 }
 
-/* ---- rows by class ----------------------------------------------------------------------------
- */
+/* ---- rows by class ------------------------------------------------------ */
 static void test_rows_by_class(void **state)
 {
     enum { COUNT = 700001, CLASSES = 300 };
@@ -303,8 +300,7 @@ static void test_rows_by_class(void **state)
     free(codes);
 }
 
-/* ---- all of it --------------------------------------------------------------------------------
- */
+/* ---- all of it ---------------------------------------------------------- */
 static void test_a_file_holds_what_the_frame_in_memory_holds(void **state)
 {
     static const char *const rows[] = {

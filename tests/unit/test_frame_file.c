@@ -52,8 +52,7 @@ static struct frame *listed_frame(size_t count, int64_t step)
     return frame;
 }
 
-/* ---- there and back ---------------------------------------------------------------------------
- */
+/* ---- there and back ----------------------------------------------------- */
 static void check_round_trip(struct frame *frame)
 {
     struct frame *mapped;
@@ -145,8 +144,7 @@ static void test_the_order_does_not_see_the_file(void **state)
     frame_free(frame);
 }
 
-/* ---- damage -----------------------------------------------------------------------------------
- */
+/* ---- damage ------------------------------------------------------------- */
 static uint8_t *contents(const char *path, size_t *ret_bytes)
 {
     struct buffer buffer = BUFFER_INIT(64 << 20);
@@ -312,8 +310,7 @@ static void test_damage_that_only_verify_finds(void **state)
     frame_free(frame);
 }
 
-/* ---- writing ----------------------------------------------------------------------------------
- */
+/* ---- writing ------------------------------------------------------------ */
 static void test_no_place_to_write(void **state)
 {
     (void)state;
@@ -325,8 +322,7 @@ static void test_no_place_to_write(void **state)
     frame_free(frame);
 }
 
-/* ---- while it is served -----------------------------------------------------------------------
- */
+/* ---- while it is served ------------------------------------------------- */
 
 static void write_at(const char *path, const char *text, off_t offset)
 {

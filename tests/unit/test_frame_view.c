@@ -12,8 +12,7 @@
 #include "sampler/order/order.h"
 #include "sampler/shuffle/random.h"
 
-/* ---- lists ------------------------------------------------------------------------------------
- */
+/* ---- lists -------------------------------------------------------------- */
 #define TEXT_BYTES 24
 
 struct listed_row {
@@ -123,8 +122,7 @@ static struct list keep(const struct list *list, int64_t begin, int64_t end,
     return kept;
 }
 
-/* ---- questions --------------------------------------------------------------------------------
- */
+/* ---- questions ---------------------------------------------------------- */
 static void check_equal_partitions(const struct partition *a, const struct partition *b)
 {
     assert_int_equal(a->count, b->count);
@@ -253,8 +251,7 @@ static void check_part(const struct frame *whole, const struct list *list, int64
     free(kept.rows);
 }
 
-/* ---- every part of every frame ----------------------------------------------------------------
- */
+/* ---- every part of every frame ------------------------------------------ */
 static void check_parts(const struct frame *whole, const struct list *list)
 {
     static const struct split_shares all[] = {
@@ -320,8 +317,7 @@ static void test_sides_of_a_range(void **state)
     }
 }
 
-/* ---- what a split promises --------------------------------------------------------------------
- */
+/* ---- what a split promises ---------------------------------------------- */
 /* Every unit is in one of the three views, and its id says which: not its row, label or frame. */
 static void test_sides_part_the_frame(void **state)
 {
@@ -450,8 +446,7 @@ static void test_shares_come_out_in_every_label(void **state)
     frame_free(whole);
 }
 
-/* ---- edges ------------------------------------------------------------------------------------
- */
+/* ---- edges -------------------------------------------------------------- */
 /* 2^61 units: rows of a range cost nothing at any size; their split does not fit in memory. */
 static void test_rows_of_a_huge_range(void **state)
 {

@@ -7,7 +7,7 @@
 
 static int setup(void **state)
 {
-    return history_new((struct history **)state) == OK ? 0 : -1;
+    return !history_new((struct history **)state) ? 0 : -1;
 }
 
 static int teardown(void **state)

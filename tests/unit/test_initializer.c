@@ -8,7 +8,7 @@
 
 static float *draw(float stddev, uint64_t seed, uint32_t tensor)
 {
-    float *values = malloc(COUNT * sizeof *values);
+    float *values = malloc(COUNT * sizeof(*values));
     assert_non_null(values);
     initializer_truncated_normal(values, COUNT, stddev, seed, tensor);
     return values;
@@ -68,11 +68,11 @@ static void test_a_seed_gives_the_same_bits(void **state)
 {
     (void)state;
     float *first = draw(0.25f, 7, 1), *second = draw(0.25f, 7, 1);
-    assert_memory_equal(first, second, COUNT * sizeof *first);
+    assert_memory_equal(first, second, COUNT * sizeof(*first));
     /* An element depends on its index alone, not on how many are drawn. */
     float some[17];
     initializer_truncated_normal(some, 17, 0.25f, 7, 1);
-    assert_memory_equal(first, some, sizeof some);
+    assert_memory_equal(first, some, sizeof(some));
     free(first);
     free(second);
 }
@@ -85,7 +85,7 @@ static void test_seeds_and_tensors_differ(void **state)
         uint64_t seed;
         uint32_t tensor;
     } others[] = {{8, 1}, {7, 2}, {7 + (UINT64_C(1) << 32), 1}, {7, 0}};
-    for (size_t o = 0; o < sizeof others / sizeof *others; o++) {
+    for (size_t o = 0; o < sizeof(others) / sizeof(*others); o++) {
         float *other = draw(1, others[o].seed, others[o].tensor);
         size_t equal = 0;
         double product = 0;
@@ -111,7 +111,7 @@ static void test_bits_are_the_same_everywhere(void **state)
     initializer_truncated_normal(values, 8, 1, 12345, 1);
     for (size_t i = 0; i < 8; i++) {
         uint32_t bits;
-        memcpy(&bits, &values[i], sizeof bits);
+        memcpy(&bits, &values[i], sizeof(bits));
         assert_int_equal(bits, expected[i]);
     }
 }

@@ -81,8 +81,7 @@ int __wrap_posix_fallocate(int descriptor, off_t offset, off_t length)
     return error ? error : __real_posix_fallocate(descriptor, offset, length);
 }
 
-/* ---- an owner that is a list of numbers --------------------------------------------------------
- */
+/* ---- an owner that is a list of numbers --------------------------------- */
 
 struct owner {
     int64_t numbers[NUMBERS];
@@ -109,7 +108,7 @@ static enum error write_all(void *books, enum error (*add)(void *adding, const s
     for (size_t i = 0; i < written->count; i++) {
         struct entry entry = {.type = ENTRY_SEEK, .worker = -1, .value = written->numbers[i]};
         enum error error = add(adding, &entry);
-        if (error != OK)
+        if (error)
             return error;
     }
     return OK;
@@ -174,11 +173,11 @@ static enum error append(int64_t number, struct waiter *waiter)
     pthread_mutex_lock(&owner.mutex);
     enum error error =
         journal_reserve(owner.journal, journal_frame_bytes(entry_bound_bytes(&entry)));
-    if (error == OK)
+    if (!error)
         error = journal_append(owner.journal, &entry);
-    if (error == OK)
+    if (!error)
         owner.numbers[owner.count++] = number;
-    if (error == OK && waiter) {
+    if (!error && waiter) {
         *waiter = (struct waiter){.waiter = {.ready = ready, .first = number}};
         journal_wait(owner.journal, &waiter->waiter);
     }
@@ -198,8 +197,7 @@ static size_t file_bytes(void)
     return (size_t)counts.file_bytes;
 }
 
-/* ---- the file as bytes -------------------------------------------------------------------------
- */
+/* ---- the file as bytes -------------------------------------------------- */
 
 static void journal_file(char out[512])
 {
@@ -226,9 +224,9 @@ static enum error open_bytes_accepting(const void *bytes, size_t length, uint64_
     write_journal(bytes, length);
     owner.count = 0;
     enum error error = state_open(owner.folder, &owner.state);
-    if (error == OK)
+    if (!error)
         error = journal_open(owner.state, DURABILITY_FSYNC, accept_loss, &facts, &owner.journal);
-    if (error == OK)
+    if (!error)
         error = journal_begin(owner.journal);
     return error;
 }
@@ -370,8 +368,7 @@ static void test_damage_is_never_taken_for_a_torn_tail(void **unused)
     unit_folder_remove(owner.folder);
 }
 
-/* ---- what a journal knows of itself ------------------------------------------------------------
- */
+/* ---- what a journal knows of itself ------------------------------------- */
 
 /* Numbers in a journal of that durability; it ends as a kill does, or in order. */
 static void record_numbers(enum durability durability, size_t count, bool orderly,
@@ -543,8 +540,7 @@ static void test_a_hole_in_what_a_process_kept(void **unused)
     unit_folder_remove(owner.folder);
 }
 
-/* ---- disks that refuse -------------------------------------------------------------------------
- */
+/* ---- disks that refuse -------------------------------------------------- */
 
 static void check_refusal(int *refusal, int errno_value, enum error expected)
 {
@@ -553,7 +549,7 @@ static void check_refusal(int *refusal, int errno_value, enum error expected)
     open_owner(DURABILITY_FSYNC);
     assert_ok(append(7, &waiters[0]));
     commit();
-    assert_true(waiters[0].told == 1 && waiters[0].waiter.error == OK);
+    assert_true(waiters[0].told == 1 && !waiters[0].waiter.error);
     *refusal = errno_value;
     for (int i = 0; i < 3; i++)
         assert_ok(append(1007 + i, &waiters[i])); /* there is room: they are taken */
@@ -568,7 +564,7 @@ static void check_refusal(int *refusal, int errno_value, enum error expected)
     pthread_mutex_unlock(&owner.mutex);
     *refusal = 0;
     int64_t deadline_ns = clock_deadline_ns(60000);
-    while (append(1007, &waiters[0]) != OK) {
+    while (append(1007, &waiters[0])) {
         assert_true(clock_left_ms(deadline_ns) > 0);
         (void)journal_work(owner.journal, clock_deadline_ns(10), false);
     }
@@ -600,7 +596,7 @@ static void test_a_full_disk_is_met_before_anything_moves(void **unused)
         fail_room = ENOSPC;
         int64_t next = 7;
         enum error error;
-        while ((error = append(next, NULL)) == OK)
+        while (!(error = append(next, NULL)))
             next += 1000;
         assert_int_equal(error, ERROR_NO_SPACE);
         size_t count = owner.count;
@@ -620,8 +616,7 @@ static void test_a_full_disk_is_met_before_anything_moves(void **unused)
     }
 }
 
-/* ---- written anew ------------------------------------------------------------------------------
- */
+/* ---- written anew ------------------------------------------------------- */
 
 static struct journal_counts counts_now(void)
 {
@@ -778,7 +773,7 @@ static void check_refusals(int *refused, int errno_value, enum durability durabi
         fail_after = -1;
         *refused = 0;
         int64_t deadline_ns = clock_deadline_ns(60000);
-        while (append((int64_t)(1000 * owner.count + 7), &waiters[1]) != OK) {
+        while (append((int64_t)(1000 * owner.count + 7), &waiters[1])) {
             assert_true(clock_left_ms(deadline_ns) > 0);
             (void)journal_work(owner.journal, clock_deadline_ns(10), false);
         }
@@ -813,7 +808,7 @@ static void test_a_full_disk_ends_it(void **unused)
         snprintf(path, sizeof(path), "%s/journal.new", owner.folder);
         assert_int_equal(access(path, F_OK), 0);
         fail_room = ENOSPC;
-        while (append((int64_t)(1000 * owner.count + 7), NULL) == OK)
+        while (!append((int64_t)(1000 * owner.count + 7), NULL))
             continue;
         while (work_on())
             continue;

@@ -1,7 +1,7 @@
 /* Layers and updates on every device there is, against the formulas in double and in float. */
 #include "tests/unit/kernel_unit.h"
 
-/* ---- dense layers ---------------------------------------------------------------------------- */
+/* ---- dense layers ------------------------------------------------------- */
 
 struct layer {
     size_t rows, inputs, outputs;
@@ -95,7 +95,7 @@ static void check_backward_input(const struct layer *l, const struct kernel_inpu
 static void test_dense_layers(void **state)
 {
     open_kernel(state);
-    for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
+    for (size_t i = 0; i < sizeof(layers) / sizeof(*layers); i++) {
         const struct layer *l = &layers[i];
         struct array x = sent_array(l->rows * l->inputs, l->density);
         struct kernel_input input;
@@ -149,7 +149,7 @@ static void test_the_same_input_gives_the_same_bits(void **state)
     close_kernel();
 }
 
-/* ---- updates --------------------------------------------------------------------------------- */
+/* ---- updates ------------------------------------------------------------ */
 
 static void check_update(const char *name, size_t count)
 {

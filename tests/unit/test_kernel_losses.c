@@ -17,11 +17,11 @@ static struct losses losses_new(size_t rows, size_t classes, float scale)
         l.logits.host[i] *= scale;
     for (size_t i = 0; i < rows; i++) {
         int32_t label = (int32_t)(i * 7 % classes);
-        memcpy(&l.labels.host[i], &label, sizeof label);
+        memcpy(&l.labels.host[i], &label, sizeof(label));
     }
     void *memory;
     assert_ok(kernel_reserve(kernel, rows, classes));
-    assert_ok(device_memory_new(device, sizeof *l.result, &memory));
+    assert_ok(device_memory_new(device, sizeof(*l.result), &memory));
     l.result = memory;
     send(&l.labels);
     return l;
@@ -141,7 +141,7 @@ static void test_ties_and_nan_when_counting(void **state)
     /* Labels are 0, 1, 2, 0. Row 0: all equal, the first wins: correct. Row 1: equal to a later
      * one: correct. Row 2: equal to an earlier one: not. Row 3: NaN: never. */
     static const float logits[12] = {1, 1, 1, 0, 2, 2, 5, 0, 5, NAN, 0, 0};
-    memcpy(l.logits.host, logits, sizeof logits);
+    memcpy(l.logits.host, logits, sizeof(logits));
     send(&l.logits);
     assert_ok(kernel_cross_entropy(kernel, LOSS_MEAN, l.logits.there,
                                    (const int32_t *)(const void *)l.labels.there, 4, 3,
@@ -186,7 +186,7 @@ static void test_squared_errors(void **state)
         struct kernel_result result;
         void *there;
         assert_ok(kernel_reserve(kernel, rows[i], 1));
-        assert_ok(device_memory_new(device, sizeof result, &there));
+        assert_ok(device_memory_new(device, sizeof(result), &there));
         for (int mean = 0; mean < 2; mean++) {
             double sum = 0, scale = mean ? 2.0 / (double)rows[i] : 2;
             assert_ok(kernel_squared_error(kernel, mean ? LOSS_SQUARED_MEAN : LOSS_SQUARED_SUM,

@@ -9,8 +9,7 @@
 
 enum { UNITS = 60, EPOCHS = 3, SPANS = 40, FRAME_LABELS = 3 };
 
-/* ---- the tally ---------------------------------------------------------------------------------
- */
+/* ---- the tally ---------------------------------------------------------- */
 
 /* However many calls it takes. */
 static void tally_all(struct tally *tally, const struct tally_set *set, int64_t *counts)
@@ -112,8 +111,7 @@ static void test_many_labels_and_spans(void **unused)
     frame_free(frame);
 }
 
-/* ---- what was handed out -----------------------------------------------------------------------
- */
+/* ---- what was handed out ------------------------------------------------ */
 
 static void begin(struct stream_unit *unit, int64_t epochs, enum tail tail)
 {
@@ -295,8 +293,7 @@ static void test_spans_passed_over_are_bounded(void **unused)
     ledger_release(&ledger);
 }
 
-/* ---- the thread that counts --------------------------------------------------------------------
- */
+/* ---- the thread that counts --------------------------------------------- */
 
 static void begin_large(struct stream_unit *unit)
 {

@@ -17,8 +17,7 @@
 #define SEQS 64
 #define LEASE_MS 1000
 
-/* ---- books as bytes ----------------------------------------------------------------------------
- */
+/* ---- books as bytes ----------------------------------------------------- */
 
 struct bytes {
     uint8_t *items;
@@ -63,8 +62,7 @@ static enum error apply_to_copy(void *context, const struct entry *entry)
     return OK;
 }
 
-/* ---- the model: what every position and every pair is ------------------------------------------
- */
+/* ---- the model: what every position and every pair is ------------------- */
 
 enum place { AHEAD, LENT, RAN_OUT, RELEASED, DONE, PASSED };
 enum pair { NEVER, MINE, LOST, ACKED };
@@ -182,8 +180,7 @@ static bool model_cut(const struct model *model, int64_t size, struct model_batc
     return true;
 }
 
-/* ---- both, step by step ------------------------------------------------------------------------
- */
+/* ---- both, step by step ------------------------------------------------- */
 
 struct pair_of_books {
     struct ledger ledger;
@@ -314,7 +311,7 @@ static void step_draw(struct pair_of_books *books)
         if (model->count > 0)
             assert_int_equal(error, ERROR_TIMEOUT);
         else
-            assert_true(error == OK && plan.kind == PLAN_END);
+            assert_true(!error && plan.kind == PLAN_END);
         return;
     }
     assert_ok(error);
@@ -491,8 +488,7 @@ static void test_the_book_is_what_the_model_says(void **unused)
     }
 }
 
-/* ---- what goes back ----------------------------------------------------------------------------
- */
+/* ---- what goes back ----------------------------------------------------- */
 
 static void test_draws_that_nobody_heard_of_go_back(void **unused)
 {
@@ -522,8 +518,7 @@ static void test_draws_that_nobody_heard_of_go_back(void **unused)
     ledger_release(&ledger);
 }
 
-/* ---- very many ---------------------------------------------------------------------------------
- */
+/* ---- very many ---------------------------------------------------------- */
 
 static void test_a_million_leases(void **unused)
 {
@@ -565,8 +560,7 @@ static void test_a_million_leases(void **unused)
     ledger_release(&ledger);
 }
 
-/* ---- the deadline that adapts itself ------------------------------------------------------------
- */
+/* ---- the deadline that adapts itself ------------------------------------ */
 
 static void lend_and_ack(struct ledger *ledger, int64_t seq, int64_t held_ms, int64_t *now_ms)
 {

@@ -4,7 +4,7 @@
  */
 #include "tests/unit/model_unit.h"
 
-/* ---- the model in double --------------------------------------------------------------------- */
+/* ---- the model in double ------------------------------------------------ */
 
 /* Outputs of the last layer for one row; `parameters` as they lie in the state. */
 static void forward_in_double(const struct model_shape *shape, const double *parameters,
@@ -25,10 +25,10 @@ static void forward_in_double(const struct model_shape *shape, const double *par
                 next[o] = 0;
         }
         parameters += inputs * outputs + outputs;
-        memcpy(now, next, outputs * sizeof *now);
+        memcpy(now, next, outputs * sizeof(*now));
         inputs = outputs;
     }
-    memcpy(ret_outputs, now, shape->outputs * sizeof *now);
+    memcpy(ret_outputs, now, shape->outputs * sizeof(*now));
 }
 
 static double row_loss(const struct model_options *options, const double *outputs, int32_t class,
@@ -61,8 +61,8 @@ static void check_gradient(struct model *model, struct data *data)
 {
     const struct model_options *options = model_get_options(model);
     size_t count = model_parameters(model);
-    float *state = state_of(model), *gradient = malloc(count * sizeof *gradient);
-    double *parameters = malloc(count * sizeof *parameters), loss, largest = 0;
+    float *state = state_of(model), *gradient = malloc(count * sizeof(*gradient));
+    double *parameters = malloc(count * sizeof(*parameters)), loss, largest = 0;
     assert_true(gradient && parameters);
     for (size_t i = 0; i < count; i++)
         parameters[i] = state[i];
@@ -119,7 +119,7 @@ static void test_dead_rows_teach_nothing(void **state)
     double loss;
     data_make(&data, &options, ROWS, 50);
     size_t count = model_parameters(model);
-    float *before = state_of(model), *gradient = malloc(count * sizeof *gradient);
+    float *before = state_of(model), *gradient = malloc(count * sizeof(*gradient));
     assert_non_null(gradient);
     before[count - 5] = 60;
     assert_ok(model_write(model, before, 0));
@@ -132,7 +132,7 @@ static void test_dead_rows_teach_nothing(void **state)
     for (size_t i = 0; i < count; i++)
         assert_true(gradient[i] == 0);
     float *after = state_of(model);
-    assert_memory_equal(before, after, model_state_count(model) * sizeof *after);
+    assert_memory_equal(before, after, model_state_count(model) * sizeof(*after));
     /* One live row among them: the gradient is that row's alone. */
     data.classes[4] = 0;
     assert_ok(model_gradient(model, &data.batch));
@@ -146,7 +146,7 @@ static void test_dead_rows_teach_nothing(void **state)
     close_kernel();
 }
 
-/* ---- bad input ------------------------------------------------------------------------------- */
+/* ---- bad input ---------------------------------------------------------- */
 
 static void test_bad_batches_are_refused(void **state)
 {
@@ -172,7 +172,7 @@ static void test_bad_batches_are_refused(void **state)
     assert_fails(model_predict(model, data.features.there, 0, p), ERROR_INPUT, "0 rows");
     assert_int_equal(model_get_step(model), 0);
     float *after = state_of(model);
-    assert_memory_equal(before, after, model_state_count(model) * sizeof *after);
+    assert_memory_equal(before, after, model_state_count(model) * sizeof(*after));
     free(before);
     free(after);
     release(&data.features);

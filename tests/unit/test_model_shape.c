@@ -99,7 +99,7 @@ static void test_hidden_units(void **state)
     static const char *const bad[] = {
         "",      ",",    "100,",    ",100", "0",       "-5",    "1e2",
         "10 20", " 100", "1048577", "x",    "100,,50", "100;5", "99999999999999999999"};
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
         assert_fails(model_parse_hidden(bad[i], &shape), ERROR_USAGE, "1 to 1048576");
         assert_true(shape.hidden_count == 1 && shape.hidden[0] == 9);
     }
@@ -127,7 +127,7 @@ static void test_names_of_models_and_losses(void **state)
         {MODEL_SOFTMAX, "sum", LOSS_CLIPPED_SUM}, {MODEL_LINEAR, NULL, LOSS_SQUARED_MEAN},
         {MODEL_LINEAR, "sum", LOSS_SQUARED_SUM},
     };
-    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+    for (size_t i = 0; i < sizeof(expected) / sizeof(*expected); i++) {
         enum loss same;
         assert_ok(model_choose_loss(expected[i].kind, expected[i].text, &loss));
         assert_int_equal(loss, expected[i].loss);

@@ -1,7 +1,7 @@
 /* Training, states that are read and written, scores and predictions, on every device there is. */
 #include "tests/unit/model_unit.h"
 
-/* ---- steps ----------------------------------------------------------------------------------- */
+/* ---- steps -------------------------------------------------------------- */
 
 static void test_training_learns(void **state)
 {
@@ -58,7 +58,7 @@ static void test_a_restored_run_is_bit_identical(void **state)
         assert_ok(model_write(resumed, middle, model_get_step(begun)));
         run_steps(resumed, data, 11, 20);
         float *expected = state_of(whole), *got = state_of(resumed);
-        assert_memory_equal(expected, got, model_state_count(whole) * sizeof *got);
+        assert_memory_equal(expected, got, model_state_count(whole) * sizeof(*got));
         assert_int_equal(model_get_step(resumed), 20);
         free(middle);
         free(expected);
@@ -95,7 +95,7 @@ static void test_halves_make_a_step(void **state)
         assert_true(loss == same);
     }
     float *expected = state_of(whole), *got = state_of(halves);
-    assert_memory_equal(expected, got, model_state_count(whole) * sizeof *got);
+    assert_memory_equal(expected, got, model_state_count(whole) * sizeof(*got));
     free(expected);
     free(got);
     release(&data.features);
@@ -120,13 +120,13 @@ static void test_labels_are_those_of_their_batch(void **state)
                 classes[i] = (i + step) % 5;
             struct model_batch batch = {ROWS, data.features.there, classes, NULL};
             assert_ok(model_step(pass ? slow : fast, &batch));
-            memset(classes, 0xff, sizeof classes);
+            memset(classes, 0xff, sizeof(classes));
             if (pass)
                 assert_ok(device_queue_wait(device, queue));
         }
     }
     float *expected = state_of(slow), *got = state_of(fast);
-    assert_memory_equal(expected, got, model_state_count(slow) * sizeof *got);
+    assert_memory_equal(expected, got, model_state_count(slow) * sizeof(*got));
     free(expected);
     free(got);
     release(&data.features);
@@ -156,7 +156,7 @@ static void test_a_line_is_found(void **state)
     close_kernel();
 }
 
-/* ---- scores ---------------------------------------------------------------------------------- */
+/* ---- scores ------------------------------------------------------------- */
 
 static void test_scores_add_up(void **state)
 {

@@ -110,11 +110,11 @@ static void test_adagrad_without_a_gradient_changes_nothing(void **state)
         slots[i] = 0.1f;
     }
     float before[40];
-    memcpy(before, parameters, sizeof before);
+    memcpy(before, parameters, sizeof(before));
     struct kernel_update update = {
         .count = 40, .gradient = gradient, .parameters = parameters, .slots = {slots}};
     assert_ok(kernel_update(kernel, &optimizer, 1, &update));
-    assert_memory_equal(before, parameters, sizeof before);
+    assert_memory_equal(before, parameters, sizeof(before));
     for (int i = 0; i < 40; i++)
         assert_true(slots[i] == 0.1f);
 }
@@ -153,7 +153,7 @@ static void test_the_rate_of_adam(void **state)
     assert_ok(optimizer_init(&optimizer, "adam", 0.001));
     double beta1 = (double)0.9f, beta2 = (double)0.999f;
     static const int64_t times[] = {1, 2, 3, 10, 1000, 1000000, INT64_C(1) << 40};
-    for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
+    for (size_t i = 0; i < sizeof(times) / sizeof(*times); i++) {
         double t = (double)times[i];
         double expected = 0.001 * sqrt(1 - pow(beta2, t)) / (1 - pow(beta1, t));
         assert_true(fabs(optimizer_rate(&optimizer, times[i]) / expected - 1) < 1e-6);
@@ -168,7 +168,7 @@ static void test_bad_constants_are_refused(void **state)
     struct optimizer optimizer;
     assert_fails(optimizer_init(&optimizer, "rmsprop", 0.1), ERROR_USAGE, "sgd, momentum");
     static const double bad_rates[] = {0, -0.1, INFINITY, NAN, 1e300, 1e-300};
-    for (size_t i = 0; i < sizeof bad_rates / sizeof *bad_rates; i++)
+    for (size_t i = 0; i < sizeof(bad_rates) / sizeof(*bad_rates); i++)
         assert_fails(optimizer_init(&optimizer, "sgd", bad_rates[i]), ERROR_USAGE, "learning rate");
     assert_ok(optimizer_init(&optimizer, "adagrad", 0.1));
     optimizer.initial_accumulator = 0;

@@ -39,8 +39,7 @@ static const char *const without_replacement[] = {"proportional", "srs", "sequen
 
 enum { DESIGNS = 3 };
 
-/* ---- exactly once -----------------------------------------------------------------------------
- */
+/* ---- exactly once ------------------------------------------------------- */
 static void check_epoch(const struct order *order, const struct frame *frame, int64_t epoch)
 {
     int64_t units = frame_units(frame);
@@ -134,8 +133,7 @@ static void test_position_and_back_at_a_billion(void **state)
     frame_free(frame);
 }
 
-/* ---- as good as chance ------------------------------------------------------------------------
- */
+/* ---- as good as chance -------------------------------------------------- */
 enum { SEEDS = 20, TENTHS = 10, BATCH = 100 };
 
 /* Batches of srs against `labels` equal parts of the rows, summed over the batches that start at
@@ -315,8 +313,7 @@ static void test_tiny_frames_are_uniform(void **state)
     frame_free(frame);
 }
 
-/* ---- stratified -------------------------------------------------------------------------------
- */
+/* ---- stratified --------------------------------------------------------- */
 /* Counts at every prefix of an epoch, and the closed form of them. */
 static void check_prefixes(const struct order *order, const struct frame *frame, int64_t epoch)
 {
@@ -420,8 +417,7 @@ static void test_label_counts_of_other_designs(void **state)
     frame_free(frame);
 }
 
-/* ---- with replacement -------------------------------------------------------------------------
- */
+/* ---- with replacement --------------------------------------------------- */
 /* Each unit as often as any other over many epochs, and as unevenly within one as chance has it. */
 static void check_replacement(const char *name, double expected_distinct)
 {
@@ -457,8 +453,7 @@ static void test_with_replacement(void **state)
     check_replacement("proportional", 1 - pow(1 - 1 / 250.0, 250));
 }
 
-/* ---- errors, threads, contract ----------------------------------------------------------------
- */
+/* ---- errors, threads, contract ------------------------------------------ */
 static void test_what_cannot_be(void **state)
 {
     (void)state;
@@ -550,8 +545,7 @@ static void test_orders_stay(void **state)
     }
 }
 
-/* ---- promise 4 --------------------------------------------------------------------------------
- */
+/* ---- promise 4 ---------------------------------------------------------- */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define HAS_OWN_MEMORY 0 /* sanitizers keep shadows */
 #else

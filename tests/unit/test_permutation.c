@@ -229,8 +229,7 @@ static void test_values_stay(void **state)
     }
 }
 
-/* ---- as good as chance ------------------------------------------------------------------------
- */
+/* ---- as good as chance -------------------------------------------------- */
 /* The number of a permutation of n units among all n! (its Lehmer code). */
 static uint32_t number_of(const uint64_t *units, uint32_t n)
 {

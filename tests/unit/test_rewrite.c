@@ -55,8 +55,8 @@ static void ack_one(struct caller *caller)
     if (given->told != TOLD_LEASED)
         return;
     enum error error = unit_ack(caller->stream, caller->worker, given->seq);
-    assert_true(error == OK || error == ERROR_CONFLICT);
-    given->told = error == OK ? TOLD_ACKED : TOLD_LOST;
+    assert_true(!error || error == ERROR_CONFLICT);
+    given->told = !error ? TOLD_ACKED : TOLD_LOST;
 }
 
 static void release_all(struct caller *caller)

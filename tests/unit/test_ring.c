@@ -24,7 +24,7 @@ static struct ring *make_ring(size_t slots)
     return ring;
 }
 
-/* ---- one thread ------------------------------------------------------------------------------ */
+/* ---- one thread --------------------------------------------------------- */
 
 static void test_once_round(void **state)
 {
@@ -122,7 +122,7 @@ static void test_order_is_by_number(void **state)
     ring_free(ring);
 }
 
-/* ---- the end --------------------------------------------------------------------------------- */
+/* ---- the end ------------------------------------------------------------ */
 
 static void end(struct ring *ring, int64_t sequence, enum error code, const char *message)
 {
@@ -168,7 +168,7 @@ static void test_stop_ends_everything(void **state)
     ring_free(ring);
 }
 
-/* ---- wrong use aborts: each in a process of its own ------------------------------------------ */
+/* ---- wrong use aborts: each in a process of its own --------------------- */
 
 static void put_what_was_not_taken(struct ring *ring)
 {
@@ -229,7 +229,7 @@ static void test_wrong_transitions_abort(void **state)
     }
 }
 
-/* ---- many threads ---------------------------------------------------------------------------- */
+/* ---- many threads ------------------------------------------------------- */
 
 #define BATCHES 3000
 
@@ -242,7 +242,7 @@ static void *fill_many(void *context)
 {
     struct crowd *crowd = context;
     struct slot *slot;
-    while (ring_take_free(crowd->ring, &slot) == OK) {
+    while (!ring_take_free(crowd->ring, &slot)) {
         int64_t sequence = atomic_fetch_add(&crowd->next, 1);
         if (sequence % 7 == 3)
             sched_yield();
@@ -261,7 +261,7 @@ static void *copy_many(void *context)
 {
     struct crowd *crowd = context;
     struct slot *slot;
-    for (int64_t i = 0; ring_take_ready(crowd->ring, i, &slot) == OK; i++) {
+    for (int64_t i = 0; !ring_take_ready(crowd->ring, i, &slot); i++) {
         *(int64_t *)slot->device = slot->ids[0] + 1;
         ring_copied(crowd->ring, slot);
     }
@@ -278,7 +278,7 @@ static void run_crowd(size_t slots, size_t fillers, size_t held)
     for (size_t i = 0; i < fillers; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, fill_many, &crowd), 0);
     assert_int_equal(pthread_create(&copier, NULL, copy_many, &crowd), 0);
-    while (ring_take_busy(crowd.ring, sequence, &slot) == OK) {
+    while (!ring_take_busy(crowd.ring, sequence, &slot)) {
         size_t place = (size_t)sequence % held;
         assert_int_equal(slot->sequence, sequence);
         assert_int_equal(*(int64_t *)slot->device, sequence * 3 + 1);

@@ -59,7 +59,7 @@ static struct store_info info_of(size_t features, enum element element, enum lab
                                .feature_names = names};
 }
 
-/* ---- csv ------------------------------------------------------------------------------------- */
+/* ---- csv ---------------------------------------------------------------- */
 
 static void test_csv_of_bytes(void **state)
 {
@@ -129,7 +129,7 @@ static void test_floats_read_back_the_same(void **state)
     free(text);
 }
 
-/* ---- npy and raw ----------------------------------------------------------------------------- */
+/* ---- npy and raw -------------------------------------------------------- */
 
 static void test_npy_of_bytes(void **state)
 {
@@ -241,7 +241,7 @@ static void test_raw(void **state)
     free(text);
 }
 
-/* ---- outputs --------------------------------------------------------------------------------- */
+/* ---- outputs ------------------------------------------------------------ */
 
 static void test_a_reader_that_is_gone(void **state)
 {

@@ -3,7 +3,7 @@
 #include "common/log.h"
 #include "loader/feed/sampler_client.h"
 
-/* ---- the bytes of a batch -------------------------------------------------------------------- */
+/* ---- the bytes of a batch ----------------------------------------------- */
 
 struct bytes {
     _Alignas(8) char data[32 + 12 * 3];
@@ -75,7 +75,7 @@ static void test_every_other_length(void **state)
         assert_int_equal(sampler_batch_parse(bytes.data, length, &batch), ERROR_INPUT);
 }
 
-/* ---- a stream's description ------------------------------------------------------------------ */
+/* ---- a stream's description --------------------------------------------- */
 
 static const char right_stream[] =
     "{\"name\":\"default\",\"frame\":\"default\",\"digest\":\"ab\",\"design\":\"srs\","
@@ -161,7 +161,7 @@ static void test_comparison(void **state)
     assert_fails(sampler_stream_compare(&stream, &other), ERROR_CONFLICT, "epochs");
 }
 
-/* ---- requests -------------------------------------------------------------------------------- */
+/* ---- requests ----------------------------------------------------------- */
 
 static enum fake_answer second_is_wrong(int64_t request, void *context)
 {

@@ -71,7 +71,7 @@ static void check_table(const char *sql, const char *query, const char *expected
     check_rows("rows.db", query, expected);
 }
 
-/* ---- tables of others ------------------------------------------------------------------------ */
+/* ---- tables of others --------------------------------------------------- */
 
 static void test_columns_of_numbers(void **state)
 {
@@ -335,7 +335,7 @@ static void test_bad_rows(void **state)
                  "weight=w", ERROR_INPUT, "a weight");
 }
 
-/* ---- which table ----------------------------------------------------------------------------- */
+/* ---- which table -------------------------------------------------------- */
 
 static void test_tables_are_chosen(void **state)
 {
@@ -358,7 +358,7 @@ static void test_tables_are_chosen(void **state)
     refuse_table("CREATE TABLE t(id INTEGER PRIMARY KEY, a)", "", ERROR_INPUT, "has no rows");
 }
 
-/* ---- files that are not right ---------------------------------------------------------------- */
+/* ---- files that are not right ------------------------------------------- */
 
 static void make_small(const char *name)
 {
@@ -467,7 +467,7 @@ static void test_a_file_that_changed_is_refused(void **state)
     store_close(store);
 }
 
-/* ---- imported files -------------------------------------------------------------------------- */
+/* ---- imported files ----------------------------------------------------- */
 
 static void import_text(const char *text, const char *query, const char *name)
 {
@@ -602,7 +602,7 @@ static void test_a_closed_writer_leaves_nothing(void **state)
     store_close(store);
 }
 
-/* ---- reads that fail ---------------------------------------------------------------------- */
+/* ---- reads that fail ---------------------------------------------------- */
 
 static int reads_until_failure = -1; /* -1: none fails */
 static int failures_left;

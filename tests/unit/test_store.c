@@ -6,8 +6,7 @@
 #include "loader/store/content_digest.h"
 #include "loader/store/row_cache.h"
 
-/* ---- the same rows in every store -------------------------------------------------------------
- */
+/* ---- the same rows in every store --------------------------------------- */
 
 enum shape { SHAPE_BYTES, SHAPE_REALS, SHAPE_BARE, SHAPES };
 
@@ -200,7 +199,7 @@ static void test_every_store_gives_the_same_bytes(void **state)
     }
 }
 
-/* ---- digest ---------------------------------------------------------------------------------- */
+/* ---- digest ------------------------------------------------------------- */
 
 static void digest_csv(const char *text, const char *query, char out[CONTENT_DIGEST_TEXT_BYTES])
 {
@@ -231,8 +230,7 @@ static void test_digest_knows_rows_not_their_order(void **state)
     }
 }
 
-/* ---- which store ------------------------------------------------------------------------------
- */
+/* ---- which store -------------------------------------------------------- */
 
 static void test_stores_are_chosen_by_uri(void **state)
 {

@@ -29,8 +29,7 @@ static void begin(struct stream_unit *unit, int64_t epochs, enum tail tail)
     stream_unit_define(unit, epochs, tail);
 }
 
-/* ---- many threads ------------------------------------------------------------------------------
- */
+/* ---- many threads ------------------------------------------------------- */
 
 struct drawer {
     struct stream *stream;
@@ -58,7 +57,7 @@ static void *draw_all(void *context)
         enum error error =
             leases ? unit_lend(drawer->stream, worker, seq, 1 + drawer->number * 3, &batch)
                    : unit_draw(drawer->stream, 1 + drawer->number * 3, &batch);
-        if (error == OK && leases) {
+        if (!error && leases) {
             while ((error = unit_ack(drawer->stream, worker, seq)) == ERROR_IO)
                 clock_sleep_ms(1);
             seq++;
@@ -69,7 +68,7 @@ static void *draw_all(void *context)
             continue;
         }
         drawer->error = error;
-        if (error != OK)
+        if (error)
             return NULL;
         count(drawer, &batch.span);
     }
@@ -129,8 +128,7 @@ static void test_a_disk_that_refuses_loses_and_repeats_nothing(void **unused)
     check_each_once(DURABILITY_FSYNC, TAIL_SPAN, true);
 }
 
-/* ---- starts and ends ---------------------------------------------------------------------------
- */
+/* ---- starts and ends ---------------------------------------------------- */
 
 static void test_a_restart_goes_on(void **unused)
 {
@@ -195,8 +193,7 @@ static void test_another_order_is_refused(void **unused)
     stream_unit_end(&unit);
 }
 
-/* ---- leases ------------------------------------------------------------------------------------
- */
+/* ---- leases ------------------------------------------------------------- */
 
 static void test_a_batch_that_ran_out_is_lent_again(void **unused)
 {
@@ -312,8 +309,7 @@ static void test_a_peek_says_what_a_draw_would(void **unused)
     stream_unit_end(&unit);
 }
 
-/* ---- checkpoint and restore --------------------------------------------------------------------
- */
+/* ---- checkpoint and restore --------------------------------------------- */
 
 static void test_what_a_token_calls_done_is_done(void **unused)
 {
@@ -342,7 +338,7 @@ static void test_what_a_token_calls_done_is_done(void **unused)
     assert_ok(stream_caller_wait(&caller, error, waits));
     stream_unit_close(&unit);
     stream_unit_open(&unit, DURABILITY_FSYNC);
-    while (unit_draw(unit.stream, 23, &batch) == OK)
+    while (!unit_draw(unit.stream, 23, &batch))
         count(&drawer, &batch.span);
     for (int i = 0; i < 1000; i++)
         assert_int_equal(atomic_load(&times[i]), 1);
@@ -416,7 +412,7 @@ static void test_a_token_waits_for_the_disk(void **unused)
         assert_int_equal(status.position, refusals[i] ? 0 : 10);
         atomic_store(&refuse_sync, 0);
         int64_t deadline_ns = clock_deadline_ns(UNIT_STREAM_PATIENCE_MS);
-        while (unit_draw(unit.stream, 10, &batch) != OK)
+        while (unit_draw(unit.stream, 10, &batch))
             assert_true(clock_left_ms(deadline_ns) > 0);
         assert_int_equal(batch.span.first, refusals[i] ? 0 : 10);
         atomic_store(&saver.told, false);
@@ -428,8 +424,7 @@ static void test_a_token_waits_for_the_disk(void **unused)
     }
 }
 
-/* ---- designs that pass positions over ----------------------------------------------------------
- */
+/* ---- designs that pass positions over ----------------------------------- */
 
 static void *draw_rare(void *context)
 {
@@ -478,8 +473,7 @@ static void test_a_rare_design_holds_nobody_up(void **unused)
     stream_unit_end(&unit);
 }
 
-/* ---- the table of streams ----------------------------------------------------------------------
- */
+/* ---- the table of streams ----------------------------------------------- */
 
 static void test_names_come_and_go(void **unused)
 {

@@ -72,8 +72,7 @@ static void test_a_failure_ends_the_work(void **state)
     }
 }
 
-/* ---- pieces -----------------------------------------------------------------------------------
- */
+/* ---- pieces ------------------------------------------------------------- */
 struct pieces {
     struct section_writer writer;
     const uint32_t *values;
@@ -131,8 +130,7 @@ static void test_pieces_come_in_order(void **state)
     free(values);
 }
 
-/* ---- places -----------------------------------------------------------------------------------
- */
+/* ---- places ------------------------------------------------------------- */
 static void test_places_keep_the_order_of_rows(void **state)
 {
     enum { ROWS = 3000, KINDS = 7 };

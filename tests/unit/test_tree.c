@@ -26,8 +26,7 @@ static struct random_key some_key(void)
     return (struct random_key){.first = random_mix(chance(UINT64_MAX)), .second = chance_state};
 }
 
-/* ---- frames -----------------------------------------------------------------------------------
- */
+/* ---- frames ------------------------------------------------------------- */
 static void equal_sizes(int64_t *sizes, uint32_t strata)
 {
     for (uint32_t h = 0; h < strata; h++)
@@ -70,8 +69,7 @@ static void (*const shapes[])(int64_t *sizes, uint32_t strata) = {
 
 enum { SHAPES = sizeof(shapes) / sizeof(shapes[0]) };
 
-/* ---- one epoch --------------------------------------------------------------------------------
- */
+/* ---- one epoch ---------------------------------------------------------- */
 /* The strata at positions first ... first + count - 1, and their j. */
 static void deal(const struct tree *tree, struct random_key key, int64_t first, uint32_t count,
                  uint32_t *ret_strata, int64_t *ret_j)

@@ -9,8 +9,7 @@
 
 static const struct cut cut = {.epoch_positions = INT64_C(1) << 40, .tail = TAIL_KEEP};
 
-/* ---- a book that a stream would have -----------------------------------------------------------
- */
+/* ---- a book that a stream would have ------------------------------------ */
 
 static void apply(struct ledger *ledger, const struct entry *entry)
 {
@@ -39,12 +38,12 @@ static enum error lend(struct ledger *ledger, const char *worker, int64_t seq)
     struct ledger_plan planned;
     struct worker_book *book = &ledger->workers;
     enum error error = plan(ledger, worker, seq, &planned);
-    if (error != OK || planned.kind == PLAN_KEPT)
+    if (error || planned.kind == PLAN_KEPT)
         return error;
     uint32_t number = worker_book_find(book, worker);
     if (number == WORKER_NONE) {
         error = worker_book_room(book, worker, &number);
-        if (error != OK)
+        if (error)
             return error;
         apply(ledger, &(struct entry){.type = ENTRY_WORKER,
                                       .worker = number < book->count ? (int64_t)number : -1,
@@ -102,8 +101,7 @@ static void assert_ack_refused(struct ledger *ledger, const char *worker, int64_
     assert_string_equal(error_kind(), kind);
 }
 
-/* ---- the tests ---------------------------------------------------------------------------------
- */
+/* ---- the tests ---------------------------------------------------------- */
 
 static void test_the_longest_idle_one_makes_room(void **state)
 {

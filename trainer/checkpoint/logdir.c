@@ -237,7 +237,7 @@ static enum error refuse_damaged(struct logdir *logdir, size_t damaged)
     for (size_t i = damaged; i-- > 0;) {
         struct checkpoint *other = NULL;
 
-        if (open_named(logdir, i, &other) != OK)
+        if (open_named(logdir, i, &other))
             continue;
         error = error_set(ERROR_INPUT,
                           "%.700s; %s is whole: to go on from its step %" PRId64
@@ -430,7 +430,7 @@ static void undo(struct logdir *logdir, const char *name, const char *path, enum
     struct error_report report;
 
     error_report_take(error, &report);
-    if (read_state(logdir) == OK && !checkpoint_state_find(&logdir->state, name, NULL))
+    if (!read_state(logdir) && !checkpoint_state_find(&logdir->state, name, NULL))
         unlink(path);
     (void)error_restore(&report);
 }

@@ -21,7 +21,7 @@ static enum error refuse_second(const char *folder, const char *path)
     const char *name = "";
     enum error error;
 
-    if (file_read_whole(path, &holder) == OK && holder.data) {
+    if (!file_read_whole(path, &holder) && holder.data) {
         holder.data[strcspn(holder.data, "\n")] = '\0';
         name = holder.data;
     }

@@ -109,8 +109,8 @@ static enum error open_first(const char *name, unsigned threads)
     open_now.library = library;
     open_now.threads = threads;
     open_now.users = 1;
-    snprintf(open_now.name, sizeof open_now.name, "%s", name);
-    memcpy(open_now.description, description, sizeof description);
+    snprintf(open_now.name, sizeof(open_now.name), "%s", name);
+    memcpy(open_now.description, description, sizeof(description));
     return OK;
 }
 
@@ -162,9 +162,9 @@ void blas_multiply(const struct blas_product *product)
 const char *blas_describe(void)
 {
     static char description[BLAS_DESCRIPTION_BYTES];
-    if (blas_open("auto", open_now.library ? open_now.threads : 1) != OK)
+    if (blas_open("auto", open_now.library ? open_now.threads : 1))
         return "no BLAS";
-    memcpy(description, open_now.description, sizeof description);
+    memcpy(description, open_now.description, sizeof(description));
     blas_close();
     return description;
 }

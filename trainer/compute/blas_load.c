@@ -38,7 +38,7 @@ enum error blas_load_file(const char *const *files, const struct blas_variable *
     for (; *files && !handle; files++) {
         handle = dlopen(*files, RTLD_NOW | RTLD_LOCAL);
         if (!handle && !why[0])
-            snprintf(why, sizeof why, "%s", dlerror());
+            snprintf(why, sizeof(why), "%s", dlerror());
     }
     for (size_t i = 0; i < variable_count; i++)
         put_back(variables[i].name, before[i]);

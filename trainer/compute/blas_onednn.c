@@ -25,7 +25,7 @@ static enum error load_once(unsigned threads)
     if (handle)
         return OK;
     char count[16];
-    snprintf(count, sizeof count, "%u", threads);
+    snprintf(count, sizeof(count), "%u", threads);
     const struct blas_variable variables[] = {{"OMP_NUM_THREADS", count}};
     void *loaded, *function;
     enum error error = blas_load_file(files, variables, 1, &loaded);
@@ -42,7 +42,7 @@ static enum error load_once(unsigned threads)
 static const char *kernels_text(void)
 {
     void *function;
-    if (blas_find(handle, "oneDNN", "dnnl_get_effective_cpu_isa", &function) != OK)
+    if (blas_find(handle, "oneDNN", "dnnl_get_effective_cpu_isa", &function))
         return "unnamed";
     int isa = ((int (*)(void))function)();
     if (isa & 0x20)
@@ -63,11 +63,11 @@ static enum error load(const char *core, unsigned threads,
         return error_prefix(error, "oneDNN: ");
     void *function;
     char version[32] = "", count[32];
-    if (blas_find(handle, "OpenMP", "omp_set_num_threads", &function) == OK)
+    if (!blas_find(handle, "OpenMP", "omp_set_num_threads", &function))
         ((void (*)(int))function)((int)threads);
-    if (blas_find(handle, "oneDNN", "dnnl_version", &function) == OK) {
+    if (!blas_find(handle, "oneDNN", "dnnl_version", &function)) {
         const struct version *found = ((const struct version *(*)(void))function)();
-        snprintf(version, sizeof version, " %d.%d.%d", found->major, found->minor, found->patch);
+        snprintf(version, sizeof(version), " %d.%d.%d", found->major, found->minor, found->patch);
     }
     snprintf(ret_description, BLAS_DESCRIPTION_BYTES, "oneDNN%s, %s kernels, %s", version,
              kernels_text(), blas_threads_text(threads, count));

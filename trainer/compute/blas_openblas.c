@@ -22,7 +22,7 @@ static enum error load_once(const char *core, unsigned threads)
     if (handle)
         return OK;
     char count[16];
-    snprintf(count, sizeof count, "%u", threads);
+    snprintf(count, sizeof(count), "%u", threads);
     const struct blas_variable variables[] = {{"OPENBLAS_NUM_THREADS", count},
                                               {"OPENBLAS_CORETYPE", core}};
     void *loaded, *function;
@@ -40,7 +40,7 @@ static enum error load_once(const char *core, unsigned threads)
 static void version_text(char *out, size_t bytes)
 {
     void *function;
-    if (blas_find(handle, "OpenBLAS", "openblas_get_config", &function) != OK) {
+    if (blas_find(handle, "OpenBLAS", "openblas_get_config", &function)) {
         snprintf(out, bytes, "OpenBLAS");
         return;
     }
@@ -58,16 +58,16 @@ static enum error load(const char *core, unsigned threads,
         return error_prefix(error, "OpenBLAS: ");
     void *function;
     char version[48], count[32];
-    version_text(version, sizeof version);
+    version_text(version, sizeof(version));
     const char *kernels = "its own choice of";
-    if (blas_find(handle, "OpenBLAS", "openblas_get_corename", &function) == OK)
+    if (!blas_find(handle, "OpenBLAS", "openblas_get_corename", &function))
         kernels = ((char *(*)(void))function)();
     if (core && strcasecmp(core, kernels) != 0)
         return error_set(ERROR_UNAVAILABLE,
                          "OpenBLAS uses its %s kernels, %s were asked for: it does not have them, "
                          "or was loaded before with others",
                          kernels, core);
-    if (blas_find(handle, "OpenBLAS", "openblas_set_num_threads", &function) == OK)
+    if (!blas_find(handle, "OpenBLAS", "openblas_set_num_threads", &function))
         ((void (*)(int))function)((int)threads);
     snprintf(ret_description, BLAS_DESCRIPTION_BYTES, "%s, %s kernels, %s", version, kernels,
              blas_threads_text(threads, count));

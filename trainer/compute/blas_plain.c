@@ -13,7 +13,7 @@ void blas_multiply_plain(const struct blas_product *p)
     for (size_t i = 0; i < p->m; i++) {
         float *c = p->c + i * p->c_stride;
         if (!p->add)
-            memset(c, 0, p->n * sizeof *c);
+            memset(c, 0, p->n * sizeof(*c));
         for (size_t k = 0; k < p->k; k++) {
             float a = p->a[i * a_row + k * a_column];
             const float *b = p->b + k * b_row;

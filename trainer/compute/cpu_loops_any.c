@@ -16,7 +16,7 @@ typedef uint32_t lanes __attribute__((vector_size(16)));
 static inline vector vector_load(const float *from)
 {
     vector value;
-    memcpy(&value, from, sizeof value);
+    memcpy(&value, from, sizeof(value));
     return value;
 }
 
@@ -30,7 +30,7 @@ static inline vector vector_load_first(const float *from, size_t count)
 
 static inline void vector_store(float *to, vector value)
 {
-    memcpy(to, &value, sizeof value);
+    memcpy(to, &value, sizeof(value));
 }
 
 static inline void vector_store_first(float *to, size_t count, vector value)

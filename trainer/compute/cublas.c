@@ -50,7 +50,7 @@ static enum error load(struct cublas *cublas)
     };
     void *library;
     enum error error = blas_load_file(files, NULL, 0, &library);
-    for (size_t i = 0; i < sizeof functions / sizeof *functions && !error; i++)
+    for (size_t i = 0; i < sizeof(functions) / sizeof(*functions) && !error; i++)
         error = blas_find(library, "cuBLAS", functions[i].symbol, (void **)functions[i].target);
     return error;
 }
@@ -73,14 +73,14 @@ static enum error start(struct cublas *cublas, void *stream)
         error = check(cublas, cublas->set_math(cublas->handle, DEFAULT_MATH), "cublasSetMathMode");
     if (!error)
         error = check(cublas, cublas->get_version(cublas->handle, &version), "cublasGetVersion");
-    snprintf(cublas->description, sizeof cublas->description, "cuBLAS %d.%d.%d", version / 10000,
+    snprintf(cublas->description, sizeof(cublas->description), "cuBLAS %d.%d.%d", version / 10000,
              version / 100 % 100, version % 100);
     return error;
 }
 
 enum error cublas_open(void *stream, struct cublas **ret_cublas)
 {
-    struct cublas *cublas = array_new(1, sizeof *cublas, "cuBLAS");
+    struct cublas *cublas = array_new(1, sizeof(*cublas), "cuBLAS");
     if (!cublas)
         return ERROR_MEMORY;
     enum error error = load(cublas);

@@ -54,7 +54,7 @@ static enum error cpu_forward(struct kernel *kernel, const struct kernel_input *
     bool relu = activation == ACTIVATION_RELU;
     if (input->indexed) {
         for (size_t row = 0; row < input->rows; row++)
-            memcpy(ret_y + row * outputs, bias, outputs * sizeof *bias);
+            memcpy(ret_y + row * outputs, bias, outputs * sizeof(*bias));
         loops->multiply(&cpu(kernel)->nonzeros, weights, outputs, ret_y);
         if (relu)
             loops->finish_rows(ret_y, 1, input->rows * outputs, NULL, true);
@@ -173,7 +173,7 @@ static double clipped_row(float *row, size_t classes, size_t label)
     float sum = sum_of(row, classes);
     float p = row[label] / sum;
     if (p < LOSS_CLIP_MINIMUM) {
-        memset(row, 0, classes * sizeof *row);
+        memset(row, 0, classes * sizeof(*row));
         return -log((double)LOSS_CLIP_MINIMUM);
     }
     for (size_t j = 0; j < classes; j++)
@@ -276,7 +276,7 @@ static const struct kernel_ops ops = {
 enum error kernel_cpu_open(struct device *device, struct device_queue *queue,
                            const struct kernel_options *options, struct kernel **ret_kernel)
 {
-    struct kernel_cpu *made = array_new(1, sizeof *made, "the CPU kernel");
+    struct kernel_cpu *made = array_new(1, sizeof(*made), "the CPU kernel");
     if (!made)
         return ERROR_MEMORY;
     enum error error =
@@ -287,7 +287,7 @@ enum error kernel_cpu_open(struct device *device, struct device_queue *queue,
     }
     made->loops = cpu_loops_best();
     made->kernel = (struct kernel){.ops = &ops, .device = device, .queue = queue};
-    snprintf(made->kernel.description, sizeof made->kernel.description, "CPU, %s loops, %s",
+    snprintf(made->kernel.description, sizeof(made->kernel.description), "CPU, %s loops, %s",
              made->loops->name, blas_describe());
     *ret_kernel = &made->kernel;
     return OK;

@@ -63,7 +63,7 @@ static unsigned blocks_for(size_t count, size_t each)
 #define FIRST_ELEMENT (blockIdx.x * (size_t)blockDim.x + threadIdx.x)
 #define ELEMENT_STRIDE ((size_t)gridDim.x * blockDim.x)
 
-/* ---- layers ---------------------------------------------------------------------------------- */
+/* ---- layers ------------------------------------------------------------- */
 
 static __global__ void finish_rows(float *y, size_t count, size_t columns, const float *bias,
                                    bool relu)
@@ -175,7 +175,7 @@ static enum error cuda_backward_input(struct kernel *kernel, const struct kernel
     return launched(kernel, "gradient of the activation");
 }
 
-/* ---- losses: a warp takes a row -------------------------------------------------------------- */
+/* ---- losses: a warp takes a row ----------------------------------------- */
 
 #define ALL_LANES 0xffffffffu
 
@@ -341,8 +341,7 @@ static enum error cuda_squared_error(struct kernel *kernel, enum loss loss, cons
     return error ? error : add_up(kernel, rows, ret_result);
 }
 
-/* ---- updates: trainer/compute/optimizer.h
- * ------------------------------------------------------------ */
+/* ---- updates: trainer/compute/optimizer.h ------------------------------- */
 
 static __global__ void update_sgd(size_t count, float rate, const float *gradient,
                                   float *parameters)
@@ -415,7 +414,7 @@ static enum error cuda_update(struct kernel *kernel, const struct optimizer *opt
     return launched(kernel, "update");
 }
 
-/* ---- life cycle ------------------------------------------------------------------------------ */
+/* ---- life cycle --------------------------------------------------------- */
 
 static void free_rows(struct kernel_cuda *self)
 {
@@ -482,7 +481,7 @@ enum error kernel_cuda_open(struct device *device, struct device_queue *queue,
         free(made);
         return error;
     }
-    snprintf(made->kernel.description, sizeof made->kernel.description, "%s, %s",
+    snprintf(made->kernel.description, sizeof(made->kernel.description), "%s, %s",
              device->description, cublas_describe(made->cublas));
     *ret_kernel = &made->kernel;
     return OK;

@@ -27,7 +27,7 @@ const char *loss_name(enum loss loss)
 
 enum error loss_by_name(const char *name, enum loss *ret_loss)
 {
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
         if (!strcmp(name, names[i])) {
             *ret_loss = (enum loss)i;
             return OK;

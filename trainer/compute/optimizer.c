@@ -27,7 +27,7 @@ enum error optimizer_init(struct optimizer *optimizer, const char *name, double 
         .beta2 = 0.999f,
         .epsilon = 1e-8f,
     };
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
         if (strcmp(name, kinds[i].name) != 0)
             continue;
         made.kind = (enum optimizer_kind)i;

@@ -53,7 +53,7 @@ void nonzeros_release(struct nonzeros *nonzeros)
     free(nonzeros->column_bits);
     free(nonzeros->panel);
     free(nonzeros->list);
-    memset(nonzeros, 0, sizeof *nonzeros);
+    memset(nonzeros, 0, sizeof(*nonzeros));
 }
 
 void nonzeros_index(struct nonzeros *nonzeros, const struct cpu_loops *loops, const float *values,
@@ -72,7 +72,7 @@ void nonzeros_index_columns(struct nonzeros *nonzeros, const struct cpu_loops *l
     if (nonzeros->has_columns)
         return;
     memset(nonzeros->column_bits, 0,
-           groups_of(nonzeros->rows) * nonzeros->columns * sizeof *nonzeros->column_bits);
+           groups_of(nonzeros->rows) * nonzeros->columns * sizeof(*nonzeros->column_bits));
     loops->index_columns(nonzeros->values, nonzeros->rows, nonzeros->columns,
                          nonzeros->column_bits);
     nonzeros->has_columns = true;

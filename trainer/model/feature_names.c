@@ -114,7 +114,7 @@ void feature_names_release(struct feature_names *names)
     *names = (struct feature_names){.count = 0};
 }
 
-/* ---- as JSON --------------------------------------------------------------------------------- */
+/* ---- as JSON ------------------------------------------------------------ */
 
 enum error feature_names_print(const struct feature_names *names, struct buffer *out)
 {
@@ -203,7 +203,7 @@ enum error feature_names_parse(const char *text, const char *what, struct featur
     return error;
 }
 
-/* ---- against a store ------------------------------------------------------------------------- */
+/* ---- against a store ---------------------------------------------------- */
 
 static const char *numbered(size_t position, char out[NUMBERED_BYTES])
 {

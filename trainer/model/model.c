@@ -39,7 +39,7 @@ struct model {
     size_t next_label_slot;
 };
 
-/* ---- life cycle ------------------------------------------------------------------------------ */
+/* ---- life cycle --------------------------------------------------------- */
 
 static enum error new_floats(struct model *model, size_t rows, size_t columns, float **ret_floats)
 {
@@ -80,11 +80,11 @@ static enum error allocate_labels(struct model *model)
             error = device_mark_new(model->device, &model->label_slots[i].mark);
     }
     if (!error)
-        error = device_memory_new(model->device, 2 * sizeof *model->results, &memory);
+        error = device_memory_new(model->device, 2 * sizeof(*model->results), &memory);
     if (error)
         return error;
     model->results = memory;
-    error = device_host_new(model->device, sizeof *model->host_result, &memory);
+    error = device_host_new(model->device, sizeof(*model->host_result), &memory);
     if (!error)
         model->host_result = memory;
     return error;
@@ -109,7 +109,7 @@ static void initial_state(const struct model *model, float *ret_state)
 
 static enum error initialise(struct model *model)
 {
-    float *state = array_new(model->layout.state, sizeof *state, "the model's initial state");
+    float *state = array_new(model->layout.state, sizeof(*state), "the model's initial state");
     if (!state)
         return ERROR_MEMORY;
     initial_state(model, state);
@@ -136,7 +136,7 @@ enum error model_new(const struct model_options *options, struct kernel *kernel,
     enum error error = check_options(options);
     if (error)
         return error;
-    struct model *model = array_new(1, sizeof *model, "a model");
+    struct model *model = array_new(1, sizeof(*model), "a model");
     if (!model)
         return ERROR_MEMORY;
     model->options = *options;
@@ -181,7 +181,7 @@ void model_free(struct model *model)
     free(model);
 }
 
-/* ---- what it is ------------------------------------------------------------------------------ */
+/* ---- what it is --------------------------------------------------------- */
 
 const struct model_options *model_get_options(const struct model *model)
 {
@@ -216,7 +216,7 @@ int64_t model_get_step(const struct model *model)
 static enum error read_floats(struct model *model, const float *from, size_t count, float *ret_to)
 {
     enum error error =
-        device_copy_out(model->device, model->queue, ret_to, from, count * sizeof *from);
+        device_copy_out(model->device, model->queue, ret_to, from, count * sizeof(*from));
     return error ? error : device_queue_wait(model->device, model->queue);
 }
 
@@ -228,7 +228,7 @@ enum error model_read(struct model *model, float *ret_state)
 enum error model_write(struct model *model, const float *state, int64_t step)
 {
     enum error error = device_copy_in(model->device, model->queue, model->state, state,
-                                      model->layout.state * sizeof *state);
+                                      model->layout.state * sizeof(*state));
     if (!error)
         error = device_queue_wait(model->device, model->queue);
     if (!error)
@@ -236,7 +236,7 @@ enum error model_write(struct model *model, const float *state, int64_t step)
     return error;
 }
 
-/* ---- one batch ------------------------------------------------------------------------------- */
+/* ---- one batch ---------------------------------------------------------- */
 
 static enum error check_rows(const struct model *model, size_t rows)
 {
@@ -373,13 +373,13 @@ enum error model_step(struct model *model, const struct model_batch *batch)
     return error ? error : model_apply(model);
 }
 
-/* ---- what comes back ------------------------------------------------------------------------- */
+/* ---- what comes back ---------------------------------------------------- */
 
 static enum error read_result(struct model *model, const struct kernel_result *from,
                               struct kernel_result *ret_result)
 {
     enum error error =
-        device_copy_out(model->device, model->queue, model->host_result, from, sizeof *from);
+        device_copy_out(model->device, model->queue, model->host_result, from, sizeof(*from));
     if (!error)
         error = device_queue_wait(model->device, model->queue);
     if (!error)
@@ -404,7 +404,7 @@ enum error model_gradient_is_zero(struct model *model, bool *ret_zero)
     float part[256];
     size_t last = model->layout.layer_count - 1;
     size_t count = model->rows * model->layout.layers[last].outputs;
-    size_t room = sizeof part / sizeof *part;
+    size_t room = sizeof(part) / sizeof(*part);
     for (size_t at = 0; at < count; at += room) {
         size_t some = count - at < room ? count - at : room;
         enum error error = read_floats(model, model->gradients[last] + at, some, part);

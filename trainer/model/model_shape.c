@@ -13,7 +13,7 @@ static const char *const kinds[] = {
 
 enum error model_kind_by_name(const char *name, enum model_kind *ret_kind)
 {
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
         if (!strcmp(name, kinds[i])) {
             *ret_kind = (enum model_kind)i;
             return OK;
@@ -39,7 +39,7 @@ enum error model_parse_hidden(const char *text, struct model_shape *shape)
             return error_set(ERROR_USAGE,
                              "hidden units %s: each layer needs a number from 1 to %d, several "
                              "layers commas between them (100 or 100,50)",
-                             text_quote(quoted, sizeof quoted, text, strlen(text)),
+                             text_quote(quoted, sizeof(quoted), text, strlen(text)),
                              MODEL_WIDTH_LIMIT);
         if (count == MODEL_HIDDEN_LIMIT)
             return error_set(ERROR_USAGE, "hidden units: more than %d layers", MODEL_HIDDEN_LIMIT);
@@ -48,7 +48,7 @@ enum error model_parse_hidden(const char *text, struct model_shape *shape)
         if (!*part)
             break;
     }
-    memcpy(shape->hidden, hidden, count * sizeof *hidden);
+    memcpy(shape->hidden, hidden, count * sizeof(*hidden));
     shape->hidden_count = count;
     return OK;
 }
@@ -102,7 +102,7 @@ static void add_tensor(struct model_layout *layout, const char *layer, const cha
                        size_t rows, size_t columns)
 {
     struct model_tensor *tensor = &layout->tensors[layout->tensor_count++];
-    snprintf(tensor->name, sizeof tensor->name, "%s%s%s", layer, *layer ? "_" : "", part);
+    snprintf(tensor->name, sizeof(tensor->name), "%s%s%s", layer, *layer ? "_" : "", part);
     tensor->dimensions = rows ? 2 : 1;
     tensor->shape[0] = rows ? rows : columns;
     tensor->shape[1] = rows ? columns : 1;
@@ -131,7 +131,7 @@ static void add_layers(struct model_layout *layout, const struct model_shape *sh
         layer->inputs = i ? shape->hidden[i - 1] : shape->features;
         layer->outputs = i < shape->hidden_count ? shape->hidden[i] : shape->outputs;
         char name[32];
-        name_layer(shape, i, name, sizeof name);
+        name_layer(shape, i, name, sizeof(name));
         layer->weights_offset = layout->state;
         add_tensor(layout, name, "w", layer->inputs, layer->outputs);
         layer->bias_offset = layout->state;
@@ -150,7 +150,7 @@ static void add_slots(struct model_layout *layout, const struct optimizer *optim
             tensor->offset = layout->state;
             layout->state += tensor->count;
             size_t length = strlen(tensor->name);
-            snprintf(tensor->name + length, sizeof tensor->name - length, "/%s",
+            snprintf(tensor->name + length, sizeof(tensor->name) - length, "/%s",
                      optimizer_slot_name(optimizer, slot));
         }
     }
@@ -162,7 +162,7 @@ enum error model_layout_init(struct model_layout *layout, const struct model_sha
     enum error error = model_shape_check(shape);
     if (error)
         return error;
-    memset(layout, 0, sizeof *layout);
+    memset(layout, 0, sizeof(*layout));
     add_layers(layout, shape);
     if (layout->parameters > MODEL_PARAMETERS_LIMIT)
         return error_set(ERROR_USAGE, "a model of %zu parameters; at most %d are possible",

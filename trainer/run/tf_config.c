@@ -20,7 +20,7 @@ static enum error read_index(const cJSON *task, int64_t fallback, int64_t *ret_i
     if (cJSON_IsString(item) &&
         text_parse_integer(item->valuestring, strlen(item->valuestring), 0, INT32_MAX, ret_index))
         return OK;
-    if (cJSON_IsNumber(item) && json_get_integer(task, "index", "task", ret_index) == OK &&
+    if (cJSON_IsNumber(item) && !json_get_integer(task, "index", "task", ret_index) &&
         *ret_index >= 0)
         return OK;
     return error_set(ERROR_USAGE, "TF_CONFIG: task index must be a non-negative number");
