@@ -90,7 +90,7 @@ static enum error parse(struct serve_options *serve, int argc, char **argv)
          .target = &service->epochs,
          .argument = "N",
          .minimum = 0,
-         .maximum = (long double)CUT_POSITION_LIMIT,
+         .maximum = (long double)POSITION_LIMIT,
          .help = "end after N epochs; 0: never"},
         {.name = "tail",
          .type = OPTION_CHOICE,

@@ -61,17 +61,17 @@ static enum answer_format choose_format(const struct request *request)
 
 /* A design of one batch size only gives that when none was asked for. */
 static enum error choose_size(struct request *request, const struct service *service,
-                              const struct walk *walk)
+                              const struct sampling_plan *plan)
 {
-    int64_t only = order_batch_size(walk->order);
-    if (service_check_batch(service, walk)) /* of a start with a higher limit */
+    int64_t only = order_batch_size(plan->order);
+    if (service_check_batch(service, plan)) /* of a start with a higher limit */
         return error_set_kind(ERROR_CONFLICT, PROBLEM_BATCH_TOO_LARGE);
     if (only > 0 && !request->batch.size_given)
         request->batch.size = only;
     if (request->batch.weights && request->format == ANSWER_BINARY)
         return error_set(ERROR_USAGE, "weights=1: the binary format has no place for weights; json "
                                       "and csv have");
-    return cut_check_size(&walk->cut, request->batch.size);
+    return batching_check_size(&plan->batching, request->batch.size);
 }
 
 static struct stream_pull pull_of(const struct request *request, int64_t room)
@@ -93,15 +93,15 @@ static struct stream_pull pull_of(const struct request *request, int64_t room)
 static struct answer answer_of(const struct request *request, int64_t units)
 {
     const struct worker *worker = request->worker;
-    const struct walk *walk = stream_walk(request->stream);
+    const struct sampling_plan *plan = stream_plan(request->stream);
     const struct stream_batch *drawn = &request->drawn;
     bool lent = request->batch.leased;
     return (struct answer){
         .stream = request->batch.stream,
-        .epoch = drawn->span.first / walk->cut.epoch_positions,
+        .epoch = drawn->span.first / plan->batching.epoch_positions,
         .first = drawn->span.first,
         .positions = drawn->span.positions,
-        .tells_span = order_tells_span(walk->order),
+        .tells_span = order_tells_span(plan->order),
         .size = (size_t)units,
         .ids = worker->ids,
         .labels = worker->labels,
@@ -124,27 +124,27 @@ static enum error prepare(struct request *request, int64_t units)
         return error;
     struct answer answer = answer_of(request, units);
     size_t bytes =
-        answer_bound_bytes(stream_walk(request->stream)->label_texts, &answer, request->format);
+        answer_bound_bytes(stream_plan(request->stream)->label_texts, &answer, request->format);
     worker_output_put(request->output);
     request->output = worker_output_take(worker, bytes);
     return request->output ? OK : ERROR_MEMORY;
 }
 
-static void weigh(struct request *request, const struct walk *walk, size_t units)
+static void weigh(struct request *request, const struct sampling_plan *plan, size_t units)
 {
     struct worker *worker = request->worker;
     if (request->batch.sort) {
         for (size_t i = 0; i < units; i++)
-            worker->rows[i] = frame_find(walk->frame, worker->ids[i]);
+            worker->rows[i] = frame_find(plan->frame, worker->ids[i]);
     }
-    order_probabilities(walk->order, worker->rows, units, worker->probabilities);
+    order_probabilities(plan->order, worker->rows, units, worker->probabilities);
 }
 
 /* The units of request->drawn into request->output; what is binary where it belongs at once. */
 static void format(struct request *request)
 {
     struct worker *worker = request->worker;
-    const struct walk *walk = stream_walk(request->stream);
+    const struct sampling_plan *plan = stream_plan(request->stream);
     const struct span *span = &request->drawn.span;
     int64_t *rows = request->batch.weights ? worker->rows : NULL;
     int64_t *ids = worker->ids;
@@ -153,16 +153,16 @@ static void format(struct request *request)
         ids = (void *)(request->output->bytes + ANSWER_BINARY_HEADER_BYTES);
         labels = (uint32_t *)(ids + span->units);
     }
-    size_t units = order_units(walk->order, span->first, span->positions, ids, labels, rows);
+    size_t units = order_units(plan->order, span->first, span->positions, ids, labels, rows);
     if (request->batch.sort)
         unit_sort(ids, labels, units, worker->scratch_ids, worker->scratch_labels);
     if (request->batch.weights)
-        weigh(request, walk, units);
+        weigh(request, plan, units);
     struct answer answer = answer_of(request, (int64_t)units);
     answer.ids = ids;
     answer.labels = labels;
     request->output_bytes =
-        answer_write(walk->label_texts, &answer, request->format, request->output->bytes);
+        answer_write(plan->label_texts, &answer, request->format, request->output->bytes);
     request->output = worker_output_trim(request->output, request->output_bytes);
 }
 
@@ -285,9 +285,11 @@ static enum MHD_Result draw(struct request *request, int64_t room, bool acked)
 /* No batch that is drawn anew is larger. */
 static int64_t most_units(const struct request *request)
 {
-    const struct cut *cut = &stream_walk(request->stream)->cut;
+    const struct batching *batching = &stream_plan(request->stream)->batching;
     int64_t size = request->batch.size;
-    return cut->tail != TAIL_SPAN && size > cut->epoch_positions ? cut->epoch_positions : size;
+    return batching->tail != TAIL_SPAN && size > batching->epoch_positions
+               ? batching->epoch_positions
+               : size;
 }
 
 /* ---- what moves nothing ------------------------------------------------- */
@@ -309,9 +311,9 @@ static enum MHD_Result peek(struct request *request)
 
 static enum error find_batch(struct request *request)
 {
-    const struct cut *cut = &stream_walk(request->stream)->cut;
+    const struct batching *batching = &stream_plan(request->stream)->batching;
     request->drawn.expires_ms = -1;
-    return cut_at(cut, request->batch.index, request->batch.size, &request->drawn.span);
+    return batching_at(batching, request->batch.index, request->batch.size, &request->drawn.span);
 }
 
 static enum MHD_Result reply_found(struct request *request, struct service *service)
@@ -339,8 +341,8 @@ static void search(struct slow_job *job, const _Atomic bool *stop)
 
 static enum MHD_Result find(struct request *request)
 {
-    const struct walk *walk = stream_walk(request->stream);
-    if (!order_passes_over(walk->order))
+    const struct sampling_plan *plan = stream_plan(request->stream);
+    if (!order_passes_over(plan->order))
         return reply_pure(request, find_batch(request));
     request->job.run = search;
     return handler_run_slowly(request, reply_found);
@@ -370,7 +372,7 @@ enum MHD_Result route_batch(struct request *request, struct service *service)
     if (error)
         return reply_error(request, error);
     request->format = choose_format(request);
-    error = choose_size(request, service, stream_walk(request->stream));
+    error = choose_size(request, service, stream_plan(request->stream));
     if (error)
         return reply_error(request, error);
     if (request->batch.index >= 0)

@@ -29,20 +29,20 @@ static enum error add_count(struct buffer *body, const char *key, const int64_t 
                  : buffer_print(body, ",\"%s\":null", key);
 }
 
-static enum error add_label(struct buffer *body, const struct walk *walk, uint32_t label,
+static enum error add_label(struct buffer *body, const struct sampling_plan *plan, uint32_t label,
                             const struct counts *counts)
 {
-    const struct label_texts *texts = walk->label_texts;
+    const struct label_texts *texts = plan->label_texts;
     const struct label_text *text = &texts->json[label];
-    int64_t units = frame_label_units(walk->frame, label);
+    int64_t units = frame_label_units(plan->frame, label);
     enum error error = buffer_add_text(body, label > 0 ? ",{\"label\":" : "{\"label\":");
     if (!error)
         error = buffer_add(body, texts->json_long[label] ? texts->json_long[label] : text->bytes,
                            text->length); /* with its ',' */
     if (!error)
         error = buffer_print(body, "\"units\":%" PRId64 ",\"share\":%.10g,\"wanted\":%.10g", units,
-                             (double)units / (double)frame_units(walk->frame),
-                             order_label_share(walk->order, label));
+                             (double)units / (double)frame_units(plan->frame),
+                             order_label_share(plan->order, label));
     if (!error)
         error =
             add_count(body, "drawn", counts->drawn.left > 0 ? NULL : &counts->drawn.drawn[label]);
@@ -66,13 +66,13 @@ static enum error check_size(const struct buffer *body, uint32_t labels, uint32_
                      labels, limit_bytes);
 }
 
-static enum error write_labels(struct buffer *body, const struct walk *walk,
+static enum error write_labels(struct buffer *body, const struct sampling_plan *plan,
                                const struct counts *counts)
 {
-    uint32_t labels = frame_labels(walk->frame);
+    uint32_t labels = frame_labels(plan->frame);
     enum error error = buffer_add_text(body, "{\"labels\":[");
     for (uint32_t label = 0; !error && label < labels; label++) {
-        error = add_label(body, walk, label, counts);
+        error = add_label(body, plan, label, counts);
         if (!error)
             error = check_size(body, labels, label + 1);
     }
@@ -84,17 +84,17 @@ static enum error write_labels(struct buffer *body, const struct walk *walk,
 
 static enum error add_labels(struct buffer *body, struct live *live, struct stream *stream)
 {
-    const struct walk *walk = stream_walk(stream);
+    const struct sampling_plan *plan = stream_plan(stream);
     struct counts counts;
     enum error error = label_counter_ask(live_counter(live), stream, COUNT_NS, &counts.drawn);
     if (error)
         return error;
     int64_t *minute =
-        array_new(frame_labels(walk->frame), sizeof(*minute), "the counts of the last minute");
+        array_new(frame_labels(plan->frame), sizeof(*minute), "the counts of the last minute");
     error = minute ? live_last_minute(live, stream, minute) : ERROR_MEMORY;
     counts.minute = !error ? minute : NULL;
     if (!error || error == ERROR_UNAVAILABLE)
-        error = write_labels(body, walk, &counts);
+        error = write_labels(body, plan, &counts);
     free(minute);
     free(counts.drawn.drawn);
     return error;
@@ -136,7 +136,7 @@ static enum MHD_Result reply_labels(struct request *request, struct service *ser
 
 static bool is_slow(struct stream *stream)
 {
-    return frame_labels(stream_walk(stream)->frame) > LABELS_AT_ONCE ||
+    return frame_labels(stream_plan(stream)->frame) > LABELS_AT_ONCE ||
            !label_counter_is_quick(stream);
 }
 
@@ -157,7 +157,7 @@ enum MHD_Result route_labels(struct request *request, struct service *service)
     if (!error)
         error = handler_take_stream(request, service, name);
     if (!error)
-        error = check_size(&request->body, frame_labels(stream_walk(request->stream)->frame), 0);
+        error = check_size(&request->body, frame_labels(stream_plan(request->stream)->frame), 0);
     if (!error && is_slow(request->stream)) {
         request->work = service; /* borrowed */
         request->job.run = list_labels;

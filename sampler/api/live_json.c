@@ -23,15 +23,15 @@ static const char *state_name(enum stream_state state)
 }
 
 /* Units a position holds, near the last ones; 1 but where the design passes positions over. */
-static double density(const struct walk *walk, int64_t position)
+static double density(const struct sampling_plan *plan, int64_t position)
 {
     int64_t ids[DENSITY_POSITIONS];
-    if (!order_passes_over(walk->order))
+    if (!order_passes_over(plan->order))
         return 1;
     int64_t count = position < DENSITY_POSITIONS ? position : DENSITY_POSITIONS;
     if (count == 0)
         return 1;
-    return (double)order_units(walk->order, position - count, count, ids, NULL, NULL) /
+    return (double)order_units(plan->order, position - count, count, ids, NULL, NULL) /
            (double)count;
 }
 
@@ -40,15 +40,15 @@ static double density(const struct walk *walk, int64_t position)
 static enum error add_definition(const struct stream *stream, struct buffer *out)
 {
     const struct stream_definition *definition = stream_definition(stream);
-    const struct walk *walk = stream_walk(stream);
-    const char *fields = order_fields(walk->order);
-    return buffer_print(out,
-                        "{\"name\":\"%s\",\"frame\":\"%s\",\"design\":\"%s\",\"fields\":%s,"
-                        "\"replacement\":%s,\"units\":%" PRId64 ",\"epochs\":%" PRId64
-                        ",\"epoch_draws\":%" PRId64,
-                        definition->name, definition->frame, definition->design,
-                        *fields ? fields : "null", truth(definition->replacement),
-                        frame_units(walk->frame), definition->epochs, walk->cut.epoch_positions);
+    const struct sampling_plan *plan = stream_plan(stream);
+    const char *fields = order_fields(plan->order);
+    return buffer_print(
+        out,
+        "{\"name\":\"%s\",\"frame\":\"%s\",\"design\":\"%s\",\"fields\":%s,"
+        "\"replacement\":%s,\"units\":%" PRId64 ",\"epochs\":%" PRId64 ",\"epoch_draws\":%" PRId64,
+        definition->name, definition->frame, definition->design, *fields ? fields : "null",
+        truth(definition->replacement), frame_units(plan->frame), definition->epochs,
+        plan->batching.epoch_positions);
 }
 
 static enum error add_status(const struct stream_status *status, struct buffer *out)
@@ -69,13 +69,13 @@ static enum error add_left(const char *key, int64_t positions, double rate, stru
     return buffer_print(out, ",\"%s\":%.1f", key, (double)positions / rate);
 }
 
-static enum error add_rates(const struct walk *walk, const struct stream_status *status,
+static enum error add_rates(const struct sampling_plan *plan, const struct stream_status *status,
                             const struct history_rates *rates, struct buffer *out)
 {
-    const struct cut *cut = &walk->cut;
-    int64_t end = cut_end(cut);
-    int64_t epoch_end = (status->epoch + 1) * cut->epoch_positions;
-    double units = density(walk, status->position);
+    const struct batching *batching = &plan->batching;
+    int64_t end = batching_end(batching);
+    int64_t epoch_end = (status->epoch + 1) * batching->epoch_positions;
+    double units = density(plan, status->position);
     enum error error = buffer_print(
         out,
         ",\"rate\":{\"seconds\":%.1f,\"ids\":%.6g,\"batches\":%.6g,\"acks\":%.6g,"
@@ -85,8 +85,9 @@ static enum error add_rates(const struct walk *walk, const struct stream_status 
         error = add_left("epoch_left_s", epoch_end - status->position + status->gaps,
                          rates->positions, out);
     if (!error)
-        error = add_left("left_s", cut->epochs > 0 ? end - status->position + status->gaps : -1,
-                         rates->positions, out);
+        error =
+            add_left("left_s", batching->epochs > 0 ? end - status->position + status->gaps : -1,
+                     rates->positions, out);
     return error;
 }
 
@@ -123,7 +124,7 @@ static enum error add_stream(struct stream *stream, struct live *live, struct bu
     struct history_rates rates;
     struct history *history = live_history(live);
     const char *name = stream_definition(stream)->name;
-    const struct walk *walk = stream_walk(stream);
+    const struct sampling_plan *plan = stream_plan(stream);
     stream_status(stream, &status);
     (void)history_rates(history, name, status.generation, &rates);
     enum error error = add_definition(stream, out);
@@ -132,9 +133,9 @@ static enum error add_stream(struct stream *stream, struct live *live, struct bu
     if (!error)
         error = add_ended(history, name, &status, out);
     if (!error)
-        error = add_rates(walk, &status, &rates, out);
+        error = add_rates(plan, &status, &rates, out);
     if (!error)
-        error = add_course(history, name, status.generation, density(walk, status.position), out);
+        error = add_course(history, name, status.generation, density(plan, status.position), out);
     return error;
 }
 
@@ -143,12 +144,12 @@ static enum error add_stream(struct stream *stream, struct live *live, struct bu
 static enum error add_chosen_definition(const struct stream *stream, struct buffer *out)
 {
     const struct stream_definition *definition = stream_definition(stream);
-    const struct walk *walk = stream_walk(stream);
+    const struct sampling_plan *plan = stream_plan(stream);
     enum error error =
         buffer_print(out,
                      "{\"name\":\"%s\",\"digest\":\"%s\",\"seed\":\"%" PRIu64
                      "\",\"tail\":\"%s\",\"lease_s\":%.10g",
-                     definition->name, walk->binding.digest, definition->seed,
+                     definition->name, plan->binding.digest, definition->seed,
                      tail_name(definition->tail), (double)definition->lease_ms * 1e-3);
     if (!error && definition->rows_end > 0)
         error = buffer_print(out, ",\"rows\":\"%" PRId64 ":%" PRId64 "\"", definition->rows_begin,

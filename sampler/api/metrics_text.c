@@ -69,11 +69,11 @@ static const struct {
 
 static void read_stream(struct stream *stream, struct reading *reading)
 {
-    const struct walk *walk = stream_walk(stream);
+    const struct sampling_plan *plan = stream_plan(stream);
     stream_status(stream, &reading->status);
     reading->name = stream_definition(stream)->name;
-    reading->units = walk->binding.units;
-    reading->epoch_draws = walk->cut.epoch_positions;
+    reading->units = plan->binding.units;
+    reading->epoch_draws = plan->batching.epoch_positions;
     reading->paused = reading->status.state == STREAM_PAUSED;
     reading->ended = reading->status.state == STREAM_ENDED;
     reading->failing = reading->status.failing;

@@ -32,7 +32,7 @@ struct creation {
     bool design_given;
     bool replacement_given;
     int64_t position;
-    struct walk *walk; /* owned until the stream has it */
+    struct sampling_plan *plan; /* owned until the stream has it */
     struct names_taken *names;
     struct name_taken name; /* while the stream is made */
 };
@@ -43,7 +43,7 @@ static void release_creation(struct request *request)
     names_taken_leave(creation->names, &creation->name);
     stream_definition_release(&creation->definition);
     cJSON_Delete(creation->fields);
-    walk_put(creation->walk);
+    sampling_plan_put(creation->plan);
     free(creation);
 }
 
@@ -169,7 +169,7 @@ static enum error read_definition(struct body *body, const struct service *servi
     if (!error)
         error = read_seed(body, definition);
     if (!error)
-        error = body_integer(body, "epochs", 0, CUT_POSITION_LIMIT, 0, &definition->epochs);
+        error = body_integer(body, "epochs", 0, POSITION_LIMIT, 0, &definition->epochs);
     if (!error)
         error = read_tail(body, server, definition);
     if (!error)
@@ -270,10 +270,10 @@ static void open_walk(struct slow_job *job, const _Atomic bool *stop)
     enum error error =
         *stop ? error_set(ERROR_UNAVAILABLE, "the server is stopping") : settle_fields(creation);
     if (!error)
-        error = walk_open(creation->service->frames, service_shares(creation->service),
-                          &creation->definition, &creation->walk);
+        error = sampling_plan_open(creation->service->frames, service_shares(creation->service),
+                                   &creation->definition, &creation->plan);
     if (!error)
-        error = service_check_batch(creation->service, creation->walk);
+        error = service_check_batch(creation->service, creation->plan);
     request->outcome = error;
     error_report_take(error, &request->report);
     request_resume(request);
@@ -302,10 +302,10 @@ static enum MHD_Result create(struct request *request, struct service *service)
         names_taken_leave(creation->names, &creation->name);
         return reply_error(request, error_restore(&request->report));
     }
-    struct walk *walk = creation->walk;
-    creation->walk = NULL;
+    struct sampling_plan *plan = creation->plan;
+    creation->plan = NULL;
     enum error error =
-        streams_create(service->streams, &creation->definition, walk, creation->position,
+        streams_create(service->streams, &creation->definition, plan, creation->position,
                        request_waiter(request), &request->stream, &waits);
     names_taken_leave(creation->names, &creation->name);
     if (!error)

@@ -11,12 +11,12 @@ static const char *truth(bool value)
 }
 
 static enum error add_definition(struct buffer *buffer, const struct stream_definition *definition,
-                                 const struct walk *walk)
+                                 const struct sampling_plan *plan)
 {
     return buffer_print(buffer,
                         "{\"name\":\"%s\",\"frame\":\"%s\",\"digest\":\"%s\",\"design\":\"%s\","
                         "\"replacement\":%s,\"seed\":%" PRIu64,
-                        definition->name, definition->frame, walk->binding.digest,
+                        definition->name, definition->frame, plan->binding.digest,
                         definition->design, truth(definition->replacement), definition->seed);
 }
 
@@ -42,28 +42,28 @@ static enum error add_options(struct buffer *buffer, const struct stream_definit
 }
 
 static enum error add_status(struct buffer *buffer, const struct stream_definition *definition,
-                             const struct walk *walk, const struct stream_status *status)
+                             const struct sampling_plan *plan, const struct stream_status *status)
 {
     return buffer_print(buffer,
                         ",\"generation\":%" PRId64 ",\"units\":%" PRId64 ",\"epochs\":%" PRId64
                         ",\"tail\":\"%s\",\"position\":%" PRId64 ",\"epoch\":%" PRId64
                         ",\"epoch_draws\":%" PRId64 ",\"leased\":%" PRId64 ",\"acked\":%" PRId64
                         ",\"redelivered\":%" PRId64 ",\"state\":\"%s\"",
-                        status->generation, walk->binding.units, definition->epochs,
+                        status->generation, plan->binding.units, definition->epochs,
                         tail_name(definition->tail), status->position, status->epoch,
-                        walk->cut.epoch_positions, status->leased, status->acked,
+                        plan->batching.epoch_positions, status->leased, status->acked,
                         status->redelivered, state_names[status->state]);
 }
 
 enum error stream_text_add(struct buffer *buffer, struct stream *stream)
 {
     const struct stream_definition *definition = stream_definition(stream);
-    const struct walk *walk = stream_walk(stream);
+    const struct sampling_plan *plan = stream_plan(stream);
     struct stream_status status;
     stream_status(stream, &status);
-    enum error error = add_definition(buffer, definition, walk);
+    enum error error = add_definition(buffer, definition, plan);
     if (!error)
-        error = add_status(buffer, definition, walk, &status);
+        error = add_status(buffer, definition, plan, &status);
     if (!error)
         error = add_options(buffer, definition);
     return error ? error : buffer_add_text(buffer, "}");

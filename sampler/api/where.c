@@ -61,8 +61,9 @@ static int64_t smaller(int64_t a, int64_t b)
 /* The epoch that is asked for, and how far the stream is in it. */
 static enum error settle_epoch(struct stream *stream, struct search *search)
 {
-    const struct cut *cut = &stream_walk(stream)->cut;
-    int64_t epochs = cut->epochs > 0 ? cut->epochs : CUT_POSITION_LIMIT / cut->epoch_positions;
+    const struct batching *batching = &stream_plan(stream)->batching;
+    int64_t epochs =
+        batching->epochs > 0 ? batching->epochs : POSITION_LIMIT / batching->epoch_positions;
     struct stream_status status;
     stream_status(stream, &status);
     if (search->epoch < 0) /* at the end: the last one */
@@ -71,8 +72,8 @@ static enum error settle_epoch(struct stream *stream, struct search *search)
         return error_set(ERROR_NOT_FOUND,
                          "epoch=%" PRId64 ": this stream has the epochs 0 to %" PRId64,
                          search->epoch, epochs - 1);
-    search->end = smaller(status.position, (search->epoch + 1) * cut->epoch_positions);
-    search->over = search->end == (search->epoch + 1) * cut->epoch_positions;
+    search->end = smaller(status.position, (search->epoch + 1) * batching->epoch_positions);
+    search->over = search->end == (search->epoch + 1) * batching->epoch_positions;
     return OK;
 }
 
@@ -87,7 +88,7 @@ static enum error settle(struct request *request, const struct service *service,
         error = settle_epoch(request->stream, search);
     if (error)
         return error;
-    search->row = frame_find(stream_walk(request->stream)->frame, search->id);
+    search->row = frame_find(stream_plan(request->stream)->frame, search->id);
     if (search->row < 0)
         return error_set(ERROR_NOT_FOUND, "id=%" PRId64 ": the stream's frame has no such unit",
                          search->id);
@@ -105,10 +106,10 @@ static const char *const state_names[] = {[PLACE_AHEAD] = "ahead",
 static enum error add_unit(struct buffer *body, const struct request *request,
                            const struct search *search)
 {
-    const struct walk *walk = stream_walk(request->stream);
-    uint32_t label = frame_label(walk->frame, search->row);
-    const struct label_text *text = &walk->label_texts->json[label];
-    char *longer = walk->label_texts->json_long[label];
+    const struct sampling_plan *plan = stream_plan(request->stream);
+    uint32_t label = frame_label(plan->frame, search->row);
+    const struct label_text *text = &plan->label_texts->json[label];
+    char *longer = plan->label_texts->json_long[label];
     enum error error = buffer_print(body, "{\"id\":%" PRId64 ",\"label\":", search->id);
     if (!error)
         error = buffer_add(body, longer ? longer : text->bytes, text->length); /* with its ',' */
@@ -177,10 +178,10 @@ static void find_positions(struct slow_job *job, const _Atomic bool *stop)
 {
     struct request *request = (struct request *)((char *)job - offsetof(struct request, job));
     struct search *search = request->work;
-    const struct walk *walk = stream_walk(request->stream);
-    int64_t end = (search->epoch + 1) * walk->cut.epoch_positions;
+    const struct sampling_plan *plan = stream_plan(request->stream);
+    int64_t end = (search->epoch + 1) * plan->batching.epoch_positions;
     (void)stop; /* the order looks at stop_requested() */
-    request->outcome = order_positions(walk->order, search->row, search->epoch, end,
+    request->outcome = order_positions(plan->order, search->row, search->epoch, end,
                                        &search->positions, &search->draws);
     while (!request->outcome && search->count < search->draws &&
            search->positions[search->count] < search->end)
@@ -216,7 +217,7 @@ enum MHD_Result route_where(struct request *request, struct service *service)
     enum error error = settle(request, service, search);
     if (error)
         return reply_error(request, error);
-    const struct order *order = stream_walk(request->stream)->order;
+    const struct order *order = stream_plan(request->stream)->order;
     if (!has_a_chance(order, search->row))
         return reply_not_chosen(request, search);
     if (order_repeats(order)) {

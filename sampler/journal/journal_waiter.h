@@ -21,7 +21,7 @@ struct journal_waiter {
     /* The stream's own: what goes back when it cannot be kept. */
     struct journal_waiter *next;
     struct stream *stream; /* NULL: nothing goes back */
-    int64_t walk;          /* of the ledger's walks, when it was drawn */
+    int64_t jumps;         /* of the ledger, when it was drawn */
     int64_t first, positions, units;
     int64_t attempt;
     bool piece;   /* of a gap */

@@ -1,5 +1,5 @@
 /*
- * Workers that a stream forgot to make room for others (worker_book.h): of each the hash of its
+ * Workers that a stream forgot to make room for others (worker_table.h): of each the hash of its
  * name and how far its seqs went, so that a seq from before is refused and never gets a second
  * batch. 16 bytes a name instead of a record.
  *

@@ -14,7 +14,7 @@ void ledger_release(struct ledger *ledger)
     intervals_release(&ledger->passed);
     intervals_release(&ledger->passed_next);
     lease_set_release(&ledger->leases);
-    worker_book_release(&ledger->workers);
+    worker_table_release(&ledger->workers);
     lease_history_release(&ledger->history);
 }
 
@@ -70,20 +70,20 @@ static enum error prepare_lending(struct ledger *ledger, int64_t worker)
         return OK;
     enum error error = lease_set_reserve(&ledger->leases);
     if (!error)
-        error = intervals_reserve(&worker_book_get(&ledger->workers, (uint32_t)worker)->used, 1);
+        error = intervals_reserve(&worker_table_get(&ledger->workers, (uint32_t)worker)->used, 1);
     return error;
 }
 
 static enum error prepare_worker(struct ledger *ledger, const struct entry *entry)
 {
     uint32_t number = entry->worker < 0 ? (uint32_t)ledger->workers.count : (uint32_t)entry->worker;
-    return worker_book_add(&ledger->workers, number, entry->text, entry->text_bytes, entry->seq,
-                           ledger->history.count);
+    return worker_table_add(&ledger->workers, number, entry->text, entry->text_bytes, entry->seq,
+                            ledger->history.count);
 }
 
 static enum error prepare_acks(struct ledger *ledger, const struct entry *entry)
 {
-    struct worker_record *record = worker_book_get(&ledger->workers, (uint32_t)entry->worker);
+    struct worker_record *record = worker_table_get(&ledger->workers, (uint32_t)entry->worker);
     enum error error = intervals_reserve(&record->acked, entry->count);
     return error ? error : lease_history_reserve(&ledger->history, entry->count);
 }
@@ -117,7 +117,7 @@ enum error ledger_prepare(struct ledger *ledger, const struct entry *entry)
         return intervals_reserve(&ledger->gaps, entry->count / 2);
     case ENTRY_USED:
     case ENTRY_ACKED:
-        record = worker_book_get(&ledger->workers, (uint32_t)entry->worker);
+        record = worker_table_get(&ledger->workers, (uint32_t)entry->worker);
         return intervals_reserve(entry->type == ENTRY_USED ? &record->used : &record->acked,
                                  entry->count / 2);
     case ENTRY_DONE:
@@ -136,19 +136,19 @@ static void disown(struct ledger *ledger, uint32_t number)
     uint32_t worker = lease_set_get(&ledger->leases, number)->worker;
     if (worker == WORKER_NONE)
         return;
-    lease_set_disown(&ledger->leases, number, &worker_book_get(&ledger->workers, worker)->leases);
-    worker_book_disown(&ledger->workers, worker);
+    lease_set_disown(&ledger->leases, number, &worker_table_get(&ledger->workers, worker)->leases);
+    worker_table_disown(&ledger->workers, worker);
 }
 
 static void lend(struct ledger *ledger, uint32_t number, const struct entry *entry, int64_t now_ms)
 {
     uint32_t worker = (uint32_t)entry->worker;
-    struct worker_record *record = worker_book_get(&ledger->workers, worker);
+    struct worker_record *record = worker_table_get(&ledger->workers, worker);
     lease_set_get(&ledger->leases, number)->asked = entry->asked;
     lease_set_lend(&ledger->leases, number, worker, entry->seq, &record->leases);
     lease_set_start(&ledger->leases, number, now_ms, now_ms + ledger_lease_ms(ledger));
     intervals_add(&record->used, entry->seq, entry->seq + 1);
-    worker_book_lend(&ledger->workers, worker);
+    worker_table_lend(&ledger->workers, worker);
 }
 
 /* New positions, maybe behind some that the tail skips. */
@@ -202,12 +202,12 @@ static void apply_redraw(struct ledger *ledger, const struct entry *entry, int64
         return;
     }
     lend(ledger, number, entry, now_ms);
-    worker_book_get(&ledger->workers, (uint32_t)entry->worker)->redelivered++;
+    worker_table_get(&ledger->workers, (uint32_t)entry->worker)->redelivered++;
 }
 
 static void apply_ack(struct ledger *ledger, const struct entry *entry, int64_t now_ms)
 {
-    struct worker_record *record = worker_book_get(&ledger->workers, (uint32_t)entry->worker);
+    struct worker_record *record = worker_table_get(&ledger->workers, (uint32_t)entry->worker);
     set_mean(ledger, entry->value);
     for (size_t i = 0; i < entry->count; i++) {
         uint32_t number = lease_set_find(&ledger->leases, (uint32_t)entry->worker, entry->list[i]);
@@ -232,7 +232,7 @@ static void apply_ack(struct ledger *ledger, const struct entry *entry, int64_t 
 
 static void apply_release(struct ledger *ledger, const struct entry *entry)
 {
-    struct worker_record *record = worker_book_get(&ledger->workers, (uint32_t)entry->worker);
+    struct worker_record *record = worker_table_get(&ledger->workers, (uint32_t)entry->worker);
     while (record->leases.first != LEASE_NONE) {
         uint32_t number = record->leases.first;
         disown(ledger, number);
@@ -262,11 +262,11 @@ static void apply_take_back(struct ledger *ledger, const struct entry *entry)
 
 static void withdraw_all(struct ledger *ledger)
 {
-    ledger->walks++;
+    ledger->jumps++;
     lease_set_clear(&ledger->leases);
     intervals_clear(&ledger->gaps);
     lease_history_clear(&ledger->history);
-    worker_book_withdraw(&ledger->workers);
+    worker_table_withdraw(&ledger->workers);
 }
 
 static void add_intervals(struct intervals *intervals, const struct entry *entry)
@@ -280,7 +280,7 @@ static void apply_restore(struct ledger *ledger, const struct entry *entry)
     struct intervals gaps = ledger->gaps; /* its room is reserved */
     ledger->gaps = (struct intervals){0};
     withdraw_all(ledger);
-    worker_book_release(&ledger->workers);
+    worker_table_release(&ledger->workers);
     intervals_clear(&ledger->passed);
     intervals_clear(&gaps);
     add_intervals(&gaps, entry);
@@ -311,7 +311,7 @@ static void apply_lease(struct ledger *ledger, const struct entry *entry, int64_
 static void apply_idle(struct ledger *ledger, const struct entry *entry)
 {
     for (size_t i = 0; i < entry->count; i++)
-        worker_book_rank_last(&ledger->workers, (uint32_t)entry->list[i]);
+        worker_table_rank_last(&ledger->workers, (uint32_t)entry->list[i]);
 }
 
 static void apply_forgotten_workers(struct ledger *ledger, const struct entry *entry)
@@ -325,7 +325,7 @@ static void apply_forgotten_workers(struct ledger *ledger, const struct entry *e
 
 static void apply_used(struct ledger *ledger, const struct entry *entry)
 {
-    struct worker_record *record = worker_book_get(&ledger->workers, (uint32_t)entry->worker);
+    struct worker_record *record = worker_table_get(&ledger->workers, (uint32_t)entry->worker);
     add_intervals(&record->used, entry);
     record->done = entry->value;
     record->redelivered = entry->attempt;
@@ -374,7 +374,7 @@ void ledger_apply(struct ledger *ledger, const struct entry *entry, int64_t now_
         apply_used(ledger, entry);
         break;
     case ENTRY_ACKED:
-        add_intervals(&worker_book_get(&ledger->workers, (uint32_t)entry->worker)->acked, entry);
+        add_intervals(&worker_table_get(&ledger->workers, (uint32_t)entry->worker)->acked, entry);
         break;
     case ENTRY_LEASE:
         apply_lease(ledger, entry, now_ms);

@@ -46,13 +46,13 @@ struct ledger {
     struct intervals passed;
     struct intervals passed_next; /* room for a seek to make `passed` anew in */
     struct lease_set leases;
-    struct worker_book workers;
+    struct worker_table workers;
     struct lease_history history;
     int64_t acked;        /* batches that are done, those drawn by nobody among them */
     int64_t redelivered;  /* how often a batch was lent again */
     int64_t handed;       /* how often a batch was handed out */
     int64_t mean_ms;      /* that a batch is held; 0: not known */
-    int64_t walks;        /* seeks and restores since the start: a draw before one is forgotten */
+    int64_t jumps;        /* seeks and restores since the start: a draw before one is forgotten */
     int64_t samples;      /* in the mean, up to LEDGER_MEAN_SAMPLES */
     size_t expired_count; /* [expired_count] leases that the last ledger_expire() has let run out */
     uint32_t expired[LEDGER_EXPIRE_AT_ONCE];

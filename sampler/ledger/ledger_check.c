@@ -43,7 +43,7 @@ static bool is_new_name(const struct ledger *ledger, const struct entry *entry)
     char name[WORKER_NAME_BYTES];
     memcpy(name, entry->text, entry->text_bytes);
     name[entry->text_bytes] = '\0';
-    return worker_name_is_valid(name) && worker_book_find(&ledger->workers, name) == WORKER_NONE;
+    return worker_name_is_valid(name) && worker_table_find(&ledger->workers, name) == WORKER_NONE;
 }
 
 static enum error check_worker(const struct ledger *ledger, const struct entry *entry)
@@ -54,7 +54,7 @@ static enum error check_worker(const struct ledger *ledger, const struct entry *
     if (entry->worker == -1)
         return OK;
     if (!is_worker(ledger, entry->worker) ||
-        worker_book_get(&ledger->workers, (uint32_t)entry->worker)->leased > 0)
+        worker_table_get(&ledger->workers, (uint32_t)entry->worker)->leased > 0)
         return refuse(entry, "forgets a worker that is not known or has batches");
     return OK;
 }
@@ -98,7 +98,7 @@ static enum error check_draw(const struct ledger *ledger, const struct entry *en
         return refuse(entry, "draws positions again");
     }
     if (entry->worker >= 0 && entry->units > 0 && is_worker(ledger, entry->worker) &&
-        intervals_has(&worker_book_get(&ledger->workers, (uint32_t)entry->worker)->used,
+        intervals_has(&worker_table_get(&ledger->workers, (uint32_t)entry->worker)->used,
                       entry->seq))
         return refuse(entry, "gives a seq a second batch");
     return check_pair(ledger, entry);
@@ -110,8 +110,8 @@ static enum error check_redraw(const struct ledger *ledger, const struct entry *
         return refuse(entry, "lends a batch again that is not lent");
     if (is_worker(ledger, entry->worker)) {
         uint32_t mine = lease_set_find(&ledger->leases, (uint32_t)entry->worker, entry->seq);
-        bool used = intervals_has(&worker_book_get(&ledger->workers, (uint32_t)entry->worker)->used,
-                                  entry->seq);
+        bool used = intervals_has(
+            &worker_table_get(&ledger->workers, (uint32_t)entry->worker)->used, entry->seq);
         if (used && mine != lease_set_starting(&ledger->leases, entry->first))
             return refuse(entry, "gives a seq a second batch");
     }

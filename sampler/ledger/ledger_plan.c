@@ -51,7 +51,7 @@ static enum error refuse_pair(const struct ledger *ledger, const struct worker_r
                               const char *worker, int64_t seq, const char *kind)
 {
     int64_t below =
-        record ? record->forgotten_below : worker_book_forgotten_below(&ledger->workers, worker);
+        record ? record->forgotten_below : worker_table_forgotten_below(&ledger->workers, worker);
     if (seq < below)
         return refuse_forgotten(worker, seq, below);
     if (!record || !intervals_has(&record->used, seq))
@@ -70,8 +70,8 @@ static enum error refuse_pair(const struct ledger *ledger, const struct worker_r
 static struct worker_record *find_record(const struct ledger *ledger, const char *worker,
                                          uint32_t *ret_number)
 {
-    *ret_number = worker_book_find(&ledger->workers, worker);
-    return *ret_number == WORKER_NONE ? NULL : worker_book_get(&ledger->workers, *ret_number);
+    *ret_number = worker_table_find(&ledger->workers, worker);
+    return *ret_number == WORKER_NONE ? NULL : worker_table_get(&ledger->workers, *ret_number);
 }
 
 enum error ledger_plan_acks(const struct ledger *ledger, const char *worker, const int64_t *seqs,
@@ -131,7 +131,7 @@ static uint32_t first_waiting(const struct ledger *ledger, const struct ledger_p
     uint32_t number = lease_set_waiting(&ledger->leases);
     if (number == LEASE_NONE || pull->acked_count == 0)
         return number;
-    uint32_t worker = worker_book_find(&ledger->workers, pull->worker);
+    uint32_t worker = worker_table_find(&ledger->workers, pull->worker);
     while (number != LEASE_NONE) {
         const struct lease *lease = lease_set_get(&ledger->leases, number);
         if (lease->worker == WORKER_NONE || lease->worker != worker ||
@@ -146,7 +146,8 @@ static uint32_t first_waiting(const struct ledger *ledger, const struct ledger_p
 static size_t count_lent(const struct ledger *ledger, const struct ledger_pull *pull)
 {
     size_t lent = ledger->leases.lent;
-    uint32_t worker = pull->worker ? worker_book_find(&ledger->workers, pull->worker) : WORKER_NONE;
+    uint32_t worker =
+        pull->worker ? worker_table_find(&ledger->workers, pull->worker) : WORKER_NONE;
     for (size_t i = 0; i < pull->acked_count && worker != WORKER_NONE; i++) {
         struct ledger_pull before = {.acked = pull->acked, .acked_count = i};
         uint32_t number = lease_set_find(&ledger->leases, worker, pull->acked[i]);
@@ -158,10 +159,10 @@ static size_t count_lent(const struct ledger *ledger, const struct ledger_pull *
 }
 
 /* Nothing is left to draw, and nothing will be lent: pausing changes nothing any more. */
-static bool is_over(const struct ledger *ledger, const struct cut *cut,
+static bool is_over(const struct ledger *ledger, const struct batching *batching,
                     const struct ledger_pull *pull)
 {
-    return ledger->position >= cut_end(cut) && ledger->gaps.count == 0 &&
+    return ledger->position >= batching_end(batching) && ledger->gaps.count == 0 &&
            first_waiting(ledger, pull) == LEASE_NONE && count_lent(ledger, pull) == 0;
 }
 
@@ -212,7 +213,7 @@ static enum error plan_pair(const struct ledger *ledger, const struct ledger_pul
     if (counts_as_acked(pull, seq))
         return refuse_acked(worker, seq);
     const struct worker_record *record = find_record(ledger, worker, &worker_number);
-    if (!record && seq < worker_book_forgotten_below(&ledger->workers, worker))
+    if (!record && seq < worker_table_forgotten_below(&ledger->workers, worker))
         return refuse_pair(ledger, record, worker, seq, PROBLEM_PAIR_LOST);
     if (!record)
         return ERROR_END;
@@ -240,7 +241,7 @@ static enum error plan_pair(const struct ledger *ledger, const struct ledger_pul
     return OK;
 }
 
-enum error ledger_plan_unfinished(const struct cut_search *search)
+enum error ledger_plan_unfinished(const struct batching_search *search)
 {
     return error_set(ERROR_UNAVAILABLE,
                      "the units of this design can only be counted: %" PRId64
@@ -249,14 +250,14 @@ enum error ledger_plan_unfinished(const struct cut_search *search)
                      search->at - search->position, search->position, search->size);
 }
 
-static enum error plan_new(const struct ledger *ledger, const struct cut *cut,
-                           struct cut_search *search, const struct ledger_pull *pull,
+static enum error plan_new(const struct ledger *ledger, const struct batching *batching,
+                           struct batching_search *search, const struct ledger_pull *pull,
                            int64_t now_ms, struct ledger_plan *plan)
 {
     int64_t budget = LEDGER_PLAN_POSITIONS;
     *plan = (struct ledger_plan){.kind = PLAN_NEW};
-    if (!cut_search_next(search, cut, ledger->position, pull->size, CUT_POSITION_LIMIT, &budget,
-                         &plan->span))
+    if (!batching_search_next(search, batching, ledger->position, pull->size, POSITION_LIMIT,
+                              &budget, &plan->span))
         return ledger_plan_unfinished(search);
     if (plan->span.units > 0)
         return OK;
@@ -275,30 +276,30 @@ static enum error plan_new(const struct ledger *ledger, const struct cut *cut,
 
 /* The batch that starts a gap: at most `size` units, none beyond an epoch's end but with tail span.
  * No tail drops anything here, since all of the gap is to be drawn. */
-static enum error plan_piece(const struct ledger *ledger, const struct cut *cut,
-                             struct cut_search *search, int64_t size, struct ledger_plan *plan)
+static enum error plan_piece(const struct ledger *ledger, const struct batching *batching,
+                             struct batching_search *search, int64_t size, struct ledger_plan *plan)
 {
     int64_t budget = LEDGER_PLAN_POSITIONS;
     const struct interval *gap = intervals_at(&ledger->gaps, 0);
-    struct cut whole = *cut;
+    struct batching whole = *batching;
     whole.epochs = 0;
     if (whole.tail == TAIL_DROP)
         whole.tail = TAIL_KEEP;
     *plan = (struct ledger_plan){.kind = PLAN_PIECE};
-    if (!cut_search_next(search, &whole, gap->begin, size, gap->end, &budget, &plan->span))
+    if (!batching_search_next(search, &whole, gap->begin, size, gap->end, &budget, &plan->span))
         return ledger_plan_unfinished(search);
     return OK;
 }
 
-enum error ledger_plan_draw(struct ledger *ledger, const struct cut *cut, struct cut_search *search,
-                            const struct ledger_pull *pull, int64_t now_ms,
-                            struct ledger_plan *ret_plan)
+enum error ledger_plan_draw(struct ledger *ledger, const struct batching *batching,
+                            struct batching_search *search, const struct ledger_pull *pull,
+                            int64_t now_ms, struct ledger_plan *ret_plan)
 {
     ledger_expire(ledger, now_ms);
     enum error error = pull->worker ? plan_pair(ledger, pull, now_ms, ret_plan) : ERROR_END;
     if (error != ERROR_END)
         return error;
-    if (ledger->paused && !is_over(ledger, cut, pull))
+    if (ledger->paused && !is_over(ledger, batching, pull))
         return error_set_kind(error_set(ERROR_CONFLICT, "the stream is paused"), PROBLEM_PAUSED);
     uint32_t waiting = first_waiting(ledger, pull);
     if (waiting != LEASE_NONE) {
@@ -306,6 +307,6 @@ enum error ledger_plan_draw(struct ledger *ledger, const struct cut *cut, struct
         return OK;
     }
     if (ledger->gaps.count > 0)
-        return plan_piece(ledger, cut, search, pull->size, ret_plan);
-    return plan_new(ledger, cut, search, pull, now_ms, ret_plan);
+        return plan_piece(ledger, batching, search, pull->size, ret_plan);
+    return plan_new(ledger, batching, search, pull, now_ms, ret_plan);
 }

@@ -45,14 +45,14 @@ struct ledger_pull {
 
 /* `search` is the ledger's, kept from plan to plan. ERROR_CONFLICT, ERROR_USAGE, ERROR_MEMORY (a
  * worker's seqs) as stream_draw(); ERROR_TIMEOUT: only lent batches are left;
- * ERROR_UNAVAILABLE: the batch is longer than LEDGER_PLAN_POSITIONS. cut_search_run(search), and
+ * ERROR_UNAVAILABLE: the batch is longer than LEDGER_PLAN_POSITIONS. batching_search_run(search), and
  * plan again. */
-enum error ledger_plan_draw(struct ledger *ledger, const struct cut *cut, struct cut_search *search,
-                            const struct ledger_pull *pull, int64_t now_ms,
-                            struct ledger_plan *ret_plan) MUST_CHECK;
+enum error ledger_plan_draw(struct ledger *ledger, const struct batching *batching,
+                            struct batching_search *search, const struct ledger_pull *pull,
+                            int64_t now_ms, struct ledger_plan *ret_plan) MUST_CHECK;
 
 /* ERROR_UNAVAILABLE, with how far the search has got. */
-enum error ledger_plan_unfinished(const struct cut_search *search);
+enum error ledger_plan_unfinished(const struct batching_search *search);
 
 /* Are all of `seqs` this worker's to ack? ERROR_CONFLICT names the first that is not. *ret_live:
  * how many are not acked yet; *ret_mean_ms: as in the plan. */

@@ -53,7 +53,7 @@ static void write_worker(struct writing *writing, const struct worker_record *re
 }
 
 /* In the order in which they are forgotten. */
-static void write_idle(struct writing *writing, const struct worker_book *book)
+static void write_idle(struct writing *writing, const struct worker_table *book)
 {
     int64_t list[LIST_AT_ONCE];
     const struct worker_record *record = book->idle_first;
@@ -125,7 +125,7 @@ static void write_history(struct writing *writing, const struct ledger *ledger)
     for (size_t i = 0; i < lease_history_kept(history); i++) {
         const struct lease_done *done = lease_history_at(history, i);
         if (lease_history_before(history, done) <
-            worker_book_get(&ledger->workers, done->worker)->done_since)
+            worker_table_get(&ledger->workers, done->worker)->done_since)
             continue; /* whose it was is forgotten */
         write_entry(writing, (struct entry){
                                  .type = ENTRY_DONE,

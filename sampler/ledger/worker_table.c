@@ -17,14 +17,14 @@ static void record_free(struct worker_record *record)
     free(record);
 }
 
-void worker_book_release(struct worker_book *book)
+void worker_table_release(struct worker_table *book)
 {
     for (size_t i = 0; i < book->count; i++)
         record_free(book->records[i]);
     free(book->records);
     free(book->slots);
     forgotten_workers_release(&book->forgotten);
-    *book = (struct worker_book){0};
+    *book = (struct worker_table){0};
 }
 
 bool worker_name_is_valid(const char *name)
@@ -34,13 +34,13 @@ bool worker_name_is_valid(const char *name)
     return length > 0 && length < WORKER_NAME_BYTES && name[length] == '\0';
 }
 
-struct worker_record *worker_book_get(const struct worker_book *book, uint32_t worker)
+struct worker_record *worker_table_get(const struct worker_table *book, uint32_t worker)
 {
     return book->records[worker];
 }
 
 /* The slot that holds the name, or the free one where it belongs. */
-static size_t find_slot(const struct worker_book *book, const char *name, size_t length)
+static size_t find_slot(const struct worker_table *book, const char *name, size_t length)
 {
     size_t slot = (size_t)XXH3_64bits(name, length) & (book->slot_count - 1);
     while (book->slots[slot] != WORKER_NONE) {
@@ -52,12 +52,12 @@ static size_t find_slot(const struct worker_book *book, const char *name, size_t
     return slot;
 }
 
-uint32_t worker_book_find(const struct worker_book *book, const char *name)
+uint32_t worker_table_find(const struct worker_table *book, const char *name)
 {
     return book->count ? book->slots[find_slot(book, name, strlen(name))] : WORKER_NONE;
 }
 
-static enum error grow_slots(struct worker_book *book)
+static enum error grow_slots(struct worker_table *book)
 {
     size_t count = book->slot_count ? 2 * book->slot_count : SLOTS_AT_LEAST;
     uint32_t *slots = array_new(count, sizeof(*slots), "the workers of a stream");
@@ -75,7 +75,7 @@ static enum error grow_slots(struct worker_book *book)
 }
 
 /* Those behind it on its way move up, so that they are found without it. */
-static void drop_slot(struct worker_book *book, const struct worker_record *record)
+static void drop_slot(struct worker_table *book, const struct worker_record *record)
 {
     size_t mask = book->slot_count - 1;
     size_t hole = find_slot(book, record->name, strlen(record->name));
@@ -92,7 +92,7 @@ static void drop_slot(struct worker_book *book, const struct worker_record *reco
 
 /* ---- who is idle -------------------------------------------------------- */
 
-static void leave_idle(struct worker_book *book, struct worker_record *record)
+static void leave_idle(struct worker_table *book, struct worker_record *record)
 {
     struct worker_record *before = record->idle_before;
     struct worker_record *after = record->idle_after;
@@ -100,7 +100,7 @@ static void leave_idle(struct worker_book *book, struct worker_record *record)
     *(after ? &after->idle_before : &book->idle_last) = before;
 }
 
-static void join_idle(struct worker_book *book, struct worker_record *record)
+static void join_idle(struct worker_table *book, struct worker_record *record)
 {
     record->idle_before = book->idle_last;
     record->idle_after = NULL;
@@ -108,7 +108,7 @@ static void join_idle(struct worker_book *book, struct worker_record *record)
     book->idle_last = record;
 }
 
-void worker_book_rank_last(struct worker_book *book, uint32_t worker)
+void worker_table_rank_last(struct worker_table *book, uint32_t worker)
 {
     struct worker_record *record = book->records[worker];
     if (record->leased > 0 || record == book->idle_last)
@@ -117,27 +117,27 @@ void worker_book_rank_last(struct worker_book *book, uint32_t worker)
     join_idle(book, record);
 }
 
-void worker_book_see(struct worker_book *book, uint32_t worker, int64_t now_ms)
+void worker_table_see(struct worker_table *book, uint32_t worker, int64_t now_ms)
 {
     book->records[worker]->seen_ms = now_ms;
-    worker_book_rank_last(book, worker);
+    worker_table_rank_last(book, worker);
 }
 
-void worker_book_lend(struct worker_book *book, uint32_t worker)
+void worker_table_lend(struct worker_table *book, uint32_t worker)
 {
     struct worker_record *record = book->records[worker];
     if (record->leased++ == 0)
         leave_idle(book, record);
 }
 
-void worker_book_disown(struct worker_book *book, uint32_t worker)
+void worker_table_disown(struct worker_table *book, uint32_t worker)
 {
     struct worker_record *record = book->records[worker];
     if (--record->leased == 0)
         join_idle(book, record);
 }
 
-void worker_book_withdraw(struct worker_book *book)
+void worker_table_withdraw(struct worker_table *book)
 {
     for (size_t i = 0; i < book->count; i++) {
         struct worker_record *record = book->records[i];
@@ -151,20 +151,21 @@ void worker_book_withdraw(struct worker_book *book)
 
 /* ---- new ones ----------------------------------------------------------- */
 
-enum error worker_book_room(const struct worker_book *book, const char *name, uint32_t *ret_number)
+enum error worker_table_room(const struct worker_table *book, const char *name,
+                             uint32_t *ret_number)
 {
-    if (book->count >= WORKER_BOOK_LIMIT && !book->idle_first)
+    if (book->count >= WORKER_TABLE_LIMIT && !book->idle_first)
         return error_set(
             ERROR_MEMORY,
             "worker=%s: all %d workers that a stream knows at most have batches of "
             "this one; it takes another when one of them has acked or released its own",
-            name, WORKER_BOOK_LIMIT);
+            name, WORKER_TABLE_LIMIT);
     *ret_number =
-        book->count < WORKER_BOOK_LIMIT ? (uint32_t)book->count : book->idle_first->number;
+        book->count < WORKER_TABLE_LIMIT ? (uint32_t)book->count : book->idle_first->number;
     return OK;
 }
 
-int64_t worker_book_forgotten_below(const struct worker_book *book, const char *name)
+int64_t worker_table_forgotten_below(const struct worker_table *book, const char *name)
 {
     return forgotten_workers_find(&book->forgotten, forgotten_workers_hash(name, strlen(name)));
 }
@@ -193,13 +194,13 @@ static enum error make_record(const char *name, size_t length, int64_t forgotten
     return OK;
 }
 
-static enum error reserve(struct worker_book *book, uint32_t number)
+static enum error reserve(struct worker_table *book, uint32_t number)
 {
     void *records = book->records;
     if (number < book->count)
         return forgotten_workers_reserve(&book->forgotten, 1);
-    if (book->count >= WORKER_BOOK_LIMIT)
-        return error_set(ERROR_MEMORY, "a stream knows %d workers at most", WORKER_BOOK_LIMIT);
+    if (book->count >= WORKER_TABLE_LIMIT)
+        return error_set(ERROR_MEMORY, "a stream knows %d workers at most", WORKER_TABLE_LIMIT);
     enum error error = OK;
     if (2 * (book->count + 1) > book->slot_count)
         error = grow_slots(book);
@@ -210,7 +211,7 @@ static enum error reserve(struct worker_book *book, uint32_t number)
     return error;
 }
 
-static void forget(struct worker_book *book, struct worker_record *record)
+static void forget(struct worker_table *book, struct worker_record *record)
 {
     size_t used = record->used.count;
     if (used > 0)
@@ -222,8 +223,8 @@ static void forget(struct worker_book *book, struct worker_record *record)
     record_free(record);
 }
 
-enum error worker_book_add(struct worker_book *book, uint32_t number, const char *name,
-                           size_t length, int64_t forgotten_below, uint64_t done_since)
+enum error worker_table_add(struct worker_table *book, uint32_t number, const char *name,
+                            size_t length, int64_t forgotten_below, uint64_t done_since)
 {
     struct worker_record *record;
     enum error error = reserve(book, number);

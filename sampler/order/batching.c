@@ -24,47 +24,48 @@ enum error tail_of_name(const char *name, enum tail *ret_tail)
     return error_set(ERROR_USAGE, "tail \"%s\" is not one of keep, drop, span", name);
 }
 
-enum error cut_check(const struct cut *cut)
+enum error batching_check(const struct batching *batching)
 {
     int64_t end;
-    if (cut->epoch_positions < 1 || cut->epoch_positions >= CUT_POSITION_LIMIT)
+    if (batching->epoch_positions < 1 || batching->epoch_positions >= POSITION_LIMIT)
         return error_set(ERROR_INPUT, "an epoch of %" PRId64 " positions cannot be cut",
-                         cut->epoch_positions);
-    int64_t most = (CUT_POSITION_LIMIT - 1) / cut->epoch_positions;
-    if (cut->epochs < 0 || __builtin_mul_overflow(cut->epochs, cut->epoch_positions, &end) ||
-        end >= CUT_POSITION_LIMIT)
+                         batching->epoch_positions);
+    int64_t most = (POSITION_LIMIT - 1) / batching->epoch_positions;
+    if (batching->epochs < 0 ||
+        __builtin_mul_overflow(batching->epochs, batching->epoch_positions, &end) ||
+        end >= POSITION_LIMIT)
         return error_set(ERROR_USAGE,
                          "epochs %" PRId64 " is out of range: 0 (without end) to %" PRId64
                          " with %" PRId64 " %s an epoch",
-                         cut->epochs, most, cut->epoch_positions,
-                         text_plural(cut->epoch_positions, "position", "positions"));
+                         batching->epochs, most, batching->epoch_positions,
+                         text_plural(batching->epoch_positions, "position", "positions"));
     return OK;
 }
 
-int64_t cut_end(const struct cut *cut)
+int64_t batching_end(const struct batching *batching)
 {
-    return cut->epochs > 0 ? cut->epochs * cut->epoch_positions : CUT_POSITION_LIMIT;
+    return batching->epochs > 0 ? batching->epochs * batching->epoch_positions : POSITION_LIMIT;
 }
 
-static bool passes_over(const struct cut *cut)
+static bool passes_over(const struct batching *batching)
 {
-    return cut->order && order_passes_over(cut->order);
+    return batching->order && order_passes_over(batching->order);
 }
 
-enum error cut_check_size(const struct cut *cut, int64_t size)
+enum error batching_check_size(const struct batching *batching, int64_t size)
 {
-    int64_t only = cut->order ? order_batch_size(cut->order) : 0;
+    int64_t only = batching->order ? order_batch_size(batching->order) : 0;
     if (only > 0 && size != only)
         return error_set(ERROR_USAGE,
                          "size=%" PRId64 " is not this design's batch size; %" PRId64
                          " (p * k) is right",
                          size, only);
-    if (cut->tail == TAIL_DROP && size > cut->epoch_positions)
+    if (batching->tail == TAIL_DROP && size > batching->epoch_positions)
         return error_set(ERROR_USAGE,
                          "size=%" PRId64 " is more than the %" PRId64
                          " %s of an epoch: with tail=drop no batch would ever be complete",
-                         size, cut->epoch_positions,
-                         text_plural(cut->epoch_positions, "position", "positions"));
+                         size, batching->epoch_positions,
+                         text_plural(batching->epoch_positions, "position", "positions"));
     return OK;
 }
 
@@ -73,25 +74,26 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-static void set_end(const struct cut *cut, struct span *ret_span)
+static void set_end(const struct batching *batching, struct span *ret_span)
 {
-    *ret_span = (struct span){.first = cut_end(cut)};
+    *ret_span = (struct span){.first = batching_end(batching)};
 }
 
 /* ---- every position has a unit ------------------------------------------ */
-static void next_plain(const struct cut *cut, int64_t position, int64_t size, struct span *ret_span)
+static void next_plain(const struct batching *batching, int64_t position, int64_t size,
+                       struct span *ret_span)
 {
-    int64_t end = cut_end(cut);
+    int64_t end = batching_end(batching);
     int64_t first = position;
-    if (cut->tail != TAIL_SPAN && position < end) {
-        int64_t left = cut->epoch_positions - position % cut->epoch_positions;
-        if (cut->tail == TAIL_DROP && left < size)
+    if (batching->tail != TAIL_SPAN && position < end) {
+        int64_t left = batching->epoch_positions - position % batching->epoch_positions;
+        if (batching->tail == TAIL_DROP && left < size)
             first = position + left;
         else
             size = smaller(size, left);
     }
     if (first >= end) {
-        set_end(cut, ret_span);
+        set_end(batching, ret_span);
         return;
     }
     size = smaller(size, end - first);
@@ -100,89 +102,91 @@ static void next_plain(const struct cut *cut, int64_t position, int64_t size, st
 
 /* Batch K where every epoch is cut from its start into `batches` of `size`, the last one of
  * keep being short. */
-static void at_epoch(const struct cut *cut, int64_t index, int64_t size, int64_t batches,
+static void at_epoch(const struct batching *batching, int64_t index, int64_t size, int64_t batches,
                      struct span *ret_span)
 {
-    int64_t end = cut_end(cut);
+    int64_t end = batching_end(batching);
     int64_t epoch = index / batches;
     int64_t within = index % batches * size;
     int64_t first;
-    if (__builtin_mul_overflow(epoch, cut->epoch_positions, &first) || first >= end ||
+    if (__builtin_mul_overflow(epoch, batching->epoch_positions, &first) || first >= end ||
         first + within >= end) {
-        set_end(cut, ret_span);
+        set_end(batching, ret_span);
         return;
     }
-    int64_t left = smaller(cut->epoch_positions - within, end - first - within);
+    int64_t left = smaller(batching->epoch_positions - within, end - first - within);
     size = smaller(size, left);
     *ret_span = (struct span){.first = first + within, .positions = size, .units = size};
 }
 
-static void at_plain(const struct cut *cut, int64_t index, int64_t size, struct span *ret_span)
+static void at_plain(const struct batching *batching, int64_t index, int64_t size,
+                     struct span *ret_span)
 {
-    int64_t whole = cut->epoch_positions / size;
+    int64_t whole = batching->epoch_positions / size;
     int64_t first;
-    if (cut->tail == TAIL_KEEP) {
-        at_epoch(cut, index, size, whole + (cut->epoch_positions % size != 0), ret_span);
-    } else if (cut->tail == TAIL_DROP && whole > 0) {
-        at_epoch(cut, index, size, whole, ret_span);
-    } else if (cut->tail == TAIL_DROP || __builtin_mul_overflow(index, size, &first) ||
-               first >= cut_end(cut)) {
-        set_end(cut, ret_span);
+    if (batching->tail == TAIL_KEEP) {
+        at_epoch(batching, index, size, whole + (batching->epoch_positions % size != 0), ret_span);
+    } else if (batching->tail == TAIL_DROP && whole > 0) {
+        at_epoch(batching, index, size, whole, ret_span);
+    } else if (batching->tail == TAIL_DROP || __builtin_mul_overflow(index, size, &first) ||
+               first >= batching_end(batching)) {
+        set_end(batching, ret_span);
     } else {
-        size = smaller(size, cut_end(cut) - first);
+        size = smaller(size, batching_end(batching) - first);
         *ret_span = (struct span){.first = first, .positions = size, .units = size};
     }
 }
 
 /* ---- positions are passed over ------------------------------------------ */
-static void next_passing(const struct cut *cut, int64_t position, int64_t size,
+static void next_passing(const struct batching *batching, int64_t position, int64_t size,
                          struct span *ret_span)
 {
-    int64_t end = cut_end(cut);
+    int64_t end = batching_end(batching);
     struct span span = {.first = position};
     while (span.units < size && span.first + span.positions < end) {
         int64_t positions;
         int64_t units;
-        order_reach(cut->order, span.first + span.positions, size - span.units, &positions, &units);
+        order_reach(batching->order, span.first + span.positions, size - span.units, &positions,
+                    &units);
         span.positions += positions;
         span.units += units;
-        if (cut->tail == TAIL_DROP && units < size)
+        if (batching->tail == TAIL_DROP && units < size)
             span = (struct span){.first = span.first + span.positions};
-        else if (cut->tail == TAIL_KEEP && units > 0)
+        else if (batching->tail == TAIL_KEEP && units > 0)
             break;
     }
     if (span.units == 0)
-        set_end(cut, ret_span);
+        set_end(batching, ret_span);
     else
         *ret_span = span;
 }
 
 /* Where a walk stands that has drawn all before unit j of an epoch. */
-static int64_t stand_before(const struct cut *cut, int64_t epoch, int64_t j)
+static int64_t stand_before(const struct batching *batching, int64_t epoch, int64_t j)
 {
-    return j == 0 ? epoch * cut->epoch_positions
-                  : order_unit_position(cut->order, epoch, j - 1) + 1;
+    return j == 0 ? epoch * batching->epoch_positions
+                  : order_unit_position(batching->order, epoch, j - 1) + 1;
 }
 
 /* Which epoch holds what number K counts (batches of keep and drop, B units each of span), and how
  * many of it come before in that epoch. *ret_start: the epoch, or the first of the empty ones
  * right before it. Beyond the end *ret_epoch is -1. */
-static enum error find_epoch(const struct cut *cut, int64_t size, int64_t *number,
+static enum error find_epoch(const struct batching *batching, int64_t size, int64_t *number,
                              int64_t *ret_epoch, int64_t *ret_start)
 {
-    int64_t end = cut_end(cut);
+    int64_t end = batching_end(batching);
     int64_t start = 0;
-    for (int64_t epoch = 0; (epoch + 1) <= end / cut->epoch_positions; epoch++) {
+    for (int64_t epoch = 0; (epoch + 1) <= end / batching->epoch_positions; epoch++) {
         int64_t units;
-        enum error error = order_epoch_units(cut->order, epoch, &units);
+        enum error error = order_epoch_units(batching->order, epoch, &units);
         if (error)
             return error;
-        int64_t here = cut->tail == TAIL_SPAN   ? units
-                       : cut->tail == TAIL_DROP ? units / size
-                                                : (units + size - 1) / size;
+        int64_t here = batching->tail == TAIL_SPAN   ? units
+                       : batching->tail == TAIL_DROP ? units / size
+                                                     : (units + size - 1) / size;
         if (*number < here) {
             *ret_epoch = epoch;
-            *ret_start = cut->tail == TAIL_DROP ? epoch : start;
+            *ret_start = batching->tail == TAIL_DROP ? epoch : start;
             return OK;
         }
         *number -= here;
@@ -193,39 +197,42 @@ static enum error find_epoch(const struct cut *cut, int64_t size, int64_t *numbe
     return OK;
 }
 
-static enum error at_passing(const struct cut *cut, int64_t index, int64_t size,
+static enum error at_passing(const struct batching *batching, int64_t index, int64_t size,
                              struct span *ret_span)
 {
     int64_t number = index;
     int64_t epoch = -1;
     int64_t start = 0;
-    if (cut->tail == TAIL_SPAN && __builtin_mul_overflow(index, size, &number))
+    if (batching->tail == TAIL_SPAN && __builtin_mul_overflow(index, size, &number))
         number = INT64_MAX;
-    enum error error = find_epoch(cut, size, &number, &epoch, &start);
+    enum error error = find_epoch(batching, size, &number, &epoch, &start);
     if (error)
         return error;
     if (epoch < 0) {
-        set_end(cut, ret_span);
+        set_end(batching, ret_span);
         return OK;
     }
-    int64_t unit = cut->tail == TAIL_SPAN ? number : number * size;
-    int64_t stand = unit == 0 ? start * cut->epoch_positions : stand_before(cut, epoch, unit);
-    next_passing(cut, stand, size, ret_span);
+    int64_t unit = batching->tail == TAIL_SPAN ? number : number * size;
+    int64_t stand =
+        unit == 0 ? start * batching->epoch_positions : stand_before(batching, epoch, unit);
+    next_passing(batching, stand, size, ret_span);
     return OK;
 }
 
-void cut_next(const struct cut *cut, int64_t position, int64_t size, struct span *ret_span)
+void batching_next(const struct batching *batching, int64_t position, int64_t size,
+                   struct span *ret_span)
 {
-    if (passes_over(cut))
-        next_passing(cut, position, size, ret_span);
+    if (passes_over(batching))
+        next_passing(batching, position, size, ret_span);
     else
-        next_plain(cut, position, size, ret_span);
+        next_plain(batching, position, size, ret_span);
 }
 
-enum error cut_at(const struct cut *cut, int64_t index, int64_t size, struct span *ret_span)
+enum error batching_at(const struct batching *batching, int64_t index, int64_t size,
+                       struct span *ret_span)
 {
-    if (passes_over(cut))
-        return at_passing(cut, index, size, ret_span);
-    at_plain(cut, index, size, ret_span);
+    if (passes_over(batching))
+        return at_passing(batching, index, size, ret_span);
+    at_plain(batching, index, size, ret_span);
     return OK;
 }

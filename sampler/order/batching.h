@@ -27,9 +27,9 @@ enum tail {
 };
 
 /* Positions stay below this, so that sums of two never overflow. */
-#define CUT_POSITION_LIMIT ((INT64_C(1) << 62) - 1)
+#define POSITION_LIMIT ((INT64_C(1) << 62) - 1)
 
-struct cut {
+struct batching {
     const struct order *order; /* borrowed; NULL: one that passes nothing over */
     int64_t epoch_positions;   /* M, at least 1 */
     int64_t epochs;            /* E; 0: without end */
@@ -47,27 +47,28 @@ struct span {
 const char *tail_name(enum tail tail);
 enum error tail_of_name(const char *name, enum tail *ret_tail) MUST_CHECK;
 
-/* Checks M >= 1, E >= 0 and E * M below CUT_POSITION_LIMIT: ERROR_USAGE names what is allowed. */
-enum error cut_check(const struct cut *cut) MUST_CHECK;
+/* Checks M >= 1, E >= 0 and E * M below POSITION_LIMIT: ERROR_USAGE names what is allowed. */
+enum error batching_check(const struct batching *batching) MUST_CHECK;
 
-/* E * M, or CUT_POSITION_LIMIT when there is no end. */
-int64_t cut_end(const struct cut *cut);
+/* E * M, or POSITION_LIMIT when there is no end. */
+int64_t batching_end(const struct batching *batching);
 
 /* Is `size` possible at all? ERROR_USAGE for TAIL_DROP with more than an epoch has positions, and
  * for another size than the design's only one. */
-enum error cut_check_size(const struct cut *cut, int64_t size) MUST_CHECK;
+enum error batching_check_size(const struct batching *batching, int64_t size) MUST_CHECK;
 
 /* The batch that a walk standing at `position` gets when it asks for `size` (checked, >= 1).
  * Afterwards the walk stands at ret_span->first + ret_span->positions. At the end: no units, no
  * positions, and first is the end. Arithmetic; where positions are passed over it looks at those of
  * the batch, and at those behind it up to the next unit. */
-void cut_next(const struct cut *cut, int64_t position, int64_t size, struct span *ret_span);
+void batching_next(const struct batching *batching, int64_t position, int64_t size,
+                   struct span *ret_span);
 
 /* Batch number K (>= 0) of a walk from position 0 that always asks for `size`: the same as K + 1
- * calls of cut_next(). Beyond the end: no units. Closed form and never fails, but where positions
+ * calls of batching_next(). Beyond the end: no units. Closed form and never fails, but where positions
  * are passed over: then the epochs before are counted as order_epoch_units() does it, with its
  * ERROR_UNAVAILABLE (ask again: the counting goes on from there) and ERROR_USAGE. */
-enum error cut_at(const struct cut *cut, int64_t index, int64_t size,
-                  struct span *ret_span) MUST_CHECK;
+enum error batching_at(const struct batching *batching, int64_t index, int64_t size,
+                       struct span *ret_span) MUST_CHECK;
 
 #endif

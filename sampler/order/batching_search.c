@@ -18,10 +18,11 @@ static int64_t count(const struct order *order, int64_t first, int64_t positions
 }
 
 /* How many positions to look at next for so many units. */
-static int64_t choose_step(const struct cut_search *search, int64_t units, int64_t end,
+static int64_t choose_step(const struct batching_search *search, int64_t units, int64_t end,
                            int64_t budget)
 {
-    double share = order_epoch_units_mean(search->cut.order) / (double)search->cut.epoch_positions;
+    double share =
+        order_epoch_units_mean(search->batching.order) / (double)search->batching.epoch_positions;
     double wanted = (double)units / share * 1.25;
     int64_t step = wanted < (double)STEP_MOST ? (int64_t)wanted : STEP_MOST;
     if (step > budget)
@@ -50,25 +51,25 @@ static int64_t find_unit(const struct order *order, int64_t at, int64_t position
 }
 
 /* What the epoch gives ends at `end`, as next_passing() of cut.c goes on. */
-static void end_epoch(struct cut_search *search, int64_t end)
+static void end_epoch(struct batching_search *search, int64_t end)
 {
     struct span *span = &search->span;
     span->positions = end - span->first;
     span->units += search->seen;
-    if (search->cut.tail == TAIL_DROP && search->seen < search->size)
+    if (search->batching.tail == TAIL_DROP && search->seen < search->size)
         *span = (struct span){.first = end};
-    bool is_short = search->cut.tail == TAIL_KEEP && search->seen > 0;
+    bool is_short = search->batching.tail == TAIL_KEEP && search->seen > 0;
     search->done = is_short || span->units >= search->size || end >= search->limit ||
-                   end >= cut_end(&search->cut);
+                   end >= batching_end(&search->batching);
     search->start = search->at = end;
     search->seen = 0;
     search->reached = -1;
 }
 
 /* Up to the last unit that is wanted. */
-static void look_for_units(struct cut_search *search, int64_t end, int64_t *budget)
+static void look_for_units(struct batching_search *search, int64_t end, int64_t *budget)
 {
-    const struct order *order = search->cut.order;
+    const struct order *order = search->batching.order;
     int64_t wanted = search->size - search->span.units - search->seen;
     int64_t step = choose_step(search, wanted, end, *budget);
     int64_t here = count(order, search->at, step);
@@ -84,19 +85,19 @@ static void look_for_units(struct cut_search *search, int64_t end, int64_t *budg
 }
 
 /* Positions behind an epoch's last unit are its batch's: is there another unit? */
-static void look_behind(struct cut_search *search, int64_t end, int64_t *budget)
+static void look_behind(struct batching_search *search, int64_t end, int64_t *budget)
 {
     int64_t step = choose_step(search, 1, end, *budget);
     *budget -= step;
-    if (count(search->cut.order, search->at, step) > 0)
+    if (count(search->batching.order, search->at, step) > 0)
         end_epoch(search, search->reached);
     else
         search->at += step;
 }
 
-bool cut_search_run(struct cut_search *search, int64_t *budget)
+bool batching_search_run(struct batching_search *search, int64_t *budget)
 {
-    int64_t positions = search->cut.epoch_positions;
+    int64_t positions = search->batching.epoch_positions;
     while (!search->done && *budget > 0) {
         int64_t end = smaller((search->start / positions + 1) * positions, search->limit);
         if (search->at >= end)
@@ -109,28 +110,29 @@ bool cut_search_run(struct cut_search *search, int64_t *budget)
     return search->done;
 }
 
-static bool is_same(const struct cut_search *search, const struct cut *cut, int64_t position,
-                    int64_t size, int64_t limit)
+static bool is_same(const struct batching_search *search, const struct batching *batching,
+                    int64_t position, int64_t size, int64_t limit)
 {
     return search->size == size && search->position == position && search->limit == limit &&
-           search->cut.tail == cut->tail && search->cut.epochs == cut->epochs;
+           search->batching.tail == batching->tail && search->batching.epochs == batching->epochs;
 }
 
-bool cut_search_is_behind(const struct cut_search *search, const struct cut_search *other)
+bool batching_search_is_behind(const struct batching_search *search,
+                               const struct batching_search *other)
 {
-    return is_same(search, &other->cut, other->position, other->size, other->limit) &&
+    return is_same(search, &other->batching, other->position, other->size, other->limit) &&
            !search->done && (other->done || other->at > search->at);
 }
 
-static void start(struct cut_search *search, const struct cut *cut, int64_t position, int64_t size,
-                  int64_t limit)
+static void start(struct batching_search *search, const struct batching *batching, int64_t position,
+                  int64_t size, int64_t limit)
 {
-    *search = (struct cut_search){
-        .cut = *cut,
+    *search = (struct batching_search){
+        .batching = *batching,
         .position = position,
         .size = size,
         .limit = limit,
-        .done = position >= limit || position >= cut_end(cut),
+        .done = position >= limit || position >= batching_end(batching),
         .span = {.first = position},
         .start = position,
         .at = position,
@@ -138,21 +140,22 @@ static void start(struct cut_search *search, const struct cut *cut, int64_t posi
     };
 }
 
-bool cut_search_next(struct cut_search *search, const struct cut *cut, int64_t position,
-                     int64_t size, int64_t limit, int64_t *budget, struct span *ret_span)
+bool batching_search_next(struct batching_search *search, const struct batching *batching,
+                          int64_t position, int64_t size, int64_t limit, int64_t *budget,
+                          struct span *ret_span)
 {
-    if (!cut->order || !order_passes_over(cut->order)) {
-        cut_next(cut, position, size, ret_span);
+    if (!batching->order || !order_passes_over(batching->order)) {
+        batching_next(batching, position, size, ret_span);
         if (limit - position < ret_span->positions)
             ret_span->positions = ret_span->units = limit - position;
         return true;
     }
-    if (!is_same(search, cut, position, size, limit))
-        start(search, cut, position, size, limit);
-    if (!cut_search_run(search, budget))
+    if (!is_same(search, batching, position, size, limit))
+        start(search, batching, position, size, limit);
+    if (!batching_search_run(search, budget))
         return false;
     *ret_span = search->span;
-    if (ret_span->units == 0 && limit >= cut_end(cut))
-        *ret_span = (struct span){.first = cut_end(cut)};
+    if (ret_span->units == 0 && limit >= batching_end(batching))
+        *ret_span = (struct span){.first = batching_end(batching)};
     return true;
 }

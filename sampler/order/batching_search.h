@@ -1,5 +1,5 @@
 /*
- * cut_next() a piece at a time, for orders that pass positions over: a batch of a rare design lies
+ * batching_next() a piece at a time, for orders that pass positions over: a batch of a rare design lies
  * in very many positions, and they can only be counted. A search is a value; whoever has a copy may
  * go on with it while nobody is held up, and put it back.
  *
@@ -13,8 +13,8 @@
 
 #include "sampler/order/batching.h"
 
-struct cut_search {
-    struct cut cut; /* its order is borrowed; size 0: nothing is searched for */
+struct batching_search {
+    struct batching batching; /* its order is borrowed; size 0: nothing is searched for */
     int64_t position, size, limit;
     bool done;
     struct span span; /* up to `start`, or when it is done the batch */
@@ -24,14 +24,16 @@ struct cut_search {
     int64_t reached;  /* behind the last unit that was wanted; -1: not seen yet */
 };
 
-/* The batch of `cut` at `position`, and of it what is below `limit` (CUT_POSITION_LIMIT: all).
+/* The batch of `cut` at `position`, and of it what is below `limit` (POSITION_LIMIT: all).
  * What the search found of the same batch is gone on with. Looks at *budget positions about, and
  * takes them off. False: not found yet. An order that passes nothing over is never searched. */
-bool cut_search_next(struct cut_search *search, const struct cut *cut, int64_t position,
-                     int64_t size, int64_t limit, int64_t *budget, struct span *ret_span);
+bool batching_search_next(struct batching_search *search, const struct batching *batching,
+                          int64_t position, int64_t size, int64_t limit, int64_t *budget,
+                          struct span *ret_span);
 /* Goes on with what is searched for; true: it is found. */
-bool cut_search_run(struct cut_search *search, int64_t *budget);
+bool batching_search_run(struct batching_search *search, int64_t *budget);
 /* Both are the same search, and the second got further. */
-bool cut_search_is_behind(const struct cut_search *search, const struct cut_search *other);
+bool batching_search_is_behind(const struct batching_search *search,
+                               const struct batching_search *other);
 
 #endif

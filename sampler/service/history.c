@@ -113,7 +113,7 @@ static enum error add_record(struct history *history, const char *name, int64_t 
 static int64_t step(const struct history_counts *before, const struct history_counts *now)
 {
     int64_t drawn = (now->position - now->gaps) - (before->position - before->gaps);
-    return before->walks == now->walks && drawn > 0 ? drawn : 0;
+    return before->jumps == now->jumps && drawn > 0 ? drawn : 0;
 }
 
 /* Closes the slots that are over. When readings came late, several slots get the same mean. */
@@ -250,7 +250,7 @@ int64_t history_ended_ns(struct history *history, const char *name, int64_t gene
 static void add_span(const struct history_counts *from, const struct history_counts *to,
                      struct history_span *spans, size_t *count)
 {
-    if (from->walks != to->walks || to->position <= from->position)
+    if (from->jumps != to->jumps || to->position <= from->position)
         return;
     if (*count > 0 && spans[*count - 1].end == from->position)
         spans[*count - 1].end = to->position;

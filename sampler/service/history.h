@@ -27,7 +27,7 @@ struct history;
 /* A stream's counters at one moment. */
 struct history_counts {
     int64_t generation; /* of the name */
-    int64_t walks;      /* seeks and restores so far */
+    int64_t jumps;      /* seeks and restores so far */
     int64_t position;
     int64_t gaps; /* positions below `position` that are to be drawn first */
     int64_t batches;

@@ -34,7 +34,7 @@ static void best_offer(struct best *best, uint32_t label, double score)
 }
 
 struct balance {
-    const struct walk *walk;
+    const struct sampling_plan *plan;
     int64_t epoch;
     int64_t units;        /* drawn in it */
     const int64_t *drawn; /* [L] */
@@ -46,12 +46,12 @@ struct balance {
 
 static void choose(struct balance *balance)
 {
-    const struct walk *walk = balance->walk;
-    uint32_t labels = frame_labels(walk->frame);
+    const struct sampling_plan *plan = balance->plan;
+    uint32_t labels = frame_labels(plan->frame);
     balance->shown.room = labels <= BALANCE_ALL ? BALANCE_ALL : BALANCE_LARGEST;
     balance->worst.room = labels <= BALANCE_ALL ? 0 : BALANCE_WORST;
     for (uint32_t label = 0; label < labels; label++) {
-        double share = order_label_share(walk->order, label);
+        double share = order_label_share(plan->order, label);
         double off = fabs((double)balance->drawn[label] - share * (double)balance->units);
         if (labels <= BALANCE_ALL) {
             best_offer(&balance->shown, label, -(double)label); /* in their own order */
@@ -65,16 +65,16 @@ static void choose(struct balance *balance)
 static enum error add_row(const struct balance *balance, uint32_t label, bool first,
                           const int64_t *minute, struct buffer *out)
 {
-    const struct walk *walk = balance->walk;
-    const struct label_texts *texts = walk->label_texts;
+    const struct sampling_plan *plan = balance->plan;
+    const struct label_texts *texts = plan->label_texts;
     const char *text = texts->json_long[label] ? texts->json_long[label] : texts->json[label].bytes;
     enum error error = buffer_add_text(out, first ? "[" : ",[");
     if (!error)
         error = buffer_add(out, text, texts->json[label].length); /* with its ',' */
     if (!error)
         error = buffer_print(out, "%" PRId64 ",%" PRId64 ",%.10g,",
-                             frame_label_units(walk->frame, label), balance->drawn[label],
-                             order_label_share(walk->order, label));
+                             frame_label_units(plan->frame, label), balance->drawn[label],
+                             order_label_share(plan->order, label));
     if (error)
         return error;
     return minute ? buffer_print(out, "%" PRId64 "]", *minute) : buffer_add_text(out, "null]");
@@ -84,7 +84,7 @@ static enum error add_rows(const struct balance *balance, const char *key, const
                            struct buffer *out)
 {
     int64_t minute[BALANCE_ALL];
-    enum error error = label_window_counts(balance->walk, balance->spans, balance->span_count,
+    enum error error = label_window_counts(balance->plan, balance->spans, balance->span_count,
                                            best->labels, best->count, minute);
     bool counted = !error;
     if (!error || error == ERROR_UNAVAILABLE)
@@ -96,7 +96,7 @@ static enum error add_rows(const struct balance *balance, const char *key, const
 
 static enum error write(struct balance *balance, struct buffer *out)
 {
-    uint32_t labels = frame_labels(balance->walk->frame);
+    uint32_t labels = frame_labels(balance->plan->frame);
     for (uint32_t label = 0; label < labels; label++)
         balance->units += balance->drawn[label];
     choose(balance);
@@ -110,16 +110,16 @@ static enum error write(struct balance *balance, struct buffer *out)
     return error ? error : buffer_add_text(out, "}");
 }
 
-enum error label_balance_write(const struct walk *walk, const struct label_counts *counts,
+enum error label_balance_write(const struct sampling_plan *plan, const struct label_counts *counts,
                                const struct history_span *spans, size_t span_count,
                                struct buffer *out)
 {
-    struct balance balance = {.walk = walk,
+    struct balance balance = {.plan = plan,
                               .epoch = counts->epoch,
                               .drawn = counts->drawn,
                               .spans = spans,
                               .span_count = span_count};
     if (counts->left > 0)
-        return buffer_print(out, "{\"count\":%" PRIu32 "}", frame_labels(walk->frame));
+        return buffer_print(out, "{\"count\":%" PRIu32 "}", frame_labels(plan->frame));
     return write(&balance, out);
 }

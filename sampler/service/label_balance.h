@@ -25,7 +25,7 @@
  * with "worst":[...] beside rows when not all are told; or {"count":L} alone while the units drawn
  * so far are still being counted (`counts->left`; ask again). O(L log L) or a bounded count; blocks
  * for that long. */
-enum error label_balance_write(const struct walk *walk, const struct label_counts *counts,
+enum error label_balance_write(const struct sampling_plan *plan, const struct label_counts *counts,
                                const struct history_span *spans, size_t span_count,
                                struct buffer *out) MUST_CHECK;
 

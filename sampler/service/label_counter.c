@@ -72,7 +72,7 @@ static bool count_stream(struct label_counter *counter, const char *name, bool *
         return true;
     if (!stream_drawn(stream, &drawn)) {
         const struct tally_set set = {drawn.epoch, drawn.spans, drawn.count};
-        going_on = count_set(counter, stream_walk(stream)->tally, &set, &left);
+        going_on = count_set(counter, stream_plan(stream)->tally, &set, &left);
         free(drawn.spans);
     }
     stream_put(stream);
@@ -210,7 +210,7 @@ bool label_counter_is_quick(struct stream *stream)
     if (stream_drawn(stream, &drawn))
         return true; /* asking fails as quickly */
     const struct tally_set set = {drawn.epoch, drawn.spans, drawn.count};
-    bool quick = tally_is_quick(stream_walk(stream)->tally, &set);
+    bool quick = tally_is_quick(stream_plan(stream)->tally, &set);
     free(drawn.spans);
     return quick;
 }
@@ -219,15 +219,15 @@ static enum error count_drawn(struct label_counter *counter, struct stream *stre
                               const struct stream_drawn *drawn, int64_t limit_ns,
                               struct label_counts *counts)
 {
-    const struct walk *walk = stream_walk(stream);
+    const struct sampling_plan *plan = stream_plan(stream);
     const struct tally_set set = {drawn->epoch, drawn->spans, drawn->count};
     counts->epoch = drawn->epoch;
     counts->drawn =
-        array_new(frame_labels(walk->frame), sizeof(*counts->drawn), "the counts of labels");
+        array_new(frame_labels(plan->frame), sizeof(*counts->drawn), "the counts of labels");
     if (!counts->drawn)
         return ERROR_MEMORY;
-    enum error error = tally_counts(walk->tally, &set, limit_ns, counts->drawn, &counts->left);
-    if (!error && !tally_is_quick(walk->tally, &set))
+    enum error error = tally_counts(plan->tally, &set, limit_ns, counts->drawn, &counts->left);
+    if (!error && !tally_is_quick(plan->tally, &set))
         follow(counter, stream_definition(stream)->name, counts->left > 0);
     return error;
 }

@@ -20,7 +20,7 @@
 
 /* ret_counts [K], of `labels` [K] (NULL: of all, K = L). ERROR_UNAVAILABLE beyond the limit. Blocks
  * as long as the counting takes. */
-enum error label_window_counts(const struct walk *walk, const struct history_span *spans,
+enum error label_window_counts(const struct sampling_plan *plan, const struct history_span *spans,
                                size_t span_count, const uint32_t *labels, size_t label_count,
                                int64_t *ret_counts) MUST_CHECK;
 

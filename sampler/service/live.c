@@ -43,7 +43,7 @@ static struct history_counts counts_of(struct stream *stream)
     stream_status(stream, &status);
     return (struct history_counts){
         .generation = status.generation,
-        .walks = status.walks,
+        .jumps = status.jumps,
         .position = status.position,
         .gaps = status.gaps,
         .batches = status.batches,
@@ -89,7 +89,7 @@ static enum error make_balance(struct live *live, struct stream *stream, struct 
     enum error error = label_counter_ask(live->counter, stream, BALANCE_COUNT_NS, &counts);
     if (error)
         return error;
-    error = label_balance_write(stream_walk(stream), &counts, spans, count, text);
+    error = label_balance_write(stream_plan(stream), &counts, spans, count, text);
     free(counts.drawn);
     return error;
 }
@@ -265,9 +265,9 @@ enum error live_last_minute(struct live *live, struct stream *stream, int64_t *r
 {
     struct history_span spans[HISTORY_SPANS];
     const struct history_counts now = counts_of(stream);
-    const struct walk *walk = stream_walk(stream);
+    const struct sampling_plan *plan = stream_plan(stream);
     size_t count = history_spans(live->history, stream_definition(stream)->name, &now, spans);
-    return label_window_counts(walk, spans, count, NULL, frame_labels(walk->frame), ret_counts);
+    return label_window_counts(plan, spans, count, NULL, frame_labels(plan->frame), ret_counts);
 }
 
 /* The stream's place; else a free one, or the one that was asked for longest ago, made free. */

@@ -143,10 +143,10 @@ static void log_what_is_served(struct service *service)
     struct stream_status status;
     char size[FRAME_SIZE_BYTES];
     struct stream *stream = streams_take(service->streams, STREAM_DEFAULT);
-    const struct walk *walk = stream_walk(stream);
+    const struct sampling_plan *plan = stream_plan(stream);
     stream_status(stream, &status);
     log_info("frame %s: %s; design %s%s%s, %s replacement, seed %" PRIu64 "; position %" PRId64,
-             walk->binding.digest, frame_words_size(walk->frame, walk->binding.units, size),
+             plan->binding.digest, frame_words_size(plan->frame, plan->binding.units, size),
              service->first.design, service->first.fields[0] ? " " : "", service->first.fields,
              service->first.replacement ? "with" : "without", service->first.seed, status.position);
     stream_put(stream);
@@ -178,17 +178,18 @@ static enum error open_streams(struct service *service, const struct service_opt
 
 static enum error start_streams(struct service *service)
 {
-    struct walk *walk;
-    enum error error = walk_open(service->frames, service_shares(service), &service->first, &walk);
+    struct sampling_plan *plan;
+    enum error error =
+        sampling_plan_open(service->frames, service_shares(service), &service->first, &plan);
     if (error)
         return error;
-    error = service_check_batch(service, walk);
+    error = service_check_batch(service, plan);
     if (error) {
-        walk_put(walk);
+        sampling_plan_put(plan);
         return error;
     }
     return streams_start(service->streams, service->frames, service_shares(service),
-                         &service->first, walk);
+                         &service->first, plan);
 }
 
 static enum error watch_frames(const struct service *service)
@@ -283,9 +284,9 @@ const char *service_design(const struct service *service, const struct frame *fr
     return strcmp(given, "proportional") == 0 && !frame_has_labels(frame) ? "srs" : given;
 }
 
-enum error service_check_batch(const struct service *service, const struct walk *walk)
+enum error service_check_batch(const struct service *service, const struct sampling_plan *plan)
 {
-    int64_t only = order_batch_size(walk->order);
+    int64_t only = order_batch_size(plan->order);
     if (only <= service->max_size)
         return OK;
     return error_set(ERROR_USAGE,

@@ -73,7 +73,8 @@ const struct stream_definition *service_default(const struct service *service);
  * where there are labels. What needs labels is srs on a frame without. */
 const char *service_design(const struct service *service, const struct frame *frame);
 /* ERROR_USAGE: the design has batches of one size only (p * k), which is above --max-size. */
-enum error service_check_batch(const struct service *service, const struct walk *walk) MUST_CHECK;
+enum error service_check_batch(const struct service *service,
+                               const struct sampling_plan *plan) MUST_CHECK;
 /* NULL without --splits. */
 const struct split_shares *service_shares(const struct service *service);
 

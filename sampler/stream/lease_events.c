@@ -12,7 +12,8 @@ static struct log_limit lines = LOG_LIMIT_INIT(LINES_A_MINUTE);
 
 static void copy_name(const struct ledger *ledger, uint32_t worker, char out[WORKER_NAME_BYTES])
 {
-    const char *name = worker == WORKER_NONE ? "" : worker_book_get(&ledger->workers, worker)->name;
+    const char *name =
+        worker == WORKER_NONE ? "" : worker_table_get(&ledger->workers, worker)->name;
     memcpy(out, name, strlen(name) + 1);
 }
 

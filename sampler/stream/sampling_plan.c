@@ -6,26 +6,26 @@
 #include "common/array.h"
 #include "sampler/frame/frame_view.h"
 
-static enum error open_view(struct walk *walk, const struct split_shares *shares,
+static enum error open_view(struct sampling_plan *plan, const struct split_shares *shares,
                             const struct stream_definition *definition)
 {
-    const struct frame *whole = walk->named->frame;
-    walk->frame = whole;
-    walk->label_texts = &walk->named->label_texts;
+    const struct frame *whole = plan->named->frame;
+    plan->frame = whole;
+    plan->label_texts = &plan->named->label_texts;
     if (frame_view_is_whole(whole, definition->rows_begin, definition->rows_end, definition->split))
         return OK;
     enum error error = frame_view(whole, definition->rows_begin, definition->rows_end, shares,
-                                  definition->split, &walk->view);
+                                  definition->split, &plan->view);
     if (error)
         return error;
-    walk->frame = walk->view;
-    if (frame_view_keeps_labels(walk->view, whole))
+    plan->frame = plan->view;
+    if (frame_view_keeps_labels(plan->view, whole))
         return OK;
-    walk->label_texts = &walk->own_texts;
-    return label_texts_init(&walk->own_texts, walk->view);
+    plan->label_texts = &plan->own_texts;
+    return label_texts_init(&plan->own_texts, plan->view);
 }
 
-static enum error open_order(struct walk *walk, const struct stream_definition *definition)
+static enum error open_order(struct sampling_plan *plan, const struct stream_definition *definition)
 {
     struct design design = {
         .name = definition->design,
@@ -33,59 +33,60 @@ static enum error open_order(struct walk *walk, const struct stream_definition *
         .seed = definition->seed,
         .fields = definition->fields,
     };
-    enum error error = order_new(walk->frame, &design, &walk->order);
+    enum error error = order_new(plan->frame, &design, &plan->order);
     if (error)
         return error;
-    walk->binding.units = frame_units(walk->frame);
-    walk->binding.epoch_positions = order_epoch_positions(walk->order);
-    frame_digest_text(frame_digest(walk->frame), walk->binding.digest);
-    walk->cut = (struct cut){.order = walk->order,
-                             .epoch_positions = walk->binding.epoch_positions,
-                             .epochs = definition->epochs,
-                             .tail = definition->tail};
-    return cut_check(&walk->cut);
+    plan->binding.units = frame_units(plan->frame);
+    plan->binding.epoch_positions = order_epoch_positions(plan->order);
+    frame_digest_text(frame_digest(plan->frame), plan->binding.digest);
+    plan->batching = (struct batching){.order = plan->order,
+                                       .epoch_positions = plan->binding.epoch_positions,
+                                       .epochs = definition->epochs,
+                                       .tail = definition->tail};
+    return batching_check(&plan->batching);
 }
 
-enum error walk_open(const struct frame_set *frames, const struct split_shares *shares,
-                     const struct stream_definition *definition, struct walk **ret_walk)
+enum error sampling_plan_open(const struct frame_set *frames, const struct split_shares *shares,
+                              const struct stream_definition *definition,
+                              struct sampling_plan **ret_walk)
 {
-    struct walk *walk = array_new(1, sizeof(*walk), "a stream's walk");
-    if (!walk)
+    struct sampling_plan *plan = array_new(1, sizeof(*plan), "a stream's walk");
+    if (!plan)
         return ERROR_MEMORY;
-    atomic_init(&walk->holders, 1);
-    enum error error = frame_set_get(frames, definition->frame, &walk->named);
+    atomic_init(&plan->holders, 1);
+    enum error error = frame_set_get(frames, definition->frame, &plan->named);
     if (!error)
-        error = open_view(walk, shares, definition);
+        error = open_view(plan, shares, definition);
     if (!error)
-        error = open_order(walk, definition);
+        error = open_order(plan, definition);
     if (!error)
-        error = tally_new(walk->frame, walk->order, &walk->tally);
+        error = tally_new(plan->frame, plan->order, &plan->tally);
     if (error) {
-        walk_put(walk);
+        sampling_plan_put(plan);
         return error;
     }
-    *ret_walk = walk;
+    *ret_walk = plan;
     return OK;
 }
 
-int64_t walk_whole_units(const struct walk *walk)
+int64_t sampling_plan_whole_units(const struct sampling_plan *plan)
 {
-    return frame_units(walk->named->frame);
+    return frame_units(plan->named->frame);
 }
 
-void walk_take(struct walk *walk)
+void sampling_plan_take(struct sampling_plan *plan)
 {
-    atomic_fetch_add_explicit(&walk->holders, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&plan->holders, 1, memory_order_relaxed);
 }
 
-void walk_put(struct walk *walk)
+void sampling_plan_put(struct sampling_plan *plan)
 {
-    if (!walk || atomic_fetch_sub_explicit(&walk->holders, 1, memory_order_acq_rel) > 1)
+    if (!plan || atomic_fetch_sub_explicit(&plan->holders, 1, memory_order_acq_rel) > 1)
         return;
-    tally_free(walk->tally);
-    order_free(walk->order);
-    if (walk->label_texts == &walk->own_texts)
-        label_texts_release(&walk->own_texts);
-    frame_free(walk->view);
-    free(walk);
+    tally_free(plan->tally);
+    order_free(plan->order);
+    if (plan->label_texts == &plan->own_texts)
+        label_texts_release(&plan->own_texts);
+    frame_free(plan->view);
+    free(plan);
 }

@@ -1,6 +1,6 @@
 /*
  * What a definition makes of a frame: the view (rows, split), the order of it, the cut into
- * batches, and what answers need. Immutable; any thread. Counted: the last walk_put() frees it.
+ * batches, and what answers need. Immutable; any thread. Counted: the last sampling_plan_put() frees it.
  *
  * Opening one may read all units (splits, weights, groups): not on an event loop.
  */
@@ -17,11 +17,11 @@
 #include "sampler/stream/stream_definition.h"
 #include "sampler/stream/tally.h"
 
-struct walk {
+struct sampling_plan {
     const struct named_frame *named; /* the whole frame; borrowed from the set */
     const struct frame *frame;       /* what is walked: N units, L labels */
     struct order *order;             /* owned */
-    struct cut cut;
+    struct batching batching;
     struct tally *tally;                   /* owned */
     const struct label_texts *label_texts; /* of `frame`: the whole's, or own_texts */
     struct stream_binding binding;         /* digest of `frame`, N, M */
@@ -33,12 +33,13 @@ struct walk {
 
 /* `frames` and `shares` (NULL without --splits) must outlive it. Errors: no such frame
  * (ERROR_NOT_FOUND), rows, split, design, fields or epochs that do not fit it (ERROR_USAGE). */
-enum error walk_open(const struct frame_set *frames, const struct split_shares *shares,
-                     const struct stream_definition *definition, struct walk **ret_walk) MUST_CHECK;
+enum error sampling_plan_open(const struct frame_set *frames, const struct split_shares *shares,
+                              const struct stream_definition *definition,
+                              struct sampling_plan **ret_walk) MUST_CHECK;
 /* Units of the whole frame, before rows and split. */
-int64_t walk_whole_units(const struct walk *walk);
-void walk_take(struct walk *walk);
+int64_t sampling_plan_whole_units(const struct sampling_plan *plan);
+void sampling_plan_take(struct sampling_plan *plan);
 /* NULL is legal. */
-void walk_put(struct walk *walk);
+void sampling_plan_put(struct sampling_plan *plan);
 
 #endif

@@ -30,20 +30,20 @@ int64_t stream_clock_ms(void)
 /* ---- life --------------------------------------------------------------- */
 
 enum error stream_new(struct streams *streams, struct stream_definition *definition,
-                      const struct stream_binding *binding, struct walk *walk, uint32_t number,
-                      int64_t generation, struct stream **ret_stream)
+                      const struct stream_binding *binding, struct sampling_plan *plan,
+                      uint32_t number, int64_t generation, struct stream **ret_stream)
 {
     struct stream *stream = array_new(1, sizeof(*stream), "a stream");
     if (!stream) {
         stream_definition_release(definition);
-        walk_put(walk);
+        sampling_plan_put(plan);
         return ERROR_MEMORY;
     }
     stream->streams = streams;
     stream->definition = *definition;
     definition->fields = NULL;
     stream->binding = *binding;
-    stream->walk = walk;
+    stream->plan = plan;
     stream->number = number;
     stream->generation = generation;
     atomic_init(&stream->holders, 1);
@@ -66,7 +66,7 @@ void stream_put(struct stream *stream)
     ledger_release(&stream->ledger);
     metrics_blocks_release(&stream->metrics);
     pthread_cond_destroy(&stream->searched);
-    walk_put(stream->walk);
+    sampling_plan_put(stream->plan);
     stream_definition_release(&stream->definition);
     free(stream);
 }
@@ -81,9 +81,9 @@ const struct stream_definition *stream_definition(const struct stream *stream)
     return &stream->definition;
 }
 
-const struct walk *stream_walk(const struct stream *stream)
+const struct sampling_plan *stream_plan(const struct stream *stream)
 {
-    return stream->walk;
+    return stream->plan;
 }
 
 /* ---- changes: the mutex is held ----------------------------------------- */
@@ -131,9 +131,9 @@ static void forget_draw(struct journal_waiter *waiter)
 
 static void note_seen(struct stream *stream, const char *worker, int64_t now_ms)
 {
-    uint32_t number = worker_book_find(&stream->ledger.workers, worker);
+    uint32_t number = worker_table_find(&stream->ledger.workers, worker);
     if (number != WORKER_NONE)
-        worker_book_see(&stream->ledger.workers, number, now_ms);
+        worker_table_see(&stream->ledger.workers, number, now_ms);
 }
 
 static enum error ack(struct stream *stream, const char *worker, const int64_t *seqs, size_t count,
@@ -150,7 +150,7 @@ static enum error ack(struct stream *stream, const char *worker, const int64_t *
         return OK; /* all are acked already */
     struct entry entry = {
         .type = ENTRY_ACK,
-        .worker = worker_book_find(&stream->ledger.workers, worker),
+        .worker = worker_table_find(&stream->ledger.workers, worker),
         .list = seqs,
         .count = count,
         .value = mean_ms,
@@ -202,8 +202,8 @@ static enum error plan(struct stream *stream, const struct stream_pull *pull, in
                                        .acked = pull->acks,
                                        .acked_count = pull->ack_count};
     for (;;) {
-        enum error error = ledger_plan_draw(&stream->ledger, &stream->walk->cut, &stream->search,
-                                            &wanted, now_ms, ret_plan);
+        enum error error = ledger_plan_draw(&stream->ledger, &stream->plan->batching,
+                                            &stream->search, &wanted, now_ms, ret_plan);
         if (stream->ledger.expired_count > 0)
             lease_news_expired(news, &stream->ledger);
         if (is_paused(error))
@@ -233,18 +233,18 @@ static enum error move_to_end(struct stream *stream, const struct ledger_plan *p
 static enum error know_worker(struct stream *stream, const char *worker, int64_t now_ms,
                               int64_t *ret_number)
 {
-    const struct worker_book *book = &stream->ledger.workers;
+    const struct worker_table *book = &stream->ledger.workers;
     *ret_number = -1;
     if (!worker)
         return OK;
-    uint32_t number = worker_book_find(book, worker);
+    uint32_t number = worker_table_find(book, worker);
     if (number == WORKER_NONE) {
-        enum error error = worker_book_room(book, worker, &number);
+        enum error error = worker_table_room(book, worker, &number);
         if (error)
             return error;
         struct entry entry = {.type = ENTRY_WORKER,
                               .worker = number < book->count ? (int64_t)number : -1,
-                              .seq = worker_book_forgotten_below(book, worker),
+                              .seq = worker_table_forgotten_below(book, worker),
                               .text = worker,
                               .text_bytes = strlen(worker)};
         error = stream_change(stream, &entry, now_ms);
@@ -289,7 +289,7 @@ static void fill_batch(const struct stream *stream, const struct stream_pull *pu
     };
     if (!pull->worker)
         return;
-    uint32_t worker = worker_book_find(&stream->ledger.workers, pull->worker);
+    uint32_t worker = worker_table_find(&stream->ledger.workers, pull->worker);
     uint32_t lease = worker == WORKER_NONE
                          ? LEASE_NONE
                          : lease_set_find(&stream->ledger.leases, worker, pull->seq);
@@ -312,7 +312,7 @@ static void remember_draw(struct stream *stream, const struct stream_pull *pull,
     if (!waiter || pull->worker)
         return;
     waiter->stream = stream;
-    waiter->walk = stream->ledger.walks;
+    waiter->jumps = stream->ledger.jumps;
     waiter->first = plan->span.first;
     waiter->positions = plan->span.positions;
     waiter->units = plan->span.units;
@@ -370,16 +370,16 @@ static bool search_on(struct stream *stream, int64_t *budget)
 {
     if (!wait_for_search(stream))
         return false;
-    struct cut_search search = stream->search;
+    struct batching_search search = stream->search;
     if (search.done || search.size == 0 || *budget <= 0)
         return search.done;
     stream->searches = true;
     pthread_mutex_unlock(&stream->streams->mutex);
-    (void)cut_search_run(&search, budget);
+    (void)batching_search_run(&search, budget);
     pthread_mutex_lock(&stream->streams->mutex);
     stream->searches = false;
     pthread_cond_broadcast(&stream->searched);
-    if (cut_search_is_behind(&stream->search, &search))
+    if (batching_search_is_behind(&stream->search, &search))
         stream->search = search;
     return search.done;
 }
@@ -417,7 +417,7 @@ enum error stream_draw(struct stream *stream, const struct stream_pull *pull,
     *ret_wait = false;
     *ret_batch = (struct stream_batch){.expires_ms = -1};
     forget_draw(waiter);
-    enum error error = cut_check_size(&stream->walk->cut, pull->size);
+    enum error error = batching_check_size(&stream->plan->batching, pull->size);
     if (error)
         return error;
     pthread_mutex_lock(&stream->streams->mutex);
@@ -457,7 +457,7 @@ enum error stream_peek(struct stream *stream, const struct stream_pull *pull,
     int64_t now_ms = stream_clock_ms();
     news.count = 0;
     *ret_batch = (struct stream_batch){.expires_ms = -1};
-    enum error error = cut_check_size(&stream->walk->cut, pull->size);
+    enum error error = batching_check_size(&stream->plan->batching, pull->size);
     if (error)
         return error;
     pthread_mutex_lock(&stream->streams->mutex);

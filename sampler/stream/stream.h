@@ -38,7 +38,7 @@ struct metrics_blocks *stream_metrics(struct stream *stream);
 
 /* Borrowed while the stream is held; they never change. */
 const struct stream_definition *stream_definition(const struct stream *stream);
-const struct walk *stream_walk(const struct stream *stream);
+const struct sampling_plan *stream_plan(const struct stream *stream);
 
 struct stream_pull {
     int64_t size;        /* at least 1 */
@@ -116,7 +116,7 @@ struct stream_status {
     int64_t batches;         /* how often a batch was handed out */
     int64_t workers;         /* that are known */
     int64_t lease_ms;        /* how long a batch is lent at the moment */
-    int64_t walks;           /* seeks and restores so far */
+    int64_t jumps;           /* seeks and restores so far */
     enum stream_state state; /* ended: at its end, and nothing is lent or to be lent */
     bool failing;            /* the state cannot be written: changes are refused until it can */
 };

@@ -40,14 +40,14 @@ enum error stream_extend(struct stream *stream, const char *worker, const int64_
     if (!error)
         error = ledger_plan_extend(ledger, worker, seqs, count);
     if (!error && count > 0) {
-        uint32_t number = worker_book_find(&ledger->workers, worker);
+        uint32_t number = worker_table_find(&ledger->workers, worker);
         int64_t lease_ms = ledger_lease_ms(ledger);
         for (size_t i = 0; i < count; i++) {
             uint32_t lease = lease_set_find(&ledger->leases, number, seqs[i]);
             lease_set_start(&ledger->leases, lease, lease_set_get(&ledger->leases, lease)->lent_ms,
                             now_ms + lease_ms);
         }
-        worker_book_see(&ledger->workers, number, now_ms);
+        worker_table_see(&ledger->workers, number, now_ms);
     }
     if (!error)
         *ret_expires_ms = ledger_lease_ms(ledger);
@@ -61,11 +61,11 @@ enum error stream_release(struct stream *stream, const char *worker, struct jour
     int64_t now_ms = stream_clock_ms();
     int64_t released = 0;
     enum error error = begin(stream, waiter);
-    uint32_t number = worker_book_find(&stream->ledger.workers, worker);
+    uint32_t number = worker_table_find(&stream->ledger.workers, worker);
     if (!error && number != WORKER_NONE) {
-        const struct worker_record *record = worker_book_get(&stream->ledger.workers, number);
+        const struct worker_record *record = worker_table_get(&stream->ledger.workers, number);
         released = record->leased;
-        worker_book_see(&stream->ledger.workers, number, now_ms);
+        worker_table_see(&stream->ledger.workers, number, now_ms);
     }
     if (!error && released > 0) {
         struct entry entry = {.type = ENTRY_RELEASE, .worker = number};
@@ -103,7 +103,7 @@ enum error stream_seek(struct stream *stream, int64_t position, struct journal_w
                        bool *ret_wait)
 {
     *ret_wait = false;
-    enum error error = stream_check_position(&stream->walk->cut, position);
+    enum error error = stream_check_position(&stream->plan->batching, position);
     if (error)
         return error;
     error = begin(stream, waiter);
@@ -114,13 +114,13 @@ enum error stream_seek(struct stream *stream, int64_t position, struct journal_w
     return end(stream, error, waiter, ret_wait);
 }
 
-enum error stream_check_position(const struct cut *cut, int64_t position)
+enum error stream_check_position(const struct batching *batching, int64_t position)
 {
-    int64_t most = cut->epochs > 0 ? cut_end(cut) : CUT_POSITION_LIMIT - 1;
+    int64_t most = batching->epochs > 0 ? batching_end(batching) : POSITION_LIMIT - 1;
     if (position >= 0 && position <= most)
         return OK;
     return error_set(ERROR_USAGE, "position is %" PRId64 ", must be from 0 to %" PRId64 "%s",
-                     position, most, cut->epochs > 0 ? ", the stream's end" : "");
+                     position, most, batching->epochs > 0 ? ", the stream's end" : "");
 }
 
 /* ---- checkpoint and restore --------------------------------------------- */
@@ -175,7 +175,8 @@ static enum error write_token(struct checkpoint_token *token, struct open_list *
 /* Rows 0:N are all rows, and all rows are written 0:0. */
 static void name_all_rows(const struct stream *stream, struct stream_definition *definition)
 {
-    if (definition->rows_begin == 0 && definition->rows_end == walk_whole_units(stream->walk))
+    if (definition->rows_begin == 0 &&
+        definition->rows_end == sampling_plan_whole_units(stream->plan))
         definition->rows_end = 0;
 }
 

@@ -11,16 +11,16 @@ struct telling {
 /* The epoch that the stream is in, up to its place: never an empty one but at position 0. */
 static struct telling begin(const struct stream *stream, struct stream_drawn *ret_drawn)
 {
-    const struct cut *cut = &stream->walk->cut;
+    const struct batching *batching = &stream->plan->batching;
     int64_t position = stream->ledger.position;
-    int64_t end = cut_end(cut);
+    int64_t end = batching_end(batching);
     if (position > end)
         position = end;
-    ret_drawn->epoch = position / cut->epoch_positions;
-    if (cut->epochs > 0 && position == end)
+    ret_drawn->epoch = position / batching->epoch_positions;
+    if (batching->epochs > 0 && position == end)
         ret_drawn->epoch--;
     return (struct telling){
-        .drawn = ret_drawn, .at = ret_drawn->epoch * cut->epoch_positions, .end = position};
+        .drawn = ret_drawn, .at = ret_drawn->epoch * batching->epoch_positions, .end = position};
 }
 
 static size_t count_within(const struct intervals *intervals, const struct telling *telling)

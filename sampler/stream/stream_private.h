@@ -17,13 +17,13 @@ struct stream {
     struct streams *streams;
     struct stream_definition definition; /* owned */
     struct stream_binding binding;
-    struct walk *walk; /* held; NULL while the journal is read */
-    uint32_t number;   /* in the journal; ascending in the order of creation */
+    struct sampling_plan *plan; /* held; NULL while the journal is read */
+    uint32_t number;            /* in the journal; ascending in the order of creation */
     int64_t generation;
     struct ledger ledger; /* guarded by the streams' mutex, and `deleted` */
     bool deleted;
-    struct cut_search search; /* of the next batch, as far as it is known; guarded as well */
-    bool searches;            /* somebody goes on with a copy of it, without the mutex */
+    struct batching_search search; /* of the next batch, as far as it is known; guarded as well */
+    bool searches;                 /* somebody goes on with a copy of it, without the mutex */
     pthread_cond_t searched;
     _Atomic int holders;
     struct metrics_blocks metrics;
@@ -50,8 +50,8 @@ struct streams {
 
 /* A stream that is in no list, held once. `definition` and `walk` are taken, also on failure. */
 enum error stream_new(struct streams *streams, struct stream_definition *definition,
-                      const struct stream_binding *binding, struct walk *walk, uint32_t number,
-                      int64_t generation, struct stream **ret_stream) MUST_CHECK;
+                      const struct stream_binding *binding, struct sampling_plan *plan,
+                      uint32_t number, int64_t generation, struct stream **ret_stream) MUST_CHECK;
 void stream_take(struct stream *stream);
 
 /* The mutex is held: room in the journal and memory, then the journal, then the book. On failure
@@ -61,7 +61,7 @@ enum error stream_change(struct stream *stream, struct entry *entry, int64_t now
 bool stream_wait(struct streams *streams, struct journal_waiter *waiter);
 
 /* ERROR_USAGE: a walk cannot stand there. */
-enum error stream_check_position(const struct cut *cut, int64_t position) MUST_CHECK;
+enum error stream_check_position(const struct batching *batching, int64_t position) MUST_CHECK;
 
 int64_t stream_clock_ms(void);
 

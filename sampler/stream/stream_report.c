@@ -10,7 +10,7 @@
 static enum stream_state state_of(const struct stream *stream)
 {
     const struct ledger *ledger = &stream->ledger;
-    if (ledger->position >= cut_end(&stream->walk->cut) && ledger->gaps.count == 0 &&
+    if (ledger->position >= batching_end(&stream->plan->batching) && ledger->gaps.count == 0 &&
         ledger->leases.count == 0)
         return STREAM_ENDED;
     return ledger->paused ? STREAM_PAUSED : STREAM_RUNNING;
@@ -37,7 +37,7 @@ void stream_status(struct stream *stream, struct stream_status *ret_status)
         .batches = ledger->handed,
         .workers = (int64_t)ledger->workers.count,
         .lease_ms = ledger_lease_ms(ledger),
-        .walks = ledger->walks,
+        .jumps = ledger->jumps,
         .state = state_of(stream),
         .failing = journal && journal_failing(journal),
     };
@@ -53,14 +53,14 @@ enum error stream_failure(struct stream *stream)
 static void name_worker(const struct ledger *ledger, uint32_t worker, struct stream_place *place)
 {
     snprintf(place->worker, sizeof(place->worker), "%s",
-             worker_book_get(&ledger->workers, worker)->name);
+             worker_table_get(&ledger->workers, worker)->name);
 }
 
 /* Another worker has its number. */
 static bool is_forgotten(const struct ledger *ledger, const struct lease_done *done)
 {
     return lease_history_before(&ledger->history, done) <
-           worker_book_get(&ledger->workers, done->worker)->done_since;
+           worker_table_get(&ledger->workers, done->worker)->done_since;
 }
 
 void stream_where(struct stream *stream, int64_t position, struct stream_place *ret_place)

@@ -198,20 +198,20 @@ static enum error create(struct streams *streams, struct stream *stream,
 }
 
 enum error streams_create(struct streams *streams, const struct stream_definition *definition,
-                          struct walk *walk, int64_t position, struct journal_waiter *waiter,
-                          struct stream **ret_stream, bool *ret_wait)
+                          struct sampling_plan *plan, int64_t position,
+                          struct journal_waiter *waiter, struct stream **ret_stream, bool *ret_wait)
 {
     struct stream_definition copy;
     struct stream *stream;
     *ret_wait = false;
-    enum error error = stream_check_position(&walk->cut, position);
+    enum error error = stream_check_position(&plan->batching, position);
     if (!error)
         error = stream_definition_copy(definition, &copy);
     if (error) {
-        walk_put(walk);
+        sampling_plan_put(plan);
         return error;
     }
-    error = stream_new(streams, &copy, &walk->binding, walk, 0, 0, &stream);
+    error = stream_new(streams, &copy, &plan->binding, plan, 0, 0, &stream);
     if (error)
         return error;
     error = ledger_begin(&stream->ledger, position);

@@ -38,7 +38,7 @@ bool streams_kept_seed(const struct streams *streams, uint64_t *ret_seed);
  * one, each difference named. Afterwards everything below may be called. */
 enum error streams_start(struct streams *streams, const struct frame_set *frames,
                          const struct split_shares *shares, const struct stream_definition *first,
-                         struct walk *walk) MUST_CHECK;
+                         struct sampling_plan *plan) MUST_CHECK;
 /* The orderly end: what is not written yet is written, nobody waits afterwards. */
 enum error streams_finish(struct streams *streams) MUST_CHECK;
 /* All streams are put. NULL is legal. */
@@ -48,8 +48,9 @@ void streams_free(struct streams *streams);
  * name is in use, or max_streams are there; ERROR_USAGE: the position is out of range.
  * The stream is taken for the caller. */
 enum error streams_create(struct streams *streams, const struct stream_definition *definition,
-                          struct walk *walk, int64_t position, struct journal_waiter *waiter,
-                          struct stream **ret_stream, bool *ret_wait) MUST_CHECK;
+                          struct sampling_plan *plan, int64_t position,
+                          struct journal_waiter *waiter, struct stream **ret_stream,
+                          bool *ret_wait) MUST_CHECK;
 /* ERROR_CONFLICT of `default`; ERROR_NOT_FOUND. */
 enum error streams_delete(struct streams *streams, const char *name, struct journal_waiter *waiter,
                           bool *ret_wait) MUST_CHECK;

@@ -19,7 +19,7 @@ static enum error replay_create(struct streams *streams, const struct entry *ent
     struct stream_binding binding;
     struct stream *stream;
     if (!entry->text || entry->stream < streams->next_number || entry->stream == UINT32_MAX ||
-        entry->value < 0 || entry->value >= CUT_POSITION_LIMIT || entry->attempt < 1)
+        entry->value < 0 || entry->value >= POSITION_LIMIT || entry->attempt < 1)
         return refuse(entry, "creates no stream");
     enum error error =
         stream_definition_read(entry->text, entry->text_bytes, &definition, &binding);
@@ -203,7 +203,7 @@ void streams_take_back(void *books, struct journal_waiter *waiter)
         .attempt = waiter->attempt,
         .value = waiter->piece,
     };
-    if (waiter->walk != stream->ledger.walks)
+    if (waiter->jumps != stream->ledger.jumps)
         return; /* after a seek or restore it belongs to nothing any more */
     if (!ledger_prepare(&stream->ledger, &entry))
         ledger_apply(&stream->ledger, &entry, 0);

@@ -73,14 +73,14 @@ static bool is_same(const struct stream_definition *a, const struct stream_defin
 }
 
 static enum error take_default(struct streams *streams, struct stream *stream,
-                               const struct stream_definition *first, struct walk *walk)
+                               const struct stream_definition *first, struct sampling_plan *plan)
 {
     enum error error =
-        compare_default(streams, &stream->definition, &stream->binding, first, &walk->binding);
+        compare_default(streams, &stream->definition, &stream->binding, first, &plan->binding);
     if (error)
         return error;
-    walk_take(walk);
-    stream->walk = walk;
+    sampling_plan_take(plan);
+    stream->plan = plan;
     return OK;
 }
 
@@ -114,7 +114,7 @@ static enum error take_counts(struct stream *stream, const struct state_record *
 }
 
 static enum error make_default(struct streams *streams, const struct stream_definition *first,
-                               struct walk *walk)
+                               struct sampling_plan *plan)
 {
     const struct state *state = streams->options.state;
     const struct state_record *record = state ? state_position(state) : NULL;
@@ -122,13 +122,13 @@ static enum error make_default(struct streams *streams, const struct stream_defi
     struct stream *stream;
     enum error error = OK;
     if (record)
-        error = check_position(streams, record, first, &walk->binding);
+        error = check_position(streams, record, first, &plan->binding);
     if (!error)
         error = stream_definition_copy(first, &copy);
     if (error)
         return error;
-    walk_take(walk);
-    error = stream_new(streams, &copy, &walk->binding, walk, 0, 1, &stream);
+    sampling_plan_take(plan);
+    error = stream_new(streams, &copy, &plan->binding, plan, 0, 1, &stream);
     if (error)
         return error;
     error = streams_insert(streams, stream);
@@ -145,16 +145,16 @@ static enum error reopen(struct streams *streams, const struct frame_set *frames
                          const struct split_shares *shares, struct stream *stream)
 {
     struct buffer differences = BUFFER_INIT(DIFFERENCES_BYTES_LIMIT);
-    struct walk *walk;
-    enum error error = walk_open(frames, shares, &stream->definition, &walk);
+    struct sampling_plan *plan;
+    enum error error = sampling_plan_open(frames, shares, &stream->definition, &plan);
     if (error)
         return error_prefix(
             error == ERROR_CANCELLED || error == ERROR_MEMORY ? error : ERROR_CONFLICT,
             "stream \"%s\" of state folder %s, on frame \"%s\": ", stream->definition.name,
             state_folder(streams->options.state), stream->definition.frame);
-    stream->walk = walk;
+    stream->plan = plan;
     error = stream_definition_compare(&stream->definition, &stream->binding, &stream->definition,
-                                      &walk->binding, &differences);
+                                      &plan->binding, &differences);
     if (!error && differences.length > 0)
         error = error_set(ERROR_CONFLICT,
                           "stream \"%s\" of state folder %s, on frame \"%s\", belongs to another "
@@ -234,14 +234,14 @@ bool streams_kept_seed(const struct streams *streams, uint64_t *ret_seed)
 
 enum error streams_start(struct streams *streams, const struct frame_set *frames,
                          const struct split_shares *shares, const struct stream_definition *first,
-                         struct walk *walk)
+                         struct sampling_plan *plan)
 {
     struct stream *stream = streams_find(streams, STREAM_DEFAULT);
     enum error error =
-        stream ? take_default(streams, stream, first, walk) : make_default(streams, first, walk);
-    walk_put(walk);
+        stream ? take_default(streams, stream, first, plan) : make_default(streams, first, plan);
+    sampling_plan_put(plan);
     for (size_t i = 0; i < streams->count && !error; i++) {
-        if (!streams->items[i]->walk)
+        if (!streams->items[i]->plan)
             error = reopen(streams, frames, shares, streams->items[i]);
         if (!error)
             ledger_start(&streams->items[i]->ledger, stream_clock_ms());

@@ -28,7 +28,7 @@ struct stream_unit {
 static inline enum error stream_unit_try(struct stream_unit *unit, enum durability durability)
 {
     struct streams_options options = {.durability = durability, .max_streams = 100};
-    struct walk *walk;
+    struct sampling_plan *walk;
     unit->state = NULL;
     unit->streams = NULL;
     if (!unit->frames) {
@@ -40,7 +40,7 @@ static inline enum error stream_unit_try(struct stream_unit *unit, enum durabili
     options.state = unit->state;
     enum error error = streams_open(&options, &unit->streams);
     if (!error)
-        error = walk_open(unit->frames, NULL, &unit->definition, &walk);
+        error = sampling_plan_open(unit->frames, NULL, &unit->definition, &walk);
     if (!error)
         error = streams_start(unit->streams, unit->frames, NULL, &unit->definition, walk);
     return error;

@@ -564,14 +564,14 @@ static void test_sizes_that_a_cut_refuses(void **state)
     (void)state;
     struct frame *frame = range_frame(100, 2);
     struct order *order = new_order(frame, "pxk", "{\"p\":2,\"k\":3}", 1);
-    struct cut cut = {.order = order, .epoch_positions = order_epoch_positions(order)};
-    assert_ok(cut_check_size(&cut, 6));
-    assert_fails(cut_check_size(&cut, 5), ERROR_USAGE, "6 (p * k) is right");
+    struct batching cut = {.order = order, .epoch_positions = order_epoch_positions(order)};
+    assert_ok(batching_check_size(&cut, 6));
+    assert_fails(batching_check_size(&cut, 5), ERROR_USAGE, "6 (p * k) is right");
     order_free(order);
     order = new_order(frame, "bernoulli", "{\"rate\":0.1}", 1);
-    cut = (struct cut){.order = order, .epoch_positions = 100, .tail = TAIL_DROP};
-    assert_ok(cut_check_size(&cut, 100)); /* ten units on average, but it may be all */
-    assert_fails(cut_check_size(&cut, 101), ERROR_USAGE, "more than the 100");
+    cut = (struct batching){.order = order, .epoch_positions = 100, .tail = TAIL_DROP};
+    assert_ok(batching_check_size(&cut, 100)); /* ten units on average, but it may be all */
+    assert_fails(batching_check_size(&cut, 101), ERROR_USAGE, "more than the 100");
     order_free(order);
     frame_free(frame);
 }

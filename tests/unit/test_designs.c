@@ -275,7 +275,7 @@ static void test_probabilities_are_what_comes(void **state)
 static const enum tail tails[] = {TAIL_KEEP, TAIL_DROP, TAIL_SPAN};
 
 /* A batch as it must be, from the walk: shortest run with `size` units, and so on. */
-static struct span expected_span(const struct cut *cut, const int64_t *walk, int64_t position,
+static struct span expected_span(const struct batching *cut, const int64_t *walk, int64_t position,
                                  int64_t size)
 {
     int64_t m = cut->epoch_positions;
@@ -300,16 +300,16 @@ static struct span expected_span(const struct cut *cut, const int64_t *walk, int
 
 static void check_cut(const struct setup *setup, const int64_t *walk, enum tail tail, int64_t size)
 {
-    struct cut cut = {.order = setup->order,
-                      .epoch_positions = order_epoch_positions(setup->order),
-                      .epochs = EPOCHS,
-                      .tail = tail};
+    struct batching cut = {.order = setup->order,
+                           .epoch_positions = order_epoch_positions(setup->order),
+                           .epochs = EPOCHS,
+                           .tail = tail};
     int64_t position = 0;
     static int64_t rows[ROOM];
     for (int64_t index = 0; index < ROOM; index++) {
         struct span next, at, expected = expected_span(&cut, walk, position, size);
-        cut_next(&cut, position, size, &next);
-        assert_ok(cut_at(&cut, index, size, &at));
+        batching_next(&cut, position, size, &next);
+        assert_ok(batching_at(&cut, index, size, &at));
         if (next.first != expected.first || next.positions != expected.positions ||
             next.units != expected.units)
             FAIL(setup, "tail %s, size %lld at %lld: %lld+%lld (%lld), not %lld+%lld (%lld)",
@@ -333,10 +333,10 @@ static void check_cuts(const struct setup *setup)
     int64_t *walk = walk_of(setup);
     for (size_t t = 0; t < 3; t++) {
         for (int64_t size = 1; size < 2 * UNITS; size += size < 8 ? 1 : 17) {
-            struct cut cut = {.order = setup->order,
-                              .epoch_positions = order_epoch_positions(setup->order),
-                              .tail = tails[t]};
-            if (!cut_check_size(&cut, size))
+            struct batching cut = {.order = setup->order,
+                                   .epoch_positions = order_epoch_positions(setup->order),
+                                   .tail = tails[t]};
+            if (!batching_check_size(&cut, size))
                 check_cut(setup, walk, tails[t], size);
         }
     }
@@ -433,7 +433,7 @@ static void *ask(void *context)
 {
     struct asker *asker = context;
     int64_t m = order_epoch_positions(asker->order);
-    struct cut cut = {.order = asker->order, .epoch_positions = m};
+    struct batching cut = {.order = asker->order, .epoch_positions = m};
     for (uint64_t i = 0; i < 60; i++) {
         int64_t rows[64];
         int64_t epoch = (int64_t)(random_mix(i) % 9);
@@ -442,7 +442,7 @@ static void *ask(void *context)
         for (size_t k = 0; k < found; k++)
             asker->sum = random_mix(asker->sum + (uint64_t)rows[k]);
         struct span span;
-        if (!cut_at(&cut, (int64_t)(random_mix(i + 100) % 40), 5, &span))
+        if (!batching_at(&cut, (int64_t)(random_mix(i + 100) % 40), 5, &span))
             asker->sum = random_mix(asker->sum + (uint64_t)span.first);
     }
     return NULL;

@@ -64,7 +64,7 @@ static void test_rates_are_of_the_last_minute(void **state)
     now.position = 100500; /* since the last reading */
     assert_int_equal(history_spans(*state, "s", &now, span), 1);
     assert_int_equal(span[0].end, 100500);
-    now = (struct history_counts){.generation = 3, .position = 200000, .walks = 1};
+    now = (struct history_counts){.generation = 3, .position = 200000, .jumps = 1};
     assert_int_equal(history_spans(*state, "s", &now, span), 1);
     assert_int_equal(span[0].end, 100000); /* a seek that was not read yet */
 }
@@ -77,7 +77,7 @@ static void test_a_minute_of_seeks_has_room(void **state)
         note(*state, "s", counts, second);
         counts.position += 1000;
         if (second % 2 == 1) {
-            counts.walks++;
+            counts.jumps++;
             counts.position += 5000;
         }
     }
@@ -116,13 +116,13 @@ static void test_a_seek_draws_nothing(void **state)
     struct history_span spans[HISTORY_SPANS];
     note(*state, "s", (struct history_counts){.position = 100}, 0);
     note(*state, "s", (struct history_counts){.position = 200}, 1);
-    note(*state, "s", (struct history_counts){.position = 90000, .walks = 1}, 2);
-    note(*state, "s", (struct history_counts){.position = 90100, .walks = 1}, 3);
-    note(*state, "s", (struct history_counts){.position = 50, .walks = 2}, 4);
-    note(*state, "s", (struct history_counts){.position = 150, .walks = 2}, 5);
+    note(*state, "s", (struct history_counts){.position = 90000, .jumps = 1}, 2);
+    note(*state, "s", (struct history_counts){.position = 90100, .jumps = 1}, 3);
+    note(*state, "s", (struct history_counts){.position = 50, .jumps = 2}, 4);
+    note(*state, "s", (struct history_counts){.position = 150, .jumps = 2}, 5);
     assert_true(history_rates(*state, "s", 0, &rates));
     assert_true(rates.positions == 60);
-    struct history_counts now = {.position = 150, .walks = 2};
+    struct history_counts now = {.position = 150, .jumps = 2};
     assert_int_equal(history_spans(*state, "s", &now, spans), 3);
     assert_int_equal(spans[0].first, 100);
     assert_int_equal(spans[0].end, 200);
@@ -140,9 +140,9 @@ static void test_the_end_is_when_it_was_seen(void **state)
     assert_true(ended_ns > 0);
     note(*state, "s", (struct history_counts){.position = 100, .ended = true}, 3);
     assert_int_equal(history_ended_ns(*state, "s", 0), ended_ns);
-    note(*state, "s", (struct history_counts){.position = 50, .walks = 1}, 4);
+    note(*state, "s", (struct history_counts){.position = 50, .jumps = 1}, 4);
     assert_int_equal(history_ended_ns(*state, "s", 0), 0);
-    note(*state, "s", (struct history_counts){.position = 100, .walks = 1, .ended = true}, 5);
+    note(*state, "s", (struct history_counts){.position = 100, .jumps = 1, .ended = true}, 5);
     assert_true(history_ended_ns(*state, "s", 0) > ended_ns);
     note(*state, "old", (struct history_counts){.position = 100, .ended = true}, 6);
     note(*state, "old", (struct history_counts){.position = 100, .ended = true}, 7);
@@ -153,9 +153,9 @@ static void test_the_end_is_when_it_was_seen(void **state)
 static void test_gaps_and_restores(void **state)
 {
     struct history_rates rates;
-    note(*state, "s", (struct history_counts){.position = 1000, .acked = 50, .walks = 0}, 0);
-    note(*state, "s", (struct history_counts){.position = 1000, .gaps = 500, .walks = 1}, 1);
-    note(*state, "s", (struct history_counts){.position = 1000, .gaps = 300, .walks = 1}, 2);
+    note(*state, "s", (struct history_counts){.position = 1000, .acked = 50, .jumps = 0}, 0);
+    note(*state, "s", (struct history_counts){.position = 1000, .gaps = 500, .jumps = 1}, 1);
+    note(*state, "s", (struct history_counts){.position = 1000, .gaps = 300, .jumps = 1}, 2);
     assert_true(history_rates(*state, "s", 0, &rates));
     assert_true(rates.positions == 100);
     assert_true(rates.acks == 0);

@@ -186,7 +186,7 @@ struct pair_of_books {
     struct ledger ledger;
     struct ledger replayed; /* from the entries alone, without the clock */
     struct model model;
-    struct cut cut;
+    struct batching batching;
 };
 
 static void change(struct pair_of_books *books, const struct entry *entry)
@@ -212,7 +212,7 @@ static int64_t number_of(struct pair_of_books *books, int worker)
 {
     char name[WORKER_NAME_BYTES];
     name_of(worker, name);
-    uint32_t number = worker_book_find(&books->ledger.workers, name);
+    uint32_t number = worker_table_find(&books->ledger.workers, name);
     if (number != WORKER_NONE)
         return number;
     struct entry entry = {
@@ -285,12 +285,12 @@ static void step_draw(struct pair_of_books *books)
     int64_t size = 1 + rand() % 3 * 10;
     char name[WORKER_NAME_BYTES];
     struct ledger_plan plan;
-    struct cut_search search = {.size = 0};
+    struct batching_search search = {.size = 0};
     if (worker >= 0)
         name_of(worker, name);
     model_expire(model);
     enum error error = ledger_plan_draw(
-        &books->ledger, &books->cut, &search,
+        &books->ledger, &books->batching, &search,
         &(struct ledger_pull){.worker = worker < 0 ? NULL : name, .seq = seq, .size = size},
         model->now_ms, &plan);
     enum pair pair = worker < 0 ? NEVER : model->pairs[worker][seq];
@@ -368,7 +368,7 @@ static void step_release(struct pair_of_books *books)
     ledger_expire(&books->ledger, model->now_ms);
     /* The order of those that are released is the order in which they were lent: take them as the
      * book has them. */
-    struct worker_record *record = worker_book_get(&books->ledger.workers, (uint32_t)entry.worker);
+    struct worker_record *record = worker_table_get(&books->ledger.workers, (uint32_t)entry.worker);
     for (uint32_t number = record->leases.first; number != LEASE_NONE;) {
         const struct lease *lease = lease_set_get(&books->ledger.leases, number);
         struct model_batch *batch = batch_of(model, worker, lease->seq);
@@ -475,7 +475,8 @@ static void test_the_book_is_what_the_model_says(void **unused)
         ledger_init(&books.ledger);
         ledger_init(&books.replayed);
         books.ledger.lease_ms = books.replayed.lease_ms = LEASE_MS;
-        books.cut = (struct cut){.epoch_positions = EPOCH, .epochs = EPOCHS, .tail = TAIL_KEEP};
+        books.batching =
+            (struct batching){.epoch_positions = EPOCH, .epochs = EPOCHS, .tail = TAIL_KEEP};
         for (int i = 0; i < 250; i++)
             step(&books);
         struct ledger copy; /* as a journal that is written anew makes it */

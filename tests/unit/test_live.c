@@ -13,10 +13,11 @@ struct server {
     struct live *live;
 };
 
-static struct walk *open_walk(struct server *server, const struct stream_definition *definition)
+static struct sampling_plan *open_walk(struct server *server,
+                                       const struct stream_definition *definition)
 {
-    struct walk *walk;
-    assert_int_equal(walk_open(server->frames, NULL, definition, &walk), OK);
+    struct sampling_plan *walk;
+    assert_int_equal(sampling_plan_open(server->frames, NULL, definition, &walk), OK);
     return walk;
 }
 

@@ -17,14 +17,14 @@ static struct sampler_stream stream_of(const char *design, const char *tail, int
 }
 
 /* Batch K as it is cut out of the plan's request, against batch K asked for alone. */
-static void check_index(const struct cut *cut, const struct pull_plan *plan, int64_t rows,
+static void check_index(const struct batching *batching, const struct pull_plan *plan, int64_t rows,
                         int64_t index)
 {
     struct span alone, larger;
     struct pull_request request;
     pull_plan_at(plan, index, &request);
-    assert_ok(cut_at(cut, index, rows, &alone));
-    assert_ok(cut_at(cut, request.index, (int64_t)request.size, &larger));
+    assert_ok(batching_at(batching, index, rows, &alone));
+    assert_ok(batching_at(batching, request.index, (int64_t)request.size, &larger));
     assert_true((int64_t)request.size >= rows);
     if (alone.positions == 0) {
         assert_true(larger.positions <= (int64_t)request.skip_rows);
@@ -37,13 +37,13 @@ static void check_index(const struct cut *cut, const struct pull_plan *plan, int
     int64_t left = larger.positions - skip;
     assert_int_equal(larger.first + skip, alone.first);
     assert_int_equal(left < rows ? left : rows, alone.positions);
-    assert_int_equal(pull_plan_epoch(plan, alone.first), alone.first / cut->epoch_positions);
+    assert_int_equal(pull_plan_epoch(plan, alone.first), alone.first / batching->epoch_positions);
 }
 
 static void check_walk(enum tail tail, const char *name, int64_t draws, int64_t rows,
                        size_t rows_ahead)
 {
-    struct cut cut = {.epoch_positions = draws, .epochs = 3, .tail = tail};
+    struct batching batching = {.epoch_positions = draws, .epochs = 3, .tail = tail};
     struct sampler_stream stream = stream_of("srs", name, draws);
     struct pull_plan plan;
     pull_plan_init(&plan, &stream, (size_t)rows, rows_ahead);
@@ -51,7 +51,7 @@ static void check_walk(enum tail tail, const char *name, int64_t draws, int64_t 
         return; /* no such batch; the sampler says so */
     int64_t batches = 3 * (draws / rows + 1) + 5;
     for (int64_t index = 0; index < batches; index++)
-        check_index(&cut, &plan, rows, index);
+        check_index(&batching, &plan, rows, index);
 }
 
 static void test_cuts_as_the_sampler_does(void **state)

@@ -263,10 +263,10 @@ static void test_streams_come_and_go_meanwhile(void **unused)
     for (int round = 0; round < 60; round++) {
         struct stream_definition definition = unit.definition;
         struct stream *stream;
-        struct walk *walk;
+        struct sampling_plan *walk;
         bool waits;
         snprintf(definition.name, sizeof(definition.name), "s%d", round);
-        assert_ok(walk_open(unit.frames, NULL, &definition, &walk));
+        assert_ok(sampling_plan_open(unit.frames, NULL, &definition, &walk));
         assert_ok(streams_create(unit.streams, &definition, walk, 100, NULL, &stream, &waits));
         for (int64_t seq = 0; seq < 100; seq++)
             assert_ok(unit_lend(stream, "w", seq, 3, &batch));

@@ -444,7 +444,7 @@ static void test_a_rare_design_holds_nobody_up(void **unused)
     struct stream_unit unit;
     struct stream_definition rare;
     struct stream_batch batch;
-    struct walk *walk;
+    struct sampling_plan *walk;
     struct drawer drawer = {.times = finished};
     pthread_t thread;
     int meanwhile = 0;
@@ -456,7 +456,7 @@ static void test_a_rare_design_holds_nobody_up(void **unused)
     rare.fields = fields;
     rare.tail = TAIL_SPAN;
     stream_unit_open(&unit, DURABILITY_PROCESS);
-    assert_ok(walk_open(unit.frames, NULL, &rare, &walk));
+    assert_ok(sampling_plan_open(unit.frames, NULL, &rare, &walk));
     assert_ok(streams_create(unit.streams, &rare, walk, 0, NULL, &drawer.stream, &waits));
     assert_int_equal(pthread_create(&thread, NULL, draw_rare, &drawer), 0);
     while (!atomic_load(&finished[0])) {
@@ -489,14 +489,14 @@ static void test_names_come_and_go(void **unused)
     strcpy(eval.name, "eval");
     eval.rows_end = 100;
     for (int64_t generation = 1; generation <= 3; generation++) {
-        struct walk *walk;
+        struct sampling_plan *walk;
         stream_unit_open(&unit, DURABILITY_PROCESS);
-        assert_ok(walk_open(unit.frames, NULL, &eval, &walk));
+        assert_ok(sampling_plan_open(unit.frames, NULL, &eval, &walk));
         assert_ok(streams_create(unit.streams, &eval, walk, 10, NULL, &stream, &waits));
         stream_status(stream, &status);
         assert_int_equal(status.generation, generation);
         assert_int_equal(status.position, 10);
-        assert_ok(walk_open(unit.frames, NULL, &eval, &walk));
+        assert_ok(sampling_plan_open(unit.frames, NULL, &eval, &walk));
         assert_fails(streams_create(unit.streams, &eval, walk, 0, NULL, &stream, &waits),
                      ERROR_CONFLICT, "in use");
         assert_ok(unit_draw(stream, 5, &batch));

@@ -87,7 +87,7 @@ static void deal(const struct tree *tree, struct random_key key, int64_t first, 
     assert_int_equal(done, count);
 }
 
-struct walk {
+struct sampling_plan {
     const struct tree *tree;
     const int64_t *sizes;
     struct random_key key;
@@ -96,7 +96,7 @@ struct walk {
     double worst; /* |count - t * share| */
 };
 
-static void take(struct walk *walk, uint32_t stratum, int64_t j)
+static void take(struct sampling_plan *walk, uint32_t stratum, int64_t j)
 {
     const struct tree *tree = walk->tree;
     assert_true(j == walk->counts[stratum]);
@@ -118,7 +118,7 @@ static void take(struct walk *walk, uint32_t stratum, int64_t j)
 static double walk_epoch(const struct tree *tree, const int64_t *sizes, struct random_key key,
                          uint32_t batch)
 {
-    struct walk walk = {.tree = tree, .sizes = sizes, .key = key};
+    struct sampling_plan walk = {.tree = tree, .sizes = sizes, .key = key};
     while (walk.position < tree->positions) {
         uint32_t strata[TREE_BLOCK];
         int64_t j[TREE_BLOCK];

@@ -7,7 +7,7 @@
 #include "sampler/ledger/ledger.h"
 #include "sampler/ledger/ledger_plan.h"
 
-static const struct cut cut = {.epoch_positions = INT64_C(1) << 40, .tail = TAIL_KEEP};
+static const struct batching cut = {.epoch_positions = INT64_C(1) << 40, .tail = TAIL_KEEP};
 
 /* ---- a book that a stream would have ------------------------------------ */
 
@@ -27,7 +27,7 @@ static enum error apply_to_copy(void *context, const struct entry *entry)
 static enum error plan(struct ledger *ledger, const char *worker, int64_t seq,
                        struct ledger_plan *plan)
 {
-    struct cut_search search = {.size = 0};
+    struct batching_search search = {.size = 0};
     struct ledger_pull pull = {.worker = worker, .seq = seq, .size = 1};
     return ledger_plan_draw(ledger, &cut, &search, &pull, 0, plan);
 }
@@ -36,18 +36,18 @@ static enum error plan(struct ledger *ledger, const char *worker, int64_t seq,
 static enum error lend(struct ledger *ledger, const char *worker, int64_t seq)
 {
     struct ledger_plan planned;
-    struct worker_book *book = &ledger->workers;
+    struct worker_table *book = &ledger->workers;
     enum error error = plan(ledger, worker, seq, &planned);
     if (error || planned.kind == PLAN_KEPT)
         return error;
-    uint32_t number = worker_book_find(book, worker);
+    uint32_t number = worker_table_find(book, worker);
     if (number == WORKER_NONE) {
-        error = worker_book_room(book, worker, &number);
+        error = worker_table_room(book, worker, &number);
         if (error)
             return error;
         apply(ledger, &(struct entry){.type = ENTRY_WORKER,
                                       .worker = number < book->count ? (int64_t)number : -1,
-                                      .seq = worker_book_forgotten_below(book, worker),
+                                      .seq = worker_table_forgotten_below(book, worker),
                                       .text = worker,
                                       .text_bytes = strlen(worker)});
     }
@@ -64,7 +64,7 @@ static enum error lend(struct ledger *ledger, const char *worker, int64_t seq)
 static void ack(struct ledger *ledger, const char *worker, int64_t seq)
 {
     apply(ledger, &(struct entry){.type = ENTRY_ACK,
-                                  .worker = worker_book_find(&ledger->workers, worker),
+                                  .worker = worker_table_find(&ledger->workers, worker),
                                   .list = &seq,
                                   .count = 1});
 }
@@ -110,14 +110,14 @@ static void test_the_longest_idle_one_makes_room(void **state)
     ledger_init(&ledger);
     assert_ok(lend(&ledger, "holder", 7)); /* first, and never idle */
     assert_ok(lend(&ledger, "released", 3));
-    come_and_go(&ledger, 0, WORKER_BOOK_LIMIT - 2);
+    come_and_go(&ledger, 0, WORKER_TABLE_LIMIT - 2);
     ack(&ledger, "released", 3); /* idle since now */
-    worker_book_see(&ledger.workers, worker_book_find(&ledger.workers, "w0"), 5);
-    assert_int_equal(ledger.workers.count, WORKER_BOOK_LIMIT);
+    worker_table_see(&ledger.workers, worker_table_find(&ledger.workers, "w0"), 5);
+    assert_int_equal(ledger.workers.count, WORKER_TABLE_LIMIT);
     come_and_go(&ledger, 1000000, 1000003);
-    assert_int_equal(ledger.workers.count, WORKER_BOOK_LIMIT);
+    assert_int_equal(ledger.workers.count, WORKER_TABLE_LIMIT);
     for (int64_t i = 1; i <= 3; i++) {
-        assert_int_equal(worker_book_find(&ledger.workers, name_of(i)), WORKER_NONE);
+        assert_int_equal(worker_table_find(&ledger.workers, name_of(i)), WORKER_NONE);
         assert_refused(&ledger, name_of(i), 0, PROBLEM_WORKER_FORGOTTEN);
         assert_ack_refused(&ledger, name_of(i), 0, PROBLEM_WORKER_FORGOTTEN);
     }
@@ -127,8 +127,8 @@ static void test_the_longest_idle_one_makes_room(void **state)
     struct ledger_plan kept;
     assert_ok(plan(&ledger, "holder", 7, &kept));
     assert_int_equal(kept.kind, PLAN_KEPT);
-    for (int64_t i = 4; i < WORKER_BOOK_LIMIT - 2; i++) /* all are found, whoever went */
-        assert_int_not_equal(worker_book_find(&ledger.workers, name_of(i)), WORKER_NONE);
+    for (int64_t i = 4; i < WORKER_TABLE_LIMIT - 2; i++) /* all are found, whoever went */
+        assert_int_not_equal(worker_table_find(&ledger.workers, name_of(i)), WORKER_NONE);
     ledger_release(&ledger);
 }
 
@@ -141,7 +141,7 @@ static void test_who_comes_back_counts_on(void **state)
     assert_ok(lend(&ledger, "old", 5));
     ack(&ledger, "old", 0);
     ack(&ledger, "old", 5);
-    come_and_go(&ledger, 0, WORKER_BOOK_LIMIT);
+    come_and_go(&ledger, 0, WORKER_TABLE_LIMIT);
     for (int64_t seq = 0; seq <= 5; seq++) /* the holes too: who knows what they were */
         assert_refused(&ledger, "old", seq, PROBLEM_WORKER_FORGOTTEN);
     assert_ok(lend(&ledger, "old", 6));
@@ -150,7 +150,7 @@ static void test_who_comes_back_counts_on(void **state)
     assert_ack_refused(&ledger, "old", 7, PROBLEM_NEVER_LENT);
     ack(&ledger, "old", 6);
     assert_refused(&ledger, "old", 6, PROBLEM_PAIR_ACKED);
-    come_and_go(&ledger, 2000000, 2000000 + WORKER_BOOK_LIMIT); /* forgotten once more */
+    come_and_go(&ledger, 2000000, 2000000 + WORKER_TABLE_LIMIT); /* forgotten once more */
     assert_refused(&ledger, "old", 6, PROBLEM_WORKER_FORGOTTEN);
     assert_ok(lend(&ledger, "old", 7));
     ledger_release(&ledger);
@@ -163,8 +163,8 @@ static void test_the_books_that_are_written_know_it_too(void **state)
     struct ledger copy;
     ledger_init(&ledger);
     ledger_init(&copy);
-    come_and_go(&ledger, 0, WORKER_BOOK_LIMIT + 10);
-    worker_book_see(&ledger.workers, worker_book_find(&ledger.workers, "w10"), 5);
+    come_and_go(&ledger, 0, WORKER_TABLE_LIMIT + 10);
+    worker_table_see(&ledger.workers, worker_table_find(&ledger.workers, "w10"), 5);
     assert_ok(lend(&ledger, "w3", 1));
     assert_ok(ledger_write(&ledger, 0, apply_to_copy, &copy));
     struct ledger *both[] = {&ledger, &copy};
@@ -176,9 +176,9 @@ static void test_the_books_that_are_written_know_it_too(void **state)
         assert_refused(both[i], "w11", 0, PROBLEM_WORKER_FORGOTTEN);
         assert_refused(both[i], "w12", 0, PROBLEM_WORKER_FORGOTTEN);
         assert_refused(both[i], "w13", 0, PROBLEM_PAIR_ACKED);
-        const struct lease_done *done = lease_history_find(&both[i]->history, WORKER_BOOK_LIMIT);
+        const struct lease_done *done = lease_history_find(&both[i]->history, WORKER_TABLE_LIMIT);
         assert_non_null(done); /* of w100000, whose number was another's */
-        assert_string_equal(worker_book_get(&both[i]->workers, done->worker)->name, "w100000");
+        assert_string_equal(worker_table_get(&both[i]->workers, done->worker)->name, "w100000");
     }
     ledger_release(&ledger);
     ledger_release(&copy);
@@ -190,11 +190,11 @@ static void test_when_all_have_batches_nobody_is_forgotten(void **state)
     struct ledger ledger;
     uint32_t number;
     ledger_init(&ledger);
-    for (int64_t i = 0; i < WORKER_BOOK_LIMIT; i++)
+    for (int64_t i = 0; i < WORKER_TABLE_LIMIT; i++)
         assert_ok(lend(&ledger, name_of(i), 0));
     assert_fails(lend(&ledger, "one-more", 0), ERROR_MEMORY, "100000 workers");
     ack(&ledger, "w77", 0);
-    assert_ok(worker_book_room(&ledger.workers, "one-more", &number));
+    assert_ok(worker_table_room(&ledger.workers, "one-more", &number));
     assert_int_equal(number, 77);
     assert_ok(lend(&ledger, "one-more", 0));
     assert_refused(&ledger, "w77", 0, PROBLEM_WORKER_FORGOTTEN);
