@@ -11,7 +11,7 @@ static size_t mapped_bytes(size_t bytes)
 }
 
 /* Huge pages begin at their multiples: a mapping that may hold some is moved to one. */
-void *large_new(size_t bytes, const char *what)
+void *huge_memory_new(size_t bytes, const char *what)
 {
     size_t wanted = mapped_bytes(bytes);
     size_t room = wanted < HUGE_BYTES ? wanted : wanted + HUGE_BYTES;
@@ -37,7 +37,7 @@ void *large_new(size_t bytes, const char *what)
     return memory + before;
 }
 
-void large_free(void *memory, size_t bytes)
+void huge_memory_free(void *memory, size_t bytes)
 {
     if (memory)
         munmap(memory, mapped_bytes(bytes));

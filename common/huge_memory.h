@@ -9,10 +9,10 @@
 
 #include "common/error.h"
 
-/* `bytes` zeroed bytes (0 gives some), for large_free() with the same number. NULL: error is set.
+/* `bytes` zeroed bytes (0 gives some), for huge_memory_free() with the same number. NULL: error is set.
  */
-void *large_new(size_t bytes, const char *what);
+void *huge_memory_new(size_t bytes, const char *what);
 /* NULL is legal. */
-void large_free(void *memory, size_t bytes);
+void huge_memory_free(void *memory, size_t bytes);
 
 #endif

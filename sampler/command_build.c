@@ -94,7 +94,7 @@ static enum error report(const struct frame *frame, const char *path)
 {
     char digest[FRAME_DIGEST_TEXT_BYTES], size[FRAME_SIZE_BYTES];
     frame_digest_text(frame_digest(frame), digest);
-    frame_words_size(frame, frame_units(frame), size);
+    frame_summary_size(frame, frame_units(frame), size);
     if (printf("%s: %s, digest %s\n", path, size, digest) < 0 || fflush(stdout) != 0)
         return error_set(ERROR_IO, "cannot write to standard output");
     return OK;

@@ -27,7 +27,7 @@ static void print(const struct evaluation *evaluation, enum model_kind kind)
     printf("accuracy: %g\n", evaluation->accuracy);
 }
 
-static enum error evaluate(struct trained *trained, const char *store)
+static enum error evaluate(struct trained_model *trained, const char *store)
 {
     struct evaluation evaluation;
     enum error error = evaluation_run(trained, store, &evaluation);

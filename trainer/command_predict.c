@@ -13,7 +13,7 @@ const struct command command_predict = {
     .run = run,
 };
 
-static enum error predict(struct trained *trained, const char *store)
+static enum error predict(struct trained_model *trained, const char *store)
 {
     return prediction_run(trained, store, stdout);
 }

@@ -32,7 +32,7 @@ enum bad_rows commands_bad_rows(const char *name);
  * --checkpoint, --bad-rows, the engine's), and the model that these name, opened for `use` and
  * closed after it. Returns what failed, or what `use` returned.
  */
-typedef enum error commands_use(struct trained *trained, const char *store);
+typedef enum error commands_use(struct trained_model *trained, const char *store);
 enum error commands_with_trained(const struct command *command, const char *store_help, int argc,
                                  char **argv, commands_use *use) MUST_CHECK;
 

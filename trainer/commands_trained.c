@@ -4,8 +4,8 @@
 enum error commands_with_trained(const struct command *command, const char *store_help, int argc,
                                  char **argv, commands_use *use)
 {
-    struct trained_options options = {.engine = {.device = "auto", .blas = "auto"}};
-    struct trained trained = {.checkpoint = NULL};
+    struct trained_model_options options = {.engine = {.device = "auto", .blas = "auto"}};
+    struct trained_model trained = {.checkpoint = NULL};
     const char *store = NULL, *bad_rows = "fail";
     int64_t threads = 1;
     const struct option table[] = {
@@ -36,9 +36,9 @@ enum error commands_with_trained(const struct command *command, const char *stor
         return error;
     options.bad_rows = commands_bad_rows(bad_rows);
     options.engine.threads = (unsigned)threads;
-    error = trained_open(&options, &trained);
+    error = trained_model_open(&options, &trained);
     if (!error)
         error = use(&trained, store);
-    trained_close(&trained);
+    trained_model_close(&trained);
     return error;
 }

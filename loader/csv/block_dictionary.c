@@ -10,7 +10,7 @@
 
 static const char block_memory[] = "the labels of a block of rows";
 
-void block_texts_clear(struct block_texts *texts)
+void block_dictionary_clear(struct block_dictionary *texts)
 {
     if (texts->count > 0) {
         memset(texts->slots, 0, texts->slot_count * sizeof(*texts->slots));
@@ -19,7 +19,7 @@ void block_texts_clear(struct block_texts *texts)
     texts->count = 0;
 }
 
-void block_texts_release(struct block_texts *texts)
+void block_dictionary_release(struct block_dictionary *texts)
 {
     free(texts->texts);
     free(texts->hashes);
@@ -30,7 +30,7 @@ void block_texts_release(struct block_texts *texts)
     texts->count = texts->capacity = texts->hash_capacity = texts->slot_count = 0;
 }
 
-static enum error grow_slots(struct block_texts *texts)
+static enum error grow_slots(struct block_dictionary *texts)
 {
     size_t count = texts->slot_count ? texts->slot_count * 4 : FIRST_SLOTS;
     uint32_t *slots = array_new(count, sizeof(*slots), block_memory);
@@ -48,7 +48,7 @@ static enum error grow_slots(struct block_texts *texts)
     return OK;
 }
 
-static size_t find_slot(const struct block_texts *texts, uint64_t hash, const char *text,
+static size_t find_slot(const struct block_dictionary *texts, uint64_t hash, const char *text,
                         size_t length)
 {
     size_t mask = texts->slot_count - 1;
@@ -62,8 +62,8 @@ static size_t find_slot(const struct block_texts *texts, uint64_t hash, const ch
     return slot;
 }
 
-enum error block_texts_add(struct block_texts *texts, const char *text, size_t length,
-                           uint32_t *ret_number)
+enum error block_dictionary_add(struct block_dictionary *texts, const char *text, size_t length,
+                                uint32_t *ret_number)
 {
     enum error error = OK;
     if (texts->count >= texts->slot_count / 2)

@@ -12,33 +12,33 @@
 #include "common/error.h"
 #include "loader/store/store.h"
 
-#define BLOCK_TEXTS_SMALL 1000 /* numbers below it have a table of their own */
+#define BLOCK_DICTIONARY_SMALL 1000 /* numbers below it have a table of their own */
 
 /* Zeroed: empty. */
-struct block_texts {
+struct block_dictionary {
     struct store_text *texts; /* owned; [count]; the bytes are the caller's */
     uint64_t *hashes;         /* owned; [count] */
     size_t count, capacity, hash_capacity;
     uint32_t *slots; /* owned; number + 1, 0 is free; a power of two */
     size_t slot_count;
-    uint32_t small[BLOCK_TEXTS_SMALL]; /* number + 1 of the texts "0" ... "999" */
+    uint32_t small[BLOCK_DICTIONARY_SMALL]; /* number + 1 of the texts "0" ... "999" */
 };
 
 /* Forgets all texts. */
-void block_texts_clear(struct block_texts *texts);
-void block_texts_release(struct block_texts *texts);
+void block_dictionary_clear(struct block_dictionary *texts);
+void block_dictionary_release(struct block_dictionary *texts);
 
-/* The number of a text, which stays where it is until block_texts_clear(). */
-enum error block_texts_add(struct block_texts *texts, const char *text, size_t length,
-                           uint32_t *ret_number) MUST_CHECK;
-/* The same for a text that reads `value` < BLOCK_TEXTS_SMALL, without a leading zero. */
-static inline enum error block_texts_add_small(struct block_texts *texts, uint32_t value,
-                                               const char *text, size_t length,
-                                               uint32_t *ret_number)
+/* The number of a text, which stays where it is until block_dictionary_clear(). */
+enum error block_dictionary_add(struct block_dictionary *texts, const char *text, size_t length,
+                                uint32_t *ret_number) MUST_CHECK;
+/* The same for a text that reads `value` < BLOCK_DICTIONARY_SMALL, without a leading zero. */
+static inline enum error block_dictionary_add_small(struct block_dictionary *texts, uint32_t value,
+                                                    const char *text, size_t length,
+                                                    uint32_t *ret_number)
 {
     enum error error = OK;
     if (__builtin_expect(texts->small[value] == 0, 0)) {
-        error = block_texts_add(texts, text, length, ret_number);
+        error = block_dictionary_add(texts, text, length, ret_number);
         if (!error)
             texts->small[value] = *ret_number + 1;
     } else {

@@ -16,8 +16,8 @@ void csv_keys_release(struct csv_keys *keys)
     free(keys->label_codes);
     free(keys->group_codes);
     free(keys->weights);
-    block_texts_release(&keys->labels);
-    block_texts_release(&keys->groups);
+    block_dictionary_release(&keys->labels);
+    block_dictionary_release(&keys->groups);
     memset(keys, 0, sizeof(*keys));
 }
 
@@ -62,8 +62,8 @@ static enum error prepare(struct csv_keys *keys, const struct csv_columns *colum
 {
     enum error error = OK;
     keys->rows = 0;
-    block_texts_clear(&keys->labels);
-    block_texts_clear(&keys->groups);
+    block_dictionary_clear(&keys->labels);
+    block_dictionary_clear(&keys->groups);
     if (!keys->is_ready)
         error = csv_decoder_init(&keys->decoder, columns, delimiter);
     if (error)
@@ -132,8 +132,8 @@ static const char *quick_text(const char *at, char delimiter)
 
 /* A label or group, numbered. Returns what follows, or NULL: also where memory is out, which the
  * slow path then finds again. */
-static inline const char *quick_class(const char *at, char delimiter, struct block_texts *texts,
-                                      uint32_t *ret_code)
+static inline const char *quick_class(const char *at, char delimiter,
+                                      struct block_dictionary *texts, uint32_t *ret_code)
 {
     uint64_t bytes;
     memcpy(&bytes, at, sizeof(bytes));
@@ -142,10 +142,10 @@ static inline const char *quick_class(const char *at, char delimiter, struct blo
     if (digits >= 1 && digits <= 3 && (digits == 1 || *at != '0') &&
         (next == delimiter || next == '\n' || next == '\r')) {
         uint32_t value = (uint32_t)value_of(bytes, digits);
-        return block_texts_add_small(texts, value, at, digits, ret_code) ? NULL : at + digits;
+        return block_dictionary_add_small(texts, value, at, digits, ret_code) ? NULL : at + digits;
     }
     const char *end = quick_text(at, delimiter);
-    if (!end || block_texts_add(texts, at, (size_t)(end - at), ret_code))
+    if (!end || block_dictionary_add(texts, at, (size_t)(end - at), ret_code))
         return NULL;
     return end;
 }
@@ -227,11 +227,11 @@ static enum error keep_row(struct csv_keys *keys, const struct csv_row *row)
     enum error error = OK;
     keys->ids[i] = row->id;
     if (keys->label_codes)
-        error = block_texts_add(&keys->labels, row->label.data, row->label.length,
-                                &keys->label_codes[i]);
+        error = block_dictionary_add(&keys->labels, row->label.data, row->label.length,
+                                     &keys->label_codes[i]);
     if (!error && keys->group_codes)
-        error = block_texts_add(&keys->groups, row->group.data, row->group.length,
-                                &keys->group_codes[i]);
+        error = block_dictionary_add(&keys->groups, row->group.data, row->group.length,
+                                     &keys->group_codes[i]);
     if (keys->weights)
         keys->weights[i] = row->weight;
     keys->rows++;

@@ -28,7 +28,7 @@ struct csv_keys {
     uint32_t *label_codes; /* owned; into labels; NULL: no such column; groups alike */
     uint32_t *group_codes;
     double *weights;
-    struct block_texts labels, groups; /* texts lie in the block */
+    struct block_dictionary labels, groups; /* texts lie in the block */
 };
 
 void csv_keys_release(struct csv_keys *keys);

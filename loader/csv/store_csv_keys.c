@@ -18,7 +18,7 @@ static enum error work(void *context, void *result, struct csv_block *block)
     return error ? csv_store_prefix(store, error, line) : OK;
 }
 
-static struct store_codes codes_of(const uint32_t *codes, const struct block_texts *texts)
+static struct store_codes codes_of(const uint32_t *codes, const struct block_dictionary *texts)
 {
     return (struct store_codes){.codes = codes, .texts = texts->texts, .count = texts->count};
 }

@@ -123,10 +123,10 @@ enum error device_copy_out(struct device *device, struct device_queue *queue, vo
     return device->ops->copy_out(queue, to_host, from_device, bytes);
 }
 
-enum error device_expand_u8(struct device *device, struct device_queue *queue, float *to_device,
+enum error device_u8_to_f32(struct device *device, struct device_queue *queue, float *to_device,
                             const uint8_t *from_device, size_t count, float scale)
 {
-    return device->ops->expand_u8(queue, to_device, from_device, count, scale);
+    return device->ops->u8_to_f32(queue, to_device, from_device, count, scale);
 }
 
 enum error device_scale_f32(struct device *device, struct device_queue *queue, float *to_device,
@@ -140,32 +140,32 @@ enum error device_queue_wait(struct device *device, struct device_queue *queue)
     return device->ops->queue_wait(queue);
 }
 
-/* ---- marks -------------------------------------------------------------- */
+/* ---- events -------------------------------------------------------------- */
 
-enum error device_mark_new(struct device *device, struct device_mark **ret_mark)
+enum error device_event_new(struct device *device, struct device_event **ret_event)
 {
-    return device->ops->mark_new(device, ret_mark);
+    return device->ops->event_new(device, ret_event);
 }
 
-void device_mark_free(struct device *device, struct device_mark *mark)
+void device_event_free(struct device *device, struct device_event *event)
 {
-    if (mark)
-        device->ops->mark_free(device, mark);
+    if (event)
+        device->ops->event_free(device, event);
 }
 
-enum error device_mark_set(struct device *device, struct device_mark *mark,
-                           struct device_queue *queue)
+enum error device_event_record(struct device *device, struct device_event *event,
+                               struct device_queue *queue)
 {
-    return device->ops->mark_set(mark, queue);
+    return device->ops->event_record(event, queue);
 }
 
-enum error device_mark_wait(struct device *device, struct device_mark *mark)
+enum error device_event_wait(struct device *device, struct device_event *event)
 {
-    return device->ops->mark_wait(mark);
+    return device->ops->event_wait(event);
 }
 
-enum error device_mark_await(struct device *device, struct device_queue *queue,
-                             struct device_mark *mark)
+enum error device_queue_await(struct device *device, struct device_queue *queue,
+                              struct device_event *event)
 {
-    return device->ops->mark_await(queue, mark);
+    return device->ops->queue_await(queue, event);
 }

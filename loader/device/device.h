@@ -5,7 +5,7 @@
  * log).
  *
  * A queue is a CUDA stream: work put into one queue runs in order, queues run beside each other.
- * On the CPU everything is done when the call returns, and marks are always reached.
+ * On the CPU everything is done when the call returns, and events are always reached.
  *
  * Threads: a device may be used from any thread; a queue from one thread at a time.
  */
@@ -21,7 +21,7 @@
 enum device_kind { DEVICE_CPU, DEVICE_CUDA };
 
 struct device_queue; /* a CUDA stream */
-struct device_mark;  /* a CUDA event */
+struct device_event; /* a CUDA event */
 
 struct device {
     enum device_kind kind;
@@ -47,16 +47,16 @@ struct device_ops {
                           size_t bytes) MUST_CHECK;
     enum error (*copy_out)(struct device_queue *queue, void *to_host, const void *from_device,
                            size_t bytes) MUST_CHECK;
-    enum error (*expand_u8)(struct device_queue *queue, float *to_device,
+    enum error (*u8_to_f32)(struct device_queue *queue, float *to_device,
                             const uint8_t *from_device, size_t count, float scale) MUST_CHECK;
     enum error (*scale_f32)(struct device_queue *queue, float *to_device, const float *from_device,
                             size_t count, float scale) MUST_CHECK;
     enum error (*queue_wait)(struct device_queue *queue) MUST_CHECK;
-    enum error (*mark_new)(struct device *device, struct device_mark **ret_mark) MUST_CHECK;
-    void (*mark_free)(struct device *device, struct device_mark *mark);
-    enum error (*mark_set)(struct device_mark *mark, struct device_queue *queue) MUST_CHECK;
-    enum error (*mark_wait)(struct device_mark *mark) MUST_CHECK;
-    enum error (*mark_await)(struct device_queue *queue, struct device_mark *mark) MUST_CHECK;
+    enum error (*event_new)(struct device *device, struct device_event **ret_event) MUST_CHECK;
+    void (*event_free)(struct device *device, struct device_event *event);
+    enum error (*event_record)(struct device_event *event, struct device_queue *queue) MUST_CHECK;
+    enum error (*event_wait)(struct device_event *event) MUST_CHECK;
+    enum error (*queue_await)(struct device_queue *queue, struct device_event *event) MUST_CHECK;
 };
 
 /* The kinds of device that this build knows; device_cuda_ops exists only where HAVE_CUDA. */
@@ -85,28 +85,28 @@ void device_queue_free(struct device *device, struct device_queue *queue);
 /* The cudaStream_t, for libraries such as cuBLAS; NULL on the CPU. */
 void *device_queue_native(struct device *device, struct device_queue *queue);
 
-/* Enqueued, not done, when these return: host memory must stay as it is until a mark set behind
+/* Enqueued, not done, when these return: host memory must stay as it is until an event set behind
  * them was reached. */
 enum error device_copy_in(struct device *device, struct device_queue *queue, void *to_device,
                           const void *from_host, size_t bytes) MUST_CHECK;
 enum error device_copy_out(struct device *device, struct device_queue *queue, void *to_host,
                            const void *from_device, size_t bytes) MUST_CHECK;
 /* to[i] = from[i] * scale; both in device memory; bit-equal on every device. */
-enum error device_expand_u8(struct device *device, struct device_queue *queue, float *to_device,
+enum error device_u8_to_f32(struct device *device, struct device_queue *queue, float *to_device,
                             const uint8_t *from_device, size_t count, float scale) MUST_CHECK;
 enum error device_scale_f32(struct device *device, struct device_queue *queue, float *to_device,
                             const float *from_device, size_t count, float scale) MUST_CHECK;
 /* Blocks until all work of the queue is done. */
 enum error device_queue_wait(struct device *device, struct device_queue *queue) MUST_CHECK;
 
-enum error device_mark_new(struct device *device, struct device_mark **ret_mark) MUST_CHECK;
-void device_mark_free(struct device *device, struct device_mark *mark);
-/* The mark is reached when all that is in `queue` now is done. */
-enum error device_mark_set(struct device *device, struct device_mark *mark,
-                           struct device_queue *queue) MUST_CHECK;
-/* The calling thread waits for the mark; `queue` waits for the mark (without the thread). */
-enum error device_mark_wait(struct device *device, struct device_mark *mark) MUST_CHECK;
-enum error device_mark_await(struct device *device, struct device_queue *queue,
-                             struct device_mark *mark) MUST_CHECK;
+enum error device_event_new(struct device *device, struct device_event **ret_event) MUST_CHECK;
+void device_event_free(struct device *device, struct device_event *event);
+/* The event is reached when all that is in `queue` now is done. */
+enum error device_event_record(struct device *device, struct device_event *event,
+                               struct device_queue *queue) MUST_CHECK;
+/* The calling thread waits for the event; `queue` waits for the event (without the thread). */
+enum error device_event_wait(struct device *device, struct device_event *event) MUST_CHECK;
+enum error device_queue_await(struct device *device, struct device_queue *queue,
+                              struct device_event *event) MUST_CHECK;
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * The CPU as a device: host memory is device memory, every call is done when it returns, marks are
+ * The CPU as a device: host memory is device memory, every call is done when it returns, events are
  * always reached. What it computes is the reference for the other devices: one multiplication an
  * element, rounded once.
  */
@@ -17,7 +17,7 @@
 struct device_queue {
     struct device *device;
 };
-struct device_mark {
+struct device_event {
     struct device *device;
 };
 
@@ -62,7 +62,7 @@ static void cpu_memory_free(struct device *device, void *memory)
     free(memory);
 }
 
-/* ---- queues and marks: there is nothing to wait for --------------------- */
+/* ---- queues and events: there is nothing to wait for --------------------- */
 
 static enum error cpu_queue_new(struct device *device, struct device_queue **ret_queue)
 {
@@ -99,39 +99,39 @@ static enum error cpu_queue_wait(struct device_queue *queue)
     return OK;
 }
 
-static enum error cpu_mark_new(struct device *device, struct device_mark **ret_mark)
+static enum error cpu_event_new(struct device *device, struct device_event **ret_event)
 {
-    struct device_mark *mark = malloc(sizeof(*mark));
-    if (!mark)
-        return error_set_memory(sizeof(*mark), "a device mark");
-    mark->device = device;
-    *ret_mark = mark;
+    struct device_event *event = malloc(sizeof(*event));
+    if (!event)
+        return error_set_memory(sizeof(*event), "a device event");
+    event->device = device;
+    *ret_event = event;
     return OK;
 }
 
-static void cpu_mark_free(struct device *device, struct device_mark *mark)
+static void cpu_event_free(struct device *device, struct device_event *event)
 {
     (void)device;
-    free(mark);
+    free(event);
 }
 
-static enum error cpu_mark_set(struct device_mark *mark, struct device_queue *queue)
+static enum error cpu_event_record(struct device_event *event, struct device_queue *queue)
 {
-    (void)mark;
+    (void)event;
     (void)queue;
     return OK;
 }
 
-static enum error cpu_mark_wait(struct device_mark *mark)
+static enum error cpu_event_wait(struct device_event *event)
 {
-    (void)mark;
+    (void)event;
     return OK;
 }
 
-static enum error cpu_mark_await(struct device_queue *queue, struct device_mark *mark)
+static enum error cpu_queue_await(struct device_queue *queue, struct device_event *event)
 {
     (void)queue;
-    (void)mark;
+    (void)event;
     return OK;
 }
 
@@ -191,7 +191,7 @@ VECTORIZED __attribute__((target("avx2"))) static void scale_avx2(float *to, con
 }
 #endif
 
-static enum error cpu_expand_u8(struct device_queue *queue, float *to, const uint8_t *from,
+static enum error cpu_u8_to_f32(struct device_queue *queue, float *to, const uint8_t *from,
                                 size_t count, float scale)
 {
     (void)queue;
@@ -233,12 +233,12 @@ const struct device_ops device_cpu_ops = {
     .queue_native = cpu_queue_native,
     .copy_in = cpu_copy,
     .copy_out = cpu_copy,
-    .expand_u8 = cpu_expand_u8,
+    .u8_to_f32 = cpu_u8_to_f32,
     .scale_f32 = cpu_scale_f32,
     .queue_wait = cpu_queue_wait,
-    .mark_new = cpu_mark_new,
-    .mark_free = cpu_mark_free,
-    .mark_set = cpu_mark_set,
-    .mark_wait = cpu_mark_wait,
-    .mark_await = cpu_mark_await,
+    .event_new = cpu_event_new,
+    .event_free = cpu_event_free,
+    .event_record = cpu_event_record,
+    .event_wait = cpu_event_wait,
+    .queue_await = cpu_queue_await,
 };

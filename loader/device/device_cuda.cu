@@ -25,7 +25,7 @@ struct device_queue {
     cudaStream_t stream;
     bool borrowed;
 };
-struct device_mark {
+struct device_event {
     struct device *device;
     cudaEvent_t event;
 };
@@ -265,61 +265,61 @@ static enum error cuda_copy_out(struct device_queue *queue, void *to_host, const
     return copy(queue, to_host, from_device, bytes, cudaMemcpyDeviceToHost);
 }
 
-/* ---- marks -------------------------------------------------------------- */
+/* ---- events -------------------------------------------------------------- */
 
-static enum error cuda_mark_new(struct device *device, struct device_mark **ret_mark)
+static enum error cuda_event_new(struct device *device, struct device_event **ret_event)
 {
-    struct device_mark *mark = (struct device_mark *)malloc(sizeof(*mark));
-    if (!mark)
-        return error_set_memory(sizeof(*mark), "a device mark");
-    mark->device = device;
+    struct device_event *event = (struct device_event *)malloc(sizeof(*event));
+    if (!event)
+        return error_set_memory(sizeof(*event), "a device event");
+    event->device = device;
     enum error error = enter(device);
     if (!error) {
         cudaError_t status =
-            cudaEventCreateWithFlags(&mark->event, cudaEventDisableTiming | cudaEventBlockingSync);
+            cudaEventCreateWithFlags(&event->event, cudaEventDisableTiming | cudaEventBlockingSync);
         if (status != cudaSuccess)
             error = fail(device, status, "an event");
     }
     if (error) {
-        free(mark);
+        free(event);
         return error;
     }
-    *ret_mark = mark;
+    *ret_event = event;
     return OK;
 }
 
-static void cuda_mark_free(struct device *device, struct device_mark *mark)
+static void cuda_event_free(struct device *device, struct device_event *event)
 {
     if (!enter(device))
-        cudaEventDestroy(mark->event);
-    free(mark);
+        cudaEventDestroy(event->event);
+    free(event);
 }
 
-static enum error cuda_mark_set(struct device_mark *mark, struct device_queue *queue)
+static enum error cuda_event_record(struct device_event *event, struct device_queue *queue)
 {
-    enum error error = enter(mark->device);
+    enum error error = enter(event->device);
     if (error)
         return error;
-    cudaError_t status = cudaEventRecord(mark->event, queue->stream);
-    return status == cudaSuccess ? OK : fail(mark->device, status, "a mark");
+    cudaError_t status = cudaEventRecord(event->event, queue->stream);
+    return status == cudaSuccess ? OK : fail(event->device, status, "an event");
 }
 
-static enum error cuda_mark_wait(struct device_mark *mark)
+static enum error cuda_event_wait(struct device_event *event)
 {
-    enum error error = enter(mark->device);
+    enum error error = enter(event->device);
     if (error)
         return error;
-    cudaError_t status = cudaEventSynchronize(mark->event);
-    return status == cudaSuccess ? OK : fail(mark->device, status, "work on the GPU");
+    cudaError_t status = cudaEventSynchronize(event->event);
+    return status == cudaSuccess ? OK : fail(event->device, status, "work on the GPU");
 }
 
-static enum error cuda_mark_await(struct device_queue *queue, struct device_mark *mark)
+static enum error cuda_queue_await(struct device_queue *queue, struct device_event *event)
 {
-    enum error error = enter(mark->device);
+    enum error error = enter(event->device);
     if (error)
         return error;
-    cudaError_t status = cudaStreamWaitEvent(queue->stream, mark->event, 0);
-    return status == cudaSuccess ? OK : fail(mark->device, status, "a wait for a mark");
+    cudaError_t status = cudaStreamWaitEvent(queue->stream, event->event, 0);
+    return status == cudaSuccess ? OK : fail(event->device, status, "a wait for an event");
 }
 
 /* ---- kernels ------------------------------------------------------------ */
@@ -386,7 +386,7 @@ static enum error launched(const struct device *device, const char *what)
     return status == cudaSuccess ? OK : fail(device, status, what);
 }
 
-static enum error cuda_expand_u8(struct device_queue *queue, float *to, const uint8_t *from,
+static enum error cuda_u8_to_f32(struct device_queue *queue, float *to, const uint8_t *from,
                                  size_t count, float scale)
 {
     enum error error = enter(queue->device);
@@ -424,11 +424,25 @@ static enum error cuda_scale_f32(struct device_queue *queue, float *to, const fl
 
 /* In the order of struct device_ops; "extern" because C++ constants are local otherwise. */
 extern "C" const struct device_ops device_cuda_ops = {
-    "cuda",           cuda_open,         cuda_close,
-    cuda_host_new,    cuda_host_free,    cuda_memory_new,
-    cuda_memory_free, cuda_queue_new,    cuda_queue_borrow,
-    cuda_queue_free,  cuda_queue_native, cuda_copy_in,
-    cuda_copy_out,    cuda_expand_u8,    cuda_scale_f32,
-    cuda_queue_wait,  cuda_mark_new,     cuda_mark_free,
-    cuda_mark_set,    cuda_mark_wait,    cuda_mark_await,
+    "cuda",
+    cuda_open,
+    cuda_close,
+    cuda_host_new,
+    cuda_host_free,
+    cuda_memory_new,
+    cuda_memory_free,
+    cuda_queue_new,
+    cuda_queue_borrow,
+    cuda_queue_free,
+    cuda_queue_native,
+    cuda_copy_in,
+    cuda_copy_out,
+    cuda_u8_to_f32,
+    cuda_scale_f32,
+    cuda_queue_wait,
+    cuda_event_new,
+    cuda_event_free,
+    cuda_event_record,
+    cuda_event_wait,
+    cuda_queue_await,
 };

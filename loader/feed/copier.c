@@ -25,7 +25,7 @@ static enum error bring(struct copier *copier, struct slot *slot)
     const struct copier_options *options = &copier->options;
     struct device *device = options->device;
     const uint8_t *source = slot->host;
-    enum error error = device_mark_await(device, copier->queue, slot->released);
+    enum error error = device_queue_await(device, copier->queue, slot->released);
     if (!error && device->kind != DEVICE_CPU) {
         void *target = options->expand ? copier->staging : slot->device;
         source = target;
@@ -33,10 +33,10 @@ static enum error bring(struct copier *copier, struct slot *slot)
                                slot->rows * options->row_bytes);
     }
     if (!error && options->expand)
-        error = device_expand_u8(device, copier->queue, slot->device, source,
+        error = device_u8_to_f32(device, copier->queue, slot->device, source,
                                  slot->rows * options->row_elements, options->scale);
     if (!error)
-        error = device_mark_set(device, slot->copied, copier->queue);
+        error = device_event_record(device, slot->copied, copier->queue);
     return error;
 }
 

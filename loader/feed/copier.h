@@ -3,8 +3,8 @@
  * copies them (where the device has memory of its own) and expands u8 to f32 there. The trainer's
  * thread does none of it; on the CPU expanding is this thread's work.
  *
- * Before a slot's device memory is written, the copier's queue waits for the mark that feed_put()
- * set on the trainer's queue; behind the copy it sets the mark that feed_next() makes the trainer's
+ * Before a slot's device memory is written, the copier's queue waits for the event that feed_put()
+ * set on the trainer's queue; behind the copy it sets the event that feed_next() makes the trainer's
  * queue wait for.
  */
 #ifndef LOADER_FEED_COPIER_H

@@ -294,7 +294,7 @@ enum error feed_next(struct feed *feed, struct device_queue *queue,
     struct slot *slot;
     enum error error = take_next(feed, &slot);
     if (!error)
-        error = device_mark_await(feed->options.device, queue, slot->copied);
+        error = device_queue_await(feed->options.device, queue, slot->copied);
     if (error)
         return error;
     struct feed_batch *batch = &feed->batches[slot->number];
@@ -334,7 +334,7 @@ enum error feed_put(struct feed *feed, struct device_queue *queue, const struct 
     enum error error = find_slot(feed, batch, &slot);
     if (error)
         return error;
-    error = device_mark_set(feed->options.device, slot->released, queue);
+    error = device_event_record(feed->options.device, slot->released, queue);
     if (!error)
         ring_put(feed->ring, slot);
     return error;

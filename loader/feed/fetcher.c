@@ -94,7 +94,7 @@ static enum error fetch_batch(struct fetcher *fetcher, const struct pull *pull, 
     slot->epoch = pull->epoch;
     slot->first = pull->first;
     slot->index = pull->index;
-    enum error error = device_mark_wait(all->options.device, slot->copied);
+    enum error error = device_event_wait(all->options.device, slot->copied);
     if (error)
         return error; /* the slot's last copy would still read from it */
     int64_t started_ns = clock_now_ns();

@@ -61,7 +61,7 @@ static enum error check_stream(const struct puller *puller, const struct sampler
 }
 
 /* A sampler that does not tell (a token that may only draw) is drawn from all the same. */
-static enum error check_before_draws(struct connection *connection)
+static enum error check_before_draws(struct pull_connection *connection)
 {
     struct sampler_stream stream;
     enum error error = sampler_client_describe(connection->client, &stream);
@@ -73,7 +73,7 @@ static enum error check_before_draws(struct connection *connection)
 }
 
 /* One connection asks for what is compared with the store, the others wait for what it finds. */
-static enum error prepare(struct connection *connection)
+static enum error prepare(struct pull_connection *connection)
 {
     struct puller *puller = connection->puller;
     enum error error = OK;
@@ -94,7 +94,7 @@ static enum error prepare(struct connection *connection)
 
 /* ---- FEED_INDEX --------------------------------------------------------- */
 
-static enum error ask_for(struct connection *connection, struct pull_plan *plan, int64_t index,
+static enum error ask_for(struct pull_connection *connection, struct pull_plan *plan, int64_t index,
                           struct pull_request *ret_request, struct sampler_batch *ret_batch)
 {
     int64_t started_ns = clock_now_ns();
@@ -137,9 +137,9 @@ static enum error check_position(const struct puller *puller, const struct pull_
 /* A sampler that was started again must walk the same order; asked on the connection that the
  * batch came from, else the batch is asked for again. Behind a gateway, which keeps connections
  * while it answers for a sampler that is away, a repeated request is the sign of it. */
-static enum error ask_the_same(struct connection *connection, const struct sampler_stream *stream,
-                               struct pull_plan *plan, struct pull_request *ret_request,
-                               struct sampler_batch *ret_batch)
+static enum error ask_the_same(struct pull_connection *connection,
+                               const struct sampler_stream *stream, struct pull_plan *plan,
+                               struct pull_request *ret_request, struct sampler_batch *ret_batch)
 {
     struct puller *puller = connection->puller;
     for (;;) {
@@ -156,7 +156,7 @@ static enum error ask_the_same(struct connection *connection, const struct sampl
     }
 }
 
-static enum error index_loop(struct connection *connection)
+static enum error index_loop(struct pull_connection *connection)
 {
     struct puller *puller = connection->puller;
     struct sampler_stream stream;
@@ -211,7 +211,7 @@ static void tell_end(struct puller *puller)
 
 static void *run(void *context)
 {
-    struct connection *connection = context;
+    struct pull_connection *connection = context;
     struct puller *puller = connection->puller;
     enum error error = prepare(connection);
     if (!error)
@@ -226,7 +226,7 @@ static void *run(void *context)
     return NULL;
 }
 
-static enum error start_connection(struct puller *puller, struct connection *connection)
+static enum error start_connection(struct puller *puller, struct pull_connection *connection)
 {
     enum error error = thread_start("tombola-pull", run, connection, &connection->thread);
     connection->started = !error;
@@ -238,7 +238,7 @@ static enum error start_all(struct puller *puller)
 {
     enum error error = OK;
     for (size_t i = 0; !error && i < puller->options.connections; i++) {
-        struct connection *connection = &puller->connections[i];
+        struct pull_connection *connection = &puller->connections[i];
         connection->puller = puller;
         error = sampler_client_open(puller->options.url, puller->options.stream,
                                     puller->options.patience_ms, &connection->client);
@@ -271,7 +271,7 @@ enum error puller_start(const struct puller_options *options, struct pull_queue 
     pthread_mutex_init(&puller->check_lock, NULL);
     pthread_cond_init(&puller->changed, NULL);
     puller->connections =
-        array_new(puller->options.connections, sizeof(struct connection), "connections");
+        array_new(puller->options.connections, sizeof(struct pull_connection), "connections");
     enum error error = puller->connections ? start_all(puller) : ERROR_MEMORY;
     if (error) {
         pull_queue_stop(queue);

@@ -10,10 +10,10 @@
 
 #define TICK_MS 100
 
-static bool may_push(const struct puller *puller, const struct connection *mine)
+static bool may_push(const struct puller *puller, const struct pull_connection *mine)
 {
     for (size_t i = 0; i < puller->options.connections; i++) {
-        const struct connection *other = &puller->connections[i];
+        const struct pull_connection *other = &puller->connections[i];
         if (other == mine)
             continue;
         if (other->state == CONNECTION_SENT && other->sent < mine->received)
@@ -31,7 +31,7 @@ static bool is_stopped(const struct puller *puller)
 }
 
 /* false: there is nothing more to ask for. */
-static bool begin_request(struct connection *connection)
+static bool begin_request(struct pull_connection *connection)
 {
     struct puller *puller = connection->puller;
     pthread_mutex_lock(&puller->lock);
@@ -47,7 +47,7 @@ static bool begin_request(struct connection *connection)
 }
 
 /* The answer is here; waits for its turn. */
-static enum error await_turn(struct connection *connection, int64_t first)
+static enum error await_turn(struct pull_connection *connection, int64_t first)
 {
     struct puller *puller = connection->puller;
     enum error error = OK;
@@ -66,7 +66,7 @@ static enum error await_turn(struct connection *connection, int64_t first)
     return error;
 }
 
-static void end_request(struct connection *connection)
+static void end_request(struct pull_connection *connection)
 {
     struct puller *puller = connection->puller;
     pthread_mutex_lock(&puller->lock);
@@ -75,7 +75,7 @@ static void end_request(struct connection *connection)
     pthread_mutex_unlock(&puller->lock);
 }
 
-enum error puller_draw_loop(struct connection *connection)
+enum error puller_draw_loop(struct pull_connection *connection)
 {
     struct puller *puller = connection->puller;
     enum error error = OK;

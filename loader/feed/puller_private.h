@@ -15,7 +15,7 @@ enum connection_state {
     CONNECTION_HELD  /* an answer waits for its turn, or is being pushed */
 };
 
-struct connection {
+struct pull_connection {
     struct puller *puller;
     struct sampler_client *client;
     pthread_t thread;
@@ -30,7 +30,7 @@ struct puller {
     struct puller_options options;
     struct pull_queue *queue;
     struct ring *ring;
-    struct connection *connections; /* [options.connections] */
+    struct pull_connection *connections; /* [options.connections] */
     _Atomic int64_t busy_ns;
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -52,6 +52,6 @@ enum error puller_push(struct puller *puller, const struct sampler_batch *answer
                        int64_t limit, int64_t epoch_draws, int64_t *ret_pushed) MUST_CHECK;
 
 /* The loop of one connection of FEED_DRAW. Leaves when there is nothing more to ask. */
-enum error puller_draw_loop(struct connection *connection) MUST_CHECK;
+enum error puller_draw_loop(struct pull_connection *connection) MUST_CHECK;
 
 #endif

@@ -88,20 +88,20 @@ static enum error slot_init(struct ring *ring, struct slot *slot)
         slot->device =
             ring->memory + slot->number * slot_bytes(shape->rows, shape->device_row_bytes);
     if (!error)
-        error = device_mark_new(ring->device, &slot->copied);
+        error = device_event_new(ring->device, &slot->copied);
     if (!error)
-        error = device_mark_new(ring->device, &slot->released);
+        error = device_event_new(ring->device, &slot->released);
     return error;
 }
 
 static void slot_release(struct ring *ring, struct slot *slot)
 {
-    if (slot->released && device_mark_wait(ring->device, slot->released))
+    if (slot->released && device_event_wait(ring->device, slot->released))
         log_warning("%s", error_message()); /* whoever used the batch is still at work */
     device_host_free(ring->device, slot->ids);
     device_host_free(ring->device, slot->labels);
-    device_mark_free(ring->device, slot->copied);
-    device_mark_free(ring->device, slot->released);
+    device_event_free(ring->device, slot->copied);
+    device_event_free(ring->device, slot->released);
 }
 
 /* A machine that promises more memory than it has ends the program when it is touched; what cannot

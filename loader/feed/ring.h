@@ -41,12 +41,12 @@ enum slot_state { SLOT_FREE, SLOT_FILLING, SLOT_READY, SLOT_COPYING, SLOT_BUSY }
 struct slot {
     size_t number; /* 0..K-1, constant */
     /* The memory; constant. */
-    int64_t *ids;                 /* [B], host */
-    double *labels;               /* [B], host */
-    void *host;                   /* [B, row_bytes], pinned */
-    void *device;                 /* [B, device_row_bytes]; the same as `host` when those are 0 */
-    struct device_mark *copied;   /* set behind the copy to the device */
-    struct device_mark *released; /* set behind the work of whoever used the batch */
+    int64_t *ids;                  /* [B], host */
+    double *labels;                /* [B], host */
+    void *host;                    /* [B, row_bytes], pinned */
+    void *device;                  /* [B, device_row_bytes]; the same as `host` when those are 0 */
+    struct device_event *copied;   /* set behind the copy to the device */
+    struct device_event *released; /* set behind the work of whoever used the batch */
     /* What the batch is; the state's owner writes it. */
     int64_t sequence;
     int64_t epoch, first, index;

@@ -20,7 +20,8 @@ static enum error refuse(const char *before, const char *now)
                      now);
 }
 
-enum error given_files_add(struct given_files *files, const char *path, const char *parameters)
+enum error duplicate_files_add(struct duplicate_files *files, const char *path,
+                               const char *parameters)
 {
     struct stat status;
     if (stat(path, &status))
@@ -43,12 +44,12 @@ enum error given_files_add(struct given_files *files, const char *path, const ch
     return file.path && file.parameters ? OK : error_set_memory(strlen(path), "a file's name");
 }
 
-void given_files_release(struct given_files *files)
+void duplicate_files_release(struct duplicate_files *files)
 {
     for (size_t i = 0; i < files->count; i++) {
         free(files->items[i].path);
         free(files->items[i].parameters);
     }
     free(files->items);
-    *files = (struct given_files){.items = NULL};
+    *files = (struct duplicate_files){.items = NULL};
 }

@@ -12,15 +12,15 @@
 struct given_file;
 
 /* Zeroed: none. */
-struct given_files {
+struct duplicate_files {
     struct given_file *items; /* owned; [count] */
     size_t count, capacity;
 };
 
 /* ERROR_INPUT: it was given before, by a URI with the same parameters (others may mean another
  * table of the file). What is not there is passed over: whoever opens it says so. */
-enum error given_files_add(struct given_files *files, const char *path,
-                           const char *parameters) MUST_CHECK;
-void given_files_release(struct given_files *files);
+enum error duplicate_files_add(struct duplicate_files *files, const char *path,
+                               const char *parameters) MUST_CHECK;
+void duplicate_files_release(struct duplicate_files *files);
 
 #endif

@@ -73,7 +73,7 @@ struct opening {
     uint64_t cache_bytes; /* store_open_cached(); else 0 */
     struct store **parts; /* owned list of owned stores, in their order */
     size_t count, capacity;
-    struct given_files files;
+    struct duplicate_files files;
 };
 
 /* One store. `shown` is its URI in messages. */
@@ -123,7 +123,7 @@ static enum error add_part(struct opening *opening, const struct store_ops *ops,
     enum error error = array_grow((void **)&opening->parts, &opening->capacity, opening->count + 1,
                                   sizeof(struct store *), "a list of stores");
     if (!error && ops->endings)
-        error = given_files_add(&opening->files, uri->path, parameters ? parameters : "");
+        error = duplicate_files_add(&opening->files, uri->path, parameters ? parameters : "");
     if (!error)
         error = open_kind(opening, ops, uri, shown, &store);
     if (!error)
@@ -265,7 +265,7 @@ static enum error open_all(struct opening *opening, const char *text, struct sto
     for (size_t i = 0; i < opening->count; i++)
         store_close(opening->parts[i]);
     free(opening->parts);
-    given_files_release(&opening->files);
+    duplicate_files_release(&opening->files);
     return error;
 }
 

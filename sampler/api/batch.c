@@ -47,7 +47,7 @@ static enum error parse(struct request *request, const struct service *service)
     return OK;
 }
 
-static enum answer_format choose_format(const struct request *request)
+static enum batch_format choose_format(const struct request *request)
 {
     const char *accept;
     size_t length;
@@ -55,7 +55,7 @@ static enum answer_format choose_format(const struct request *request)
         return request->batch.format;
     if (MHD_lookup_connection_value_n(request->connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT,
                                       strlen(MHD_HTTP_HEADER_ACCEPT), &accept, &length) != MHD_YES)
-        return ANSWER_JSON;
+        return BATCH_FORMAT_JSON;
     return answer_format_of_accept(accept, length);
 }
 
@@ -68,7 +68,7 @@ static enum error choose_size(struct request *request, const struct service *ser
         return error_set_kind(ERROR_CONFLICT, PROBLEM_BATCH_TOO_LARGE);
     if (only > 0 && !request->batch.size_given)
         request->batch.size = only;
-    if (request->batch.weights && request->format == ANSWER_BINARY)
+    if (request->batch.weights && request->format == BATCH_FORMAT_BINARY)
         return error_set(ERROR_USAGE, "weights=1: the binary format has no place for weights; json "
                                       "and csv have");
     return batching_check_size(&plan->batching, request->batch.size);
@@ -90,13 +90,13 @@ static struct stream_pull pull_of(const struct request *request, int64_t room)
 
 /* ---- the answer's bytes ------------------------------------------------- */
 
-static struct answer answer_of(const struct request *request, int64_t units)
+static struct batch_answer answer_of(const struct request *request, int64_t units)
 {
     const struct worker *worker = request->worker;
     const struct sampling_plan *plan = stream_plan(request->stream);
     const struct stream_batch *drawn = &request->drawn;
     bool lent = request->batch.leased;
-    return (struct answer){
+    return (struct batch_answer){
         .stream = request->batch.stream,
         .epoch = drawn->span.first / plan->batching.epoch_positions,
         .first = drawn->span.first,
@@ -122,9 +122,9 @@ static enum error prepare(struct request *request, int64_t units)
     enum error error = worker_reserve(worker, (size_t)units, request->batch.weights);
     if (error)
         return error;
-    struct answer answer = answer_of(request, units);
-    size_t bytes =
-        answer_bound_bytes(stream_plan(request->stream)->label_texts, &answer, request->format);
+    struct batch_answer answer = answer_of(request, units);
+    size_t bytes = batch_format_bound_bytes(stream_plan(request->stream)->label_texts, &answer,
+                                            request->format);
     worker_output_put(request->output);
     request->output = worker_output_take(worker, bytes);
     return request->output ? OK : ERROR_MEMORY;
@@ -149,8 +149,8 @@ static void format(struct request *request)
     int64_t *rows = request->batch.weights ? worker->rows : NULL;
     int64_t *ids = worker->ids;
     uint32_t *labels = worker->labels;
-    if (request->format == ANSWER_BINARY && span->positions == span->units) {
-        ids = (void *)(request->output->bytes + ANSWER_BINARY_HEADER_BYTES);
+    if (request->format == BATCH_FORMAT_BINARY && span->positions == span->units) {
+        ids = (void *)(request->output->bytes + BATCH_FORMAT_BINARY_HEADER_BYTES);
         labels = (uint32_t *)(ids + span->units);
     }
     size_t units = order_units(plan->order, span->first, span->positions, ids, labels, rows);
@@ -158,11 +158,11 @@ static void format(struct request *request)
         unit_sort(ids, labels, units, worker->scratch_ids, worker->scratch_labels);
     if (request->batch.weights)
         weigh(request, plan, units);
-    struct answer answer = answer_of(request, (int64_t)units);
+    struct batch_answer answer = answer_of(request, (int64_t)units);
     answer.ids = ids;
     answer.labels = labels;
     request->output_bytes =
-        answer_write(plan->label_texts, &answer, request->format, request->output->bytes);
+        batch_format_write(plan->label_texts, &answer, request->format, request->output->bytes);
     request->output = worker_output_trim(request->output, request->output_bytes);
 }
 
@@ -188,7 +188,7 @@ static void add_number(struct fact_headers *facts, const char *name, int64_t val
 
 static void list_facts(const struct request *request, struct fact_headers *facts)
 {
-    struct answer answer = answer_of(request, request->drawn.span.units);
+    struct batch_answer answer = answer_of(request, request->drawn.span.units);
     add_fact(facts, "Tombola-Stream", answer.stream);
     add_number(facts, "Tombola-Epoch", answer.epoch);
     add_number(facts, "Tombola-First", answer.first);
@@ -208,9 +208,9 @@ static void list_facts(const struct request *request, struct fact_headers *facts
 
 static enum MHD_Result reply(struct request *request)
 {
-    const char *content_type = answer_content_type(request->format);
+    const char *content_type = batch_format_content_type(request->format);
     struct fact_headers facts;
-    if (request->format == ANSWER_JSON)
+    if (request->format == BATCH_FORMAT_JSON)
         return reply_output(request, content_type, NULL, 0);
     facts.count = 0;
     facts.text_count = 0;

@@ -1,4 +1,4 @@
-/* /streams and what one stream can be asked for; POST /streams is in route_create.c. */
+/* /streams and what one stream can be asked for; POST /streams is in stream_create.c. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -101,7 +101,7 @@ static enum error settle(struct request *request, const struct service *service,
 static const char *const state_names[] = {[PLACE_AHEAD] = "ahead",
                                           [PLACE_LEASED] = "leased",
                                           [PLACE_DONE] = "done",
-                                          [PLACE_PASSED] = "ahead"};
+                                          [PLACE_SKIPPED] = "ahead"};
 
 static enum error add_unit(struct buffer *body, const struct request *request,
                            const struct search *search)
@@ -121,7 +121,7 @@ static enum error add_place(struct buffer *body, const struct request *request, 
     struct stream_place place;
     stream_where(request->stream, position, &place);
     enum error error = buffer_print(body, ",\"state\":\"%s\"%s", state_names[place.state],
-                                    place.state == PLACE_PASSED ? ",\"passed\":true" : "");
+                                    place.state == PLACE_SKIPPED ? ",\"passed\":true" : "");
     if (error || !place.worker[0])
         return error;
     return buffer_print(body, ",\"worker\":\"%s\",\"seq\":%" PRId64 ",\"attempt\":%" PRId64,

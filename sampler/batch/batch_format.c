@@ -11,35 +11,35 @@
 #define JSON_FRAME_BYTES 256
 #define JSON_NUMBERS 7
 
-static const char *const names[ANSWER_FORMATS] = {"json", "csv", "binary"};
-static const char *const content_types[ANSWER_FORMATS] = {
+static const char *const names[BATCH_FORMATS] = {"json", "csv", "binary"};
+static const char *const content_types[BATCH_FORMATS] = {
     "application/json", "text/csv; charset=utf-8", "application/octet-stream"};
 
-const char *answer_format_name(enum answer_format format)
+const char *batch_format_name(enum batch_format format)
 {
     return names[format];
 }
 
-const char *answer_content_type(enum answer_format format)
+const char *batch_format_content_type(enum batch_format format)
 {
     return content_types[format];
 }
 
-size_t answer_bound_bytes(const struct label_texts *texts, const struct answer *answer,
-                          enum answer_format format)
+size_t batch_format_bound_bytes(const struct label_texts *texts, const struct batch_answer *answer,
+                                enum batch_format format)
 {
     size_t frame = JSON_FRAME_BYTES + strlen(answer->stream) + JSON_NUMBERS * DIGITS_BYTES +
                    (answer->worker ? strlen(answer->worker) : 0) + SLACK_BYTES;
     size_t weights = answer->probabilities ? 2 * (size_t)TEXT_REAL_BYTES : 0;
     switch (format) {
-    case ANSWER_JSON:
+    case BATCH_FORMAT_JSON:
         return frame + answer->size * (DIGITS_BYTES + 1 + texts->json_longest_bytes + weights);
-    case ANSWER_CSV:
+    case BATCH_FORMAT_CSV:
         return frame + answer->size * (DIGITS_BYTES + 1 + texts->csv_longest_bytes + weights);
-    case ANSWER_BINARY:
+    case BATCH_FORMAT_BINARY:
         break;
     }
-    return ANSWER_BINARY_HEADER_BYTES + answer->size * (sizeof(int64_t) + sizeof(uint32_t));
+    return BATCH_FORMAT_BINARY_HEADER_BYTES + answer->size * (sizeof(int64_t) + sizeof(uint32_t));
 }
 
 static char *write_text(char *out, const char *text)
@@ -55,7 +55,7 @@ static char *write_number(char *out, const char *before, int64_t value)
 }
 
 /* What only some answers have. */
-static char *write_extras(const struct answer *answer, char *out)
+static char *write_extras(const struct batch_answer *answer, char *out)
 {
     if (answer->tells_span)
         out = write_number(out, ",\"span\":", answer->positions);
@@ -70,25 +70,26 @@ static char *write_extras(const struct answer *answer, char *out)
     return answer->redelivered ? write_text(out, ",\"redelivered\":true") : out;
 }
 
-static char *write_reals(const struct answer *answer, char *out)
+static char *write_reals(const struct batch_answer *answer, char *out)
 {
-    struct real_texts texts = {0};
+    struct real_cache texts = {0};
     out = write_text(out, ",\"probabilities\":[");
     for (size_t i = 0; i < answer->size; i++) {
-        out = real_text_write(&texts, out, answer->probabilities[i]);
+        out = real_cache_write(&texts, out, answer->probabilities[i]);
         *out++ = ',';
     }
     out -= answer->size > 0;
     out = write_text(out, "],\"weights\":[");
     for (size_t i = 0; i < answer->size; i++) {
-        out = real_text_write(&texts, out, 1 / answer->probabilities[i]);
+        out = real_cache_write(&texts, out, 1 / answer->probabilities[i]);
         *out++ = ',';
     }
     out -= answer->size > 0;
     return write_text(out, "]");
 }
 
-static size_t write_json(const struct label_texts *texts, const struct answer *answer, char *start)
+static size_t write_json(const struct label_texts *texts, const struct batch_answer *answer,
+                         char *start)
 {
     char *out = write_text(start, "{\"stream\":\"");
     out = write_text(out, answer->stream);
@@ -114,9 +115,10 @@ static size_t write_json(const struct label_texts *texts, const struct answer *a
     return (size_t)(out - start);
 }
 
-static size_t write_csv(const struct label_texts *texts, const struct answer *answer, char *start)
+static size_t write_csv(const struct label_texts *texts, const struct batch_answer *answer,
+                        char *start)
 {
-    struct real_texts reals = {0};
+    struct real_cache reals = {0};
     char *out = write_text(start, answer->probabilities ? "id,label,probabilities,weights\n"
                                                         : "id,label\n");
     for (size_t i = 0; i < answer->size; i++) {
@@ -126,24 +128,24 @@ static size_t write_csv(const struct label_texts *texts, const struct answer *an
         if (!answer->probabilities)
             continue;
         out[-1] = ','; /* a label's text ends with its line */
-        out = real_text_write(&reals, out, answer->probabilities[i]);
+        out = real_cache_write(&reals, out, answer->probabilities[i]);
         *out++ = ',';
-        out = real_text_write(&reals, out, 1 / answer->probabilities[i]);
+        out = real_cache_write(&reals, out, 1 / answer->probabilities[i]);
         *out++ = '\n';
     }
     return (size_t)(out - start);
 }
 
-static size_t write_binary(const struct answer *answer, char *start)
+static size_t write_binary(const struct batch_answer *answer, char *start)
 {
     uint32_t size = (uint32_t)answer->size;
     uint32_t flags = 0;
-    memcpy(start, ANSWER_BINARY_MAGIC, 8);
+    memcpy(start, BATCH_FORMAT_BINARY_MAGIC, 8);
     memcpy(start + 8, &answer->epoch, 8);
     memcpy(start + 16, &answer->first, 8);
     memcpy(start + 24, &size, 4);
     memcpy(start + 28, &flags, 4);
-    char *ids = start + ANSWER_BINARY_HEADER_BYTES;
+    char *ids = start + BATCH_FORMAT_BINARY_HEADER_BYTES;
     char *labels = ids + answer->size * sizeof(int64_t);
     if ((const char *)answer->ids != ids)
         memcpy(ids, answer->ids, answer->size * sizeof(int64_t));
@@ -152,15 +154,15 @@ static size_t write_binary(const struct answer *answer, char *start)
     return (size_t)(labels - start) + answer->size * sizeof(uint32_t);
 }
 
-size_t answer_write(const struct label_texts *texts, const struct answer *answer,
-                    enum answer_format format, char *out)
+size_t batch_format_write(const struct label_texts *texts, const struct batch_answer *answer,
+                          enum batch_format format, char *out)
 {
     switch (format) {
-    case ANSWER_JSON:
+    case BATCH_FORMAT_JSON:
         return write_json(texts, answer, out);
-    case ANSWER_CSV:
+    case BATCH_FORMAT_CSV:
         return write_csv(texts, answer, out);
-    case ANSWER_BINARY:
+    case BATCH_FORMAT_BINARY:
         break;
     }
     return write_binary(answer, out);

@@ -19,15 +19,15 @@
 
 #include "sampler/frame/label_texts.h"
 
-enum answer_format { ANSWER_JSON, ANSWER_CSV, ANSWER_BINARY };
-#define ANSWER_FORMATS 3
+enum batch_format { BATCH_FORMAT_JSON, BATCH_FORMAT_CSV, BATCH_FORMAT_BINARY };
+#define BATCH_FORMATS 3
 
 /* "json", "csv", "binary". */
-const char *answer_format_name(enum answer_format format);
+const char *batch_format_name(enum batch_format format);
 /* "application/json" and so on. */
-const char *answer_content_type(enum answer_format format);
+const char *batch_format_content_type(enum batch_format format);
 
-struct answer {
+struct batch_answer {
     const char *stream; /* a valid name: letters, digits, '.', '_', '-' */
     int64_t epoch;
     int64_t first;
@@ -44,15 +44,15 @@ struct answer {
     bool redelivered;
 };
 
-#define ANSWER_BINARY_MAGIC "TMBLBAT1"
-#define ANSWER_BINARY_HEADER_BYTES 32
+#define BATCH_FORMAT_BINARY_MAGIC "TMBLBAT1"
+#define BATCH_FORMAT_BINARY_HEADER_BYTES 32
 
-/* Room that answer_write() may touch; at least 1. */
-size_t answer_bound_bytes(const struct label_texts *texts, const struct answer *answer,
-                          enum answer_format format);
+/* Room that batch_format_write() may touch; at least 1. */
+size_t batch_format_bound_bytes(const struct label_texts *texts, const struct batch_answer *answer,
+                                enum batch_format format);
 /* Writes the answer at `out`; returns its length. In a binary one ids and labels may stand where
  * they belong already, in that order behind the header. */
-size_t answer_write(const struct label_texts *texts, const struct answer *answer,
-                    enum answer_format format, char *out);
+size_t batch_format_write(const struct label_texts *texts, const struct batch_answer *answer,
+                          enum batch_format format, char *out);
 
 #endif

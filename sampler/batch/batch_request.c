@@ -31,13 +31,13 @@ static enum error parse_format(struct uri_query *query, struct batch_request *re
 {
     const char *name = uri_query_get(query, "format");
     char quoted[TEXT_QUOTE_BYTES];
-    request->format = ANSWER_JSON;
+    request->format = BATCH_FORMAT_JSON;
     request->format_given = name != NULL;
     if (!name)
         return OK;
-    for (int format = 0; format < ANSWER_FORMATS; format++) {
-        if (strcmp(name, answer_format_name((enum answer_format)format)) == 0) {
-            request->format = (enum answer_format)format;
+    for (int format = 0; format < BATCH_FORMATS; format++) {
+        if (strcmp(name, batch_format_name((enum batch_format)format)) == 0) {
+            request->format = (enum batch_format)format;
             return OK;
         }
     }
@@ -155,7 +155,7 @@ enum error batch_request_parse(const char *query, int64_t max_size,
 
 /* One media range of the list: what it covers of ours, and how much it is wanted. */
 struct range {
-    int specificity[ANSWER_FORMATS]; /* 0: not covered, 1: * / *, 2: type / *, 3: exactly */
+    int specificity[BATCH_FORMATS]; /* 0: not covered, 1: * / *, 2: type / *, 3: exactly */
     double quality;
 };
 
@@ -189,14 +189,14 @@ static void cut_off(const char **text, size_t *length, char separator, const cha
 
 static void parse_range(const char *text, size_t length, struct range *ret_range)
 {
-    static const char *const types[ANSWER_FORMATS] = {"application/json", "text/csv",
-                                                      "application/octet-stream"};
-    static const char *const groups[ANSWER_FORMATS] = {"application/*", "text/*", "application/*"};
+    static const char *const types[BATCH_FORMATS] = {"application/json", "text/csv",
+                                                     "application/octet-stream"};
+    static const char *const groups[BATCH_FORMATS] = {"application/*", "text/*", "application/*"};
     const char *name;
     size_t name_length;
     cut_off(&text, &length, ';', &name, &name_length);
     *ret_range = (struct range){.quality = 1};
-    for (int i = 0; i < ANSWER_FORMATS; i++) {
+    for (int i = 0; i < BATCH_FORMATS; i++) {
         if (is_word(name, name_length, types[i]))
             ret_range->specificity[i] = 3;
         else if (is_word(name, name_length, groups[i]))
@@ -215,27 +215,27 @@ static void parse_range(const char *text, size_t length, struct range *ret_range
     }
 }
 
-enum answer_format answer_format_of_accept(const char *accept, size_t length)
+enum batch_format answer_format_of_accept(const char *accept, size_t length)
 {
-    int specificity[ANSWER_FORMATS] = {0};
-    double quality[ANSWER_FORMATS] = {0};
-    int best = ANSWER_JSON;
+    int specificity[BATCH_FORMATS] = {0};
+    double quality[BATCH_FORMATS] = {0};
+    int best = BATCH_FORMAT_JSON;
     while (length > 0) {
         const char *part;
         size_t part_length;
         struct range range;
         cut_off(&accept, &length, ',', &part, &part_length);
         parse_range(part, part_length, &range);
-        for (int i = 0; i < ANSWER_FORMATS; i++) {
+        for (int i = 0; i < BATCH_FORMATS; i++) {
             if (range.specificity[i] > specificity[i]) {
                 specificity[i] = range.specificity[i];
                 quality[i] = range.quality;
             }
         }
     }
-    for (int i = 1; i < ANSWER_FORMATS; i++) {
+    for (int i = 1; i < BATCH_FORMATS; i++) {
         if (quality[i] > quality[best])
             best = i;
     }
-    return (enum answer_format)best;
+    return (enum batch_format)best;
 }

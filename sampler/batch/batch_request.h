@@ -25,7 +25,7 @@ struct batch_request {
     bool weights;
     bool leased;       /* with worker and seq: struct batch_lease */
     bool format_given; /* else Accept decides */
-    enum answer_format format;
+    enum batch_format format;
 };
 
 /* Who wants to be lent the batch. */
@@ -47,7 +47,7 @@ enum error batch_request_parse(const char *query, int64_t max_size,
 bool stream_name_is_valid(const char *name);
 
 /* The format that an Accept header prefers (RFC 9110: the most specific range decides, then q);
- * ANSWER_JSON where it names none of ours. */
-enum answer_format answer_format_of_accept(const char *accept, size_t length);
+ * BATCH_FORMAT_JSON where it names none of ours. */
+enum batch_format answer_format_of_accept(const char *accept, size_t length);
 
 #endif

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-char *real_text_write(struct real_texts *texts, char *out, double value)
+char *real_cache_write(struct real_cache *texts, char *out, double value)
 {
     uint64_t bits;
     memcpy(&bits, &value, sizeof(bits));

@@ -9,16 +9,16 @@
 #include "common/text.h"
 
 /* Values come again and again (one for each label): those that were written last are kept. */
-#define REAL_TEXT_SLOTS 64
-struct real_texts {
+#define REAL_CACHE_SLOTS 64
+struct real_cache {
     struct {
         uint64_t bits;
         uint8_t length; /* 0: empty */
         char text[TEXT_REAL_BYTES];
-    } slots[REAL_TEXT_SLOTS];
+    } slots[REAL_CACHE_SLOTS];
 };
 
 /* Writes a finite value at `out` (no NUL, at most TEXT_REAL_BYTES - 1 bytes); returns the end. */
-char *real_text_write(struct real_texts *texts, char *out, double value);
+char *real_cache_write(struct real_cache *texts, char *out, double value);
 
 #endif

@@ -11,7 +11,7 @@ enum error class_column_init(struct class_column *column, struct spool_store *st
                              const char *what)
 {
     *column = (struct class_column){.builder = NULL};
-    enum error error = names_builder_new(what, &column->builder);
+    enum error error = dictionary_builder_new(what, &column->builder);
     if (!error)
         error = spool_init(&column->codes, store, true, column_memory);
     if (error)
@@ -21,12 +21,12 @@ enum error class_column_init(struct class_column *column, struct spool_store *st
 
 void class_column_release(struct class_column *column)
 {
-    names_builder_free(column->builder);
+    dictionary_builder_free(column->builder);
     spool_release(&column->codes);
     free(column->counts);
     free(column->block);
     free(column->numbers);
-    names_release(&column->names);
+    dictionary_release(&column->names);
     free(column->ranks);
     free(column->starts);
     *column = (struct class_column){.builder = NULL};
@@ -36,8 +36,9 @@ void class_column_release(struct class_column *column)
 static enum error number_of(struct class_column *column, const struct store_text *text,
                             uint32_t *ret_number)
 {
-    size_t known = names_builder_count(column->builder);
-    enum error error = names_builder_add(column->builder, text->data, text->length, ret_number);
+    size_t known = dictionary_builder_count(column->builder);
+    enum error error =
+        dictionary_builder_add(column->builder, text->data, text->length, ret_number);
     if (error || *ret_number < known)
         return error;
     error = array_grow((void **)&column->counts, &column->count_capacity, known + 1,
@@ -127,7 +128,7 @@ enum error class_column_finish(struct class_column *column)
 {
     enum error error = spool_finish(&column->codes);
     if (!error)
-        error = names_build(column->builder, &column->names, &column->ranks);
+        error = dictionary_build(column->builder, &column->names, &column->ranks);
     if (error)
         return error;
     uint32_t count = column->names.count;
@@ -140,7 +141,7 @@ enum error class_column_finish(struct class_column *column)
         column->starts[class + 1] += column->starts[class];
     column->is_cyclic = goes_round(column);
     column->shift = column->is_cyclic ? column->ranks[0] : 0;
-    names_builder_free(column->builder);
+    dictionary_builder_free(column->builder);
     column->builder = NULL;
     return OK;
 }

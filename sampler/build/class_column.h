@@ -17,18 +17,18 @@
 #include "sampler/frame/dictionary.h"
 
 struct class_column {
-    struct names_builder *builder; /* owned */
-    struct spool codes;            /* by appearance */
-    uint64_t *counts;              /* owned; by appearance */
+    struct dictionary_builder *builder; /* owned */
+    struct spool codes;                 /* by appearance */
+    uint64_t *counts;                   /* owned; by appearance */
     size_t count_capacity;
     uint64_t *block; /* owned; the codes of one block of the store */
     size_t block_capacity;
     uint32_t *numbers; /* owned; of a block's texts */
     size_t number_capacity;
 
-    struct names names; /* finished: sorted */
-    uint32_t *ranks;    /* owned; by appearance: the number in names */
-    uint64_t *starts;   /* owned; [L + 1]: units of all classes before */
+    struct dictionary names; /* finished: sorted */
+    uint32_t *ranks;         /* owned; by appearance: the number in names */
+    uint64_t *starts;        /* owned; [L + 1]: units of all classes before */
     bool is_cyclic;
     uint32_t shift;
 };

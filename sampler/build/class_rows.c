@@ -7,7 +7,7 @@
 
 struct class_rows {
     struct spool_team team;
-    struct places places; /* kinds are codes */
+    struct counting_sort places; /* kinds are codes */
     struct section_writer *writer;
     unsigned width;
     uint64_t first, count; /* the part of the result that is made */
@@ -98,11 +98,11 @@ static enum error make_parts(struct class_rows *all, const uint32_t *ranks, cons
     enum error error = spool_team_read(&all->team, all->places.runs, count_codes, all);
     if (error)
         return error;
-    places_sum(&all->places, starts, ranks);
+    counting_sort_sum(&all->places, starts, ranks);
     for (all->first = 0; all->first < units && !error; all->first += most) {
         all->count = units - all->first < most ? units - all->first : most;
         if (all->first > 0)
-            places_rewind(&all->places, starts, ranks);
+            counting_sort_rewind(&all->places, starts, ranks);
         error = make_part(all);
     }
     return error;
@@ -116,23 +116,23 @@ static unsigned count_runs(const struct spool_team *team, uint32_t classes)
 }
 
 enum error class_rows_write(const struct spool *codes, const uint32_t *ranks,
-                            const uint64_t *starts, uint32_t count, struct sort_room *room,
+                            const uint64_t *starts, uint32_t count, struct sort_arena *arena,
                             struct section_writer *writer)
 {
     struct class_rows all = {.writer = writer, .width = writer->section->width};
-    uint64_t most = room->limit_bytes / all.width;
+    uint64_t most = arena->limit_bytes / all.width;
     void *rows;
     all.count = codes->rows < most ? codes->rows : most;
     enum error error = spool_team_open(&all.team, codes, "sorting the labels");
     if (!error)
-        error = places_init(&all.places, count_runs(&all.team, count), count);
+        error = counting_sort_init(&all.places, count_runs(&all.team, count), count);
     if (!error)
-        error = sort_room_take(room, all.count * all.width, false, &rows);
+        error = sort_arena_take(arena, all.count * all.width, false, &rows);
     if (!error) {
         all.rows = rows;
         error = make_parts(&all, ranks, starts);
     }
-    places_release(&all.places);
+    counting_sort_release(&all.places);
     spool_team_close(&all.team);
     return error;
 }

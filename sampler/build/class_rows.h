@@ -19,7 +19,7 @@
  * class ranks[c]; starts [L + 1] are the classes' first places. Besides `room` it takes 8
  * bytes a class. */
 enum error class_rows_write(const struct spool *codes, const uint32_t *ranks,
-                            const uint64_t *starts, uint32_t count, struct sort_room *room,
+                            const uint64_t *starts, uint32_t count, struct sort_arena *arena,
                             struct section_writer *writer) MUST_CHECK;
 
 #endif

@@ -4,27 +4,27 @@
 
 #include "common/array.h"
 
-enum error places_init(struct places *places, unsigned runs, size_t kinds)
+enum error counting_sort_init(struct counting_sort *places, unsigned runs, size_t kinds)
 {
-    *places = (struct places){.runs = runs, .kinds = kinds};
+    *places = (struct counting_sort){.runs = runs, .kinds = kinds};
     for (unsigned run = 0; run < runs; run++) {
         places->next[run] = array_new(kinds, sizeof(*places->next[run]), "sorting");
         if (!places->next[run]) {
-            places_release(places);
+            counting_sort_release(places);
             return ERROR_MEMORY;
         }
     }
     return OK;
 }
 
-void places_release(struct places *places)
+void counting_sort_release(struct counting_sort *places)
 {
     for (unsigned run = 0; run < places->runs; run++)
         free(places->next[run]);
-    *places = (struct places){.runs = 0};
+    *places = (struct counting_sort){.runs = 0};
 }
 
-uint64_t places_count(const struct places *places, size_t kind)
+uint64_t counting_sort_count(const struct counting_sort *places, size_t kind)
 {
     uint64_t count = 0;
     for (unsigned run = 0; run < places->runs; run++)
@@ -37,7 +37,7 @@ static uint64_t start_of(const uint64_t *starts, const uint32_t *ranks, size_t k
     return starts[ranks ? ranks[kind] : kind];
 }
 
-void places_sum(struct places *places, const uint64_t *starts, const uint32_t *ranks)
+void counting_sort_sum(struct counting_sort *places, const uint64_t *starts, const uint32_t *ranks)
 {
     for (size_t kind = 0; kind < places->kinds; kind++) {
         uint64_t place = start_of(starts, ranks, kind);
@@ -50,7 +50,8 @@ void places_sum(struct places *places, const uint64_t *starts, const uint32_t *r
 }
 
 /* Where a run has ended, the next one began. */
-void places_rewind(struct places *places, const uint64_t *starts, const uint32_t *ranks)
+void counting_sort_rewind(struct counting_sort *places, const uint64_t *starts,
+                          const uint32_t *ranks)
 {
     uint64_t *last = places->next[places->runs - 1];
     for (unsigned run = places->runs - 1; run > 0; run--)

@@ -14,7 +14,7 @@
 #include "common/error.h"
 #include "common/team.h"
 
-struct places {
+struct counting_sort {
     unsigned runs; /* R */
     size_t kinds;  /* K */
     /* [R][K]: how many rows a run has of the kind, as long as they are counted; then where its next
@@ -23,15 +23,16 @@ struct places {
 };
 
 /* Zeroed counts. */
-enum error places_init(struct places *places, unsigned runs, size_t kinds) MUST_CHECK;
-void places_release(struct places *places);
+enum error counting_sort_init(struct counting_sort *places, unsigned runs, size_t kinds) MUST_CHECK;
+void counting_sort_release(struct counting_sort *places);
 
 /* All rows of kind k that were counted. */
-uint64_t places_count(const struct places *places, size_t kind);
+uint64_t counting_sort_count(const struct counting_sort *places, size_t kind);
 
 /* After the counting: rows of kind k go to starts[k] and on; with `ranks` to starts[ranks[k]]. */
-void places_sum(struct places *places, const uint64_t *starts, const uint32_t *ranks);
+void counting_sort_sum(struct counting_sort *places, const uint64_t *starts, const uint32_t *ranks);
 /* The same places once more, after each run had all of its rows placed. */
-void places_rewind(struct places *places, const uint64_t *starts, const uint32_t *ranks);
+void counting_sort_rewind(struct counting_sort *places, const uint64_t *starts,
+                          const uint32_t *ranks);
 
 #endif

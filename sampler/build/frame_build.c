@@ -26,7 +26,7 @@ static unsigned id_width(const struct spool *ids)
 static void plan_classes(struct frame_output *output, uint32_t to_kind,
                          const struct class_column *column)
 {
-    const struct names *names = &column->names;
+    const struct dictionary *names = &column->names;
     uint64_t units = column->codes.rows;
     frame_output_plan(output, FRAME_LABEL_NAMES + to_kind, names->text_bytes, 1,
                       names->are_integers);
@@ -45,21 +45,21 @@ static void plan_classes(struct frame_output *output, uint32_t to_kind,
 
 static enum error plan(struct frame_build *build)
 {
-    const struct frame_intake *intake = &build->intake;
+    const struct frame_ingest *ingest = &build->ingest;
     struct frame_output *output = build->output;
-    uint64_t units = intake->ids.rows;
-    if (spool_is_ruled(&intake->ids))
-        frame_output_plan(output, FRAME_IDS, 0, 8, intake->ids.rule_first);
+    uint64_t units = ingest->ids.rows;
+    if (spool_is_ruled(&ingest->ids))
+        frame_output_plan(output, FRAME_IDS, 0, 8, ingest->ids.rule_first);
     else
-        frame_output_plan(output, FRAME_IDS, units, id_width(&intake->ids), 0);
-    if (!intake->is_ascending)
+        frame_output_plan(output, FRAME_IDS, units, id_width(&ingest->ids), 0);
+    if (!ingest->is_ascending)
         frame_output_plan(output, FRAME_IDS_BY_ID, units, packed_width(units - 1), 0);
-    if (intake->has_labels)
-        plan_classes(output, 0, &intake->labels);
-    if (intake->has_weights)
+    if (ingest->has_labels)
+        plan_classes(output, 0, &ingest->labels);
+    if (ingest->has_weights)
         frame_output_plan(output, FRAME_WEIGHTS, units, sizeof(double), 0);
-    if (intake->has_groups)
-        plan_classes(output, FRAME_KINDS_OF_GROUPS, &intake->groups);
+    if (ingest->has_groups)
+        plan_classes(output, FRAME_KINDS_OF_GROUPS, &ingest->groups);
     return frame_output_reserve(output);
 }
 
@@ -92,13 +92,13 @@ static void *rows_thread(void *context)
 
 static void tell_written(struct frame_build *build)
 {
-    struct frame_intake *intake = &build->intake;
-    if (!frame_intake_is_due(intake))
+    struct frame_ingest *ingest = &build->ingest;
+    if (!frame_ingest_is_due(ingest))
         return;
     double all = (double)frame_output_bytes(build->output);
     double done = (double)frame_output_written(build->output);
     log_info("frame: sorting and writing %" PRIu64 " units, %.0f of %.0f MB (%.0f %%)",
-             intake->ids.rows, done / 1e6, all / 1e6, 100 * done / all);
+             ingest->ids.rows, done / 1e6, all / 1e6, 100 * done / all);
 }
 
 /* Of two failures the one that came first stopped the other. */
@@ -139,10 +139,10 @@ static enum error run(struct frame_build *build, const char *uri, const char *pa
                       uint64_t memory_bytes)
 {
     uint64_t half = (memory_bytes - READING_BYTES) / 2;
-    sort_room_init(&build->room, half);
+    sort_arena_init(&build->arena, half);
     enum error error = frame_output_new(path, &build->output);
     if (!error)
-        error = frame_intake_open(&build->intake, uri, path, path ? half : UINT64_MAX);
+        error = frame_ingest_open(&build->ingest, uri, path, path ? half : UINT64_MAX);
     if (!error)
         error = plan(build);
     return error ? error : write_sections(build);
@@ -169,8 +169,8 @@ static void release(struct frame_build *build)
 {
     pthread_mutex_destroy(&build->lock);
     pthread_cond_destroy(&build->changed);
-    frame_intake_close(&build->intake);
-    sort_room_release(&build->room);
+    frame_ingest_close(&build->ingest);
+    sort_arena_release(&build->arena);
     frame_output_free(build->output);
     free(build);
 }
@@ -182,7 +182,7 @@ enum error frame_build_file_by_scan(const char *uri, const char *path, uint64_t 
         return ERROR_MEMORY;
     enum error error = run(build, uri, path, memory_for(memory_bytes));
     if (!error)
-        error = frame_output_commit(build->output, (int64_t)build->intake.ids.rows, &build->digest);
+        error = frame_output_commit(build->output, (int64_t)build->ingest.ids.rows, &build->digest);
     release(build);
     return error;
 }
@@ -196,7 +196,7 @@ enum error frame_build_by_scan(const char *uri, struct frame **ret_frame)
     enum error error = run(build, uri, NULL, UINT64_MAX);
     if (!error)
         error =
-            frame_output_map(build->output, (int64_t)build->intake.ids.rows, &build->digest, &file);
+            frame_output_map(build->output, (int64_t)build->ingest.ids.rows, &build->digest, &file);
     release(build);
     return error ? error : frame_of_file(&file, ret_frame);
 }

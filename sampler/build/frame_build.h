@@ -1,6 +1,6 @@
 /*
  * Frames from stores, at any size: the store is scanned once into columns put aside
- * (frame_intake.h), then the frame file is written from them: columns by one thread, and what is
+ * (frame_ingest.h), then the frame file is written from them: columns by one thread, and what is
  * sorted by a team of as many as there are CPUs. frame_build() in frame.h makes the same file in
  * memory.
  */

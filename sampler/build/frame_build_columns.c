@@ -39,15 +39,15 @@ static enum error write_ids(const struct spool *ids, struct section_writer *writ
 }
 
 /* Final codes, straight into the room for them. */
-static void renumber(void *room, unsigned width, const uint32_t *codes, size_t count,
+static void renumber(void *arena, unsigned width, const uint32_t *codes, size_t count,
                      const uint32_t *ranks)
 {
     for (size_t i = 0; i < count && width == 1; i++)
-        ((uint8_t *)room)[i] = (uint8_t)ranks[codes[i]];
+        ((uint8_t *)arena)[i] = (uint8_t)ranks[codes[i]];
     for (size_t i = 0; i < count && width == 2; i++)
-        ((uint16_t *)room)[i] = (uint16_t)ranks[codes[i]];
+        ((uint16_t *)arena)[i] = (uint16_t)ranks[codes[i]];
     for (size_t i = 0; i < count && width == 4; i++)
-        ((uint32_t *)room)[i] = ranks[codes[i]];
+        ((uint32_t *)arena)[i] = ranks[codes[i]];
 }
 
 static enum error write_codes(const struct class_column *column, struct section_writer *writer,
@@ -59,15 +59,15 @@ static enum error write_codes(const struct class_column *column, struct section_
     size_t count = 0;
     enum error error = spool_cursor_open(&cursor, &column->codes);
     while (!error) {
-        void *room;
+        void *arena;
         error = spool_cursor_next32(&cursor, &codes, &count);
         if (error || count == 0)
             break;
-        error = section_room(writer, count * width, &room);
+        error = section_room(writer, count * width, &arena);
         if (error)
             break;
-        renumber(room, width, codes, count, column->ranks);
-        frame_digester_bytes(digester, room, count * width);
+        renumber(arena, width, codes, count, column->ranks);
+        frame_digester_bytes(digester, arena, count * width);
     }
     spool_cursor_close(&cursor);
     return error;
@@ -96,7 +96,7 @@ static enum error write_id_section(struct frame_build *build, struct frame_diges
     struct section_writer writer;
     enum error error = section_open(&writer, build->output, FRAME_IDS);
     if (!error)
-        error = write_ids(&build->intake.ids, &writer, digester);
+        error = write_ids(&build->ingest.ids, &writer, digester);
     if (!error)
         error = section_finish(&writer);
     section_close(&writer);
@@ -108,7 +108,7 @@ static enum error write_class_sections(struct frame_build *build, uint32_t to_ki
                                        struct frame_digester *digester)
 {
     struct frame_output *output = build->output;
-    const struct names *names = &column->names;
+    const struct dictionary *names = &column->names;
     struct section_writer writer;
     frame_digester_classes(digester, names, column->is_cyclic, column->shift);
     enum error error = section_write(output, FRAME_LABEL_NAMES + to_kind, names->texts);
@@ -130,7 +130,7 @@ static enum error write_weight_section(struct frame_build *build, struct frame_d
     struct section_writer writer;
     enum error error = section_open(&writer, build->output, FRAME_WEIGHTS);
     if (!error)
-        error = write_weights(&build->intake.weights, &writer, digester);
+        error = write_weights(&build->ingest.weights, &writer, digester);
     if (!error)
         error = section_finish(&writer);
     section_close(&writer);
@@ -139,23 +139,23 @@ static enum error write_weight_section(struct frame_build *build, struct frame_d
 
 enum error frame_build_columns(struct frame_build *build)
 {
-    const struct frame_intake *intake = &build->intake;
+    const struct frame_ingest *ingest = &build->ingest;
     struct frame_digester digester;
-    enum error error = frame_digester_init(&digester, (int64_t)intake->ids.rows);
+    enum error error = frame_digester_init(&digester, (int64_t)ingest->ids.rows);
     if (error)
         return error;
     error = write_id_section(build, &digester);
-    if (!intake->has_labels)
+    if (!ingest->has_labels)
         frame_digester_no_classes(&digester);
     else if (!error)
-        error = write_class_sections(build, 0, &intake->labels, &digester);
-    frame_digester_weights(&digester, intake->has_weights);
-    if (!error && intake->has_weights)
+        error = write_class_sections(build, 0, &ingest->labels, &digester);
+    frame_digester_weights(&digester, ingest->has_weights);
+    if (!error && ingest->has_weights)
         error = write_weight_section(build, &digester);
-    if (!intake->has_groups)
+    if (!ingest->has_groups)
         frame_digester_no_classes(&digester);
     else if (!error)
-        error = write_class_sections(build, FRAME_KINDS_OF_GROUPS, &intake->groups, &digester);
+        error = write_class_sections(build, FRAME_KINDS_OF_GROUPS, &ingest->groups, &digester);
     if (!error)
         frame_digester_finish(&digester, &build->digest);
     frame_digester_release(&digester);

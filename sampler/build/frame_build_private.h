@@ -9,9 +9,9 @@
 #include "sampler/frame/frame_output.h"
 
 struct frame_build {
-    struct frame_intake intake;
+    struct frame_ingest ingest;
     struct frame_output *output; /* owned */
-    struct sort_room room;       /* of the team */
+    struct sort_arena arena;     /* of the team */
     struct frame_digest digest;
     struct id_twice twice;
     pthread_mutex_t lock; /* all below */

@@ -4,14 +4,14 @@
 
 static enum error write_by_id(struct frame_build *build)
 {
-    struct frame_intake *intake = &build->intake;
+    struct frame_ingest *ingest = &build->ingest;
     struct section_writer writer;
     enum error error = section_open(&writer, build->output, FRAME_IDS_BY_ID);
     if (!error)
         error =
-            id_rows_write(&intake->ids, intake->smallest_id, &build->room, &writer, &build->twice);
+            id_rows_write(&ingest->ids, ingest->smallest_id, &build->arena, &writer, &build->twice);
     if (error == ERROR_CONFLICT)
-        error = frame_intake_refuse_twice(intake, &build->twice);
+        error = frame_ingest_refuse_twice(ingest, &build->twice);
     if (!error)
         error = section_finish(&writer);
     section_close(&writer);
@@ -43,7 +43,7 @@ static enum error write_by_class(struct frame_build *build, uint32_t to_kind,
     enum error error = section_open(&writer, build->output, FRAME_LABEL_ROWS + to_kind);
     if (!error)
         error = class_rows_write(&column->codes, column->ranks, column->starts, column->names.count,
-                                 &build->room, &writer);
+                                 &build->arena, &writer);
     if (!error)
         error = section_finish(&writer);
     section_close(&writer);
@@ -52,11 +52,11 @@ static enum error write_by_class(struct frame_build *build, uint32_t to_kind,
 
 enum error frame_build_rows(struct frame_build *build)
 {
-    const struct frame_intake *intake = &build->intake;
-    enum error error = intake->is_ascending ? OK : write_by_id(build);
-    if (!error && intake->has_labels)
-        error = write_by_class(build, 0, &intake->labels);
-    if (!error && intake->has_groups)
-        error = write_by_class(build, FRAME_KINDS_OF_GROUPS, &intake->groups);
+    const struct frame_ingest *ingest = &build->ingest;
+    enum error error = ingest->is_ascending ? OK : write_by_id(build);
+    if (!error && ingest->has_labels)
+        error = write_by_class(build, 0, &ingest->labels);
+    if (!error && ingest->has_groups)
+        error = write_by_class(build, FRAME_KINDS_OF_GROUPS, &ingest->groups);
     return error;
 }

@@ -15,27 +15,27 @@
 #define PROGRESS_NS INT64_C(1000000000)
 
 /* ---- progress ----------------------------------------------------------- */
-bool frame_intake_is_due(struct frame_intake *intake)
+bool frame_ingest_is_due(struct frame_ingest *ingest)
 {
     int64_t now = clock_now_ns();
-    bool is_due = now - intake->told_ns >= PROGRESS_NS;
+    bool is_due = now - ingest->told_ns >= PROGRESS_NS;
     if (is_due)
-        intake->told_ns = now;
+        ingest->told_ns = now;
     return is_due;
 }
 
-static void tell_rows(struct frame_intake *intake, const struct store_block *block)
+static void tell_rows(struct frame_ingest *ingest, const struct store_block *block)
 {
-    if (!frame_intake_is_due(intake))
+    if (!frame_ingest_is_due(ingest))
         return;
-    double seconds = 1e-9 * (double)(intake->told_ns - intake->start_ns);
-    double rows = (double)intake->ids.rows;
+    double seconds = 1e-9 * (double)(ingest->told_ns - ingest->start_ns);
+    double rows = (double)ingest->ids.rows;
     double share = 0;
     char left[64] = "";
     if (block->bytes_total > 0)
         share = (double)block->bytes_done / (double)block->bytes_total;
-    else if (intake->info->rows > 0)
-        share = rows / (double)intake->info->rows;
+    else if (ingest->info->rows > 0)
+        share = rows / (double)ingest->info->rows;
     if (share > 0)
         snprintf(left, sizeof(left), ", %.0f %% of the %s, %.0f s left", 100 * share,
                  block->bytes_total > 0 ? "bytes" : "rows", seconds / share - seconds);
@@ -43,29 +43,29 @@ static void tell_rows(struct frame_intake *intake, const struct store_block *blo
 }
 
 /* ---- rows come in ------------------------------------------------------- */
-static enum error in_row(enum error error, struct frame_intake *intake, int64_t row)
+static enum error in_row(enum error error, struct frame_ingest *ingest, int64_t row)
 {
     struct error_report report;
     char place[STORE_PLACE_BYTES];
     error_report_take(error, &report);
-    store_locate(intake->store, row, place);
+    store_locate(ingest->store, row, place);
     return error_prefix(error_restore(&report), "%s: ", place);
 }
 
-static enum error refuse_id(struct frame_intake *intake, const struct store_block *block)
+static enum error refuse_id(struct frame_ingest *ingest, const struct store_block *block)
 {
     size_t i = 0;
     while (block->ids[i] >= 0)
         i++;
     return in_row(
         error_set(ERROR_INPUT, "id %" PRId64 " is out of range, 0 to 2^63-1", block->ids[i]),
-        intake, block->first_row + (int64_t)i);
+        ingest, block->first_row + (int64_t)i);
 }
 
-static enum error add_ids(struct frame_intake *intake, const struct store_block *block)
+static enum error add_ids(struct frame_ingest *ingest, const struct store_block *block)
 {
-    int64_t last = intake->last_id;
-    uint64_t smallest = intake->smallest_id, all = 0;
+    int64_t last = ingest->last_id;
+    uint64_t smallest = ingest->smallest_id, all = 0;
     bool ascending = true;
     for (size_t i = 0; i < block->rows; i++) {
         uint64_t id = (uint64_t)block->ids[i];
@@ -75,26 +75,26 @@ static enum error add_ids(struct frame_intake *intake, const struct store_block 
         last = block->ids[i];
     }
     if (all > INT64_MAX)
-        return refuse_id(intake, block);
-    intake->is_ascending &= ascending;
-    intake->last_id = last;
-    intake->smallest_id = smallest;
-    return spool_add(&intake->ids, (const uint64_t *)block->ids, block->rows);
+        return refuse_id(ingest, block);
+    ingest->is_ascending &= ascending;
+    ingest->last_id = last;
+    ingest->smallest_id = smallest;
+    return spool_add(&ingest->ids, (const uint64_t *)block->ids, block->rows);
 }
 
-static enum error add_classes(struct frame_intake *intake, struct class_column *column,
+static enum error add_classes(struct frame_ingest *ingest, struct class_column *column,
                               const struct store_text *texts, const struct store_codes *codes,
                               const struct store_block *block)
 {
     size_t row;
     enum error error = class_column_add(column, texts, codes, block->rows, &row);
-    return error == ERROR_INPUT ? in_row(error, intake, block->first_row + (int64_t)row) : error;
+    return error == ERROR_INPUT ? in_row(error, ingest, block->first_row + (int64_t)row) : error;
 }
 
-static enum error add_weights(struct frame_intake *intake, const struct store_block *block)
+static enum error add_weights(struct frame_ingest *ingest, const struct store_block *block)
 {
-    enum error error = array_grow((void **)&intake->block, &intake->block_capacity, block->rows,
-                                  sizeof(*intake->block), "a block of rows");
+    enum error error = array_grow((void **)&ingest->block, &ingest->block_capacity, block->rows,
+                                  sizeof(*ingest->block), "a block of rows");
     if (error)
         return error;
     for (size_t i = 0; i < block->rows; i++) {
@@ -102,105 +102,105 @@ static enum error add_weights(struct frame_intake *intake, const struct store_bl
         if (!isfinite(weight) || weight < 0)
             return in_row(error_set(ERROR_INPUT,
                                     "column %s: the weight %g is not a finite number >= 0",
-                                    intake->info->weight_column, weight),
-                          intake, block->first_row + (int64_t)i);
-        memcpy(&intake->block[i], &weight, sizeof(weight));
+                                    ingest->info->weight_column, weight),
+                          ingest, block->first_row + (int64_t)i);
+        memcpy(&ingest->block[i], &weight, sizeof(weight));
     }
-    return spool_add(&intake->weights, intake->block, block->rows);
+    return spool_add(&ingest->weights, ingest->block, block->rows);
 }
 
 static enum error take_block(void *context, const struct store_block *block)
 {
-    struct frame_intake *intake = context;
+    struct frame_ingest *ingest = context;
     if (stop_requested())
         return error_set(ERROR_CANCELLED, "stopped while the frame was built");
     if (block->rows == 0)
         return OK;
-    if (block->rows > (uint64_t)FRAME_UNITS_LIMIT - intake->ids.rows)
-        return error_set(ERROR_INPUT, "%s holds more than %" PRId64 " units", intake->info->uri,
+    if (block->rows > (uint64_t)FRAME_UNITS_LIMIT - ingest->ids.rows)
+        return error_set(ERROR_INPUT, "%s holds more than %" PRId64 " units", ingest->info->uri,
                          FRAME_UNITS_LIMIT);
-    enum error error = add_ids(intake, block);
-    if (!error && intake->has_labels)
-        error = add_classes(intake, &intake->labels, block->labels, &block->label_codes, block);
-    if (!error && intake->has_groups)
-        error = add_classes(intake, &intake->groups, block->groups, &block->group_codes, block);
-    if (!error && intake->has_weights)
-        error = add_weights(intake, block);
-    tell_rows(intake, block);
+    enum error error = add_ids(ingest, block);
+    if (!error && ingest->has_labels)
+        error = add_classes(ingest, &ingest->labels, block->labels, &block->label_codes, block);
+    if (!error && ingest->has_groups)
+        error = add_classes(ingest, &ingest->groups, block->groups, &block->group_codes, block);
+    if (!error && ingest->has_weights)
+        error = add_weights(ingest, block);
+    tell_rows(ingest, block);
     return error;
 }
 
 /* ---- all of it ---------------------------------------------------------- */
-static enum error prepare(struct frame_intake *intake)
+static enum error prepare(struct frame_ingest *ingest)
 {
-    intake->has_labels = intake->info->label_column != NULL;
-    intake->has_groups = intake->info->group_column != NULL;
-    intake->has_weights = intake->info->weight_column != NULL;
-    enum error error = spool_init(&intake->ids, &intake->aside, false, "the units' ids");
-    if (!error && intake->has_labels)
-        error = class_column_init(&intake->labels, &intake->aside, "label");
-    if (!error && intake->has_groups)
-        error = class_column_init(&intake->groups, &intake->aside, "group");
-    if (!error && intake->has_weights)
-        error = spool_init(&intake->weights, &intake->aside, true, "the units' weights");
+    ingest->has_labels = ingest->info->label_column != NULL;
+    ingest->has_groups = ingest->info->group_column != NULL;
+    ingest->has_weights = ingest->info->weight_column != NULL;
+    enum error error = spool_init(&ingest->ids, &ingest->aside, false, "the units' ids");
+    if (!error && ingest->has_labels)
+        error = class_column_init(&ingest->labels, &ingest->aside, "label");
+    if (!error && ingest->has_groups)
+        error = class_column_init(&ingest->groups, &ingest->aside, "group");
+    if (!error && ingest->has_weights)
+        error = spool_init(&ingest->weights, &ingest->aside, true, "the units' weights");
     return error;
 }
 
-static enum error finish(struct frame_intake *intake)
+static enum error finish(struct frame_ingest *ingest)
 {
-    if (intake->ids.rows == 0)
-        return error_set(ERROR_INPUT, "%s holds no units", intake->info->uri);
-    enum error error = spool_finish(&intake->ids);
-    if (!error && intake->has_labels)
-        error = class_column_finish(&intake->labels);
-    if (!error && intake->has_groups)
-        error = class_column_finish(&intake->groups);
-    if (!error && intake->has_weights)
-        error = spool_finish(&intake->weights);
+    if (ingest->ids.rows == 0)
+        return error_set(ERROR_INPUT, "%s holds no units", ingest->info->uri);
+    enum error error = spool_finish(&ingest->ids);
+    if (!error && ingest->has_labels)
+        error = class_column_finish(&ingest->labels);
+    if (!error && ingest->has_groups)
+        error = class_column_finish(&ingest->groups);
+    if (!error && ingest->has_weights)
+        error = spool_finish(&ingest->weights);
     return error;
 }
 
-enum error frame_intake_open(struct frame_intake *intake, const char *uri, const char *path,
+enum error frame_ingest_open(struct frame_ingest *ingest, const char *uri, const char *path,
                              uint64_t memory_bytes)
 {
-    *intake = (struct frame_intake){.is_ascending = true, .last_id = -1, .smallest_id = UINT64_MAX};
-    spool_store_init(&intake->aside, path, memory_bytes);
-    intake->start_ns = intake->told_ns = clock_now_ns();
-    enum error error = store_open(uri, true, &intake->store);
+    *ingest = (struct frame_ingest){.is_ascending = true, .last_id = -1, .smallest_id = UINT64_MAX};
+    spool_store_init(&ingest->aside, path, memory_bytes);
+    ingest->start_ns = ingest->told_ns = clock_now_ns();
+    enum error error = store_open(uri, true, &ingest->store);
     if (error)
         return error;
-    intake->info = store_info(intake->store);
-    store_warn_of_labels(intake->info);
-    error = prepare(intake);
+    ingest->info = store_info(ingest->store);
+    store_warn_of_labels(ingest->info);
+    error = prepare(ingest);
     if (!error)
-        error = store_scan(intake->store, SCAN_CODES, take_block, intake);
+        error = store_scan(ingest->store, SCAN_CODES, take_block, ingest);
     if (!error)
-        error = finish(intake);
-    free(intake->block);
-    intake->block = NULL;
+        error = finish(ingest);
+    free(ingest->block);
+    ingest->block = NULL;
     if (error)
-        frame_intake_close(intake);
+        frame_ingest_close(ingest);
     return error;
 }
 
-void frame_intake_close(struct frame_intake *intake)
+void frame_ingest_close(struct frame_ingest *ingest)
 {
-    spool_release(&intake->ids);
-    class_column_release(&intake->labels);
-    class_column_release(&intake->groups);
-    spool_release(&intake->weights);
-    spool_store_release(&intake->aside);
-    free(intake->block);
-    intake->block = NULL;
-    store_close(intake->store);
-    intake->store = NULL;
+    spool_release(&ingest->ids);
+    class_column_release(&ingest->labels);
+    class_column_release(&ingest->groups);
+    spool_release(&ingest->weights);
+    spool_store_release(&ingest->aside);
+    free(ingest->block);
+    ingest->block = NULL;
+    store_close(ingest->store);
+    ingest->store = NULL;
 }
 
-enum error frame_intake_refuse_twice(struct frame_intake *intake, const struct id_twice *twice)
+enum error frame_ingest_refuse_twice(struct frame_ingest *ingest, const struct id_twice *twice)
 {
     char places[2][STORE_PLACE_BYTES];
     for (int i = 0; i < 2; i++)
-        store_locate(intake->store, (int64_t)twice->rows[i], places[i]);
+        store_locate(ingest->store, (int64_t)twice->rows[i], places[i]);
     return error_set(ERROR_INPUT, "id %" PRIu64 " comes twice: in %s and in %s", twice->id,
                      places[0], places[1]);
 }

@@ -15,7 +15,7 @@
 #include "sampler/build/id_rows.h"
 #include "sampler/build/spool.h"
 
-struct frame_intake {
+struct frame_ingest {
     struct store *store;           /* owned */
     const struct store_info *info; /* of the store */
     struct spool_store aside;
@@ -34,16 +34,16 @@ struct frame_intake {
 /* Scans the store at `uri`. Columns are put aside in `memory_bytes`, then in a file beside `path`
  * (NULL: in memory whatever it takes). ERROR_INPUT names a bad row; ERROR_CANCELLED after
  * stop_requested(). */
-enum error frame_intake_open(struct frame_intake *intake, const char *uri, const char *path,
+enum error frame_ingest_open(struct frame_ingest *ingest, const char *uri, const char *path,
                              uint64_t memory_bytes) MUST_CHECK;
 /* Legal for a zeroed one. */
-void frame_intake_close(struct frame_intake *intake);
+void frame_ingest_close(struct frame_ingest *ingest);
 
 /* ERROR_INPUT naming where both rows stand. */
-enum error frame_intake_refuse_twice(struct frame_intake *intake,
+enum error frame_ingest_refuse_twice(struct frame_ingest *ingest,
                                      const struct id_twice *twice) MUST_CHECK;
 
 /* At most once a second: true when it is time for a line of progress. */
-bool frame_intake_is_due(struct frame_intake *intake);
+bool frame_ingest_is_due(struct frame_ingest *ingest);
 
 #endif

@@ -27,10 +27,10 @@ struct id_pairs {
     struct id_rows *all;
     const struct id_range *range;
     size_t parts;
-    unsigned part_bits;   /* log2 of a part's ids */
-    struct places places; /* kinds are parts */
-    uint64_t *starts;     /* owned; [parts + 1]: the parts' first places; NOWHERE: too crowded */
-    uint64_t *counts;     /* owned; [parts] */
+    unsigned part_bits;          /* log2 of a part's ids */
+    struct counting_sort places; /* kinds are parts */
+    uint64_t *starts; /* owned; [parts + 1]: the parts' first places; NOWHERE: too crowded */
+    uint64_t *counts; /* owned; [parts] */
     uint64_t most_pairs, most_in_part;
     uint64_t first, count; /* places that are made now */
     struct id_pair *pairs; /* [count] */
@@ -83,13 +83,13 @@ static void place_parts(struct id_pairs *sort)
 {
     uint64_t place = 0;
     for (size_t part = 0; part < sort->parts; part++) {
-        uint64_t count = places_count(&sort->places, part);
+        uint64_t count = counting_sort_count(&sort->places, part);
         bool is_crowded = count > sort->most_in_part;
         sort->counts[part] = count;
         sort->starts[part] = is_crowded ? NOWHERE : place;
         place += is_crowded ? 0 : count;
     }
-    places_sum(&sort->places, sort->starts, NULL);
+    counting_sort_sum(&sort->places, sort->starts, NULL);
 }
 
 /* ---- sorting ------------------------------------------------------------ */
@@ -111,12 +111,12 @@ static void sort_digit(const struct id_pair *from, struct id_pair *to, size_t co
 
 /* Returns where they are: at `pairs` or in `room`. */
 static struct id_pair *sort_part(const struct id_pairs *sort, struct id_pair *pairs,
-                                 struct id_pair *room, size_t count)
+                                 struct id_pair *arena, size_t count)
 {
     for (unsigned shift = 0; shift < sort->part_bits && count > 1; shift += DIGIT_BITS) {
-        sort_digit(pairs, room, count, shift);
-        struct id_pair *sorted = room;
-        room = pairs;
+        sort_digit(pairs, arena, count, shift);
+        struct id_pair *sorted = arena;
+        arena = pairs;
         pairs = sorted;
     }
     return pairs;
@@ -157,7 +157,7 @@ static enum error check_part(struct id_pairs *sort, const struct id_pair *pairs,
 static enum error put_unit(void *context, unsigned hand, uint64_t unit)
 {
     struct id_pairs *sort = context;
-    struct id_pair *room = sort->rooms + hand * sort->most_room;
+    struct id_pair *arena = sort->rooms + hand * sort->most_room;
     unsigned width = sort->all->writer->section->width;
     size_t part = sort->units[unit], end = sort->units[unit + 1];
     uint8_t *begin = (uint8_t *)(sort->pairs + (sort->starts[part] - sort->first));
@@ -166,7 +166,7 @@ static enum error put_unit(void *context, unsigned hand, uint64_t unit)
     for (; part < end; part++) {
         size_t count = (size_t)sort->counts[part];
         struct id_pair *pairs = sort->pairs + (sort->starts[part] - sort->first);
-        pairs = sort_part(sort, pairs, room, count);
+        pairs = sort_part(sort, pairs, arena, count);
         if (!error)
             error = check_part(sort, pairs, count);
         to = pack_rows(pairs, count, to, width);
@@ -217,13 +217,13 @@ static enum error write_parts(struct id_pairs *sort, size_t part, size_t end, ui
     sort->first = sort->starts[part];
     sort->count = rows;
     void *memory;
-    enum error error = sort_room_take(sort->all->room, bytes, false, &memory);
+    enum error error = sort_arena_take(sort->all->arena, bytes, false, &memory);
     if (error)
         return error;
     sort->pairs = memory;
     sort->rooms = sort->pairs + rows;
     error = sort_and_put(sort, units);
-    places_rewind(&sort->places, sort->starts, NULL);
+    counting_sort_rewind(&sort->places, sort->starts, NULL);
     return error;
 }
 
@@ -274,7 +274,7 @@ static enum error allocate(struct id_pairs *sort)
     sort->units = array_new(sort->parts + 1, sizeof(*sort->units), team->what);
     if (!sort->starts || !sort->counts || !sort->units)
         return ERROR_MEMORY;
-    return places_init(&sort->places, team->hands, sort->parts);
+    return counting_sort_init(&sort->places, team->hands, sort->parts);
 }
 
 enum error id_pairs_write(struct id_rows *all, const struct id_range *range)
@@ -282,7 +282,7 @@ enum error id_pairs_write(struct id_rows *all, const struct id_range *range)
     struct spool_team *team = &all->team;
     struct id_pairs sort = {.all = all, .range = range, .lock = PTHREAD_MUTEX_INITIALIZER};
     /* Four fifths for pairs, one for the rooms. */
-    sort.most_pairs = all->room->limit_bytes / 5 * 4 / sizeof(struct id_pair);
+    sort.most_pairs = all->arena->limit_bytes / 5 * 4 / sizeof(struct id_pair);
     sort.most_in_part = sort.most_pairs / 4 / team->hands;
     cut_range(&sort);
     enum error error = allocate(&sort);
@@ -292,7 +292,7 @@ enum error id_pairs_write(struct id_rows *all, const struct id_range *range)
         place_parts(&sort);
         error = write_all(&sort);
     }
-    places_release(&sort.places);
+    counting_sort_release(&sort.places);
     free(sort.starts);
     free(sort.counts);
     free(sort.units);

@@ -20,10 +20,10 @@ enum error id_rows_write_range(struct id_rows *all, const struct id_range *range
                                                                     : id_pairs_write(all, range);
 }
 
-enum error id_rows_write(const struct spool *ids, uint64_t smallest, struct sort_room *room,
+enum error id_rows_write(const struct spool *ids, uint64_t smallest, struct sort_arena *arena,
                          struct section_writer *writer, struct id_twice *ret_twice)
 {
-    struct id_rows all = {.room = room, .writer = writer, .twice = ret_twice};
+    struct id_rows all = {.arena = arena, .writer = writer, .twice = ret_twice};
     struct id_range range = {.first = smallest, .last = ids->largest, .rows = ids->rows};
     enum error error = spool_team_open(&all.team, ids, "sorting the ids");
     if (!error)

@@ -9,7 +9,7 @@
 
 struct id_rows {
     struct spool_team team;
-    struct sort_room *room;
+    struct sort_arena *arena;
     struct section_writer *writer;
     struct id_twice *twice;
 };

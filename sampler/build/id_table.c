@@ -174,10 +174,10 @@ enum error id_table_write(struct id_rows *all, const struct id_range *range)
 {
     struct id_table table = {.all = all, .first = range->first};
     table.width = all->team.spool->rows < UINT32_MAX ? 4 : 8;
-    uint64_t last = range->last - range->first, most = all->room->limit_bytes / table.width - 1;
+    uint64_t last = range->last - range->first, most = all->arena->limit_bytes / table.width - 1;
     size_t slots = last < most ? (size_t)last + 1 : (size_t)most;
     void *entries;
-    enum error error = sort_room_take(all->room, (slots + 1) * table.width, true, &entries);
+    enum error error = sort_arena_take(all->arena, (slots + 1) * table.width, true, &entries);
     table.entries = entries;
     for (; !error; table.first += slots) {
         table.is_last = range->last - table.first < slots;

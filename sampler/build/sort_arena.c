@@ -4,31 +4,31 @@
 
 #include "common/huge_memory.h"
 
-void sort_room_init(struct sort_room *room, uint64_t limit_bytes)
+void sort_arena_init(struct sort_arena *arena, uint64_t limit_bytes)
 {
-    *room = (struct sort_room){.limit_bytes =
-                                   limit_bytes > SORT_ROOM_LEAST ? limit_bytes : SORT_ROOM_LEAST};
+    *arena = (struct sort_arena){.limit_bytes = limit_bytes > SORT_ARENA_LEAST ? limit_bytes
+                                                                               : SORT_ARENA_LEAST};
 }
 
-void sort_room_release(struct sort_room *room)
+void sort_arena_release(struct sort_arena *arena)
 {
-    large_free(room->memory, room->bytes);
-    room->memory = NULL;
-    room->bytes = 0;
+    huge_memory_free(arena->memory, arena->bytes);
+    arena->memory = NULL;
+    arena->bytes = 0;
 }
 
-enum error sort_room_take(struct sort_room *room, size_t bytes, bool zeroed, void **ret_memory)
+enum error sort_arena_take(struct sort_arena *arena, size_t bytes, bool zeroed, void **ret_memory)
 {
-    if (room->bytes >= bytes && room->memory) {
+    if (arena->bytes >= bytes && arena->memory) {
         if (zeroed)
-            memset(room->memory, 0, bytes);
+            memset(arena->memory, 0, bytes);
     } else {
-        sort_room_release(room);
-        room->memory = large_new(bytes, "sorting");
-        if (!room->memory)
+        sort_arena_release(arena);
+        arena->memory = huge_memory_new(bytes, "sorting");
+        if (!arena->memory)
             return ERROR_MEMORY;
-        room->bytes = bytes;
+        arena->bytes = bytes;
     }
-    *ret_memory = room->memory;
+    *ret_memory = arena->memory;
     return OK;
 }

@@ -11,19 +11,19 @@
 
 #include "common/error.h"
 
-struct sort_room {
+struct sort_arena {
     uint64_t limit_bytes; /* how much a sort should take at most: the caller's word */
     void *memory;         /* owned */
     size_t bytes;
 };
 
-/* No memory yet; the limit is SORT_ROOM_LEAST at least. */
-#define SORT_ROOM_LEAST ((uint64_t)1 << 20)
-void sort_room_init(struct sort_room *room, uint64_t limit_bytes);
-void sort_room_release(struct sort_room *room);
+/* No memory yet; the limit is SORT_ARENA_LEAST at least. */
+#define SORT_ARENA_LEAST ((uint64_t)1 << 20)
+void sort_arena_init(struct sort_arena *arena, uint64_t limit_bytes);
+void sort_arena_release(struct sort_arena *arena);
 
 /* `bytes`, lent until the next call; in huge pages. */
-enum error sort_room_take(struct sort_room *room, size_t bytes, bool zeroed,
-                          void **ret_memory) MUST_CHECK;
+enum error sort_arena_take(struct sort_arena *arena, size_t bytes, bool zeroed,
+                           void **ret_memory) MUST_CHECK;
 
 #endif

@@ -5,9 +5,9 @@
 static bool is_on_side(const struct frame *frame, const struct split_span *span, int64_t row)
 {
     const struct partition *groups = frame_groups(frame);
-    return groups
-               ? split_span_has_text(span, names_text(&groups->names, partition_class(groups, row)))
-               : split_span_has_id(span, frame_id(frame, row));
+    return groups ? split_span_has_text(
+                        span, dictionary_text(&groups->names, partition_class(groups, row)))
+                  : split_span_has_id(span, frame_id(frame, row));
 }
 
 /* Is a unit of the label there? Some 1 / share of them are looked at, unless there is none. */

@@ -24,7 +24,7 @@ void spool_store_release(struct spool_store *store)
         close(store->descriptor);
     store->descriptor = -1;
     for (size_t i = 0; i < store->arena_count; i++)
-        large_free(store->arenas[i], ARENA_BYTES);
+        huge_memory_free(store->arenas[i], ARENA_BYTES);
     free(store->arenas);
     store->arenas = NULL;
     store->arena_count = store->arena_capacity = 0;
@@ -44,7 +44,7 @@ static enum error add_arena(struct spool_store *store)
                    sizeof(*store->arenas), "columns of units");
     if (error)
         return error;
-    void *arena = large_new(ARENA_BYTES, "columns of units");
+    void *arena = huge_memory_new(ARENA_BYTES, "columns of units");
     if (!arena)
         return ERROR_MEMORY;
     store->arenas[store->arena_count++] = arena;

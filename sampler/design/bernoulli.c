@@ -1,6 +1,6 @@
 /*
  * bernoulli: every unit independently with probability r, anew in each epoch. Positions are those
- * of srs, a permutation of all rows; each has a coin (coins.h), and those without heads are passed
+ * of srs, a permutation of all rows; each has a coin (bernoulli_trials.h), and those without heads are passed
  * over. The coin's probability is r to within 2^-64.
  *
  * A walk throws the coins it comes by. Unit number j of an epoch is found by the heads before each
@@ -24,7 +24,7 @@
 
 struct bernoulli {
     double rate;
-    uint64_t limit; /* of coins.h */
+    uint64_t limit; /* of bernoulli_trials.h */
     int64_t block_positions, blocks;
     struct epoch_tables *tables; /* [blocks + 1] heads before */
 };
@@ -92,7 +92,7 @@ static size_t find_heads(const struct order *order, const struct epoch *epoch, i
     size_t found = 0;
     for (size_t done = 0; done < count; done += 64) {
         uint64_t mask =
-            coins_mask(epoch->phases, bernoulli_of(order)->limit, first + (int64_t)done);
+            bernoulli_trials_mask(epoch->phases, bernoulli_of(order)->limit, first + (int64_t)done);
         if (count - done < 64)
             mask &= (UINT64_C(1) << (count - done)) - 1;
         for (; mask != 0; mask &= mask - 1)
@@ -157,7 +157,7 @@ static double bernoulli_probability(const struct order *order, int64_t row)
 static int64_t bernoulli_count(const struct order *order, const struct epoch *epoch, int64_t first,
                                int64_t positions)
 {
-    return coins_count(epoch->phases, bernoulli_of(order)->limit, first, positions);
+    return bernoulli_trials_count(epoch->phases, bernoulli_of(order)->limit, first, positions);
 }
 
 /* Place of the set bit number j of a mask. */
@@ -184,7 +184,7 @@ static int64_t find_head(const struct order *order, const struct epoch *epoch, i
             first += step;
         }
     }
-    uint64_t mask = coins_mask(epoch->phases, bernoulli_of(order)->limit, first);
+    uint64_t mask = bernoulli_trials_mask(epoch->phases, bernoulli_of(order)->limit, first);
     if (end - first < 64)
         mask &= (UINT64_C(1) << (end - first)) - 1;
     int64_t heads = __builtin_popcountll(mask);

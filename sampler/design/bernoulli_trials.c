@@ -54,7 +54,7 @@ count_avx512(struct random_key key, uint64_t limit, int64_t first, int64_t vecto
 }
 #endif
 
-int64_t coins_count(struct random_key key, uint64_t limit, int64_t first, int64_t count)
+int64_t bernoulli_trials_count(struct random_key key, uint64_t limit, int64_t first, int64_t count)
 {
     int64_t vectors = count / LANES;
     int64_t heads;
@@ -71,7 +71,7 @@ int64_t coins_count(struct random_key key, uint64_t limit, int64_t first, int64_
     return heads;
 }
 
-uint64_t coins_mask(struct random_key key, uint64_t limit, int64_t first)
+uint64_t bernoulli_trials_mask(struct random_key key, uint64_t limit, int64_t first)
 {
     uint64_t mask = 0;
     for (unsigned i = 0; i < 64; i++)

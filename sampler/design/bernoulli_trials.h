@@ -11,9 +11,9 @@
 #include "sampler/shuffle/random.h"
 
 /* Heads among positions first ... first + count - 1. */
-int64_t coins_count(struct random_key key, uint64_t limit, int64_t first, int64_t count);
+int64_t bernoulli_trials_count(struct random_key key, uint64_t limit, int64_t first, int64_t count);
 
 /* The same 64 coins as bits, the first one lowest. */
-uint64_t coins_mask(struct random_key key, uint64_t limit, int64_t first);
+uint64_t bernoulli_trials_mask(struct random_key key, uint64_t limit, int64_t first);
 
 #endif

@@ -6,18 +6,18 @@
 #include "common/array.h"
 #include "common/text.h"
 
-void names_release(struct names *names)
+void dictionary_release(struct dictionary *names)
 {
     if (!names->is_borrowed) {
         free(names->texts);
         packed_release(&names->offsets);
     }
-    *names = (struct names){.count = 0};
+    *names = (struct dictionary){.count = 0};
 }
 
-int64_t names_integer(const struct names *names, uint32_t number)
+int64_t dictionary_integer(const struct dictionary *names, uint32_t number)
 {
-    const char *text = names_text(names, number);
+    const char *text = dictionary_text(names, number);
     int64_t value = 0;
     if (names->are_integers &&
         !text_parse_integer(text, strlen(text), INT64_MIN, INT64_MAX, &value))
@@ -25,20 +25,20 @@ int64_t names_integer(const struct names *names, uint32_t number)
     return value;
 }
 
-static int compare(const struct names *names, uint32_t number, const char *text, size_t length,
+static int compare(const struct dictionary *names, uint32_t number, const char *text, size_t length,
                    int64_t value)
 {
     if (names->are_integers) {
-        int64_t own = names_integer(names, number);
+        int64_t own = dictionary_integer(names, number);
         return (own > value) - (own < value);
     }
-    const char *own = names_text(names, number);
+    const char *own = dictionary_text(names, number);
     size_t own_length = strlen(own);
     int order = memcmp(own, text, own_length < length ? own_length : length);
     return order ? order : (own_length > length) - (own_length < length);
 }
 
-int64_t names_find(const struct names *names, const char *text, size_t length)
+int64_t dictionary_find(const struct dictionary *names, const char *text, size_t length)
 {
     int64_t value = 0;
     if (names->are_integers && !text_parse_integer(text, length, INT64_MIN, INT64_MAX, &value))
@@ -51,17 +51,17 @@ int64_t names_find(const struct names *names, const char *text, size_t length)
         else
             high = middle;
     }
-    if (low == names->count || strncmp(names_text(names, low), text, length) != 0 ||
-        names_text(names, low)[length] != '\0')
+    if (low == names->count || strncmp(dictionary_text(names, low), text, length) != 0 ||
+        dictionary_text(names, low)[length] != '\0')
         return -1;
     return low;
 }
 
-enum error names_of_range(uint32_t count, struct names *ret_names)
+enum error dictionary_of_range(uint32_t count, struct dictionary *ret_names)
 {
-    struct names names = {.count = count, .are_integers = true};
+    struct dictionary names = {.count = count, .are_integers = true};
     enum error error = ERROR_MEMORY;
-    size_t room = (size_t)count * 9 + TEXT_INTEGER_BYTES; /* NAMES_LIMIT has 8 digits */
+    size_t room = (size_t)count * 9 + TEXT_INTEGER_BYTES; /* DICTIONARY_LIMIT has 8 digits */
     names.texts = array_new(room, 1, "the labels' texts");
     if (!names.texts)
         goto out;
@@ -80,9 +80,9 @@ enum error names_of_range(uint32_t count, struct names *ret_names)
     if (smaller)
         names.texts = smaller;
     *ret_names = names;
-    names = (struct names){.count = 0};
+    names = (struct dictionary){.count = 0};
     error = OK;
 out:
-    names_release(&names);
+    dictionary_release(&names);
     return error;
 }

@@ -3,7 +3,7 @@
  * every text is a canonical integer (-?[1-9][0-9]* or 0, within int64), else ascending by bytes.
  * Immutable; shared by all threads.
  *
- * A struct names_builder collects them: it numbers texts as they come, and names_build() sorts them
+ * A struct dictionary_builder collects them: it numbers texts as they come, and dictionary_build() sorts them
  * and says what the numbers have become.
  */
 #ifndef SAMPLER_FRAME_DICTIONARY_H
@@ -16,10 +16,10 @@
 #include "common/error.h"
 #include "sampler/frame/packed.h"
 
-#define NAMES_LIMIT (UINT32_C(1) << 24) /* different texts */
-#define NAMES_TEXT_LIMIT 1024           /* bytes of one text */
+#define DICTIONARY_LIMIT (UINT32_C(1) << 24) /* different texts */
+#define DICTIONARY_TEXT_LIMIT 1024           /* bytes of one text */
 
-struct names {
+struct dictionary {
     uint32_t count;
     bool are_integers;
     char *texts;           /* NUL-terminated, one behind the other */
@@ -28,39 +28,40 @@ struct names {
     bool is_borrowed;      /* texts and offsets belong to a mapped file */
 };
 
-void names_release(struct names *names);
+void dictionary_release(struct dictionary *names);
 
-/* NUL-terminated; borrowed until names_release(). */
-static inline const char *names_text(const struct names *names, uint32_t number)
+/* NUL-terminated; borrowed until dictionary_release(). */
+static inline const char *dictionary_text(const struct dictionary *names, uint32_t number)
 {
     return names->texts + packed_get(&names->offsets, number);
 }
 
 /* Its value when are_integers, else 0. */
-int64_t names_integer(const struct names *names, uint32_t number);
+int64_t dictionary_integer(const struct dictionary *names, uint32_t number);
 
-/* The names of integers 0 .. count-1 (a range: store's labels). count <= NAMES_LIMIT. */
-enum error names_of_range(uint32_t count, struct names *ret_names) MUST_CHECK;
+/* The names of integers 0 .. count-1 (a range: store's labels). count <= DICTIONARY_LIMIT. */
+enum error dictionary_of_range(uint32_t count, struct dictionary *ret_names) MUST_CHECK;
 
 /* The number of `text`, or -1. O(log count). */
-int64_t names_find(const struct names *names, const char *text, size_t length);
+int64_t dictionary_find(const struct dictionary *names, const char *text, size_t length);
 
-struct names_builder;
+struct dictionary_builder;
 
 /* `what` names the column in messages ("label"); it must outlive the builder. */
-enum error names_builder_new(const char *what, struct names_builder **ret_builder) MUST_CHECK;
-void names_builder_free(struct names_builder *builder);
+enum error dictionary_builder_new(const char *what,
+                                  struct dictionary_builder **ret_builder) MUST_CHECK;
+void dictionary_builder_free(struct dictionary_builder *builder);
 
 /* The number of `text` in the order of first appearance. ERROR_INPUT when it is empty, longer than
- * NAMES_TEXT_LIMIT or not UTF-8, or when there are more than NAMES_LIMIT; the caller adds where. */
-enum error names_builder_add(struct names_builder *builder, const char *text, size_t length,
-                             uint32_t *ret_number) MUST_CHECK;
+ * DICTIONARY_TEXT_LIMIT or not UTF-8, or when there are more than DICTIONARY_LIMIT; the caller adds where. */
+enum error dictionary_builder_add(struct dictionary_builder *builder, const char *text,
+                                  size_t length, uint32_t *ret_number) MUST_CHECK;
 
 /* Different texts so far. */
-size_t names_builder_count(const struct names_builder *builder);
+size_t dictionary_builder_count(const struct dictionary_builder *builder);
 
 /* The sorted names; ret_ranks[number by appearance] (caller frees) is the number in ret_names. */
-enum error names_build(const struct names_builder *builder, struct names *ret_names,
-                       uint32_t **ret_ranks) MUST_CHECK;
+enum error dictionary_build(const struct dictionary_builder *builder, struct dictionary *ret_names,
+                            uint32_t **ret_ranks) MUST_CHECK;
 
 #endif

@@ -18,7 +18,7 @@ struct text_entry {
     size_t length;
 };
 
-struct names_builder {
+struct dictionary_builder {
     const char *what;
     char *texts;
     size_t text_bytes, text_capacity;
@@ -39,23 +39,23 @@ static enum error new_slots(size_t count, uint32_t **ret_slots)
     return OK;
 }
 
-enum error names_builder_new(const char *what, struct names_builder **ret_builder)
+enum error dictionary_builder_new(const char *what, struct dictionary_builder **ret_builder)
 {
-    struct names_builder *builder = array_new(1, sizeof(*builder), "a table of labels");
+    struct dictionary_builder *builder = array_new(1, sizeof(*builder), "a table of labels");
     if (!builder)
         return ERROR_MEMORY;
     builder->what = what;
     builder->slot_count = FIRST_SLOTS;
     enum error error = new_slots(FIRST_SLOTS, &builder->slots);
     if (error) {
-        names_builder_free(builder);
+        dictionary_builder_free(builder);
         return error;
     }
     *ret_builder = builder;
     return OK;
 }
 
-void names_builder_free(struct names_builder *builder)
+void dictionary_builder_free(struct dictionary_builder *builder)
 {
     if (!builder)
         return;
@@ -65,7 +65,7 @@ void names_builder_free(struct names_builder *builder)
     free(builder);
 }
 
-static bool is_entry(const struct names_builder *builder, uint32_t number, const char *text,
+static bool is_entry(const struct dictionary_builder *builder, uint32_t number, const char *text,
                      size_t length)
 {
     const struct text_entry *entry = &builder->entries[number];
@@ -73,7 +73,7 @@ static bool is_entry(const struct names_builder *builder, uint32_t number, const
 }
 
 /* The slot that holds the text, or the empty one where it belongs. */
-static size_t find_slot(const struct names_builder *builder, uint64_t hash, const char *text,
+static size_t find_slot(const struct dictionary_builder *builder, uint64_t hash, const char *text,
                         size_t length)
 {
     size_t mask = builder->slot_count - 1;
@@ -85,7 +85,7 @@ static size_t find_slot(const struct names_builder *builder, uint64_t hash, cons
     return slot;
 }
 
-static enum error grow_slots(struct names_builder *builder)
+static enum error grow_slots(struct dictionary_builder *builder)
 {
     uint32_t *slots = NULL;
     size_t mask = builder->slot_count * 2 - 1;
@@ -104,27 +104,28 @@ static enum error grow_slots(struct names_builder *builder)
     return OK;
 }
 
-static enum error check_text(const struct names_builder *builder, const char *text, size_t length)
+static enum error check_text(const struct dictionary_builder *builder, const char *text,
+                             size_t length)
 {
     char shown[TEXT_QUOTE_BYTES];
     if (length == 0)
         return error_set(ERROR_INPUT, "the %s is empty", builder->what);
-    if (length > NAMES_TEXT_LIMIT)
+    if (length > DICTIONARY_TEXT_LIMIT)
         return error_set(ERROR_INPUT, "the %s %s has %zu bytes, at most %d are allowed",
                          builder->what, text_quote(shown, sizeof(shown), text, length), length,
-                         NAMES_TEXT_LIMIT);
+                         DICTIONARY_TEXT_LIMIT);
     if (!text_is_utf8(text, length))
         return error_set(ERROR_INPUT, "the %s %s is not UTF-8", builder->what,
                          text_quote(shown, sizeof(shown), text, length));
-    if (builder->count >= NAMES_LIMIT)
+    if (builder->count >= DICTIONARY_LIMIT)
         return error_set(ERROR_INPUT,
                          "more than %" PRIu32 " different texts in the column of the %s: is that "
                          "the right column?",
-                         NAMES_LIMIT, builder->what);
+                         DICTIONARY_LIMIT, builder->what);
     return OK;
 }
 
-static enum error append(struct names_builder *builder, const char *text, size_t length,
+static enum error append(struct dictionary_builder *builder, const char *text, size_t length,
                          uint64_t hash, size_t slot)
 {
     enum error error = check_text(builder, text, length);
@@ -145,8 +146,8 @@ static enum error append(struct names_builder *builder, const char *text, size_t
     return builder->count * 2 > builder->slot_count ? grow_slots(builder) : OK;
 }
 
-enum error names_builder_add(struct names_builder *builder, const char *text, size_t length,
-                             uint32_t *ret_number)
+enum error dictionary_builder_add(struct dictionary_builder *builder, const char *text,
+                                  size_t length, uint32_t *ret_number)
 {
     if (builder->count > 0 && is_entry(builder, builder->latest, text, length)) {
         *ret_number = builder->latest;
@@ -166,7 +167,7 @@ enum error names_builder_add(struct names_builder *builder, const char *text, si
     return OK;
 }
 
-size_t names_builder_count(const struct names_builder *builder)
+size_t dictionary_builder_count(const struct dictionary_builder *builder)
 {
     return builder->count;
 }
@@ -199,7 +200,7 @@ static bool parse_canonical(const char *text, size_t length, int64_t *ret_value)
 }
 
 /* The entries in their final order; *ret_integers says which order it is. */
-static struct sorted_name *sort_names(const struct names_builder *builder, bool *ret_integers)
+static struct sorted_name *sort_names(const struct dictionary_builder *builder, bool *ret_integers)
 {
     struct sorted_name *sorted = array_new(builder->count, sizeof(*sorted), "sorting labels");
     if (!sorted)
@@ -216,10 +217,11 @@ static struct sorted_name *sort_names(const struct names_builder *builder, bool 
     return sorted;
 }
 
-enum error names_build(const struct names_builder *builder, struct names *ret_names,
-                       uint32_t **ret_ranks)
+enum error dictionary_build(const struct dictionary_builder *builder, struct dictionary *ret_names,
+                            uint32_t **ret_ranks)
 {
-    struct names names = {.count = (uint32_t)builder->count, .text_bytes = builder->text_bytes};
+    struct dictionary names = {.count = (uint32_t)builder->count,
+                               .text_bytes = builder->text_bytes};
     enum error error = ERROR_MEMORY;
     uint32_t *ranks = array_new(builder->count, sizeof(*ranks), "sorting labels");
     struct sorted_name *sorted = sort_names(builder, &names.are_integers);
@@ -241,10 +243,10 @@ enum error names_build(const struct names_builder *builder, struct names *ret_na
     packed_set(&names.offsets, names.count, offset);
     *ret_names = names;
     *ret_ranks = ranks;
-    names = (struct names){.count = 0};
+    names = (struct dictionary){.count = 0};
     ranks = NULL;
 out:
-    names_release(&names);
+    dictionary_release(&names);
     free(ranks);
     free(sorted);
     return error;

@@ -15,7 +15,7 @@ void frame_free(struct frame *frame)
     if (!frame->file.bytes && (!frame->whole || frame->chosen))
         free(frame->weights);
     mapped_file_close(&frame->file);
-    selection_free(frame->chosen);
+    rank_bitmap_free(frame->chosen);
     frame_free(frame->rows);
     free(frame);
 }
@@ -58,12 +58,12 @@ bool frame_has_labels(const struct frame *frame)
 
 int64_t frame_label_integer(const struct frame *frame, uint32_t label)
 {
-    return names_integer(&frame->labels.names, label);
+    return dictionary_integer(&frame->labels.names, label);
 }
 
 const char *frame_label_text(const struct frame *frame, uint32_t label)
 {
-    return names_text(&frame->labels.names, label);
+    return dictionary_text(&frame->labels.names, label);
 }
 
 int64_t frame_label_units(const struct frame *frame, uint32_t label)
@@ -110,7 +110,7 @@ int64_t frame_find(const struct frame *frame, int64_t id)
 
 int64_t frame_find_label(const struct frame *frame, const char *text)
 {
-    return names_find(&frame->labels.names, text, strlen(text));
+    return dictionary_find(&frame->labels.names, text, strlen(text));
 }
 
 const struct id_column *frame_id_column(const struct frame *frame)

@@ -88,7 +88,7 @@ void frame_digester_no_classes(struct frame_digester *digester)
     add_number(digester, 0);
 }
 
-void frame_digester_classes(struct frame_digester *digester, const struct names *names,
+void frame_digester_classes(struct frame_digester *digester, const struct dictionary *names,
                             bool is_cyclic, uint32_t shift)
 {
     add_number(digester, 1 + (uint64_t)names->are_integers);

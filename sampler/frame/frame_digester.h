@@ -46,7 +46,7 @@ void frame_digester_end_ids(struct frame_digester *digester);
 void frame_digester_no_classes(struct frame_digester *digester);
 /* One that goes round from `shift` on; or, `is_cyclic` false, one whose codes follow by
  * frame_digester_bytes() in packed_width(L - 1) bytes each. */
-void frame_digester_classes(struct frame_digester *digester, const struct names *names,
+void frame_digester_classes(struct frame_digester *digester, const struct dictionary *names,
                             bool is_cyclic, uint32_t shift);
 /* `there`: the doubles follow by frame_digester_bytes(). */
 void frame_digester_weights(struct frame_digester *digester, bool there);

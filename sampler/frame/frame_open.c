@@ -58,7 +58,7 @@ static enum error open_ids(struct frame *frame)
 }
 
 /* Every name within the texts, UTF-8, ended by its NUL. */
-static bool are_names_sound(const struct names *names)
+static bool are_names_sound(const struct dictionary *names)
 {
     size_t at = 0;
     for (uint32_t i = 0; i < names->count; i++) {
@@ -71,12 +71,13 @@ static bool are_names_sound(const struct names *names)
     return at == names->text_bytes;
 }
 
-static enum error open_names(const struct mapped_file *file, uint32_t to_kind, struct names *names)
+static enum error open_names(const struct mapped_file *file, uint32_t to_kind,
+                             struct dictionary *names)
 {
     const struct frame_section *texts = mapped_file_section(file, FRAME_LABEL_NAMES + to_kind);
     const struct frame_section *offsets = mapped_file_section(file, FRAME_LABEL_OFFSETS + to_kind);
     if (!texts || !offsets || texts->width != 1 || offsets->count < 2 ||
-        offsets->count - 1 > NAMES_LIMIT)
+        offsets->count - 1 > DICTIONARY_LIMIT)
         return damaged(file, "its labels have no names");
     enum error error = mapped_file_check(file, texts);
     if (!error)

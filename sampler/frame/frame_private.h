@@ -17,7 +17,7 @@ struct frame {
     /* of a view */
     const struct frame *whole; /* borrowed; NULL: no view */
     struct frame *rows;        /* owned: the plain rows of the whole that `chosen` is of; or NULL */
-    struct selection *chosen;  /* owned; NULL: plain rows */
+    struct rank_bitmap *chosen; /* owned; NULL: plain rows */
 };
 
 /* Fills frame->digest from all the rest. O(N) for what is stored, O(L) for what is not. */

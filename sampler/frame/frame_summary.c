@@ -6,7 +6,7 @@
 #include "common/log.h"
 #include "common/text.h"
 
-const char *frame_words_size(const struct frame *frame, int64_t units, char out[FRAME_SIZE_BYTES])
+const char *frame_summary_size(const struct frame *frame, int64_t units, char out[FRAME_SIZE_BYTES])
 {
     const char *word = text_plural(units, "unit", "units");
     uint32_t labels = frame_labels(frame);
@@ -34,5 +34,5 @@ void frame_warn_of_labels(const struct frame *frame, const char *name)
                 "design proportional, the default, then balances nothing and draws ten times "
                 "slower and more. Serve with --design srs, or name a column of classes in the "
                 "store's URI (?label=NAME)",
-                name, frame_words_size(frame, frame_units(frame), size));
+                name, frame_summary_size(frame, frame_units(frame), size));
 }

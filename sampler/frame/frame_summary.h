@@ -10,7 +10,8 @@
 /* "5000 units, 3 labels"; "1 unit without labels". `units` is N, or of a part of it. Returns `out`.
  */
 #define FRAME_SIZE_BYTES 96
-const char *frame_words_size(const struct frame *frame, int64_t units, char out[FRAME_SIZE_BYTES]);
+const char *frame_summary_size(const struct frame *frame, int64_t units,
+                               char out[FRAME_SIZE_BYTES]);
 
 /* More than FRAME_CLASSES_UNITS units, and more than half as many labels: then the label is hardly
  * a class, but a number to predict or a name, and to balance by it is in vain. */

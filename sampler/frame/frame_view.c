@@ -11,8 +11,8 @@
 #include "common/text.h"
 #include "sampler/frame/frame_private.h"
 
-#define STEP 4096                                   /* rows worked on together */
-#define BLOCK (INT64_C(4096) * SELECTION_LINE_BITS) /* and those that one thread takes */
+#define STEP 4096                                     /* rows worked on together */
+#define BLOCK (INT64_C(4096) * RANK_BITMAP_LINE_BITS) /* and those that one thread takes */
 
 static enum error check_rows(const struct frame *whole, int64_t begin, int64_t end)
 {
@@ -69,7 +69,7 @@ static enum error check_stop(void)
 
 /* What the threads that choose have in common. */
 struct choice {
-    struct selection *chosen;
+    struct rank_bitmap *chosen;
     const struct frame *rows;
     const struct split_span *span;
 };
@@ -82,7 +82,7 @@ static void put_ids(const struct choice *choice, int64_t row, const int64_t *ids
         uint32_t bits = 0;
         for (size_t i = begin; i < end; i++)
             bits |= (uint32_t)split_span_has_id(choice->span, ids[i]) << (i - begin);
-        selection_put_bits(choice->chosen, row + (int64_t)begin, bits);
+        rank_bitmap_put_bits(choice->chosen, row + (int64_t)begin, bits);
     }
 }
 
@@ -101,14 +101,14 @@ static enum error choose_rows(void *context, int64_t begin, int64_t end)
     return error;
 }
 
-static enum error choose_by_id(struct selection *chosen, const struct frame *rows,
+static enum error choose_by_id(struct rank_bitmap *chosen, const struct frame *rows,
                                const struct split_span *span)
 {
     struct choice choice = {chosen, rows, span};
     return parallel_run(rows->units, BLOCK, choose_rows, &choice);
 }
 
-static enum error choose_by_group(struct selection *chosen, const struct frame *rows,
+static enum error choose_by_group(struct rank_bitmap *chosen, const struct frame *rows,
                                   const struct split_span *span)
 {
     const struct partition *groups = &rows->groups;
@@ -116,12 +116,12 @@ static enum error choose_by_group(struct selection *chosen, const struct frame *
     bool *is_chosen = array_new(groups->count, sizeof(*is_chosen), "the groups of a split");
     enum error error = is_chosen ? OK : ERROR_MEMORY;
     for (uint32_t group = 0; group < groups->count && !error; group++)
-        is_chosen[group] = split_span_has_text(span, names_text(&groups->names, group));
+        is_chosen[group] = split_span_has_text(span, dictionary_text(&groups->names, group));
     for (int64_t row = 0; row < rows->units && !error;) {
         size_t count = rows->units - row < STEP ? (size_t)(rows->units - row) : STEP;
         partition_read_classes(groups, row, count, classes);
         for (size_t i = 0; i < count; i++)
-            selection_put(chosen, row + (int64_t)i, is_chosen[classes[i]]);
+            rank_bitmap_put(chosen, row + (int64_t)i, is_chosen[classes[i]]);
         row += (int64_t)count;
         error = check_stop();
     }
@@ -152,7 +152,7 @@ static enum error copy_weights(struct frame *view)
         return ERROR_MEMORY;
     for (int64_t row = 0; row < view->units;) {
         size_t count = view->units - row < STEP ? (size_t)(view->units - row) : STEP;
-        selection_read(view->chosen, row, count, rows);
+        rank_bitmap_read(view->chosen, row, count, rows);
         for (size_t i = 0; i < count; i++)
             view->weights[row + (int64_t)i] = view->rows->weights[rows[i]];
         row += (int64_t)count;
@@ -165,12 +165,12 @@ static enum error choose(struct frame *view, const struct split_shares *shares, 
     const struct frame *rows = view->rows;
     struct split_span span;
     split_span_init(&span, shares, split);
-    enum error error = selection_new(rows->units, &view->chosen);
+    enum error error = rank_bitmap_new(rows->units, &view->chosen);
     if (!error)
         error = rows->has_groups ? choose_by_group(view->chosen, rows, &span)
                                  : choose_by_id(view->chosen, rows, &span);
     if (!error)
-        error = selection_finish(view->chosen);
+        error = rank_bitmap_finish(view->chosen);
     if (!error && view->chosen->chosen == 0)
         error = refuse_empty(rows, shares, split);
     return error;

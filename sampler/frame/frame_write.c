@@ -43,7 +43,7 @@ static void add_ids(struct sources *sources, const struct id_column *ids)
 static void add_partition(struct sources *sources, uint32_t to_kind,
                           const struct partition *partition)
 {
-    const struct names *names = &partition->names;
+    const struct dictionary *names = &partition->names;
     add(sources, FRAME_LABEL_NAMES + to_kind, names->texts, names->text_bytes, 1,
         names->are_integers);
     add_packed(sources, FRAME_LABEL_OFFSETS + to_kind, &names->offsets);

@@ -28,12 +28,12 @@ void id_column_of_rows(struct id_column *column, const struct id_column *whole, 
 }
 
 void id_column_of_selection(struct id_column *column, const struct id_column *whole,
-                            const struct selection *chosen)
+                            const struct rank_bitmap *chosen)
 {
     *column = (struct id_column){
         .count = chosen->chosen,
-        .first = id_column_get(whole, selection_select(chosen, 0)),
-        .last = id_column_get(whole, selection_select(chosen, chosen->chosen - 1)),
+        .first = id_column_get(whole, rank_bitmap_select(chosen, 0)),
+        .last = id_column_get(whole, rank_bitmap_select(chosen, chosen->chosen - 1)),
         .is_ascending = whole->is_ascending,
         .whole = whole,
         .chosen = chosen};
@@ -42,7 +42,7 @@ void id_column_of_selection(struct id_column *column, const struct id_column *wh
 int64_t id_column_get_chosen(const struct id_column *column, int64_t row)
 {
     assert(column->whole); /* whoever has `chosen` has it */
-    return id_column_get(column->whole, selection_select(column->chosen, row));
+    return id_column_get(column->whole, rank_bitmap_select(column->chosen, row));
 }
 
 /* ---- questions ---------------------------------------------------------- */
@@ -54,7 +54,7 @@ void id_column_gather(const struct id_column *column, const int64_t *rows, size_
         for (size_t i = 0; i < count && !are_there; i++)
             ret_ids[i] = column->first + rows[i];
     } else if (column->chosen) {
-        selection_select_many(column->chosen, rows, count, ret_ids);
+        rank_bitmap_select_many(column->chosen, rows, count, ret_ids);
         id_column_gather(column->whole, ret_ids, count, ret_ids);
     } else {
         for (size_t i = 0; i < count; i++)
@@ -65,7 +65,7 @@ void id_column_gather(const struct id_column *column, const int64_t *rows, size_
 void id_column_read(const struct id_column *column, int64_t first, size_t count, int64_t *ret_ids)
 {
     if (column->chosen) {
-        selection_read(column->chosen, first, count, ret_ids);
+        rank_bitmap_read(column->chosen, first, count, ret_ids);
         id_column_gather(column->whole, ret_ids, count, ret_ids);
         return;
     }
@@ -86,8 +86,9 @@ static int64_t row_at_rank(const struct id_column *column, int64_t i)
 static int64_t row_in_view(const struct id_column *column, int64_t row)
 {
     if (column->chosen)
-        return row >= 0 && selection_has(column->chosen, row) ? selection_rank(column->chosen, row)
-                                                              : -1;
+        return row >= 0 && rank_bitmap_has(column->chosen, row)
+                   ? rank_bitmap_rank(column->chosen, row)
+                   : -1;
     return row >= column->begin && row - column->begin < column->count ? row - column->begin : -1;
 }
 

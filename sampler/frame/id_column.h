@@ -31,8 +31,8 @@ struct id_column {
     struct packed values; /* [N], unless consecutive */
     struct packed by_id;  /* [N], unless ascending */
     /* of a view */
-    const struct id_column *whole;  /* borrowed; NULL: no view */
-    const struct selection *chosen; /* borrowed: rows of `whole`; NULL: all from `begin` on */
+    const struct id_column *whole;    /* borrowed; NULL: no view */
+    const struct rank_bitmap *chosen; /* borrowed: rows of `whole`; NULL: all from `begin` on */
     int64_t begin;
 };
 
@@ -43,7 +43,7 @@ void id_column_release(struct id_column *column);
 void id_column_of_rows(struct id_column *column, const struct id_column *whole, int64_t begin,
                        int64_t end);
 void id_column_of_selection(struct id_column *column, const struct id_column *whole,
-                            const struct selection *chosen);
+                            const struct rank_bitmap *chosen);
 
 int64_t id_column_get_chosen(const struct id_column *column, int64_t row);
 

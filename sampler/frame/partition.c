@@ -10,7 +10,7 @@ void partition_release(struct partition *partition)
 {
     partition_view_free(partition->view);
     partition->view = NULL;
-    names_release(&partition->names);
+    dictionary_release(&partition->names);
     packed_release(&partition->codes);
     packed_release(&partition->rows);
     packed_release(&partition->starts);
@@ -21,7 +21,7 @@ enum error partition_of_range(struct partition *partition, int64_t units, uint32
 {
     uint32_t count = units < (int64_t)labels ? (uint32_t)units : labels;
     struct partition made = {.units = units, .count = count, .is_cyclic = true};
-    enum error error = names_of_range(count, &made.names);
+    enum error error = dictionary_of_range(count, &made.names);
     if (!error)
         *partition = made;
     return error;

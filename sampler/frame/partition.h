@@ -28,9 +28,9 @@
 struct partition_view; /* partition_view.c */
 
 struct partition {
-    int64_t units;      /* N */
-    struct names names; /* [L] */
-    uint32_t count;     /* L */
+    int64_t units;           /* N */
+    struct dictionary names; /* [L] */
+    uint32_t count;          /* L */
     bool is_cyclic;
     uint32_t shift;              /* cyclic: the class of row 0 */
     struct packed codes;         /* stored: [N] */
@@ -51,7 +51,7 @@ enum error partition_of_rows(struct partition *partition, const struct partition
  * bytes a unit of `whole`, and O(L); nothing a unit where `has_whole_classes`: the chosen rows are
  * those of some classes altogether. */
 enum error partition_of_selection(struct partition *partition, const struct partition *whole,
-                                  const struct selection *chosen,
+                                  const struct rank_bitmap *chosen,
                                   bool has_whole_classes) MUST_CHECK;
 void partition_release(struct partition *partition);
 

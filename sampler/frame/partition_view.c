@@ -21,7 +21,7 @@ void partition_view_free(struct partition_view *view)
 {
     if (!view)
         return;
-    selection_free(view->in_class);
+    rank_bitmap_free(view->in_class);
     packed_release(&view->numbers);
     packed_release(&view->classes);
     packed_release(&view->skipped);
@@ -55,16 +55,16 @@ static int64_t skipped_of(const struct partition_view *view, uint32_t class)
 
 /* ---- names and numbers: classes of which nothing is left are gone ------- */
 /* The texts of classes that are left; numbered by appearance, which is their order. */
-static enum error add_names(struct names_builder *builder, const struct names *names,
+static enum error add_names(struct dictionary_builder *builder, const struct dictionary *names,
                             const int64_t *counts)
 {
     uint32_t number;
     uint32_t expected = 0;
     for (uint32_t class = 0; class < names->count; class ++) {
-        const char *text = names_text(names, class);
+        const char *text = dictionary_text(names, class);
         if (counts[class] == 0)
             continue;
-        enum error error = names_builder_add(builder, text, strlen(text), &number);
+        enum error error = dictionary_builder_add(builder, text, strlen(text), &number);
         if (error)
             return error;
         if (number != expected++)
@@ -93,17 +93,17 @@ static enum error map_numbers(struct partition *part, const int64_t *counts, con
 
 static enum error name_some(struct partition *part, const int64_t *counts)
 {
-    struct names_builder *builder = NULL;
+    struct dictionary_builder *builder = NULL;
     uint32_t *ranks = NULL;
-    enum error error = names_builder_new("label", &builder);
+    enum error error = dictionary_builder_new("label", &builder);
     if (!error)
         error = add_names(builder, &part->view->whole->names, counts);
     if (!error)
-        error = names_build(builder, &part->names, &ranks);
+        error = dictionary_build(builder, &part->names, &ranks);
     if (!error)
         error = map_numbers(part, counts, ranks);
     free(ranks);
-    names_builder_free(builder);
+    dictionary_builder_free(builder);
     return error;
 }
 
@@ -241,7 +241,8 @@ static void choose_in_class(const struct partition_view *view, uint32_t class, i
             ranks[i] = (uint64_t)(at - start) + i;
         partition_gather(view->whole, class, ranks, count, rows);
         for (size_t i = 0; i < count; i++)
-            selection_put(view->in_class, at + (int64_t)i, selection_has(view->chosen, rows[i]));
+            rank_bitmap_put(view->in_class, at + (int64_t)i,
+                            rank_bitmap_has(view->chosen, rows[i]));
         at += (int64_t)count;
     }
 }
@@ -263,12 +264,12 @@ static enum error choose_in_block(void *context, int64_t begin, int64_t end)
 /* At most some dozens of blocks: each looks at all classes. */
 static enum error choose_in_classes(struct partition_view *view)
 {
-    int64_t lines = view->whole->units / SELECTION_LINE_BITS / BLOCKS_MOST + 1;
-    int64_t grain = (lines > BLOCK_LINES ? lines : BLOCK_LINES) * SELECTION_LINE_BITS;
-    enum error error = selection_new(view->whole->units, &view->in_class);
+    int64_t lines = view->whole->units / RANK_BITMAP_LINE_BITS / BLOCKS_MOST + 1;
+    int64_t grain = (lines > BLOCK_LINES ? lines : BLOCK_LINES) * RANK_BITMAP_LINE_BITS;
+    enum error error = rank_bitmap_new(view->whole->units, &view->in_class);
     if (!error)
         error = parallel_run(view->whole->units, grain, choose_in_block, view);
-    return error ? error : selection_finish(view->in_class);
+    return error ? error : rank_bitmap_finish(view->in_class);
 }
 
 static void count_chosen(const struct partition_view *view, int64_t *counts)
@@ -278,10 +279,11 @@ static void count_chosen(const struct partition_view *view, int64_t *counts)
         int64_t units = partition_units(whole, class);
         if (view->in_class) {
             int64_t start = partition_start(whole, class);
-            counts[class] = selection_rank(view->in_class, start + units) -
-                            selection_rank(view->in_class, start);
+            counts[class] = rank_bitmap_rank(view->in_class, start + units) -
+                            rank_bitmap_rank(view->in_class, start);
         } else {
-            counts[class] = selection_has(view->chosen, partition_row(whole, class, 0)) ? units : 0;
+            counts[class] =
+                rank_bitmap_has(view->chosen, partition_row(whole, class, 0)) ? units : 0;
         }
     }
 }
@@ -292,7 +294,7 @@ static enum error skip_chosen(struct partition *part)
     enum error error = packed_init(&view->skipped, part->count, (uint64_t)part->units, view_memory);
     for (uint32_t class = 0; class < part->count && !error; class ++) {
         int64_t start = partition_start(view->whole, class_in_whole(view, class));
-        packed_set(&view->skipped, class, (uint64_t)selection_rank(view->in_class, start));
+        packed_set(&view->skipped, class, (uint64_t)rank_bitmap_rank(view->in_class, start));
     }
     return error;
 }
@@ -316,7 +318,7 @@ static enum error fill_chosen(struct partition *part, int64_t *counts, bool has_
 
 /* ---- both --------------------------------------------------------------- */
 static enum error new_view(struct partition *part, const struct partition *whole, int64_t begin,
-                           const struct selection *chosen)
+                           const struct rank_bitmap *chosen)
 {
     part->view = array_new(1, sizeof(*part->view), view_memory);
     if (!part->view)
@@ -360,7 +362,7 @@ enum error partition_of_rows(struct partition *partition, const struct partition
 }
 
 enum error partition_of_selection(struct partition *partition, const struct partition *whole,
-                                  const struct selection *chosen, bool has_whole_classes)
+                                  const struct rank_bitmap *chosen, bool has_whole_classes)
 {
     struct partition made = {.units = chosen->chosen};
     if (whole->count == 1) {
@@ -388,7 +390,7 @@ static inline int64_t keep_below(int64_t row, int64_t units)
 uint32_t partition_view_class(const struct partition *partition, int64_t row)
 {
     const struct partition_view *view = partition->view;
-    int64_t in_whole = view->chosen ? selection_select(view->chosen, row) : view->begin + row;
+    int64_t in_whole = view->chosen ? rank_bitmap_select(view->chosen, row) : view->begin + row;
     return number_in_view(partition, partition_class(view->whole, in_whole));
 }
 
@@ -400,7 +402,7 @@ void partition_view_gather_classes(const struct partition *partition, const int6
     for (size_t done = 0; done < count;) {
         size_t step = count - done < STEP ? count - done : STEP;
         if (view->chosen)
-            selection_select_many(view->chosen, rows + done, step, in_whole);
+            rank_bitmap_select_many(view->chosen, rows + done, step, in_whole);
         for (size_t i = 0; !view->chosen && i < step; i++)
             in_whole[i] = view->begin + rows[done + i];
         partition_gather_classes(view->whole, in_whole, step, ret_classes + done);
@@ -418,7 +420,7 @@ void partition_view_read_classes(const struct partition *partition, int64_t firs
         partition_read_classes(view->whole, view->begin + first, count, ret_classes);
     for (size_t done = 0; view->chosen && done < count;) {
         size_t step = count - done < STEP ? count - done : STEP;
-        selection_read(view->chosen, first + (int64_t)done, step, in_whole);
+        rank_bitmap_read(view->chosen, first + (int64_t)done, step, in_whole);
         partition_gather_classes(view->whole, in_whole, step, ret_classes + done);
         done += step;
     }
@@ -438,7 +440,7 @@ static void rank_in_whole(const struct partition_view *view, uint32_t class, con
     }
     for (size_t i = 0; i < count; i++)
         places[i] = skipped + (int64_t)ranks[i];
-    selection_select_many(view->in_class, places, count, places);
+    rank_bitmap_select_many(view->in_class, places, count, places);
     int64_t start = partition_start(view->whole, class_in_whole(view, class));
     for (size_t i = 0; i < count; i++)
         ret_ranks[i] = (uint64_t)(places[i] - start);
@@ -455,7 +457,7 @@ void partition_view_gather(const struct partition *partition, uint32_t class, co
         rank_in_whole(view, class, ranks + done, step, in_whole);
         partition_gather(view->whole, class_in_whole(view, class), in_whole, step, rows);
         if (view->chosen)
-            selection_rank_many(view->chosen, rows, step, rows);
+            rank_bitmap_rank_many(view->chosen, rows, step, rows);
         for (size_t i = 0; i < step; i++)
             rows[i] = keep_below(rows[i] - view->begin, partition->units);
         done += step;
@@ -477,10 +479,10 @@ int64_t partition_view_rows_before(const struct partition *partition, uint32_t c
     uint32_t in_whole = class_in_whole(view, class);
     if (!view->chosen)
         return partition_rows_before(whole, in_whole, view->begin + row) - skipped_of(view, class);
-    int64_t upto = row < partition->units ? selection_select(view->chosen, row) : whole->units;
+    int64_t upto = row < partition->units ? rank_bitmap_select(view->chosen, row) : whole->units;
     int64_t before = partition_rows_before(whole, in_whole, upto);
     if (!view->in_class)
         return before;
-    return selection_rank(view->in_class, partition_start(whole, in_whole) + before) -
+    return rank_bitmap_rank(view->in_class, partition_start(whole, in_whole) + before) -
            skipped_of(view, class);
 }

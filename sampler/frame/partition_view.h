@@ -10,12 +10,12 @@
 #include "sampler/frame/partition.h"
 
 struct partition_view {
-    const struct partition *whole;  /* borrowed */
-    int64_t begin;                  /* plain rows: the first of them */
-    const struct selection *chosen; /* borrowed: rows of the whole [N']; NULL: plain rows */
-    struct selection *in_class;     /* owned: [N'] as partition_start() lays them out; or NULL */
-    struct packed numbers;          /* [L']: the view's number of a class; none: the same */
-    struct packed classes;          /* [L]: the whole's number of a class; none: the same */
+    const struct partition *whole;    /* borrowed */
+    int64_t begin;                    /* plain rows: the first of them */
+    const struct rank_bitmap *chosen; /* borrowed: rows of the whole [N']; NULL: plain rows */
+    struct rank_bitmap *in_class;     /* owned: [N'] as partition_start() lays them out; or NULL */
+    struct packed numbers;            /* [L']: the view's number of a class; none: the same */
+    struct packed classes;            /* [L]: the whole's number of a class; none: the same */
     struct packed skipped; /* [L]: rows of the whole's class before the view's first, or with
                             * in_class chosen ones before the class begins */
 };

@@ -17,52 +17,53 @@
 #define AHEAD 32       /* positions whose lines are fetched together */
 #define STEPS_LIMIT 16 /* lines looked at one by one before they are halved */
 
-_Static_assert(sizeof(struct selection_line) == WORDS * sizeof(uint64_t), "a line is eight words");
+_Static_assert(sizeof(struct rank_bitmap_line) == WORDS * sizeof(uint64_t),
+               "a line is eight words");
 
 /* ---- which line --------------------------------------------------------- */
-INLINE int64_t before_line(const struct selection *selection, size_t line)
+INLINE int64_t before_line(const struct rank_bitmap *bitmap, size_t line)
 {
-    return selection->bases[line >> SELECTION_BASE_SHIFT] + selection->lines[line].before;
+    return bitmap->bases[line >> RANK_BITMAP_BASE_SHIFT] + bitmap->lines[line].before;
 }
 
-INLINE uint64_t sampled_place(const struct selection *selection, size_t sample)
+INLINE uint64_t sampled_place(const struct rank_bitmap *bitmap, size_t sample)
 {
-    return (uint64_t)selection->samples[sample] << selection->place_shift;
+    return (uint64_t)bitmap->samples[sample] << bitmap->place_shift;
 }
 
 /* Where the k-th should be if the chosen ones were spread evenly between samples. */
-INLINE size_t guess_line(const struct selection *selection, int64_t k)
+INLINE size_t guess_line(const struct rank_bitmap *bitmap, int64_t k)
 {
-    unsigned shift = selection->sample_shift;
+    unsigned shift = bitmap->sample_shift;
     size_t sample = (size_t)(k >> shift);
-    uint64_t low = sampled_place(selection, sample);
-    uint64_t span = sampled_place(selection, sample + 1) - low;
+    uint64_t low = sampled_place(bitmap, sample);
+    uint64_t span = sampled_place(bitmap, sample + 1) - low;
     uint64_t beyond = (uint64_t)(k & ((INT64_C(1) << shift) - 1));
-    return (low + (span * beyond >> shift)) / SELECTION_LINE_BITS;
+    return (low + (span * beyond >> shift)) / RANK_BITMAP_LINE_BITS;
 }
 
 /* The line of the k-th, when the guess was wrong. */
-static __attribute__((noinline)) size_t find_line(const struct selection *selection, int64_t k,
+static __attribute__((noinline)) size_t find_line(const struct rank_bitmap *bitmap, int64_t k,
                                                   size_t guess)
 {
     for (int i = 0; i < STEPS_LIMIT; i++) {
-        if (before_line(selection, guess) > k)
+        if (before_line(bitmap, guess) > k)
             guess--;
-        else if (before_line(selection, guess + 1) <= k)
+        else if (before_line(bitmap, guess + 1) <= k)
             guess++;
         else
             return guess;
     }
-    size_t sample = (size_t)(k >> selection->sample_shift);
-    size_t low = sampled_place(selection, sample) / SELECTION_LINE_BITS;
-    size_t high = (((size_t)selection->samples[sample + 1] + 1) << selection->place_shift) /
-                      SELECTION_LINE_BITS +
-                  1;
-    if (high > selection->line_count - 1)
-        high = selection->line_count - 1;
+    size_t sample = (size_t)(k >> bitmap->sample_shift);
+    size_t low = sampled_place(bitmap, sample) / RANK_BITMAP_LINE_BITS;
+    size_t high =
+        (((size_t)bitmap->samples[sample + 1] + 1) << bitmap->place_shift) / RANK_BITMAP_LINE_BITS +
+        1;
+    if (high > bitmap->line_count - 1)
+        high = bitmap->line_count - 1;
     while (high - low > 1) { /* the line is in [low, high) */
         size_t middle = low + (high - low) / 2;
-        if (before_line(selection, middle) <= k)
+        if (before_line(bitmap, middle) <= k)
             low = middle;
         else
             high = middle;
@@ -71,13 +72,13 @@ static __attribute__((noinline)) size_t find_line(const struct selection *select
 }
 
 /* ---- any processor, with or without instructions for bits --------------- */
-INLINE void load_words(const struct selection_line *line, uint64_t words[WORDS])
+INLINE void load_words(const struct rank_bitmap_line *line, uint64_t words[WORDS])
 {
     memcpy(words, line, sizeof(*line));
     words[0] &= ~UINT64_C(0) << COUNT_BITS;
 }
 
-INLINE int64_t rank_in_line(const struct selection_line *line, uint32_t bit)
+INLINE int64_t rank_in_line(const struct rank_bitmap_line *line, uint32_t bit)
 {
     uint64_t words[WORDS];
     int64_t ones = 0;
@@ -122,7 +123,7 @@ INLINE uint32_t find_word(const uint64_t words[WORDS], int64_t k, int64_t *ret_b
 }
 
 /* The bit of the line's k-th one (counted with COUNT_BITS), or -1 when it has no more than k. */
-INLINE int32_t select_in_line(const struct selection_line *line, int64_t k)
+INLINE int32_t select_in_line(const struct rank_bitmap_line *line, int64_t k)
 {
     uint64_t words[WORDS];
     int64_t before;
@@ -138,7 +139,7 @@ INLINE int32_t select_in_line(const struct selection_line *line, int64_t k)
 #define AVX512 __attribute__((target("avx512f,avx512dq,avx512vpopcntdq,popcnt,bmi,bmi2")))
 #define BITS __attribute__((target("popcnt,bmi,bmi2")))
 
-static inline BITS int64_t rank_by_bits(const struct selection_line *line, uint32_t bit)
+static inline BITS int64_t rank_by_bits(const struct rank_bitmap_line *line, uint32_t bit)
 {
     uint64_t words[WORDS];
     int64_t ones = 0;
@@ -151,7 +152,7 @@ static inline BITS int64_t rank_by_bits(const struct selection_line *line, uint3
     return ones;
 }
 
-static inline BITS int32_t select_by_bits(const struct selection_line *line, int64_t k)
+static inline BITS int32_t select_by_bits(const struct rank_bitmap_line *line, int64_t k)
 {
     uint64_t words[WORDS];
     int64_t before;
@@ -163,13 +164,13 @@ static inline BITS int32_t select_by_bits(const struct selection_line *line, int
     return (int32_t)(64 * word + (uint32_t)__builtin_ctzll(one));
 }
 
-static inline AVX512 __m512i load_vector(const struct selection_line *line)
+static inline AVX512 __m512i load_vector(const struct rank_bitmap_line *line)
 {
     return _mm512_and_si512(_mm512_load_si512(line),
                             _mm512_set_epi64(-1, -1, -1, -1, -1, -1, -1, -(INT64_C(1) << 32)));
 }
 
-static inline AVX512 int64_t rank_in_vector(const struct selection_line *line, uint32_t bit)
+static inline AVX512 int64_t rank_in_vector(const struct rank_bitmap_line *line, uint32_t bit)
 {
     const __m512i ends = _mm512_set_epi64(512, 448, 384, 320, 256, 192, 128, 64);
     __m512i cut = _mm512_max_epi64(_mm512_sub_epi64(ends, _mm512_set1_epi64((int64_t)bit)),
@@ -179,7 +180,7 @@ static inline AVX512 int64_t rank_in_vector(const struct selection_line *line, u
     return _mm512_reduce_add_epi64(ones);
 }
 
-static inline AVX512 int32_t select_in_vector(const struct selection_line *line, int64_t k)
+static inline AVX512 int32_t select_in_vector(const struct rank_bitmap_line *line, int64_t k)
 {
     const __m512i none = _mm512_setzero_si512();
     uint64_t words[WORDS], sums[WORDS];
@@ -200,47 +201,47 @@ static inline AVX512 int32_t select_in_vector(const struct selection_line *line,
 #endif
 
 /* ---- many of them ------------------------------------------------------- */
-#define DEFINE_KERNEL(SUFFIX, TARGET, RANK, SELECT)                                               \
-    static TARGET void rank_##SUFFIX(const struct selection *selection, const int64_t *positions, \
-                                     size_t count, int64_t *ret_ranks)                            \
-    {                                                                                             \
-        for (size_t done = 0; done < count; done += AHEAD) {                                      \
-            size_t end = count - done < AHEAD ? count : done + AHEAD;                             \
-            for (size_t i = done; i < end; i++)                                                   \
-                __builtin_prefetch(                                                               \
-                    &selection->lines[(uint64_t)positions[i] / SELECTION_LINE_BITS]);             \
-            for (size_t i = done; i < end; i++) {                                                 \
-                size_t line = (uint64_t)positions[i] / SELECTION_LINE_BITS;                       \
-                uint32_t bit = (uint32_t)((uint64_t)positions[i] % SELECTION_LINE_BITS);          \
-                ret_ranks[i] = before_line(selection, line) +                                     \
-                               RANK(&selection->lines[line], COUNT_BITS + bit);                   \
-            }                                                                                     \
-        }                                                                                         \
-    }                                                                                             \
-    static TARGET int64_t select_one_##SUFFIX(const struct selection *selection, int64_t k,       \
-                                              size_t line)                                        \
-    {                                                                                             \
-        int64_t in_line = k - before_line(selection, line);                                       \
-        int32_t bit = in_line < 0 ? -1 : SELECT(&selection->lines[line], in_line);                \
-        if (__builtin_expect(bit < 0, 0)) {                                                       \
-            line = find_line(selection, k, line);                                                 \
-            bit = SELECT(&selection->lines[line], k - before_line(selection, line));              \
-        }                                                                                         \
-        return (int64_t)line * SELECTION_LINE_BITS + bit - COUNT_BITS;                            \
-    }                                                                                             \
-    static TARGET void select_##SUFFIX(const struct selection *selection, const int64_t *ks,      \
-                                       size_t count, int64_t *ret_positions)                      \
-    {                                                                                             \
-        size_t lines[AHEAD];                                                                      \
-        for (size_t done = 0; done < count; done += AHEAD) {                                      \
-            size_t step = count - done < AHEAD ? count - done : AHEAD;                            \
-            for (size_t i = 0; i < step; i++) {                                                   \
-                lines[i] = guess_line(selection, ks[done + i]);                                   \
-                __builtin_prefetch(&selection->lines[lines[i]]);                                  \
-            }                                                                                     \
-            for (size_t i = 0; i < step; i++)                                                     \
-                ret_positions[done + i] = select_one_##SUFFIX(selection, ks[done + i], lines[i]); \
-        }                                                                                         \
+#define DEFINE_KERNEL(SUFFIX, TARGET, RANK, SELECT)                                              \
+    static TARGET void rank_##SUFFIX(const struct rank_bitmap *bitmap, const int64_t *positions, \
+                                     size_t count, int64_t *ret_ranks)                           \
+    {                                                                                            \
+        for (size_t done = 0; done < count; done += AHEAD) {                                     \
+            size_t end = count - done < AHEAD ? count : done + AHEAD;                            \
+            for (size_t i = done; i < end; i++)                                                  \
+                __builtin_prefetch(                                                              \
+                    &bitmap->lines[(uint64_t)positions[i] / RANK_BITMAP_LINE_BITS]);             \
+            for (size_t i = done; i < end; i++) {                                                \
+                size_t line = (uint64_t)positions[i] / RANK_BITMAP_LINE_BITS;                    \
+                uint32_t bit = (uint32_t)((uint64_t)positions[i] % RANK_BITMAP_LINE_BITS);       \
+                ret_ranks[i] =                                                                   \
+                    before_line(bitmap, line) + RANK(&bitmap->lines[line], COUNT_BITS + bit);    \
+            }                                                                                    \
+        }                                                                                        \
+    }                                                                                            \
+    static TARGET int64_t select_one_##SUFFIX(const struct rank_bitmap *bitmap, int64_t k,       \
+                                              size_t line)                                       \
+    {                                                                                            \
+        int64_t in_line = k - before_line(bitmap, line);                                         \
+        int32_t bit = in_line < 0 ? -1 : SELECT(&bitmap->lines[line], in_line);                  \
+        if (__builtin_expect(bit < 0, 0)) {                                                      \
+            line = find_line(bitmap, k, line);                                                   \
+            bit = SELECT(&bitmap->lines[line], k - before_line(bitmap, line));                   \
+        }                                                                                        \
+        return (int64_t)line * RANK_BITMAP_LINE_BITS + bit - COUNT_BITS;                         \
+    }                                                                                            \
+    static TARGET void select_##SUFFIX(const struct rank_bitmap *bitmap, const int64_t *ks,      \
+                                       size_t count, int64_t *ret_positions)                     \
+    {                                                                                            \
+        size_t lines[AHEAD];                                                                     \
+        for (size_t done = 0; done < count; done += AHEAD) {                                     \
+            size_t step = count - done < AHEAD ? count - done : AHEAD;                           \
+            for (size_t i = 0; i < step; i++) {                                                  \
+                lines[i] = guess_line(bitmap, ks[done + i]);                                     \
+                __builtin_prefetch(&bitmap->lines[lines[i]]);                                    \
+            }                                                                                    \
+            for (size_t i = 0; i < step; i++)                                                    \
+                ret_positions[done + i] = select_one_##SUFFIX(bitmap, ks[done + i], lines[i]);   \
+        }                                                                                        \
     }
 
 static bool supports_any(void)
@@ -249,8 +250,8 @@ static bool supports_any(void)
 }
 
 DEFINE_KERNEL(any, , rank_in_line, select_in_line)
-static const struct selection_kernel kernel_any = {"any processor", supports_any, rank_any,
-                                                   select_any};
+static const struct rank_bitmap_kernel kernel_any = {"any processor", supports_any, rank_any,
+                                                     select_any};
 
 #if defined(__x86_64__)
 static bool supports_bits(void)
@@ -260,8 +261,8 @@ static bool supports_bits(void)
 }
 
 DEFINE_KERNEL(bits, BITS, rank_by_bits, select_by_bits)
-static const struct selection_kernel kernel_bits = {"POPCNT", supports_bits, rank_bits,
-                                                    select_bits};
+static const struct rank_bitmap_kernel kernel_bits = {"POPCNT", supports_bits, rank_bits,
+                                                      select_bits};
 
 static bool supports_avx512(void)
 {
@@ -270,20 +271,20 @@ static bool supports_avx512(void)
 }
 
 DEFINE_KERNEL(avx512, AVX512, rank_in_vector, select_in_vector)
-static const struct selection_kernel kernel_avx512 = {"AVX-512", supports_avx512, rank_avx512,
-                                                      select_avx512};
+static const struct rank_bitmap_kernel kernel_avx512 = {"AVX-512", supports_avx512, rank_avx512,
+                                                        select_avx512};
 
-const struct selection_kernel *const selection_kernels[] = {&kernel_avx512, &kernel_bits,
-                                                            &kernel_any, NULL};
+const struct rank_bitmap_kernel *const rank_bitmap_kernels[] = {&kernel_avx512, &kernel_bits,
+                                                                &kernel_any, NULL};
 #else
-const struct selection_kernel *const selection_kernels[] = {&kernel_any, NULL};
+const struct rank_bitmap_kernel *const rank_bitmap_kernels[] = {&kernel_any, NULL};
 #endif
 
-const struct selection_kernel *selection_kernel(void)
+const struct rank_bitmap_kernel *rank_bitmap_kernel(void)
 {
-    for (size_t i = 0; selection_kernels[i]; i++) {
-        if (selection_kernels[i]->is_supported())
-            return selection_kernels[i];
+    for (size_t i = 0; rank_bitmap_kernels[i]; i++) {
+        if (rank_bitmap_kernels[i]->is_supported())
+            return rank_bitmap_kernels[i];
     }
     return &kernel_any;
 }

@@ -11,19 +11,19 @@
 
 #include "sampler/frame/rank_bitmap.h"
 
-struct selection_kernel {
+struct rank_bitmap_kernel {
     const char *name;
     bool (*is_supported)(void);
-    void (*rank)(const struct selection *selection, const int64_t *positions, size_t count,
+    void (*rank)(const struct rank_bitmap *bitmap, const int64_t *positions, size_t count,
                  int64_t *ret_ranks);
-    void (*select)(const struct selection *selection, const int64_t *ks, size_t count,
+    void (*select)(const struct rank_bitmap *bitmap, const int64_t *ks, size_t count,
                    int64_t *ret_positions);
 };
 
 /* Widest first; the last one runs everywhere. NULL behind the last. */
-extern const struct selection_kernel *const selection_kernels[];
+extern const struct rank_bitmap_kernel *const rank_bitmap_kernels[];
 
 /* The first that this processor supports. */
-const struct selection_kernel *selection_kernel(void);
+const struct rank_bitmap_kernel *rank_bitmap_kernel(void);
 
 #endif

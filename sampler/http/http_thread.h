@@ -73,7 +73,7 @@ struct worker_set {
     struct answer_memory answers;
 };
 
-/* `answer_bytes`: the limit of answer_memory.h. */
+/* `answer_bytes`: the limit of response_memory.h. */
 void worker_set_init(struct worker_set *set, struct server *server, int64_t answer_bytes);
 void worker_set_release(struct worker_set *set);
 

@@ -89,7 +89,7 @@ struct request {
     /* GET /batch */
     bool batch_parsed;
     struct batch_request batch;
-    enum answer_format format;
+    enum batch_format format;
     struct stream_batch drawn;
     struct output *output; /* owned until a response has it */
     size_t output_bytes;

@@ -36,7 +36,7 @@ enum server_phase { SERVER_STARTING, SERVER_READY, SERVER_DRAINING, SERVER_CLOSE
 struct server_options {
     int64_t connections;      /* the limit; the descriptors there are may lower it */
     int64_t patience_seconds; /* for a request's header, for its body, for its answer to be read */
-    int64_t answer_bytes;     /* of large answers together (answer_memory.h) */
+    int64_t answer_bytes;     /* of large answers together (response_memory.h) */
     struct guard *guard;      /* borrowed */
 };
 

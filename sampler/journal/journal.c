@@ -23,8 +23,8 @@ uint8_t *journal_bytes_add(struct journal_bytes *bytes, const struct entry *entr
                            size_t *ret_entry_bytes)
 {
     uint8_t *frame = bytes->bytes + bytes->length;
-    *ret_entry_bytes = entry_encode(entry, frame + JOURNAL_FRAME_HEAD_BYTES);
-    bytes->length += journal_frame_bytes(*ret_entry_bytes);
+    *ret_entry_bytes = entry_encode(entry, frame + JOURNAL_RECORD_HEAD_BYTES);
+    bytes->length += journal_record_bytes(*ret_entry_bytes);
     return frame;
 }
 
@@ -66,15 +66,16 @@ enum error journal_failure(const struct journal *journal)
     return error_restore(&journal->failure);
 }
 
-enum error journal_mark(struct journal *journal, uint64_t whole, uint64_t length, bool closed)
+enum error journal_write_watermark(struct journal *journal, uint64_t whole, uint64_t length,
+                                   bool closed)
 {
-    uint8_t bytes[JOURNAL_MARK_BYTES];
-    const struct journal_mark mark = {.whole = whole, .length = length, .closed = closed};
-    journal_mark_encode(&mark, journal->id, bytes);
+    uint8_t bytes[JOURNAL_WATERMARK_BYTES];
+    const struct journal_watermark watermark = {.whole = whole, .length = length, .closed = closed};
+    journal_watermark_encode(&watermark, journal->id, bytes);
     enum error error =
-        journal_file_write(&journal->file, bytes, sizeof(bytes), JOURNAL_MARK_OFFSET);
+        journal_file_write(&journal->file, bytes, sizeof(bytes), JOURNAL_WATERMARK_OFFSET);
     if (!error)
-        journal->marked = mark;
+        journal->marked = watermark;
     journal->marked_ns = clock_now_ns();
     return error;
 }
@@ -98,7 +99,7 @@ enum error journal_reserve(struct journal *journal, size_t bytes)
         }
         journal_note_success(journal);
         if (journal->durability == DURABILITY_PROCESS)
-            (void)journal_mark(journal, journal->synced, journal->file.room, false);
+            (void)journal_write_watermark(journal, journal->synced, journal->file.room, false);
     }
     return journal->maps ? OK : journal_bytes_reserve(&journal->pending, bytes);
 }
@@ -124,20 +125,20 @@ enum error journal_append(struct journal *journal, const struct entry *entry)
     size_t entry_bytes;
     if (journal->maps) {
         uint8_t *frame = journal->file.map + (journal->end - (uint64_t)journal->file.shift);
-        entry_bytes = entry_encode(entry, frame + JOURNAL_FRAME_HEAD_BYTES);
-        journal_frame_seal(frame, entry_bytes, journal->id, journal->end, unsynced, ordered);
+        entry_bytes = entry_encode(entry, frame + JOURNAL_RECORD_HEAD_BYTES);
+        journal_record_seal(frame, entry_bytes, journal->id, journal->end, unsynced, ordered);
     } else {
         uint8_t *frame = journal_bytes_add(&journal->pending, entry, &entry_bytes);
-        journal_frame_seal(frame, entry_bytes, journal->id, journal->end, unsynced, ordered);
+        journal_record_seal(frame, entry_bytes, journal->id, journal->end, unsynced, ordered);
         enum error error = ordered ? write_through(journal) : OK;
         if (error)
             return error;
     }
-    journal->end += journal_frame_bytes(entry_bytes);
+    journal->end += journal_record_bytes(entry_bytes);
     if (ordered)
         journal->written = journal->end;
     journal->counts.entries++;
-    journal->counts.bytes += journal_frame_bytes(entry_bytes);
+    journal->counts.bytes += journal_record_bytes(entry_bytes);
     if (journal->sleeps && journal->end >= journal->rewrite_at)
         pthread_cond_signal(&journal->changed);
     return OK;

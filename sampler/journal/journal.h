@@ -49,7 +49,7 @@ struct journal_owner {
     enum error (*books_new)(void **ret_books);
     void (*books_free)(void *books);
     /* The change that this waiter waits for was not kept. The mutex is held; newest first. */
-    void (*take_back)(void *books, struct journal_waiter *waiter);
+    void (*undo_draw)(void *books, struct journal_waiter *waiter);
 };
 
 /* How long writing to the disk took: counts by upper bound in microseconds, the last without one.
@@ -92,7 +92,7 @@ void journal_close(struct journal *journal);
 
 /* ---- the mutex is held -------------------------------------------------- */
 
-/* Room for entries of together `bytes` (sums of journal_frame_bytes()). ERROR_NO_SPACE, ERROR_IO:
+/* Room for entries of together `bytes` (sums of journal_record_bytes()). ERROR_NO_SPACE, ERROR_IO:
  * also while it is failing. */
 enum error journal_reserve(struct journal *journal, size_t bytes) MUST_CHECK;
 /* Room is reserved. Fails with DURABILITY_PROCESS on a network file system only: then nothing was

@@ -1,4 +1,4 @@
-/* Commits, the mark, and what happens when the disk refuses. */
+/* Commits, the watermark, and what happens when the disk refuses. */
 #include <errno.h>
 
 #include "common/clock.h"
@@ -41,7 +41,7 @@ static void tell(struct journal_waiter *waiter, enum error error)
 
 /* Nobody has heard of anything since `synced`: those whose write failed, and those that came
  * meanwhile. The mutex is held. */
-static struct journal_waiter *take_back(struct journal *journal, struct journal_waiter *waiters,
+static struct journal_waiter *undo_draw(struct journal *journal, struct journal_waiter *waiters,
                                         enum error error)
 {
     struct journal_waiter **end = &waiters;
@@ -51,7 +51,7 @@ static struct journal_waiter *take_back(struct journal *journal, struct journal_
     *end = take_waiters(journal);
     waiters = reversed(waiters);
     for (struct journal_waiter *waiter = waiters; waiter; waiter = waiter->next)
-        journal->owner.take_back(journal->owner.books, waiter);
+        journal->owner.undo_draw(journal->owner.books, waiter);
     journal->pending.length = 0;
     return reversed(waiters);
 }
@@ -93,7 +93,7 @@ static enum error commit(struct journal *journal)
         journal->synced_room = room;
         count_sync(journal, finished_ns - started_ns);
     } else {
-        waiters = take_back(journal, waiters, error);
+        waiters = undo_draw(journal, waiters, error);
     }
     pthread_mutex_unlock(journal->owner.mutex);
     tell(waiters, error);
@@ -129,7 +129,7 @@ static bool may_retry(const struct journal *journal)
     return journal_failing(journal) && clock_now_ns() >= journal->retry_ns;
 }
 
-/* Is the mark behind what is known to be on the disk, and was not written just now? */
+/* Is the watermark behind what is known to be on the disk, and was not written just now? */
 static bool mark_is_behind(const struct journal *journal)
 {
     return journal->durability == DURABILITY_FSYNC && !journal_failing(journal) &&
@@ -139,7 +139,7 @@ static bool mark_is_behind(const struct journal *journal)
 
 static int64_t mark_due_ns(const struct journal *journal)
 {
-    return journal->marked_ns + INT64_C(1000000) * JOURNAL_MARK_MS;
+    return journal->marked_ns + INT64_C(1000000) * JOURNAL_WATERMARK_MS;
 }
 
 static bool has_work(const struct journal *journal)
@@ -190,7 +190,7 @@ static enum error retry(struct journal *journal)
     return error;
 }
 
-/* A commit, and the mark: what cannot wait. False: nothing was committed. */
+/* A commit, and the watermark: what cannot wait. False: nothing was committed. */
 static bool attend(struct journal *journal, bool stopping)
 {
     pthread_mutex_lock(journal->owner.mutex);
@@ -206,7 +206,7 @@ static bool attend(struct journal *journal, bool stopping)
     uint64_t synced_room = journal->synced_room;
     pthread_mutex_unlock(journal->owner.mutex);
     if (marks) /* an older one is as true */
-        (void)journal_mark(journal, synced, synced_room, false);
+        (void)journal_write_watermark(journal, synced, synced_room, false);
     return found;
 }
 
@@ -299,6 +299,6 @@ enum error journal_finish(struct journal *journal)
     pthread_mutex_unlock(journal->owner.mutex);
     enum error error = journal_sync(journal);
     if (!error)
-        error = journal_mark(journal, journal->end, journal->file.length, true);
+        error = journal_write_watermark(journal, journal->end, journal->file.length, true);
     return error ? error : journal_file_sync(&journal->file);
 }

@@ -29,7 +29,7 @@ enum entry_type {
                             mean time that a batch is held, in ms, 0: as it was */
     ENTRY_ACK = 7,       /* worker; list: seqs; value: as above */
     ENTRY_RELEASE = 8,   /* worker */
-    ENTRY_TAKE_BACK = 9, /* first, positions, units, attempt: a draw that nobody heard of */
+    ENTRY_UNDO_DRAW = 9, /* first, positions, units, attempt: a draw that nobody heard of */
     ENTRY_PAUSE = 10,    /* */
     ENTRY_RESUME = 11,   /* */
     ENTRY_SEEK = 12,     /* value: position */

@@ -47,7 +47,7 @@ static enum error take_over(struct journal *journal)
         return error;
     error = journal_file_sync(&journal->file);
     if (!error)
-        (void)journal_mark(journal, journal->end, journal->file.length, false);
+        (void)journal_write_watermark(journal, journal->end, journal->file.length, false);
     return error ? error : journal_file_sync(&journal->file);
 }
 

@@ -12,8 +12,8 @@
 /* Written anew when it is longer than this, and than twice what it would be then. */
 #define JOURNAL_LONG_BYTES ((uint64_t)16 << 20)
 #define JOURNAL_RETRY_MS 250
-/* The mark is written again so often while it is behind (DURABILITY_FSYNC). */
-#define JOURNAL_MARK_MS 50
+/* The watermark is written again so often while it is behind (DURABILITY_FSYNC). */
+#define JOURNAL_WATERMARK_MS 50
 
 /* One file of the journal: the one in use, or the next one beside it. */
 struct journal_file {
@@ -25,7 +25,7 @@ struct journal_file {
     uint8_t *map;     /* [room], or NULL: written with pwrite() */
 };
 
-/* Entries as frames in memory. */
+/* Entries as records in memory. */
 struct journal_bytes {
     uint8_t *bytes; /* owned */
     size_t length;
@@ -57,12 +57,12 @@ struct journal_rewrite {
     int64_t worked_ns; /* when it last began with a piece */
     struct journal_reread reread;
     struct journal_file file;  /* named aside; when it is switched, the old one */
-    struct journal_bytes book; /* frames of all there was at LSN `start`, not sealed yet */
+    struct journal_bytes book; /* records of all there was at LSN `start`, not sealed yet */
     size_t book_written;
-    uint64_t piece_bytes;     /* of what is copied at once */
-    uint64_t start;           /* LSN */
-    uint64_t copied;          /* LSN up to which the old file's frames are in the new one */
-    struct journal_mark mark; /* that the new file has */
+    uint64_t piece_bytes; /* of what is copied at once */
+    uint64_t start;       /* LSN */
+    uint64_t copied;      /* LSN up to which the old file's records are in the new one */
+    struct journal_watermark watermark; /* that the new file has */
 };
 
 struct journal {
@@ -70,7 +70,7 @@ struct journal {
     enum durability durability;
     bool maps; /* the file system takes a mapping */
     bool is_new;
-    bool torn, lost; /* as it was found (journal_frame.h) */
+    bool torn, lost; /* as it was found (journal_record.h) */
     uint64_t accept_loss;
     bool dormant;              /* DURABILITY_NONE, or not begun: what is appended is not written */
     const struct state *state; /* borrowed: the folder is ours as long as state_check() says so */
@@ -80,14 +80,14 @@ struct journal {
     uint64_t id;
 
     struct journal_file file;
-    uint64_t end;               /* LSN behind the last entry */
-    uint64_t written;           /* LSN up to which the file has them */
-    uint64_t synced;            /* LSN up to which the disk has them */
-    uint64_t synced_room;       /* of file.room, what the disk has */
-    struct journal_mark marked; /* the last one that was written */
+    uint64_t end;                    /* LSN behind the last entry */
+    uint64_t written;                /* LSN up to which the file has them */
+    uint64_t synced;                 /* LSN up to which the disk has them */
+    uint64_t synced_room;            /* of file.room, what the disk has */
+    struct journal_watermark marked; /* the last one that was written */
     int64_t marked_ns;
     uint64_t rewrite_at;          /* LSN: long enough to be written anew, unless it is */
-    struct journal_bytes pending; /* DURABILITY_FSYNC: frames from `written` to `end` */
+    struct journal_bytes pending; /* DURABILITY_FSYNC: records from `written` to `end` */
     struct journal_bytes spare;   /* the other one of two */
     struct journal_rewrite rewrite;
 
@@ -142,7 +142,7 @@ char *journal_path(const char *folder, const char *name);
 /* ---- journal.c ---------------------------------------------------------- */
 
 enum error journal_bytes_reserve(struct journal_bytes *bytes, size_t more) MUST_CHECK;
-/* Takes what is needed for the frame of an entry and encodes it; returns the frame, not sealed. */
+/* Takes what is needed for the record of an entry and encodes it; returns the record, not sealed. */
 uint8_t *journal_bytes_add(struct journal_bytes *bytes, const struct entry *entry,
                            size_t *ret_entry_bytes);
 void journal_bytes_release(struct journal_bytes *bytes);
@@ -152,9 +152,10 @@ enum error journal_breathe(struct journal *journal) MUST_CHECK;
 /* Logs it the first time; the mutex is held. */
 void journal_note_failure(struct journal *journal, enum error error, bool failing);
 void journal_note_success(struct journal *journal);
-/* Writes the mark, not to the disk yet. Nobody else may replace the file meanwhile. When it fails
+/* Writes the watermark, not to the disk yet. Nobody else may replace the file meanwhile. When it fails
  * the one before stays, which says less, and is as true. */
-enum error journal_mark(struct journal *journal, uint64_t whole, uint64_t length, bool closed);
+enum error journal_write_watermark(struct journal *journal, uint64_t whole, uint64_t length,
+                                   bool closed);
 
 /* ---- journal_rewrite.c -------------------------------------------------- */
 

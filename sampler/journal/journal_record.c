@@ -4,9 +4,9 @@
 #include <string.h>
 #include <xxhash.h>
 
-#define HEADER_CHECKSUM_OFFSET (JOURNAL_MARK_OFFSET - 8)
-#define MARK_CHECKSUM_OFFSET (JOURNAL_MARK_BYTES - 8)
-#define ORDERED (UINT32_C(1) << 31) /* in a frame's length */
+#define HEADER_CHECKSUM_OFFSET (JOURNAL_WATERMARK_OFFSET - 8)
+#define MARK_CHECKSUM_OFFSET (JOURNAL_WATERMARK_BYTES - 8)
+#define ORDERED (UINT32_C(1) << 31) /* in a record's length */
 #define BLOCK_BYTES 512             /* every file system's blocks are multiples of it */
 
 static void put64(uint8_t *out, uint64_t value)
@@ -44,7 +44,7 @@ bool journal_header_decode(const uint8_t bytes[JOURNAL_HEADER_BYTES],
 {
     if (memcmp(bytes, JOURNAL_MAGIC, JOURNAL_MAGIC_BYTES) != 0 ||
         get64(bytes + HEADER_CHECKSUM_OFFSET) != XXH3_64bits(bytes, HEADER_CHECKSUM_OFFSET) ||
-        !are_zeros(bytes, JOURNAL_MARK_OFFSET + JOURNAL_MARK_BYTES, JOURNAL_HEADER_BYTES))
+        !are_zeros(bytes, JOURNAL_WATERMARK_OFFSET + JOURNAL_WATERMARK_BYTES, JOURNAL_HEADER_BYTES))
         return false;
     *ret_header = (struct journal_header){
         .id = get64(bytes + 8),
@@ -55,89 +55,89 @@ bool journal_header_decode(const uint8_t bytes[JOURNAL_HEADER_BYTES],
     return ret_header->whole_end >= JOURNAL_HEADER_BYTES;
 }
 
-void journal_mark_encode(const struct journal_mark *mark, uint64_t id,
-                         uint8_t out[JOURNAL_MARK_BYTES])
+void journal_watermark_encode(const struct journal_watermark *watermark, uint64_t id,
+                              uint8_t out[JOURNAL_WATERMARK_BYTES])
 {
-    put64(out, mark->whole);
-    put64(out + 8, mark->length);
-    put64(out + 16, mark->closed);
+    put64(out, watermark->whole);
+    put64(out + 8, watermark->length);
+    put64(out + 16, watermark->closed);
     put64(out + MARK_CHECKSUM_OFFSET, XXH3_64bits_withSeed(out, MARK_CHECKSUM_OFFSET, id));
 }
 
-bool journal_mark_decode(const uint8_t bytes[JOURNAL_MARK_BYTES], uint64_t id,
-                         struct journal_mark *ret_mark)
+bool journal_watermark_decode(const uint8_t bytes[JOURNAL_WATERMARK_BYTES], uint64_t id,
+                              struct journal_watermark *ret_watermark)
 {
     if (get64(bytes + MARK_CHECKSUM_OFFSET) !=
             XXH3_64bits_withSeed(bytes, MARK_CHECKSUM_OFFSET, id) ||
         get64(bytes + 16) > 1)
         return false;
-    *ret_mark = (struct journal_mark){
+    *ret_watermark = (struct journal_watermark){
         .whole = get64(bytes), .length = get64(bytes + 8), .closed = get64(bytes + 16) == 1};
     return true;
 }
 
-/* ---- frames: u64 checksum of all that follows, u32 length and flag, u32 unsynced, entry, zeros -
+/* ---- records: u64 checksum of all that follows, u32 length and flag, u32 unsynced, entry, zeros -
  */
 
-static uint64_t checksum(const uint8_t *frame, size_t entry_bytes, uint64_t id, uint64_t lsn)
+static uint64_t checksum(const uint8_t *record, size_t entry_bytes, uint64_t id, uint64_t lsn)
 {
-    return XXH3_64bits_withSeed(frame + 8, journal_frame_bytes(entry_bytes) - 8, id + lsn);
+    return XXH3_64bits_withSeed(record + 8, journal_record_bytes(entry_bytes) - 8, id + lsn);
 }
 
-void journal_frame_seal(uint8_t *frame, size_t entry_bytes, uint64_t id, uint64_t lsn,
-                        uint64_t unsynced, bool ordered)
+void journal_record_seal(uint8_t *record, size_t entry_bytes, uint64_t id, uint64_t lsn,
+                         uint64_t unsynced, bool ordered)
 {
     uint32_t facts[2] = {(uint32_t)entry_bytes | (ordered ? ORDERED : 0),
                          unsynced > UINT32_MAX ? UINT32_MAX : (uint32_t)unsynced};
-    size_t end = JOURNAL_FRAME_HEAD_BYTES + entry_bytes;
-    memcpy(frame + 8, facts, sizeof(facts));
-    memset(frame + end, 0, journal_frame_bytes(entry_bytes) - end);
-    put64(frame, checksum(frame, entry_bytes, id, lsn));
+    size_t end = JOURNAL_RECORD_HEAD_BYTES + entry_bytes;
+    memcpy(record + 8, facts, sizeof(facts));
+    memset(record + end, 0, journal_record_bytes(entry_bytes) - end);
+    put64(record, checksum(record, entry_bytes, id, lsn));
 }
 
-static size_t entry_length(const uint8_t *frame)
+static size_t entry_length(const uint8_t *record)
 {
     uint32_t length;
-    memcpy(&length, frame + 8, sizeof(length));
+    memcpy(&length, record + 8, sizeof(length));
     return length & ~ORDERED;
 }
 
-size_t journal_frame_length(const uint8_t head[JOURNAL_FRAME_HEAD_BYTES])
+size_t journal_record_length(const uint8_t head[JOURNAL_RECORD_HEAD_BYTES])
 {
-    return journal_frame_bytes(entry_length(head));
+    return journal_record_bytes(entry_length(head));
 }
 
-bool journal_frame_is_sound(const uint8_t *frame, size_t length, uint64_t id, uint64_t lsn,
-                            size_t *ret_entry_bytes)
+bool journal_record_is_sound(const uint8_t *record, size_t length, uint64_t id, uint64_t lsn,
+                             size_t *ret_entry_bytes)
 {
-    if (length < JOURNAL_FRAME_HEAD_BYTES)
+    if (length < JOURNAL_RECORD_HEAD_BYTES)
         return false;
-    size_t entry_bytes = entry_length(frame);
-    if (entry_bytes == 0 || entry_bytes > length - JOURNAL_FRAME_HEAD_BYTES ||
-        journal_frame_bytes(entry_bytes) > length ||
-        get64(frame) != checksum(frame, entry_bytes, id, lsn))
+    size_t entry_bytes = entry_length(record);
+    if (entry_bytes == 0 || entry_bytes > length - JOURNAL_RECORD_HEAD_BYTES ||
+        journal_record_bytes(entry_bytes) > length ||
+        get64(record) != checksum(record, entry_bytes, id, lsn))
         return false;
     *ret_entry_bytes = entry_bytes;
     return true;
 }
 
-struct frame {
+struct record {
     size_t entry_bytes;
     uint64_t unsynced;
     bool ordered;
 };
 
-/* The frame at `offset`, if there is a whole one. */
+/* The record at `offset`, if there is a whole one. */
 static bool read_frame(const uint8_t *bytes, size_t length, size_t offset,
-                       const struct journal_header *header, struct frame *ret_frame)
+                       const struct journal_header *header, struct record *ret_frame)
 {
     uint32_t facts[2];
     size_t entry_bytes;
     uint64_t lsn = offset + (uint64_t)header->shift;
-    if (!journal_frame_is_sound(bytes + offset, length - offset, header->id, lsn, &entry_bytes))
+    if (!journal_record_is_sound(bytes + offset, length - offset, header->id, lsn, &entry_bytes))
         return false;
     memcpy(facts, bytes + offset + 8, sizeof(facts));
-    *ret_frame = (struct frame){entry_bytes, facts[1], facts[0] & ORDERED};
+    *ret_frame = (struct record){entry_bytes, facts[1], facts[0] & ORDERED};
     return true;
 }
 
@@ -155,9 +155,9 @@ static enum error refuse(size_t end)
 
 /* A file only grows, and by blocks. */
 static enum error judge_length(size_t length, size_t end, const struct journal_header *header,
-                               const struct journal_mark *mark)
+                               const struct journal_watermark *watermark)
 {
-    uint64_t least = mark->length > header->length ? mark->length : header->length;
+    uint64_t least = watermark->length > header->length ? watermark->length : header->length;
     if (length >= least && length % BLOCK_BYTES == 0)
         return OK;
     if (length >= least)
@@ -173,10 +173,10 @@ static enum error judge_length(size_t length, size_t end, const struct journal_h
 }
 
 static enum error judge_whole(size_t end, const struct journal_header *header,
-                              const struct journal_mark *mark)
+                              const struct journal_watermark *watermark)
 {
-    uint64_t marked = mark->whole - (uint64_t)header->shift;
-    bool closed = mark->closed && end < marked;
+    uint64_t marked = watermark->whole - (uint64_t)header->shift;
+    bool closed = watermark->closed && end < marked;
     uint64_t whole_end = marked > header->whole_end ? marked : header->whole_end;
     if (end >= whole_end)
         return OK;
@@ -189,7 +189,7 @@ static enum error judge_whole(size_t end, const struct journal_header *header,
 static enum error judge_rest(const uint8_t *bytes, size_t length, size_t end,
                              const struct journal_header *header, bool *ret_torn)
 {
-    struct frame frame;
+    struct record record;
     *ret_torn = false;
     for (size_t offset = end; offset + 8 <= length;) {
         if (get64(bytes + offset) == 0) {
@@ -197,13 +197,13 @@ static enum error judge_rest(const uint8_t *bytes, size_t length, size_t end,
             continue;
         }
         *ret_torn = true;
-        if (!read_frame(bytes, length, offset, header, &frame)) {
+        if (!read_frame(bytes, length, offset, header, &record)) {
             offset += 8;
             continue;
         }
-        if (frame.unsynced < offset - end || frame.ordered) {
+        if (record.unsynced < offset - end || record.ordered) {
             (void)error_set(ERROR_INPUT,
-                            frame.unsynced < offset - end
+                            record.unsynced < offset - end
                                 ? "the entry at byte %zu says that what stood there was on the disk"
                                 : "the entry at byte %zu is whole, and a killed process loses "
                                   "nothing before it; power loss with --durability process does, "
@@ -211,26 +211,27 @@ static enum error judge_rest(const uint8_t *bytes, size_t length, size_t end,
                             offset);
             return refuse(end);
         }
-        offset += journal_frame_bytes(frame.entry_bytes);
+        offset += journal_record_bytes(record.entry_bytes);
     }
     return OK;
 }
 
-/* A mark that is torn says nothing. */
-static void read_mark(const uint8_t *bytes, const struct journal_header *header,
-                      struct journal_mark *ret_mark)
+/* A watermark that is torn says nothing. */
+static void read_watermark(const uint8_t *bytes, const struct journal_header *header,
+                           struct journal_watermark *ret_watermark)
 {
-    if (!journal_mark_decode(bytes + JOURNAL_MARK_OFFSET, header->id, ret_mark))
-        *ret_mark = (struct journal_mark){.whole = header->whole_end + (uint64_t)header->shift};
+    if (!journal_watermark_decode(bytes + JOURNAL_WATERMARK_OFFSET, header->id, ret_watermark))
+        *ret_watermark =
+            (struct journal_watermark){.whole = header->whole_end + (uint64_t)header->shift};
 }
 
 static enum error judge(const uint8_t *bytes, size_t length, struct journal_found *found)
 {
-    struct journal_mark mark;
-    read_mark(bytes, &found->header, &mark);
-    enum error error = judge_length(length, found->end, &found->header, &mark);
+    struct journal_watermark watermark;
+    read_watermark(bytes, &found->header, &watermark);
+    enum error error = judge_length(length, found->end, &found->header, &watermark);
     if (!error)
-        error = judge_whole(found->end, &found->header, &mark);
+        error = judge_whole(found->end, &found->header, &watermark);
     return error ? error : judge_rest(bytes, length, found->end, &found->header, &found->torn);
 }
 
@@ -238,19 +239,19 @@ enum error journal_read(const uint8_t *bytes, size_t length, uint64_t accept_los
                         journal_visit visit, void *context, struct journal_found *ret_found)
 {
     struct journal_found found = {.end = JOURNAL_HEADER_BYTES};
-    struct frame frame;
+    struct record record;
     if (length < JOURNAL_HEADER_BYTES || !journal_header_decode(bytes, &found.header))
         return error_set(ERROR_INPUT,
                          "its header (of %zu bytes that it is long) is damaged, or it is not a "
                          "journal of this version. Bring back a copy of the folder, or move it "
                          "away to begin again",
                          length);
-    while (found.end < length && read_frame(bytes, length, found.end, &found.header, &frame)) {
+    while (found.end < length && read_frame(bytes, length, found.end, &found.header, &record)) {
         enum error error =
-            visit(context, bytes + found.end + JOURNAL_FRAME_HEAD_BYTES, frame.entry_bytes);
+            visit(context, bytes + found.end + JOURNAL_RECORD_HEAD_BYTES, record.entry_bytes);
         if (error)
             return error_prefix(error, "entry at byte %zu: ", found.end);
-        found.end += journal_frame_bytes(frame.entry_bytes);
+        found.end += journal_record_bytes(record.entry_bytes);
     }
     enum error error = judge(bytes, length, &found);
     if (error && accept_loss != found.end)

@@ -3,7 +3,7 @@
  * in use. Nobody who draws waits for it, because nothing of theirs is looked at; and what comes out
  * is right as a start is right, because it is the same.
  *
- * Every frame is judged as at a start. A file that is not what was written is found out here, while
+ * Every record is judged as at a start. A file that is not what was written is found out here, while
  * the books in use can still be written down.
  */
 #include <inttypes.h>
@@ -56,36 +56,36 @@ static enum error refuse(const struct journal *journal)
                      journal->rewrite.reread.at, journal->file.path);
 }
 
-static enum error take_frame(struct journal *journal, const uint8_t *frame, size_t length)
+static enum error take_frame(struct journal *journal, const uint8_t *record, size_t length)
 {
     struct journal_reread *reread = &journal->rewrite.reread;
     struct entry entry;
     size_t entry_bytes;
     uint64_t lsn = reread->at + (uint64_t)journal->file.shift;
-    if (!journal_frame_is_sound(frame, length, journal->id, lsn, &entry_bytes))
+    if (!journal_record_is_sound(record, length, journal->id, lsn, &entry_bytes))
         return refuse(journal);
     enum error error =
-        entry_decode(frame + JOURNAL_FRAME_HEAD_BYTES, entry_bytes, &reread->numbers, &entry);
+        entry_decode(record + JOURNAL_RECORD_HEAD_BYTES, entry_bytes, &reread->numbers, &entry);
     if (!error)
         error = journal->owner.replay(reread->books, &entry);
     if (!error)
-        reread->at += journal_frame_bytes(entry_bytes);
+        reread->at += journal_record_bytes(entry_bytes);
     return error;
 }
 
-/* All frames that lie in the window. *ret_wanted: what the next one takes. */
+/* All records that lie in the window. *ret_wanted: what the next one takes. */
 static enum error take_window(struct journal *journal, size_t *ret_wanted)
 {
     const struct journal_bytes *window = &journal->rewrite.reread.window;
     for (size_t at = 0;;) {
         size_t left = window->length - at;
-        const uint8_t *frame = window->bytes + at;
-        size_t wanted = left < JOURNAL_FRAME_HEAD_BYTES ? JOURNAL_FRAME_HEAD_BYTES
-                                                        : journal_frame_length(frame);
+        const uint8_t *record = window->bytes + at;
+        size_t wanted = left < JOURNAL_RECORD_HEAD_BYTES ? JOURNAL_RECORD_HEAD_BYTES
+                                                         : journal_record_length(record);
         *ret_wanted = wanted;
         if (wanted > left)
             return OK;
-        enum error error = take_frame(journal, frame, left);
+        enum error error = take_frame(journal, record, left);
         if (error)
             return error;
         at += wanted;

@@ -49,17 +49,17 @@ void journal_rewrite_abandon(struct journal *journal)
 
 /* ---- the book ----------------------------------------------------------- */
 
-/* The entry's length stands in its frame until the frame is sealed. */
+/* The entry's length stands in its record until the record is sealed. */
 static enum error add_to_book(void *context, const struct entry *entry)
 {
     struct journal_bytes *book = context;
     size_t entry_bytes;
-    enum error error = journal_bytes_reserve(book, journal_frame_bytes(entry_bound_bytes(entry)));
+    enum error error = journal_bytes_reserve(book, journal_record_bytes(entry_bound_bytes(entry)));
     if (error)
         return error;
-    uint8_t *frame = journal_bytes_add(book, entry, &entry_bytes);
+    uint8_t *record = journal_bytes_add(book, entry, &entry_bytes);
     uint32_t length = (uint32_t)entry_bytes;
-    memcpy(frame + 8, &length, sizeof(length));
+    memcpy(record + 8, &length, sizeof(length));
     return OK;
 }
 
@@ -84,11 +84,11 @@ static enum error write_book(struct journal *journal, size_t most)
     size_t at = begin;
     while (at < rewrite->book.length && at - begin < most) {
         uint32_t entry_bytes;
-        uint8_t *frame = rewrite->book.bytes + at;
-        memcpy(&entry_bytes, frame + 8, sizeof(entry_bytes));
+        uint8_t *record = rewrite->book.bytes + at;
+        memcpy(&entry_bytes, record + 8, sizeof(entry_bytes));
         uint64_t lsn = JOURNAL_HEADER_BYTES + at + (uint64_t)rewrite->file.shift;
-        journal_frame_seal(frame, entry_bytes, journal->id, lsn, at, false);
-        at += journal_frame_bytes(entry_bytes);
+        journal_record_seal(record, entry_bytes, journal->id, lsn, at, false);
+        at += journal_record_bytes(entry_bytes);
     }
     rewrite->book_written = at;
     return journal_file_write(&rewrite->file, rewrite->book.bytes + begin, at - begin,
@@ -111,8 +111,9 @@ static enum error complete_file(struct journal *journal)
         &(struct journal_header){
             .id = journal->id, .shift = file->shift, .whole_end = end, .length = file->length},
         bytes);
-    rewrite->mark = (struct journal_mark){.whole = rewrite->copied, .length = file->length};
-    journal_mark_encode(&rewrite->mark, journal->id, bytes + JOURNAL_MARK_OFFSET);
+    rewrite->watermark =
+        (struct journal_watermark){.whole = rewrite->copied, .length = file->length};
+    journal_watermark_encode(&rewrite->watermark, journal->id, bytes + JOURNAL_WATERMARK_OFFSET);
     error = journal_file_write(file, bytes, sizeof(bytes), 0);
     return error ? error : journal_file_sync(file);
 }
@@ -132,8 +133,8 @@ static enum error switch_file(struct journal *journal)
     journal->file = rewrite->file;
     journal->file.path = journal->path;
     rewrite->file = old;
-    journal->marked = rewrite->mark;
-    journal->synced_room = rewrite->mark.length;
+    journal->marked = rewrite->watermark;
+    journal->synced_room = rewrite->watermark.length;
     journal->rewrite_at = journal->end + JOURNAL_LONG_BYTES + rewrite->book.length;
     journal->counts.rewrites++;
     return OK;

@@ -11,8 +11,8 @@ void ledger_init(struct ledger *ledger)
 void ledger_release(struct ledger *ledger)
 {
     intervals_release(&ledger->gaps);
-    intervals_release(&ledger->passed);
-    intervals_release(&ledger->passed_next);
+    intervals_release(&ledger->skipped);
+    intervals_release(&ledger->skipped_next);
     lease_set_release(&ledger->leases);
     worker_table_release(&ledger->workers);
     lease_history_release(&ledger->history);
@@ -20,11 +20,11 @@ void ledger_release(struct ledger *ledger)
 
 enum error ledger_begin(struct ledger *ledger, int64_t position)
 {
-    enum error error = ledger_passed_reserve(ledger);
+    enum error error = ledger_skipped_reserve(ledger);
     if (error)
         return error;
     if (position > 0)
-        ledger_passed_add(ledger, 0, position);
+        ledger_skipped_add(ledger, 0, position);
     ledger->position = position;
     return OK;
 }
@@ -96,22 +96,22 @@ enum error ledger_prepare(struct ledger *ledger, const struct entry *entry)
     case ENTRY_WORKER:
         return prepare_worker(ledger, entry);
     case ENTRY_DRAW:
-        error = ledger_passed_reserve(ledger);
+        error = ledger_skipped_reserve(ledger);
         return error ? error : prepare_lending(ledger, entry->worker);
     case ENTRY_REDRAW:
         return prepare_lending(ledger, entry->worker);
     case ENTRY_ACK:
         return prepare_acks(ledger, entry);
-    case ENTRY_TAKE_BACK:
+    case ENTRY_UNDO_DRAW:
         error = intervals_reserve(&ledger->gaps, 1);
         return error ? error : lease_set_reserve(&ledger->leases);
     case ENTRY_LEASE:
         error = lease_set_reserve(&ledger->leases);
         return error ? error : prepare_lending(ledger, entry->worker);
     case ENTRY_SEEK:
-        return ledger_passed_reserve_seek(ledger);
+        return ledger_skipped_reserve_seek(ledger);
     case ENTRY_PASSED:
-        return intervals_reserve(&ledger->passed, entry->count / 2);
+        return intervals_reserve(&ledger->skipped, entry->count / 2);
     case ENTRY_RESTORE:
     case ENTRY_GAPS:
         return intervals_reserve(&ledger->gaps, entry->count / 2);
@@ -157,7 +157,7 @@ static void apply_new(struct ledger *ledger, const struct entry *entry)
     int64_t end = entry->first + entry->positions;
     int64_t drawn = entry->units > 0 ? entry->first : end;
     if (drawn > ledger->position)
-        ledger_passed_add(ledger, ledger->position, drawn);
+        ledger_skipped_add(ledger, ledger->position, drawn);
     ledger->position = end;
 }
 
@@ -254,7 +254,7 @@ static void apply_take_back(struct ledger *ledger, const struct entry *entry)
         ledger->redelivered--;
     } else if (end == ledger->position && entry->value == 0) {
         ledger->position = entry->first;
-        intervals_cut_back(&ledger->passed, entry->first);
+        intervals_cut_back(&ledger->skipped, entry->first);
     } else {
         intervals_add(&ledger->gaps, entry->first, end);
     }
@@ -281,7 +281,7 @@ static void apply_restore(struct ledger *ledger, const struct entry *entry)
     ledger->gaps = (struct intervals){0};
     withdraw_all(ledger);
     worker_table_release(&ledger->workers);
-    intervals_clear(&ledger->passed);
+    intervals_clear(&ledger->skipped);
     intervals_clear(&gaps);
     add_intervals(&gaps, entry);
     ledger->gaps = gaps;
@@ -346,7 +346,7 @@ void ledger_apply(struct ledger *ledger, const struct entry *entry, int64_t now_
     case ENTRY_RELEASE:
         apply_release(ledger, entry);
         break;
-    case ENTRY_TAKE_BACK:
+    case ENTRY_UNDO_DRAW:
         apply_take_back(ledger, entry);
         break;
     case ENTRY_PAUSE:
@@ -354,7 +354,7 @@ void ledger_apply(struct ledger *ledger, const struct entry *entry, int64_t now_
         ledger->paused = entry->type == ENTRY_PAUSE;
         break;
     case ENTRY_SEEK:
-        ledger_passed_seek(ledger, entry->value);
+        ledger_skipped_seek(ledger, entry->value);
         withdraw_all(ledger);
         ledger->position = entry->value;
         break;
@@ -368,7 +368,7 @@ void ledger_apply(struct ledger *ledger, const struct entry *entry, int64_t now_
         add_intervals(&ledger->gaps, entry);
         break;
     case ENTRY_PASSED:
-        add_intervals(&ledger->passed, entry);
+        add_intervals(&ledger->skipped, entry);
         break;
     case ENTRY_USED:
         apply_used(ledger, entry);

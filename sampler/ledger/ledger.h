@@ -9,7 +9,7 @@
  *
  *   ahead    from `position` on, and in `gaps` (after a restore, or draws that were taken back)
  *   leased   in `leases`
- *   passed   in `passed`: never drawn, and not to come (ledger_passed.h)
+ *   passed   in `skipped`: never drawn, and not to come (ledger_skipped.h)
  *   done     everything else below `position`
  *
  * Time moves batches from lent to waiting (ledger_expire()), and that is not kept: after a restart
@@ -43,8 +43,8 @@ struct ledger {
     int64_t position; /* the next new one */
     bool paused;
     struct intervals gaps;
-    struct intervals passed;
-    struct intervals passed_next; /* room for a seek to make `passed` anew in */
+    struct intervals skipped;
+    struct intervals skipped_next; /* room for a seek to make `skipped` anew in */
     struct lease_set leases;
     struct worker_table workers;
     struct lease_history history;

@@ -165,7 +165,7 @@ enum error ledger_check(const struct ledger *ledger, const struct entry *entry)
         if (entry->type >= ENTRY_USED && !are_intervals(entry, -1, INT64_MAX))
             return refuse(entry, "has seqs out of range");
         return OK;
-    case ENTRY_TAKE_BACK:
+    case ENTRY_UNDO_DRAW:
         return check_take_back(ledger, entry);
     case ENTRY_SEEK:
     case ENTRY_RESTORE:

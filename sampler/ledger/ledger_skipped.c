@@ -1,35 +1,35 @@
 #include "sampler/ledger/ledger_skipped.h"
 
-enum error ledger_passed_reserve(struct ledger *ledger)
+enum error ledger_skipped_reserve(struct ledger *ledger)
 {
-    return intervals_reserve(&ledger->passed, 1);
+    return intervals_reserve(&ledger->skipped, 1);
 }
 
-static void forget_lowest(struct intervals *passed)
+static void forget_lowest(struct intervals *skipped)
 {
-    while (passed->count > LEDGER_PASSED_LIMIT)
-        intervals_cut_front(passed, intervals_at(passed, 0)->end);
+    while (skipped->count > LEDGER_SKIPPED_LIMIT)
+        intervals_cut_front(skipped, intervals_at(skipped, 0)->end);
 }
 
-void ledger_passed_add(struct ledger *ledger, int64_t begin, int64_t end)
+void ledger_skipped_add(struct ledger *ledger, int64_t begin, int64_t end)
 {
-    intervals_add(&ledger->passed, begin, end);
-    forget_lowest(&ledger->passed);
+    intervals_add(&ledger->skipped, begin, end);
+    forget_lowest(&ledger->skipped);
 }
 
 /* ---- a seek ------------------------------------------------------------- */
 
-enum error ledger_passed_reserve_seek(struct ledger *ledger)
+enum error ledger_skipped_reserve_seek(struct ledger *ledger)
 {
-    return intervals_reserve(&ledger->passed_next,
-                             ledger->passed.count + ledger->gaps.count + ledger->leases.count + 1);
+    return intervals_reserve(&ledger->skipped_next,
+                             ledger->skipped.count + ledger->gaps.count + ledger->leases.count + 1);
 }
 
 /* Three ascending sequences become one: spans are only ever added behind the last. */
 struct merging {
     struct ledger *ledger;
     int64_t position; /* what is below it counts */
-    size_t passed, gaps;
+    size_t skipped, gaps;
 };
 
 static void add_below(struct merging *merging, int64_t begin, int64_t end)
@@ -37,7 +37,7 @@ static void add_below(struct merging *merging, int64_t begin, int64_t end)
     if (end > merging->position)
         end = merging->position;
     if (begin < end)
-        intervals_add(&merging->ledger->passed_next, begin, end);
+        intervals_add(&merging->ledger->skipped_next, begin, end);
 }
 
 /* Those of `set` that begin before `limit`. */
@@ -51,14 +51,14 @@ static void add_before(struct merging *merging, const struct intervals *set, siz
 /* What was passed over and the gaps, in turns, up to `limit`. */
 static void add_both(struct merging *merging, int64_t limit)
 {
-    const struct intervals *passed = &merging->ledger->passed;
+    const struct intervals *skipped = &merging->ledger->skipped;
     const struct intervals *gaps = &merging->ledger->gaps;
     while (merging->gaps < gaps->count && intervals_at(gaps, merging->gaps)->begin < limit) {
         int64_t begin = intervals_at(gaps, merging->gaps)->begin;
-        add_before(merging, passed, &merging->passed, begin);
+        add_before(merging, skipped, &merging->skipped, begin);
         add_before(merging, gaps, &merging->gaps, begin + 1);
     }
-    add_before(merging, passed, &merging->passed, limit);
+    add_before(merging, skipped, &merging->skipped, limit);
 }
 
 static void add_lease(void *context, const struct lease *lease)
@@ -68,14 +68,14 @@ static void add_lease(void *context, const struct lease *lease)
     add_below(merging, lease->first, lease->first + lease->positions);
 }
 
-void ledger_passed_seek(struct ledger *ledger, int64_t position)
+void ledger_skipped_seek(struct ledger *ledger, int64_t position)
 {
     struct merging merging = {.ledger = ledger, .position = position};
     lease_set_each(&ledger->leases, add_lease, &merging);
     add_both(&merging, position);
     add_below(&merging, ledger->position, position);
-    intervals_release(&ledger->passed);
-    ledger->passed = ledger->passed_next;
-    ledger->passed_next = (struct intervals){0};
-    forget_lowest(&ledger->passed);
+    intervals_release(&ledger->skipped);
+    ledger->skipped = ledger->skipped_next;
+    ledger->skipped_next = (struct intervals){0};
+    forget_lowest(&ledger->skipped);
 }

@@ -4,7 +4,7 @@
  * created behind them, or tail `drop` skipped them. Nothing but reports asks for them.
  *
  * A seek back forgets what is from there on: that is ahead again. A restore forgets all: a token
- * does not tell them from what is done. At most LEDGER_PASSED_LIMIT spans are kept; the lowest
+ * does not tell them from what is done. At most LEDGER_SKIPPED_LIMIT spans are kept; the lowest
  * ones are forgotten first, and count as done then.
  */
 #ifndef SAMPLER_LEDGER_LEDGER_SKIPPED_H
@@ -12,16 +12,16 @@
 
 #include "sampler/ledger/ledger.h"
 
-#define LEDGER_PASSED_LIMIT 65536
+#define LEDGER_SKIPPED_LIMIT 65536
 
 /* Room for one more span. */
-enum error ledger_passed_reserve(struct ledger *ledger) MUST_CHECK;
+enum error ledger_skipped_reserve(struct ledger *ledger) MUST_CHECK;
 /* [begin, end), begin < end, behind all that were passed over so far. Room is reserved. */
-void ledger_passed_add(struct ledger *ledger, int64_t begin, int64_t end);
+void ledger_skipped_add(struct ledger *ledger, int64_t begin, int64_t end);
 
 /* The same for a seek, which may leave every lease and gap behind. */
-enum error ledger_passed_reserve_seek(struct ledger *ledger) MUST_CHECK;
+enum error ledger_skipped_reserve_seek(struct ledger *ledger) MUST_CHECK;
 /* Before leases and gaps are withdrawn: all below `position` that is not done is passed over. */
-void ledger_passed_seek(struct ledger *ledger, int64_t position);
+void ledger_skipped_seek(struct ledger *ledger, int64_t position);
 
 #endif

@@ -150,7 +150,7 @@ enum error ledger_write(const struct ledger *ledger, uint32_t stream,
                                          .list = head,
                                          .count = sizeof(head) / sizeof(head[0])});
     write_intervals(&writing, &ledger->gaps, (struct entry){.type = ENTRY_GAPS, .worker = -1});
-    write_intervals(&writing, &ledger->passed, (struct entry){.type = ENTRY_PASSED, .worker = -1});
+    write_intervals(&writing, &ledger->skipped, (struct entry){.type = ENTRY_PASSED, .worker = -1});
     for (size_t i = 0; i < ledger->workers.count; i++)
         write_worker(&writing, ledger->workers.records[i], (int64_t)i);
     write_idle(&writing, &ledger->workers);

@@ -249,12 +249,12 @@ enum error worker_table_add(struct worker_table *book, uint32_t number, const ch
 void worker_record_count(struct worker_record *record, int64_t now_ms)
 {
     int64_t slice = now_ms / SLICE_MS;
-    int64_t passed = slice - record->rate_slice;
-    if (passed < 0)
+    int64_t skipped = slice - record->rate_slice;
+    if (skipped < 0)
         return; /* an ack that waited for the lock longer than a slice */
-    if (passed > WORKER_RATE_SLOTS)
-        passed = WORKER_RATE_SLOTS;
-    for (int64_t i = 0; i < passed; i++)
+    if (skipped > WORKER_RATE_SLOTS)
+        skipped = WORKER_RATE_SLOTS;
+    for (int64_t i = 0; i < skipped; i++)
         record->rate_counts[(slice - i) % WORKER_RATE_SLOTS] = 0;
     record->rate_slice = slice;
     record->rate_counts[slice % WORKER_RATE_SLOTS]++;

@@ -50,7 +50,7 @@ static int64_t find_unit(const struct order *order, int64_t at, int64_t position
     return high;
 }
 
-/* What the epoch gives ends at `end`, as next_passing() of cut.c goes on. */
+/* What the epoch gives ends at `end`, as next_passing() of batching.c goes on. */
 static void end_epoch(struct batching_search *search, int64_t end)
 {
     struct span *span = &search->span;

@@ -146,7 +146,7 @@ static void log_what_is_served(struct service *service)
     const struct sampling_plan *plan = stream_plan(stream);
     stream_status(stream, &status);
     log_info("frame %s: %s; design %s%s%s, %s replacement, seed %" PRIu64 "; position %" PRId64,
-             plan->binding.digest, frame_words_size(plan->frame, plan->binding.units, size),
+             plan->binding.digest, frame_summary_size(plan->frame, plan->binding.units, size),
              service->first.design, service->first.fields[0] ? " " : "", service->first.fields,
              service->first.replacement ? "with" : "without", service->first.seed, status.position);
     stream_put(stream);

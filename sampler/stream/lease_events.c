@@ -17,9 +17,9 @@ static void copy_name(const struct ledger *ledger, uint32_t worker, char out[WOR
     memcpy(out, name, strlen(name) + 1);
 }
 
-static struct lease_event *add(struct lease_news *news, const struct lease *lease)
+static struct lease_event *add(struct lease_events *events, const struct lease *lease)
 {
-    struct lease_event *event = &news->events[news->count++];
+    struct lease_event *event = &events->events[events->count++];
     event->first = lease->first;
     event->units = lease->units;
     event->seq = lease->seq;
@@ -30,21 +30,21 @@ static struct lease_event *add(struct lease_news *news, const struct lease *leas
     return event;
 }
 
-void lease_news_expired(struct lease_news *news, const struct ledger *ledger)
+void lease_events_expired(struct lease_events *events, const struct ledger *ledger)
 {
-    for (size_t i = 0; i < ledger->expired_count && news->count < LEASE_NEWS_LIMIT; i++) {
+    for (size_t i = 0; i < ledger->expired_count && events->count < LEASE_EVENTS_LIMIT; i++) {
         const struct lease *lease = lease_set_get(&ledger->leases, ledger->expired[i]);
-        copy_name(ledger, lease->worker, add(news, lease)->worker);
+        copy_name(ledger, lease->worker, add(events, lease)->worker);
     }
 }
 
-void lease_news_again(struct lease_news *news, const struct ledger *ledger,
-                      const struct ledger_plan *plan, const char *worker, int64_t seq)
+void lease_events_redelivered(struct lease_events *events, const struct ledger *ledger,
+                              const struct ledger_plan *plan, const char *worker, int64_t seq)
 {
-    if (news->count == LEASE_NEWS_LIMIT)
+    if (events->count == LEASE_EVENTS_LIMIT)
         return;
     const struct lease *lease = lease_set_get(&ledger->leases, plan->lease);
-    struct lease_event *event = add(news, lease);
+    struct lease_event *event = add(events, lease);
     event->again = true;
     event->attempt = plan->attempt;
     event->seq = seq;
@@ -77,15 +77,15 @@ static void log_one(const struct lease_event *event, const char *stream)
         log_fields(LOG_WARNING, "lease ran out", fields);
 }
 
-void lease_news_log(const struct lease_news *news, const char *stream)
+void lease_events_log(const struct lease_events *events, const char *stream)
 {
     int64_t now_ms = clock_now_ns() / 1000000;
     int64_t held = log_limit_take(&lines, now_ms);
     if (held > 0)
         log_event(LOG_WARNING, "more leases ran out or were lent again", log_number("count", held),
                   log_number("seconds", LOG_LIMIT_SECONDS));
-    for (size_t i = 0; i < news->count; i++) {
+    for (size_t i = 0; i < events->count; i++) {
         if (log_limit_pass(&lines, now_ms))
-            log_one(&news->events[i], stream);
+            log_one(&events->events[i], stream);
     }
 }

@@ -21,20 +21,20 @@ struct lease_event {
     bool again; /* lent again; else it ran out */
 };
 
-#define LEASE_NEWS_LIMIT (LEDGER_EXPIRE_AT_ONCE + 1)
+#define LEASE_EVENTS_LIMIT (LEDGER_EXPIRE_AT_ONCE + 1)
 
-struct lease_news {
+struct lease_events {
     size_t count;
-    struct lease_event events[LEASE_NEWS_LIMIT];
+    struct lease_event events[LEASE_EVENTS_LIMIT];
 };
 
 /* Those of the last ledger_expire(). What there is no room for is not told. */
-void lease_news_expired(struct lease_news *news, const struct ledger *ledger);
+void lease_events_expired(struct lease_events *events, const struct ledger *ledger);
 /* What PLAN_AGAIN is about to do, for that worker (NULL: nobody). */
-void lease_news_again(struct lease_news *news, const struct ledger *ledger,
-                      const struct ledger_plan *plan, const char *worker, int64_t seq);
+void lease_events_redelivered(struct lease_events *events, const struct ledger *ledger,
+                              const struct ledger_plan *plan, const char *worker, int64_t seq);
 
 /* Without the mutex. Also tells what was held back before, so call it now and then. */
-void lease_news_log(const struct lease_news *news, const char *stream);
+void lease_events_log(const struct lease_events *events, const char *stream);
 
 #endif

@@ -101,7 +101,7 @@ enum error stream_change(struct stream *stream, struct entry *entry, int64_t now
     enum error error = OK;
     entry->stream = stream->number;
     if (journal)
-        error = journal_reserve(journal, journal_frame_bytes(entry_bound_bytes(entry)));
+        error = journal_reserve(journal, journal_record_bytes(entry_bound_bytes(entry)));
     if (!error)
         error = ledger_prepare(&stream->ledger, entry);
     if (!error && journal)
@@ -194,7 +194,7 @@ static bool is_paused(enum error error)
 /* Plans until there is a batch: a piece of a gap may hold no unit at all. Acks were acked already,
  * or count as if they were. */
 static enum error plan(struct stream *stream, const struct stream_pull *pull, int64_t now_ms,
-                       struct lease_news *news, struct ledger_plan *ret_plan)
+                       struct lease_events *events, struct ledger_plan *ret_plan)
 {
     const struct ledger_pull wanted = {.worker = pull->worker,
                                        .seq = pull->seq,
@@ -205,7 +205,7 @@ static enum error plan(struct stream *stream, const struct stream_pull *pull, in
         enum error error = ledger_plan_draw(&stream->ledger, &stream->plan->batching,
                                             &stream->search, &wanted, now_ms, ret_plan);
         if (stream->ledger.expired_count > 0)
-            lease_news_expired(news, &stream->ledger);
+            lease_events_expired(events, &stream->ledger);
         if (is_paused(error))
             return name_paused(stream);
         if (error || ret_plan->kind != PLAN_PIECE || ret_plan->span.units > 0)
@@ -321,11 +321,11 @@ static void remember_draw(struct stream *stream, const struct stream_pull *pull,
 }
 
 static enum error draw(struct stream *stream, const struct stream_pull *pull, int64_t now_ms,
-                       struct journal_waiter *waiter, struct lease_news *news,
+                       struct journal_waiter *waiter, struct lease_events *events,
                        struct stream_batch *ret_batch)
 {
     struct ledger_plan planned;
-    enum error error = plan(stream, pull, now_ms, news, &planned);
+    enum error error = plan(stream, pull, now_ms, events, &planned);
     if (error)
         return error;
     if (planned.kind == PLAN_END) {
@@ -337,12 +337,12 @@ static enum error draw(struct stream *stream, const struct stream_pull *pull, in
         return OK;
     }
     if (planned.kind != PLAN_KEPT) {
-        size_t told = news->count;
+        size_t told = events->count;
         if (planned.kind == PLAN_AGAIN)
-            lease_news_again(news, &stream->ledger, &planned, pull->worker, pull->seq);
+            lease_events_redelivered(events, &stream->ledger, &planned, pull->worker, pull->seq);
         error = take_batch(stream, pull, &planned, now_ms);
         if (error) {
-            news->count = told;
+            events->count = told;
             return error;
         }
         remember_draw(stream, pull, &planned, waiter);
@@ -387,7 +387,7 @@ static bool search_on(struct stream *stream, int64_t *budget)
 /* draw(), or only what it would be into `peeked`, as often as it takes. A batch that is too
  * far is like one that is not there yet: the caller comes again. */
 static enum error draw_searching(struct stream *stream, const struct stream_pull *pull,
-                                 struct journal_waiter *waiter, struct lease_news *news,
+                                 struct journal_waiter *waiter, struct lease_events *events,
                                  struct ledger_plan *peeked, struct stream_batch *ret_batch)
 {
     int64_t budget = SEARCH_POSITIONS;
@@ -395,8 +395,8 @@ static enum error draw_searching(struct stream *stream, const struct stream_pull
         int64_t now_ms = stream_clock_ms();
         enum error error = check_alive(stream);
         if (!error)
-            error = peeked ? plan(stream, pull, now_ms, news, peeked)
-                           : draw(stream, pull, now_ms, waiter, news, ret_batch);
+            error = peeked ? plan(stream, pull, now_ms, events, peeked)
+                           : draw(stream, pull, now_ms, waiter, events, ret_batch);
         if (error != ERROR_UNAVAILABLE)
             return error;
         budget -= LEDGER_PLAN_POSITIONS;
@@ -411,9 +411,9 @@ enum error stream_draw(struct stream *stream, const struct stream_pull *pull,
                        struct journal_waiter *waiter, struct stream_batch *ret_batch,
                        bool *ret_wait)
 {
-    struct lease_news news;
+    struct lease_events events;
     int64_t now_ms = stream_clock_ms();
-    news.count = 0;
+    events.count = 0;
     *ret_wait = false;
     *ret_batch = (struct stream_batch){.expires_ms = -1};
     forget_draw(waiter);
@@ -425,14 +425,14 @@ enum error stream_draw(struct stream *stream, const struct stream_pull *pull,
     if (!error && pull->ack_count > 0)
         error = ack(stream, pull->worker, pull->acks, pull->ack_count, now_ms);
     if (!error)
-        error = draw_searching(stream, pull, waiter, &news, NULL, ret_batch);
+        error = draw_searching(stream, pull, waiter, &events, NULL, ret_batch);
     bool told = (!error && ret_batch->need == 0) || error == ERROR_END ||
                 (error == ERROR_TIMEOUT && pull->ack_count > 0);
     if (told)
         *ret_wait = stream_wait(stream->streams, waiter);
     pthread_mutex_unlock(&stream->streams->mutex);
-    if (news.count > 0)
-        lease_news_log(&news, stream->definition.name);
+    if (events.count > 0)
+        lease_events_log(&events, stream->definition.name);
     return error;
 }
 
@@ -453,9 +453,9 @@ enum error stream_peek(struct stream *stream, const struct stream_pull *pull,
                        struct stream_batch *ret_batch)
 {
     struct ledger_plan planned;
-    struct lease_news news;
+    struct lease_events events;
     int64_t now_ms = stream_clock_ms();
-    news.count = 0;
+    events.count = 0;
     *ret_batch = (struct stream_batch){.expires_ms = -1};
     enum error error = batching_check_size(&stream->plan->batching, pull->size);
     if (error)
@@ -463,7 +463,7 @@ enum error stream_peek(struct stream *stream, const struct stream_pull *pull,
     pthread_mutex_lock(&stream->streams->mutex);
     error = judge_acks(stream, pull, now_ms);
     if (!error)
-        error = draw_searching(stream, pull, NULL, &news, &planned, ret_batch);
+        error = draw_searching(stream, pull, NULL, &events, &planned, ret_batch);
     if (!error && planned.kind == PLAN_END)
         error = ERROR_END;
     if (!error && planned.span.units > pull->room)
@@ -471,7 +471,7 @@ enum error stream_peek(struct stream *stream, const struct stream_pull *pull,
     else if (!error)
         fill_batch(stream, pull, &planned, now_ms, ret_batch);
     pthread_mutex_unlock(&stream->streams->mutex);
-    if (news.count > 0)
-        lease_news_log(&news, stream->definition.name);
+    if (events.count > 0)
+        lease_events_log(&events, stream->definition.name);
     return error;
 }

@@ -136,8 +136,8 @@ struct stream_drawn {
 /* ERROR_MEMORY. */
 enum error stream_drawn(struct stream *stream, struct stream_drawn *ret_drawn) MUST_CHECK;
 
-/* PLACE_PASSED: below the stream's place, never drawn, and not to come (ledger_passed.h). */
-enum stream_place_state { PLACE_AHEAD, PLACE_LEASED, PLACE_DONE, PLACE_PASSED };
+/* PLACE_SKIPPED: below the stream's place, never drawn, and not to come (ledger_skipped.h). */
+enum stream_place_state { PLACE_AHEAD, PLACE_LEASED, PLACE_DONE, PLACE_SKIPPED };
 
 struct stream_place {
     enum stream_place_state state;

@@ -46,7 +46,7 @@ static void leave_out(struct telling *telling, int64_t begin, int64_t end)
 /* Gaps and what was passed over are apart from each other, and both ascend. */
 static void tell(const struct ledger *ledger, struct telling *telling)
 {
-    const struct intervals *sets[] = {&ledger->gaps, &ledger->passed};
+    const struct intervals *sets[] = {&ledger->gaps, &ledger->skipped};
     size_t next[] = {intervals_find(sets[0], telling->at), intervals_find(sets[1], telling->at)};
     for (;;) {
         const struct interval *lower = NULL;
@@ -74,7 +74,7 @@ enum error stream_drawn(struct stream *stream, struct stream_drawn *ret_drawn)
     pthread_mutex_lock(&stream->streams->mutex);
     struct telling telling = begin(stream, &drawn);
     size_t room =
-        count_within(&ledger->gaps, &telling) + count_within(&ledger->passed, &telling) + 1;
+        count_within(&ledger->gaps, &telling) + count_within(&ledger->skipped, &telling) + 1;
     drawn.spans = array_new(room, sizeof(*drawn.spans), "what was drawn of an epoch");
     if (drawn.spans)
         tell(ledger, &telling);

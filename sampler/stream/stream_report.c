@@ -20,11 +20,11 @@ void stream_status(struct stream *stream, struct stream_status *ret_status)
 {
     struct ledger *ledger = &stream->ledger;
     struct journal *journal = stream->streams->journal;
-    struct lease_news news;
-    news.count = 0;
+    struct lease_events events;
+    events.count = 0;
     pthread_mutex_lock(&stream->streams->mutex);
     ledger_expire(ledger, stream_clock_ms());
-    lease_news_expired(&news, ledger);
+    lease_events_expired(&events, ledger);
     *ret_status = (struct stream_status){
         .generation = stream->generation,
         .position = ledger->position,
@@ -42,7 +42,7 @@ void stream_status(struct stream *stream, struct stream_status *ret_status)
         .failing = journal && journal_failing(journal),
     };
     pthread_mutex_unlock(&stream->streams->mutex);
-    lease_news_log(&news, stream->definition.name);
+    lease_events_log(&events, stream->definition.name);
 }
 
 enum error stream_failure(struct stream *stream)
@@ -77,8 +77,8 @@ void stream_where(struct stream *stream, int64_t position, struct stream_place *
             ret_place->attempt = lease->attempt;
             name_worker(ledger, lease->worker, ret_place);
         }
-    } else if (intervals_has(&ledger->passed, position)) {
-        ret_place->state = PLACE_PASSED;
+    } else if (intervals_has(&ledger->skipped, position)) {
+        ret_place->state = PLACE_SKIPPED;
     } else if (position < ledger->position && !intervals_has(&ledger->gaps, position)) {
         const struct lease_done *done = lease_history_find(&ledger->history, position);
         ret_place->state = PLACE_DONE;

@@ -123,7 +123,7 @@ enum error streams_append(struct streams *streams, const struct entry *entry)
     if (!streams->journal)
         return OK;
     enum error error =
-        journal_reserve(streams->journal, journal_frame_bytes(entry_bound_bytes(entry)));
+        journal_reserve(streams->journal, journal_record_bytes(entry_bound_bytes(entry)));
     return error ? error : journal_append(streams->journal, entry);
 }
 

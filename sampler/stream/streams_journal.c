@@ -183,7 +183,7 @@ enum error streams_write(void *books, enum error (*add)(void *adding, const stru
 
 /* ---- what goes back ----------------------------------------------------- */
 
-void streams_take_back(void *books, struct journal_waiter *waiter)
+void streams_undo_draw(void *books, struct journal_waiter *waiter)
 {
     struct streams *streams = books;
     struct stream *stream = waiter->stream;
@@ -195,7 +195,7 @@ void streams_take_back(void *books, struct journal_waiter *waiter)
         return;
     }
     struct entry entry = {
-        .type = ENTRY_TAKE_BACK,
+        .type = ENTRY_UNDO_DRAW,
         .first = waiter->first,
         .positions = waiter->positions,
         .units = waiter->units,

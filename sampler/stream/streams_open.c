@@ -177,7 +177,7 @@ static enum error open_journal(struct streams *streams)
         .write = streams_write,
         .books_new = streams_books_new,
         .books_free = streams_books_free,
-        .take_back = streams_take_back,
+        .undo_draw = streams_undo_draw,
     };
     return journal_open(streams->options.state, streams->options.durability,
                         streams->options.accept_loss, &owner, &streams->journal);

@@ -32,6 +32,6 @@ enum error streams_write(void *books, enum error (*add)(void *adding, const stru
                          void *adding) MUST_CHECK;
 enum error streams_books_new(void **ret_books) MUST_CHECK;
 void streams_books_free(void *books);
-void streams_take_back(void *books, struct journal_waiter *waiter);
+void streams_undo_draw(void *books, struct journal_waiter *waiter);
 
 #endif

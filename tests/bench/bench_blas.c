@@ -138,31 +138,31 @@ static void measure_library(const char *name)
 /* The two products with the batch, the index included; the others as `auto` does them. */
 static void measure_loops(const struct cpu_loops *loops, unsigned density)
 {
-    struct nonzeros nonzeros = {0};
+    struct sparse_batch sparse = {0};
     double best[PRODUCTS];
     char row[80];
     fill(density);
-    if (blas_open("auto", 1) || nonzeros_reserve(&nonzeros, B, F)) {
+    if (blas_open("auto", 1) || sparse_batch_reserve(&sparse, B, F)) {
         fprintf(stderr, "bench_blas: %s\n", error_message());
         exit(1);
     }
     measure_open_library(best);
     for (int round = 0; round < ROUNDS; round++) {
         int64_t start_ns = clock_now_ns();
-        nonzeros_index(&nonzeros, loops, x, B, F);
-        loops->multiply(&nonzeros, hid_w, H, hidden);
+        sparse_batch_index(&sparse, loops, x, B, F);
+        loops->multiply(&sparse, hid_w, H, hidden);
         double spent = microseconds_since(start_ns);
         best[0] = round == 0 || spent < best[0] ? spent : best[0];
         start_ns = clock_now_ns();
-        nonzeros_index_columns(&nonzeros, loops);
-        loops->multiply_transposed(&nonzeros, hidden_gradient, H, hid_w_gradient);
+        sparse_batch_index_columns(&sparse, loops);
+        loops->multiply_transposed(&sparse, hidden_gradient, H, hid_w_gradient);
         spent = microseconds_since(start_ns);
         best[4] = round == 0 || spent < best[4] ? spent : best[4];
     }
     snprintf(row, sizeof(row), "nonzeros, %s loops, %u %% not zero%s", loops->name, density,
-             nonzeros_worth(&nonzeros) ? "" : " (dense is taken)");
+             sparse_batch_worth(&sparse) ? "" : " (dense is taken)");
     print_row(row, best);
-    nonzeros_release(&nonzeros);
+    sparse_batch_release(&sparse);
     blas_close();
 }
 

@@ -93,9 +93,9 @@ static void read_entries(const uint8_t *data, size_t length)
             entry_bytes = length - i;
         if (entry_bytes == 0)
             break;
-        memcpy(bytes + at + JOURNAL_FRAME_HEAD_BYTES, data + i, entry_bytes);
-        journal_frame_seal(bytes + at, entry_bytes, 1, at, 0, data[0] & 8);
-        at += journal_frame_bytes(entry_bytes);
+        memcpy(bytes + at + JOURNAL_RECORD_HEAD_BYTES, data + i, entry_bytes);
+        journal_record_seal(bytes + at, entry_bytes, 1, at, 0, data[0] & 8);
+        at += journal_record_bytes(entry_bytes);
         i += entry_bytes;
     }
     read_journal(bytes, (at + 511) / 512 * 512);

@@ -44,9 +44,9 @@ static inline void keys_release(struct keys_result *result)
     free(result->block.data);
 }
 
-static inline bool keys_same_class(const uint32_t *codes, const struct block_texts *texts,
-                                   const uint32_t *other_codes, const struct block_texts *other,
-                                   size_t row)
+static inline bool keys_same_class(const uint32_t *codes, const struct block_dictionary *texts,
+                                   const uint32_t *other_codes,
+                                   const struct block_dictionary *other, size_t row)
 {
     if (!codes)
         return !other_codes;

@@ -28,7 +28,7 @@ static void use_query(const char *query, int64_t max_size)
     check(!request.leased || worker_name_is_valid(lease.worker));
     check(!request.leased || (lease.seq >= 0 && lease.ack_count <= BATCH_ACKS_LIMIT));
     check(!request.leased || request.index < 0);
-    check((int)request.format >= 0 && (int)request.format < ANSWER_FORMATS);
+    check((int)request.format >= 0 && (int)request.format < BATCH_FORMATS);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
@@ -43,7 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
     if (data[0] % 2 == 0)
         use_query(text, data[0] % 4 == 0 ? 1000000 : 1);
     else
-        check((int)answer_format_of_accept(text, length - 1) < ANSWER_FORMATS);
+        check((int)answer_format_of_accept(text, length - 1) < BATCH_FORMATS);
     free(text);
     return 0;
 }

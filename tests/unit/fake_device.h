@@ -1,6 +1,6 @@
 /*
  * A device that is as asynchronous as a GPU may be: each queue is a thread that does what was
- * enqueued, in order, late; marks are reached when a queue comes to them. What host or device
+ * enqueued, in order, late; events are reached when a queue comes to them. What host or device
  * memory holds when an operation is done is what counts, so that a slot that is reused too early
  * shows. ThreadSanitizer sees the missing order as well.
  */
@@ -26,8 +26,8 @@ struct fake_operation {
     const void *from;
     size_t count; /* bytes or elements */
     float scale;
-    struct device_mark *mark;
-    int64_t moment; /* of the mark */
+    struct device_event *event;
+    int64_t moment; /* of the event */
 };
 
 struct device_queue {
@@ -40,7 +40,7 @@ struct device_queue {
 };
 
 /* The n-th setting is reached when `reached` is n. */
-struct device_mark {
+struct device_event {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     int64_t set, reached;
@@ -48,12 +48,12 @@ struct device_mark {
 
 static _Atomic int64_t fake_allocations; /* what was taken and not given back */
 
-static inline void fake_wait_mark(struct device_mark *mark, int64_t moment)
+static inline void fake_wait_mark(struct device_event *event, int64_t moment)
 {
-    pthread_mutex_lock(&mark->lock);
-    while (mark->reached < moment)
-        pthread_cond_wait(&mark->changed, &mark->lock);
-    pthread_mutex_unlock(&mark->lock);
+    pthread_mutex_lock(&event->lock);
+    while (event->reached < moment)
+        pthread_cond_wait(&event->changed, &event->lock);
+    pthread_mutex_unlock(&event->lock);
 }
 
 static inline void fake_do(const struct fake_operation *operation)
@@ -72,13 +72,13 @@ static inline void fake_do(const struct fake_operation *operation)
             ((float *)operation->to)[i] = ((const float *)operation->from)[i] * operation->scale;
         break;
     case FAKE_SET:
-        pthread_mutex_lock(&operation->mark->lock);
-        operation->mark->reached = operation->moment;
-        pthread_cond_broadcast(&operation->mark->changed);
-        pthread_mutex_unlock(&operation->mark->lock);
+        pthread_mutex_lock(&operation->event->lock);
+        operation->event->reached = operation->moment;
+        pthread_cond_broadcast(&operation->event->changed);
+        pthread_mutex_unlock(&operation->event->lock);
         break;
     case FAKE_AWAIT:
-        fake_wait_mark(operation->mark, operation->moment);
+        fake_wait_mark(operation->event, operation->moment);
         break;
     }
 }
@@ -189,49 +189,50 @@ static inline enum error fake_queue_wait(struct device_queue *queue)
     return OK;
 }
 
-static inline enum error fake_mark_new(struct device *device, struct device_mark **ret_mark)
+static inline enum error fake_event_new(struct device *device, struct device_event **ret_event)
 {
     (void)device;
-    struct device_mark *mark = calloc(1, sizeof(*mark));
-    pthread_mutex_init(&mark->lock, NULL);
-    pthread_cond_init(&mark->changed, NULL);
+    struct device_event *event = calloc(1, sizeof(*event));
+    pthread_mutex_init(&event->lock, NULL);
+    pthread_cond_init(&event->changed, NULL);
     atomic_fetch_add(&fake_allocations, 1);
-    *ret_mark = mark;
+    *ret_event = event;
     return OK;
 }
 
-static inline void fake_mark_free(struct device *device, struct device_mark *mark)
+static inline void fake_event_free(struct device *device, struct device_event *event)
 {
     (void)device;
-    free(mark);
+    free(event);
     atomic_fetch_sub(&fake_allocations, 1);
 }
 
-static inline int64_t fake_moment(struct device_mark *mark, int64_t more)
+static inline int64_t fake_moment(struct device_event *event, int64_t more)
 {
-    pthread_mutex_lock(&mark->lock);
-    int64_t moment = mark->set += more;
-    pthread_mutex_unlock(&mark->lock);
+    pthread_mutex_lock(&event->lock);
+    int64_t moment = event->set += more;
+    pthread_mutex_unlock(&event->lock);
     return moment;
 }
 
-static inline enum error fake_mark_set(struct device_mark *mark, struct device_queue *queue)
-{
-    return fake_enqueue(queue, (struct fake_operation){
-                                   .kind = FAKE_SET, .mark = mark, .moment = fake_moment(mark, 1)});
-}
-
-static inline enum error fake_mark_wait(struct device_mark *mark)
-{
-    fake_wait_mark(mark, fake_moment(mark, 0));
-    return OK;
-}
-
-static inline enum error fake_mark_await(struct device_queue *queue, struct device_mark *mark)
+static inline enum error fake_event_record(struct device_event *event, struct device_queue *queue)
 {
     return fake_enqueue(
         queue,
-        (struct fake_operation){.kind = FAKE_AWAIT, .mark = mark, .moment = fake_moment(mark, 0)});
+        (struct fake_operation){.kind = FAKE_SET, .event = event, .moment = fake_moment(event, 1)});
+}
+
+static inline enum error fake_event_wait(struct device_event *event)
+{
+    fake_wait_mark(event, fake_moment(event, 0));
+    return OK;
+}
+
+static inline enum error fake_queue_await(struct device_queue *queue, struct device_event *event)
+{
+    return fake_enqueue(queue, (struct fake_operation){.kind = FAKE_AWAIT,
+                                                       .event = event,
+                                                       .moment = fake_moment(event, 0)});
 }
 
 static const struct device_ops fake_device_ops = {
@@ -244,14 +245,14 @@ static const struct device_ops fake_device_ops = {
     .queue_free = fake_queue_free,
     .copy_in = fake_copy,
     .copy_out = fake_copy,
-    .expand_u8 = fake_expand,
+    .u8_to_f32 = fake_expand,
     .scale_f32 = fake_scale,
     .queue_wait = fake_queue_wait,
-    .mark_new = fake_mark_new,
-    .mark_free = fake_mark_free,
-    .mark_set = fake_mark_set,
-    .mark_wait = fake_mark_wait,
-    .mark_await = fake_mark_await,
+    .event_new = fake_event_new,
+    .event_free = fake_event_free,
+    .event_record = fake_event_record,
+    .event_wait = fake_event_wait,
+    .queue_await = fake_queue_await,
 };
 
 /* DEVICE_CUDA: memory of its own, work that is done later. */

@@ -41,9 +41,9 @@ static void test_every_parameter(void **state)
     assert_int_equal(request.index, INT64_MAX);
     assert_true(request.sort);
     assert_true(request.format_given);
-    assert_int_equal(request.format, ANSWER_BINARY);
+    assert_int_equal(request.format, BATCH_FORMAT_BINARY);
     assert_int_equal(parsed("s%69ze=%31%30").size, 10);
-    assert_int_equal(parsed("format=csv&sort=0").format, ANSWER_CSV);
+    assert_int_equal(parsed("format=csv&sort=0").format, BATCH_FORMAT_CSV);
 }
 
 static void test_bad_values_are_named(void **state)
@@ -137,27 +137,28 @@ static void test_accept(void **state)
     (void)state;
     static const struct {
         const char *accept;
-        enum answer_format format;
+        enum batch_format format;
     } cases[] = {
-        {"", ANSWER_JSON},
-        {"*/*", ANSWER_JSON},
-        {"application/json", ANSWER_JSON},
-        {"text/csv", ANSWER_CSV},
-        {"TEXT/CSV", ANSWER_CSV},
-        {"text/csv; charset=utf-8", ANSWER_CSV},
-        {"text/*", ANSWER_CSV},
-        {"application/octet-stream", ANSWER_BINARY},
-        {"application/*", ANSWER_JSON},
-        {"text/csv;q=0.5, application/octet-stream", ANSWER_BINARY},
-        {"application/json;q=0.1,text/csv;q=0.2 , application/octet-stream;q=0.15", ANSWER_CSV},
-        {"text/csv;q=0, */*", ANSWER_JSON},
-        {"application/json;q=0, */*", ANSWER_CSV},
-        {"application/json;q=0,text/*;q=0,*/*;q=0.1", ANSWER_BINARY},
-        {"text/csv;q=1.0, */*;q=0.8", ANSWER_CSV},
-        {"text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", ANSWER_JSON},
-        {"image/png", ANSWER_JSON},
-        {",,;;q=,=;,", ANSWER_JSON},
-        {"text/csv;q=abc", ANSWER_CSV},
+        {"", BATCH_FORMAT_JSON},
+        {"*/*", BATCH_FORMAT_JSON},
+        {"application/json", BATCH_FORMAT_JSON},
+        {"text/csv", BATCH_FORMAT_CSV},
+        {"TEXT/CSV", BATCH_FORMAT_CSV},
+        {"text/csv; charset=utf-8", BATCH_FORMAT_CSV},
+        {"text/*", BATCH_FORMAT_CSV},
+        {"application/octet-stream", BATCH_FORMAT_BINARY},
+        {"application/*", BATCH_FORMAT_JSON},
+        {"text/csv;q=0.5, application/octet-stream", BATCH_FORMAT_BINARY},
+        {"application/json;q=0.1,text/csv;q=0.2 , application/octet-stream;q=0.15",
+         BATCH_FORMAT_CSV},
+        {"text/csv;q=0, */*", BATCH_FORMAT_JSON},
+        {"application/json;q=0, */*", BATCH_FORMAT_CSV},
+        {"application/json;q=0,text/*;q=0,*/*;q=0.1", BATCH_FORMAT_BINARY},
+        {"text/csv;q=1.0, */*;q=0.8", BATCH_FORMAT_CSV},
+        {"text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", BATCH_FORMAT_JSON},
+        {"image/png", BATCH_FORMAT_JSON},
+        {",,;;q=,=;,", BATCH_FORMAT_JSON},
+        {"text/csv;q=abc", BATCH_FORMAT_CSV},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         const char *accept = cases[i].accept;

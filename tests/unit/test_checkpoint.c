@@ -137,7 +137,7 @@ static void test_facts_read_back(void **state)
     assert_true(read->model.seed == facts.model.seed);
     assert_true(read->feature_scale == 1.0f / 255.0f);
     assert_ok(classes_compare(read->classes, "theirs", three_classes, "ours"));
-    assert_ok(position_compare(&read->position, "theirs", &facts.position));
+    assert_ok(stream_position_compare(&read->position, "theirs", &facts.position));
     assert_int_equal(read->position.next_index, 4711);
     assert_int_equal(read->position.stream.units, 20000);
     checkpoint_close(checkpoint);
@@ -386,7 +386,7 @@ static enum error peek(const char *url, struct sampler_stream *ret_stream, char 
     ssize_t length;
 
     assert_true(before >= 0 && file >= 0 && dup2(file, STDERR_FILENO) >= 0);
-    error = position_peek(url, NULL, ret_stream);
+    error = stream_position_peek(url, NULL, ret_stream);
     assert_true(dup2(before, STDERR_FILENO) >= 0);
     length = pread(file, logged, 999, 0);
     assert_true(length >= 0);
@@ -413,7 +413,7 @@ static void test_a_peek_tells_another_order_and_is_silent_about_a_sampler_that_i
     assert_string_equal(logged, "");
     close(silent.listener);
     fake_start(sampler);
-    assert_ok(position_fetch(sampler->url, NULL, 5000, &first));
+    assert_ok(stream_position_fetch(sampler->url, NULL, 5000, &first));
     assert_int_equal(first.units, 100);
     assert_ok(peek(sampler->url, &second, logged));
     assert_string_equal(logged, "");
@@ -424,30 +424,31 @@ static void test_a_peek_tells_another_order_and_is_silent_about_a_sampler_that_i
 
 static void test_positions_differ_by_what_orders_differ_by(void **state)
 {
-    struct position ours = make_facts("sgd").position, theirs = ours;
+    struct stream_position ours = make_facts("sgd").position, theirs = ours;
 
     (void)state;
     theirs.next_index = 5;
     theirs.stream.units = 0;
-    assert_ok(position_compare(&theirs, "it", &ours));
+    assert_ok(stream_position_compare(&theirs, "it", &ours));
     theirs.stream.seed = 7;
-    assert_fails(position_compare(&theirs, "it", &ours), ERROR_CONFLICT,
+    assert_fails(stream_position_compare(&theirs, "it", &ours), ERROR_CONFLICT,
                  "seed is 7, the sampler's is 9007199254740993");
     theirs = ours;
     snprintf(theirs.stream.digest, sizeof(theirs.stream.digest), "ffff");
-    assert_fails(position_compare(&theirs, "it", &ours), ERROR_CONFLICT, "another frame");
+    assert_fails(stream_position_compare(&theirs, "it", &ours), ERROR_CONFLICT, "another frame");
     theirs = ours;
     snprintf(theirs.stream.design, sizeof(theirs.stream.design), "srs");
-    assert_fails(position_compare(&theirs, "it", &ours), ERROR_CONFLICT, "design is srs");
+    assert_fails(stream_position_compare(&theirs, "it", &ours), ERROR_CONFLICT, "design is srs");
     theirs = ours;
     snprintf(theirs.stream.tail, sizeof(theirs.stream.tail), "drop");
-    assert_fails(position_compare(&theirs, "it", &ours), ERROR_CONFLICT, "tail is drop");
+    assert_fails(stream_position_compare(&theirs, "it", &ours), ERROR_CONFLICT, "tail is drop");
     theirs = ours;
     theirs.stream.replacement = true;
-    assert_fails(position_compare(&theirs, "it", &ours), ERROR_CONFLICT, "replacement is yes");
+    assert_fails(stream_position_compare(&theirs, "it", &ours), ERROR_CONFLICT,
+                 "replacement is yes");
     theirs = ours;
     theirs.batch_rows = 50;
-    assert_fails(position_compare(&theirs, "it", &ours), ERROR_CONFLICT,
+    assert_fails(stream_position_compare(&theirs, "it", &ours), ERROR_CONFLICT,
                  "batches of 50 rows, this run has --batch-size 100");
 }
 

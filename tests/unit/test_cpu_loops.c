@@ -50,7 +50,7 @@ static const struct problem problems[] = {
     {129, 40, 300, 10}, {3, 128, 128, 100},
 };
 
-static void check_index(const struct cpu_loops *loops, const struct nonzeros *x)
+static void check_index(const struct cpu_loops *loops, const struct sparse_batch *x)
 {
     size_t count = 0;
     for (size_t row = 0; row < x->rows; row++) {
@@ -87,22 +87,22 @@ static void check_product(const struct cpu_loops *loops, size_t rows, size_t col
 
 static void check_problem(const struct cpu_loops *loops, const struct problem *p)
 {
-    struct nonzeros x = {0};
+    struct sparse_batch x = {0};
     float *values = random_array(p->rows * p->columns, p->density);
     float *weights = random_array(p->columns * p->outputs, 100);
     float *start = random_array(p->rows * p->outputs, 100);
     float *y = copy_array(start, p->rows * p->outputs);
     float *weights_gradient = random_array(p->columns * p->outputs, 100);
-    assert_ok(nonzeros_reserve(&x, p->rows, p->columns));
-    nonzeros_index(&x, loops, values, p->rows, p->columns);
-    nonzeros_index_columns(&x, loops);
+    assert_ok(sparse_batch_reserve(&x, p->rows, p->columns));
+    sparse_batch_index(&x, loops, values, p->rows, p->columns);
+    sparse_batch_index_columns(&x, loops);
     check_index(loops, &x);
     loops->multiply(&x, weights, p->outputs, y);
     check_product(loops, p->rows, p->outputs, p->columns, values, p->columns, 1, weights, start, y);
     loops->multiply_transposed(&x, start, p->outputs, weights_gradient);
     check_product(loops, p->columns, p->outputs, p->rows, values, 1, p->columns, start, NULL,
                   weights_gradient);
-    nonzeros_release(&x);
+    sparse_batch_release(&x);
     free(values);
     free(weights);
     free(start);
@@ -124,19 +124,19 @@ static void test_an_index_is_made_anew_for_each_batch(void **state)
 {
     (void)state;
     const struct cpu_loops *loops = cpu_loops_best();
-    struct nonzeros x = {0};
-    assert_ok(nonzeros_reserve(&x, 70, 100));
+    struct sparse_batch x = {0};
+    assert_ok(sparse_batch_reserve(&x, 70, 100));
     for (size_t i = 0; i < 20; i++) {
         size_t rows = 1 + i * 3, columns = 100 - i * 4;
         float *values = random_array(rows * columns, (unsigned)(i * 5));
-        nonzeros_index(&x, loops, values, rows, columns);
+        sparse_batch_index(&x, loops, values, rows, columns);
         assert_false(x.has_columns);
-        nonzeros_index_columns(&x, loops);
-        nonzeros_index_columns(&x, loops);
+        sparse_batch_index_columns(&x, loops);
+        sparse_batch_index_columns(&x, loops);
         check_index(loops, &x);
         free(values);
     }
-    nonzeros_release(&x);
+    sparse_batch_release(&x);
 }
 
 static void test_nan_counts_and_negative_zero_does_not(void **state)
@@ -144,17 +144,17 @@ static void test_nan_counts_and_negative_zero_does_not(void **state)
     (void)state;
     const struct cpu_loops *loops;
     for (size_t variant = 0; (loops = cpu_loops_at(variant)) != NULL; variant++) {
-        struct nonzeros x = {0};
+        struct sparse_batch x = {0};
         float values[70] = {0};
         values[3] = NAN;
         values[5] = -0.0f;
         values[64] = INFINITY;
         values[69] = 1e-45f;
-        assert_ok(nonzeros_reserve(&x, 1, 70));
-        nonzeros_index(&x, loops, values, 1, 70);
+        assert_ok(sparse_batch_reserve(&x, 1, 70));
+        sparse_batch_index(&x, loops, values, 1, 70);
         assert_int_equal(x.count, 3);
         assert_true(x.row_bits[0] == 8 && x.row_bits[1] == 33);
-        nonzeros_release(&x);
+        sparse_batch_release(&x);
     }
 }
 
@@ -309,12 +309,12 @@ static void test_updates_are_the_formulas_bit_for_bit(void **state)
 static void test_the_index_is_used_where_it_pays(void **state)
 {
     (void)state;
-    struct nonzeros x = {.rows = 100, .columns = 784, .count = 31360};
-    assert_true(nonzeros_worth(&x));
+    struct sparse_batch x = {.rows = 100, .columns = 784, .count = 31360};
+    assert_true(sparse_batch_worth(&x));
     x.count++;
-    assert_false(nonzeros_worth(&x));
-    x = (struct nonzeros){.rows = 100, .columns = 4, .count = 0};
-    assert_false(nonzeros_worth(&x));
+    assert_false(sparse_batch_worth(&x));
+    x = (struct sparse_batch){.rows = 100, .columns = 4, .count = 0};
+    assert_false(sparse_batch_worth(&x));
 }
 
 static const struct CMUnitTest tests[] = {

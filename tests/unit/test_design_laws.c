@@ -509,9 +509,9 @@ static void test_coins_are_counted_as_they_fall(void **state)
             int64_t heads = 0;
             for (int64_t p = first; p < first + count; p++)
                 heads += random_at(key, (uint64_t)p) <= limits[l];
-            assert_true(coins_count(key, limits[l], first, count) == heads);
-            assert_true(__builtin_popcountll(coins_mask(key, limits[l], first)) ==
-                        coins_count(key, limits[l], first, 64));
+            assert_true(bernoulli_trials_count(key, limits[l], first, count) == heads);
+            assert_true(__builtin_popcountll(bernoulli_trials_mask(key, limits[l], first)) ==
+                        bernoulli_trials_count(key, limits[l], first, 64));
         }
     }
 }

@@ -120,7 +120,7 @@ static void expand(struct bench *bench, const uint8_t *bytes, size_t offset, siz
     uint8_t *source = (uint8_t *)bench->source + offset;
     float *target = (float *)bench->target + offset;
     assert_ok(device_copy_in(bench->device, bench->queue, source, bytes, count));
-    assert_ok(device_expand_u8(bench->device, bench->queue, target, source, count, scale));
+    assert_ok(device_u8_to_f32(bench->device, bench->queue, target, source, count, scale));
     assert_ok(
         device_copy_out(bench->device, bench->queue, bench->out, target, count * sizeof(float)));
     assert_ok(device_queue_wait(bench->device, bench->queue));
@@ -193,24 +193,24 @@ static void test_a_mark_orders_two_queues(void **state)
     struct device *device = open_or_skip(state);
     enum { BYTES = 1 << 22 };
     struct device_queue *first, *second, *borrowed;
-    struct device_mark *mark;
+    struct device_event *event;
     void *host, *memory, *back;
     assert_ok(device_queue_new(device, &first));
     assert_ok(device_queue_new(device, &second));
-    assert_ok(device_mark_new(device, &mark));
+    assert_ok(device_event_new(device, &event));
     assert_ok(device_host_new(device, BYTES, &host));
     assert_ok(device_host_new(device, BYTES, &back));
     assert_ok(device_memory_new(device, BYTES, &memory));
-    assert_ok(device_mark_wait(device, mark)); /* never set: reached */
-    assert_ok(device_mark_await(device, second, mark));
+    assert_ok(device_event_wait(device, event)); /* never set: reached */
+    assert_ok(device_queue_await(device, second, event));
     for (int round = 1; round <= 20; round++) {
         memset(host, round, BYTES);
         assert_ok(device_copy_in(device, first, memory, host, BYTES));
-        assert_ok(device_mark_set(device, mark, first));
-        assert_ok(device_mark_await(device, second, mark));
+        assert_ok(device_event_record(device, event, first));
+        assert_ok(device_queue_await(device, second, event));
         assert_ok(device_copy_out(device, second, back, memory, BYTES));
-        assert_ok(device_mark_set(device, mark, second));
-        assert_ok(device_mark_wait(device, mark));
+        assert_ok(device_event_record(device, event, second));
+        assert_ok(device_event_wait(device, event));
         assert_int_equal(((char *)back)[0], round);
         assert_int_equal(((char *)back)[BYTES - 1], round);
     }
@@ -222,8 +222,8 @@ static void test_a_mark_orders_two_queues(void **state)
     device_host_free(device, host);
     device_host_free(device, back);
     device_memory_free(device, memory);
-    device_mark_free(device, mark);
-    device_mark_free(device, NULL);
+    device_event_free(device, event);
+    device_event_free(device, NULL);
     device_queue_free(device, first);
     device_queue_free(device, second);
     device_close(device);
@@ -241,7 +241,7 @@ static void *work(void *context)
     if (device_queue_new(device, &queue) || device_memory_new(device, 256, &source) ||
         device_memory_new(device, 1024, &target) ||
         device_copy_in(device, queue, source, bytes, 256) ||
-        device_expand_u8(device, queue, target, source, 256, 0.5f) ||
+        device_u8_to_f32(device, queue, target, source, 256, 0.5f) ||
         device_copy_out(device, queue, floats, target, 1024) || device_queue_wait(device, queue))
         return "failed";
     device_memory_free(device, source);

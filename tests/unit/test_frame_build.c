@@ -145,7 +145,7 @@ static enum error sort_ids(const uint64_t *ids, size_t count, uint64_t memory_by
     struct spool spool;
     struct frame_output *output;
     struct section_writer writer;
-    struct sort_room room;
+    struct sort_arena room;
     struct mapped_file file;
     struct frame_digest digest = {{0}};
     uint64_t smallest = UINT64_MAX;
@@ -158,9 +158,9 @@ static enum error sort_ids(const uint64_t *ids, size_t count, uint64_t memory_by
     frame_output_plan(output, FRAME_IDS_BY_ID, count, packed_width(count - 1), 0);
     assert_ok(frame_output_reserve(output));
     assert_ok(section_open(&writer, output, FRAME_IDS_BY_ID));
-    sort_room_init(&room, memory_bytes);
+    sort_arena_init(&room, memory_bytes);
     enum error error = id_rows_write(&spool, smallest, &room, &writer, ret_twice);
-    sort_room_release(&room);
+    sort_arena_release(&room);
     if (!error) {
         assert_ok(section_finish(&writer));
         assert_ok(frame_output_map(output, (int64_t)count, &digest, &file));
@@ -260,7 +260,7 @@ static void test_rows_by_class(void **state)
     struct spool spool;
     struct frame_output *output;
     struct section_writer writer;
-    struct sort_room room;
+    struct sort_arena room;
     struct mapped_file file;
     struct frame_digest digest = {{0}};
     (void)state;
@@ -279,9 +279,9 @@ static void test_rows_by_class(void **state)
     frame_output_plan(output, FRAME_LABEL_ROWS, COUNT, 4, 0);
     assert_ok(frame_output_reserve(output));
     assert_ok(section_open(&writer, output, FRAME_LABEL_ROWS));
-    sort_room_init(&room, 0);
+    sort_arena_init(&room, 0);
     assert_ok(class_rows_write(&spool, ranks, starts, CLASSES, &room, &writer));
-    sort_room_release(&room);
+    sort_arena_release(&room);
     assert_ok(section_finish(&writer));
     assert_ok(frame_output_map(output, COUNT, &digest, &file));
     const uint32_t *rows =

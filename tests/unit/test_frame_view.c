@@ -141,7 +141,7 @@ static void check_equal_partitions(const struct partition *a, const struct parti
     }
     for (uint32_t class = 0; class < a->count; class ++) {
         size_t count = (size_t)partition_units(a, class);
-        assert_string_equal(names_text(&a->names, class), names_text(&b->names, class));
+        assert_string_equal(dictionary_text(&a->names, class), dictionary_text(&b->names, class));
         assert_int_equal(count, partition_units(b, class));
         for (size_t j = 0; j < count; j++)
             ranks[j] = count - 1 - j;
@@ -416,7 +416,7 @@ static void test_groups_are_never_cut(void **state)
         groups += here->count;
         for (uint32_t group = 0; group < here->count; group++)
             assert_int_equal(partition_units(here, group),
-                             units[names_integer(&here->names, group)]);
+                             units[dictionary_integer(&here->names, group)]);
         frame_free(side);
     }
     assert_int_equal(groups, GROUPS);

@@ -131,7 +131,7 @@ static enum error books_new(void **ret_books)
 }
 
 /* What nobody heard of is the newest number. */
-static void take_back(void *books, struct journal_waiter *waiter)
+static void undo_draw(void *books, struct journal_waiter *waiter)
 {
     assert_ptr_equal(books, &owner);
     assert_int_equal(waiter->first, owner.numbers[owner.count - 1]);
@@ -146,7 +146,7 @@ static struct journal_owner facts_of(struct owner *which)
                                   .write = write_all,
                                   .books_new = books_new,
                                   .books_free = free,
-                                  .take_back = take_back};
+                                  .undo_draw = undo_draw};
 }
 
 static void open_owner(enum durability durability)
@@ -172,7 +172,7 @@ static enum error append(int64_t number, struct waiter *waiter)
     struct entry entry = {.type = ENTRY_SEEK, .worker = -1, .value = number};
     pthread_mutex_lock(&owner.mutex);
     enum error error =
-        journal_reserve(owner.journal, journal_frame_bytes(entry_bound_bytes(&entry)));
+        journal_reserve(owner.journal, journal_record_bytes(entry_bound_bytes(&entry)));
     if (!error)
         error = journal_append(owner.journal, &entry);
     if (!error)
@@ -356,7 +356,7 @@ static void test_damage_is_never_taken_for_a_torn_tail(void **unused)
     }
     for (size_t at = 0; at < before; at += at < 40 ? 1 : 3) {
         if (at == 40) /* what is marked behind the header may be torn */
-            at = JOURNAL_MARK_OFFSET + JOURNAL_MARK_BYTES;
+            at = JOURNAL_WATERMARK_OFFSET + JOURNAL_WATERMARK_BYTES;
         if (at > 600 && at < JOURNAL_HEADER_BYTES - 8)
             at = JOURNAL_HEADER_BYTES - 8;
         whole.data[at] ^= 0x10;
@@ -488,7 +488,8 @@ static void test_what_was_marked_is_missed(void **unused)
         close_owner();
         free(copy);
     }
-    memset(whole.data + JOURNAL_MARK_OFFSET, 0x55, JOURNAL_MARK_BYTES); /* torn: says nothing */
+    memset(whole.data + JOURNAL_WATERMARK_OFFSET, 0x55,
+           JOURNAL_WATERMARK_BYTES); /* torn: says nothing */
     assert_ok(open_bytes(whole.data, whole.length));
     check_numbers(50);
     close_owner();
@@ -530,7 +531,7 @@ static void test_a_hole_in_what_a_process_kept(void **unused)
         whole.data[frame + 17] ^= 1;
         uint32_t entry_bytes;
         memcpy(&entry_bytes, whole.data + frame + 8, sizeof(entry_bytes));
-        frame += journal_frame_bytes(entry_bytes & INT32_MAX);
+        frame += journal_record_bytes(entry_bytes & INT32_MAX);
     }
     whole.data[frame + 17] ^= 1; /* the last one: killed while it was written */
     assert_ok(open_bytes(whole.data, whole.length));
@@ -648,7 +649,7 @@ static void append_long(void)
                           .text_bytes = sizeof(text)};
     memset(text, 'x', sizeof(text));
     pthread_mutex_lock(&owner.mutex);
-    assert_ok(journal_reserve(owner.journal, journal_frame_bytes(entry_bound_bytes(&entry))));
+    assert_ok(journal_reserve(owner.journal, journal_record_bytes(entry_bound_bytes(&entry))));
     assert_ok(journal_append(owner.journal, &entry));
     owner.numbers[owner.count++] = entry.value;
     pthread_mutex_unlock(&owner.mutex);

@@ -183,7 +183,7 @@ static void test_a_seek_hands_nothing_out(void **unused)
     assert_drawn(unit.stream, 0, NULL, 0);
     seek(&unit, 500);
     assert_drawn(unit.stream, 0, NULL, 0);
-    assert_int_equal(state_at(&unit, 499), PLACE_PASSED);
+    assert_int_equal(state_at(&unit, 499), PLACE_SKIPPED);
     assert_int_equal(state_at(&unit, 500), PLACE_AHEAD);
     draw(&unit, 10);
     assert_ok(unit_lend(unit.stream, "w", 0, 20, &batch));
@@ -193,7 +193,7 @@ static void test_a_seek_hands_nothing_out(void **unused)
     for (int i = 0; i < 2; i++) {
         DRAWN(&unit, 0, {500, 510}, {600, 605});
         assert_int_equal(state_at(&unit, 505), PLACE_DONE);
-        assert_int_equal(state_at(&unit, 515), PLACE_PASSED);
+        assert_int_equal(state_at(&unit, 515), PLACE_SKIPPED);
         reopen(&unit, i == 0);
     }
     seek(&unit, 505); /* what is behind is ahead again */
@@ -204,7 +204,7 @@ static void test_a_seek_hands_nothing_out(void **unused)
     seek(&unit, 2500);
     assert_drawn(unit.stream, 2, NULL, 0);
     assert_int_equal(state_at(&unit, 506), PLACE_DONE);
-    assert_int_equal(state_at(&unit, 1700), PLACE_PASSED);
+    assert_int_equal(state_at(&unit, 1700), PLACE_SKIPPED);
     end(&unit);
 }
 
@@ -233,14 +233,14 @@ static void test_what_a_tail_drops_was_not_drawn(void **unused)
         draw(&unit, 300);
     DRAWN(&unit, 1, {1000, 1300});
     assert_int_equal(state_at(&unit, 899), PLACE_DONE);
-    assert_int_equal(state_at(&unit, 900), PLACE_PASSED);
-    assert_int_equal(state_at(&unit, 999), PLACE_PASSED);
+    assert_int_equal(state_at(&unit, 900), PLACE_SKIPPED);
+    assert_int_equal(state_at(&unit, 999), PLACE_SKIPPED);
     draw(&unit, 600);
     assert_int_equal(unit_draw(unit.stream, 300, &batch), ERROR_END);
     DRAWN(&unit, 1, {1000, 1900});
     reopen(&unit, false);
     DRAWN(&unit, 1, {1000, 1900});
-    assert_int_equal(state_at(&unit, 950), PLACE_PASSED);
+    assert_int_equal(state_at(&unit, 950), PLACE_SKIPPED);
     end(&unit);
 }
 
@@ -265,11 +265,11 @@ static void test_gaps_are_not_drawn_yet(void **unused)
     DRAWN(&unit, 0, {0, 15}, {30, 40});
     seek(&unit, 35); /* gaps that a seek leaves behind never come */
     DRAWN(&unit, 0, {0, 15}, {30, 35});
-    assert_int_equal(state_at(&unit, 20), PLACE_PASSED);
+    assert_int_equal(state_at(&unit, 20), PLACE_SKIPPED);
     end(&unit);
 }
 
-/* The book keeps LEDGER_PASSED_LIMIT spans; the lowest are forgotten. */
+/* The book keeps LEDGER_SKIPPED_LIMIT spans; the lowest are forgotten. */
 static void test_spans_passed_over_are_bounded(void **unused)
 {
     (void)unused;
@@ -277,19 +277,19 @@ static void test_spans_passed_over_are_bounded(void **unused)
     ledger_init(&ledger);
     assert_ok(ledger_begin(&ledger, 1));
     struct entry entry = {.type = ENTRY_DRAW, .positions = 1, .units = 1, .worker = -1};
-    for (int64_t i = 0; i < LEDGER_PASSED_LIMIT + 10; i++) {
+    for (int64_t i = 0; i < LEDGER_SKIPPED_LIMIT + 10; i++) {
         entry.first = ledger.position + 1;
         assert_ok(ledger_check(&ledger, &entry));
         assert_ok(ledger_prepare(&ledger, &entry));
         ledger_apply(&ledger, &entry, 0);
     }
-    assert_int_equal(ledger.passed.count, LEDGER_PASSED_LIMIT);
-    assert_true(intervals_has(&ledger.passed, ledger.position - 2));
-    assert_false(intervals_has(&ledger.passed, 0));
+    assert_int_equal(ledger.skipped.count, LEDGER_SKIPPED_LIMIT);
+    assert_true(intervals_has(&ledger.skipped, ledger.position - 2));
+    assert_false(intervals_has(&ledger.skipped, 0));
     entry = (struct entry){.type = ENTRY_SEEK, .worker = -1, .value = ledger.position + 100};
     assert_ok(ledger_prepare(&ledger, &entry));
     ledger_apply(&ledger, &entry, 0);
-    assert_int_equal(ledger.passed.count, LEDGER_PASSED_LIMIT);
+    assert_int_equal(ledger.skipped.count, LEDGER_SKIPPED_LIMIT);
     ledger_release(&ledger);
 }
 

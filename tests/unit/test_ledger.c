@@ -435,7 +435,7 @@ static void check_places(struct pair_of_books *books)
         assert_int_equal(held, model->places[i] == LENT || model->places[i] == RAN_OUT ||
                                    model->places[i] == RELEASED);
         assert_int_equal(ahead, model->places[i] == AHEAD);
-        assert_int_equal(intervals_has(&ledger->passed, i), model->places[i] == PASSED);
+        assert_int_equal(intervals_has(&ledger->skipped, i), model->places[i] == PASSED);
     }
     assert_int_equal(ledger->position, model->position);
     assert_int_equal(ledger->acked, model->acked);
@@ -502,7 +502,7 @@ static void test_draws_that_nobody_heard_of_go_back(void **unused)
         apply(&ledger, &draw, 0);
     }
     struct entry back = {
-        .type = ENTRY_TAKE_BACK, .first = 20, .positions = 10, .units = 10, .worker = -1};
+        .type = ENTRY_UNDO_DRAW, .first = 20, .positions = 10, .units = 10, .worker = -1};
     apply(&ledger, &back, 0);
     assert_int_equal(ledger.position, 20);
     back.first = 0;

@@ -145,14 +145,14 @@ static void test_places_keep_the_order_of_rows(void **state)
     for (size_t kind = 0; kind < KINDS; kind++)
         starts[kind + 1] += starts[kind];
     for (unsigned runs = 1; runs <= 5; runs += 2) {
-        struct places places;
-        assert_ok(places_init(&places, runs, KINDS));
+        struct counting_sort places;
+        assert_ok(counting_sort_init(&places, runs, KINDS));
         for (size_t row = 0; row < ROWS; row++)
             places.next[row * runs / ROWS][kinds[row]]++;
         for (size_t kind = 0; kind < KINDS; kind++)
-            assert_true(places_count(&places, kind) ==
+            assert_true(counting_sort_count(&places, kind) ==
                         starts[ranks[kind] + 1] - starts[ranks[kind]]);
-        places_sum(&places, starts, ranks);
+        counting_sort_sum(&places, starts, ranks);
         for (int time = 0; time < 3; time++) {
             for (size_t row = 0; row < ROWS; row++)
                 rows[places.next[row * runs / ROWS][kinds[row]]++] = (uint32_t)row;
@@ -160,9 +160,9 @@ static void test_places_keep_the_order_of_rows(void **state)
                 uint32_t before = ranks[kinds[rows[i - 1]]], here = ranks[kinds[rows[i]]];
                 assert_true(before < here || (before == here && rows[i - 1] < rows[i]));
             }
-            places_rewind(&places, starts, ranks);
+            counting_sort_rewind(&places, starts, ranks);
         }
-        places_release(&places);
+        counting_sort_release(&places);
     }
 }
 
@@ -170,21 +170,21 @@ static void test_a_room_is_used_again(void **state)
 {
     enum { BYTES = 5 << 20 };
     static const uint8_t zeros[BYTES];
-    struct sort_room room;
+    struct sort_arena room;
     void *memory, *again;
     (void)state;
-    sort_room_init(&room, 0);
-    assert_true(room.limit_bytes == SORT_ROOM_LEAST);
-    assert_ok(sort_room_take(&room, BYTES, true, &memory));
+    sort_arena_init(&room, 0);
+    assert_true(room.limit_bytes == SORT_ARENA_LEAST);
+    assert_ok(sort_arena_take(&room, BYTES, true, &memory));
     assert_memory_equal(memory, zeros, BYTES);
     memset(memory, 1, BYTES);
-    assert_ok(sort_room_take(&room, 100, false, &again));
+    assert_ok(sort_arena_take(&room, 100, false, &again));
     assert_ptr_equal(again, memory);
-    assert_ok(sort_room_take(&room, BYTES, true, &again));
+    assert_ok(sort_arena_take(&room, BYTES, true, &again));
     assert_memory_equal(again, zeros, BYTES);
-    assert_ok(sort_room_take(&room, 2 * (size_t)BYTES, true, &again));
+    assert_ok(sort_arena_take(&room, 2 * (size_t)BYTES, true, &again));
     assert_memory_equal(again, zeros, BYTES);
-    sort_room_release(&room);
+    sort_arena_release(&room);
 }
 
 /* The last test: there is no way back. */

@@ -10,7 +10,7 @@
  * Metadata, all texts: format "tombola checkpoint 1"; model, features, hidden_units, outputs, loss,
  * optimizer, learning_rate, seed; feature_scale; classes (a JSON list; [] for a regression);
  * feature_names (a JSON object, feature_names.h; older ones have none); sampler (a JSON object,
- * position.h).
+ * stream_position.h).
  */
 #ifndef TRAINER_CHECKPOINT_CHECKPOINT_H
 #define TRAINER_CHECKPOINT_CHECKPOINT_H

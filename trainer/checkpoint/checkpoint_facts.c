@@ -95,7 +95,7 @@ enum error checkpoint_facts_print(const struct checkpoint_facts *facts,
         (error = add_count(metadata, "seed", model->seed)) ||
         (error = add_float(metadata, "feature_scale", facts->feature_scale)) ||
         (error = add_classes(metadata, facts->classes)) || (error = add_names(metadata, facts)) ||
-        (error = position_print(&facts->position, add(metadata, "sampler"))))
+        (error = stream_position_print(&facts->position, add(metadata, "sampler"))))
         return error;
     for (size_t i = 0; i < metadata->count; i++)
         metadata->pairs[i].value = metadata->texts[i].data ? metadata->texts[i].data : "";
@@ -254,7 +254,7 @@ enum error checkpoint_facts_read(const struct safetensors *file, struct checkpoi
     if ((error = read_model(file, &facts.model)) ||
         (error = get_real(file, "feature_scale", &scale)) ||
         (error = get(file, "sampler", &sampler)) ||
-        (error = position_parse(sampler, "its sampler position", &facts.position)) ||
+        (error = stream_position_parse(sampler, "its sampler position", &facts.position)) ||
         (error = read_classes(file, &facts.model.shape, &facts.classes)))
         return error;
     error = read_names(file, &facts);

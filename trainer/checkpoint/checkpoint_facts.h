@@ -22,7 +22,7 @@ struct checkpoint_facts {
     float feature_scale;        /* features are multiplied with it, u8 and f32 alike */
     struct classes *classes;    /* NULL: a regression */
     struct feature_names names; /* of count 0 in older checkpoints */
-    struct position position;
+    struct stream_position position;
 };
 
 /* The metadata as texts; `texts` owns them. */

@@ -11,8 +11,8 @@
 #define CONNECT_MS 150L
 #define PEEK_MS 300
 
-enum error position_fetch(const char *url, const char *stream, int64_t patience_ms,
-                          struct sampler_stream *ret_stream)
+enum error stream_position_fetch(const char *url, const char *stream, int64_t patience_ms,
+                                 struct sampler_stream *ret_stream)
 {
     struct sampler_client *client = NULL;
     enum error error = sampler_client_open(url, stream, patience_ms, &client);
@@ -43,11 +43,12 @@ static bool takes_connections(const char *url)
     return code == CURLE_OK;
 }
 
-enum error position_peek(const char *url, const char *stream, struct sampler_stream *ret_stream)
+enum error stream_position_peek(const char *url, const char *stream,
+                                struct sampler_stream *ret_stream)
 {
     if (!takes_connections(url))
         return error_set(ERROR_NETWORK, "%s takes no connections now", url);
-    return position_fetch(url, stream, PEEK_MS, ret_stream);
+    return stream_position_fetch(url, stream, PEEK_MS, ret_stream);
 }
 
 /* `what` is the sampler's option too. */
@@ -95,8 +96,8 @@ static enum error compare_streams(const struct sampler_stream *theirs, const cha
     return differs(called, "seed", left, right);
 }
 
-enum error position_compare_size(const struct position *theirs, const char *called,
-                                 int64_t batch_rows)
+enum error stream_position_compare_size(const struct stream_position *theirs, const char *called,
+                                        int64_t batch_rows)
 {
     if (theirs->batch_rows == batch_rows)
         return OK;
@@ -105,12 +106,12 @@ enum error position_compare_size(const struct position *theirs, const char *call
         called, theirs->batch_rows, text_plural(theirs->batch_rows, "row", "rows"), batch_rows);
 }
 
-enum error position_compare(const struct position *theirs, const char *called,
-                            const struct position *ours)
+enum error stream_position_compare(const struct stream_position *theirs, const char *called,
+                                   const struct stream_position *ours)
 {
     enum error error = compare_streams(&theirs->stream, called, &ours->stream);
 
-    return error ? error : position_compare_size(theirs, called, ours->batch_rows);
+    return error ? error : stream_position_compare_size(theirs, called, ours->batch_rows);
 }
 
 static enum error print_text(struct buffer *out, const char *key, const char *value)
@@ -122,7 +123,7 @@ static enum error print_text(struct buffer *out, const char *key, const char *va
     return error ? error : buffer_add_text(out, ",");
 }
 
-enum error position_print(const struct position *position, struct buffer *out)
+enum error stream_position_print(const struct stream_position *position, struct buffer *out)
 {
     const struct sampler_stream *stream = &position->stream;
     enum error error;
@@ -140,9 +141,10 @@ enum error position_print(const struct position *position, struct buffer *out)
         stream->epoch_draws, position->batch_rows, position->next_index);
 }
 
-enum error position_parse(const char *text, const char *what, struct position *ret_position)
+enum error stream_position_parse(const char *text, const char *what,
+                                 struct stream_position *ret_position)
 {
-    struct position position = {.batch_rows = 0};
+    struct stream_position position = {.batch_rows = 0};
     cJSON *json = NULL;
     enum error error = json_parse(text, strlen(text), what, &json);
 

@@ -13,7 +13,7 @@
 #include "common/error.h"
 #include "loader/feed/sampler_client.h"
 
-struct position {
+struct stream_position {
     struct sampler_stream stream;
     int64_t batch_rows; /* B, at least 1 */
     int64_t next_index; /* K, at least 0 */
@@ -21,27 +21,28 @@ struct position {
 
 /* Asks the sampler at `url` what `stream` is, for up to `patience_ms`. Errors as those of
  * sampler_client_describe(). */
-enum error position_fetch(const char *url, const char *stream, int64_t patience_ms,
-                          struct sampler_stream *ret_stream) MUST_CHECK;
+enum error stream_position_fetch(const char *url, const char *stream, int64_t patience_ms,
+                                 struct sampler_stream *ret_stream) MUST_CHECK;
 
-/* As position_fetch(), but one try of less than half a second that logs nothing: for what is asked
+/* As stream_position_fetch(), but one try of less than half a second that logs nothing: for what is asked
  * again soon. */
-enum error position_peek(const char *url, const char *stream,
-                         struct sampler_stream *ret_stream) MUST_CHECK;
+enum error stream_position_peek(const char *url, const char *stream,
+                                struct sampler_stream *ret_stream) MUST_CHECK;
 
 /* OK when `theirs` walks the same order in the same batches as `ours`, wherever they are; else
  * ERROR_CONFLICT naming the first difference with both values: "CALLED is of another order: its
  * seed is 7, the sampler's is 9", and what would mend it. `called` names `theirs`. */
-enum error position_compare(const struct position *theirs, const char *called,
-                            const struct position *ours) MUST_CHECK;
+enum error stream_position_compare(const struct stream_position *theirs, const char *called,
+                                   const struct stream_position *ours) MUST_CHECK;
 /* The last part of it: are batches of `batch_rows` those of `theirs`? */
-enum error position_compare_size(const struct position *theirs, const char *called,
-                                 int64_t batch_rows) MUST_CHECK;
+enum error stream_position_compare_size(const struct stream_position *theirs, const char *called,
+                                        int64_t batch_rows) MUST_CHECK;
 
 /* Appends it as a JSON object: the members of GET /streams/NAME that matter, batch_size and
  * next_index. Reads it back; `what` names the text in messages. */
-enum error position_print(const struct position *position, struct buffer *out) MUST_CHECK;
-enum error position_parse(const char *text, const char *what,
-                          struct position *ret_position) MUST_CHECK;
+enum error stream_position_print(const struct stream_position *position,
+                                 struct buffer *out) MUST_CHECK;
+enum error stream_position_parse(const char *text, const char *what,
+                                 struct stream_position *ret_position) MUST_CHECK;
 
 #endif

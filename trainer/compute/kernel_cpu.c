@@ -17,7 +17,7 @@
 struct kernel_cpu {
     struct kernel kernel; /* first */
     const struct cpu_loops *loops;
-    struct nonzeros nonzeros; /* of the latest cpu_input() */
+    struct sparse_batch sparse; /* of the latest cpu_input() */
 };
 
 static struct kernel_cpu *cpu(struct kernel *kernel)
@@ -27,22 +27,22 @@ static struct kernel_cpu *cpu(struct kernel *kernel)
 
 static void cpu_close(struct kernel *kernel)
 {
-    nonzeros_release(&cpu(kernel)->nonzeros);
+    sparse_batch_release(&cpu(kernel)->sparse);
     free(kernel);
     blas_close();
 }
 
 static enum error cpu_reserve(struct kernel *kernel, size_t rows, size_t columns)
 {
-    return nonzeros_reserve(&cpu(kernel)->nonzeros, rows, columns);
+    return sparse_batch_reserve(&cpu(kernel)->sparse, rows, columns);
 }
 
 static enum error cpu_input(struct kernel *kernel, const float *values, size_t rows, size_t columns,
                             struct kernel_input *ret_input)
 {
-    struct nonzeros *nonzeros = &cpu(kernel)->nonzeros;
-    nonzeros_index(nonzeros, cpu(kernel)->loops, values, rows, columns);
-    *ret_input = (struct kernel_input){values, rows, columns, nonzeros_worth(nonzeros)};
+    struct sparse_batch *sparse = &cpu(kernel)->sparse;
+    sparse_batch_index(sparse, cpu(kernel)->loops, values, rows, columns);
+    *ret_input = (struct kernel_input){values, rows, columns, sparse_batch_worth(sparse)};
     return OK;
 }
 
@@ -55,7 +55,7 @@ static enum error cpu_forward(struct kernel *kernel, const struct kernel_input *
     if (input->indexed) {
         for (size_t row = 0; row < input->rows; row++)
             memcpy(ret_y + row * outputs, bias, outputs * sizeof(*bias));
-        loops->multiply(&cpu(kernel)->nonzeros, weights, outputs, ret_y);
+        loops->multiply(&cpu(kernel)->sparse, weights, outputs, ret_y);
         if (relu)
             loops->finish_rows(ret_y, 1, input->rows * outputs, NULL, true);
         return OK;
@@ -82,9 +82,8 @@ static enum error cpu_backward(struct kernel *kernel, const struct kernel_input 
     const struct cpu_loops *loops = cpu(kernel)->loops;
     loops->sum_columns(y_gradient, input->rows, outputs, ret_bias_gradient);
     if (input->indexed) {
-        nonzeros_index_columns(&cpu(kernel)->nonzeros, loops);
-        loops->multiply_transposed(&cpu(kernel)->nonzeros, y_gradient, outputs,
-                                   ret_weights_gradient);
+        sparse_batch_index_columns(&cpu(kernel)->sparse, loops);
+        loops->multiply_transposed(&cpu(kernel)->sparse, y_gradient, outputs, ret_weights_gradient);
         return OK;
     }
     blas_multiply(&(struct blas_product){

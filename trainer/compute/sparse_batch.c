@@ -11,76 +11,75 @@
 
 static size_t groups_of(size_t rows)
 {
-    return (rows + NONZEROS_GROUP - 1) / NONZEROS_GROUP;
+    return (rows + SPARSE_BATCH_GROUP - 1) / SPARSE_BATCH_GROUP;
 }
 
 static size_t words_of(size_t columns)
 {
-    return (columns + NONZEROS_WORD - 1) / NONZEROS_WORD;
+    return (columns + SPARSE_BATCH_WORD - 1) / SPARSE_BATCH_WORD;
 }
 
-enum error nonzeros_reserve(struct nonzeros *nonzeros, size_t rows, size_t columns)
+enum error sparse_batch_reserve(struct sparse_batch *sparse, size_t rows, size_t columns)
 {
-    if (rows <= nonzeros->rows_limit && columns <= nonzeros->columns_limit)
+    if (rows <= sparse->rows_limit && columns <= sparse->columns_limit)
         return OK;
-    rows = rows > nonzeros->rows_limit ? rows : nonzeros->rows_limit;
-    columns = columns > nonzeros->columns_limit ? columns : nonzeros->columns_limit;
-    nonzeros_release(nonzeros);
-    size_t panel_rows = rows > NONZEROS_WORD ? rows : NONZEROS_WORD;
-    size_t panel_bytes = panel_rows * NONZEROS_PANEL_FLOATS * sizeof(float);
-    nonzeros->row_bits = array_new(rows * words_of(columns), sizeof(uint64_t), "the batch's index");
-    nonzeros->column_bits =
+    rows = rows > sparse->rows_limit ? rows : sparse->rows_limit;
+    columns = columns > sparse->columns_limit ? columns : sparse->columns_limit;
+    sparse_batch_release(sparse);
+    size_t panel_rows = rows > SPARSE_BATCH_WORD ? rows : SPARSE_BATCH_WORD;
+    size_t panel_bytes = panel_rows * SPARSE_BATCH_PANEL_FLOATS * sizeof(float);
+    sparse->row_bits = array_new(rows * words_of(columns), sizeof(uint64_t), "the batch's index");
+    sparse->column_bits =
         array_new(groups_of(rows) * columns, sizeof(uint32_t), "the batch's index");
-    nonzeros->list = array_new(rows, sizeof(uint32_t), "the batch's index");
-    if (!nonzeros->row_bits || !nonzeros->column_bits || !nonzeros->list)
+    sparse->list = array_new(rows, sizeof(uint32_t), "the batch's index");
+    if (!sparse->row_bits || !sparse->column_bits || !sparse->list)
         goto failed;
-    nonzeros->panel = aligned_alloc(64, panel_bytes);
-    if (!nonzeros->panel) {
+    sparse->panel = aligned_alloc(64, panel_bytes);
+    if (!sparse->panel) {
         error_set_memory(panel_bytes, "the batch's index");
         goto failed;
     }
-    nonzeros->rows_limit = rows;
-    nonzeros->columns_limit = columns;
+    sparse->rows_limit = rows;
+    sparse->columns_limit = columns;
     return OK;
 failed:
-    nonzeros_release(nonzeros);
+    sparse_batch_release(sparse);
     return ERROR_MEMORY;
 }
 
-void nonzeros_release(struct nonzeros *nonzeros)
+void sparse_batch_release(struct sparse_batch *sparse)
 {
-    free(nonzeros->row_bits);
-    free(nonzeros->column_bits);
-    free(nonzeros->panel);
-    free(nonzeros->list);
-    memset(nonzeros, 0, sizeof(*nonzeros));
+    free(sparse->row_bits);
+    free(sparse->column_bits);
+    free(sparse->panel);
+    free(sparse->list);
+    memset(sparse, 0, sizeof(*sparse));
 }
 
-void nonzeros_index(struct nonzeros *nonzeros, const struct cpu_loops *loops, const float *values,
-                    size_t rows, size_t columns)
+void sparse_batch_index(struct sparse_batch *sparse, const struct cpu_loops *loops,
+                        const float *values, size_t rows, size_t columns)
 {
-    nonzeros->values = values;
-    nonzeros->rows = rows;
-    nonzeros->columns = columns;
-    nonzeros->row_words = words_of(columns);
-    nonzeros->has_columns = false;
-    nonzeros->count = loops->index_rows(values, rows, columns, nonzeros->row_bits);
+    sparse->values = values;
+    sparse->rows = rows;
+    sparse->columns = columns;
+    sparse->row_words = words_of(columns);
+    sparse->has_columns = false;
+    sparse->count = loops->index_rows(values, rows, columns, sparse->row_bits);
 }
 
-void nonzeros_index_columns(struct nonzeros *nonzeros, const struct cpu_loops *loops)
+void sparse_batch_index_columns(struct sparse_batch *sparse, const struct cpu_loops *loops)
 {
-    if (nonzeros->has_columns)
+    if (sparse->has_columns)
         return;
-    memset(nonzeros->column_bits, 0,
-           groups_of(nonzeros->rows) * nonzeros->columns * sizeof(*nonzeros->column_bits));
-    loops->index_columns(nonzeros->values, nonzeros->rows, nonzeros->columns,
-                         nonzeros->column_bits);
-    nonzeros->has_columns = true;
+    memset(sparse->column_bits, 0,
+           groups_of(sparse->rows) * sparse->columns * sizeof(*sparse->column_bits));
+    loops->index_columns(sparse->values, sparse->rows, sparse->columns, sparse->column_bits);
+    sparse->has_columns = true;
 }
 
 /* Two fifths: below it the index wins on every CPU measured (COMPUTING.md). */
-bool nonzeros_worth(const struct nonzeros *nonzeros)
+bool sparse_batch_worth(const struct sparse_batch *sparse)
 {
-    return nonzeros->columns >= COLUMNS_MINIMUM &&
-           nonzeros->count * 5 <= nonzeros->rows * nonzeros->columns * 2;
+    return sparse->columns >= COLUMNS_MINIMUM &&
+           sparse->count * 5 <= sparse->rows * sparse->columns * 2;
 }

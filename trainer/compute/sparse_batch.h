@@ -19,11 +19,11 @@
 
 struct cpu_loops;
 
-#define NONZEROS_WORD 64          /* columns in one word of row_bits */
-#define NONZEROS_GROUP 32         /* rows in one word of column_bits */
-#define NONZEROS_PANEL_FLOATS 128 /* the widest strip of outputs that one pass works on */
+#define SPARSE_BATCH_WORD 64          /* columns in one word of row_bits */
+#define SPARSE_BATCH_GROUP 32         /* rows in one word of column_bits */
+#define SPARSE_BATCH_PANEL_FLOATS 128 /* the widest strip of outputs that one pass works on */
 
-struct nonzeros {
+struct sparse_batch {
     const float *values; /* [B,F], borrowed from the batch */
     size_t rows, columns;
     size_t count;          /* how many are not zero */
@@ -38,16 +38,17 @@ struct nonzeros {
 
 /* Starts empty: a zeroed struct. Makes room for batches of up to rows x columns; keeps what is
  * larger already. */
-enum error nonzeros_reserve(struct nonzeros *nonzeros, size_t rows, size_t columns) MUST_CHECK;
-void nonzeros_release(struct nonzeros *nonzeros);
+enum error sparse_batch_reserve(struct sparse_batch *sparse, size_t rows,
+                                size_t columns) MUST_CHECK;
+void sparse_batch_release(struct sparse_batch *sparse);
 
 /* Indexes a batch (within what was reserved) by rows. `values` is borrowed until the next call. */
-void nonzeros_index(struct nonzeros *nonzeros, const struct cpu_loops *loops, const float *values,
-                    size_t rows, size_t columns);
+void sparse_batch_index(struct sparse_batch *sparse, const struct cpu_loops *loops,
+                        const float *values, size_t rows, size_t columns);
 /* By columns too, if that has not been done for this batch. */
-void nonzeros_index_columns(struct nonzeros *nonzeros, const struct cpu_loops *loops);
+void sparse_batch_index_columns(struct sparse_batch *sparse, const struct cpu_loops *loops);
 
 /* Are products over the index cheaper than dense ones? Depends on count and size alone. */
-bool nonzeros_worth(const struct nonzeros *nonzeros);
+bool sparse_batch_worth(const struct sparse_batch *sparse);
 
 #endif

@@ -6,7 +6,7 @@
 
 #include "common/array.h"
 
-struct expander {
+struct feature_scaler {
     const struct engine *engine;
     enum element element;
     size_t features, rows;
@@ -15,70 +15,70 @@ struct expander {
     float *values; /* device, [rows, F] */
 };
 
-enum error expander_new(const struct engine *engine, enum element element, size_t features,
-                        size_t rows, float scale, struct expander **ret_expander)
+enum error feature_scaler_new(const struct engine *engine, enum element element, size_t features,
+                              size_t rows, float scale, struct feature_scaler **ret_scaler)
 {
-    struct expander *expander = array_new(1, sizeof(*expander), "an expander");
+    struct feature_scaler *scaler = array_new(1, sizeof(*scaler), "a feature scaler");
     void *values;
     enum error error;
 
-    if (!expander)
+    if (!scaler)
         return ERROR_MEMORY;
-    *expander = (struct expander){
+    *scaler = (struct feature_scaler){
         .engine = engine, .element = element, .features = features, .rows = rows, .scale = scale};
     error =
-        device_memory_new(engine->device, rows * features * element_bytes(element), &expander->raw);
+        device_memory_new(engine->device, rows * features * element_bytes(element), &scaler->raw);
     if (error)
         goto fail;
     error = device_memory_new(engine->device, rows * features * sizeof(float), &values);
     if (error)
         goto fail;
-    expander->values = values;
-    *ret_expander = expander;
+    scaler->values = values;
+    *ret_scaler = scaler;
     return OK;
 fail:
-    expander_free(expander);
+    feature_scaler_free(scaler);
     return error;
 }
 
-void expander_free(struct expander *expander)
+void feature_scaler_free(struct feature_scaler *scaler)
 {
-    if (!expander)
+    if (!scaler)
         return;
-    if (expander->raw)
-        device_memory_free(expander->engine->device, expander->raw);
-    if (expander->values)
-        device_memory_free(expander->engine->device, expander->values);
-    free(expander);
+    if (scaler->raw)
+        device_memory_free(scaler->engine->device, scaler->raw);
+    if (scaler->values)
+        device_memory_free(scaler->engine->device, scaler->values);
+    free(scaler);
 }
 
-enum error expander_from_device(struct expander *expander, const void *features, size_t rows,
-                                const float **ret_values)
+enum error feature_scaler_from_device(struct feature_scaler *scaler, const void *features,
+                                      size_t rows, const float **ret_values)
 {
-    const struct engine *engine = expander->engine;
-    size_t count = rows * expander->features;
+    const struct engine *engine = scaler->engine;
+    size_t count = rows * scaler->features;
     enum error error;
 
-    assert(rows <= expander->rows);
-    if (expander->element == ELEMENT_U8)
-        error = device_expand_u8(engine->device, engine->queue, expander->values, features, count,
-                                 expander->scale);
+    assert(rows <= scaler->rows);
+    if (scaler->element == ELEMENT_U8)
+        error = device_u8_to_f32(engine->device, engine->queue, scaler->values, features, count,
+                                 scaler->scale);
     else
-        error = device_scale_f32(engine->device, engine->queue, expander->values, features, count,
-                                 expander->scale);
+        error = device_scale_f32(engine->device, engine->queue, scaler->values, features, count,
+                                 scaler->scale);
     if (!error)
-        *ret_values = expander->values;
+        *ret_values = scaler->values;
     return error;
 }
 
-enum error expander_from_host(struct expander *expander, const void *features, size_t rows,
-                              const float **ret_values)
+enum error feature_scaler_from_host(struct feature_scaler *scaler, const void *features,
+                                    size_t rows, const float **ret_values)
 {
-    const struct engine *engine = expander->engine;
-    size_t bytes = rows * expander->features * element_bytes(expander->element);
+    const struct engine *engine = scaler->engine;
+    size_t bytes = rows * scaler->features * element_bytes(scaler->element);
     enum error error;
 
-    assert(rows <= expander->rows);
-    error = device_copy_in(engine->device, engine->queue, expander->raw, features, bytes);
-    return error ? error : expander_from_device(expander, expander->raw, rows, ret_values);
+    assert(rows <= scaler->rows);
+    error = device_copy_in(engine->device, engine->queue, scaler->raw, features, bytes);
+    return error ? error : feature_scaler_from_device(scaler, scaler->raw, rows, ret_values);
 }

@@ -1,5 +1,5 @@
 /*
- * An expander: rows as a store keeps them (u8 or f32) become floats in device memory, multiplied
+ * An scaler: rows as a store keeps them (u8 or f32) become floats in device memory, multiplied
  * with the model's feature scale. For rows that come from a scan or lie on the device; training
  * batches are expanded by the feed.
  */
@@ -12,18 +12,19 @@
 #include "loader/store/store.h"
 #include "trainer/compute/engine.h"
 
-struct expander;
+struct feature_scaler;
 
 /* Room for `rows` rows of `features` values of `element`. The engine is borrowed. */
-enum error expander_new(const struct engine *engine, enum element element, size_t features,
-                        size_t rows, float scale, struct expander **ret_expander) MUST_CHECK;
-void expander_free(struct expander *expander);
+enum error feature_scaler_new(const struct engine *engine, enum element element, size_t features,
+                              size_t rows, float scale,
+                              struct feature_scaler **ret_scaler) MUST_CHECK;
+void feature_scaler_free(struct feature_scaler *scaler);
 
 /* `rows` rows from host or device memory -> *ret_values[rows, F] in device memory, valid until the
  * next call. Host memory must stay as it is until the queue was waited for. */
-enum error expander_from_host(struct expander *expander, const void *features, size_t rows,
-                              const float **ret_values) MUST_CHECK;
-enum error expander_from_device(struct expander *expander, const void *features, size_t rows,
-                                const float **ret_values) MUST_CHECK;
+enum error feature_scaler_from_host(struct feature_scaler *scaler, const void *features,
+                                    size_t rows, const float **ret_values) MUST_CHECK;
+enum error feature_scaler_from_device(struct feature_scaler *scaler, const void *features,
+                                      size_t rows, const float **ret_values) MUST_CHECK;
 
 #endif

@@ -6,14 +6,14 @@
 #include "trainer/model/targets.h"
 
 struct scoring {
-    struct trained *trained;
+    struct trained_model *trained;
     struct targets *targets;
     int32_t *classes; /* [rows of a batch] */
     float *numbers;
     struct model_score score;
 };
 
-static enum error score_rows(void *context, const struct trained_rows *rows)
+static enum error score_rows(void *context, const struct trained_model_rows *rows)
 {
     struct scoring *scoring = context;
     struct model_batch batch = {.rows = rows->rows,
@@ -40,13 +40,13 @@ static enum error score_store(struct scoring *scoring, struct store *store)
     scoring->numbers = array_new(rows, sizeof(*scoring->numbers), "a batch's targets");
     if (!scoring->classes || !scoring->numbers)
         return ERROR_MEMORY;
-    error = trained_scan(scoring->trained, store, score_rows, scoring);
+    error = trained_model_scan(scoring->trained, store, score_rows, scoring);
     if (!error && scoring->score.rows == 0)
         error = error_set(ERROR_INPUT, "%s has no rows to evaluate on", store_info(store)->uri);
     return error;
 }
 
-enum error evaluation_run(struct trained *trained, const char *store_uri,
+enum error evaluation_run(struct trained_model *trained, const char *store_uri,
                           struct evaluation *ret_evaluation)
 {
     struct scoring scoring = {.trained = trained};

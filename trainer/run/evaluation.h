@@ -13,7 +13,7 @@ struct evaluation {
 };
 
 /* Every label must be one that the model knows. A store without rows is ERROR_INPUT. */
-enum error evaluation_run(struct trained *trained, const char *store_uri,
+enum error evaluation_run(struct trained_model *trained, const char *store_uri,
                           struct evaluation *ret_evaluation) MUST_CHECK;
 
 #endif

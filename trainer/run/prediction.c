@@ -12,7 +12,7 @@
 #define LINES_LIMIT_BYTES ((size_t)1 << 31)
 
 struct predicting {
-    struct trained *trained;
+    struct trained_model *trained;
     const struct store_info *info;
     const struct classes *classes; /* NULL: a regression */
     struct targets *targets;       /* NULL: a regression, or labels that cannot be looked up */
@@ -116,7 +116,7 @@ static enum error write_lines(struct predicting *predicting)
     return OK;
 }
 
-static enum error predict_rows(void *context, const struct trained_rows *rows)
+static enum error predict_rows(void *context, const struct trained_model_rows *rows)
 {
     struct predicting *predicting = context;
     enum error error =
@@ -158,11 +158,11 @@ static enum error predict_store(struct predicting *predicting, struct store *sto
         error = buffer_print(&predicting->lines, ",p%zu", i);
     if (error || (error = buffer_add(&predicting->lines, "\n", 1)))
         return error;
-    error = trained_scan(predicting->trained, store, predict_rows, predicting);
+    error = trained_model_scan(predicting->trained, store, predict_rows, predicting);
     return error ? error : write_lines(predicting);
 }
 
-enum error prediction_run(struct trained *trained, const char *store_uri, FILE *out)
+enum error prediction_run(struct trained_model *trained, const char *store_uri, FILE *out)
 {
     struct predicting predicting = {
         .trained = trained, .lines = BUFFER_INIT(LINES_LIMIT_BYTES), .out = out};

@@ -17,6 +17,7 @@
 #include "trainer/run/trained_model.h"
 
 /* ERROR_IO when `out` does not take it. */
-enum error prediction_run(struct trained *trained, const char *store_uri, FILE *out) MUST_CHECK;
+enum error prediction_run(struct trained_model *trained, const char *store_uri,
+                          FILE *out) MUST_CHECK;
 
 #endif

@@ -13,7 +13,7 @@ struct test_set {
     void *features;   /* device, [rows, F] of the store's element */
     int32_t *classes; /* [rows] */
     float *numbers;   /* [rows] */
-    struct expander *expander;
+    struct feature_scaler *scaler;
 };
 
 /* What the scan fills. */
@@ -69,8 +69,8 @@ enum error test_set_new(const struct engine *engine, struct store *store,
         error = error_prefix(error, "%s as a test set: ", info->uri);
         goto out;
     }
-    if ((error = expander_new(engine, info->element, info->features, engine_rows(info->features),
-                              scale, &set->expander)) ||
+    if ((error = feature_scaler_new(engine, info->element, info->features,
+                                    engine_rows(info->features), scale, &set->scaler)) ||
         (error = store_scan(store, SCAN_FEATURES, fill, &filling)))
         goto out;
     set->rows = filling.filled;
@@ -85,7 +85,7 @@ void test_set_free(struct test_set *set)
 {
     if (!set)
         return;
-    expander_free(set->expander);
+    feature_scaler_free(set->scaler);
     if (set->features)
         device_memory_free(set->engine->device, set->features);
     free(set->classes);
@@ -110,7 +110,7 @@ enum error test_set_score(struct test_set *set, struct model *model, struct mode
 
         if (stop_requested())
             return error_set(ERROR_CANCELLED, "stopped while the test set was scored");
-        if ((error = expander_from_device(set->expander, from, rows, &batch.features)) ||
+        if ((error = feature_scaler_from_device(set->scaler, from, rows, &batch.features)) ||
             (error = model_evaluate(model, &batch, &score)))
             return error;
     }

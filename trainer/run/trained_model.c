@@ -22,7 +22,7 @@ static enum error open_newest(const char *path, struct checkpoint **ret_checkpoi
 }
 
 /* Slots are the trainer's alone: plain SGD has none. */
-static enum error make_model(struct trained *trained)
+static enum error make_model(struct trained_model *trained)
 {
     struct model_options options = checkpoint_get_facts(trained->checkpoint)->model;
     enum error error = optimizer_init(&options.optimizer, "sgd", 1.0);
@@ -34,11 +34,12 @@ static enum error make_model(struct trained *trained)
     return error ? error : checkpoint_restore(trained->checkpoint, trained->model);
 }
 
-enum error trained_open(const struct trained_options *options, struct trained *trained)
+enum error trained_model_open(const struct trained_model_options *options,
+                              struct trained_model *trained)
 {
     enum error error;
 
-    *trained = (struct trained){.bad_rows = options->bad_rows};
+    *trained = (struct trained_model){.bad_rows = options->bad_rows};
     if (!options->logdir && !options->checkpoint)
         return error_set(ERROR_USAGE, "neither --logdir nor --checkpoint names a model");
     error = options->checkpoint ? checkpoint_open(options->checkpoint, &trained->checkpoint)
@@ -48,24 +49,24 @@ enum error trained_open(const struct trained_options *options, struct trained *t
     log_info("model of %s, step %lld", checkpoint_path(trained->checkpoint),
              (long long)checkpoint_step(trained->checkpoint));
     if ((error = engine_open(&options->engine, &trained->engine)) || (error = make_model(trained)))
-        trained_close(trained);
+        trained_model_close(trained);
     return error;
 }
 
-void trained_close(struct trained *trained)
+void trained_model_close(struct trained_model *trained)
 {
     model_free(trained->model);
     engine_close(&trained->engine);
     checkpoint_close(trained->checkpoint);
-    *trained = (struct trained){.checkpoint = NULL};
+    *trained = (struct trained_model){.checkpoint = NULL};
 }
 
 /* What a scan's callback needs. */
 struct scan {
-    const struct trained *trained;
+    const struct trained_model *trained;
     size_t row_bytes, limit;
-    struct expander *expander;
-    trained_sink *sink;
+    struct feature_scaler *scaler;
+    trained_model_sink *sink;
     void *context;
     int64_t bad_rows; /* left out or zeroed so far */
 };
@@ -95,9 +96,9 @@ static enum error pass_on(void *context, const struct store_block *block)
 
     count_bad(scan, block);
     for (size_t at = 0; at < block->rows; at += step) {
-        struct trained_rows rows = {.rows = run_of_rows(scan, block, at),
-                                    .ids = block->ids + at,
-                                    .labels = block->label_values + at};
+        struct trained_model_rows rows = {.rows = run_of_rows(scan, block, at),
+                                          .ids = block->ids + at,
+                                          .labels = block->label_values + at};
         const char *from = (const char *)block->features + at * scan->row_bytes;
         enum error error;
 
@@ -106,7 +107,7 @@ static enum error pass_on(void *context, const struct store_block *block)
             return error_set(ERROR_CANCELLED, "stopped before the last row");
         if (rows.rows == 0)
             continue;
-        if ((error = expander_from_host(scan->expander, from, rows.rows, &rows.features)) ||
+        if ((error = feature_scaler_from_host(scan->scaler, from, rows.rows, &rows.features)) ||
             (error = scan->sink(scan->context, &rows)))
             return error;
     }
@@ -122,8 +123,8 @@ static const char *maybe_label(const struct store_info *info, size_t features)
     return "; if one of its columns is the label, the URI lacks label=COLUMN";
 }
 
-enum error trained_scan(struct trained *trained, struct store *store, trained_sink *sink,
-                        void *context)
+enum error trained_model_scan(struct trained_model *trained, struct store *store,
+                              trained_model_sink *sink, void *context)
 {
     const struct checkpoint_facts *facts = checkpoint_get_facts(trained->checkpoint);
     const struct store_info *info = store_info(store);
@@ -144,13 +145,13 @@ enum error trained_scan(struct trained *trained, struct store *store, trained_si
     error = feature_names_compare(&facts->names, checkpoint_path(trained->checkpoint), info);
     if (error)
         return error;
-    error = expander_new(&trained->engine, info->element, info->features, scan.limit,
-                         facts->feature_scale, &scan.expander);
+    error = feature_scaler_new(&trained->engine, info->element, info->features, scan.limit,
+                               facts->feature_scale, &scan.scaler);
     if (!error)
         error = store_scan(store, columns, pass_on, &scan);
     if (!error && scan.bad_rows > 0)
         log_warning("%" PRId64 " bad rows were %s", scan.bad_rows,
                     trained->bad_rows == BAD_ROWS_SKIP ? "left out" : "replaced by zeros");
-    expander_free(scan.expander);
+    feature_scaler_free(scan.scaler);
     return error;
 }

@@ -15,14 +15,14 @@
 #include "trainer/compute/engine.h"
 #include "trainer/model/model.h"
 
-struct trained_options {
+struct trained_model_options {
     const char *logdir;     /* its newest checkpoint is taken; may be NULL if ... */
     const char *checkpoint; /* ... a file is named here */
     struct engine_options engine;
     enum bad_rows bad_rows;
 };
 
-struct trained {
+struct trained_model {
     struct checkpoint *checkpoint;
     struct engine engine;
     struct model *model; /* batch_rows: engine_rows(F) */
@@ -30,26 +30,27 @@ struct trained {
 };
 
 /* Rows of a store on their way through a model. All borrowed for the duration of the call. */
-struct trained_rows {
+struct trained_model_rows {
     size_t rows; /* at least 1, at most engine_rows(F) */
     const int64_t *ids;
     const double *labels;  /* as the store gives them */
     const float *features; /* [rows, F], device, scaled */
 };
-typedef enum error trained_sink(void *context, const struct trained_rows *rows);
+typedef enum error trained_model_sink(void *context, const struct trained_model_rows *rows);
 
 /* ERROR_USAGE when neither logdir nor checkpoint is named; ERROR_NOT_FOUND when there is no
  * checkpoint yet. On failure *trained is empty. */
-enum error trained_open(const struct trained_options *options, struct trained *trained) MUST_CHECK;
+enum error trained_model_open(const struct trained_model_options *options,
+                              struct trained_model *trained) MUST_CHECK;
 /* Legal on an empty one. */
-void trained_close(struct trained *trained);
+void trained_model_close(struct trained_model *trained);
 
 /* All rows of `store` in frame order; bad ones end it, are left out, or are zeros, as `bad_rows`
  * says (how many, is logged). ERROR_INPUT when it has another number of features than the model,
  * ERROR_CONFLICT when it has the same ones in another order; ERROR_CANCELLED after
  * stop_requested().
  */
-enum error trained_scan(struct trained *trained, struct store *store, trained_sink *sink,
-                        void *context) MUST_CHECK;
+enum error trained_model_scan(struct trained_model *trained, struct store *store,
+                              trained_model_sink *sink, void *context) MUST_CHECK;
 
 #endif

@@ -25,8 +25,8 @@
 /* What the report's thread looks for every few seconds. */
 struct watch {
     const char *url;
-    struct position position; /* of the training's begin */
-    _Atomic bool changed;     /* the sampler walks another order; `report` says so */
+    struct stream_position position; /* of the training's begin */
+    _Atomic bool changed;            /* the sampler walks another order; `report` says so */
     struct error_report report;
 };
 
@@ -54,13 +54,14 @@ static double accuracy_of(const struct model_score *score)
 }
 
 /* Is the stream of now still the one that `position` is of? */
-static enum error compare_order(const struct position *position, const struct sampler_stream *now)
+static enum error compare_order(const struct stream_position *position,
+                                const struct sampler_stream *now)
 {
-    struct position theirs = *position;
+    struct stream_position theirs = *position;
     enum error error;
 
     theirs.stream = *now;
-    error = position_compare(position, "this training", &theirs);
+    error = stream_position_compare(position, "this training", &theirs);
     return error ? error_prefix(error, "the sampler changed while it was trained from: ") : OK;
 }
 
@@ -72,7 +73,7 @@ static void watch_order(void *context)
     enum error error;
 
     if (atomic_load(&watch->changed) || stop_requested() ||
-        position_peek(watch->url, TRAINING_STREAM, &now))
+        stream_position_peek(watch->url, TRAINING_STREAM, &now))
         return;
     error = compare_order(&watch->position, &now);
     if (!error)
@@ -96,7 +97,7 @@ static enum error check_order(const struct training *training)
     struct sampler_stream now;
 
     if (stop_requested() ||
-        position_fetch(training->options->sampler_url, TRAINING_STREAM, CHECK_MS, &now))
+        stream_position_fetch(training->options->sampler_url, TRAINING_STREAM, CHECK_MS, &now))
         return OK;
     return compare_order(&training->parts.facts.position, &now);
 }

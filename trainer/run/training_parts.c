@@ -67,11 +67,11 @@ static enum error check_url(const char *url)
 enum error training_parts_check(struct training_parts *parts)
 {
     const struct training_options *options = parts->options;
-    const struct position *position = &checkpoint_get_facts(parts->checkpoint)->position;
+    const struct stream_position *position = &checkpoint_get_facts(parts->checkpoint)->position;
     const char *called = checkpoint_path(parts->checkpoint);
     enum error error;
 
-    if ((error = position_compare_size(position, called, options->batch_rows)) ||
+    if ((error = stream_position_compare_size(position, called, options->batch_rows)) ||
         (error = compare_scale(parts)) || (error = check_url(options->sampler_url)) ||
         (error = store_check_uri(options->store_uri)))
         return error;
@@ -166,16 +166,17 @@ static enum error ask_sampler(struct training_parts *parts)
 {
     const struct training_options *options = parts->options;
     const struct checkpoint_facts *saved = saved_facts(parts);
-    struct position *position = &parts->facts.position;
+    struct stream_position *position = &parts->facts.position;
     enum error error;
 
-    error = position_fetch(options->sampler_url, TRAINING_STREAM, options->patience_ms,
-                           &position->stream);
+    error = stream_position_fetch(options->sampler_url, TRAINING_STREAM, options->patience_ms,
+                                  &position->stream);
     if (error)
         return error;
     position->batch_rows = options->batch_rows;
     if (saved) {
-        error = position_compare(&saved->position, checkpoint_path(parts->checkpoint), position);
+        error =
+            stream_position_compare(&saved->position, checkpoint_path(parts->checkpoint), position);
         if (error)
             return error;
         position->next_index = saved->position.next_index;

@@ -52,7 +52,7 @@ struct expected {
     int64_t *at; /* [chosen] */
 };
 
-static void ask_every_way(const struct selection *selection, const struct expected *expected)
+static void ask_every_way(const struct rank_bitmap *bitmap, const struct expected *expected)
 {
     size_t positions = (size_t)expected->positions + 1, chosen = (size_t)expected->chosen;
     int64_t *asked = malloc((positions + chosen) * sizeof(*asked));
@@ -60,22 +60,22 @@ static void ask_every_way(const struct selection *selection, const struct expect
     assert_true(asked && answers);
     for (size_t i = 0; i < positions; i++)
         asked[i] = (int64_t)i;
-    selection_rank_many(selection, asked, positions, answers);
+    rank_bitmap_rank_many(bitmap, asked, positions, answers);
     int64_t rank = 0;
     for (int64_t i = 0; i <= expected->positions; i++) {
         assert_int_equal(answers[i], rank);
         bool is_chosen = rank < expected->chosen && expected->at[rank] == i;
         if (i < expected->positions)
-            assert_true(selection_has(selection, i) == is_chosen);
+            assert_true(rank_bitmap_has(bitmap, i) == is_chosen);
         rank += is_chosen;
     }
-    selection_select_many(selection, asked, chosen, asked); /* in place */
+    rank_bitmap_select_many(bitmap, asked, chosen, asked); /* in place */
     assert_memory_equal(asked, expected->at, chosen * sizeof(*asked));
     for (int64_t k = 0; k < expected->chosen; k += 1 + k / 3) {
         size_t count = (size_t)(expected->chosen - k) / 2 + 1;
-        assert_int_equal(selection_select(selection, k), expected->at[k]);
-        assert_int_equal(selection_rank(selection, expected->at[k]), k);
-        selection_read(selection, k, count, answers);
+        assert_int_equal(rank_bitmap_select(bitmap, k), expected->at[k]);
+        assert_int_equal(rank_bitmap_rank(bitmap, expected->at[k]), k);
+        rank_bitmap_read(bitmap, k, count, answers);
         assert_memory_equal(answers, expected->at + k, count * sizeof(*answers));
     }
     free(asked);
@@ -84,26 +84,26 @@ static void ask_every_way(const struct selection *selection, const struct expect
 
 static void check(int64_t positions, chooser *choose)
 {
-    struct selection *selection;
+    struct rank_bitmap *bitmap;
     struct expected expected = {.positions = positions};
     expected.at = malloc((size_t)positions * sizeof(*expected.at));
     assert_non_null(expected.at);
-    assert_ok(selection_new(positions, &selection));
+    assert_ok(rank_bitmap_new(positions, &bitmap));
     for (int64_t i = 0; i < positions; i++) {
         bool is_chosen = choose(i, positions);
-        selection_put(selection, i, is_chosen);
+        rank_bitmap_put(bitmap, i, is_chosen);
         if (is_chosen)
             expected.at[expected.chosen++] = i;
     }
-    assert_ok(selection_finish(selection));
-    assert_int_equal(selection->chosen, expected.chosen);
-    for (size_t i = 0; selection_kernels[i]; i++) {
-        if (!selection_kernels[i]->is_supported())
+    assert_ok(rank_bitmap_finish(bitmap));
+    assert_int_equal(bitmap->chosen, expected.chosen);
+    for (size_t i = 0; rank_bitmap_kernels[i]; i++) {
+        if (!rank_bitmap_kernels[i]->is_supported())
             continue;
-        selection->kernel = selection_kernels[i];
-        ask_every_way(selection, &expected);
+        bitmap->kernel = rank_bitmap_kernels[i];
+        ask_every_way(bitmap, &expected);
     }
-    selection_free(selection);
+    rank_bitmap_free(bitmap);
     free(expected.at);
 }
 
@@ -125,28 +125,28 @@ static void test_past_the_first_base(void **state)
 {
     (void)state;
     enum { STEP = 1009 };
-    int64_t positions = (INT64_C(480) << SELECTION_BASE_SHIFT) + 100000000;
-    struct selection *selection;
+    int64_t positions = (INT64_C(480) << RANK_BITMAP_BASE_SHIFT) + 100000000;
+    struct rank_bitmap *bitmap;
     if (!unit_is_long())
         skip();
-    assert_ok(selection_new(positions, &selection));
+    assert_ok(rank_bitmap_new(positions, &bitmap));
     for (int64_t i = 0; i < positions; i += STEP)
-        selection_put(selection, i, true);
-    assert_ok(selection_finish(selection));
-    assert_true(selection->bases[1] > 0);
-    for (int64_t k = 0; k < selection->chosen; k += 997) {
-        assert_true(selection_select(selection, k) == k * STEP);
-        assert_true(selection_rank(selection, k * STEP + 1) == k + 1);
+        rank_bitmap_put(bitmap, i, true);
+    assert_ok(rank_bitmap_finish(bitmap));
+    assert_true(bitmap->bases[1] > 0);
+    for (int64_t k = 0; k < bitmap->chosen; k += 997) {
+        assert_true(rank_bitmap_select(bitmap, k) == k * STEP);
+        assert_true(rank_bitmap_rank(bitmap, k * STEP + 1) == k + 1);
     }
-    selection_free(selection);
+    rank_bitmap_free(bitmap);
 }
 
 static void test_more_than_memory(void **state)
 {
     (void)state;
-    struct selection *selection;
-    assert_fails(selection_new(INT64_C(1) << 60, &selection), ERROR_MEMORY, "split");
-    selection_free(NULL);
+    struct rank_bitmap *bitmap;
+    assert_fails(rank_bitmap_new(INT64_C(1) << 60, &bitmap), ERROR_MEMORY, "split");
+    rank_bitmap_free(NULL);
 }
 
 static const struct CMUnitTest tests[] = {

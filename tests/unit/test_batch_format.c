@@ -52,25 +52,25 @@ static void open_texts(const char *uri, struct label_texts *texts)
 static const int64_t ids[] = {7, 0, INT64_MAX, 59999, 12345678901234567};
 static const uint32_t labels[] = {2, 0, 1, 2, 1};
 
-static struct answer sample(void)
+static struct batch_answer sample(void)
 {
-    return (struct answer){
+    return (struct batch_answer){
         .stream = "default", .epoch = 3, .first = 300, .size = 5, .ids = ids, .labels = labels};
 }
 
 /* Writes into memory that ends where the bound says, so that a sanitizer sees a byte beyond it. */
-static char *write_bounded(const struct label_texts *texts, const struct answer *answer,
-                           enum answer_format format, size_t *ret_length)
+static char *write_bounded(const struct label_texts *texts, const struct batch_answer *answer,
+                           enum batch_format format, size_t *ret_length)
 {
-    size_t bound = answer_bound_bytes(texts, answer, format);
+    size_t bound = batch_format_bound_bytes(texts, answer, format);
     char *out = malloc(bound);
-    *ret_length = answer_write(texts, answer, format, out);
+    *ret_length = batch_format_write(texts, answer, format, out);
     assert_true(*ret_length <= bound);
     return out;
 }
 
-static void check_text(const struct label_texts *texts, const struct answer *answer,
-                       enum answer_format format, const char *expected)
+static void check_text(const struct label_texts *texts, const struct batch_answer *answer,
+                       enum batch_format format, const char *expected)
 {
     size_t length;
     char *out = write_bounded(texts, answer, format, &length);
@@ -83,19 +83,19 @@ static void test_integer_labels(void **state)
 {
     (void)state;
     struct label_texts texts;
-    struct answer answer = sample();
+    struct batch_answer answer = sample();
     open_texts("range:30?labels=3", &texts);
-    check_text(&texts, &answer, ANSWER_JSON,
+    check_text(&texts, &answer, BATCH_FORMAT_JSON,
                "{\"stream\":\"default\",\"epoch\":3,\"first\":300,\"size\":5,"
                "\"ids\":[7,0,9223372036854775807,59999,12345678901234567],"
                "\"labels\":[2,0,1,2,1]}\n");
-    check_text(&texts, &answer, ANSWER_CSV,
+    check_text(&texts, &answer, BATCH_FORMAT_CSV,
                "id,label\n7,2\n0,0\n9223372036854775807,1\n59999,2\n12345678901234567,1\n");
     answer.size = 0;
-    check_text(&texts, &answer, ANSWER_JSON,
+    check_text(&texts, &answer, BATCH_FORMAT_JSON,
                "{\"stream\":\"default\",\"epoch\":3,\"first\":300,\"size\":0,"
                "\"ids\":[],\"labels\":[]}\n");
-    check_text(&texts, &answer, ANSWER_CSV, "id,label\n");
+    check_text(&texts, &answer, BATCH_FORMAT_CSV, "id,label\n");
     label_texts_release(&texts);
 }
 
@@ -111,16 +111,16 @@ static void test_the_largest_answer_stays_in_its_bound(void **state)
         far_ids[i] = INT64_MAX - i;
         far_labels[i] = 999;
     }
-    struct answer answer = {.stream =
-                                "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
-                            .epoch = INT64_MAX,
-                            .first = INT64_MAX,
-                            .ids = far_ids,
-                            .labels = far_labels};
+    struct batch_answer answer = {
+        .stream = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+        .epoch = INT64_MAX,
+        .first = INT64_MAX,
+        .ids = far_ids,
+        .labels = far_labels};
     open_texts("range:1000?labels=1000", &texts);
     for (answer.size = 0; answer.size <= SIZE; answer.size += answer.size < 20 ? 1 : 996) {
-        for (int format = 0; format < ANSWER_FORMATS; format++)
-            free(write_bounded(&texts, &answer, (enum answer_format)format, &length));
+        for (int format = 0; format < BATCH_FORMATS; format++)
+            free(write_bounded(&texts, &answer, (enum batch_format)format, &length));
     }
     label_texts_release(&texts);
 }
@@ -137,10 +137,10 @@ static void test_binary_layout(void **state)
 {
     (void)state;
     struct label_texts texts;
-    struct answer answer = sample();
+    struct batch_answer answer = sample();
     size_t length;
     open_texts("range:30?labels=3", &texts);
-    char *out = write_bounded(&texts, &answer, ANSWER_BINARY, &length);
+    char *out = write_bounded(&texts, &answer, BATCH_FORMAT_BINARY, &length);
     assert_int_equal(length, 32 + 5 * 8 + 5 * 4);
     assert_memory_equal(out, "TMBLBAT1", 8);
     assert_int_equal(little_endian(out + 8, 8), 3);
@@ -191,14 +191,14 @@ static void test_text_labels_are_escaped(void **state)
     struct label_texts texts;
     static const int64_t rows[WORDS] = {0, 1, 2, 3, 4, 5};
     static const uint32_t codes[WORDS] = {0, 1, 2, 3, 4, 5};
-    struct answer answer = {.stream = "default", .size = WORDS, .ids = rows, .labels = codes};
+    struct batch_answer answer = {.stream = "default", .size = WORDS, .ids = rows, .labels = codes};
     size_t length;
     unit_folder_make(folder);
     snprintf(path, sizeof(path), "%s/words.csv", folder);
     snprintf(uri, sizeof(uri), "csv:%s", path);
     write_csv(path);
     open_texts(uri, &texts);
-    char *out = write_bounded(&texts, &answer, ANSWER_JSON, &length);
+    char *out = write_bounded(&texts, &answer, BATCH_FORMAT_JSON, &length);
     cJSON *json = cJSON_ParseWithLength(out, length);
     assert_non_null(json);
     const cJSON *array = cJSON_GetObjectItemCaseSensitive(json, "labels");
@@ -207,7 +207,7 @@ static void test_text_labels_are_escaped(void **state)
         assert_string_equal(cJSON_GetArrayItem(array, i)->valuestring, words[i]);
     cJSON_Delete(json);
     free(out);
-    check_text(&texts, &answer, ANSWER_CSV,
+    check_text(&texts, &answer, BATCH_FORMAT_CSV,
                "id,label\n0,\"a \"\"quoted\"\" one\"\n1,\"a,comma\"\n2,cat\n3,exactly12by\n"
                "4,\"much longer than sixteen bytes, with a comma\"\n5,\xc3\xa9t\xc3\xa9\n");
     label_texts_release(&texts);
