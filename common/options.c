@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/array.h"
 #include "common/file.h"
 #include "common/json.h"
 #include "common/log.h"
 #include "common/options_help.h"
+#include "common/options_kept.h"
 #include "common/options_source.h"
 #include "common/options_value.h"
 #include "common/text.h"
@@ -53,14 +53,6 @@ static const struct option builtin[] = {
 #define BUILTIN_COUNT (sizeof(builtin) / sizeof(builtin[0]))
 #define BUILTIN_FROM_ELSEWHERE 3 /* only the first three may come from environment and config */
 
-/* Blocks that text targets borrow from; options_release() frees them. */
-struct kept {
-    struct kept *next;
-    char text[];
-};
-
-static struct kept *kept_blocks;
-
 /* Where values come from, the strongest first. */
 enum place { PLACE_NONE, PLACE_ARGUMENTS, PLACE_ENVIRONMENT, PLACE_CONFIG };
 
@@ -76,25 +68,6 @@ struct parse {
     char **words; /* positional */
     size_t word_count;
 };
-
-void *options_keep(size_t bytes)
-{
-    struct kept *block = array_new(1, sizeof(*block) + bytes, "option values");
-    if (!block)
-        return NULL;
-    block->next = kept_blocks;
-    kept_blocks = block;
-    return block->text;
-}
-
-void options_release(void)
-{
-    while (kept_blocks) {
-        struct kept *next = kept_blocks->next;
-        free(kept_blocks);
-        kept_blocks = next;
-    }
-}
 
 static bool same_name(const char *name, const char *given, size_t length)
 {

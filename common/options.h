@@ -20,43 +20,13 @@
 #ifndef COMMON_OPTIONS_H
 #define COMMON_OPTIONS_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "common/error.h"
+#include "common/option.h"
 
-enum option_type {
-    OPTION_TEXT,    /* const char *: borrowed until options_release() */
-    OPTION_INTEGER, /* int64_t within [minimum, maximum], exact over all 64 bits */
-    OPTION_REAL,    /* double within [minimum, maximum] */
-    OPTION_FLAG,    /* bool */
-    OPTION_CHOICE   /* const char *: one of `choices`, separated by '|' */
-};
-
-struct option {
-    const char *name; /* with underscores: "learning_rate"; --help shows dashes */
-    enum option_type type;
-    void *target;         /* where the value goes; holds the default before options_parse() */
-    const char *argument; /* what --help calls the value: "SECONDS" */
-    const char *help;     /* one line or a few, without the default: --help adds it */
-    long double minimum, maximum; /* both 0: no bounds; long double holds INT64_MAX exactly */
-    const char *choices;          /* OPTION_CHOICE: "keep|drop|span" */
-    const char *alias;            /* OPTION_CHOICE: NULL, or "warn=warning": another word for one */
-    bool *given;                  /* NULL, or set to whether anything but the default named it */
-    bool required;                /* absent everywhere: ERROR_USAGE */
-    bool repeated;                /* OPTION_TEXT: may come several times on the command line; the
-                                   * target gets all values, one a line */
-    bool json;                    /* OPTION_TEXT: a JSON object */
-    const char *instead;          /* NULL, or the option that says the same in another way: where
-                                   * it comes from a stronger place, this one is not looked at */
-};
-
-/* What people look for under a name that is no option of the command. */
-struct option_hint {
-    const char *name;   /* with underscores: "batch_size" */
-    const char *advice; /* behind "unknown option "batch-size": " */
-};
+struct program;
 
 struct command {
     const char *name;       /* "serve" */
@@ -89,9 +59,6 @@ int program_main(const struct program *program, int argc, char **argv);
 enum error options_parse(const struct program *program, const struct command *command,
                          const struct option *options, size_t count, int argc, char **argv,
                          char **ret_positional[]) MUST_CHECK;
-
-/* Frees what text targets borrow (values of environment and config files). At the end of main. */
-void options_release(void);
 
 /* Reads "HOST:PORT" ("[::1]:8080" too); `name` is the option's name for the message. */
 enum error options_host_port(const char *name, const char *value, char host[256],

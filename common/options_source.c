@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/options_kept.h"
 #include "common/text.h"
 
 static enum error keep_copy(const char *text, const char **ret_text)

@@ -5,11 +5,9 @@
 #ifndef COMMON_OPTIONS_SOURCE_H
 #define COMMON_OPTIONS_SOURCE_H
 
+#include "common/error.h"
 #include "common/json.h"
-#include "common/options.h"
-
-/* A zeroed block that lives until options_release(). NULL: no memory (error is set). */
-void *options_keep(size_t bytes);
+#include "common/option.h"
 
 /* The value `item` of the config file `path`: an array gives a line for each of its texts when the
  * option may be repeated, an object its JSON when the option takes JSON. */

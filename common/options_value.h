@@ -2,7 +2,8 @@
 #ifndef COMMON_OPTIONS_VALUE_H
 #define COMMON_OPTIONS_VALUE_H
 
-#include "common/options.h"
+#include "common/error.h"
+#include "common/option.h"
 
 /* Sets *option->target from `text` (borrowed by text targets). `source` names where it came from in
  * the message: "--size", "environment variable TOMBOLA_SIZE". ERROR_USAGE says what is allowed. */

@@ -8,6 +8,7 @@
 #include "common/log.h"
 #include "common/options.h"
 #include "common/options_help.h"
+#include "common/options_kept.h"
 #include "common/stop.h"
 #include "common/text.h"
 

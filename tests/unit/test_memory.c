@@ -12,6 +12,7 @@
 #include "common/http_client.h"
 #include "common/json.h"
 #include "common/options.h"
+#include "common/options_kept.h"
 #include "common/uri.h"
 #include "tests/unit/failing_allocator.h"
 

@@ -4,6 +4,7 @@
 
 #include "common/file.h"
 #include "common/options.h"
+#include "common/options_kept.h"
 
 static char folder[256];
 
