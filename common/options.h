@@ -35,9 +35,8 @@ struct command {
     const char *details;    /* more for `PROGRAM serve --help`: examples; or NULL */
     const struct option_hint *hints; /* NULL, or a list; the last has no name */
     /* Parses its own table with options_parse() and works; what it returns decides the exit status
-     * (error_exit_status; 128 + signal for ERROR_CANCELLED after a signal), unless *exit_status is
-     * set to something else than -1. */
-    enum error (*run)(int argc, char **argv, int *exit_status);
+     * (error_exit_status; 128 + signal for ERROR_CANCELLED after a signal). */
+    enum error (*run)(const struct program *program, int argc, char **argv);
 };
 
 struct program {

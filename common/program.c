@@ -53,13 +53,10 @@ static enum error finish_output(enum error error)
 static int run_command(const struct program *program, const struct command *command, int argc,
                        char **argv)
 {
-    int exit_status = -1;
-    enum error error = finish_output(command->run(argc, argv, &exit_status));
+    enum error error = finish_output(command->run(program, argc, argv));
     if (error && error != ERROR_END)
         log_failure(program->name, command->name, error_message());
     options_release();
-    if (exit_status >= 0)
-        return exit_status;
     if (error == ERROR_CANCELLED && stop_signal())
         return 128 + stop_signal();
     return error_exit_status(error);

@@ -40,7 +40,8 @@ static enum error read_memory(struct build_options *build)
     return OK;
 }
 
-static enum error parse(struct build_options *build, int argc, char **argv)
+static enum error parse(struct build_options *build, const struct program *program, int argc,
+                        char **argv)
 {
     const struct option options[] = {
         {.name = "store",
@@ -67,7 +68,7 @@ static enum error parse(struct build_options *build, int argc, char **argv)
                  "FILE meanwhile (default: a quarter of the machine's or the container's, at most\n"
                  "2G)"},
     };
-    enum error error = options_parse(&sampler_program, &command_build, options,
+    enum error error = options_parse(program, &command_build, options,
                                      sizeof(options) / sizeof(options[0]), argc, argv, NULL);
     return error ? error : read_memory(build);
 }
@@ -118,16 +119,14 @@ static enum error build(const struct build_options *options)
     return error;
 }
 
-static enum error run(int argc, char **argv, int *exit_status)
+static enum error run(const struct program *program, int argc, char **argv)
 {
     struct build_options options = {.store = NULL};
-    enum error error = parse(&options, argc, argv);
+    enum error error = parse(&options, program, argc, argv);
     if (!error)
         error = stop_install();
     if (!error)
         error = build(&options);
-    if (error == ERROR_CANCELLED && stop_signal() != 0)
-        *exit_status = 128 + stop_signal();
     return error;
 }
 

@@ -20,7 +20,8 @@ struct info_options {
     bool verify;
 };
 
-static enum error parse(struct info_options *info, int argc, char **argv)
+static enum error parse(struct info_options *info, const struct program *program, int argc,
+                        char **argv)
 {
     char **words;
     const struct option options[] = {
@@ -33,7 +34,7 @@ static enum error parse(struct info_options *info, int argc, char **argv)
          .target = &info->verify,
          .help = "read the whole file and check every checksum (files up to 64 MiB always are)"},
     };
-    enum error error = options_parse(&sampler_program, &command_info, options,
+    enum error error = options_parse(program, &command_info, options,
                                      sizeof(options) / sizeof(options[0]), argc, argv, &words);
     if (!error)
         info->path = words[0];
@@ -257,12 +258,11 @@ static enum error print(const struct frame *frame, const struct info_options *op
     return error;
 }
 
-static enum error run(int argc, char **argv, int *exit_status)
+static enum error run(const struct program *program, int argc, char **argv)
 {
     struct info_options options = {.path = NULL};
     struct frame *frame = NULL;
-    (void)exit_status;
-    enum error error = parse(&options, argc, argv);
+    enum error error = parse(&options, program, argc, argv);
     if (!error)
         error = frame_open(options.path, &frame);
     if (!error && options.verify)

@@ -91,11 +91,10 @@ static enum error serve(struct serve_options *options)
     return error;
 }
 
-static enum error run(int argc, char **argv, int *exit_status)
+static enum error run(const struct program *program, int argc, char **argv)
 {
     struct serve_options options;
-    (void)exit_status;
-    enum error error = serve_options_parse(argc, argv, &options);
+    enum error error = serve_options_parse(program, &command_serve, argc, argv, &options);
     if (!error)
         error = serve(&options);
     serve_options_release(&options);

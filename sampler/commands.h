@@ -1,11 +1,8 @@
-/* tombola-sampler's commands, one in each command_*.c, and the program they belong to. */
+/* tombola-sampler's commands, one in each command_*.c; main.c only lists them. */
 #ifndef SAMPLER_COMMANDS_H
 #define SAMPLER_COMMANDS_H
 
 #include "common/options.h"
-
-/* Defined in main.c; options_parse() wants it for --help and --version. */
-extern const struct program sampler_program;
 
 /* For those who look for a batch's size among the options: a number follows. */
 #define BATCH_SIZE_ADVICE "how many units a batch holds, each request says itself: GET /batch?size="

@@ -3,7 +3,7 @@
 
 static const struct command *const commands[] = {&command_serve, &command_build, &command_info};
 
-const struct program sampler_program = {
+static const struct program program = {
     .name = "tombola-sampler",
     .summary = "hands out batches of (id, label) over HTTP, each unit exactly once an epoch",
     .commands = commands,
@@ -12,5 +12,5 @@ const struct program sampler_program = {
 
 int main(int argc, char **argv)
 {
-    return program_main(&sampler_program, argc, argv);
+    return program_main(&program, argc, argv);
 }

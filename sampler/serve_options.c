@@ -8,9 +8,7 @@
 #include <string.h>
 
 #include "common/json.h"
-#include "common/options.h"
 #include "common/text.h"
-#include "sampler/commands.h"
 #include "sampler/design/design_fields.h"
 #include "sampler/http/response_memory.h"
 #include "sampler/order/order.h"
@@ -23,7 +21,8 @@
 
 /* ---- the table ---------------------------------------------------------- */
 
-static enum error parse(struct serve_options *serve, int argc, char **argv)
+static enum error parse(struct serve_options *serve, const struct program *program,
+                        const struct command *command, int argc, char **argv)
 {
     struct service_options *service = &serve->service;
     const struct option options[] = {
@@ -241,8 +240,8 @@ static enum error parse(struct serve_options *serve, int argc, char **argv)
          .argument = "FILE",
          .help = "its private key (PEM)"},
     };
-    return options_parse(&sampler_program, &command_serve, options,
-                         sizeof(options) / sizeof(options[0]), argc, argv, NULL);
+    return options_parse(program, command, options, sizeof(options) / sizeof(options[0]), argc,
+                         argv, NULL);
 }
 
 /* ---- what goes together ------------------------------------------------- */
@@ -443,7 +442,8 @@ static enum error settle(struct serve_options *serve)
     return error;
 }
 
-enum error serve_options_parse(int argc, char **argv, struct serve_options *ret_options)
+enum error serve_options_parse(const struct program *program, const struct command *command,
+                               int argc, char **argv, struct serve_options *ret_options)
 {
     *ret_options = (struct serve_options){
         .service = {.seed = -1, .max_size = 1000000, .max_streams = STREAMS_DEFAULT},
@@ -456,7 +456,7 @@ enum error serve_options_parse(int argc, char **argv, struct serve_options *ret_
         .rate = -1,
         .drain_s = 0.5,
     };
-    enum error error = parse(ret_options, argc, argv);
+    enum error error = parse(ret_options, program, command, argc, argv);
     return error ? error : settle(ret_options);
 }
 

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "common/options.h"
 #include "sampler/http/guard.h"
 #include "sampler/http/server.h"
 #include "sampler/service/service.h"
@@ -38,7 +39,8 @@ struct serve_options {
 
 /* ERROR_END after --help; ERROR_USAGE says which option is wrong and what is right. Release it in
  * any case. */
-enum error serve_options_parse(int argc, char **argv, struct serve_options *ret_options) MUST_CHECK;
+enum error serve_options_parse(const struct program *program, const struct command *command,
+                               int argc, char **argv, struct serve_options *ret_options) MUST_CHECK;
 void serve_options_release(struct serve_options *options);
 
 #endif

@@ -4,7 +4,7 @@
 #include "trainer/commands.h"
 #include "trainer/run/evaluation.h"
 
-static enum error run(int argc, char **argv, int *exit_status);
+static enum error run(const struct program *program, int argc, char **argv);
 
 const struct command command_evaluate = {
     .name = "evaluate",
@@ -36,8 +36,8 @@ static enum error evaluate(struct trained_model *trained, const char *store)
     return error;
 }
 
-static enum error run(int argc, char **argv, int *exit_status)
+static enum error run(const struct program *program, int argc, char **argv)
 {
-    (void)exit_status;
-    return commands_with_trained(&command_evaluate, "the rows, with labels", argc, argv, evaluate);
+    return commands_with_trained(program, &command_evaluate, "the rows, with labels", argc, argv,
+                                 evaluate);
 }

@@ -3,7 +3,7 @@
 #include "trainer/commands.h"
 #include "trainer/run/prediction.h"
 
-static enum error run(int argc, char **argv, int *exit_status);
+static enum error run(const struct program *program, int argc, char **argv);
 
 const struct command command_predict = {
     .name = "predict",
@@ -18,9 +18,9 @@ static enum error predict(struct trained_model *trained, const char *store)
     return prediction_run(trained, store, stdout);
 }
 
-static enum error run(int argc, char **argv, int *exit_status)
+static enum error run(const struct program *program, int argc, char **argv)
 {
-    (void)exit_status;
-    return commands_with_trained(
-        &command_predict, "the rows; labels are passed on if there are any", argc, argv, predict);
+    return commands_with_trained(program, &command_predict,
+                                 "the rows; labels are passed on if there are any", argc, argv,
+                                 predict);
 }

@@ -14,7 +14,7 @@ struct arguments {
     bool hidden_units_given;
 };
 
-static enum error run(int argc, char **argv, int *exit_status);
+static enum error run(const struct program *program, int argc, char **argv);
 
 static const struct option_hint hints[] = {
     {"epochs", "where the stream ends the sampler says (serve --epochs N); --train-steps N ends "
@@ -70,8 +70,8 @@ static enum error choose(const struct arguments *arguments, struct training_opti
     return error ? error : tf_config_check_local(getenv("TF_CONFIG"));
 }
 
-static enum error parse(int argc, char **argv, struct arguments *arguments,
-                        struct training_options *options)
+static enum error parse(const struct program *program, int argc, char **argv,
+                        struct arguments *arguments, struct training_options *options)
 {
     const struct option table[] = {
         {.name = "sampler",
@@ -190,11 +190,11 @@ static enum error parse(int argc, char **argv, struct arguments *arguments,
         COMMANDS_BAD_ROWS_OPTION(&arguments->bad_rows),
         COMMANDS_ENGINE_OPTIONS(&options->engine, &arguments->threads),
     };
-    return options_parse(&trainer_program, &command_train, table, sizeof(table) / sizeof(table[0]),
-                         argc, argv, NULL);
+    return options_parse(program, &command_train, table, sizeof(table) / sizeof(table[0]), argc,
+                         argv, NULL);
 }
 
-static enum error run(int argc, char **argv, int *exit_status)
+static enum error run(const struct program *program, int argc, char **argv)
 {
     struct arguments arguments = {.model = "mlp",
                                   .optimizer = "adagrad",
@@ -210,9 +210,8 @@ static enum error run(int argc, char **argv, int *exit_status)
                                        .save_seconds = 600,
                                        .print_every = 1,
                                        .cache_bytes = 256 << 20};
-    enum error error = parse(argc, argv, &arguments, &options);
+    enum error error = parse(program, argc, argv, &arguments, &options);
 
-    (void)exit_status;
     if (!error)
         error = stop_install();
     if (!error)

@@ -1,4 +1,4 @@
-/* tombola-trainer's commands, one in each command_*.c, and the program they belong to. */
+/* tombola-trainer's commands, one in each command_*.c; main.c only lists them. */
 #ifndef TRAINER_COMMANDS_H
 #define TRAINER_COMMANDS_H
 
@@ -8,9 +8,6 @@
 #include "loader/feed/feed.h"
 #include "trainer/compute/engine.h"
 #include "trainer/run/trained_model.h"
-
-/* Defined in main.c; options_parse() wants it for --help and --version. */
-extern const struct program trainer_program;
 
 extern const struct command command_train;
 extern const struct command command_evaluate;
@@ -33,8 +30,9 @@ enum bad_rows commands_bad_rows(const char *name);
  * closed after it. Returns what failed, or what `use` returned.
  */
 typedef enum error commands_use(struct trained_model *trained, const char *store);
-enum error commands_with_trained(const struct command *command, const char *store_help, int argc,
-                                 char **argv, commands_use *use) MUST_CHECK;
+enum error commands_with_trained(const struct program *program, const struct command *command,
+                                 const char *store_help, int argc, char **argv,
+                                 commands_use *use) MUST_CHECK;
 
 /* For --help of commands that ask a sampler. */
 #define COMMANDS_ENVIRONMENT                                                                       \

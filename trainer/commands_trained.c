@@ -1,8 +1,17 @@
+#include <string.h>
+
 #include "common/stop.h"
 #include "trainer/commands.h"
 
-enum error commands_with_trained(const struct command *command, const char *store_help, int argc,
-                                 char **argv, commands_use *use)
+enum bad_rows commands_bad_rows(const char *name)
+{
+    if (strcmp(name, "skip") == 0)
+        return BAD_ROWS_SKIP;
+    return strcmp(name, "replace") == 0 ? BAD_ROWS_REPLACE : BAD_ROWS_FAIL;
+}
+
+enum error commands_with_trained(const struct program *program, const struct command *command,
+                                 const char *store_help, int argc, char **argv, commands_use *use)
 {
     struct trained_model_options options = {.engine = {.device = "auto", .blas = "auto"}};
     struct trained_model trained = {.checkpoint = NULL};
@@ -28,8 +37,8 @@ enum error commands_with_trained(const struct command *command, const char *stor
         COMMANDS_BAD_ROWS_OPTION(&bad_rows),
         COMMANDS_ENGINE_OPTIONS(&options.engine, &threads),
     };
-    enum error error = options_parse(&trainer_program, command, table,
-                                     sizeof(table) / sizeof(table[0]), argc, argv, NULL);
+    enum error error =
+        options_parse(program, command, table, sizeof(table) / sizeof(table[0]), argc, argv, NULL);
     if (!error)
         error = stop_install();
     if (error)

@@ -172,7 +172,7 @@ static enum error make_files(const struct demo *demo)
     return error_restore(&report);
 }
 
-static enum error run(int argc, char **argv, int *exit_status)
+static enum error run(const struct program *program, int argc, char **argv)
 {
     struct demo demo = {.rows = 20000, .seed = 1};
     char **positional;
@@ -196,8 +196,7 @@ static enum error run(int argc, char **argv, int *exit_status)
          .target = &demo.force,
          .help = "overwrite files that hold something else"},
     };
-    (void)exit_status;
-    enum error error = options_parse(&loader_program, &command_demo, options,
+    enum error error = options_parse(program, &command_demo, options,
                                      sizeof(options) / sizeof(options[0]), argc, argv, &positional);
     if (error)
         return error;

@@ -125,7 +125,7 @@ static enum error import(const char *source, const char *destination, bool force
     return error;
 }
 
-static enum error run(int argc, char **argv, int *exit_status)
+static enum error run(const struct program *program, int argc, char **argv)
 {
     bool force = false;
     char **words;
@@ -135,8 +135,7 @@ static enum error run(int argc, char **argv, int *exit_status)
          .target = &force,
          .help = "replace a destination that import did not make, or that was written to since"},
     };
-    (void)exit_status;
-    enum error error = options_parse(&loader_program, &command_import, options,
+    enum error error = options_parse(program, &command_import, options,
                                      sizeof(options) / sizeof(options[0]), argc, argv, &words);
     if (!error)
         error = stop_install();

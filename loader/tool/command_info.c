@@ -258,7 +258,7 @@ static enum error show(struct store *store, bool verify, bool json)
     return error;
 }
 
-static enum error run(int argc, char **argv, int *exit_status)
+static enum error run(const struct program *program, int argc, char **argv)
 {
     bool json = false;
     bool verify = false;
@@ -272,8 +272,7 @@ static enum error run(int argc, char **argv, int *exit_status)
          .help = "read every row and show the digest of all of them; it is the same for the same "
                  "rows in any store, and must be the one that import noted"},
     };
-    (void)exit_status;
-    enum error error = options_parse(&loader_program, &command_info, options,
+    enum error error = options_parse(program, &command_info, options,
                                      sizeof(options) / sizeof(options[0]), argc, argv, &words);
     if (!error)
         error = stop_install();

@@ -114,7 +114,8 @@ static enum error pull_to(const struct pull_options *pull, struct output *output
     return error;
 }
 
-static enum error parse(struct pull_options *pull, int argc, char **argv)
+static enum error parse(struct pull_options *pull, const struct program *program, int argc,
+                        char **argv)
 {
     const struct option options[] = {
         {.name = "sampler",
@@ -167,11 +168,11 @@ static enum error parse(struct pull_options *pull, int argc, char **argv)
          .minimum = 0,
          .maximum = 1e9},
     };
-    return options_parse(&loader_program, &command_pull, options,
-                         sizeof(options) / sizeof(options[0]), argc, argv, NULL);
+    return options_parse(program, &command_pull, options, sizeof(options) / sizeof(options[0]),
+                         argc, argv, NULL);
 }
 
-static enum error run(int argc, char **argv, int *exit_status)
+static enum error run(const struct program *program, int argc, char **argv)
 {
     struct pull_options pull = {.stream = "default",
                                 .format = "csv",
@@ -179,8 +180,7 @@ static enum error run(int argc, char **argv, int *exit_status)
                                 .size = 100,
                                 .patience_seconds = 60};
     struct output *output = NULL;
-    (void)exit_status;
-    enum error error = parse(&pull, argc, argv);
+    enum error error = parse(&pull, program, argc, argv);
     if (error)
         return error;
     /* Before anything is drawn: a standard output that was closed is /dev/null, not to be written.

@@ -4,8 +4,6 @@
 
 #include "common/options.h"
 
-extern const struct program loader_program;
-
 extern const struct command command_demo;
 extern const struct command command_import;
 extern const struct command command_info;

@@ -3,7 +3,7 @@
 static const struct command *const commands[] = {&command_demo, &command_import, &command_info,
                                                  &command_pull};
 
-const struct program loader_program = {
+static const struct program program = {
     .name = "tombola-loader",
     .summary = "makes, imports and looks at stores of training rows, and fetches batches of them",
     .commands = commands,
@@ -12,5 +12,5 @@ const struct program loader_program = {
 
 int main(int argc, char **argv)
 {
-    return program_main(&loader_program, argc, argv);
+    return program_main(&program, argc, argv);
 }

@@ -116,7 +116,7 @@ static enum error measure(const struct bench *bench, struct store *store, struct
     return error;
 }
 
-static enum error run(int argc, char **argv, int *exit_status)
+static enum error run(const struct program *self, int argc, char **argv)
 {
     struct bench bench = {.device = "cpu", .size = 100, .epochs = 3};
     struct store *store = NULL;
@@ -184,8 +184,7 @@ static enum error run(int argc, char **argv, int *exit_status)
          .argument = "US",
          .help = "computing time of the caller, each batch"},
     };
-    (void)exit_status;
-    enum error error = options_parse(&program, &command_epoch, options,
+    enum error error = options_parse(self, &command_epoch, options,
                                      sizeof(options) / sizeof(options[0]), argc, argv, NULL);
     if (error)
         return error;

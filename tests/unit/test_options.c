@@ -77,7 +77,7 @@ static const struct option table[] = {
 };
 #define TABLE_COUNT (sizeof(table) / sizeof(table[0]))
 
-static enum error run_serve(int argc, char **argv, int *exit_status);
+static enum error run_serve(const struct program *caller, int argc, char **argv);
 static const struct option_hint hints[] = {{"batch_size", "each request says it"}, {NULL, NULL}};
 static const struct command commands[] = {
     {.name = "serve",
@@ -92,10 +92,9 @@ static const struct command *const command_list[] = {&commands[0], &commands[1]}
 static const struct program program = {
     .name = "drum", .summary = "A drum.", .commands = command_list, .command_count = 2};
 
-static enum error run_serve(int argc, char **argv, int *exit_status)
+static enum error run_serve(const struct program *caller, int argc, char **argv)
 {
-    (void)exit_status;
-    return options_parse(&program, &commands[0], table, TABLE_COUNT, argc, argv, NULL);
+    return options_parse(caller, &commands[0], table, TABLE_COUNT, argc, argv, NULL);
 }
 
 static enum error parse_command(const struct command *command, int argc, char **argv)
