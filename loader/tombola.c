@@ -13,6 +13,7 @@
 #include "loader/device/device.h"
 #include "loader/feed/feed.h"
 #include "loader/store/store.h"
+#include "loader/store_open.h"
 
 #ifdef HAVE_CONFIG_H
 #include "config.h"

@@ -9,6 +9,7 @@
 
 #include "common/json.h"
 #include "common/text.h"
+#include "sampler/commands.h"
 #include "sampler/design/design_fields.h"
 #include "sampler/http/response_memory.h"
 #include "sampler/order/order.h"

@@ -7,49 +7,9 @@
 #include "common/array.h"
 #include "common/log.h"
 #include "common/text.h"
+#include "loader/csv/csv_messages.h"
 #include "loader/store/store_files.h"
 #include "loader/store/store_kinds.h"
-
-enum error csv_store_prefix(const struct csv_store *store, enum error code, int64_t line)
-{
-    return error_prefix(code, "%s, line %lld: ", store->path, (long long)line);
-}
-
-enum error csv_store_refuse_twice(const struct csv_store *store, int64_t id, int64_t line,
-                                  int64_t other_line)
-{
-    return error_set(ERROR_INPUT, "%s: lines %lld and %lld both have the id %lld", store->path,
-                     (long long)line, (long long)other_line, (long long)id);
-}
-
-int64_t csv_store_line(const struct csv_store *store, uint64_t offset)
-{
-    size_t mark = 0;
-    size_t end = store->mark_count;
-    while (end - mark > 1) {
-        size_t middle = mark + (end - mark) / 2;
-        if (store->marks[middle].offset <= offset)
-            mark = middle;
-        else
-            end = middle;
-    }
-    struct source_file file;
-    char buffer[4096];
-    int64_t line = store->marks[mark].line;
-    uint64_t at = store->marks[mark].offset;
-    if (source_file_open(&file, store->path, &store->source.identity))
-        return 0;
-    while (at < offset && line > 0) {
-        size_t step = offset - at < sizeof(buffer) ? (size_t)(offset - at) : sizeof(buffer);
-        if (source_file_read(&file, buffer, step, at))
-            line = 0;
-        else
-            line += (int64_t)csv_count_bytes(buffer, step, '\n');
-        at += step;
-    }
-    source_file_close(&file);
-    return line;
-}
 
 static enum error read_delimiter(struct uri *uri, char *ret_delimiter, bool *ret_told)
 {
@@ -278,7 +238,7 @@ static enum error csv_store_locate(struct store *base, int64_t row, char out[STO
 {
     struct csv_store *store = (struct csv_store *)base;
     int64_t line;
-    enum error error = csv_store_row_line(store, row, &line);
+    enum error error = csv_store_find_lines(store, &row, 1, &line);
     if (!error)
         snprintf(out, STORE_PLACE_BYTES, "%.400s, line %lld", store->path, (long long)line);
     return error;

@@ -46,22 +46,10 @@ enum error csv_store_scan(struct store *store, enum scan_columns columns, store_
                           void *context) MUST_CHECK;
 /* With SCAN_CODES. */
 enum error csv_store_scan_keys(struct csv_store *store, store_sink *sink, void *context) MUST_CHECK;
-/* The line of row `row` of a scan. Reads the file up to there. */
-enum error csv_store_row_line(struct csv_store *store, int64_t row, int64_t *ret_line) MUST_CHECK;
 enum error csv_reader_open(struct store *store, struct reader **ret_reader) MUST_CHECK;
 void csv_reader_close(struct reader *reader);
 enum error csv_reader_fetch(struct reader *reader, const int64_t *ids, size_t count, void *features,
                             size_t stride_bytes, double *labels,
                             enum row_status *status) MUST_CHECK;
-
-/* "PATH, line N: " in front of this thread's message; returns `code`. */
-enum error csv_store_prefix(const struct csv_store *store, enum error code, int64_t line);
-/* The line of the row that begins at `offset`; 0 when the file cannot be read any more. */
-int64_t csv_store_line(const struct csv_store *store, uint64_t offset);
-/* ERROR_INPUT: a file without rows. */
-enum error csv_store_refuse_empty(const struct csv_store *store) MUST_CHECK;
-/* ERROR_INPUT naming both lines of an id that two rows have. */
-enum error csv_store_refuse_twice(const struct csv_store *store, int64_t id, int64_t line,
-                                  int64_t other_line) MUST_CHECK;
 
 #endif

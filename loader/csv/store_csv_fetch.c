@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/array.h"
+#include "loader/csv/csv_messages.h"
 #include "loader/csv/store_csv.h"
 #include "loader/store/fetch_call.h"
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/array.h"
+#include "loader/csv/csv_messages.h"
 #include "loader/csv/store_csv.h"
 
 /* What one block holds. */
@@ -348,12 +349,6 @@ static enum error inspect_all(struct csv_store *store)
         error = inspect_once(&all);
     } while (error == ERROR_CANCELLED && (all.floats || all.texts));
     return error ? error : finish_rows(store);
-}
-
-enum error csv_store_refuse_empty(const struct csv_store *store)
-{
-    return error_set(ERROR_INPUT, "%s has %s; a store of no units is of no use", store->path,
-                     store->columns.header ? "a header and no rows" : "no rows");
 }
 
 enum error csv_store_inspect(struct csv_store *store)

@@ -1,5 +1,6 @@
 /* The scan for frames: keys in blocks with codes, worked on by all CPUs. */
 #include "loader/csv/csv_keys.h"
+#include "loader/csv/csv_messages.h"
 #include "loader/csv/store_csv.h"
 
 struct keys_scan {
@@ -67,52 +68,4 @@ enum error csv_store_scan_keys(struct csv_store *store, store_sink *sink, void *
     if (!error && scan.rows == 0)
         error = csv_store_refuse_empty(store);
     return error;
-}
-
-/* ---- where a row stands ------------------------------------------------- */
-struct search {
-    const struct csv_store *store;
-    int64_t wanted, rows, line;
-};
-
-static enum error look_at(void *context, void *result, struct csv_block *block)
-{
-    (void)context;
-    (void)result;
-    (void)block;
-    return OK;
-}
-
-/* ERROR_END: found. */
-static enum error find_line(void *context, void *result, const struct csv_block *block)
-{
-    struct search *search = context;
-    size_t at = 0, length;
-    int64_t lines = 0, line;
-    (void)result;
-    while (csv_block_next(block, search->store->delimiter, &at, &lines, &length, &line)) {
-        if (search->rows++ != search->wanted)
-            continue;
-        search->line = line;
-        return ERROR_END;
-    }
-    return OK;
-}
-
-enum error csv_store_row_line(struct csv_store *store, int64_t row, int64_t *ret_line)
-{
-    struct search search = {.store = store, .wanted = row};
-    struct csv_pass pass = {.what = "looking for a row of",
-                            .quiet = true,
-                            .result_bytes = 1,
-                            .work = look_at,
-                            .take = find_line,
-                            .context = &search};
-    enum error error = csv_pass_run(&pass, &store->source);
-    *ret_line = search.line;
-    if (error == ERROR_END)
-        return OK;
-    return error
-               ? error
-               : error_set(ERROR_NOT_FOUND, "%s has no row %lld", store->path, (long long)row + 1);
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "common/array.h"
+#include "loader/csv/csv_messages.h"
 #include "loader/csv/store_csv.h"
 
 /* The rows of one block; arrays grow to the largest block and stay. */
@@ -215,49 +216,11 @@ static enum error take_block(void *context, void *result, const struct csv_block
 
 /* ---- an id that comes twice, when no index was made at open() ----------- */
 
-struct search {
-    struct csv_store *store;
-    int64_t wanted[2]; /* row numbers */
-    int64_t lines[2];
-    int64_t rows;
-};
-
-static enum error count_block(void *context, void *result, struct csv_block *block)
+static enum error refuse_twice(const struct csv_store *store, const int64_t twice[2], int64_t id)
 {
-    (void)context;
-    (void)result;
-    (void)block;
-    return OK;
-}
-
-static enum error find_lines(void *context, void *result, const struct csv_block *block)
-{
-    struct search *search = context;
-    size_t at = 0;
-    int64_t lines = 0;
-    size_t length;
-    int64_t line;
-    (void)result;
-    while (csv_block_next(block, search->store->delimiter, &at, &lines, &length, &line)) {
-        for (int i = 0; i < 2; i++) {
-            if (search->rows == search->wanted[i])
-                search->lines[i] = line;
-        }
-        search->rows++;
-    }
-    return OK;
-}
-
-static enum error refuse_twice(struct csv_store *store, const int64_t twice[2], int64_t id)
-{
-    struct search search = {.store = store, .wanted = {twice[0], twice[1]}};
-    struct csv_pass pass = {.what = "looking for an id that comes twice in",
-                            .result_bytes = 1,
-                            .work = count_block,
-                            .take = find_lines,
-                            .context = &search};
-    enum error error = csv_pass_run(&pass, &store->source);
-    return error ? error : csv_store_refuse_twice(store, id, search.lines[0], search.lines[1]);
+    int64_t lines[2] = {0};
+    enum error error = csv_store_find_lines(store, twice, 2, lines);
+    return error ? error : csv_store_refuse_twice(store, id, lines[0], lines[1]);
 }
 
 static enum error check_twice(struct scan *scan)

@@ -10,17 +10,6 @@
 #include "common/text.h"
 #include "loader/store/store_kinds.h"
 
-enum error postgres_store_prefix(const struct postgres_store *store, enum error code, int64_t id)
-{
-    return error_prefix(code, "postgresql:%s, table %s, id %lld: ", store->place.shown,
-                        store->table.name, (long long)id);
-}
-
-enum error postgres_store_refuse_other(void)
-{
-    return error_set(ERROR_INPUT, "the row is not what it was when the store was opened");
-}
-
 static enum error read_element(struct uri *uri, enum element *ret_element)
 {
     const char *value = uri_query_get(&uri->query, "element");

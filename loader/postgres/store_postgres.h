@@ -32,9 +32,4 @@ enum error postgres_reader_fetch(struct reader *reader, const int64_t *ids, size
                                  void *features, size_t stride_bytes, double *labels,
                                  enum row_status *status) MUST_CHECK;
 
-/* "postgresql:PLACE, table T, id N: " in front of this thread's message; returns `code`. */
-enum error postgres_store_prefix(const struct postgres_store *store, enum error code, int64_t id);
-/* ERROR_INPUT: a row that is not what it was when the store was opened. */
-enum error postgres_store_refuse_other(void) MUST_CHECK;
-
 #endif

@@ -6,6 +6,7 @@
 #include "common/array.h"
 #include "common/stop.h"
 #include "common/text.h"
+#include "loader/postgres/postgres_messages.h"
 #include "loader/postgres/store_postgres.h"
 
 #define BLOCK_ROWS 1024

@@ -1,4 +1,4 @@
-/* The kinds of store that there are; store.c chooses among them. One more kind is one more line. */
+/* The tables of all kinds of store; loader/store_open.c lists them. */
 #ifndef LOADER_STORE_STORE_KINDS_H
 #define LOADER_STORE_STORE_KINDS_H
 

@@ -24,14 +24,6 @@ struct union_store {
     struct label_dictionary labels;
 };
 
-/* The part that holds a row of the whole. */
-size_t union_part_of(const struct union_store *store, int64_t row);
-/* What a label of a part is here. */
-double union_label(const struct union_store *store, const struct union_part *part, double label);
-/* Must features of the part be made floats? */
-bool union_widens(const struct union_store *store, const struct union_part *part);
-void union_widen(const uint8_t *from, size_t count, void *to);
-
 enum error union_scan(struct store *store, enum scan_columns columns, store_sink *sink,
                       void *context) MUST_CHECK;
 enum error union_reader_open(struct store *store, struct reader **ret_reader) MUST_CHECK;

@@ -4,6 +4,7 @@
 
 #include "common/array.h"
 #include "loader/store/fetch_call.h"
+#include "loader/store/store_union_parts.h"
 #include "loader/store/store_union_private.h"
 
 /* ---- scan --------------------------------------------------------------- */

@@ -15,6 +15,7 @@
 #include "loader/sqlite/sqlite_writer.h"
 #include "loader/store/store.h"
 #include "loader/store/store_files.h"
+#include "loader/store_open.h"
 #include "loader/tool/commands.h"
 
 static enum error check_destination(const char *text, const struct uri *uri)

@@ -12,6 +12,7 @@
 #include "loader/store/label_counts.h"
 #include "loader/store/label_dictionary.h"
 #include "loader/store/store.h"
+#include "loader/store_open.h"
 #include "loader/tool/commands.h"
 
 #define LABELS_SHOWN 20

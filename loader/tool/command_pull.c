@@ -15,6 +15,7 @@
 #include "loader/device/device.h"
 #include "loader/feed/feed.h"
 #include "loader/store/store.h"
+#include "loader/store_open.h"
 #include "loader/tool/commands.h"
 #include "loader/tool/output.h"
 #include "loader/tool/row_writer.h"

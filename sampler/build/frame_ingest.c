@@ -10,6 +10,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/stop.h"
+#include "loader/store_open.h"
 #include "sampler/frame/frame.h"
 
 #define PROGRESS_NS INT64_C(1000000000)

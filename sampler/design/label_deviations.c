@@ -9,6 +9,7 @@
 #include "common/buffer.h"
 #include "common/text.h"
 #include "loader/store/store.h"
+#include "loader/store_open.h"
 
 #define NAMES_SHOWN 8
 

@@ -13,6 +13,7 @@
 #include "common/stop.h"
 #include "loader/feed/feed.h"
 #include "loader/feed/sampler_client.h"
+#include "loader/store_open.h"
 
 struct bench {
     const char *sampler, *store, *device;

@@ -8,6 +8,7 @@
 
 #include "loader/store/row_cache.h"
 #include "loader/store/store.h"
+#include "loader/store_open.h"
 
 static inline void fuzz_check(bool holds)
 {

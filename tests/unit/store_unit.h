@@ -7,6 +7,7 @@
 #include "common/file.h"
 #include "loader/sqlite/sqlite_writer.h"
 #include "loader/store/store.h"
+#include "loader/store_open.h"
 
 /* FOLDER/NAME; valid until the fourth call from here. */
 static inline const char *path_of(const char *name)

@@ -9,6 +9,7 @@
 
 #include "loader/store/row_cache.h"
 #include "loader/store/store.h"
+#include "loader/store_open.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define COUNTING 0

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "common/array.h"
+#include "loader/store_open.h"
 #include "trainer/model/targets.h"
 
 struct scoring {

@@ -7,6 +7,7 @@
 #include "common/array.h"
 #include "common/log.h"
 #include "common/text.h"
+#include "loader/store_open.h"
 #include "trainer/model/targets.h"
 
 #define LINES_LIMIT_BYTES ((size_t)1 << 31)

@@ -12,6 +12,7 @@
 #include "common/text.h"
 #include "loader/feed/stream_check.h"
 #include "loader/store/feature_range.h"
+#include "loader/store_open.h"
 
 static void warn_of_seed(const struct training_parts *parts)
 {

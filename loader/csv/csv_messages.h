@@ -1,0 +1,21 @@
+/* What every error of a CSV store says: in which file and line. Private to store_csv*.c. */
+#ifndef LOADER_CSV_CSV_MESSAGES_H
+#define LOADER_CSV_CSV_MESSAGES_H
+
+#include "loader/csv/store_csv.h"
+
+/* "PATH, line N: " in front of this thread's message; returns `code`. */
+enum error csv_store_prefix(const struct csv_store *store, enum error code, int64_t line);
+/* The line of the row that begins at `offset`; 0 when the file cannot be read any more. */
+int64_t csv_store_line(const struct csv_store *store, uint64_t offset);
+/* ERROR_INPUT: a file without rows. */
+enum error csv_store_refuse_empty(const struct csv_store *store) MUST_CHECK;
+/* ERROR_INPUT naming both lines of an id that two rows have. */
+enum error csv_store_refuse_twice(const struct csv_store *store, int64_t id, int64_t line,
+                                  int64_t other_line) MUST_CHECK;
+
+/* The lines of these rows of a scan, [count]. Reads the file up to the last of them. */
+enum error csv_store_find_lines(const struct csv_store *store, const int64_t *rows, size_t count,
+                                int64_t *ret_lines) MUST_CHECK;
+
+#endif

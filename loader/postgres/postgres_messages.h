@@ -1,0 +1,12 @@
+/* What errors of a PostgreSQL store say: which server, table and row. Private to store_postgres*.c. */
+#ifndef LOADER_POSTGRES_POSTGRES_MESSAGES_H
+#define LOADER_POSTGRES_POSTGRES_MESSAGES_H
+
+#include "loader/postgres/store_postgres.h"
+
+/* "postgresql:PLACE, table T, id N: " in front of this thread's message; returns `code`. */
+enum error postgres_store_prefix(const struct postgres_store *store, enum error code, int64_t id);
+/* ERROR_INPUT: a row that is not what it was when the store was opened. */
+enum error postgres_store_refuse_other(void) MUST_CHECK;
+
+#endif

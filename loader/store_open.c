@@ -1,0 +1,269 @@
+#include "loader/store_open.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "config.h"
+
+#include "common/array.h"
+#include "common/file.h"
+#include "common/text.h"
+#include "loader/store/duplicate_files.h"
+#include "loader/store/row_slots.h"
+#include "loader/store/store_files.h"
+#include "loader/store/store_kinds.h"
+#include "loader/store/store_union.h"
+
+static const struct store_ops *const kinds[] = {
+    &store_csv_ops,
+    &store_range_ops,
+    &store_sqlite_ops,
+#ifdef HAVE_LIBPQ
+    &store_postgres_ops,
+#endif
+};
+
+#define KIND_COUNT (sizeof(kinds) / sizeof(kinds[0]))
+
+static const struct store_ops *find_kind(const struct uri *uri)
+{
+    for (size_t i = 0; i < KIND_COUNT; i++) {
+        if (uri->scheme[0] ? strcmp(uri->scheme, kinds[i]->scheme) == 0
+                           : kinds[i]->endings && store_path_ends_in(uri->path, kinds[i]->endings))
+            return kinds[i];
+    }
+    return NULL;
+}
+
+static enum error refuse_kind(const char *text, const struct uri *uri)
+{
+    char shown[TEXT_QUOTE_BYTES];
+    text_quote(shown, sizeof(shown), text, strlen(text));
+    if (strcmp(uri->scheme, "postgresql") == 0)
+        return error_set(ERROR_UNAVAILABLE,
+                         "this build has no PostgreSQL store (it was made without libpq); csv:, "
+                         "sqlite: and range: are there");
+    return error_set(ERROR_USAGE,
+                     "%s: which kind of store is that? csv:PATH, sqlite:PATH, range:N and "
+                     "postgresql://HOST/DATABASE?table=NAME are known, and bare paths ending in "
+                     ".csv, .tsv, .sqlite, .sqlite3 or .db",
+                     shown);
+}
+
+/* How and what for a store is opened. */
+struct opening {
+    bool keys_only;
+    uint64_t cache_bytes; /* store_open_cached(); else 0 */
+    struct store **parts; /* owned list of owned stores, in their order */
+    size_t count, capacity;
+    struct duplicate_files files;
+};
+
+/* One store. `shown` is its URI in messages. */
+static enum error open_kind(const struct opening *opening, const struct store_ops *ops,
+                            struct uri *uri, const char *shown, struct store **ret_store)
+{
+    struct store *store = NULL;
+    char *copy = strdup(shown);
+    if (!copy)
+        return error_set_memory(strlen(shown), "a store's URI");
+    enum error error = opening->cache_bytes > 0 && ops->open_cached
+                           ? ops->open_cached(uri, opening->cache_bytes, &store)
+                           : ops->open(uri, opening->keys_only, &store);
+    if (error) {
+        free(copy);
+        return error;
+    }
+    store->ops = ops;
+    if (store->info.uri) /* it has a name of its own: one without a password */
+        free(copy);
+    else
+        store->info.uri = copy;
+    *ret_store = store;
+    return OK;
+}
+
+/* A row cache of several stores reads them anew: what the first kept for its own is in vain. */
+static void keep_no_rows(struct opening *opening)
+{
+    struct store *first = opening->parts[0];
+    struct row_slots slots;
+    const struct id_index *ids;
+    if (opening->cache_bytes > 0 && first->ops->take_rows &&
+        first->ops->take_rows(first, &slots, &ids))
+        row_slots_release(&slots);
+    opening->cache_bytes = 0;
+}
+
+/* `text` is the URI as it was given, `shown` the store's name in messages. */
+static enum error add_part(struct opening *opening, const struct store_ops *ops, struct uri *uri,
+                           const char *text, const char *shown)
+{
+    struct store *store = NULL;
+    const char *parameters = strrchr(text, '?');
+    if (opening->count > 0)
+        keep_no_rows(opening);
+    enum error error = array_grow((void **)&opening->parts, &opening->capacity, opening->count + 1,
+                                  sizeof(struct store *), "a list of stores");
+    if (!error && ops->endings)
+        error = duplicate_files_add(&opening->files, uri->path, parameters ? parameters : "");
+    if (!error)
+        error = open_kind(opening, ops, uri, shown, &store);
+    if (!error)
+        opening->parts[opening->count++] = store;
+    return error;
+}
+
+/* The URI again, with one of the files that its path leads to. */
+static enum error add_file(struct opening *opening, const struct store_ops *ops, const char *text,
+                           const char *path)
+{
+    struct uri uri;
+    enum error error = uri_init(&uri, text);
+    if (error)
+        return error;
+    free(uri.path);
+    uri.path = strdup(path);
+    error = uri.path ? add_part(opening, ops, &uri, text, path)
+                     : error_set_memory(strlen(path), "a file's name");
+    uri_release(&uri);
+    return error;
+}
+
+/* What one URI leads to; *ret_files without paths: one store, the URI's own. */
+static enum error resolve(const char *text, struct uri *uri, const struct store_ops **ret_ops,
+                          struct store_files *ret_files)
+{
+    *ret_files = (struct store_files){.paths = NULL};
+    enum error error = uri_init(uri, text);
+    if (error)
+        return error;
+    *ret_ops = find_kind(uri);
+    if (!*ret_ops)
+        error = refuse_kind(text, uri);
+    else if ((*ret_ops)->endings)
+        error = store_files_find(ret_files, uri->path, (*ret_ops)->endings);
+    if (error)
+        uri_release(uri);
+    return error;
+}
+
+/* All that one URI names. */
+static enum error add_uri(void *context, const char *text)
+{
+    struct opening *opening = context;
+    struct uri uri;
+    struct store_files files;
+    const struct store_ops *ops;
+    enum error error = resolve(text, &uri, &ops, &files);
+    if (error)
+        return error;
+    if (!files.paths)
+        error = add_part(opening, ops, &uri, text, text);
+    for (size_t i = 0; files.paths && i < files.count && !error; i++)
+        error = add_file(opening, ops, text, files.paths[i]);
+    store_files_release(&files);
+    uri_release(&uri);
+    return error;
+}
+
+static enum error check_file(const char *path)
+{
+    int descriptor;
+    enum error error = file_open_read(path, &descriptor);
+    if (!error)
+        close(descriptor);
+    return error;
+}
+
+static enum error check_uri(void *context, const char *text)
+{
+    struct uri uri;
+    struct store_files files;
+    const struct store_ops *ops;
+    enum error error = resolve(text, &uri, &ops, &files);
+    (void)context;
+    if (error)
+        return error;
+    if (!files.paths && ops->endings)
+        error = check_file(uri.path);
+    for (size_t i = 0; files.paths && i < files.count && !error; i++)
+        error = check_file(files.paths[i]);
+    store_files_release(&files);
+    uri_release(&uri);
+    return error;
+}
+
+/* URIs one a line; empty lines do not count. */
+static enum error for_each_uri(const char *text, enum error (*visit)(void *, const char *),
+                               void *context)
+{
+    size_t count = 0;
+    enum error error = OK;
+    if (!strchr(text, '\n'))
+        return visit(context, text);
+    for (const char *at = text; *at && !error;) {
+        size_t length = strcspn(at, "\n");
+        char *line = strndup(at, length);
+        if (!line)
+            error = error_set_memory(length, "a store's URI");
+        else if (length > 0)
+            error = visit(context, line);
+        count += length > 0;
+        free(line);
+        at += length + (at[length] == '\n');
+    }
+    if (!error && count == 0)
+        error = error_set(ERROR_USAGE, "no URI of a store, but empty lines");
+    return error;
+}
+
+static enum error unite(struct opening *opening, const char *text, struct store **ret_store)
+{
+    struct store *whole;
+    char *copy = strdup(text);
+    size_t count = opening->count;
+    if (!copy)
+        return error_set_memory(strlen(text), "a store's URI");
+    for (char *at = copy; (at = strchr(at, '\n'));)
+        *at = ' ';
+    opening->count = 0; /* they are the union's, whatever comes */
+    enum error error = store_union_new(opening->parts, count, opening->keys_only, &whole);
+    if (error) {
+        free(copy);
+        return error;
+    }
+    whole->info.uri = copy;
+    *ret_store = whole;
+    return OK;
+}
+
+static enum error open_all(struct opening *opening, const char *text, struct store **ret_store)
+{
+    enum error error = for_each_uri(text, add_uri, opening);
+    if (!error && opening->count == 1)
+        *ret_store = opening->parts[--opening->count];
+    else if (!error)
+        error = unite(opening, text, ret_store);
+    for (size_t i = 0; i < opening->count; i++)
+        store_close(opening->parts[i]);
+    free(opening->parts);
+    duplicate_files_release(&opening->files);
+    return error;
+}
+
+enum error store_check_uri(const char *uri)
+{
+    return for_each_uri(uri, check_uri, NULL);
+}
+
+enum error store_open(const char *uri, bool keys_only, struct store **ret_store)
+{
+    return open_all(&(struct opening){.keys_only = keys_only}, uri, ret_store);
+}
+
+enum error store_open_cached(const char *uri, uint64_t cache_bytes, struct store **ret_store)
+{
+    return open_all(&(struct opening){.cache_bytes = cache_bytes}, uri, ret_store);
+}
