@@ -56,8 +56,8 @@ void file_remove_folders(const char *path, size_t there);
 
 struct file_writer;
 
-/* Creates the temporary file beside `path` (its folder must exist), and removes what killed writers
- * of `path` left there. What is there under the name must be an ordinary file, not a folder or a
+/* Creates the temporary file beside `path` (its folder must exist), and removes, saying so in the
+ * log, what killed writers of `path` left there. What is there under the name must be an ordinary file, not a folder or a
  * device: ERROR_USAGE. */
 enum error file_writer_open(const char *path, struct file_writer **ret_writer) MUST_CHECK;
 /* Discards the temporary file unless it was committed. NULL is legal. */
@@ -77,10 +77,6 @@ const char *file_writer_temporary_path(const struct file_writer *writer);
 int file_writer_descriptor(const struct file_writer *writer);
 /* Flush, fsync, rename over `path`, fsync the folder. Afterwards only close is legal. */
 enum error file_writer_commit(struct file_writer *writer) MUST_CHECK;
-
-/* Removes what killed writers left of `path`, and says so in the log: temporary files that nobody
- * has locked. What cannot be locked or removed stays. */
-enum error file_remove_leftovers(const char *path) MUST_CHECK;
 
 /* A small file at once: open, add, commit. */
 enum error file_write_whole(const char *path, const void *bytes, size_t length) MUST_CHECK;

@@ -1,13 +1,15 @@
 /*
  * The temporary file is created with O_EXCL: writers in several processes, also in containers that
- * share process numbers and a network file system, never share one. What kill -9 leaves behind has
- * the name PATH.tmp.* and is never read; the next writer of PATH knows by the lock that is missing
- * that it may remove it.
+ * share process numbers and a network file system, never share one. A writer locks it from its
+ * first moment on. What kill -9 leaves behind has the name PATH.tmp.<pid>.<n> and no lock, and is
+ * never read; the next writer of PATH removes it.
  */
 #include <assert.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +19,7 @@
 
 #include "common/array.h"
 #include "common/file.h"
+#include "common/log.h"
 
 #define PENDING_BYTES (1 << 20)
 #define NAMES_TRIED 1000
@@ -32,6 +35,62 @@ struct file_writer {
 };
 
 static _Atomic unsigned next_number;
+
+/* The folder that `path` lies in, "." where none is named; free() it. NULL: error is set. */
+static char *folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
+    if (!folder)
+        error_set_memory(strlen(path), "a folder's name");
+    return folder;
+}
+
+/* ---- what killed writers left ------------------------------------------- */
+
+/* "<pid>.<n>", and nothing else. */
+static bool is_number_pair(const char *text)
+{
+    size_t first = strspn(text, "0123456789");
+    if (first == 0 || text[first] != '.')
+        return false;
+    size_t second = strspn(text + first + 1, "0123456789");
+    return second > 0 && text[first + 1 + second] == '\0';
+}
+
+static void remove_if_left(int folder, const char *name, const char *path)
+{
+    int descriptor = openat(folder, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (descriptor < 0)
+        return;
+    if (flock(descriptor, LOCK_EX | LOCK_NB) == 0 && unlinkat(folder, name, 0) == 0)
+        log_warning("removed %s, which a killed program left while it wrote %s", name, path);
+    close(descriptor);
+}
+
+/* What cannot be locked or removed stays. */
+static enum error remove_leftovers(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const char *base = slash ? slash + 1 : path;
+    size_t length = strlen(base);
+    char *folder = folder_of(path);
+    if (!folder)
+        return ERROR_MEMORY;
+    DIR *entries = opendir(folder);
+    for (struct dirent *entry; entries && (entry = readdir(entries));) {
+        if (strncmp(entry->d_name, base, length) == 0 &&
+            strncmp(entry->d_name + length, ".tmp.", 5) == 0 &&
+            is_number_pair(entry->d_name + length + 5))
+            remove_if_left(dirfd(entries), entry->d_name, path);
+    }
+    if (entries)
+        closedir(entries);
+    free(folder);
+    return OK;
+}
+
+/* ---- opening ------------------------------------------------------------ */
 
 /* False: another writer took it for a left one before it was locked. File systems without locks say
  * another error, and there nothing is ever removed. */
@@ -96,7 +155,7 @@ enum error file_writer_open(const char *path, struct file_writer **ret_writer)
     writer->pending = array_new(PENDING_BYTES, 1, "a file's write buffer");
     if (!writer->pending)
         goto out;
-    error = file_remove_leftovers(path);
+    error = remove_leftovers(path);
     if (!error)
         error = create_temporary(writer);
     if (error)
@@ -121,6 +180,8 @@ void file_writer_close(struct file_writer *writer)
     free(writer->path);
     free(writer);
 }
+
+/* ---- writing ------------------------------------------------------------ */
 
 static enum error write_at(struct file_writer *writer, const void *bytes, size_t length,
                            uint64_t offset)
@@ -192,18 +253,16 @@ int file_writer_descriptor(const struct file_writer *writer)
     return writer->descriptor;
 }
 
+/* ---- publishing --------------------------------------------------------- */
+
 /* A rename is durable only when its folder is. File systems without fsync of folders say EINVAL. */
 static enum error sync_folder_of(const char *path)
 {
-    char *folder = strdup(path);
+    char *folder = folder_of(path);
     if (!folder)
-        return error_set_memory(strlen(path), "a folder's name");
-    char *slash = strrchr(folder, '/');
-    if (slash)
-        slash[slash == folder] = '\0';
-    const char *name = slash ? folder : ".";
+        return ERROR_MEMORY;
     enum error error = OK;
-    int descriptor = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (descriptor < 0 || (fsync(descriptor) && errno != EINVAL))
         error = error_set_errno(ERROR_IO, errno, "cannot sync the folder of %s", path);
     if (descriptor >= 0)

@@ -68,3 +68,28 @@ enum error team_run(const struct team_work *work, unsigned hands)
         pthread_join(list[i].thread, NULL);
     return team.report.code ? error_restore(&team.report) : OK;
 }
+
+struct loop {
+    int64_t count, grain;
+    team_block *block;
+    void *context;
+};
+
+static enum error work_on_block(void *context, unsigned hand, uint64_t part)
+{
+    const struct loop *loop = context;
+    int64_t begin = (int64_t)part * loop->grain;
+    int64_t left = loop->count - begin;
+    (void)hand;
+    return loop->block(loop->context, begin, begin + (left < loop->grain ? left : loop->grain));
+}
+
+enum error team_run_blocks(int64_t count, int64_t grain, team_block *block, void *context)
+{
+    struct loop loop = {.count = count, .grain = grain, .block = block, .context = context};
+    struct team_work work = {.what = "a frame's rows were looked at",
+                             .parts = (uint64_t)((count + grain - 1) / grain),
+                             .work = work_on_block,
+                             .context = &loop};
+    return team_run(&work, team_hands());
+}

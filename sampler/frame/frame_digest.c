@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "common/array.h"
-#include "common/parallel.h"
 #include "common/team.h"
 #include "sampler/frame/frame_private.h"
 
@@ -40,7 +39,7 @@ static enum error add_stored_ids(struct frame_digester *digester, const struct i
     while (round.first < ids->count && !error) {
         int64_t left = ids->count - round.first;
         size_t count = left < (int64_t)rows ? (size_t)left : rows;
-        error = parallel_run((int64_t)count, BLOCK, read_ids, &round);
+        error = team_run_blocks((int64_t)count, BLOCK, read_ids, &round);
         if (!error)
             frame_digester_ids(digester, (const uint64_t *)round.values, count);
         round.first += (int64_t)count;
@@ -90,7 +89,7 @@ static enum error add_codes(struct frame_digester *digester, const struct partit
     while (round.first < partition->units && !error) {
         int64_t left = partition->units - round.first;
         size_t count = left < (int64_t)rows ? (size_t)left : rows;
-        error = parallel_run((int64_t)count, BLOCK, read_codes, &round);
+        error = team_run_blocks((int64_t)count, BLOCK, read_codes, &round);
         if (!error)
             frame_digester_bytes(digester, round.codes.data, count * round.codes.width);
         round.first += (int64_t)count;

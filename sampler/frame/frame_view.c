@@ -6,8 +6,8 @@
 #include <stdlib.h>
 
 #include "common/array.h"
-#include "common/parallel.h"
 #include "common/stop.h"
+#include "common/team.h"
 #include "common/text.h"
 #include "sampler/frame/frame_private.h"
 
@@ -105,7 +105,7 @@ static enum error choose_by_id(struct rank_bitmap *chosen, const struct frame *r
                                const struct split_span *span)
 {
     struct choice choice = {chosen, rows, span};
-    return parallel_run(rows->units, BLOCK, choose_rows, &choice);
+    return team_run_blocks(rows->units, BLOCK, choose_rows, &choice);
 }
 
 static enum error choose_by_group(struct rank_bitmap *chosen, const struct frame *rows,

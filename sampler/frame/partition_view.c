@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "common/array.h"
-#include "common/parallel.h"
+#include "common/team.h"
 
 #define STEP 512         /* rows worked on together, on the stack */
 #define BLOCK_LINES 4096 /* of a selection, that one thread takes at least */
@@ -268,7 +268,7 @@ static enum error choose_in_classes(struct partition_view *view)
     int64_t grain = (lines > BLOCK_LINES ? lines : BLOCK_LINES) * RANK_BITMAP_LINE_BITS;
     enum error error = rank_bitmap_new(view->whole->units, &view->in_class);
     if (!error)
-        error = parallel_run(view->whole->units, grain, choose_in_block, view);
+        error = team_run_blocks(view->whole->units, grain, choose_in_block, view);
     return error ? error : rank_bitmap_finish(view->in_class);
 }
 
