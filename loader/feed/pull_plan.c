@@ -5,7 +5,7 @@
 
 #define BLOCK_LIMIT 64
 
-/* Designs whose batches are the next positions of the order, whatever the size (http.md). */
+/* Designs whose batches are the next positions of the order, whatever the size. */
 static const char *const plain_designs[] = {"proportional", "srs",   "sequential",
                                             "equal",        "quota", "neyman"};
 

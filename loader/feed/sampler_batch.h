@@ -15,7 +15,7 @@
 
 #define SAMPLER_BATCH_HEADER_BYTES 32
 #define SAMPLER_BATCH_UNIT_BYTES 12
-/* No sampler answers more units at once (http.md). */
+/* No sampler answers more units at once. */
 #define SAMPLER_BATCH_ROWS_LIMIT 1000000
 
 struct sampler_batch {

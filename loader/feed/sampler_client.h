@@ -61,7 +61,7 @@ void sampler_client_cancel(struct sampler_client *client);
 enum error sampler_client_describe(struct sampler_client *client,
                                    struct sampler_stream *ret_stream) MUST_CHECK;
 
-/* The labels of the stream's frame as JSON, into `body` (http.md); batches hold their numbers in
+/* The labels of the stream's frame as JSON, into `body` (GET /labels); batches hold their numbers in
  * this list. *ret_told false: the sampler keeps them to itself (401, 403, 404) or they are more
  * than SAMPLER_LABELS_BYTES_LIMIT; error_message() then says which. */
 enum error sampler_client_labels(struct sampler_client *client, struct buffer *body,

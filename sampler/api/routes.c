@@ -1,4 +1,4 @@
-/* The table of paths; the handlers are in route_*.c. */
+/* The table of paths; the handlers are in the other files of this folder. */
 #include "sampler/api/routes.h"
 
 #include <stdio.h>

@@ -20,7 +20,7 @@
 
 struct order;
 
-/* What chooses an order, besides the frame. `name` and the fields are those of http.md. */
+/* What chooses an order, besides the frame. `name` and the fields are those of POST /streams. */
 struct design {
     const char *name; /* "proportional", ... */
     bool replacement;

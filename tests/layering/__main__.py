@@ -15,7 +15,7 @@ sys.dont_write_bytecode = True  # `make dist` ships this folder whole
 
 from object_checks import check_built, check_calls, check_rings
 from readme_checks import check_readmes, check_tables
-from text_checks import (check_cuda, check_exit, check_guards, check_headers, check_includes, check_rooms,
+from text_checks import (check_comments, check_cuda, check_exit, check_guards, check_headers, check_includes, check_rooms,
                          check_typedefs)
 from tree import Tree
 
@@ -27,6 +27,7 @@ CHECKS = [
     ("no objects need each other in a ring", check_rings),
     ("every folder has a README that is neither too short nor too long", check_readmes),
     ("a README's table of files has every source file, and no other", check_tables),
+    ("a comment names files that are there", check_comments),
     ("CUDA headers stay in *_cuda files", check_cuda),
     ("every header compiles alone", check_headers),
     ("guards are named after the file", check_guards),

@@ -5,12 +5,13 @@ import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
 from rooms import DOORS, ROOMS, TOPS, may_use, room_of, rule
-from tree import code_of, is_cuda, is_source
+from tree import code_of, comments_of, is_cuda, is_source
 
 GENERATED = {"config.h"}
 ROOM_LIMIT = 40  # a name.c and its name.h are one
 CUDA_HEADER = re.compile(r"^(cuda|cublas|cudnn|curand|cusparse|nccl|nvrtc|device_launch)[\w/.]*$")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
+NAMED_FILE = re.compile(r"(?<![\w/.<*])(?:\w+/)*[\w*]+\.(?:\[ch\]|cu|inc|md|[ch])(?![\w(])")  # not <system.h>
 COMPILERS = {"c": ["gcc", "-std=gnu11", "-x", "c"], "c++": ["g++", "-std=c++11", "-x", "c++"]}
 PUBLIC_HEADERS = {"loader/tombola.h": "TOMBOLA_H"}  # installed without its folder
 
@@ -43,6 +44,15 @@ def check_includes(tree):
                 yield f'{name} includes "{header}": {rule(room_of(name))}'
             elif header.endswith("_private.h") and room_of(header) != room_of(name):
                 yield f'{name} includes "{header}", which is private to {room_of(header)}'
+
+
+def check_comments(tree):
+    files = [path.relative_to(tree.root) for path in tree.root.rglob("*.*") if tree.build not in path.parents]
+    for path in tree.sources():
+        for number, line in comments_of(path):
+            for name in NAMED_FILE.findall(line):
+                if name not in GENERATED and not any(file.match(name) for file in files):
+                    yield f"{tree.name(path)}:{number} names {name}, which is not there"
 
 
 def check_cuda(tree):

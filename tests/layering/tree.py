@@ -60,6 +60,15 @@ def is_optional(path):
     return is_cuda(path) or room_of(path.as_posix()).endswith("loader/postgres")
 
 
+def comments_of(path):
+    """Line number and text of each line of a comment."""
+    text = path.read_text()
+    for found in COMMENT_OR_TEXT.finditer(text):
+        if found[0][0] == "/":
+            first = text.count("\n", 0, found.start()) + 1
+            yield from enumerate(found[0].splitlines(), first)
+
+
 def code_of(path):
     """The text without comments; strings emptied, lines kept."""
     keep = lambda m: re.sub(r"[^\n]", " ", m[0]) if m[0][0] == "/" else '""'
