@@ -3,11 +3,11 @@
 #include "sampler/build/counting_sort.h"
 #include "sampler/build/spool_team.h"
 
-#define PLACES_BYTES ((uint64_t)16 << 20) /* for the places of more than one run */
+#define OFFSETS_BYTES ((uint64_t)16 << 20) /* for the offsets of more than one run */
 
 struct class_rows {
     struct spool_team team;
-    struct counting_sort places; /* kinds are codes */
+    struct counting_sort offsets; /* kinds are codes */
     struct section_writer *writer;
     unsigned width;
     uint64_t first, count; /* the part of the result that is made */
@@ -18,7 +18,7 @@ struct class_rows {
 static enum error count_codes(void *context, unsigned run, struct spool_cursor *cursor)
 {
     struct class_rows *all = context;
-    uint64_t *counts = all->places.next[run];
+    uint64_t *counts = all->offsets.next[run];
     const uint32_t *codes;
     size_t count = 0;
     enum error error = spool_cursor_next32(cursor, &codes, &count);
@@ -48,7 +48,7 @@ DEFINE_PLACE(64, uint64_t)
 static enum error place_codes(void *context, unsigned run, struct spool_cursor *cursor)
 {
     struct class_rows *all = context;
-    uint64_t *next = all->places.next[run];
+    uint64_t *next = all->offsets.next[run];
     const uint32_t *codes;
     uint64_t row = cursor->row;
     size_t count = 0;
@@ -87,7 +87,7 @@ static enum error make_part(struct class_rows *all)
                             .work = put_piece,
                             .context = all};
     all->pieces = all->writer->pieces;
-    enum error error = spool_team_read(&all->team, all->places.runs, place_codes, all);
+    enum error error = spool_team_read(&all->team, all->offsets.runs, place_codes, all);
     return error ? error : team_run(&put, all->team.hands);
 }
 
@@ -95,14 +95,14 @@ static enum error make_parts(struct class_rows *all, const uint32_t *ranks, cons
 {
     uint64_t units = all->team.spool->rows;
     uint64_t most = all->count;
-    enum error error = spool_team_read(&all->team, all->places.runs, count_codes, all);
+    enum error error = spool_team_read(&all->team, all->offsets.runs, count_codes, all);
     if (error)
         return error;
-    counting_sort_sum(&all->places, starts, ranks);
+    counting_sort_sum(&all->offsets, starts, ranks);
     for (all->first = 0; all->first < units && !error; all->first += most) {
         all->count = units - all->first < most ? units - all->first : most;
         if (all->first > 0)
-            counting_sort_rewind(&all->places, starts, ranks);
+            counting_sort_rewind(&all->offsets, starts, ranks);
         error = make_part(all);
     }
     return error;
@@ -111,7 +111,7 @@ static enum error make_parts(struct class_rows *all, const uint32_t *ranks, cons
 /* One a hand, but for very many classes. */
 static unsigned count_runs(const struct spool_team *team, uint32_t classes)
 {
-    uint64_t most = PLACES_BYTES / (classes * sizeof(uint64_t));
+    uint64_t most = OFFSETS_BYTES / (classes * sizeof(uint64_t));
     return most < 1 ? 1 : most < team->hands ? (unsigned)most : team->hands;
 }
 
@@ -125,14 +125,14 @@ enum error class_rows_write(const struct spool *codes, const uint32_t *ranks,
     all.count = codes->rows < most ? codes->rows : most;
     enum error error = spool_team_open(&all.team, codes, "sorting the labels");
     if (!error)
-        error = counting_sort_init(&all.places, count_runs(&all.team, count), count);
+        error = counting_sort_init(&all.offsets, count_runs(&all.team, count), count);
     if (!error)
         error = sort_arena_take(arena, all.count * all.width, false, &rows);
     if (!error) {
         all.rows = rows;
         error = make_parts(&all, ranks, starts);
     }
-    counting_sort_release(&all.places);
+    counting_sort_release(&all.offsets);
     spool_team_close(&all.team);
     return error;
 }

@@ -23,16 +23,16 @@ struct counting_sort {
 };
 
 /* Zeroed counts. */
-enum error counting_sort_init(struct counting_sort *places, unsigned runs, size_t kinds) MUST_CHECK;
-void counting_sort_release(struct counting_sort *places);
+enum error counting_sort_init(struct counting_sort *sort, unsigned runs, size_t kinds) MUST_CHECK;
+void counting_sort_release(struct counting_sort *sort);
 
 /* All rows of kind k that were counted. */
-uint64_t counting_sort_count(const struct counting_sort *places, size_t kind);
+uint64_t counting_sort_count(const struct counting_sort *sort, size_t kind);
 
 /* After the counting: rows of kind k go to starts[k] and on; with `ranks` to starts[ranks[k]]. */
-void counting_sort_sum(struct counting_sort *places, const uint64_t *starts, const uint32_t *ranks);
+void counting_sort_sum(struct counting_sort *sort, const uint64_t *starts, const uint32_t *ranks);
 /* The same places once more, after each run had all of its rows placed. */
-void counting_sort_rewind(struct counting_sort *places, const uint64_t *starts,
+void counting_sort_rewind(struct counting_sort *sort, const uint64_t *starts,
                           const uint32_t *ranks);
 
 #endif

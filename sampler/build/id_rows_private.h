@@ -1,4 +1,4 @@
-/* What rows by id are sorted with; for id_*.c only. */
+/* What rows by id are sorted with; for id_rows.c and id_table.c only. */
 #ifndef SAMPLER_BUILD_ID_ROWS_PRIVATE_H
 #define SAMPLER_BUILD_ID_ROWS_PRIVATE_H
 
@@ -20,15 +20,8 @@ struct id_range {
     uint64_t rows; /* that have one of them; what tells how to sort them, no more */
 };
 
-/* The rows of one range, put down behind those of the ranges before: as is quickest. */
-enum error id_rows_write_range(struct id_rows *all, const struct id_range *range) MUST_CHECK;
-
-/* By a table of rows by id, for ids that lie close together. */
+/* The rows of one range, put down behind those of the ranges before, by a table of rows by id: for
+ * ids that lie close together. */
 enum error id_table_write(struct id_rows *all, const struct id_range *range) MUST_CHECK;
-/* By sorting (id, row) pairs; what is too crowded for that goes to id_rows_write_range(). */
-enum error id_pairs_write(struct id_rows *all, const struct id_range *range) MUST_CHECK;
-
-/* Makes `count` rows of `stride` bytes as narrow as the section has them, in place. */
-void id_rows_narrow(void *rows, size_t count, unsigned stride, unsigned width);
 
 #endif

@@ -91,6 +91,15 @@ static enum error fill(void *context, unsigned run, struct spool_cursor *cursor)
 DEFINE_PACK(32, uint32_t)
 DEFINE_PACK(64, uint64_t)
 
+/* Makes `count` rows of `stride` bytes as narrow as the section has them, in place. */
+static void narrow(void *rows, size_t count, unsigned stride, unsigned width)
+{
+    uint8_t *to = rows;
+    const uint8_t *from = rows;
+    for (size_t i = 0; i < count && width < stride; i++)
+        memmove(to + i * width, from + i * stride, width); /* little-endian */
+}
+
 static enum error put_piece(void *context, unsigned hand, uint64_t part)
 {
     struct id_table *table = context;
@@ -101,7 +110,7 @@ static enum error put_piece(void *context, unsigned hand, uint64_t part)
     void *entries = table->entries + begin * table->width;
     size_t rows = table->width == 4 ? pack_32(entries, slots) : pack_64(entries, slots);
     (void)hand;
-    id_rows_narrow(entries, rows, table->width, writer->section->width);
+    narrow(entries, rows, table->width, writer->section->width);
     atomic_fetch_sub(&table->rows, rows);
     enum error error =
         section_put(writer, table->pieces + part, entries, rows * writer->section->width);
