@@ -1,4 +1,5 @@
 #include "sampler/serve_options.h"
+#include "sampler/design/designs.h"
 
 #include <arpa/inet.h>
 #include <inttypes.h>
@@ -12,7 +13,6 @@
 #include "sampler/commands.h"
 #include "sampler/design/design_fields.h"
 #include "sampler/http/response_memory.h"
-#include "sampler/order/order.h"
 
 #define LEASE_LEAST_S 0.001
 #define LEASE_MOST_S 31536000.0 /* a year */

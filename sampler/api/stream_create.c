@@ -15,10 +15,10 @@
 #include "sampler/api/routes.h"
 #include "sampler/api/stream_json.h"
 #include "sampler/design/design_fields.h"
+#include "sampler/design/designs.h"
 #include "sampler/http/audit.h"
 #include "sampler/http/response.h"
 #include "sampler/ledger/conflicts.h"
-#include "sampler/order/design.h"
 
 #define ANSWER_LIMIT_BYTES ((size_t)1 << 20)
 #define MESSAGE_BYTES 1024
@@ -212,11 +212,9 @@ static void choose_design(struct creation *creation, const struct frame *frame)
 static enum error check_replacement(const struct creation *creation)
 {
     const struct stream_definition *definition = &creation->definition;
-    const struct design_ops *const *design = design_all;
-    while (*design && strcmp((*design)->name, definition->design) != 0)
-        design++;
-    if (creation->replacement_given || !definition->replacement || !*design ||
-        (*design)->takes_replacement)
+    const struct design_ops *design = design_find(definition->design);
+    if (creation->replacement_given || !definition->replacement || !design ||
+        design->takes_replacement)
         return OK;
     return error_set(ERROR_USAGE,
                      "design %s has no replacement, and this server was started with "

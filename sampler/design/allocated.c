@@ -8,7 +8,9 @@
 #include <stdlib.h>
 
 #include "common/array.h"
+#include "sampler/design/design_fields.h"
 #include "sampler/design/design_strata.h"
+#include "sampler/design/designs.h"
 #include "sampler/design/shares.h"
 #include "sampler/shuffle/permutation.h"
 
@@ -75,12 +77,6 @@ static enum error finish(struct order *order, struct allocation *allocation)
     order->epoch_positions = order->tree.positions;
     order->repeats = true;
     return OK;
-}
-
-static void allocated_release(struct order *order)
-{
-    tree_release(&order->tree);
-    allocation_free(order->own);
 }
 
 static enum error equal_init(struct order *order, const struct design_fields *fields)
@@ -265,10 +261,9 @@ static double allocated_label_share(const struct order *order, uint32_t label)
 
 #define ALLOCATED(design, starter)                                                                \
     {                                                                                             \
-        .name = (design), .takes_replacement = true, .init = (starter),                           \
-        .release = allocated_release, .units = allocated_units, .positions = allocated_positions, \
-        .label_count = allocated_label_count, .probability = allocated_probability,               \
-        .label_share = allocated_label_share                                                      \
+        .name = (design), .takes_replacement = true, .init = (starter), .units = allocated_units, \
+        .positions = allocated_positions, .label_count = allocated_label_count,                   \
+        .probability = allocated_probability, .label_share = allocated_label_share                \
     }
 
 const struct design_ops design_equal = ALLOCATED("equal", equal_init);

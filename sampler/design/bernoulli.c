@@ -14,8 +14,9 @@
 #include "common/array.h"
 #include "common/text.h"
 #include "sampler/design/bernoulli_trials.h"
+#include "sampler/design/design_fields.h"
+#include "sampler/design/designs.h"
 #include "sampler/design/epoch_tables.h"
-#include "sampler/order/design.h"
 #include "sampler/shuffle/permutation.h"
 
 #define BLOCKS 65536
@@ -233,6 +234,7 @@ static int64_t bernoulli_unit_position(const struct order *order, const struct e
 
 const struct design_ops design_bernoulli = {
     .name = "bernoulli",
+    .tells_span = true, /* so that its clients find it at rate 1, too */
     .init = bernoulli_init,
     .release = bernoulli_release,
     .units = bernoulli_units,

@@ -11,8 +11,9 @@
 #include <stdlib.h>
 
 #include "common/array.h"
+#include "sampler/design/design_fields.h"
+#include "sampler/design/designs.h"
 #include "sampler/design/epoch_tables.h"
-#include "sampler/order/design.h"
 #include "sampler/shuffle/permutation.h"
 
 #define PLACES 64

@@ -2,6 +2,16 @@
 
 #include "common/stop.h"
 
+enum error design_need_labels(const struct order *order)
+{
+    if (frame_has_labels(order->frame))
+        return OK;
+    return error_set(ERROR_USAGE,
+                     "design %s needs labels, and the frame has none; srs is right, or name the "
+                     "label column in the store's URI",
+                     order->ops->name);
+}
+
 static uint32_t label_of(const uint32_t *labels, uint32_t stratum)
 {
     return labels ? labels[stratum] : stratum;

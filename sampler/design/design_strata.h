@@ -8,6 +8,9 @@
 #include "sampler/order/design.h"
 #include "sampler/order/position_list.h"
 
+/* ERROR_USAGE for a frame without labels. */
+enum error design_need_labels(const struct order *order) MUST_CHECK;
+
 struct deal {
     struct tree_run runs[ORDER_BLOCK];
     uint16_t slots[ORDER_BLOCK];

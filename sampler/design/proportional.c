@@ -7,6 +7,7 @@
 
 #include "common/array.h"
 #include "sampler/design/design_strata.h"
+#include "sampler/design/designs.h"
 #include "sampler/shuffle/permutation.h"
 
 static enum error proportional_init(struct order *order, const struct design_fields *fields)
@@ -27,11 +28,6 @@ static enum error proportional_init(struct order *order, const struct design_fie
     if (!error)
         order->epoch_positions = frame_units(frame);
     return error;
-}
-
-static void proportional_release(struct order *order)
-{
-    tree_release(&order->tree);
 }
 
 /* ---- positions to rows -------------------------------------------------- */
@@ -92,10 +88,8 @@ const struct design_ops design_proportional = {
     .name = "proportional",
     .takes_replacement = true,
     .init = proportional_init,
-    .release = proportional_release,
     .units = proportional_units,
     .position = proportional_position,
     .positions = proportional_positions,
-    .probability = design_once,
     .label_count = proportional_label_count,
 };

@@ -24,8 +24,9 @@
 #include <stdlib.h>
 
 #include "common/text.h"
-#include "sampler/order/design.h"
-#include "sampler/order/position_list.h"
+#include "sampler/design/design_fields.h"
+#include "sampler/design/design_strata.h"
+#include "sampler/design/designs.h"
 #include "sampler/shuffle/permutation.h"
 
 #define SEAM_UNITS 256

@@ -1,16 +1,11 @@
 /* sequential: frame order, the same in every epoch. */
-#include "sampler/order/design.h"
+#include "sampler/design/designs.h"
 
 static enum error sequential_init(struct order *order, const struct design_fields *fields)
 {
     (void)fields;
     order->epoch_positions = frame_units(order->frame);
     return OK;
-}
-
-static void sequential_release(struct order *order)
-{
-    (void)order;
 }
 
 static size_t sequential_units(const struct order *order, const struct epoch *epoch, int64_t first,
@@ -42,9 +37,7 @@ static int64_t sequential_label_count(const struct order *order, const struct ep
 const struct design_ops design_sequential = {
     .name = "sequential",
     .init = sequential_init,
-    .release = sequential_release,
     .units = sequential_units,
     .position = sequential_position,
-    .probability = design_once,
     .label_count = sequential_label_count,
 };

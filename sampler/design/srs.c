@@ -3,7 +3,7 @@
  * position is a draw of its own from all rows.
  */
 #include "common/stop.h"
-#include "sampler/order/design.h"
+#include "sampler/design/designs.h"
 #include "sampler/order/position_list.h"
 #include "sampler/shuffle/permutation.h"
 
@@ -12,11 +12,6 @@ static enum error srs_init(struct order *order, const struct design_fields *fiel
     (void)fields;
     order->epoch_positions = frame_units(order->frame);
     return OK;
-}
-
-static void srs_release(struct order *order)
-{
-    (void)order;
 }
 
 static uint64_t srs_key(const struct epoch *epoch)
@@ -80,10 +75,8 @@ const struct design_ops design_srs = {
     .name = "srs",
     .takes_replacement = true,
     .init = srs_init,
-    .release = srs_release,
     .units = srs_units,
     .position = srs_position,
     .positions = srs_positions,
-    .probability = design_once,
     .label_count = srs_label_count,
 };

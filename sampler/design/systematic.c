@@ -5,7 +5,8 @@
  */
 #include <inttypes.h>
 
-#include "sampler/order/design.h"
+#include "sampler/design/design_fields.h"
+#include "sampler/design/designs.h"
 
 typedef unsigned __int128 wide;
 
@@ -18,11 +19,6 @@ static enum error systematic_init(struct order *order, const struct design_field
                          fields->size, frame_units(order->frame));
     order->epoch_positions = fields->size;
     return OK;
-}
-
-static void systematic_release(struct order *order)
-{
-    (void)order;
 }
 
 static uint64_t start_of(const struct order *order, const struct epoch *epoch)
@@ -71,7 +67,6 @@ static double systematic_probability(const struct order *order, int64_t row)
 const struct design_ops design_systematic = {
     .name = "systematic",
     .init = systematic_init,
-    .release = systematic_release,
     .units = systematic_units,
     .position = systematic_position,
     .probability = systematic_probability,

@@ -10,8 +10,9 @@
 
 #include "common/array.h"
 #include "common/stop.h"
+#include "sampler/design/design_fields.h"
+#include "sampler/design/designs.h"
 #include "sampler/design/weight_sums.h"
-#include "sampler/order/design.h"
 #include "sampler/order/position_list.h"
 #include "sampler/shuffle/permutation.h"
 

@@ -1,6 +1,6 @@
 /*
- * What a design is to an order: a table of functions on one epoch. One more design is one more
- * design_*.c with such a table, and its line in design_all[].
+ * What a design is to an order: a table of functions on one epoch. The designs, and the list of
+ * them, lie above, in sampler/design/.
  *
  * Everything a design draws by chance comes from hashes of (frame digest, design, fields,
  * replacement, seed) and the epoch, so that designs, seeds and epochs share nothing.
@@ -13,29 +13,24 @@
 #include <stdint.h>
 
 #include "common/error.h"
-#include "sampler/design/design_fields.h"
 #include "sampler/order/order.h"
-#include "sampler/shuffle/random.h"
+#include "sampler/order/order_keys.h"
 #include "sampler/shuffle/tree.h"
 
 #define ORDER_BLOCK TREE_BLOCK /* positions asked of a design at once, at most */
 
-struct epoch {
-    int64_t number;
-    struct random_key units;  /* for which unit a position gets */
-    struct random_key phases; /* for how positions are dealt out to strata */
-};
-
+struct design_fields; /* sampler/design/design_fields.h */
 struct epoch_counts;  /* epoch_counts.h */
 struct position_list; /* position_list.h */
 
 struct design_ops {
     const char *name;
     bool takes_replacement;
+    bool tells_span; /* order_tells_span(), also where no position is passed over */
     /* Sets order->epoch_positions, the other facts of struct order and what the design keeps;
      * ERROR_USAGE when the frame or the fields do not suit. On failure release() is not called. */
     enum error (*init)(struct order *order, const struct design_fields *fields) MUST_CHECK;
-    void (*release)(struct order *order);
+    void (*release)(struct order *order); /* NULL: nothing is kept but the tree */
     /* Rows and labels of the units at positions first ... of the epoch, all below M, count <=
      * ORDER_BLOCK: how many there are. ret_labels may be NULL. */
     size_t (*units)(const struct order *order, const struct epoch *epoch, int64_t first,
@@ -50,7 +45,8 @@ struct design_ops {
      * NULL: always -1. */
     int64_t (*label_count)(const struct order *order, const struct epoch *epoch, uint32_t label,
                            int64_t t);
-    /* order_probabilities() of one row. */
+    /* order_probabilities() of one row; NULL: 1, every unit comes once an epoch (on average, with
+     * replacement). */
     double (*probability)(const struct order *order, int64_t row);
     /* order_label_share(); NULL: the label's share of the frame's units. */
     double (*label_share)(const struct order *order, uint32_t label);
@@ -75,29 +71,12 @@ struct order {
     double epoch_units;      /* on average; M unless positions are passed over */
     struct random_key key;
     char *fields;                /* canonical text, owned */
-    struct tree tree;            /* designs that deal out to strata */
+    struct tree tree;            /* of designs that deal out to strata; order_free() releases it */
     void *own;                   /* what else the design keeps */
     struct epoch_counts *counts; /* of orders that pass positions over */
 };
 
-/* The keys of one epoch, and of draws that go on over the epochs' ends. */
-struct epoch epoch_of(const struct order *order, int64_t number);
-struct random_key order_walk_key(const struct order *order);
-
-/* probability() of designs where every unit comes once an epoch (on average, with replacement). */
-double design_once(const struct order *order, int64_t row);
-
-/* ERROR_USAGE for a frame without labels. */
-enum error design_need_labels(const struct order *order) MUST_CHECK;
-
 /* A search through an epoch asks stop_requested() that often. */
 #define DESIGN_STOP_POSITIONS (1 << 20)
-
-extern const struct design_ops design_proportional, design_srs, design_sequential, design_equal,
-    design_quota, design_neyman, design_pxk, design_weighted, design_systematic, design_cluster,
-    design_bernoulli;
-
-/* NULL-terminated. */
-extern const struct design_ops *const design_all[];
 
 #endif

@@ -20,27 +20,8 @@
 
 struct order;
 
-/* What chooses an order, besides the frame. `name` and the fields are those of POST /streams. */
-struct design {
-    const char *name; /* "proportional", ... */
-    bool replacement;
-    uint64_t seed;      /* 0 to 2^63-1 */
-    const char *fields; /* JSON object of the design's own, design_fields.h; NULL or "": none */
-};
-
-/* ERROR_USAGE for an unknown design (naming those that exist), fields that are missing, unknown or
- * out of range, or a frame that the design cannot serve. The frame must outlive the order; `design`
- * need not. Takes O(N) for weighted, O(groups) for cluster, else O(L). */
-enum error order_new(const struct frame *frame, const struct design *design,
-                     struct order **ret_order) MUST_CHECK;
+/* order_new() is in sampler/design/designs.h, with the list of designs. */
 void order_free(struct order *order);
-
-/* ERROR_USAGE as order_new() for an unknown design, and for replacement where it has none: what can
- * be told before there is a frame. */
-enum error order_check_design(const char *name, bool replacement) MUST_CHECK;
-
-/* The designs that exist, for --help and messages: a NULL-terminated list. */
-const char *const *order_design_names(void);
 
 /* ---- what kind of order it is ------------------------------------------- */
 /* M. */

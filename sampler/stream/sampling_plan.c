@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/array.h"
+#include "sampler/design/designs.h"
 #include "sampler/frame/frame_view.h"
 
 static enum error open_view(struct sampling_plan *plan, const struct split_shares *shares,

@@ -19,8 +19,8 @@
 #include "common/array.h"
 #include "common/clock.h"
 #include "common/text.h"
+#include "sampler/design/designs.h"
 #include "sampler/frame/frame_private.h"
-#include "sampler/order/order.h"
 #include "sampler/shuffle/random.h"
 #include "tests/unit/private_memory.h"
 

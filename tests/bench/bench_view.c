@@ -14,8 +14,8 @@
 #include <time.h>
 
 #include "common/text.h"
+#include "sampler/design/designs.h"
 #include "sampler/frame/frame_view.h"
-#include "sampler/order/order.h"
 #include "tests/unit/private_memory.h"
 
 #define SLICES 9

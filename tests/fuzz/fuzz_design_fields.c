@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "sampler/design/design_fields.h"
-#include "sampler/order/order.h"
+#include "sampler/design/designs.h"
 
 #define FUZZ_CHECK(what)      \
     do {                      \
@@ -71,14 +71,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size_t designs = 0;
     if (size == 0)
         return 0;
-    while (order_design_names()[designs])
+    while (design_all[designs])
         designs++;
     char *text = malloc(size);
     if (!text)
         return 0;
     memcpy(text, data + 1, size - 1);
     text[size - 1] = '\0';
-    check(order_design_names()[data[0] % designs], data[0] >= 128, text);
+    check(design_all[data[0] % designs]->name, data[0] >= 128, text);
     free(text);
     return 0;
 }

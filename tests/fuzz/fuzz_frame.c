@@ -11,10 +11,10 @@
 
 #include <xxhash.h>
 
+#include "sampler/design/designs.h"
 #include "sampler/frame/frame.h"
 #include "sampler/frame/frame_file.h"
 #include "sampler/frame/frame_view.h"
-#include "sampler/order/order.h"
 
 #define QUESTIONS 64
 #define FILE_LIMIT (1 << 20)

@@ -2,9 +2,9 @@
 #ifndef TESTS_UNIT_DESIGN_UNIT_H
 #define TESTS_UNIT_DESIGN_UNIT_H
 
+#include "sampler/design/designs.h"
 #include "tests/unit/unit.h"
 
-#include "sampler/order/order.h"
 #include "sampler/shuffle/random.h"
 
 /* One design as a test asks for it. */

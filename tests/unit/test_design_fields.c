@@ -1,4 +1,5 @@
 /* A design's own fields: what is taken, one canonical text for it, and a message for all else. */
+#include "sampler/design/designs.h"
 #include "tests/unit/design_unit.h"
 
 #include <math.h>

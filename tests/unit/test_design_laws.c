@@ -2,6 +2,7 @@
  * What one design promises and others do not: balance at every prefix, batches of p labels and k
  * units, exact shares, weights of any size and number, and which frames and fields are refused.
  */
+#include "sampler/design/designs.h"
 #include "tests/unit/design_unit.h"
 
 #include <math.h>
@@ -11,7 +12,6 @@
 #include "sampler/design/weight_sums.h"
 #include "sampler/frame/frame_private.h"
 #include "sampler/order/batching.h"
-#include "sampler/order/design.h"
 
 /* A frame of labels l0, l1, ... with the sizes given, in this order. */
 static struct frame *sized_frame(const char *folder, const int64_t *sizes, uint32_t labels)

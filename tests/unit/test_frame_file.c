@@ -10,10 +10,10 @@
 #include <xxhash.h>
 
 #include "common/file.h"
+#include "sampler/design/designs.h"
 #include "sampler/frame/frame.h"
 #include "sampler/frame/frame_file.h"
 #include "sampler/frame/frame_view.h"
-#include "sampler/order/order.h"
 #include "sampler/shuffle/random.h"
 
 static char folder[256];

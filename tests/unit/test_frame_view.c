@@ -9,7 +9,6 @@
 #include <math.h>
 
 #include "sampler/frame/frame_view.h"
-#include "sampler/order/order.h"
 #include "sampler/shuffle/random.h"
 
 /* ---- lists -------------------------------------------------------------- */

@@ -1,0 +1,28 @@
+/*
+ * The keys from which an order draws everything it leaves to chance: hashes of (frame digest, design,
+ * fields, replacement, seed), and of the epoch's number. A contract like the digest: other keys are
+ * another order.
+ */
+#ifndef SAMPLER_ORDER_ORDER_KEYS_H
+#define SAMPLER_ORDER_ORDER_KEYS_H
+
+#include <stdint.h>
+
+#include "sampler/shuffle/random.h"
+
+struct order;
+
+struct epoch {
+    int64_t number;
+    struct random_key units;  /* which unit a position gets */
+    struct random_key phases; /* how positions are dealt out to strata */
+};
+
+/* The key of an order whose frame, design, fields and replacement are set. */
+struct random_key order_key(const struct order *order, uint64_t seed);
+/* The keys of one epoch. */
+struct epoch epoch_of(const struct order *order, int64_t number);
+/* The key of draws that run on over the ends of epochs. */
+struct random_key order_walk_key(const struct order *order);
+
+#endif
