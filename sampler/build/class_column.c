@@ -108,7 +108,7 @@ enum error class_column_add(struct class_column *column, const struct store_text
 }
 
 /* ---- the end ------------------------------------------------------------ */
-/* Is class(row) = (row + shift) mod L throughout? Only a column whose numbers by appearance go
+/* Is category(row) = (row + shift) mod L throughout? Only a column whose numbers by appearance go
  * round can be like that, and its first round tells. */
 static bool goes_round(const struct class_column *column)
 {
@@ -137,8 +137,8 @@ enum error class_column_finish(struct class_column *column)
         return ERROR_MEMORY;
     for (uint32_t code = 0; code < count; code++)
         column->starts[column->ranks[code] + 1] = column->counts[code];
-    for (uint32_t class = 0; class < count; class ++)
-        column->starts[class + 1] += column->starts[class];
+    for (uint32_t category = 0; category < count; category++)
+        column->starts[category + 1] += column->starts[category];
     column->is_cyclic = goes_round(column);
     column->shift = column->is_cyclic ? column->ranks[0] : 0;
     dictionary_builder_free(column->builder);

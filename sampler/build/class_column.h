@@ -3,7 +3,7 @@
  * codes put aside, units counted; in the end the final numbers, and whether the column goes round
  * (partition.h). One thread until it is finished, then immutable.
  *
- * Dimensions: N units, L classes.
+ * Dimensions: N units, L categories.
  */
 #ifndef SAMPLER_BUILD_CLASS_COLUMN_H
 #define SAMPLER_BUILD_CLASS_COLUMN_H
@@ -28,7 +28,7 @@ struct class_column {
 
     struct dictionary names; /* finished: sorted */
     uint32_t *ranks;         /* owned; by appearance: the number in names */
-    uint64_t *starts;        /* owned; [L + 1]: units of all classes before */
+    uint64_t *starts;        /* owned; [L + 1]: units of all categories before */
     bool is_cyclic;
     uint32_t shift;
 };

@@ -108,10 +108,10 @@ static enum error make_parts(struct class_rows *all, const uint32_t *ranks, cons
     return error;
 }
 
-/* One a hand, but for very many classes. */
-static unsigned count_runs(const struct spool_team *team, uint32_t classes)
+/* One a hand, but for very many categories. */
+static unsigned count_runs(const struct spool_team *team, uint32_t categories)
 {
-    uint64_t most = OFFSETS_BYTES / (classes * sizeof(uint64_t));
+    uint64_t most = OFFSETS_BYTES / (categories * sizeof(uint64_t));
     return most < 1 ? 1 : most < team->hands ? (unsigned)most : team->hands;
 }
 

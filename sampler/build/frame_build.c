@@ -23,8 +23,8 @@ static unsigned id_width(const struct spool *ids)
     return ids->largest > UINT32_MAX ? 8 : 4;
 }
 
-static void plan_classes(struct frame_output *output, uint32_t to_kind,
-                         const struct class_column *column)
+static void plan_categories(struct frame_output *output, uint32_t to_kind,
+                            const struct class_column *column)
 {
     const struct dictionary *names = &column->names;
     uint64_t units = column->codes.rows;
@@ -55,11 +55,11 @@ static enum error plan(struct frame_build *build)
     if (!ingest->is_ascending)
         frame_output_plan(output, FRAME_IDS_BY_ID, units, packed_width(units - 1), 0);
     if (ingest->has_labels)
-        plan_classes(output, 0, &ingest->labels);
+        plan_categories(output, 0, &ingest->labels);
     if (ingest->has_weights)
         frame_output_plan(output, FRAME_WEIGHTS, units, sizeof(double), 0);
     if (ingest->has_groups)
-        plan_classes(output, FRAME_KINDS_OF_GROUPS, &ingest->groups);
+        plan_categories(output, FRAME_KINDS_OF_GROUPS, &ingest->groups);
     return frame_output_reserve(output);
 }
 

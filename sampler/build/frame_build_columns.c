@@ -110,7 +110,7 @@ static enum error write_class_sections(struct frame_build *build, uint32_t to_ki
     struct frame_output *output = build->output;
     const struct dictionary *names = &column->names;
     struct section_writer writer;
-    frame_digester_classes(digester, names, column->is_cyclic, column->shift);
+    frame_digester_categories(digester, names, column->is_cyclic, column->shift);
     enum error error = section_write(output, FRAME_LABEL_NAMES + to_kind, names->texts);
     if (!error)
         error = section_write(output, FRAME_LABEL_OFFSETS + to_kind, names->offsets.data);
@@ -146,14 +146,14 @@ enum error frame_build_columns(struct frame_build *build)
         return error;
     error = write_id_section(build, &digester);
     if (!ingest->has_labels)
-        frame_digester_no_classes(&digester);
+        frame_digester_no_categories(&digester);
     else if (!error)
         error = write_class_sections(build, 0, &ingest->labels, &digester);
     frame_digester_weights(&digester, ingest->has_weights);
     if (!error && ingest->has_weights)
         error = write_weight_section(build, &digester);
     if (!ingest->has_groups)
-        frame_digester_no_classes(&digester);
+        frame_digester_no_categories(&digester);
     else if (!error)
         error = write_class_sections(build, FRAME_KINDS_OF_GROUPS, &ingest->groups, &digester);
     if (!error)

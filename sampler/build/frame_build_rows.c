@@ -27,8 +27,8 @@ static enum error write_starts(struct frame_output *output, uint32_t to_kind,
         packed_init(&starts, (size_t)count + 1, column->codes.rows, "the units' labels");
     if (error)
         return error;
-    for (size_t class = 0; class <= count; class ++)
-        packed_set(&starts, class, column->starts[class]);
+    for (size_t category = 0; category <= count; category++)
+        packed_set(&starts, category, column->starts[category]);
     error = section_write(output, FRAME_LABEL_STARTS + to_kind, starts.data);
     packed_release(&starts);
     return error;

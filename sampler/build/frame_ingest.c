@@ -83,9 +83,9 @@ static enum error add_ids(struct frame_ingest *ingest, const struct store_block 
     return spool_add(&ingest->ids, (const uint64_t *)block->ids, block->rows);
 }
 
-static enum error add_classes(struct frame_ingest *ingest, struct class_column *column,
-                              const struct store_text *texts, const struct store_codes *codes,
-                              const struct store_block *block)
+static enum error add_categories(struct frame_ingest *ingest, struct class_column *column,
+                                 const struct store_text *texts, const struct store_codes *codes,
+                                 const struct store_block *block)
 {
     size_t row;
     enum error error = class_column_add(column, texts, codes, block->rows, &row);
@@ -122,9 +122,9 @@ static enum error take_block(void *context, const struct store_block *block)
                          FRAME_UNITS_LIMIT);
     enum error error = add_ids(ingest, block);
     if (!error && ingest->has_labels)
-        error = add_classes(ingest, &ingest->labels, block->labels, &block->label_codes, block);
+        error = add_categories(ingest, &ingest->labels, block->labels, &block->label_codes, block);
     if (!error && ingest->has_groups)
-        error = add_classes(ingest, &ingest->groups, block->groups, &block->group_codes, block);
+        error = add_categories(ingest, &ingest->groups, block->groups, &block->group_codes, block);
     if (!error && ingest->has_weights)
         error = add_weights(ingest, block);
     tell_rows(ingest, block);

@@ -6,7 +6,7 @@ static bool is_on_side(const struct frame *frame, const struct split_span *span,
 {
     const struct partition *groups = frame_groups(frame);
     return groups ? split_span_has_text(
-                        span, dictionary_text(&groups->names, partition_class(groups, row)))
+                        span, dictionary_text(&groups->names, partition_category(groups, row)))
                   : split_span_has_id(span, frame_id(frame, row));
 }
 

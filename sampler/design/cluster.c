@@ -245,7 +245,7 @@ static int64_t cluster_position(const struct order *order, const struct epoch *e
     const struct cluster *cluster = cluster_of(order);
     struct permutation places;
     permutation_init(&places, cluster->groups->count, random_at(epoch->units, 0));
-    uint32_t group = partition_class(cluster->groups, row);
+    uint32_t group = partition_category(cluster->groups, row);
     int64_t place = (int64_t)permutation_find(&places, group);
     if (place >= cluster->taken)
         return -1;

@@ -78,7 +78,7 @@ int64_t frame_id(const struct frame *frame, int64_t row)
 
 uint32_t frame_label(const struct frame *frame, int64_t row)
 {
-    return partition_class(&frame->labels, row);
+    return partition_category(&frame->labels, row);
 }
 
 void frame_gather_ids(const struct frame *frame, const int64_t *rows, size_t count,
@@ -90,7 +90,7 @@ void frame_gather_ids(const struct frame *frame, const int64_t *rows, size_t cou
 void frame_gather_labels(const struct frame *frame, const int64_t *rows, size_t count,
                          uint32_t *ret_labels)
 {
-    partition_gather_classes(&frame->labels, rows, count, ret_labels);
+    partition_gather_categories(&frame->labels, rows, count, ret_labels);
 }
 
 int64_t frame_stratum_row(const struct frame *frame, uint32_t label, int64_t j)

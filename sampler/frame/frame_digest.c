@@ -69,12 +69,12 @@ struct code_round {
 static enum error read_codes(void *context, int64_t begin, int64_t end)
 {
     struct code_round *round = context;
-    uint32_t classes[STEP];
+    uint32_t categories[STEP];
     for (int64_t at = begin; at < end;) {
         size_t count = end - at < STEP ? (size_t)(end - at) : STEP;
-        partition_read_classes(round->partition, round->first + at, count, classes);
+        partition_read_categories(round->partition, round->first + at, count, categories);
         for (size_t i = 0; i < count; i++)
-            packed_set(&round->codes, (size_t)at + i, classes[i]);
+            packed_set(&round->codes, (size_t)at + i, categories[i]);
         at += (int64_t)count;
     }
     return OK;
@@ -102,11 +102,12 @@ static enum error add_partition(struct frame_digester *digester, const struct pa
                                 bool is_there)
 {
     if (!is_there) {
-        frame_digester_no_classes(digester);
+        frame_digester_no_categories(digester);
         return OK;
     }
-    frame_digester_classes(digester, &partition->names, partition->is_cyclic, partition->shift);
-    return partition->is_cyclic ? OK : add_codes(digester, partition);
+    frame_digester_categories(digester, &partition->names, partition_is_cyclic(partition),
+                              partition->shift);
+    return partition_is_cyclic(partition) ? OK : add_codes(digester, partition);
 }
 
 enum error frame_digest_compute(struct frame *frame)

@@ -83,13 +83,13 @@ void frame_digester_end_ids(struct frame_digester *digester)
 }
 
 /* ---- columns ------------------------------------------------------------ */
-void frame_digester_no_classes(struct frame_digester *digester)
+void frame_digester_no_categories(struct frame_digester *digester)
 {
     add_number(digester, 0);
 }
 
-void frame_digester_classes(struct frame_digester *digester, const struct dictionary *names,
-                            bool is_cyclic, uint32_t shift)
+void frame_digester_categories(struct frame_digester *digester, const struct dictionary *names,
+                               bool is_cyclic, uint32_t shift)
 {
     add_number(digester, 1 + (uint64_t)names->are_integers);
     add_number(digester, names->count);

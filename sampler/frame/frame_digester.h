@@ -42,12 +42,12 @@ void frame_digester_ids32(struct frame_digester *digester, const uint32_t *ids, 
 void frame_digester_id_run(struct frame_digester *digester, uint64_t first, uint64_t count);
 void frame_digester_end_ids(struct frame_digester *digester);
 
-/* A column of classes that is not there. */
-void frame_digester_no_classes(struct frame_digester *digester);
+/* A column of categories that is not there. */
+void frame_digester_no_categories(struct frame_digester *digester);
 /* One that goes round from `shift` on; or, `is_cyclic` false, one whose codes follow by
  * frame_digester_bytes() in packed_width(L - 1) bytes each. */
-void frame_digester_classes(struct frame_digester *digester, const struct dictionary *names,
-                            bool is_cyclic, uint32_t shift);
+void frame_digester_categories(struct frame_digester *digester, const struct dictionary *names,
+                               bool is_cyclic, uint32_t shift);
 /* `there`: the doubles follow by frame_digester_bytes(). */
 void frame_digester_weights(struct frame_digester *digester, bool there);
 void frame_digester_bytes(struct frame_digester *digester, const void *bytes, size_t length);

@@ -95,15 +95,15 @@ static enum error open_names(const struct mapped_file *file, uint32_t to_kind,
     return are_names_sound(names) ? OK : damaged(file, "the names of its labels are cut off");
 }
 
-/* Starts from 0 to N, no class empty. */
+/* Starts from 0 to N, no category empty. */
 static bool are_starts_sound(const struct partition *partition)
 {
     const struct packed *starts = &partition->starts;
     if (packed_get(starts, 0) != 0 ||
         packed_get(starts, partition->count) != (uint64_t)partition->units)
         return false;
-    for (size_t class = 0; class < partition->count; class ++) {
-        if (packed_get(starts, class) >= packed_get(starts, class + 1))
+    for (size_t category = 0; category < partition->count; category++) {
+        if (packed_get(starts, category) >= packed_get(starts, category + 1))
             return false;
     }
     return true;
@@ -131,7 +131,7 @@ static enum error open_stored(const struct mapped_file *file, uint32_t to_kind,
 static enum error open_partition(const struct mapped_file *file, uint32_t to_kind, int64_t units,
                                  struct partition *partition)
 {
-    *partition = (struct partition){.units = units};
+    *partition = (struct partition){.ops = &partition_stored, .units = units};
     enum error error = open_names(file, to_kind, &partition->names);
     if (error)
         return error;
@@ -141,7 +141,7 @@ static enum error open_partition(const struct mapped_file *file, uint32_t to_kin
         return open_stored(file, to_kind, partition);
     if (codes->first >= partition->count || partition->count > (uint64_t)units)
         return damaged(file, "its labels do not repeat as they say");
-    partition->is_cyclic = true;
+    partition->ops = &partition_cyclic;
     partition->shift = (uint32_t)codes->first;
     return OK;
 }

@@ -10,6 +10,7 @@
 #include "common/team.h"
 #include "common/text.h"
 #include "sampler/frame/frame_private.h"
+#include "sampler/frame/partition_view.h"
 
 #define STEP 4096                                     /* rows worked on together */
 #define BLOCK (INT64_C(4096) * RANK_BITMAP_LINE_BITS) /* and those that one thread takes */
@@ -112,16 +113,16 @@ static enum error choose_by_group(struct rank_bitmap *chosen, const struct frame
                                   const struct split_span *span)
 {
     const struct partition *groups = &rows->groups;
-    uint32_t classes[STEP];
+    uint32_t categories[STEP];
     bool *is_chosen = array_new(groups->count, sizeof(*is_chosen), "the groups of a split");
     enum error error = is_chosen ? OK : ERROR_MEMORY;
     for (uint32_t group = 0; group < groups->count && !error; group++)
         is_chosen[group] = split_span_has_text(span, dictionary_text(&groups->names, group));
     for (int64_t row = 0; row < rows->units && !error;) {
         size_t count = rows->units - row < STEP ? (size_t)(rows->units - row) : STEP;
-        partition_read_classes(groups, row, count, classes);
+        partition_read_categories(groups, row, count, categories);
         for (size_t i = 0; i < count; i++)
-            rank_bitmap_put(chosen, row + (int64_t)i, is_chosen[classes[i]]);
+            rank_bitmap_put(chosen, row + (int64_t)i, is_chosen[categories[i]]);
         row += (int64_t)count;
         error = check_stop();
     }

@@ -47,7 +47,7 @@ static void add_partition(struct sources *sources, uint32_t to_kind,
     add(sources, FRAME_LABEL_NAMES + to_kind, names->texts, names->text_bytes, 1,
         names->are_integers);
     add_packed(sources, FRAME_LABEL_OFFSETS + to_kind, &names->offsets);
-    if (partition->is_cyclic) {
+    if (partition_is_cyclic(partition)) {
         add(sources, FRAME_LABEL_CODES + to_kind, "", 0, 1, partition->shift);
         return;
     }

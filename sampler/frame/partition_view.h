@@ -1,33 +1,20 @@
 /*
- * The rows of a partition that a view keeps; for partition*.c only. What it is made of is another
- * partition, so that a split of rows is a view of a view.
- *
- * Dimensions: N units of the view, L its classes; N', L' those of the whole.
+ * Some rows of a partition as a partition of their own: the third form. The whole may itself be a
+ * view, so that a split of some rows is a view of a view.
  */
 #ifndef SAMPLER_FRAME_PARTITION_VIEW_H
 #define SAMPLER_FRAME_PARTITION_VIEW_H
 
 #include "sampler/frame/partition.h"
 
-struct partition_view {
-    const struct partition *whole;    /* borrowed */
-    int64_t begin;                    /* plain rows: the first of them */
-    const struct rank_bitmap *chosen; /* borrowed: rows of the whole [N']; NULL: plain rows */
-    struct rank_bitmap *in_class;     /* owned: [N'] as partition_start() lays them out; or NULL */
-    struct packed numbers;            /* [L']: the view's number of a class; none: the same */
-    struct packed classes;            /* [L]: the whole's number of a class; none: the same */
-    struct packed skipped; /* [L]: rows of the whole's class before the view's first, or with
-                            * in_class chosen ones before the class begins */
-};
-
-void partition_view_free(struct partition_view *view);
-
-void partition_view_gather(const struct partition *partition, uint32_t class, const uint64_t *ranks,
-                           size_t count, int64_t *ret_rows);
-void partition_view_gather_classes(const struct partition *partition, const int64_t *rows,
-                                   size_t count, uint32_t *ret_classes);
-void partition_view_read_classes(const struct partition *partition, int64_t first, size_t count,
-                                 uint32_t *ret_classes);
-int64_t partition_view_rows_before(const struct partition *partition, uint32_t class, int64_t row);
+/* Rows [begin, end), begin < end, of `whole`, which must outlive them. Memory: O(L). */
+enum error partition_of_rows(struct partition *partition, const struct partition *whole,
+                             int64_t begin, int64_t end) MUST_CHECK;
+/* The rows of `whole` that `chosen` has (at least one); both must outlive the view. Memory: 0.134
+ * bytes a unit of `whole`, and O(L); nothing a unit where `has_whole_categories`: the chosen rows are
+ * those of some categories altogether. */
+enum error partition_of_selection(struct partition *partition, const struct partition *whole,
+                                  const struct rank_bitmap *chosen,
+                                  bool has_whole_categories) MUST_CHECK;
 
 #endif

@@ -249,7 +249,7 @@ static void test_ids_that_come_twice(void **state)
     free(rows);
 }
 
-/* ---- rows by class ------------------------------------------------------ */
+/* ---- rows by category ------------------------------------------------------ */
 static void test_rows_by_class(void **state)
 {
     enum { COUNT = 700001, CLASSES = 300 };
@@ -331,8 +331,8 @@ static void test_a_file_holds_what_the_frame_in_memory_holds(void **state)
             for (int64_t row = 0; frame_weights(file) && row < frame_units(file); row++)
                 assert_true(frame_weights(file)[row] == frame_weights(memory)[row]);
             for (int64_t row = 0; frame_groups(file) && row < frame_units(file); row++)
-                assert_int_equal(partition_class(frame_groups(file), row),
-                                 partition_class(frame_groups(memory), row));
+                assert_int_equal(partition_category(frame_groups(file), row),
+                                 partition_category(frame_groups(memory), row));
             frame_free(memory);
             frame_free(file);
         }

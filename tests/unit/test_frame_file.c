@@ -1,5 +1,6 @@
 /* Frame files: what comes back is what was written; whatever else is in the file is told, never
  * met. */
+#include "sampler/design/designs.h"
 #include "tests/unit/frame_unit.h"
 
 #include <errno.h>
@@ -10,7 +11,6 @@
 #include <xxhash.h>
 
 #include "common/file.h"
-#include "sampler/design/designs.h"
 #include "sampler/frame/frame.h"
 #include "sampler/frame/frame_file.h"
 #include "sampler/frame/frame_view.h"
@@ -113,8 +113,8 @@ static void test_weights_and_groups_come_back(void **state)
     assert_memory_equal(frame_weights(frame), frame_weights(mapped), 4 * sizeof(double));
     assert_int_equal(frame_groups(mapped)->count, 3);
     for (int64_t row = 0; row < 4; row++)
-        assert_int_equal(partition_class(frame_groups(frame), row),
-                         partition_class(frame_groups(mapped), row));
+        assert_int_equal(partition_category(frame_groups(frame), row),
+                         partition_category(frame_groups(mapped), row));
     assert_ok(frame_view(mapped, 1, 3, NULL, SPLIT_NONE, &slice));
     assert_true(frame_weights(slice)[0] == 2 && frame_groups(slice)->count == 2);
     frame_free(slice);

@@ -8,6 +8,7 @@
 
 #include <math.h>
 
+#include "sampler/design/designs.h"
 #include "sampler/frame/frame_view.h"
 #include "sampler/shuffle/random.h"
 
@@ -126,32 +127,33 @@ static void check_equal_partitions(const struct partition *a, const struct parti
 {
     assert_int_equal(a->count, b->count);
     assert_int_equal(a->units, b->units);
-    assert_int_equal(a->is_cyclic, b->is_cyclic);
+    assert_int_equal(partition_is_cyclic(a), partition_is_cyclic(b));
     size_t units = (size_t)a->units;
-    uint32_t *classes = malloc(units * sizeof(*classes));
+    uint32_t *categories = malloc(units * sizeof(*categories));
     uint64_t *ranks = malloc(units * sizeof(*ranks));
     int64_t *rows = malloc(units * sizeof(*rows));
-    assert_true(classes && ranks && rows);
-    partition_read_classes(a, 0, units, classes);
+    assert_true(categories && ranks && rows);
+    partition_read_categories(a, 0, units, categories);
     for (int64_t row = 0; row < a->units; row++) {
-        assert_int_equal(classes[row], partition_class(b, row));
-        assert_int_equal(classes[row], partition_class(a, row));
+        assert_int_equal(categories[row], partition_category(b, row));
+        assert_int_equal(categories[row], partition_category(a, row));
         assert_int_equal(partition_rank(a, row), partition_rank(b, row));
     }
-    for (uint32_t class = 0; class < a->count; class ++) {
-        size_t count = (size_t)partition_units(a, class);
-        assert_string_equal(dictionary_text(&a->names, class), dictionary_text(&b->names, class));
-        assert_int_equal(count, partition_units(b, class));
+    for (uint32_t category = 0; category < a->count; category++) {
+        size_t count = (size_t)partition_units(a, category);
+        assert_string_equal(dictionary_text(&a->names, category),
+                            dictionary_text(&b->names, category));
+        assert_int_equal(count, partition_units(b, category));
         for (size_t j = 0; j < count; j++)
             ranks[j] = count - 1 - j;
-        partition_gather(a, class, ranks, count, rows);
+        partition_gather(a, category, ranks, count, rows);
         for (size_t j = 0; j < count; j++)
-            assert_int_equal(rows[j], partition_row(b, class, (int64_t)ranks[j]));
+            assert_int_equal(rows[j], partition_row(b, category, (int64_t)ranks[j]));
         for (int64_t row = 0; row <= a->units; row += 1 + a->units / 13)
-            assert_int_equal(partition_rows_before(a, class, row),
-                             partition_rows_before(b, class, row));
+            assert_int_equal(partition_rows_before(a, category, row),
+                             partition_rows_before(b, category, row));
     }
-    free(classes);
+    free(categories);
     free(ranks);
     free(rows);
 }
