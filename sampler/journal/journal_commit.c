@@ -5,7 +5,7 @@
 #include "sampler/journal/journal_private.h"
 
 #define GROUP_WAIT_MOST_NS 2000000
-#define REST_MOST_NS 10000000
+#define YIELD_MOST_NS 10000000
 
 static struct journal_waiter *take_waiters(struct journal *journal)
 {
@@ -211,13 +211,13 @@ static bool attend(struct journal *journal, bool stopping)
 }
 
 /* Others want the processor and the disk too: as long as the last piece took, or until somebody
- * waits. Not when more comes meanwhile than is made short: that must be caught up with. */
-static void rest(struct journal *journal, int64_t deadline_ns)
+ * waits. Not when more is appended meanwhile than is compacted: that must be caught up with. */
+static void give_way(struct journal *journal, int64_t deadline_ns)
 {
     int64_t now_ns = clock_now_ns();
     int64_t until_ns = now_ns + (now_ns - journal->rewrite.worked_ns);
-    if (until_ns > now_ns + REST_MOST_NS)
-        until_ns = now_ns + REST_MOST_NS;
+    if (until_ns > now_ns + YIELD_MOST_NS)
+        until_ns = now_ns + YIELD_MOST_NS;
     struct timespec until = clock_timespec(until_ns < deadline_ns ? until_ns : deadline_ns);
     pthread_mutex_lock(journal->owner.mutex);
     bool hurries = journal->end - journal->rewrite.start > JOURNAL_LONG_BYTES;
@@ -232,9 +232,10 @@ static void rest(struct journal *journal, int64_t deadline_ns)
     pthread_mutex_unlock(journal->owner.mutex);
 }
 
-enum error journal_breathe(struct journal *journal)
+/* journal_rewrite_step()'s. What came while it gave way is committed before the next piece. */
+static enum error yield(struct journal *journal)
 {
-    rest(journal, INT64_MAX);
+    give_way(journal, INT64_MAX);
     pthread_mutex_lock(journal->owner.mutex);
     bool ends = journal->woken || journal_failing(journal);
     pthread_mutex_unlock(journal->owner.mutex);
@@ -261,8 +262,8 @@ bool journal_work(struct journal *journal, int64_t deadline_ns, bool stopping)
     bool rewrites = !stopping && !journal_failing(journal) && journal_wants_rewrite(journal);
     pthread_mutex_unlock(journal->owner.mutex);
     if (rewrites) {
-        journal_rewrite_step(journal);
-        rest(journal, deadline_ns);
+        journal_rewrite_step(journal, yield);
+        give_way(journal, deadline_ns);
     }
     return found;
 }

@@ -55,6 +55,7 @@ enum rewrite_phase {
 struct journal_rewrite {
     enum rewrite_phase phase;
     int64_t worked_ns; /* when it last began with a piece */
+    enum error (*yield)(struct journal *);
     struct journal_reread reread;
     struct journal_file file;  /* named aside; when it is switched, the old one */
     struct journal_bytes book; /* records of all there was at LSN `start`, not sealed yet */
@@ -146,9 +147,6 @@ enum error journal_bytes_reserve(struct journal_bytes *bytes, size_t more) MUST_
 uint8_t *journal_bytes_add(struct journal_bytes *bytes, const struct entry *entry,
                            size_t *ret_entry_bytes);
 void journal_bytes_release(struct journal_bytes *bytes);
-/* Writes what waits in the middle of a piece of work that is long; rests as long as the work took.
- * ERROR_CANCELLED: the work is to end, the server or the disk wants it. */
-enum error journal_breathe(struct journal *journal) MUST_CHECK;
 /* Logs it the first time; the mutex is held. */
 void journal_note_failure(struct journal *journal, enum error error, bool failing);
 void journal_note_success(struct journal *journal);
@@ -165,8 +163,12 @@ bool journal_wants_rewrite(const struct journal *journal);
  *
  * One piece of it, some 100 us of work and what the disk takes. Committer's thread. On failure all
  * of it is given up, and begins again when the journal has grown on; a file that cannot be read
- * back is a failure of the journal's (journal_note_failure()). */
-void journal_rewrite_step(struct journal *journal);
+ * back is a failure of the journal's (journal_note_failure()).
+ *
+ * `yield` is called between pieces of a phase that cannot be left and entered again: commits what
+ * is pending, then yields for as long as the last piece took. ERROR_CANCELLED: abandon the
+ * compaction (shutdown or disk failure). */
+void journal_rewrite_step(struct journal *journal, enum error (*yield)(struct journal *));
 /* All of it at once, from the owner's memory: nothing of the old file is read. No entry may be
  * appended meanwhile (failing), or the owner's thread is the only one. */
 enum error journal_rewrite_whole(struct journal *journal) MUST_CHECK;

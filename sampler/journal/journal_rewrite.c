@@ -203,8 +203,8 @@ static enum error read_some(struct journal *journal)
     return error;
 }
 
-/* The books are one walk that cannot be left and entered again: it breathes. */
-static enum error add_and_breathe(void *context, const struct entry *entry)
+/* owner.write() cannot be left and entered again: it yields in between. */
+static enum error add_and_yield(void *context, const struct entry *entry)
 {
     struct journal *journal = context;
     struct journal_rewrite *rewrite = &journal->rewrite;
@@ -212,14 +212,14 @@ static enum error add_and_breathe(void *context, const struct entry *entry)
     if (error || rewrite->book.length - rewrite->book_written < ENTRIES_BYTES)
         return error;
     rewrite->book_written = rewrite->book.length;
-    return journal_breathe(journal);
+    return rewrite->yield(journal);
 }
 
 static enum error list(struct journal *journal)
 {
     struct journal_rewrite *rewrite = &journal->rewrite;
     rewrite->book.length = rewrite->book_written = 0;
-    enum error error = journal->owner.write(rewrite->reread.books, add_and_breathe, journal);
+    enum error error = journal->owner.write(rewrite->reread.books, add_and_yield, journal);
     journal_reread_release(journal);
     if (!error)
         error = create_file(journal);
@@ -381,9 +381,10 @@ static void leave_file(struct journal *journal, enum error error)
     pthread_mutex_unlock(journal->owner.mutex);
 }
 
-void journal_rewrite_step(struct journal *journal)
+void journal_rewrite_step(struct journal *journal, enum error (*yield)(struct journal *))
 {
     struct journal_rewrite *rewrite = &journal->rewrite;
+    rewrite->yield = yield;
     rewrite->worked_ns = clock_now_ns();
     enum rewrite_phase phase = rewrite->phase;
     enum error error = step(journal);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "common/array.h"
-#include "common/log.h"
+#include "sampler/journal/committer.h"
 #include "sampler/journal/journal_record.h"
 #include "sampler/ledger/conflicts.h"
 #include "sampler/stream/stream_private.h"
@@ -328,4 +328,18 @@ void streams_journal_counts(struct streams *streams, struct journal_counts *ret_
     pthread_mutex_lock(&streams->mutex);
     journal_get_counts(streams->journal, ret_counts);
     pthread_mutex_unlock(&streams->mutex);
+}
+
+void streams_free(struct streams *streams)
+{
+    if (!streams)
+        return;
+    committer_free(streams->committer);
+    for (size_t i = 0; i < streams->count; i++)
+        stream_put(streams->items[i]);
+    free(streams->items);
+    free(streams->forgotten);
+    journal_close(streams->journal);
+    pthread_mutex_destroy(&streams->mutex);
+    free(streams);
 }

@@ -260,17 +260,3 @@ enum error streams_finish(struct streams *streams)
         error = state_forget_position(streams->options.state);
     return error;
 }
-
-void streams_free(struct streams *streams)
-{
-    if (!streams)
-        return;
-    committer_free(streams->committer);
-    for (size_t i = 0; i < streams->count; i++)
-        stream_put(streams->items[i]);
-    free(streams->items);
-    free(streams->forgotten);
-    journal_close(streams->journal);
-    pthread_mutex_destroy(&streams->mutex);
-    free(streams);
-}
