@@ -1,6 +1,7 @@
 /* Appending. Opening is in journal_open.c, committing in journal_commit.c. */
 #include "sampler/journal/journal.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "common/array.h"
@@ -36,29 +37,46 @@ void journal_bytes_release(struct journal_bytes *bytes)
 
 /* ---- failures ----------------------------------------------------------- */
 
-void journal_note_failure(struct journal *journal, enum error error, bool failing)
+void journal_turn(struct journal *journal, enum journal_condition next)
+{
+#define FROM(condition) (1u << JOURNAL_##condition)
+    static const unsigned found = FROM(FRESH) | FROM(WHOLE) | FROM(TORN) | FROM(LOST);
+    static const unsigned from[] = {
+        [JOURNAL_WHOLE] = FROM(FRESH),
+        [JOURNAL_TORN] = FROM(FRESH),
+        [JOURNAL_LOST] = FROM(FRESH),
+        [JOURNAL_MEMORY] = found,
+        [JOURNAL_RUNNING] = found | FROM(FULL) | FROM(FAILING),
+        [JOURNAL_FULL] = found | FROM(RUNNING),
+        [JOURNAL_FAILING] = FROM(RUNNING) | FROM(FULL),
+        [JOURNAL_FINISHED] = ~(found | FROM(FINISHED)),
+    };
+#undef FROM
+    assert(from[next] >> journal->condition & 1);
+    journal->condition = next;
+}
+
+void journal_note_failure(struct journal *journal, enum error error, enum journal_condition next)
 {
     error_report_take(error, &journal->failure);
-    if (!journal->failing && !journal->full)
+    if (!journal_failing(journal))
         log_error("%s; changes are refused until it can be written", error_message());
     journal->counts.failures++;
-    if (failing)
-        journal->failing = true;
-    else
-        journal->full = true;
+    if (journal->condition < next) /* FULL gets FAILING, never the reverse; FINISHED stays */
+        journal_turn(journal, next);
 }
 
 void journal_note_success(struct journal *journal)
 {
-    if (journal->failing || journal->full)
-        log_info("the state can be written again; draws go on");
-    journal->failing = false;
-    journal->full = false;
+    if (!journal_failing(journal))
+        return;
+    log_info("the state can be written again; draws go on");
+    journal_turn(journal, JOURNAL_RUNNING);
 }
 
 bool journal_failing(const struct journal *journal)
 {
-    return journal->failing || journal->full;
+    return journal->condition == JOURNAL_FULL || journal->condition == JOURNAL_FAILING;
 }
 
 enum error journal_failure(const struct journal *journal)
@@ -82,19 +100,25 @@ enum error journal_write_watermark(struct journal *journal, uint64_t whole, uint
 
 /* ---- appending: the mutex is held --------------------------------------- */
 
+/* What is appended is not written: it is in the ledgers when the file is. */
+static bool is_dormant(const struct journal *journal)
+{
+    return journal->condition < JOURNAL_RUNNING;
+}
+
 enum error journal_reserve(struct journal *journal, size_t bytes)
 {
-    if (journal->finished)
+    if (journal->condition == JOURNAL_FINISHED)
         return error_set(ERROR_IO, "the server is stopping, and its state is closed");
-    if (journal->dormant)
+    if (is_dormant(journal))
         return OK;
-    if (journal->failing)
+    if (journal->condition == JOURNAL_FAILING)
         return error_restore(&journal->failure);
     uint64_t wanted = journal->end - (uint64_t)journal->file.shift + bytes;
     if (wanted > journal->file.room) {
         enum error error = journal_file_grow(&journal->file, wanted, journal->maps);
         if (error) {
-            journal_note_failure(journal, error, false);
+            journal_note_failure(journal, error, JOURNAL_FULL);
             return error;
         }
         journal_note_success(journal);
@@ -112,13 +136,13 @@ static enum error write_through(struct journal *journal)
                            journal->end - (uint64_t)journal->file.shift);
     journal->pending.length = 0;
     if (error)
-        journal_note_failure(journal, error, true);
+        journal_note_failure(journal, error, JOURNAL_FAILING);
     return error;
 }
 
 enum error journal_append(struct journal *journal, const struct entry *entry)
 {
-    if (journal->dormant)
+    if (is_dormant(journal))
         return OK;
     uint64_t unsynced = journal->end - journal->synced;
     bool ordered = journal->durability == DURABILITY_PROCESS;

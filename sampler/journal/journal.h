@@ -79,7 +79,7 @@ enum error journal_open(struct state *state, enum durability durability, uint64_
 /* From here on what is appended is kept. Clears a torn tail, or writes a new journal from the
  * owner's memory; on the disk when this returns. ERROR_NO_SPACE for a new one only. */
 enum error journal_begin(struct journal *journal) MUST_CHECK;
-/* Was there none before? */
+/* Was no file there? Before journal_begin(). */
 bool journal_is_new(const struct journal *journal);
 /* Everything that was appended is on the disk when this returns. No committer runs, nobody waits.
  */

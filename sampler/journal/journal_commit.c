@@ -45,7 +45,7 @@ static struct journal_waiter *undo_draw(struct journal *journal, struct journal_
                                         enum error error)
 {
     struct journal_waiter **end = &waiters;
-    journal_note_failure(journal, error, true);
+    journal_note_failure(journal, error, JOURNAL_FAILING);
     while (*end)
         end = &(*end)->next;
     *end = take_waiters(journal);
@@ -120,7 +120,7 @@ static void wait_for_group(struct journal *journal)
 
 static bool has_commit(const struct journal *journal)
 {
-    return journal->durability == DURABILITY_FSYNC &&
+    return journal->durability == DURABILITY_FSYNC && journal->condition != JOURNAL_FAILING &&
            (journal->waiters || journal->synced < journal->end);
 }
 
@@ -146,8 +146,8 @@ static bool has_work(const struct journal *journal)
 {
     if (mark_is_behind(journal) && clock_now_ns() >= mark_due_ns(journal))
         return true;
-    if (journal->failing || journal->full)
-        return may_retry(journal) || (!journal->failing && has_commit(journal));
+    if (journal_failing(journal))
+        return may_retry(journal) || has_commit(journal);
     return has_commit(journal) || journal_wants_rewrite(journal);
 }
 
@@ -170,31 +170,32 @@ static void sleep_until_work(struct journal *journal, int64_t deadline_ns)
 }
 
 /* The disk refused: is it better now? The mutex is held before and after. */
-static enum error retry(struct journal *journal)
+static void retry(struct journal *journal)
 {
     enum error error = OK;
-    bool failing = journal->failing;
+    enum journal_condition before = journal->condition;
     journal->retry_ns = clock_now_ns() + INT64_C(1000000) * JOURNAL_RETRY_MS;
     pthread_mutex_unlock(journal->owner.mutex);
-    if (failing)
+    if (before == JOURNAL_FAILING)
         error = journal_rewrite_whole(journal);
     else
         journal_rewrite_abandon(journal); /* it may be what takes the room */
     pthread_mutex_lock(journal->owner.mutex);
-    if (!failing)
+    if (journal->condition != before)
+        return; /* an append got its room meanwhile, and may have failed after that */
+    if (before == JOURNAL_FULL)
         error = journal_file_grow(&journal->file, journal->file.room + 1, journal->maps);
     if (!error)
         journal_note_success(journal);
     else
-        journal_note_failure(journal, error, journal->failing);
-    return error;
+        journal_note_failure(journal, error, before);
 }
 
 /* A commit, and the watermark: what cannot wait. False: nothing was committed. */
 static bool attend(struct journal *journal, bool stopping)
 {
     pthread_mutex_lock(journal->owner.mutex);
-    bool found = !journal->failing && has_commit(journal);
+    bool found = has_commit(journal);
     if (found) {
         if (!stopping)
             wait_for_group(journal);
@@ -254,7 +255,7 @@ bool journal_work(struct journal *journal, int64_t deadline_ns, bool stopping)
     if (!stopping)
         sleep_until_work(journal, deadline_ns);
     if (may_retry(journal) && !stopping)
-        (void)retry(journal);
+        retry(journal);
     journal->woken = false;
     pthread_mutex_unlock(journal->owner.mutex);
     bool found = attend(journal, stopping);
@@ -276,10 +277,9 @@ void journal_wake(struct journal *journal)
     pthread_mutex_unlock(journal->owner.mutex);
 }
 
-enum error journal_sync(struct journal *journal)
+/* What was appended is in the file, and that on the disk. */
+static enum error sync_file(struct journal *journal)
 {
-    if (journal->durability == DURABILITY_NONE || journal->failing)
-        return journal_rewrite_whole(journal);
     pthread_mutex_lock(journal->owner.mutex);
     enum error error = has_commit(journal) ? commit(journal) : OK;
     uint64_t end = journal->end;
@@ -293,12 +293,24 @@ enum error journal_sync(struct journal *journal)
     return error;
 }
 
+/* Is memory right, and the file not? */
+static bool needs_whole(const struct journal *journal)
+{
+    return journal->condition == JOURNAL_MEMORY || journal->condition == JOURNAL_FAILING;
+}
+
+enum error journal_sync(struct journal *journal)
+{
+    return needs_whole(journal) ? journal_rewrite_whole(journal) : sync_file(journal);
+}
+
 enum error journal_finish(struct journal *journal)
 {
     pthread_mutex_lock(journal->owner.mutex);
-    journal->finished = true;
+    bool whole = needs_whole(journal);
+    journal_turn(journal, JOURNAL_FINISHED);
     pthread_mutex_unlock(journal->owner.mutex);
-    enum error error = journal_sync(journal);
+    enum error error = whole ? journal_rewrite_whole(journal) : sync_file(journal);
     if (!error)
         error = journal_write_watermark(journal, journal->end, journal->file.length, true);
     return error ? error : journal_file_sync(&journal->file);

@@ -35,14 +35,15 @@ static enum error replay_entry(void *context, const uint8_t *bytes, size_t lengt
 static enum error take_over(struct journal *journal)
 {
     uint64_t end = journal->end - (uint64_t)journal->file.shift;
-    enum error error = journal->torn ? journal_file_clear(&journal->file, end) : OK;
+    enum error error =
+        journal->condition == JOURNAL_TORN ? journal_file_clear(&journal->file, end) : OK;
     if (error)
         return error;
     error = journal_file_take(&journal->file, end, journal->maps);
     if (!error)
         error = journal_file_grow(&journal->file, end + 1, journal->maps);
     if (error == ERROR_NO_SPACE)
-        journal_note_failure(journal, error, false); /* what is there is served, nothing moves */
+        journal_note_failure(journal, error, JOURNAL_FULL); /* what is there is served */
     else if (error)
         return error;
     error = journal_file_sync(&journal->file);
@@ -88,8 +89,7 @@ static enum error take_file(struct journal *journal, const uint8_t *bytes, size_
         return error_prefix(error, "state %s: ", journal->file.path);
     log_info("state %s: %" PRIu64 " entries read", journal->file.path, replay.entries);
     journal->id = found.header.id;
-    journal->torn = found.torn;
-    journal->lost = found.lost;
+    journal_turn(journal, found.lost ? JOURNAL_LOST : found.torn ? JOURNAL_TORN : JOURNAL_WHOLE);
     journal->file.shift = found.header.shift;
     journal->file.length = length;
     journal->end = journal->written = journal->synced = found.end + (uint64_t)found.header.shift;
@@ -126,7 +126,6 @@ static enum error read_file(struct journal *journal)
 
 static enum error start_new(struct journal *journal)
 {
-    journal->is_new = true;
     if (getrandom(&journal->id, sizeof(journal->id), 0) != (ssize_t)sizeof(journal->id))
         return error_set_errno(ERROR_IO, errno, "cannot draw the journal's number");
     journal->end = journal->written = journal->synced = JOURNAL_HEADER_BYTES;
@@ -160,7 +159,6 @@ enum error journal_open(struct state *state, enum durability durability, uint64_
     journal->state = state;
     journal->durability = durability;
     journal->accept_loss = accept_loss;
-    journal->dormant = true;
     journal->file.descriptor = journal->rewrite.file.descriptor = -1;
     journal->waiters_end = &journal->waiters;
     pthread_cond_init(&journal->changed, NULL);
@@ -175,18 +173,20 @@ enum error journal_open(struct state *state, enum durability durability, uint64_
 
 enum error journal_begin(struct journal *journal)
 {
-    enum error error = journal->lost ? keep_damaged(journal) : OK;
-    if (error || journal->durability == DURABILITY_NONE)
-        return error;
-    bool anew = journal->is_new || journal->lost;
-    error = anew ? journal_rewrite_whole(journal) : take_over(journal);
-    journal->dormant = error;
+    bool lost = journal->condition == JOURNAL_LOST;
+    bool in_memory = journal->durability == DURABILITY_NONE;
+    enum error error = lost ? keep_damaged(journal) : OK;
+    if (!error && !in_memory)
+        error =
+            lost || journal_is_new(journal) ? journal_rewrite_whole(journal) : take_over(journal);
+    if (!error && journal->condition != JOURNAL_FULL)
+        journal_turn(journal, in_memory ? JOURNAL_MEMORY : JOURNAL_RUNNING);
     return error;
 }
 
 bool journal_is_new(const struct journal *journal)
 {
-    return journal->is_new;
+    return journal->condition == JOURNAL_FRESH;
 }
 
 void journal_close(struct journal *journal)

@@ -40,11 +40,35 @@ struct journal_reread {
     struct entry_numbers numbers;
 };
 
-/* The journal is being written anew, a piece at a time. */
+/*
+ * The journal as a whole. journal_turn() alone changes it, under the mutex, and asserts these moves:
+ *
+ *     FRESH    -> WHOLE, TORN, LOST       journal_open() found a file
+ *     these 4  -> RUNNING, FULL, MEMORY   journal_begin()
+ *     RUNNING  -> FULL                    the file cannot grow
+ *     FULL     -> RUNNING                 it grew: an append's or the committer's try
+ *     RUNNING, FULL -> FAILING            a write or fdatasync() failed: the file is not trusted
+ *     FAILING  -> RUNNING                 compacted from the owner's memory into a new file
+ *     all but the first 4 -> FINISHED     journal_finish()
+ */
+enum journal_condition {
+    JOURNAL_FRESH,   /* there was no file: journal_begin() writes one */
+    JOURNAL_WHOLE,   /* read to its end */
+    JOURNAL_TORN,    /* read up to a torn last record: journal_begin() clears it */
+    JOURNAL_LOST,    /* read up to damage that was accepted: journal_begin() writes a new file */
+    JOURNAL_MEMORY,  /* DURABILITY_NONE: entries are not written before the orderly end */
+    JOURNAL_RUNNING, /* entries are kept as the durability says */
+    JOURNAL_FULL,    /* nothing more fits; what is in the file is sound */
+    JOURNAL_FAILING, /* changes are refused until the file is replaced */
+    JOURNAL_FINISHED /* the orderly end: nothing is appended any more */
+};
+
+/* Compaction, a piece at a time. journal_rewrite_step() goes from each phase to the next one,
+ * journal_rewrite_abandon() back to REWRITE_NONE; committer's thread. */
 enum rewrite_phase {
-    REWRITE_NONE,
-    REWRITE_READ,   /* the file up to `start` into books of its own */
-    REWRITE_LIST,   /* they become entries, and go */
+    REWRITE_NONE,   /* none is under way; it begins at an LSN, `start` */
+    REWRITE_READ,   /* the file up to `start` into ledgers of its own */
+    REWRITE_LIST,   /* they become entries, and are freed */
     REWRITE_WRITE,  /* these into the new file */
     REWRITE_COPY,   /* and what was appended since */
     REWRITE_SETTLE, /* all of it onto the disk */
@@ -70,10 +94,8 @@ struct journal {
     struct journal_owner owner;
     enum durability durability;
     bool maps; /* the file system takes a mapping */
-    bool is_new;
-    bool torn, lost; /* as it was found (journal_record.h) */
+    enum journal_condition condition;
     uint64_t accept_loss;
-    bool dormant;              /* DURABILITY_NONE, or not begun: what is appended is not written */
     const struct state *state; /* borrowed: the folder is ours as long as state_check() says so */
     char *folder;              /* owned, and the two below */
     char *path;
@@ -102,10 +124,7 @@ struct journal {
     size_t told;          /* how many the last commits told: about so many come again */
     int64_t sync_mean_ns; /* of the last ones */
 
-    bool finished;    /* the orderly end: nothing is appended any more */
-    bool failing;     /* a write failed: nothing is appended until the journal is written anew */
-    int64_t retry_ns; /* while one of the two holds: when to try again */
-    bool full;        /* there was no room; what is there is fine */
+    int64_t retry_ns; /* FULL, FAILING: when to try again */
     struct error_report failure;
     struct journal_counts counts;
 };
@@ -147,8 +166,11 @@ enum error journal_bytes_reserve(struct journal_bytes *bytes, size_t more) MUST_
 uint8_t *journal_bytes_add(struct journal_bytes *bytes, const struct entry *entry,
                            size_t *ret_entry_bytes);
 void journal_bytes_release(struct journal_bytes *bytes);
-/* Logs it the first time; the mutex is held. */
-void journal_note_failure(struct journal *journal, enum error error, bool failing);
+/* Every change of the condition; the mutex is held, or nobody else knows the journal yet. */
+void journal_turn(struct journal *journal, enum journal_condition next);
+/* To FULL or FAILING because of `error`, unless it is worse already; logs it when it begins. */
+void journal_note_failure(struct journal *journal, enum error error, enum journal_condition next);
+/* FULL or FAILING is over. */
 void journal_note_success(struct journal *journal);
 /* Writes the watermark, not to the disk yet. Nobody else may replace the file meanwhile. When it fails
  * the one before stays, which says less, and is as true. */

@@ -182,24 +182,25 @@ enum error journal_rewrite_whole(struct journal *journal)
 
 /* ---- a piece at a time -------------------------------------------------- */
 
-static enum error begin(struct journal *journal)
+static enum error begin(struct journal *journal, bool *ret_done)
 {
     struct journal_rewrite *rewrite = &journal->rewrite;
     pthread_mutex_lock(journal->owner.mutex);
     rewrite->start = rewrite->copied = journal->written;
     journal->rewrite_at = UINT64_MAX;
-    rewrite->phase = REWRITE_READ;
     pthread_mutex_unlock(journal->owner.mutex);
-    return journal_reread_begin(journal);
+    *ret_done = true;
+    return OK;
 }
 
-static enum error read_some(struct journal *journal)
+static enum error read_some(struct journal *journal, bool *ret_done)
 {
     struct journal_rewrite *rewrite = &journal->rewrite;
     uint64_t end = rewrite->start - (uint64_t)journal->file.shift;
-    enum error error = journal_reread_some(journal, end, ENTRIES_BYTES);
-    if (!error && rewrite->reread.at == end)
-        rewrite->phase = REWRITE_LIST;
+    enum error error = rewrite->reread.books ? OK : journal_reread_begin(journal);
+    if (!error)
+        error = journal_reread_some(journal, end, ENTRIES_BYTES);
+    *ret_done = rewrite->reread.at == end;
     return error;
 }
 
@@ -215,26 +216,23 @@ static enum error add_and_yield(void *context, const struct entry *entry)
     return rewrite->yield(journal);
 }
 
-static enum error list(struct journal *journal)
+static enum error list(struct journal *journal, bool *ret_done)
 {
     struct journal_rewrite *rewrite = &journal->rewrite;
     rewrite->book.length = rewrite->book_written = 0;
     enum error error = journal->owner.write(rewrite->reread.books, add_and_yield, journal);
     journal_reread_release(journal);
-    if (!error)
-        error = create_file(journal);
-    rewrite->phase = REWRITE_WRITE;
-    return error;
+    *ret_done = true;
+    return error ? error : create_file(journal);
 }
 
 /* Each piece goes to the disk before the next one is written: nobody's commit waits for many. */
-static enum error write_some(struct journal *journal)
+static enum error write_some(struct journal *journal, bool *ret_done)
 {
     struct journal_rewrite *rewrite = &journal->rewrite;
     uint64_t begin = JOURNAL_HEADER_BYTES + rewrite->book_written;
     enum error error = write_book(journal, PIECE_BYTES);
-    if (rewrite->book_written == rewrite->book.length)
-        rewrite->phase = REWRITE_COPY;
+    *ret_done = rewrite->book_written == rewrite->book.length;
     return error ? error : journal_file_push(&rewrite->file, begin);
 }
 
@@ -268,22 +266,21 @@ static uint64_t written_so_far(const struct journal *journal)
 }
 
 /* Pieces get longer, so that they catch up with whoever appends, however fast. */
-static enum error copy_some(struct journal *journal)
+static enum error copy_some(struct journal *journal, bool *ret_done)
 {
     struct journal_rewrite *rewrite = &journal->rewrite;
     uint64_t written = written_so_far(journal);
     uint64_t begin = rewrite->copied - (uint64_t)rewrite->file.shift;
     rewrite->piece_bytes *= 2;
-    if (written <= rewrite->copied + rewrite->piece_bytes)
-        rewrite->phase = REWRITE_SETTLE;
+    *ret_done = written <= rewrite->copied + rewrite->piece_bytes;
     enum error error = copy_tail(journal, written, rewrite->piece_bytes);
     return error ? error : journal_file_push(&rewrite->file, begin);
 }
 
-static enum error settle(struct journal *journal)
+static enum error settle(struct journal *journal, bool *ret_done)
 {
     enum error error = copy_tail(journal, written_so_far(journal), UINT64_MAX);
-    journal->rewrite.phase = REWRITE_SWITCH;
+    *ret_done = true;
     return error ? error : complete_file(journal);
 }
 
@@ -311,9 +308,17 @@ static enum error catch_up(struct journal *journal, uint64_t *ret_synced)
     return error;
 }
 
+/* The ledgers in use are whole, whatever became of the file: they are written at once. */
+static void leave_file(struct journal *journal, enum error error)
+{
+    pthread_mutex_lock(journal->owner.mutex);
+    journal_note_failure(journal, error, JOURNAL_FAILING);
+    pthread_mutex_unlock(journal->owner.mutex);
+}
+
 /* The last entries are copied while none can come; those that wait for their commit
  * (DURABILITY_FSYNC) are in no file, and get room. */
-static enum error switch_over(struct journal *journal)
+static enum error switch_over(struct journal *journal, bool *ret_done)
 {
     struct journal_rewrite *rewrite = &journal->rewrite;
     uint64_t synced;
@@ -324,75 +329,50 @@ static enum error switch_over(struct journal *journal)
     error = copy_into_room(journal, journal->written, journal->end - journal->written);
     if (!error)
         error = switch_file(journal);
-    if (!error) {
+    if (!error)
         journal->synced = synced;
-        rewrite->phase = REWRITE_DISPOSE;
-    }
     pthread_mutex_unlock(journal->owner.mutex);
     if (error)
         return error;
+    *ret_done = true;
     journal_bytes_release(&rewrite->book);
     error = journal_sync_folder(journal->folder);
-    if (error) { /* after power loss the old name may be back: written anew until it is not */
-        pthread_mutex_lock(journal->owner.mutex);
-        journal_note_failure(journal, error, true);
-        pthread_mutex_unlock(journal->owner.mutex);
-    }
-    return error;
-}
-
-/* A long file goes a piece at a time: its end takes the system a while. */
-static void dispose_some(struct journal *journal)
-{
-    if (journal_file_dispose(&journal->rewrite.file, DISPOSE_BYTES))
-        return;
-    journal_rewrite_abandon(journal);
-}
-
-static enum error step(struct journal *journal)
-{
-    switch (journal->rewrite.phase) {
-    case REWRITE_NONE:
-        return begin(journal);
-    case REWRITE_READ:
-        return read_some(journal);
-    case REWRITE_LIST:
-        return list(journal);
-    case REWRITE_WRITE:
-        return write_some(journal);
-    case REWRITE_COPY:
-        return copy_some(journal);
-    case REWRITE_SETTLE:
-        return settle(journal);
-    case REWRITE_SWITCH:
-        return switch_over(journal);
-    case REWRITE_DISPOSE:
-        dispose_some(journal);
-        return OK;
-    }
+    if (error) /* after power loss the old name may be back: compacted again until it is not */
+        leave_file(journal, error);
     return OK;
 }
 
-/* The books in use are whole, whatever became of the file: they are written down at once. */
-static void leave_file(struct journal *journal, enum error error)
+/* A long file goes a piece at a time: its end takes the system a while. */
+static enum error dispose_some(struct journal *journal, bool *ret_done)
 {
-    pthread_mutex_lock(journal->owner.mutex);
-    journal_note_failure(journal, error, true);
-    pthread_mutex_unlock(journal->owner.mutex);
+    *ret_done = !journal_file_dispose(&journal->rewrite.file, DISPOSE_BYTES);
+    return OK;
+}
+
+/* A file that does not read as it was written is the journal's failure, all else only this try's. */
+static void note_why(struct journal *journal, enum error error)
+{
+    if (journal->rewrite.phase == REWRITE_READ && (error == ERROR_INPUT || error == ERROR_IO))
+        leave_file(journal, error);
+    else if (error != ERROR_CANCELLED)
+        log_warning("%s; the journal keeps growing, and is compacted later", error_message());
 }
 
 void journal_rewrite_step(struct journal *journal, enum error (*yield)(struct journal *))
 {
+    static enum error (*const pieces[])(struct journal * journal, bool *ret_done) = {
+        [REWRITE_NONE] = begin,         [REWRITE_READ] = read_some,      [REWRITE_LIST] = list,
+        [REWRITE_WRITE] = write_some,   [REWRITE_COPY] = copy_some,      [REWRITE_SETTLE] = settle,
+        [REWRITE_SWITCH] = switch_over, [REWRITE_DISPOSE] = dispose_some};
     struct journal_rewrite *rewrite = &journal->rewrite;
+    bool done = false;
     rewrite->yield = yield;
     rewrite->worked_ns = clock_now_ns();
-    enum rewrite_phase phase = rewrite->phase;
-    enum error error = step(journal);
-    if (!error)
-        return;
-    if (phase == REWRITE_READ && (error == ERROR_INPUT || error == ERROR_IO))
-        leave_file(journal, error);
-    else if (error != ERROR_CANCELLED)
-        log_warning("%s; the journal grows on, and is written anew later", error_message());
-    journal_rewrite_abandon(journal);
+    enum error error = pieces[rewrite->phase](journal, &done);
+    if (error)
+        note_why(journal, error);
+    if (error || (done && rewrite->phase == REWRITE_DISPOSE))
+        journal_rewrite_abandon(journal);
+    else if (done)
+        rewrite->phase++;
 }

@@ -189,13 +189,14 @@ static enum error settle(struct streams *streams, const struct stream_definition
 {
     struct journal *journal = streams->journal;
     struct stream *stream = streams_find(streams, STREAM_DEFAULT);
+    bool is_new = journal && journal_is_new(journal);
     enum error error = journal ? journal_begin(journal) : OK;
     if (!error && !is_same(&stream->definition, first))
         error = redefine(streams, stream, first);
     if (error || !journal || streams->options.durability == DURABILITY_NONE)
         return error;
     error = journal_sync(journal);
-    if (!error && journal_is_new(journal)) {
+    if (!error && is_new) {
         state_sync_parents(streams->options.state);
         error = state_forget_position(streams->options.state);
     }
