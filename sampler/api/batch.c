@@ -74,11 +74,11 @@ static enum error choose_size(struct request *request, const struct service *ser
     return batching_check_size(&plan->batching, request->batch.size);
 }
 
-static struct stream_pull pull_of(const struct request *request, int64_t room)
+static struct ledger_pull pull_of(const struct request *request, int64_t room)
 {
     const struct batch_lease *lease = &request->lease;
     bool leased = request->batch.leased;
-    return (struct stream_pull){
+    return (struct ledger_pull){
         .size = request->batch.size,
         .worker = leased ? lease->worker : NULL,
         .seq = leased ? lease->seq : 0,
@@ -261,7 +261,7 @@ static enum MHD_Result draw(struct request *request, int64_t room, bool acked)
     bool waits = false;
     enum error error = prepare(request, room);
     for (int tries = 0; !error && tries < DRAW_TRIES; tries++) {
-        struct stream_pull pull = pull_of(request, room);
+        struct ledger_pull pull = pull_of(request, room);
         if (acked)
             pull.ack_count = 0;
         error =
@@ -305,7 +305,7 @@ static enum MHD_Result reply_pure(struct request *request, enum error error)
 
 static enum MHD_Result peek(struct request *request)
 {
-    struct stream_pull pull = pull_of(request, INT64_MAX);
+    struct ledger_pull pull = pull_of(request, INT64_MAX);
     return reply_pure(request, stream_peek(request->stream, &pull, &request->drawn));
 }
 

@@ -67,28 +67,31 @@ static enum error refuse_pair(const struct ledger *ledger, const struct worker_r
     return error_set_kind(error, kind);
 }
 
-static struct worker_record *find_record(const struct ledger *ledger, const char *worker,
-                                         uint32_t *ret_number)
+uint32_t ledger_worker(const struct ledger *ledger, const char *worker)
 {
-    *ret_number = worker_table_find(&ledger->workers, worker);
-    return *ret_number == WORKER_NONE ? NULL : worker_table_get(&ledger->workers, *ret_number);
+    return worker ? worker_table_find(&ledger->workers, worker) : WORKER_NONE;
 }
 
-enum error ledger_plan_acks(const struct ledger *ledger, const char *worker, const int64_t *seqs,
-                            size_t count, int64_t now_ms, size_t *ret_live, int64_t *ret_mean_ms)
+static const struct worker_record *record_of(const struct ledger *ledger, uint32_t worker)
 {
-    uint32_t number;
-    const struct worker_record *record = find_record(ledger, worker, &number);
+    return worker == WORKER_NONE ? NULL : worker_table_get(&ledger->workers, worker);
+}
+
+enum error ledger_plan_acks(const struct ledger *ledger, const struct ledger_pull *pull,
+                            uint32_t worker, int64_t now_ms, size_t *ret_live, int64_t *ret_mean_ms)
+{
+    const struct worker_record *record = record_of(ledger, worker);
     double mean_ms = (double)ledger->mean_ms;
     int64_t samples = ledger->samples;
     size_t live = 0;
     bool sampled = false;
-    for (size_t i = 0; i < count; i++) {
-        uint32_t at = record ? lease_set_find(&ledger->leases, number, seqs[i]) : LEASE_NONE;
+    for (size_t i = 0; i < pull->ack_count; i++) {
+        int64_t seq = pull->acks[i];
+        uint32_t at = record ? lease_set_find(&ledger->leases, worker, seq) : LEASE_NONE;
         if (at == LEASE_NONE) {
-            if (record && intervals_has(&record->acked, seqs[i]))
+            if (record && intervals_has(&record->acked, seq))
                 continue;
-            return refuse_pair(ledger, record, worker, seqs[i], PROBLEM_LATE_ACK);
+            return refuse_pair(ledger, record, pull->worker, seq, PROBLEM_LATE_ACK);
         }
         const struct lease *lease = lease_set_get(&ledger->leases, at);
         live++;
@@ -102,57 +105,52 @@ enum error ledger_plan_acks(const struct ledger *ledger, const char *worker, con
     return OK;
 }
 
-enum error ledger_plan_extend(const struct ledger *ledger, const char *worker, const int64_t *seqs,
-                              size_t count)
+enum error ledger_plan_extend(const struct ledger *ledger, const struct ledger_pull *pull,
+                              uint32_t worker)
 {
-    uint32_t number;
-    const struct worker_record *record = find_record(ledger, worker, &number);
-    for (size_t i = 0; i < count; i++) {
-        if (!record || lease_set_find(&ledger->leases, number, seqs[i]) == LEASE_NONE)
-            return refuse_pair(ledger, record, worker, seqs[i], PROBLEM_LATE_ACK);
+    const struct worker_record *record = record_of(ledger, worker);
+    for (size_t i = 0; i < pull->ack_count; i++) {
+        if (!record || lease_set_find(&ledger->leases, worker, pull->acks[i]) == LEASE_NONE)
+            return refuse_pair(ledger, record, pull->worker, pull->acks[i], PROBLEM_LATE_ACK);
     }
     return OK;
 }
 
 /* ---- seqs that only count as acked -------------------------------------- */
 
-static bool counts_as_acked(const struct ledger_pull *pull, int64_t seq)
+static bool counts_as_acked(const struct ledger_pull *pull, size_t count, int64_t seq)
 {
-    for (size_t i = 0; i < pull->acked_count; i++) {
-        if (pull->acked[i] == seq)
+    for (size_t i = 0; i < count; i++) {
+        if (pull->acks[i] == seq)
             return true;
     }
     return false;
 }
 
 /* The first that waits, and will when these are acked. */
-static uint32_t first_waiting(const struct ledger *ledger, const struct ledger_pull *pull)
+static uint32_t first_waiting(const struct ledger *ledger, const struct ledger_pull *pull,
+                              uint32_t worker)
 {
     uint32_t number = lease_set_waiting(&ledger->leases);
-    if (number == LEASE_NONE || pull->acked_count == 0)
-        return number;
-    uint32_t worker = worker_table_find(&ledger->workers, pull->worker);
     while (number != LEASE_NONE) {
         const struct lease *lease = lease_set_get(&ledger->leases, number);
         if (lease->worker == WORKER_NONE || lease->worker != worker ||
-            !counts_as_acked(pull, lease->seq))
-            return number;
+            !counts_as_acked(pull, pull->ack_count, lease->seq))
+            break;
         number = lease->queue_after;
     }
-    return LEASE_NONE;
+    return number;
 }
 
 /* How many batches will still be lent when these are acked. */
-static size_t count_lent(const struct ledger *ledger, const struct ledger_pull *pull)
+static size_t count_lent(const struct ledger *ledger, const struct ledger_pull *pull,
+                         uint32_t worker)
 {
     size_t lent = ledger->leases.lent;
-    uint32_t worker =
-        pull->worker ? worker_table_find(&ledger->workers, pull->worker) : WORKER_NONE;
-    for (size_t i = 0; i < pull->acked_count && worker != WORKER_NONE; i++) {
-        struct ledger_pull before = {.acked = pull->acked, .acked_count = i};
-        uint32_t number = lease_set_find(&ledger->leases, worker, pull->acked[i]);
+    for (size_t i = 0; i < pull->ack_count && worker != WORKER_NONE; i++) {
+        uint32_t number = lease_set_find(&ledger->leases, worker, pull->acks[i]);
         if (number != LEASE_NONE && !lease_set_get(&ledger->leases, number)->waits &&
-            !counts_as_acked(&before, pull->acked[i]))
+            !counts_as_acked(pull, i, pull->acks[i]))
             lent--;
     }
     return lent;
@@ -160,10 +158,11 @@ static size_t count_lent(const struct ledger *ledger, const struct ledger_pull *
 
 /* Nothing is left to draw, and nothing will be lent: pausing changes nothing any more. */
 static bool is_over(const struct ledger *ledger, const struct batching *batching,
-                    const struct ledger_pull *pull)
+                    const struct ledger_pull *pull, uint32_t worker)
 {
     return ledger->position >= batching_end(batching) && ledger->gaps.count == 0 &&
-           first_waiting(ledger, pull) == LEASE_NONE && count_lent(ledger, pull) == 0;
+           first_waiting(ledger, pull, worker) == LEASE_NONE &&
+           count_lent(ledger, pull, worker) == 0;
 }
 
 /* ---- draws -------------------------------------------------------------- */
@@ -205,31 +204,30 @@ static enum error check_same_size(const struct lease *lease, const char *worker,
 
 /* The pair may have a batch, or have had one. ERROR_END: it is new. */
 static enum error plan_pair(const struct ledger *ledger, const struct ledger_pull *pull,
-                            int64_t now_ms, struct ledger_plan *plan)
+                            uint32_t worker, int64_t now_ms, struct ledger_plan *plan)
 {
-    const char *worker = pull->worker;
+    const char *name = pull->worker;
     int64_t seq = pull->seq;
-    uint32_t worker_number;
-    if (counts_as_acked(pull, seq))
-        return refuse_acked(worker, seq);
-    const struct worker_record *record = find_record(ledger, worker, &worker_number);
-    if (!record && seq < worker_table_forgotten_below(&ledger->workers, worker))
-        return refuse_pair(ledger, record, worker, seq, PROBLEM_PAIR_LOST);
+    if (counts_as_acked(pull, pull->ack_count, seq))
+        return refuse_acked(name, seq);
+    const struct worker_record *record = record_of(ledger, worker);
+    if (!record && seq < worker_table_forgotten_below(&ledger->workers, name))
+        return refuse_pair(ledger, record, name, seq, PROBLEM_PAIR_LOST);
     if (!record)
         return ERROR_END;
-    uint32_t number = lease_set_find(&ledger->leases, worker_number, seq);
+    uint32_t number = lease_set_find(&ledger->leases, worker, seq);
     if (number == LEASE_NONE && intervals_has(&record->used, seq))
-        return refuse_pair(ledger, record, worker, seq, PROBLEM_PAIR_LOST);
+        return refuse_pair(ledger, record, name, seq, PROBLEM_PAIR_LOST);
     if (number == LEASE_NONE && record->used.count >= WORKER_SEQS_LIMIT &&
         !intervals_has(&record->used, seq - 1))
         return error_set(ERROR_MEMORY,
                          "worker=%s seq=%" PRId64
                          ": its seqs have %d holes between them, which is the most; count them up",
-                         worker, seq, WORKER_SEQS_LIMIT);
+                         name, seq, WORKER_SEQS_LIMIT);
     if (number == LEASE_NONE)
         return ERROR_END;
     const struct lease *lease = lease_set_get(&ledger->leases, number);
-    enum error error = check_same_size(lease, worker, pull->size);
+    enum error error = check_same_size(lease, name, pull->size);
     if (error)
         return error;
     if (lease->waits || lease->deadline_ms <= now_ms) {
@@ -252,7 +250,7 @@ enum error ledger_plan_unfinished(const struct batching_search *search)
 
 static enum error plan_new(const struct ledger *ledger, const struct batching *batching,
                            struct batching_search *search, const struct ledger_pull *pull,
-                           int64_t now_ms, struct ledger_plan *plan)
+                           uint32_t worker, int64_t now_ms, struct ledger_plan *plan)
 {
     int64_t budget = LEDGER_PLAN_POSITIONS;
     *plan = (struct ledger_plan){.kind = PLAN_NEW};
@@ -261,7 +259,7 @@ static enum error plan_new(const struct ledger *ledger, const struct batching *b
         return ledger_plan_unfinished(search);
     if (plan->span.units > 0)
         return OK;
-    size_t lent = count_lent(ledger, pull);
+    size_t lent = count_lent(ledger, pull, worker);
     if (lent == 0) {
         plan->kind = PLAN_END;
         return OK;
@@ -293,20 +291,20 @@ static enum error plan_piece(const struct ledger *ledger, const struct batching 
 
 enum error ledger_plan_draw(struct ledger *ledger, const struct batching *batching,
                             struct batching_search *search, const struct ledger_pull *pull,
-                            int64_t now_ms, struct ledger_plan *ret_plan)
+                            uint32_t worker, int64_t now_ms, struct ledger_plan *ret_plan)
 {
     ledger_expire(ledger, now_ms);
-    enum error error = pull->worker ? plan_pair(ledger, pull, now_ms, ret_plan) : ERROR_END;
+    enum error error = pull->worker ? plan_pair(ledger, pull, worker, now_ms, ret_plan) : ERROR_END;
     if (error != ERROR_END)
         return error;
-    if (ledger->paused && !is_over(ledger, batching, pull))
+    if (ledger->paused && !is_over(ledger, batching, pull, worker))
         return error_set_kind(error_set(ERROR_CONFLICT, "the stream is paused"), PROBLEM_PAUSED);
-    uint32_t waiting = first_waiting(ledger, pull);
+    uint32_t waiting = first_waiting(ledger, pull, worker);
     if (waiting != LEASE_NONE) {
         plan_again(ledger, waiting, now_ms, ret_plan);
         return OK;
     }
     if (ledger->gaps.count > 0)
         return plan_piece(ledger, batching, search, pull->size, ret_plan);
-    return plan_new(ledger, batching, search, pull, now_ms, ret_plan);
+    return plan_new(ledger, batching, search, pull, worker, now_ms, ret_plan);
 }

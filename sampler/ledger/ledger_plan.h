@@ -34,34 +34,41 @@ struct ledger_plan {
 /* Positions that a plan looks at, where only counting tells what they hold: some 10 us. */
 #define LEDGER_PLAN_POSITIONS 8192
 
+/* What a GET /batch or POST /ack asks for. */
 struct ledger_pull {
-    const char *worker; /* NULL: nobody */
-    int64_t seq;
-    int64_t size;
-    const int64_t *acked; /* [acked_count]: seqs of the worker that count as acked already; all may
-                           * be (ledger_plan_acks()) */
-    size_t acked_count;
+    int64_t size;       /* at least 1 */
+    const char *worker; /* a valid name; NULL: nothing is leased, the batch is done when answered */
+    int64_t seq;        /* at least 0 */
+    const int64_t *acks; /* [ack_count]: this worker's, acked before the draw, all or none */
+    size_t ack_count;
+    int64_t room; /* units that the caller can take; an expired batch may hold more than `size` */
 };
 
-/* `search` is the ledger's, kept from plan to plan. ERROR_CONFLICT, ERROR_USAGE, ERROR_MEMORY (a
- * worker's seqs) as stream_draw(); ERROR_TIMEOUT: only lent batches are left;
- * ERROR_UNAVAILABLE: the batch is longer than LEDGER_PLAN_POSITIONS. batching_search_run(search), and
- * plan again. */
+/* The worker's number; WORKER_NONE: it is not known yet, or NULL. The one look-up of a name: who
+ * holds the mutex asks once and hands the number on. */
+uint32_t ledger_worker(const struct ledger *ledger, const char *worker);
+
+/* `worker` is ledger_worker(pull->worker); the pull's acks were planned (ledger_plan_acks()), and count
+ * as if they were applied. `search` is the ledger's, kept from plan to plan. ERROR_CONFLICT,
+ * ERROR_USAGE, ERROR_MEMORY (a worker's seqs) as stream_draw(); ERROR_TIMEOUT: only leased batches
+ * are left; ERROR_UNAVAILABLE: the batch is longer than LEDGER_PLAN_POSITIONS.
+ * batching_search_run(search), and plan again. */
 enum error ledger_plan_draw(struct ledger *ledger, const struct batching *batching,
                             struct batching_search *search, const struct ledger_pull *pull,
-                            int64_t now_ms, struct ledger_plan *ret_plan) MUST_CHECK;
+                            uint32_t worker, int64_t now_ms,
+                            struct ledger_plan *ret_plan) MUST_CHECK;
 
 /* ERROR_UNAVAILABLE, with how far the search has got. */
 enum error ledger_plan_unfinished(const struct batching_search *search);
 
-/* Are all of `seqs` this worker's to ack? ERROR_CONFLICT names the first that is not. *ret_live:
- * how many are not acked yet; *ret_mean_ms: as in the plan. */
-enum error ledger_plan_acks(const struct ledger *ledger, const char *worker, const int64_t *seqs,
-                            size_t count, int64_t now_ms, size_t *ret_live,
+/* Are all of the pull's acks its worker's to give? ERROR_CONFLICT names the first that is not.
+ * *ret_live: how many are not acked yet; *ret_mean_ms: as in the plan. */
+enum error ledger_plan_acks(const struct ledger *ledger, const struct ledger_pull *pull,
+                            uint32_t worker, int64_t now_ms, size_t *ret_live,
                             int64_t *ret_mean_ms) MUST_CHECK;
 
-/* Are all of `seqs` this worker's now? ERROR_CONFLICT. */
-enum error ledger_plan_extend(const struct ledger *ledger, const char *worker, const int64_t *seqs,
-                              size_t count) MUST_CHECK;
+/* Are all of the pull's acks its worker's now, to be extended? ERROR_CONFLICT. */
+enum error ledger_plan_extend(const struct ledger *ledger, const struct ledger_pull *pull,
+                              uint32_t worker) MUST_CHECK;
 
 #endif

@@ -39,7 +39,7 @@ void lease_events_expired(struct lease_events *events, const struct ledger *ledg
 }
 
 void lease_events_redelivered(struct lease_events *events, const struct ledger *ledger,
-                              const struct ledger_plan *plan, const char *worker, int64_t seq)
+                              const struct ledger_plan *plan, const struct ledger_pull *pull)
 {
     if (events->count == LEASE_EVENTS_LIMIT)
         return;
@@ -47,10 +47,10 @@ void lease_events_redelivered(struct lease_events *events, const struct ledger *
     struct lease_event *event = add(events, lease);
     event->again = true;
     event->attempt = plan->attempt;
-    event->seq = seq;
+    event->seq = pull->seq;
     copy_name(ledger, lease->worker, event->from);
-    if (worker)
-        memcpy(event->worker, worker, strlen(worker) + 1);
+    if (pull->worker)
+        memcpy(event->worker, pull->worker, strlen(pull->worker) + 1);
 }
 
 static const char *unless_empty(const char *text)

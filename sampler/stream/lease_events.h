@@ -30,9 +30,9 @@ struct lease_events {
 
 /* Those of the last ledger_expire(). What there is no room for is not told. */
 void lease_events_expired(struct lease_events *events, const struct ledger *ledger);
-/* What PLAN_AGAIN is about to do, for that worker (NULL: nobody). */
+/* What PLAN_AGAIN is about to do. */
 void lease_events_redelivered(struct lease_events *events, const struct ledger *ledger,
-                              const struct ledger_plan *plan, const char *worker, int64_t seq);
+                              const struct ledger_plan *plan, const struct ledger_pull *pull);
 
 /* Without the mutex. Also tells what was held back before, so call it now and then. */
 void lease_events_log(const struct lease_events *events, const char *stream);

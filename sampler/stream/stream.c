@@ -129,45 +129,63 @@ static void forget_draw(struct journal_waiter *waiter)
 
 /* ---- acks, as part of a pull and alone ---------------------------------- */
 
-static void note_seen(struct stream *stream, const char *worker, int64_t now_ms)
+/* A call of stream_draw(), stream_peek() or stream_ack(), while the mutex is held. */
+struct drawing {
+    struct stream *stream;
+    const struct ledger_pull *pull;
+    uint32_t worker; /* the pull's, looked up once each time the mutex is taken */
+    int64_t now_ms;
+    struct journal_waiter *waiter;
+    struct lease_events *events;
+    struct stream_batch *batch; /* to be filled in */
+};
+
+static void note_seen(const struct drawing *drawing)
 {
-    uint32_t number = worker_table_find(&stream->ledger.workers, worker);
-    if (number != WORKER_NONE)
-        worker_table_see(&stream->ledger.workers, number, now_ms);
+    if (drawing->worker != WORKER_NONE)
+        worker_table_see(&drawing->stream->ledger.workers, drawing->worker, drawing->now_ms);
 }
 
-static enum error ack(struct stream *stream, const char *worker, const int64_t *seqs, size_t count,
-                      int64_t now_ms)
+static void find_worker(struct drawing *drawing)
 {
+    drawing->now_ms = stream_clock_ms();
+    drawing->worker = ledger_worker(&drawing->stream->ledger, drawing->pull->worker);
+}
+
+static enum error ack(const struct drawing *drawing)
+{
+    const struct ledger_pull *pull = drawing->pull;
     size_t live;
     int64_t mean_ms;
-    enum error error =
-        ledger_plan_acks(&stream->ledger, worker, seqs, count, now_ms, &live, &mean_ms);
+    enum error error = ledger_plan_acks(&drawing->stream->ledger, pull, drawing->worker,
+                                        drawing->now_ms, &live, &mean_ms);
     if (error)
         return error;
-    note_seen(stream, worker, now_ms);
+    note_seen(drawing);
     if (live == 0)
         return OK; /* all are acked already */
     struct entry entry = {
         .type = ENTRY_ACK,
-        .worker = worker_table_find(&stream->ledger.workers, worker),
-        .list = seqs,
-        .count = count,
+        .worker = drawing->worker,
+        .list = pull->acks,
+        .count = pull->ack_count,
         .value = mean_ms,
     };
-    return stream_change(stream, &entry, now_ms);
+    return stream_change(drawing->stream, &entry, drawing->now_ms);
 }
 
 enum error stream_ack(struct stream *stream, const char *worker, const int64_t *seqs, size_t count,
                       struct journal_waiter *waiter, bool *ret_wait)
 {
-    int64_t now_ms = stream_clock_ms();
+    const struct ledger_pull pull = {.worker = worker, .acks = seqs, .ack_count = count};
+    struct drawing drawing = {.stream = stream, .pull = &pull};
     *ret_wait = false;
     forget_draw(waiter);
     pthread_mutex_lock(&stream->streams->mutex);
+    find_worker(&drawing);
     enum error error = check_alive(stream);
     if (!error)
-        error = ack(stream, worker, seqs, count, now_ms);
+        error = ack(&drawing);
     if (!error)
         *ret_wait = stream_wait(stream->streams, waiter);
     pthread_mutex_unlock(&stream->streams->mutex);
@@ -193,19 +211,15 @@ static bool is_paused(enum error error)
 
 /* Plans until there is a batch: a piece of a gap may hold no unit at all. Acks were acked already,
  * or count as if they were. */
-static enum error plan(struct stream *stream, const struct stream_pull *pull, int64_t now_ms,
-                       struct lease_events *events, struct ledger_plan *ret_plan)
+static enum error plan(const struct drawing *drawing, struct ledger_plan *ret_plan)
 {
-    const struct ledger_pull wanted = {.worker = pull->worker,
-                                       .seq = pull->seq,
-                                       .size = pull->size,
-                                       .acked = pull->acks,
-                                       .acked_count = pull->ack_count};
+    struct stream *stream = drawing->stream;
     for (;;) {
-        enum error error = ledger_plan_draw(&stream->ledger, &stream->plan->batching,
-                                            &stream->search, &wanted, now_ms, ret_plan);
+        enum error error =
+            ledger_plan_draw(&stream->ledger, &stream->plan->batching, &stream->search,
+                             drawing->pull, drawing->worker, drawing->now_ms, ret_plan);
         if (stream->ledger.expired_count > 0)
-            lease_events_expired(events, &stream->ledger);
+            lease_events_expired(drawing->events, &stream->ledger);
         if (is_paused(error))
             return name_paused(stream);
         if (error || ret_plan->kind != PLAN_PIECE || ret_plan->span.units > 0)
@@ -214,105 +228,97 @@ static enum error plan(struct stream *stream, const struct stream_pull *pull, in
                               .first = ret_plan->span.first,
                               .positions = ret_plan->span.positions,
                               .worker = -1};
-        error = stream_change(stream, &entry, now_ms);
+        error = stream_change(stream, &entry, drawing->now_ms);
         if (error)
             return error;
     }
 }
 
-/* What tail `drop` skips at the end belongs to the walk: afterwards it stands at its end. */
-static enum error move_to_end(struct stream *stream, const struct ledger_plan *plan, int64_t now_ms)
+/* What tail `drop` skips at the end counts as drawn: afterwards the stream stands at its end. */
+static enum error move_to_end(const struct drawing *drawing, const struct ledger_plan *plan)
 {
-    if (plan->span.first <= stream->ledger.position)
+    if (plan->span.first <= drawing->stream->ledger.position)
         return OK;
     struct entry entry = {.type = ENTRY_DRAW, .first = plan->span.first, .worker = -1};
-    return stream_change(stream, &entry, now_ms);
+    return stream_change(drawing->stream, &entry, drawing->now_ms);
 }
 
 /* A name that is new is an entry of its own: without a batch it does no harm. */
-static enum error know_worker(struct stream *stream, const char *worker, int64_t now_ms,
-                              int64_t *ret_number)
+static enum error know_worker(struct drawing *drawing)
 {
-    const struct worker_table *book = &stream->ledger.workers;
-    *ret_number = -1;
-    if (!worker)
+    const char *name = drawing->pull->worker;
+    const struct worker_table *workers = &drawing->stream->ledger.workers;
+    if (!name || drawing->worker != WORKER_NONE)
         return OK;
-    uint32_t number = worker_table_find(book, worker);
-    if (number == WORKER_NONE) {
-        enum error error = worker_table_room(book, worker, &number);
-        if (error)
-            return error;
-        struct entry entry = {.type = ENTRY_WORKER,
-                              .worker = number < book->count ? (int64_t)number : -1,
-                              .seq = worker_table_forgotten_below(book, worker),
-                              .text = worker,
-                              .text_bytes = strlen(worker)};
-        error = stream_change(stream, &entry, now_ms);
-        if (error)
-            return error;
-    }
-    *ret_number = number;
-    return OK;
+    uint32_t number;
+    enum error error = worker_table_room(workers, name, &number);
+    if (error)
+        return error;
+    struct entry entry = {.type = ENTRY_WORKER,
+                          .worker = number < workers->count ? (int64_t)number : -1,
+                          .seq = worker_table_forgotten_below(workers, name),
+                          .text = name,
+                          .text_bytes = strlen(name)};
+    error = stream_change(drawing->stream, &entry, drawing->now_ms);
+    if (!error)
+        drawing->worker = number;
+    return error;
 }
 
-static enum error take_batch(struct stream *stream, const struct stream_pull *pull,
-                             const struct ledger_plan *plan, int64_t now_ms)
+static enum error take_batch(struct drawing *drawing, const struct ledger_plan *plan)
 {
-    int64_t worker;
-    enum error error = know_worker(stream, pull->worker, now_ms, &worker);
+    const struct ledger_pull *pull = drawing->pull;
+    enum error error = know_worker(drawing);
     if (error)
         return error;
     struct entry entry = {
         .type = plan->kind == PLAN_AGAIN ? ENTRY_REDRAW : ENTRY_DRAW,
         .first = plan->span.first,
-        .worker = worker,
-        .seq = worker < 0 ? 0 : pull->seq,
-        .asked = worker < 0 ? 0 : pull->size,
+        .worker = pull->worker ? (int64_t)drawing->worker : -1,
+        .seq = pull->worker ? pull->seq : 0,
+        .asked = pull->worker ? pull->size : 0,
         .value = plan->mean_ms,
     };
     if (entry.type == ENTRY_DRAW) {
         entry.positions = plan->span.positions;
         entry.units = plan->span.units;
     }
-    return stream_change(stream, &entry, now_ms);
+    return stream_change(drawing->stream, &entry, drawing->now_ms);
 }
 
-static void fill_batch(const struct stream *stream, const struct stream_pull *pull,
-                       const struct ledger_plan *plan, int64_t now_ms,
-                       struct stream_batch *ret_batch)
+static void fill_batch(const struct drawing *drawing, const struct ledger_plan *plan)
 {
-    *ret_batch = (struct stream_batch){
-        .span = plan->span,
-        .attempt = plan->attempt,
-        .redelivered = plan->attempt > 1,
-        .expires_ms = -1,
-    };
-    if (!pull->worker)
-        return;
-    uint32_t worker = worker_table_find(&stream->ledger.workers, pull->worker);
-    uint32_t lease = worker == WORKER_NONE
-                         ? LEASE_NONE
-                         : lease_set_find(&stream->ledger.leases, worker, pull->seq);
-    if (lease == LEASE_NONE) { /* a peek */
-        ret_batch->expires_ms = ledger_lease_ms(&stream->ledger);
-        ret_batch->attempt += plan->attempt == 0;
-        return;
+    const struct ledger *ledger = &drawing->stream->ledger;
+    struct stream_batch *batch = drawing->batch;
+    batch->span = plan->span;
+    batch->attempt = plan->attempt;
+    if (drawing->pull->worker) {
+        uint32_t number =
+            drawing->worker == WORKER_NONE
+                ? LEASE_NONE
+                : lease_set_find(&ledger->leases, drawing->worker, drawing->pull->seq);
+        if (number == LEASE_NONE) { /* a peek */
+            batch->expires_ms = ledger_lease_ms(ledger);
+            batch->attempt += plan->attempt == 0;
+        } else {
+            const struct lease *lease = lease_set_get(&ledger->leases, number);
+            int64_t left_ms = lease->deadline_ms - drawing->now_ms;
+            batch->attempt = lease->attempt;
+            batch->expires_ms = left_ms > 0 ? left_ms : 0;
+        }
     }
-    ret_batch->attempt = lease_set_get(&stream->ledger.leases, lease)->attempt;
-    ret_batch->redelivered = ret_batch->attempt > 1;
-    int64_t left_ms = lease_set_get(&stream->ledger.leases, lease)->deadline_ms - now_ms;
-    ret_batch->expires_ms = left_ms > 0 ? left_ms : 0;
+    batch->redelivered = batch->attempt > 1;
 }
 
-/* What goes back when it cannot be kept: only what is done with the answer. What is lent stays
- * lent: its worker asks again and gets it. */
-static void remember_draw(struct stream *stream, const struct stream_pull *pull,
-                          const struct ledger_plan *plan, struct journal_waiter *waiter)
+/* What goes back when it cannot be kept: only what is done with the answer. What is leased stays
+ * leased: its worker asks again and gets it. */
+static void remember_draw(const struct drawing *drawing, const struct ledger_plan *plan)
 {
-    if (!waiter || pull->worker)
+    struct journal_waiter *waiter = drawing->waiter;
+    if (!waiter || drawing->pull->worker)
         return;
-    waiter->stream = stream;
-    waiter->jumps = stream->ledger.jumps;
+    waiter->stream = drawing->stream;
+    waiter->jumps = drawing->stream->ledger.jumps;
     waiter->first = plan->span.first;
     waiter->positions = plan->span.positions;
     waiter->units = plan->span.units;
@@ -320,37 +326,43 @@ static void remember_draw(struct stream *stream, const struct stream_pull *pull,
     waiter->piece = plan->kind == PLAN_PIECE;
 }
 
-static enum error draw(struct stream *stream, const struct stream_pull *pull, int64_t now_ms,
-                       struct journal_waiter *waiter, struct lease_events *events,
-                       struct stream_batch *ret_batch)
+/* The plan is carried out. */
+static enum error draw(struct drawing *drawing, const struct ledger_plan *plan)
+{
+    struct lease_events *events = drawing->events;
+    size_t before = events->count;
+    if (plan->kind == PLAN_AGAIN)
+        lease_events_redelivered(events, &drawing->stream->ledger, plan, drawing->pull);
+    enum error error = plan->kind == PLAN_KEPT ? OK : take_batch(drawing, plan);
+    if (error) {
+        events->count = before;
+        return error;
+    }
+    if (plan->kind != PLAN_KEPT)
+        remember_draw(drawing, plan);
+    fill_batch(drawing, plan);
+    note_seen(drawing);
+    return OK;
+}
+
+/* draw(), or only what it would be. */
+static enum error plan_and_draw(struct drawing *drawing, bool peeks)
 {
     struct ledger_plan planned;
-    enum error error = plan(stream, pull, now_ms, events, &planned);
+    enum error error = plan(drawing, &planned);
     if (error)
         return error;
     if (planned.kind == PLAN_END) {
-        error = move_to_end(stream, &planned, now_ms);
+        error = peeks ? OK : move_to_end(drawing, &planned);
         return error ? error : ERROR_END;
     }
-    if (planned.span.units > pull->room) {
-        ret_batch->need = planned.span.units;
-        return OK;
-    }
-    if (planned.kind != PLAN_KEPT) {
-        size_t told = events->count;
-        if (planned.kind == PLAN_AGAIN)
-            lease_events_redelivered(events, &stream->ledger, &planned, pull->worker, pull->seq);
-        error = take_batch(stream, pull, &planned, now_ms);
-        if (error) {
-            events->count = told;
-            return error;
-        }
-        remember_draw(stream, pull, &planned, waiter);
-    }
-    fill_batch(stream, pull, &planned, now_ms, ret_batch);
-    if (pull->worker)
-        note_seen(stream, pull->worker, now_ms);
-    return OK;
+    if (planned.span.units > drawing->pull->room)
+        drawing->batch->need = planned.span.units;
+    else if (peeks)
+        fill_batch(drawing, &planned);
+    else
+        error = draw(drawing, &planned);
+    return error;
 }
 
 /* One search of a stream at a time. False: another one takes too long. The mutex is held. */
@@ -384,35 +396,34 @@ static bool search_on(struct stream *stream, int64_t *budget)
     return search.done;
 }
 
-/* draw(), or only what it would be into `peeked`, as often as it takes. A batch that is too
- * far is like one that is not there yet: the caller comes again. */
-static enum error draw_searching(struct stream *stream, const struct stream_pull *pull,
-                                 struct journal_waiter *waiter, struct lease_events *events,
-                                 struct ledger_plan *peeked, struct stream_batch *ret_batch)
+/* plan_and_draw() as often as it takes. A batch that is too far is like one that is not there yet:
+ * the caller comes again. */
+static enum error draw_searching(struct drawing *drawing, bool peeks)
 {
+    struct stream *stream = drawing->stream;
     int64_t budget = SEARCH_POSITIONS;
     for (;;) {
-        int64_t now_ms = stream_clock_ms();
         enum error error = check_alive(stream);
         if (!error)
-            error = peeked ? plan(stream, pull, now_ms, events, peeked)
-                           : draw(stream, pull, now_ms, waiter, events, ret_batch);
+            error = plan_and_draw(drawing, peeks);
         if (error != ERROR_UNAVAILABLE)
             return error;
         budget -= LEDGER_PLAN_POSITIONS;
-        if (search_on(stream, &budget))
-            continue;
-        (void)ledger_plan_unfinished(&stream->search);
-        return ERROR_TIMEOUT;
+        if (!search_on(stream, &budget)) {
+            (void)ledger_plan_unfinished(&stream->search);
+            return ERROR_TIMEOUT;
+        }
+        find_worker(drawing); /* others had the mutex */
     }
 }
 
-enum error stream_draw(struct stream *stream, const struct stream_pull *pull,
+enum error stream_draw(struct stream *stream, const struct ledger_pull *pull,
                        struct journal_waiter *waiter, struct stream_batch *ret_batch,
                        bool *ret_wait)
 {
     struct lease_events events;
-    int64_t now_ms = stream_clock_ms();
+    struct drawing drawing = {
+        .stream = stream, .pull = pull, .waiter = waiter, .events = &events, .batch = ret_batch};
     events.count = 0;
     *ret_wait = false;
     *ret_batch = (struct stream_batch){.expires_ms = -1};
@@ -421,14 +432,15 @@ enum error stream_draw(struct stream *stream, const struct stream_pull *pull,
     if (error)
         return error;
     pthread_mutex_lock(&stream->streams->mutex);
+    find_worker(&drawing);
     error = check_alive(stream);
     if (!error && pull->ack_count > 0)
-        error = ack(stream, pull->worker, pull->acks, pull->ack_count, now_ms);
+        error = ack(&drawing);
     if (!error)
-        error = draw_searching(stream, pull, waiter, &events, NULL, ret_batch);
-    bool told = (!error && ret_batch->need == 0) || error == ERROR_END ||
-                (error == ERROR_TIMEOUT && pull->ack_count > 0);
-    if (told)
+        error = draw_searching(&drawing, false);
+    bool answers = (!error && ret_batch->need == 0) || error == ERROR_END ||
+                   (error == ERROR_TIMEOUT && pull->ack_count > 0);
+    if (answers)
         *ret_wait = stream_wait(stream->streams, waiter);
     pthread_mutex_unlock(&stream->streams->mutex);
     if (events.count > 0)
@@ -437,39 +449,33 @@ enum error stream_draw(struct stream *stream, const struct stream_pull *pull,
 }
 
 /* What ack() would say. */
-static enum error judge_acks(const struct stream *stream, const struct stream_pull *pull,
-                             int64_t now_ms)
+static enum error judge_acks(const struct drawing *drawing)
 {
     size_t live;
     int64_t mean_ms;
-    enum error error = check_alive(stream);
-    if (error || pull->ack_count == 0)
+    enum error error = check_alive(drawing->stream);
+    if (error || drawing->pull->ack_count == 0)
         return error;
-    return ledger_plan_acks(&stream->ledger, pull->worker, pull->acks, pull->ack_count, now_ms,
-                            &live, &mean_ms);
+    return ledger_plan_acks(&drawing->stream->ledger, drawing->pull, drawing->worker,
+                            drawing->now_ms, &live, &mean_ms);
 }
 
-enum error stream_peek(struct stream *stream, const struct stream_pull *pull,
+enum error stream_peek(struct stream *stream, const struct ledger_pull *pull,
                        struct stream_batch *ret_batch)
 {
-    struct ledger_plan planned;
     struct lease_events events;
-    int64_t now_ms = stream_clock_ms();
+    struct drawing drawing = {
+        .stream = stream, .pull = pull, .events = &events, .batch = ret_batch};
     events.count = 0;
     *ret_batch = (struct stream_batch){.expires_ms = -1};
     enum error error = batching_check_size(&stream->plan->batching, pull->size);
     if (error)
         return error;
     pthread_mutex_lock(&stream->streams->mutex);
-    error = judge_acks(stream, pull, now_ms);
+    find_worker(&drawing);
+    error = judge_acks(&drawing);
     if (!error)
-        error = draw_searching(stream, pull, NULL, &events, &planned, ret_batch);
-    if (!error && planned.kind == PLAN_END)
-        error = ERROR_END;
-    if (!error && planned.span.units > pull->room)
-        ret_batch->need = planned.span.units;
-    else if (!error)
-        fill_batch(stream, pull, &planned, now_ms, ret_batch);
+        error = draw_searching(&drawing, true);
     pthread_mutex_unlock(&stream->streams->mutex);
     if (events.count > 0)
         lease_events_log(&events, stream->definition.name);

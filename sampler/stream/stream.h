@@ -23,8 +23,7 @@
 
 #include "common/error.h"
 #include "sampler/journal/journal_waiter.h"
-#include "sampler/ledger/worker_table.h"
-#include "sampler/order/batching.h"
+#include "sampler/ledger/ledger_plan.h"
 #include "sampler/stream/metrics.h"
 #include "sampler/stream/sampling_plan.h"
 #include "sampler/stream/stream_definition.h"
@@ -39,16 +38,6 @@ struct metrics_blocks *stream_metrics(struct stream *stream);
 /* Borrowed while the stream is held; they never change. */
 const struct stream_definition *stream_definition(const struct stream *stream);
 const struct sampling_plan *stream_plan(const struct stream *stream);
-
-struct stream_pull {
-    int64_t size;        /* at least 1 */
-    const char *worker;  /* a valid name; NULL: nothing is lent, the batch is done when answered */
-    int64_t seq;         /* at least 0 */
-    const int64_t *acks; /* [ack_count]: this worker's, acked before the draw, all or none */
-    size_t ack_count;
-    int64_t
-        room; /* units that the caller can take; a batch that ran out may hold more than `size` */
-};
 
 struct stream_batch {
     struct span span;
@@ -68,11 +57,11 @@ struct stream_batch {
  * pair that was acked, lost, released or withdrawn, or of a worker that was forgotten since.
  * ERROR_USAGE: a size that the design or the tail cannot give. ERROR_MEMORY: all workers that may
  * be known have batches (503). */
-enum error stream_draw(struct stream *stream, const struct stream_pull *pull,
+enum error stream_draw(struct stream *stream, const struct ledger_pull *pull,
                        struct journal_waiter *waiter, struct stream_batch *ret_batch,
                        bool *ret_wait) MUST_CHECK;
 /* What stream_draw() would say now; nothing moves. */
-enum error stream_peek(struct stream *stream, const struct stream_pull *pull,
+enum error stream_peek(struct stream *stream, const struct ledger_pull *pull,
                        struct stream_batch *ret_batch) MUST_CHECK;
 
 /* All of `seqs` or none. ERROR_CONFLICT names the first that is not this worker's to ack. */

@@ -34,13 +34,14 @@ static enum error end(struct stream *stream, enum error error, struct journal_wa
 enum error stream_extend(struct stream *stream, const char *worker, const int64_t *seqs,
                          size_t count, int64_t *ret_expires_ms)
 {
+    const struct ledger_pull pull = {.worker = worker, .acks = seqs, .ack_count = count};
     int64_t now_ms = stream_clock_ms();
     struct ledger *ledger = &stream->ledger;
     enum error error = begin(stream, NULL);
+    uint32_t number = ledger_worker(ledger, worker);
     if (!error)
-        error = ledger_plan_extend(ledger, worker, seqs, count);
+        error = ledger_plan_extend(ledger, &pull, number);
     if (!error && count > 0) {
-        uint32_t number = worker_table_find(&ledger->workers, worker);
         int64_t lease_ms = ledger_lease_ms(ledger);
         for (size_t i = 0; i < count; i++) {
             uint32_t lease = lease_set_find(&ledger->leases, number, seqs[i]);
@@ -61,7 +62,7 @@ enum error stream_release(struct stream *stream, const char *worker, struct jour
     int64_t now_ms = stream_clock_ms();
     int64_t released = 0;
     enum error error = begin(stream, waiter);
-    uint32_t number = worker_table_find(&stream->ledger.workers, worker);
+    uint32_t number = ledger_worker(&stream->ledger, worker);
     if (!error && number != WORKER_NONE) {
         const struct worker_record *record = worker_table_get(&stream->ledger.workers, number);
         released = record->leased;

@@ -115,7 +115,7 @@ static inline enum error stream_caller_wait(struct stream_caller *caller, enum e
     return caller->waiter.error ? caller->waiter.error : error;
 }
 
-static inline enum error unit_pull(struct stream *stream, const struct stream_pull *pull,
+static inline enum error unit_pull(struct stream *stream, const struct ledger_pull *pull,
                                    struct stream_batch *ret_batch)
 {
     struct stream_caller caller = {.waiter.ready = stream_caller_ready};
@@ -127,14 +127,14 @@ static inline enum error unit_pull(struct stream *stream, const struct stream_pu
 static inline enum error unit_draw(struct stream *stream, int64_t size,
                                    struct stream_batch *ret_batch)
 {
-    struct stream_pull pull = {.size = size, .room = 1000000};
+    struct ledger_pull pull = {.size = size, .room = 1000000};
     return unit_pull(stream, &pull, ret_batch);
 }
 
 static inline enum error unit_lend(struct stream *stream, const char *worker, int64_t seq,
                                    int64_t size, struct stream_batch *ret_batch)
 {
-    struct stream_pull pull = {.size = size, .worker = worker, .seq = seq, .room = 1000000};
+    struct ledger_pull pull = {.size = size, .worker = worker, .seq = seq, .room = 1000000};
     return unit_pull(stream, &pull, ret_batch);
 }
 

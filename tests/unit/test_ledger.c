@@ -289,10 +289,10 @@ static void step_draw(struct pair_of_books *books)
     if (worker >= 0)
         name_of(worker, name);
     model_expire(model);
-    enum error error = ledger_plan_draw(
-        &books->ledger, &books->batching, &search,
-        &(struct ledger_pull){.worker = worker < 0 ? NULL : name, .seq = seq, .size = size},
-        model->now_ms, &plan);
+    struct ledger_pull pull = {.worker = worker < 0 ? NULL : name, .seq = seq, .size = size};
+    enum error error =
+        ledger_plan_draw(&books->ledger, &books->batching, &search, &pull,
+                         ledger_worker(&books->ledger, pull.worker), model->now_ms, &plan);
     enum pair pair = worker < 0 ? NEVER : model->pairs[worker][seq];
     struct model_batch *mine = worker < 0 ? NULL : batch_of(model, worker, seq);
     struct model_batch new_one;
@@ -336,8 +336,9 @@ static void step_ack(struct pair_of_books *books)
         enum pair pair = model->pairs[worker][seqs[i]];
         all = all && (pair == MINE || pair == ACKED);
     }
-    enum error error =
-        ledger_plan_acks(&books->ledger, name, seqs, count, model->now_ms, &live, &mean_ms);
+    struct ledger_pull pull = {.worker = name, .acks = seqs, .ack_count = count};
+    enum error error = ledger_plan_acks(&books->ledger, &pull, ledger_worker(&books->ledger, name),
+                                        model->now_ms, &live, &mean_ms);
     assert_int_equal(error, all ? OK : ERROR_CONFLICT);
     if (!all || live == 0)
         return;
@@ -577,7 +578,8 @@ static void lend_and_ack(struct ledger *ledger, int64_t seq, int64_t held_ms, in
                           .asked = 1},
           *now_ms);
     *now_ms += held_ms;
-    assert_ok(ledger_plan_acks(ledger, "w", &seq, 1, *now_ms, &live, &mean_ms));
+    struct ledger_pull pull = {.worker = "w", .acks = &seq, .ack_count = 1};
+    assert_ok(ledger_plan_acks(ledger, &pull, 0, *now_ms, &live, &mean_ms));
     apply(
         ledger,
         &(struct entry){.type = ENTRY_ACK, .worker = 0, .list = &seq, .count = 1, .value = mean_ms},

@@ -60,7 +60,7 @@ static int teardown(void **state)
 static void draw(struct server *server, const char *name, const char *worker, int64_t seq,
                  int64_t size)
 {
-    struct stream_pull pull = {.size = size, .worker = worker, .seq = seq, .room = size};
+    struct ledger_pull pull = {.size = size, .worker = worker, .seq = seq, .room = size};
     struct stream *stream = streams_take(server->streams, name);
     struct stream_batch batch;
     bool wait;

@@ -238,7 +238,7 @@ static void test_a_batch_needs_room(void **unused)
     assert_ok(unit_lend(unit.stream, "a", 0, 600, &batch));
     assert_ok(stream_release(unit.stream, "a", &caller.waiter, &released, &waits));
     assert_int_equal(released, 1);
-    struct stream_pull pull = {.size = 10, .room = 10};
+    struct ledger_pull pull = {.size = 10, .room = 10};
     assert_ok(unit_pull(unit.stream, &pull, &batch));
     assert_int_equal(batch.need, 600);
     pull.room = 600;
@@ -256,7 +256,7 @@ static void test_a_batch_needs_room(void **unused)
 static enum error peek(struct stream *stream, int64_t seq, const int64_t *acks, size_t count,
                        struct stream_batch *ret_batch)
 {
-    const struct stream_pull pull = {
+    const struct ledger_pull pull = {
         .size = 400, .worker = "a", .seq = seq, .acks = acks, .ack_count = count, .room = 1000};
     return stream_peek(stream, &pull, ret_batch);
 }
@@ -296,7 +296,7 @@ static void test_a_peek_says_what_a_draw_would(void **unused)
     for (int64_t seq = 0; seq < 3; seq++)
         assert_ok(
             stream_draw(unit.stream,
-                        &(struct stream_pull){.size = 400, .worker = "a", .seq = seq, .room = 1000},
+                        &(struct ledger_pull){.size = 400, .worker = "a", .seq = seq, .room = 1000},
                         NULL, &batch, &waits));
     clock_sleep_ms(1100); /* all of them wait, and are still its own */
     assert_ok(peek(unit.stream, 3, NULL, 0, &batch));
@@ -390,7 +390,7 @@ static void test_a_token_waits_for_the_disk(void **unused)
         struct stream_status status;
         struct stream_caller puller = {.waiter.ready = stream_caller_ready};
         struct stream_caller saver = {.waiter.ready = stream_caller_ready};
-        struct stream_pull pull = {.size = 10, .room = 10};
+        struct ledger_pull pull = {.size = 10, .room = 10};
         char *token;
         bool waits;
         begin(&unit, 1, TAIL_KEEP);
@@ -466,7 +466,7 @@ static void test_a_rare_design_holds_nobody_up(void **unused)
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(drawer.error, ERROR_TIMEOUT); /* come again: it goes on from there */
     assert_true(meanwhile > 10);
-    struct stream_pull pull = {.size = 1000000, .room = 1000000};
+    struct ledger_pull pull = {.size = 1000000, .room = 1000000};
     assert_int_equal(stream_peek(drawer.stream, &pull, &batch), ERROR_TIMEOUT);
     stream_put(drawer.stream);
     stream_unit_close(&unit);

@@ -29,7 +29,7 @@ static enum error plan(struct ledger *ledger, const char *worker, int64_t seq,
 {
     struct batching_search search = {.size = 0};
     struct ledger_pull pull = {.worker = worker, .seq = seq, .size = 1};
-    return ledger_plan_draw(ledger, &cut, &search, &pull, 0, plan);
+    return ledger_plan_draw(ledger, &cut, &search, &pull, ledger_worker(ledger, worker), 0, plan);
 }
 
 /* As a stream does it (stream.c). */
@@ -97,7 +97,10 @@ static void assert_ack_refused(struct ledger *ledger, const char *worker, int64_
 {
     size_t live;
     int64_t mean_ms;
-    assert_int_equal(ledger_plan_acks(ledger, worker, &seq, 1, 0, &live, &mean_ms), ERROR_CONFLICT);
+    struct ledger_pull pull = {.worker = worker, .acks = &seq, .ack_count = 1};
+    assert_int_equal(
+        ledger_plan_acks(ledger, &pull, ledger_worker(ledger, worker), 0, &live, &mean_ms),
+        ERROR_CONFLICT);
     assert_string_equal(error_kind(), kind);
 }
 
