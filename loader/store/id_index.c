@@ -3,15 +3,30 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "common/array.h"
-
 #define AHEAD 16 /* insertions whose slot is fetched from memory in advance */
 
 /* Fibonacci hashing; the high bits are the mixed ones. */
-static size_t slot_of(const struct id_index *index, int64_t id)
+static inline uint64_t hash_of(int64_t id)
 {
     uint64_t mixed = (uint64_t)id * UINT64_C(0x9e3779b97f4a7c15);
-    return (size_t)(mixed ^ (mixed >> 32)) & index->slot_mask;
+    return mixed ^ (mixed >> 32);
+}
+
+struct id_key {
+    const int64_t *ids;
+    int64_t id;
+};
+
+static inline bool has_id(const void *key, uint32_t row)
+{
+    const struct id_key *wanted = key;
+    return wanted->ids[row] == wanted->id;
+}
+
+static inline uint32_t find(const struct id_index *index, int64_t id)
+{
+    struct id_key key = {.ids = index->ids, .id = id};
+    return hash_table_find(&index->table, hash_of(id), has_id, &key);
 }
 
 static bool is_ascending(const int64_t *ids, int64_t rows)
@@ -23,40 +38,26 @@ static bool is_ascending(const int64_t *ids, int64_t rows)
     return true;
 }
 
-static enum error insert(struct id_index *index, int64_t row, int64_t ret_twice[2])
-{
-    size_t slot = slot_of(index, index->ids[row]);
-    while (index->slots[slot] != 0) {
-        int64_t other = (int64_t)index->slots[slot] - 1;
-        if (index->ids[other] == index->ids[row]) {
-            ret_twice[0] = other;
-            ret_twice[1] = row;
-            return ERROR_CONFLICT;
-        }
-        slot = (slot + 1) & index->slot_mask;
-    }
-    index->slots[slot] = (uint32_t)(row + 1);
-    return OK;
-}
-
-static enum error build_slots(struct id_index *index, int64_t ret_twice[2])
+static enum error fill_table(struct id_index *index, int64_t ret_twice[2])
 {
     if (index->rows > (int64_t)UINT32_MAX - 1)
         return error_set(ERROR_MEMORY,
                          "%lld rows have ids that do not ascend; at most 4294967294 can be indexed",
                          (long long)index->rows);
-    size_t count = 16;
-    while (count < (size_t)index->rows + (size_t)index->rows / 2)
-        count *= 2;
-    index->slots = array_new(count, sizeof(*index->slots), "an index of ids");
-    if (!index->slots)
-        return ERROR_MEMORY;
-    index->slot_mask = count - 1;
-    enum error error = OK;
-    for (int64_t row = 0; row < index->rows && !error; row++) {
-        if (row + AHEAD < index->rows)
-            __builtin_prefetch(&index->slots[slot_of(index, index->ids[row + AHEAD])], 1);
-        error = insert(index, row, ret_twice);
+    /* Two thirds of the slots are taken, not half: nothing is ever added, and memory counts. */
+    size_t rows = (size_t)index->rows;
+    enum error error =
+        hash_table_reserve(&index->table, rows - rows / 4, NULL, NULL, "an index of ids");
+    for (size_t row = 0; row < rows && !error; row++) {
+        if (row + AHEAD < rows)
+            hash_table_prefetch(&index->table, hash_of(index->ids[row + AHEAD]));
+        uint32_t other = find(index, index->ids[row]);
+        if (other != HASH_TABLE_NONE) {
+            ret_twice[0] = other;
+            ret_twice[1] = (int64_t)row;
+            return ERROR_CONFLICT;
+        }
+        hash_table_put(&index->table, hash_of(index->ids[row]), (uint32_t)row);
     }
     return error;
 }
@@ -75,7 +76,7 @@ enum error id_index_init(struct id_index *index, int64_t *ids, int64_t rows, int
     }
     enum error error = OK;
     if (!ascending || rows <= (int64_t)UINT32_MAX - 1)
-        error = build_slots(index, ret_twice);
+        error = fill_table(index, ret_twice);
     if (error) {
         index->ids = NULL;
         id_index_release(index);
@@ -86,7 +87,7 @@ enum error id_index_init(struct id_index *index, int64_t *ids, int64_t rows, int
 void id_index_release(struct id_index *index)
 {
     free(index->ids);
-    free(index->slots);
+    hash_table_release(&index->table);
     *index = (struct id_index){.rows = 0};
 }
 
@@ -110,15 +111,10 @@ int64_t id_index_row(const struct id_index *index, int64_t id)
         int64_t row = id - index->first;
         return id >= index->first && row < index->rows ? row : -1;
     }
-    if (!index->slots)
+    if (!index->table.slots)
         return search_halves(index, id);
-    for (size_t slot = slot_of(index, id); index->slots[slot] != 0;
-         slot = (slot + 1) & index->slot_mask) {
-        int64_t row = (int64_t)index->slots[slot] - 1;
-        if (index->ids[row] == id)
-            return row;
-    }
-    return -1;
+    uint32_t row = find(index, id);
+    return row == HASH_TABLE_NONE ? -1 : (int64_t)row;
 }
 
 int64_t id_index_id(const struct id_index *index, int64_t row)

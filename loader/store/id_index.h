@@ -9,13 +9,13 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "common/hash_table.h"
 
 struct id_index {
     int64_t rows;
-    int64_t first;   /* consecutive: the id of row 0 */
-    int64_t *ids;    /* owned; [rows]; NULL when consecutive */
-    uint32_t *slots; /* owned; row + 1, 0 is free; NULL: search by halves */
-    size_t slot_mask;
+    int64_t first;           /* consecutive: the id of row 0 */
+    int64_t *ids;            /* owned; [rows]; NULL when consecutive */
+    struct hash_table table; /* rows by id; no slots: consecutive, or searched by halves */
 };
 
 /* Takes `ids` over unless it fails (array_new or array_grow); NULL: row numbers from 0. An id
