@@ -12,6 +12,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Bytes of someone else's, not NUL-terminated unless it is said. */
+struct text {
+    const char *data;
+    size_t length;
+};
+
 /* Decimal integer, optional '-', digits only; true and *ret_value when minimum <= it <= maximum. */
 bool text_parse_integer(const char *text, size_t length, int64_t minimum, int64_t maximum,
                         int64_t *ret_value);

@@ -80,7 +80,7 @@ enum error block_dictionary_add(struct block_dictionary *texts, const char *text
                                sizeof(*texts->hashes), block_memory);
         if (error)
             return error;
-        texts->texts[texts->count] = (struct store_text){.data = text, .length = length};
+        texts->texts[texts->count] = (struct text){.data = text, .length = length};
         texts->hashes[texts->count++] = hash;
         texts->slots[slot] = (uint32_t)texts->count;
     }

@@ -16,8 +16,8 @@
 
 /* Zeroed: empty. */
 struct block_dictionary {
-    struct store_text *texts; /* owned; [count]; the bytes are the caller's */
-    uint64_t *hashes;         /* owned; [count] */
+    struct text *texts; /* owned; [count]; the bytes are the caller's */
+    uint64_t *hashes;   /* owned; [count] */
     size_t count, capacity, hash_capacity;
     uint32_t *slots; /* owned; number + 1, 0 is free; a power of two */
     size_t slot_count;

@@ -21,7 +21,7 @@ const char *csv_column_text(const struct csv_columns *columns, size_t column,
 }
 
 static enum error copy_header_name(struct csv_columns *columns, size_t column,
-                                   const struct store_text *field)
+                                   const struct text *field)
 {
     if (!text_is_utf8(field->data, field->length))
         return error_set(ERROR_INPUT, "the name of column %zu (counted from 0) is not UTF-8 text",
@@ -116,7 +116,7 @@ static const struct delimiter {
 /* A first line in one piece may have been cut at the wrong bytes. NULL: hardly. */
 static const struct delimiter *find_other(const struct csv_splitter *first)
 {
-    const struct store_text *field = &first->fields[0];
+    const struct text *field = &first->fields[0];
     for (size_t i = 0; i < DELIMITER_COUNT && first->count == 1; i++) {
         if (delimiters[i].byte != first->delimiter &&
             memchr(field->data, delimiters[i].byte, field->length))

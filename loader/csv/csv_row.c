@@ -65,7 +65,7 @@ static const char *quick_last_byte(const char *at, uint8_t *out)
 }
 
 /* An unquoted key field without blanks around it; returns its end, or NULL. */
-static const char *quick_text(const char *at, char delimiter, struct store_text *ret_text)
+static const char *quick_text(const char *at, char delimiter, struct text *ret_text)
 {
     const char *start = at;
     unsigned char all = 0;
@@ -77,11 +77,11 @@ static const char *quick_text(const char *at, char delimiter, struct store_text 
     if (length == 0 || all >= 0x80 || start[0] == ' ' || start[0] == '\t' || at[-1] == ' ' ||
         at[-1] == '\t' || memchr(start, '\0', length))
         return NULL;
-    *ret_text = (struct store_text){.data = start, .length = length};
+    *ret_text = (struct text){.data = start, .length = length};
     return at;
 }
 
-static bool set_key(struct csv_row *row, enum column_role role, const struct store_text *text)
+static bool set_key(struct csv_row *row, enum column_role role, const struct text *text)
 {
     switch (role) {
     case COLUMN_ID:
@@ -133,7 +133,7 @@ static const char *quick_run(const struct csv_decoder *decoder, const struct col
     }
     if (run->role == COLUMN_FEATURE || run->role == COLUMN_IGNORED)
         return quick_skip(at, end, run->count, delimiter, is_last);
-    struct store_text text;
+    struct text text;
     at = quick_text(at, delimiter, &text);
     if (!at || !set_key(row, run->role, &text))
         return NULL;
@@ -172,7 +172,7 @@ static enum error refuse_field(const struct csv_decoder *decoder, size_t column,
 {
     char name[COLUMN_TEXT_BYTES];
     char shown[TEXT_QUOTE_BYTES];
-    const struct store_text *field = &decoder->splitter.fields[column];
+    const struct text *field = &decoder->splitter.fields[column];
     csv_column_text(decoder->columns, column, name);
     if (field->length == 0)
         return error_set(ERROR_INPUT, "%s is empty; %s belongs there", name, wanted);
@@ -200,7 +200,7 @@ static enum error take_key(const struct csv_decoder *decoder, size_t column, enu
         [COLUMN_WEIGHT] = WEIGHT_WANTED,
         [COLUMN_GROUP] = "a group",
     };
-    const struct store_text *field = &decoder->splitter.fields[column];
+    const struct text *field = &decoder->splitter.fields[column];
     if (field->length == 0 || !set_key(row, role, field))
         return refuse_field(decoder, column, wanted[role]);
     if (!text_is_utf8(field->data, field->length))
@@ -212,7 +212,7 @@ static enum error take_key(const struct csv_decoder *decoder, size_t column, enu
 static void take_feature(const struct csv_decoder *decoder, size_t column, enum element element,
                          void *features, size_t feature, struct csv_row *row)
 {
-    const struct store_text *field = &decoder->splitter.fields[column];
+    const struct text *field = &decoder->splitter.fields[column];
     double value;
     if (row->status != ROW_OK)
         return;

@@ -24,9 +24,9 @@
 #define CSV_PADDING_BYTES CSV_BYTES_PADDING
 
 struct csv_row {
-    int64_t id;              /* -1 without an id column */
-    struct store_text label; /* in the record; length 0 without a label column */
-    struct store_text group;
+    int64_t id;        /* -1 without an id column */
+    struct text label; /* in the record; length 0 without a label column */
+    struct text group;
     double weight; /* 1 without a weight column */
     bool is_u8;    /* every feature is an integer 0..255; true without features */
     enum row_status status;

@@ -77,7 +77,7 @@ void csv_splitter_release(struct csv_splitter *splitter)
 static void add_field(struct csv_splitter *splitter, const char *text, size_t length)
 {
     if (splitter->count < splitter->capacity)
-        splitter->fields[splitter->count] = (struct store_text){.data = text, .length = length};
+        splitter->fields[splitter->count] = (struct text){.data = text, .length = length};
     splitter->count++;
 }
 

@@ -38,9 +38,9 @@ bool csv_record_is_blank(const char *record, size_t length, char delimiter);
 
 struct csv_splitter {
     char delimiter;
-    struct store_text *fields; /* owned; [capacity]; lent until the next split or release */
-    size_t capacity;           /* fields beyond are counted, not kept */
-    size_t count;              /* fields of the record */
+    struct text *fields; /* owned; [capacity]; lent until the next split or release */
+    size_t capacity;     /* fields beyond are counted, not kept */
+    size_t count;        /* fields of the record */
     struct csv_parser parser;
     bool parser_ready;
     char *write;    /* libcsv path: where the next unquoted field is put */

@@ -13,10 +13,10 @@ struct scanned {
     size_t rows;
     size_t capacity;
     int64_t *ids;
-    struct store_text *labels;
+    struct text *labels;
     double *label_values;
     double *weights;
-    struct store_text *groups;
+    struct text *groups;
     uint8_t *features;
     enum row_status *status;
 };

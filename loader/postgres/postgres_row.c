@@ -97,9 +97,9 @@ static enum error refuse_value(const char *column, const struct postgres_value *
 }
 
 /* ---- a row -------------------------------------------------------------- */
-static bool take_text(const struct postgres_value *value, struct store_text *ret_text)
+static bool take_text(const struct postgres_value *value, struct text *ret_text)
 {
-    *ret_text = (struct store_text){.data = (const char *)value->bytes, .length = value->length};
+    *ret_text = (struct text){.data = (const char *)value->bytes, .length = value->length};
     return value->bytes && value->length > 0 && text_is_utf8(ret_text->data, ret_text->length);
 }
 

@@ -47,7 +47,7 @@ size_t postgres_value_count(const struct postgres_format *format, bool keys_only
 
 struct postgres_row {
     int64_t id;
-    struct store_text label, group; /* in the values; "" where there is none */
+    struct text label, group; /* in the values; "" where there is none */
     double weight;
     bool is_u8;
     enum row_status status;

@@ -216,7 +216,7 @@ struct scan {
     size_t rows, row_bytes;
     int64_t first_row;
     int64_t ids[BLOCK_ROWS];
-    struct store_text labels[BLOCK_ROWS], groups[BLOCK_ROWS];
+    struct text labels[BLOCK_ROWS], groups[BLOCK_ROWS];
     size_t label_at[BLOCK_ROWS], group_at[BLOCK_ROWS];
     double weights[BLOCK_ROWS], label_values[BLOCK_ROWS];
     enum row_status status[BLOCK_ROWS];
@@ -225,8 +225,8 @@ struct scan {
     size_t text_bytes, text_capacity;
 };
 
-static enum error add_text(struct scan *scan, const struct store_text *text, size_t *ret_at,
-                           struct store_text *ret_text)
+static enum error add_text(struct scan *scan, const struct text *text, size_t *ret_at,
+                           struct text *ret_text)
 {
     enum error error = array_grow((void **)&scan->texts, &scan->text_capacity,
                                   scan->text_bytes + text->length + 1, 1, "the labels of a block");

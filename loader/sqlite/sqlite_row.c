@@ -58,7 +58,7 @@ static size_t print_real(double value, char out[SQLITE_ROW_TEXT_BYTES])
 
 /* A label or group as text; false for what is none. */
 static bool take_text(sqlite3_stmt *statement, int column, char room[SQLITE_ROW_TEXT_BYTES],
-                      struct store_text *ret_text)
+                      struct text *ret_text)
 {
     switch (sqlite3_column_type(statement, column)) {
     case SQLITE_INTEGER:
@@ -183,7 +183,7 @@ static void take_columns(const struct sqlite_format *format, sqlite3_stmt *state
 enum error sqlite_decode_row(const struct sqlite_format *format, sqlite3_stmt *statement,
                              enum element element, void *features, struct sqlite_row *ret_row)
 {
-    ret_row->label = (struct store_text){.data = "", .length = 0};
+    ret_row->label = (struct text){.data = "", .length = 0};
     ret_row->group = ret_row->label;
     ret_row->weight = 1;
     ret_row->is_u8 = true;

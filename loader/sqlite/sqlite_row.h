@@ -23,8 +23,8 @@
 
 struct sqlite_row {
     int64_t id;
-    struct store_text label; /* valid until the statement's next step, or this row's next use */
-    struct store_text group;
+    struct text label; /* valid until the statement's next step, or this row's next use */
+    struct text group;
     double weight;
     bool is_u8;
     enum row_status status;

@@ -164,7 +164,7 @@ void sqlite_writer_close(struct sqlite_writer *writer)
 
 /* ---- rows --------------------------------------------------------------- */
 
-static void bind_text(sqlite3_stmt *statement, int at, const struct store_text *text)
+static void bind_text(sqlite3_stmt *statement, int at, const struct text *text)
 {
     sqlite3_bind_text64(statement, at, text->data, text->length, SQLITE_STATIC, SQLITE_UTF8);
 }

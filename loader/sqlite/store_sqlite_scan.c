@@ -231,7 +231,7 @@ struct block {
     int64_t first_row;
     size_t rows;
     int64_t *ids;
-    struct store_text *labels, *groups; /* data: filled in at the end */
+    struct text *labels, *groups; /* data: filled in at the end */
     size_t *label_at, *group_at;
     double *label_values, *weights;
     uint8_t *features;
@@ -309,8 +309,8 @@ static enum error hand_out(struct block *block)
     return error;
 }
 
-static enum error keep_text(struct block *block, const struct store_text *text,
-                            struct store_text *kept, size_t *at)
+static enum error keep_text(struct block *block, const struct text *text, struct text *kept,
+                            size_t *at)
 {
     *at = block->texts.length;
     kept->length = text->length;

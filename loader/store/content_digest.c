@@ -15,7 +15,7 @@ void content_digest_release(struct content_digest *digest)
     buffer_release(&digest->row);
 }
 
-static enum error add_text(struct buffer *row, const struct store_text *text)
+static enum error add_text(struct buffer *row, const struct text *text)
 {
     uint64_t length = text->length;
     enum error error = buffer_add(row, &length, sizeof(length));
@@ -25,7 +25,7 @@ static enum error add_text(struct buffer *row, const struct store_text *text)
 static enum error add_row(struct content_digest *digest, const struct store_block *block, size_t i,
                           size_t row_bytes)
 {
-    static const struct store_text nothing = {.data = "", .length = 0};
+    static const struct text nothing = {.data = "", .length = 0};
     double weight = block->weights ? block->weights[i] : 1;
     const uint8_t *features = (const uint8_t *)block->features + i * row_bytes;
     XXH128_canonical_t hash;

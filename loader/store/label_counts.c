@@ -5,7 +5,7 @@
 
 #include "common/array.h"
 
-static enum error add_one(struct label_counts *counts, const struct store_text *label)
+static enum error add_one(struct label_counts *counts, const struct text *label)
 {
     size_t number = 0;
     size_t known = counts->texts.count;

@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "common/text.h"
 #include "common/uri.h"
 #include "loader/store/element.h"
 
@@ -58,35 +59,30 @@ enum row_status {
     ROW_BAD      /* the row is there, but a field is not what its column holds */
 };
 
-/* A block of rows as scan() hands it out, in frame order (CSV: by row; SQLite and PostgreSQL: by
- * id). Everything is borrowed for the duration of the callback. */
-struct store_text {
-    const char *data; /* not NUL-terminated */
-    size_t length;
-};
-
 /* A column of a block as numbers into the list of the block's different texts, which stand there in
  * the order of their first rows. codes NULL: there is no such list. */
 struct store_codes {
     const uint32_t *codes; /* [rows] */
-    const struct store_text *texts;
+    const struct text *texts;
     size_t count; /* texts */
 };
 
+/* A block of rows as scan() hands it out, in frame order (CSV: by row; SQLite and PostgreSQL: by
+ * id). Everything is borrowed for the duration of the callback. */
 struct store_block {
     size_t rows;
-    int64_t first_row;               /* row number of the block's first row, from 0 */
-    const int64_t *ids;              /* [rows] */
-    const struct store_text *labels; /* [rows], as text whatever the column's type; "" if none */
-    const double *weights;           /* [rows], or NULL */
-    const struct store_text *groups; /* [rows], or NULL */
-    struct store_codes label_codes;  /* with SCAN_CODES a store may give these instead of labels, */
-    struct store_codes group_codes;  /* and these instead of groups */
-    const double *label_values;      /* [rows], with SCAN_FEATURES: as fetch() gives labels */
-    const void *features;            /* [rows, F] of info.element, with SCAN_FEATURES, else NULL */
-    const enum row_status *status;   /* [rows], with SCAN_BAD_ROWS, else NULL: all are ROW_OK */
-    uint64_t bytes_done;             /* of the store, this block included, */
-    uint64_t bytes_total;            /* of so many; 0: not known */
+    int64_t first_row;              /* row number of the block's first row, from 0 */
+    const int64_t *ids;             /* [rows] */
+    const struct text *labels;      /* [rows], as text whatever the column's type; "" if none */
+    const double *weights;          /* [rows], or NULL */
+    const struct text *groups;      /* [rows], or NULL */
+    struct store_codes label_codes; /* with SCAN_CODES a store may give these instead of labels, */
+    struct store_codes group_codes; /* and these instead of groups */
+    const double *label_values;     /* [rows], with SCAN_FEATURES: as fetch() gives labels */
+    const void *features;           /* [rows, F] of info.element, with SCAN_FEATURES, else NULL */
+    const enum row_status *status;  /* [rows], with SCAN_BAD_ROWS, else NULL: all are ROW_OK */
+    uint64_t bytes_done;            /* of the store, this block included, */
+    uint64_t bytes_total;           /* of so many; 0: not known */
 };
 
 enum scan_columns {

@@ -71,7 +71,7 @@ static int64_t label_of(const struct range *range, int64_t id)
 /* ---- scan --------------------------------------------------------------- */
 struct range_block {
     int64_t ids[BLOCK_ROWS];
-    struct store_text labels[BLOCK_ROWS];
+    struct text labels[BLOCK_ROWS];
     double label_values[BLOCK_ROWS];
     char texts[BLOCK_ROWS * TEXT_INTEGER_BYTES];
 };

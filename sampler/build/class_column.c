@@ -33,7 +33,7 @@ void class_column_release(struct class_column *column)
 }
 
 /* ---- blocks ------------------------------------------------------------- */
-static enum error number_of(struct class_column *column, const struct store_text *text,
+static enum error number_of(struct class_column *column, const struct text *text,
                             uint32_t *ret_number)
 {
     size_t known = dictionary_builder_count(column->builder);
@@ -48,8 +48,8 @@ static enum error number_of(struct class_column *column, const struct store_text
     return error;
 }
 
-static enum error number_texts(struct class_column *column, const struct store_text *texts,
-                               size_t rows, size_t *ret_row)
+static enum error number_texts(struct class_column *column, const struct text *texts, size_t rows,
+                               size_t *ret_row)
 {
     enum error error = OK;
     for (size_t i = 0; i < rows && !error; i++) {
@@ -95,7 +95,7 @@ static enum error number_codes(struct class_column *column, const struct store_c
     return OK;
 }
 
-enum error class_column_add(struct class_column *column, const struct store_text *texts,
+enum error class_column_add(struct class_column *column, const struct text *texts,
                             const struct store_codes *codes, size_t rows, size_t *ret_row)
 {
     enum error error = array_grow((void **)&column->block, &column->block_capacity, rows,

@@ -40,7 +40,7 @@ void class_column_release(struct class_column *column);
 
 /* The column's part of a block: `texts` [rows], or, where the store has them, its codes. On
  * ERROR_INPUT *ret_row is the row of the block that the message is about. */
-enum error class_column_add(struct class_column *column, const struct store_text *texts,
+enum error class_column_add(struct class_column *column, const struct text *texts,
                             const struct store_codes *codes, size_t rows,
                             size_t *ret_row) MUST_CHECK;
 

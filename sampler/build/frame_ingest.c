@@ -84,7 +84,7 @@ static enum error add_ids(struct frame_ingest *ingest, const struct store_block 
 }
 
 static enum error add_categories(struct frame_ingest *ingest, struct class_column *column,
-                                 const struct store_text *texts, const struct store_codes *codes,
+                                 const struct text *texts, const struct store_codes *codes,
                                  const struct store_block *block)
 {
     size_t row;

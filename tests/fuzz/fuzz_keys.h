@@ -50,8 +50,8 @@ static inline bool keys_same_class(const uint32_t *codes, const struct block_dic
 {
     if (!codes)
         return !other_codes;
-    const struct store_text *a = &texts->texts[codes[row]];
-    const struct store_text *b = &other->texts[other_codes[row]];
+    const struct text *a = &texts->texts[codes[row]];
+    const struct text *b = &other->texts[other_codes[row]];
     /* Numbers by appearance are the same as well. */
     return codes[row] == other_codes[row] && a->length == b->length &&
            memcmp(a->data, b->data, a->length) == 0;

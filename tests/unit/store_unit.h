@@ -79,7 +79,7 @@ struct rows {
     size_t row_bytes;
 };
 
-static inline char *text_copy(const struct store_text *text)
+static inline char *text_copy(const struct text *text)
 {
     char *copy = malloc(text->length + 1);
     memcpy(copy, text->data, text->length);

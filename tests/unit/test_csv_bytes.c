@@ -6,14 +6,15 @@
 
 enum { FIELDS_LIMIT = 400, TEXT_LIMIT = FIELDS_LIMIT * 6 };
 
-struct text {
+struct csv_text {
     char bytes[TEXT_LIMIT];
     size_t length;
     uint8_t values[FIELDS_LIMIT];
 };
 
 /* Fields as files have them: mostly zeros, or of all lengths, with zeros in front now and then. */
-static void make_text(struct text *text, size_t fields, char delimiter, bool sparse, uint64_t *seed)
+static void make_text(struct csv_text *text, size_t fields, char delimiter, bool sparse,
+                      uint64_t *seed)
 {
     text->length = 0;
     for (size_t i = 0; i < fields; i++) {
@@ -56,7 +57,7 @@ static const char *decode_by(size_t way, const char *at, size_t fields, char del
 
 /* Between pages that must not be touched: the text's padding ends where the second begins, so do
  * the values. Returns how far the text was read; -1: NULL. */
-static ptrdiff_t decode(const struct text *text, size_t fields, char delimiter, uint8_t *out,
+static ptrdiff_t decode(const struct csv_text *text, size_t fields, char delimiter, uint8_t *out,
                         size_t way)
 {
     static char *text_end, *values_end;
@@ -73,7 +74,7 @@ static ptrdiff_t decode(const struct text *text, size_t fields, char delimiter, 
     return end ? end - copy : -1;
 }
 
-static void check_same(const struct text *text, size_t fields, char delimiter)
+static void check_same(const struct csv_text *text, size_t fields, char delimiter)
 {
     uint8_t own[FIELDS_LIMIT];
     uint8_t oracle[FIELDS_LIMIT];
@@ -88,7 +89,7 @@ static void check_same(const struct text *text, size_t fields, char delimiter)
 static void test_fields_are_read(void **state)
 {
     static const char delimiters[] = {',', ';', '\t', '|'};
-    static struct text text;
+    static struct csv_text text;
     uint64_t seed = 1;
     (void)state;
     for (size_t fields = 0; fields < FIELDS_LIMIT; fields++) {
@@ -106,7 +107,7 @@ static void test_fields_are_read(void **state)
 
 static void test_every_value_is_judged(void **state)
 {
-    static struct text text;
+    static struct csv_text text;
     (void)state;
     for (unsigned value = 0; value < 3000; value++) {
         for (size_t before = 0; before < 70; before += 3) {
@@ -128,7 +129,7 @@ static void test_every_value_is_judged(void **state)
 /* Any byte in any place: both ways must say the same. */
 static void test_other_bytes_end_it(void **state)
 {
-    static struct text text;
+    static struct csv_text text;
     uint64_t seed = 2;
     (void)state;
     for (int round = 0; round < 20000; round++) {
