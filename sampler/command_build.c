@@ -20,7 +20,7 @@ struct build_options {
     const char *store;
     const char *out;
     const char *memory;
-    uint64_t memory_bytes; /* 0: as frame_build_memory() says */
+    uint64_t memory_bytes; /* 0: as frame_build.h says */
 };
 
 /* "512M", "2G", "800000000". */

@@ -3,8 +3,10 @@
 #include "sampler/build/frame_build_private.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/array.h"
 #include "common/clock.h"
@@ -12,10 +14,11 @@
 #include "common/thread.h"
 #include "common/uri.h"
 #include "loader/store/store_range.h"
-#include "sampler/frame/frame_private.h"
 
 #define READING_BYTES ((uint64_t)32 << 20) /* blocks of the store, buffers */
 #define WAIT_MS 200
+#define MEMORY_MOST ((uint64_t)2 << 30)
+#define MEMORY_SHARE 4 /* one part in so many */
 
 /* ---- the plan ----------------------------------------------------------- */
 static unsigned id_width(const struct spool *ids)
@@ -63,7 +66,7 @@ static enum error plan(struct frame_build *build)
     return frame_output_reserve(output);
 }
 
-/* ---- both --------------------------------------------------------------- */
+/* ---- two threads -------------------------------------------------------- */
 static void finish_thread(struct frame_build *build, enum error error, struct error_report *report)
 {
     if (error) {
@@ -134,6 +137,43 @@ static enum error write_sections(struct frame_build *build)
     return first_failure(build);
 }
 
+/* ---- memory ------------------------------------------------------------- */
+/* A number in a file of one; "max" and files that are not there change nothing. */
+static void lower_to(const char *path, uint64_t *bytes)
+{
+    char text[64] = "";
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return;
+    bool is_read = fgets(text, sizeof(text), file) != NULL;
+    fclose(file);
+    if (!is_read || strncmp(text, "max", 3) == 0)
+        return;
+    uint64_t limit = strtoull(text, NULL, 10);
+    if (limit > 0 && limit < *bytes)
+        *bytes = limit;
+}
+
+/* A quarter of the machine's memory, or of what the control group allows, at most 2 GiB. */
+static uint64_t default_memory(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
+    uint64_t bytes = pages > 0 && page_bytes > 0 ? (uint64_t)pages * (uint64_t)page_bytes
+                                                 : MEMORY_SHARE * FRAME_MEMORY_LEAST;
+    lower_to("/sys/fs/cgroup/memory.max", &bytes);
+    lower_to("/sys/fs/cgroup/memory/memory.limit_in_bytes", &bytes);
+    bytes /= MEMORY_SHARE;
+    return bytes < MEMORY_MOST ? bytes : MEMORY_MOST;
+}
+
+static uint64_t memory_for(uint64_t memory_bytes)
+{
+    if (memory_bytes == 0)
+        memory_bytes = default_memory();
+    return memory_bytes > FRAME_MEMORY_LEAST ? memory_bytes : FRAME_MEMORY_LEAST;
+}
+
+/* ---- one build ---------------------------------------------------------- */
 /* What is left of `memory_bytes` is shared between columns put aside and sorting. */
 static enum error run(struct frame_build *build, const char *uri, const char *path,
                       uint64_t memory_bytes)
@@ -146,13 +186,6 @@ static enum error run(struct frame_build *build, const char *uri, const char *pa
     if (!error)
         error = plan(build);
     return error ? error : write_sections(build);
-}
-
-static uint64_t memory_for(uint64_t memory_bytes)
-{
-    if (memory_bytes == 0)
-        memory_bytes = frame_build_memory();
-    return memory_bytes > FRAME_MEMORY_LEAST ? memory_bytes : FRAME_MEMORY_LEAST;
 }
 
 static struct frame_build *new_build(void)
@@ -202,30 +235,6 @@ enum error frame_build_by_scan(const char *uri, struct frame **ret_frame)
 }
 
 /* ---- a range ------------------------------------------------------------ */
-static enum error build_range(const struct range *range, struct frame **ret_frame)
-{
-    struct frame *frame = array_new(1, sizeof(*frame), "a frame");
-    if (!frame)
-        return ERROR_MEMORY;
-    frame->units = range->units;
-    frame->has_labels = range->labels > 0;
-    frame->ids = (struct id_column){.count = range->units,
-                                    .last = range->units - 1,
-                                    .is_consecutive = true,
-                                    .is_ascending = true};
-    enum error error = frame->has_labels ? partition_of_range(&frame->labels, range->units,
-                                                              (uint32_t)range->labels)
-                                         : partition_of_nothing(&frame->labels, range->units);
-    if (!error)
-        error = frame_digest_compute(frame);
-    if (error) {
-        frame_free(frame);
-        return error;
-    }
-    *ret_frame = frame;
-    return OK;
-}
-
 /* Zero units: it is something else. */
 static enum error read_range(const char *uri_text, struct range *ret_range)
 {
@@ -247,7 +256,8 @@ enum error frame_build(const char *uri, struct frame **ret_frame)
     enum error error = read_range(uri, &range);
     if (error)
         return error;
-    return range.units > 0 ? build_range(&range, ret_frame) : frame_build_by_scan(uri, ret_frame);
+    return range.units > 0 ? frame_of_range(range.units, (uint32_t)range.labels, ret_frame)
+                           : frame_build_by_scan(uri, ret_frame);
 }
 
 enum error frame_build_file(const char *uri, const char *path, uint64_t memory_bytes)
@@ -259,7 +269,7 @@ enum error frame_build_file(const char *uri, const char *path, uint64_t memory_b
         return error;
     if (range.units == 0)
         return frame_build_file_by_scan(uri, path, memory_bytes);
-    error = build_range(&range, &frame);
+    error = frame_of_range(range.units, (uint32_t)range.labels, &frame);
     if (!error)
         error = frame_write(frame, path);
     frame_free(frame);

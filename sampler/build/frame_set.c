@@ -6,6 +6,7 @@
 
 #include "common/array.h"
 #include "common/text.h"
+#include "sampler/build/frame_build.h"
 
 struct frame_set {
     struct named_frame **frames; /* owned, each too, so that they lie still */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "sampler/frame/frame_private.h"
 
 void frame_free(struct frame *frame)
@@ -18,6 +19,27 @@ void frame_free(struct frame *frame)
     rank_bitmap_free(frame->chosen);
     frame_free(frame->rows);
     free(frame);
+}
+
+enum error frame_of_range(int64_t units, uint32_t labels, struct frame **ret_frame)
+{
+    struct frame *frame = array_new(1, sizeof(*frame), "a frame");
+    if (!frame)
+        return ERROR_MEMORY;
+    frame->units = units;
+    frame->has_labels = labels > 0;
+    frame->ids = (struct id_column){
+        .count = units, .last = units - 1, .is_consecutive = true, .is_ascending = true};
+    enum error error = frame->has_labels ? partition_of_range(&frame->labels, units, labels)
+                                         : partition_of_nothing(&frame->labels, units);
+    if (!error)
+        error = frame_digest_compute(frame);
+    if (error) {
+        frame_free(frame);
+        return error;
+    }
+    *ret_frame = frame;
+    return OK;
 }
 
 /* ---- questions ---------------------------------------------------------- */

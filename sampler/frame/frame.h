@@ -2,9 +2,9 @@
  * The sampling frame: the list of (id, label[, weight][, group]) that is sampled, N units in frame
  * order ("rows" 0..N-1), and its strata. Immutable once there; shared by all threads.
  *
- * Built from a store in memory, or mapped from a file that frame_write() made. A frame of
- * consecutive ids keeps no ids, and `range:N?labels=K` keeps nothing at all but N and K, so that
- * 1e9 units open in microseconds.
+ * Built from a store (sampler/build/), or mapped from the file of one. A frame of consecutive ids
+ * keeps no ids, and `range:N?labels=K` keeps nothing at all but N and K, so that 1e9 units open in
+ * microseconds.
  *
  * Dimensions: N units, L labels (strata).
  */
@@ -20,6 +20,7 @@
 #include "sampler/frame/partition.h"
 
 struct frame;
+struct mapped_file; /* frame_file.h */
 
 #define FRAME_UNITS_LIMIT (INT64_C(1) << 61) /* N is at most this */
 
@@ -29,20 +30,17 @@ struct frame_digest {
 };
 #define FRAME_DIGEST_TEXT_BYTES 33
 
-/* All rows of the store at `uri`; progress to the log, every second. Fails on no units, ids out of
- * range or twice (naming both rows), an empty label; ERROR_CANCELLED after stop_requested().
- * Memory: 5 to 20 bytes a unit (label 1 to 4, its stratum's rows 4; 4 to 8 for ids that are not
- * consecutive, 4 more where they do not ascend), weights and groups besides; while it is built, ids
- * and labels once more, and 4 to 32 bytes a unit to sort with. `range:` costs none. In bounded
- * memory: frame_build_file() (frame_build.h). */
-enum error frame_build(const char *uri, struct frame **ret_frame) MUST_CHECK;
-/* The same by reading the store row by row, also for `range:` (tests compare the two). */
-enum error frame_build_by_scan(const char *uri, struct frame **ret_frame) MUST_CHECK;
+/* Ids 0 to N - 1, 1 <= N <= FRAME_UNITS_LIMIT, the label of a row being row mod `labels`; 0: no labels.
+ * Keeps nothing a unit. */
+enum error frame_of_range(int64_t units, uint32_t labels, struct frame **ret_frame) MUST_CHECK;
 /* Maps a frame file (frame_file.h). Checks magic, version, size, the header's checksum, section
  * bounds and all that has one entry a label, which costs O(labels); files up to
  * FRAME_FILE_CHECKED_BYTES wholly. frame_verify() checks the checksum of every section of any file.
  * Wrong bytes that were not checked give wrong units, never a crash. */
 enum error frame_open(const char *path, struct frame **ret_frame) MUST_CHECK;
+/* The same of a file that is mapped already (frame_file.h), and taken over, also on failure. */
+enum error frame_of_file(struct mapped_file *file, struct frame **ret_frame) MUST_CHECK;
+/* Every byte against its checksum; a frame in memory is sound. */
 enum error frame_verify(const struct frame *frame) MUST_CHECK;
 /* For a server, of a frame that is mapped from a file, which must not change meanwhile
  * (frame_watch.h): a lease and a handler for the file, once; and, once a second, whether it is what

@@ -1,7 +1,15 @@
 #define XXH_STATIC_LINKING_ONLY
 #include "sampler/frame/frame_digester.h"
 
+#include <stdlib.h>
 #include <xxhash.h>
+
+#include "common/array.h"
+#include "common/team.h"
+#include "sampler/frame/frame_private.h"
+
+#define STEP 4096
+#define BLOCK 262144 /* rows that one thread reads at a time; they are hashed in order */
 
 void frame_digester_bytes(struct frame_digester *digester, const void *bytes, size_t length)
 {
@@ -110,4 +118,123 @@ void frame_digester_finish(struct frame_digester *digester, struct frame_digest 
     XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(digester->state));
     for (size_t i = 0; i < sizeof(ret_digest->bytes); i++)
         ret_digest->bytes[i] = canonical.digest[i];
+}
+
+/* ---- a frame that is there ---------------------------------------------- */
+/* Rows that are read by all threads together, then hashed by one. */
+static size_t round_rows(int64_t rows)
+{
+    int64_t most = (int64_t)BLOCK * team_hands();
+    return (size_t)(rows < most ? rows : most);
+}
+
+struct id_round {
+    const struct id_column *ids;
+    int64_t first;
+    int64_t *values; /* [round_rows()] */
+};
+
+static enum error read_ids(void *context, int64_t begin, int64_t end)
+{
+    const struct id_round *round = context;
+    id_column_read(round->ids, round->first + begin, (size_t)(end - begin), round->values + begin);
+    return OK;
+}
+
+static enum error add_stored_ids(struct frame_digester *digester, const struct id_column *ids)
+{
+    size_t rows = round_rows(ids->count);
+    struct id_round round = {.ids = ids, .values = array_new(rows, sizeof(int64_t), "a digest")};
+    enum error error = round.values ? OK : ERROR_MEMORY;
+    while (round.first < ids->count && !error) {
+        int64_t left = ids->count - round.first;
+        size_t count = left < (int64_t)rows ? (size_t)left : rows;
+        error = team_run_blocks((int64_t)count, BLOCK, read_ids, &round);
+        if (!error)
+            frame_digester_ids(digester, (const uint64_t *)round.values, count);
+        round.first += (int64_t)count;
+    }
+    free(round.values);
+    return error;
+}
+
+static enum error add_id_column(struct frame_digester *digester, const struct id_column *ids)
+{
+    enum error error = OK;
+    if (ids->is_consecutive)
+        frame_digester_id_run(digester, (uint64_t)ids->first, (uint64_t)ids->count);
+    else
+        error = add_stored_ids(digester, ids);
+    frame_digester_end_ids(digester);
+    return error;
+}
+
+struct code_round {
+    const struct partition *partition;
+    int64_t first;
+    struct packed codes; /* [round_rows()], of the width of the canonical form */
+};
+
+static enum error read_codes(void *context, int64_t begin, int64_t end)
+{
+    struct code_round *round = context;
+    uint32_t categories[STEP];
+    for (int64_t at = begin; at < end;) {
+        size_t count = end - at < STEP ? (size_t)(end - at) : STEP;
+        partition_read_categories(round->partition, round->first + at, count, categories);
+        for (size_t i = 0; i < count; i++)
+            packed_set(&round->codes, (size_t)at + i, categories[i]);
+        at += (int64_t)count;
+    }
+    return OK;
+}
+
+/* The codes in the width of the canonical form, which the frame may keep in a wider one. */
+static enum error add_codes(struct frame_digester *digester, const struct partition *partition)
+{
+    size_t rows = round_rows(partition->units);
+    struct code_round round = {.partition = partition};
+    enum error error = packed_init(&round.codes, rows, partition->count - 1, "a digest");
+    while (round.first < partition->units && !error) {
+        int64_t left = partition->units - round.first;
+        size_t count = left < (int64_t)rows ? (size_t)left : rows;
+        error = team_run_blocks((int64_t)count, BLOCK, read_codes, &round);
+        if (!error)
+            frame_digester_bytes(digester, round.codes.data, count * round.codes.width);
+        round.first += (int64_t)count;
+    }
+    packed_release(&round.codes);
+    return error;
+}
+
+static enum error add_partition(struct frame_digester *digester, const struct partition *partition,
+                                bool is_there)
+{
+    if (!is_there) {
+        frame_digester_no_categories(digester);
+        return OK;
+    }
+    frame_digester_categories(digester, &partition->names, partition_is_cyclic(partition),
+                              partition->shift);
+    return partition_is_cyclic(partition) ? OK : add_codes(digester, partition);
+}
+
+enum error frame_digest_compute(struct frame *frame)
+{
+    struct frame_digester digester;
+    enum error error = frame_digester_init(&digester, frame->units);
+    if (error)
+        return error;
+    error = add_id_column(&digester, &frame->ids);
+    if (!error)
+        error = add_partition(&digester, &frame->labels, frame->has_labels);
+    frame_digester_weights(&digester, frame->weights != NULL);
+    if (frame->weights)
+        frame_digester_bytes(&digester, frame->weights, (size_t)frame->units * sizeof(double));
+    if (!error)
+        error = add_partition(&digester, &frame->groups, frame->has_groups);
+    if (!error)
+        frame_digester_finish(&digester, &frame->digest);
+    frame_digester_release(&digester);
+    return error;
 }

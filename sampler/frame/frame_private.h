@@ -23,7 +23,4 @@ struct frame {
 /* Fills frame->digest from all the rest. O(N) for what is stored, O(L) for what is not. */
 enum error frame_digest_compute(struct frame *frame) MUST_CHECK;
 
-/* A frame over a mapped file, which is taken over, also when it fails. */
-enum error frame_of_file(struct mapped_file *file, struct frame **ret_frame) MUST_CHECK;
-
 #endif

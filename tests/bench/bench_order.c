@@ -19,6 +19,7 @@
 #include "common/array.h"
 #include "common/clock.h"
 #include "common/text.h"
+#include "sampler/build/frame_build.h"
 #include "sampler/design/designs.h"
 #include "sampler/frame/frame_private.h"
 #include "sampler/shuffle/random.h"

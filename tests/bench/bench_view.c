@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "common/text.h"
+#include "sampler/build/frame_build.h"
 #include "sampler/design/designs.h"
 #include "sampler/frame/frame_view.h"
 #include "tests/unit/private_memory.h"

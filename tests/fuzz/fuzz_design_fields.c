@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sampler/build/frame_build.h"
 #include "sampler/design/design_fields.h"
 #include "sampler/design/designs.h"
 

@@ -2,9 +2,10 @@
 #ifndef TESTS_UNIT_DESIGN_UNIT_H
 #define TESTS_UNIT_DESIGN_UNIT_H
 
-#include "sampler/design/designs.h"
 #include "tests/unit/unit.h"
 
+#include "sampler/build/frame_build.h"
+#include "sampler/design/designs.h"
 #include "sampler/shuffle/random.h"
 
 /* One design as a test asks for it. */

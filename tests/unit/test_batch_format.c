@@ -6,6 +6,7 @@
 
 #include "sampler/batch/batch_format.h"
 #include "sampler/batch/digits.h"
+#include "sampler/build/frame_build.h"
 
 /* ---- digits ------------------------------------------------------------- */
 

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "common/json.h"
+#include "sampler/build/frame_build.h"
 #include "sampler/design/design_fields.h"
 #include "sampler/design/label_deviations.h"
 #include "sampler/frame/frame_view.h"

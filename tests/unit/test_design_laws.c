@@ -7,6 +7,7 @@
 
 #include <math.h>
 
+#include "sampler/build/frame_build.h"
 #include "sampler/design/bernoulli_trials.h"
 #include "sampler/design/shares.h"
 #include "sampler/design/weight_sums.h"

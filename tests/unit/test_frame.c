@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 
+#include "sampler/build/frame_build.h"
 #include "sampler/frame/frame.h"
 #include "sampler/frame/frame_view.h"
 #include "sampler/shuffle/random.h"

@@ -11,6 +11,7 @@
 #include <xxhash.h>
 
 #include "common/file.h"
+#include "sampler/build/frame_build.h"
 #include "sampler/frame/frame.h"
 #include "sampler/frame/frame_file.h"
 #include "sampler/frame/frame_view.h"

@@ -8,6 +8,7 @@
 
 #include <math.h>
 
+#include "sampler/build/frame_build.h"
 #include "sampler/design/designs.h"
 #include "sampler/frame/frame_view.h"
 #include "sampler/shuffle/random.h"

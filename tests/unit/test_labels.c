@@ -1,9 +1,10 @@
 /* How many units of each label were handed out: counted right whatever is asked for next, and told
  * truly of what a seek, a restore, a tail or an end left. */
-#include "sampler/design/designs.h"
 #include "tests/unit/design_unit.h"
 #include "tests/unit/stream_unit.h"
 
+#include "sampler/build/frame_build.h"
+#include "sampler/design/designs.h"
 #include "sampler/ledger/ledger_skipped.h"
 #include "sampler/service/label_counter.h"
 #include "sampler/stream/tally.h"
