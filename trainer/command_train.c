@@ -43,7 +43,6 @@ static enum error choose_model(const struct arguments *arguments, struct trainin
 {
     struct model_options *model = &options->model;
     enum error error = model_kind_by_name(arguments->model, &model->shape.kind);
-
     if (error)
         return error;
     if (model->shape.kind == MODEL_MLP)
@@ -60,7 +59,6 @@ static enum error choose_model(const struct arguments *arguments, struct trainin
 static enum error choose(const struct arguments *arguments, struct training_options *options)
 {
     enum error error = choose_model(arguments, options);
-
     options->seed_given = arguments->seed >= 0;
     options->model.seed = options->seed_given ? (uint64_t)arguments->seed : 0;
     options->feature_scale = (float)arguments->feature_scale;
@@ -211,7 +209,6 @@ static enum error run(const struct program *program, int argc, char **argv)
                                        .print_every = 1,
                                        .cache_bytes = 256 << 20};
     enum error error = parse(program, argc, argv, &arguments, &options);
-
     if (!error)
         error = stop_install();
     if (!error)

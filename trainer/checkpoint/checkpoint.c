@@ -21,12 +21,10 @@ struct checkpoint {
 static enum error read_step(const struct safetensors *file, int64_t *ret_step)
 {
     const struct safetensors_tensor *tensor = safetensors_find(file, STEP_NAME);
-    enum error error;
-
     if (!tensor || tensor->type != SAFETENSORS_I64 || tensor->rank != 0)
         return error_set(ERROR_INPUT, "it has no scalar " STEP_NAME " of type I64: not a "
                                       "checkpoint of this program");
-    error = safetensors_read(file, tensor, ret_step, sizeof(*ret_step));
+    enum error error = safetensors_read(file, tensor, ret_step, sizeof(*ret_step));
     if (!error && *ret_step < 0)
         error = error_set(ERROR_INPUT, "its " STEP_NAME " is negative, %" PRId64, *ret_step);
     return error;
@@ -35,11 +33,10 @@ static enum error read_step(const struct safetensors *file, int64_t *ret_step)
 enum error checkpoint_open(const char *path, struct checkpoint **ret_checkpoint)
 {
     struct checkpoint *checkpoint = array_new(1, sizeof(*checkpoint), "a checkpoint");
-    enum error error;
-
     if (!checkpoint)
         return ERROR_MEMORY;
     checkpoint->path = strdup(path);
+    enum error error;
     if (!checkpoint->path) {
         error = error_set_memory(strlen(path), "a path");
         goto out;
@@ -96,10 +93,9 @@ static enum error differs(const struct checkpoint *checkpoint, const char *what,
 static enum error compare_count(const struct checkpoint *checkpoint, const char *what,
                                 size_t theirs, size_t ours)
 {
-    char left[24], right[24];
-
     if (ours == 0 || theirs == ours)
         return OK;
+    char left[24], right[24];
     snprintf(left, sizeof(left), "%zu", theirs);
     snprintf(right, sizeof(right), "%zu", ours);
     return differs(checkpoint, what, left, right);
@@ -117,7 +113,6 @@ enum error checkpoint_compare(const struct checkpoint *checkpoint,
     const struct model_options *own = &checkpoint->facts.model;
     char left[CHECKPOINT_HIDDEN_BYTES], right[CHECKPOINT_HIDDEN_BYTES];
     enum error error;
-
     if ((error = compare_text(checkpoint, "model", model_kind_name(own->shape.kind),
                               model_kind_name(model->shape.kind))) ||
         (error = compare_text(checkpoint, "hidden_units", checkpoint_hidden_text(&own->shape, left),
@@ -149,8 +144,6 @@ static enum error read_state(const struct checkpoint *checkpoint, const struct m
     for (size_t i = 0; i < model_tensors(model); i++) {
         const struct model_tensor *view = model_tensor(model, i);
         const struct safetensors_tensor *tensor = safetensors_find(checkpoint->file, view->name);
-        enum error error;
-
         if (!tensor)
             return error_set(ERROR_CONFLICT, "%s has no tensor %s", checkpoint->path, view->name);
         if (!same_shape(tensor, view))
@@ -158,8 +151,8 @@ static enum error read_state(const struct checkpoint *checkpoint, const struct m
                              checkpoint->path, view->name, view->shape[0],
                              view->dimensions == 2 ? ", " : "",
                              view->dimensions == 2 ? view->shape[1] : 0);
-        error = safetensors_read(checkpoint->file, tensor, state + view->offset,
-                                 view->count * sizeof(float));
+        enum error error = safetensors_read(checkpoint->file, tensor, state + view->offset,
+                                            view->count * sizeof(float));
         if (error)
             return error;
     }
@@ -169,11 +162,9 @@ static enum error read_state(const struct checkpoint *checkpoint, const struct m
 enum error checkpoint_restore(const struct checkpoint *checkpoint, struct model *model)
 {
     float *state = array_new(model_state_count(model), sizeof(*state), "a model's state");
-    enum error error;
-
     if (!state)
         return ERROR_MEMORY;
-    error = read_state(checkpoint, model, state);
+    enum error error = read_state(checkpoint, model, state);
     if (!error)
         error = model_write(model, state, checkpoint->step);
     free(state);
@@ -184,7 +175,6 @@ static enum error check_finite(const struct model *model, const float *state)
 {
     for (size_t i = 0; i < model_tensors(model); i++) {
         const struct model_tensor *view = model_tensor(model, i);
-
         for (size_t j = 0; j < view->count; j++) {
             if (!isfinite(state[view->offset + j]))
                 return error_set(ERROR_INPUT,
@@ -201,10 +191,8 @@ static void describe_tensors(const struct model *model, const float *state, cons
                              struct safetensors_entry *entries)
 {
     size_t count = model_tensors(model);
-
     for (size_t i = 0; i < count; i++) {
         const struct model_tensor *view = model_tensor(model, i);
-
         entries[i] = (struct safetensors_entry){.name = view->name,
                                                 .type = SAFETENSORS_F32,
                                                 .rank = view->dimensions,
@@ -221,12 +209,10 @@ enum error checkpoint_write(const char *path, struct model *model,
     size_t count = model_tensors(model) + 1;
     int64_t step = model_get_step(model);
     struct checkpoint_metadata metadata = {.count = 0};
-    struct safetensors_entry *entries;
-    float *state;
     enum error error = ERROR_MEMORY;
-
-    entries = array_new(count, sizeof(*entries), "a checkpoint's tensors");
-    state = array_new(model_state_count(model), sizeof(*state), "a model's state");
+    struct safetensors_entry *entries =
+        array_new(count, sizeof(*entries), "a checkpoint's tensors");
+    float *state = array_new(model_state_count(model), sizeof(*state), "a model's state");
     if (!entries || !state)
         goto out;
     if ((error = model_read(model, state)) || (error = check_finite(model, state)) ||

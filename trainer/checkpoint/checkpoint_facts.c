@@ -14,7 +14,6 @@ const char *checkpoint_hidden_text(const struct model_shape *shape,
                                    char out[CHECKPOINT_HIDDEN_BYTES])
 {
     size_t used = 0;
-
     out[0] = '\0';
     for (size_t i = 0; i < shape->hidden_count; i++)
         used += (size_t)snprintf(out + used, CHECKPOINT_HIDDEN_BYTES - used, "%s%zu", i ? "," : "",
@@ -36,7 +35,6 @@ static void float_text(float value, char out[32])
 static struct buffer *add(struct checkpoint_metadata *metadata, const char *key)
 {
     struct buffer *text = &metadata->texts[metadata->count];
-
     *text = (struct buffer)BUFFER_INIT(SAFETENSORS_HEADER_LIMIT);
     metadata->pairs[metadata->count++].key = key;
     return text;
@@ -55,7 +53,6 @@ static enum error add_count(struct checkpoint_metadata *metadata, const char *ke
 static enum error add_float(struct checkpoint_metadata *metadata, const char *key, float value)
 {
     char text[32];
-
     float_text(value, text);
     return add_text(metadata, key, text);
 }
@@ -63,7 +60,6 @@ static enum error add_float(struct checkpoint_metadata *metadata, const char *ke
 static enum error add_classes(struct checkpoint_metadata *metadata, const struct classes *classes)
 {
     struct buffer *text = add(metadata, "classes");
-
     return classes ? classes_print(classes, text) : buffer_add_text(text, "[]");
 }
 
@@ -79,10 +75,9 @@ enum error checkpoint_facts_print(const struct checkpoint_facts *facts,
                                   struct checkpoint_metadata *metadata)
 {
     const struct model_options *model = &facts->model;
+    metadata->count = 0;
     char hidden[CHECKPOINT_HIDDEN_BYTES];
     enum error error;
-
-    metadata->count = 0;
     if ((error = add_text(metadata, "format", CHECKPOINT_FORMAT)) ||
         (error = add_text(metadata, "model", model_kind_name(model->shape.kind))) ||
         (error = add_count(metadata, "features", model->shape.features)) ||
@@ -112,7 +107,6 @@ void checkpoint_metadata_release(struct checkpoint_metadata *metadata)
 static enum error get(const struct safetensors *file, const char *key, const char **ret_text)
 {
     const char *text = safetensors_metadata(file, key);
-
     if (!text)
         return error_set(ERROR_INPUT, "its metadata has no %s: not a checkpoint of this program",
                          key);
@@ -123,7 +117,6 @@ static enum error get(const struct safetensors *file, const char *key, const cha
 static enum error wrong(const char *key, const char *text, const char *expected)
 {
     char quoted[TEXT_QUOTE_BYTES];
-
     return error_set(ERROR_INPUT, "its metadata says %s %s, which is not %s", key,
                      text_quote(quoted, sizeof(quoted), text, strlen(text)), expected);
 }
@@ -131,14 +124,13 @@ static enum error wrong(const char *key, const char *text, const char *expected)
 static enum error get_count(const struct safetensors *file, const char *key, int64_t minimum,
                             int64_t maximum, int64_t *ret_value)
 {
-    char expected[80];
     const char *text = "";
     enum error error = get(file, key, &text);
-
     if (error)
         return error;
     if (text_parse_integer(text, strlen(text), minimum, maximum, ret_value))
         return OK;
+    char expected[80];
     snprintf(expected, sizeof(expected), "from %" PRId64 " to %" PRId64, minimum, maximum);
     return wrong(key, text, expected);
 }
@@ -147,7 +139,6 @@ static enum error get_real(const struct safetensors *file, const char *key, doub
 {
     const char *text = "";
     enum error error = get(file, key, &text);
-
     if (error)
         return error;
     if (text_parse_real(text, strlen(text), ret_value) && isfinite((float)*ret_value))
@@ -160,7 +151,6 @@ static enum error read_shape(const struct safetensors *file, struct model_shape 
     const char *kind = "", *hidden = "";
     int64_t features, outputs;
     enum error error;
-
     if ((error = get(file, "model", &kind)) || (error = get(file, "hidden_units", &hidden)) ||
         (error = get_count(file, "features", 1, MODEL_WIDTH_LIMIT, &features)) ||
         (error = get_count(file, "outputs", 1, MODEL_WIDTH_LIMIT, &outputs)))
@@ -180,7 +170,6 @@ static enum error read_model(const struct safetensors *file, struct model_option
     double learning_rate;
     int64_t seed;
     enum error error;
-
     if ((error = read_shape(file, &model->shape)) || (error = get(file, "loss", &loss)) ||
         (error = get(file, "optimizer", &optimizer)) ||
         (error = get_real(file, "learning_rate", &learning_rate)) ||
@@ -202,7 +191,6 @@ static enum error read_classes(const struct safetensors *file, const struct mode
     cJSON *json = NULL;
     const char *text = "";
     enum error error = get(file, "classes", &text);
-
     if (error)
         return error;
     error = json_parse(text, strlen(text), "its list of classes", &json);
@@ -231,7 +219,6 @@ static enum error read_names(const struct safetensors *file, struct checkpoint_f
     static const char what[] = "its list of feature names";
     const char *text = safetensors_metadata(file, "feature_names");
     enum error error = text ? feature_names_parse(text, what, &facts->names) : OK;
-
     if (!error && text && facts->names.count != facts->model.shape.features) {
         error = error_set(ERROR_INPUT, "%s is of %zu features, the model has %zu", what,
                           facts->names.count, facts->model.shape.features);
@@ -244,13 +231,12 @@ enum error checkpoint_facts_read(const struct safetensors *file, struct checkpoi
 {
     struct checkpoint_facts facts = {.classes = NULL};
     const char *format = "", *sampler = "";
-    double scale;
     enum error error = get(file, "format", &format);
-
     if (error)
         return error;
     if (strcmp(format, CHECKPOINT_FORMAT) != 0)
         return wrong("format", format, "'" CHECKPOINT_FORMAT "'");
+    double scale;
     if ((error = read_model(file, &facts.model)) ||
         (error = get_real(file, "feature_scale", &scale)) ||
         (error = get(file, "sampler", &sampler)) ||

@@ -44,19 +44,17 @@ void checkpoint_state_remove(struct checkpoint_state *state, size_t index)
 enum error checkpoint_state_add(struct checkpoint_state *state, const char *name)
 {
     char *copy = strdup(name);
-    size_t index;
-    enum error error;
-
     if (!copy)
         return error_set_memory(strlen(name), "the name of a checkpoint");
-    error = array_grow((void **)&state->names, &state->capacity, state->count + 1,
-                       sizeof(*state->names), "the names of checkpoints");
+    enum error error = array_grow((void **)&state->names, &state->capacity, state->count + 1,
+                                  sizeof(*state->names), "the names of checkpoints");
     if (error) {
         free(copy);
         return error;
     }
     state->names[state->count] = copy;
     state->newest = state->count++;
+    size_t index;
     if (checkpoint_state_find(state, name, &index) && index != state->newest)
         checkpoint_state_remove(state, index);
     return OK;
@@ -66,7 +64,6 @@ enum error checkpoint_state_add(struct checkpoint_state *state, const char *name
 static char *unquote(const char *at, const char *end)
 {
     char *out = malloc((size_t)(end - at) + 1), *to = out;
-
     if (!out || end - at < 2 || *at != '"' || end[-1] != '"')
         goto fail;
     for (at++, end--; at < end; at++) {
@@ -107,19 +104,16 @@ static bool begins(const char *at, const char *end, const char *word)
 static enum error parse_line(struct checkpoint_state *state, const char *at, const char *end,
                              char **newest)
 {
-    bool listed;
     enum error error = OK;
-    char *name;
-
     at = skip_space(at, end);
     end = trim_end(at, end);
-    listed = begins(at, end, LISTED);
+    bool listed = begins(at, end, LISTED);
     if (!listed && !begins(at, end, NEWEST)) {
         if (at == end || *at == '#' || memchr(at, ':', (size_t)(end - at)))
             return OK;
         return error_set(ERROR_INPUT, "no 'field: value'");
     }
-    name = unquote(skip_space(at + strlen(listed ? LISTED : NEWEST), end), end);
+    char *name = unquote(skip_space(at + strlen(listed ? LISTED : NEWEST), end), end);
     if (!name)
         return error_set(ERROR_INPUT, "no name in quotes behind %s", listed ? LISTED : NEWEST);
     if (listed) {
@@ -140,10 +134,8 @@ enum error checkpoint_state_parse(struct checkpoint_state *state, const char *te
     const char *at = text, *end = text + length;
     char *newest = NULL;
     enum error error = OK;
-
     for (size_t line = 1; at < end && !error; line++) {
         const char *line_end = memchr(at, '\n', (size_t)(end - at));
-
         if (!line_end)
             line_end = end;
         error = parse_line(state, at, line_end, &newest);
@@ -164,7 +156,6 @@ enum error checkpoint_state_parse(struct checkpoint_state *state, const char *te
 static enum error print_name(struct buffer *out, const char *field, const char *name)
 {
     enum error error = buffer_print(out, "%s \"", field);
-
     for (; *name && !error; name++) {
         if (*name == '"' || *name == '\\')
             error = buffer_add(out, "\\", 1);
@@ -177,7 +168,6 @@ static enum error print_name(struct buffer *out, const char *field, const char *
 enum error checkpoint_state_print(const struct checkpoint_state *state, struct buffer *out)
 {
     enum error error = print_name(out, NEWEST, state->names[state->newest]);
-
     for (size_t i = 0; i < state->count && !error; i++)
         error = print_name(out, LISTED, state->names[i]);
     return error;

@@ -36,7 +36,6 @@ static char *join(const struct logdir *logdir, const char *name)
 {
     size_t bytes = strlen(logdir->path) + strlen(name) + 2;
     char *path = array_new(bytes, 1, "a path");
-
     if (path && name[0] == '/')
         snprintf(path, bytes, "%s", name);
     else if (path)
@@ -49,7 +48,6 @@ static int64_t step_of(const char *name)
 {
     size_t length = strlen(name), ends = strlen(PREFIX) + strlen(SUFFIX);
     int64_t step;
-
     if (length <= ends || strncmp(name, PREFIX, strlen(PREFIX)) != 0 ||
         strcmp(name + length - strlen(SUFFIX), SUFFIX) != 0 ||
         !text_parse_integer(name + strlen(PREFIX), length - ends, 0, INT64_MAX, &step))
@@ -69,14 +67,12 @@ static bool is_left_over(const char *name)
 static enum error look(const struct logdir *logdir, bool clean, int64_t *ret_step)
 {
     DIR *folder = opendir(logdir->path);
-    const struct dirent *entry;
     int64_t newest = -1;
-
     if (!folder)
         return error_set_errno(ERROR_IO, errno, "cannot read the folder %s", logdir->path);
+    const struct dirent *entry;
     while ((entry = readdir(folder))) {
         int64_t step = step_of(entry->d_name);
-
         if (step > newest)
             newest = step;
         if (clean && is_left_over(entry->d_name) && unlinkat(dirfd(folder), entry->d_name, 0) == 0)
@@ -91,7 +87,6 @@ static enum error look(const struct logdir *logdir, bool clean, int64_t *ret_ste
 static struct logdir *new_logdir(const char *path)
 {
     struct logdir *logdir = array_new(1, sizeof(*logdir), "a logdir");
-
     if (!logdir)
         return NULL;
     logdir->lock = -1;
@@ -107,11 +102,10 @@ static struct logdir *new_logdir(const char *path)
 enum error logdir_open(const char *path, struct logdir **ret_logdir)
 {
     struct logdir *logdir = new_logdir(path);
-    int64_t step;
-    enum error error;
-
     if (!logdir)
         return ERROR_MEMORY;
+    int64_t step;
+    enum error error;
     if ((error = file_make_folders(path)) || (error = logdir_lock_take(path, &logdir->lock)) ||
         (error = look(logdir, true, &step))) {
         logdir_close(logdir);
@@ -125,7 +119,6 @@ enum error logdir_open_read(const char *path, struct logdir **ret_logdir)
 {
     struct logdir *logdir;
     struct stat status;
-
     if (stat(path, &status))
         return error_set_errno(ERROR_IO, errno, "the logdir %s", path);
     if (!S_ISDIR(status.st_mode))
@@ -162,7 +155,6 @@ int64_t logdir_newest_step(const struct logdir *logdir)
 static enum error say_way_out(enum error error)
 {
     struct error_report report;
-
     error_report_take(error, &report);
     return error_set(
         error,
@@ -179,13 +171,11 @@ static enum error read_state(struct logdir *logdir)
     char *path = join(logdir, STATE_NAME);
     char name[64];
     int64_t step = -1;
-    enum error error;
-
     if (!path)
         return ERROR_MEMORY;
     checkpoint_state_release(&logdir->state);
     logdir->told = false;
-    error = file_read_whole(path, &text);
+    enum error error = file_read_whole(path, &text);
     if (!error) {
         error =
             checkpoint_state_parse(&logdir->state, text.data ? text.data : "", text.length, path);
@@ -212,7 +202,6 @@ static enum error open_named(const struct logdir *logdir, size_t index, struct c
     size_t bytes = strlen(name) + sizeof(SUFFIX);
     char *path = join(logdir, name), *longer = NULL;
     enum error error = path ? checkpoint_open(path, ret) : ERROR_MEMORY;
-
     if (error == ERROR_NOT_FOUND && step_of(name) < 0) {
         longer = array_new(bytes, 1, "a path");
         if (longer) {
@@ -231,12 +220,10 @@ static enum error open_named(const struct logdir *logdir, size_t index, struct c
 static enum error refuse_damaged(struct logdir *logdir, size_t damaged)
 {
     struct error_report report;
-    enum error error;
-
     error_report_take(ERROR_INPUT, &report);
+    enum error error;
     for (size_t i = damaged; i-- > 0;) {
         struct checkpoint *other = NULL;
-
         if (open_named(logdir, i, &other))
             continue;
         error = error_set(ERROR_INPUT,
@@ -258,7 +245,6 @@ static enum error open_newest(struct logdir *logdir, struct checkpoint **ret_che
 {
     const struct checkpoint_state *state = &logdir->state;
     enum error error = ERROR_NOT_FOUND;
-
     for (size_t i = state->newest + 1; i-- > 0 && error == ERROR_NOT_FOUND;) {
         error = open_named(logdir, i, ret_checkpoint);
         if (error == ERROR_INPUT)
@@ -279,7 +265,6 @@ static enum error open_newest(struct logdir *logdir, struct checkpoint **ret_che
 static enum error keep_newest(struct logdir *logdir, const char *path, int64_t step)
 {
     char *copy = strdup(path);
-
     if (!copy)
         return error_set_memory(strlen(path), "a path");
     free(logdir->newest_path);
@@ -293,7 +278,6 @@ static enum error write_state(const struct logdir *logdir)
     struct buffer text = BUFFER_INIT(STATE_LIMIT_BYTES);
     char *path = join(logdir, STATE_NAME);
     enum error error = path ? checkpoint_state_print(&logdir->state, &text) : ERROR_MEMORY;
-
     if (!error)
         error = file_write_whole(path, text.data, text.length);
     buffer_release(&text);
@@ -304,13 +288,10 @@ static enum error write_state(const struct logdir *logdir)
 /* false: the file is still there. Names of other forms are not ours to remove, only to forget. */
 static bool remove_file(const struct logdir *logdir, const char *name)
 {
-    char *path;
-    bool gone;
-
     if (step_of(name) < 0)
         return true;
-    path = join(logdir, name);
-    gone = path && (unlink(path) == 0 || errno == ENOENT);
+    char *path = join(logdir, name);
+    bool gone = path && (unlink(path) == 0 || errno == ENOENT);
     if (path && !gone)
         log_warning("cannot remove the old checkpoint %s: %s", path, strerror(errno));
     free(path);
@@ -324,7 +305,6 @@ static void remove_old(struct logdir *logdir)
     struct checkpoint_state *state = &logdir->state;
     size_t excess = state->count > LOGDIR_KEPT ? state->count - LOGDIR_KEPT : 0, at = 0;
     bool changed = false;
-
     for (; excess > 0 && at != state->newest; excess--) {
         if (remove_file(logdir, state->names[at])) {
             checkpoint_state_remove(state, at);
@@ -343,11 +323,9 @@ static void remove_old(struct logdir *logdir)
 static bool is_named(const struct checkpoint_state *state, const char *file)
 {
     size_t stem = strlen(file) - strlen(SUFFIX);
-
     for (size_t i = 0; i < state->count; i++) {
         const char *slash = strrchr(state->names[i], '/');
         const char *name = slash ? slash + 1 : state->names[i];
-
         if (strcmp(name, file) == 0 || (strlen(name) == stem && strncmp(name, file, stem) == 0))
             return true;
     }
@@ -362,10 +340,8 @@ static void remove_orphans(const struct logdir *logdir)
     const char *newest = logdir->state.names[logdir->state.newest];
     DIR *folder = step_of(newest) >= 0 ? opendir(logdir->path) : NULL;
     const struct dirent *entry;
-
     while (folder && (entry = readdir(folder))) {
         int64_t step = step_of(entry->d_name);
-
         if (step < 0 || is_named(&logdir->state, entry->d_name))
             continue;
         if (step > logdir->newest_step)
@@ -383,7 +359,6 @@ enum error logdir_newest(struct logdir *logdir, struct checkpoint **ret_checkpoi
     struct checkpoint *checkpoint = NULL;
     bool passed = false;
     enum error error = OK;
-
     for (int i = 0; i < TRIES; i++) {
         error = read_state(logdir);
         if (error)
@@ -415,7 +390,6 @@ enum error logdir_newest(struct logdir *logdir, struct checkpoint **ret_checkpoi
 static enum error publish(struct logdir *logdir, const char *name)
 {
     enum error error = checkpoint_state_add(&logdir->state, name);
-
     if (!error)
         error = write_state(logdir);
     if (!error)
@@ -428,7 +402,6 @@ static enum error publish(struct logdir *logdir, const char *name)
 static void undo(struct logdir *logdir, const char *name, const char *path, enum error error)
 {
     struct error_report report;
-
     error_report_take(error, &report);
     if (!read_state(logdir) && !checkpoint_state_find(&logdir->state, name, NULL))
         unlink(path);
@@ -440,14 +413,11 @@ enum error logdir_save(struct logdir *logdir, struct model *model,
 {
     int64_t step = model_get_step(model);
     char name[64];
-    char *path;
-    enum error error;
-
     snprintf(name, sizeof(name), PREFIX "%" PRId64 SUFFIX, step);
-    path = join(logdir, name);
+    char *path = join(logdir, name);
     if (!path)
         return ERROR_MEMORY;
-    error = checkpoint_write(path, model, facts);
+    enum error error = checkpoint_write(path, model, facts);
     if (!error) {
         error = publish(logdir, name);
         if (error)

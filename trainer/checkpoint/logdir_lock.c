@@ -19,16 +19,15 @@ static enum error refuse_second(const char *folder, const char *path)
 {
     struct buffer holder = BUFFER_INIT(256);
     const char *name = "";
-    enum error error;
-
     if (!file_read_whole(path, &holder) && holder.data) {
         holder.data[strcspn(holder.data, "\n")] = '\0';
         name = holder.data;
     }
-    error = error_set(ERROR_CONFLICT,
-                      "%s is in use by another trainer (%s); wait for its end, stop it, or take "
-                      "another --logdir",
-                      folder, name);
+    enum error error =
+        error_set(ERROR_CONFLICT,
+                  "%s is in use by another trainer (%s); wait for its end, stop it, or take "
+                  "another --logdir",
+                  folder, name);
     buffer_release(&holder);
     return error;
 }
@@ -37,10 +36,8 @@ static enum error refuse_second(const char *folder, const char *path)
 static void write_holder(int descriptor, const char *path)
 {
     char host[256] = "", text[320];
-    int length;
-
     gethostname(host, sizeof(host) - 1);
-    length = snprintf(text, sizeof(text), "process %d on %s\n", (int)getpid(), host);
+    int length = snprintf(text, sizeof(text), "process %d on %s\n", (int)getpid(), host);
     if (ftruncate(descriptor, 0) || pwrite(descriptor, text, (size_t)length, 0) != length)
         log_warning("cannot write to %s", path);
 }
@@ -48,10 +45,9 @@ static void write_holder(int descriptor, const char *path)
 static enum error lock(const char *folder, const char *path, int *ret_descriptor)
 {
     int descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    enum error error;
-
     if (descriptor < 0)
         return error_set_errno(ERROR_IO, errno, "cannot open %s", path);
+    enum error error;
     if (flock(descriptor, LOCK_EX | LOCK_NB)) {
         error = errno == EWOULDBLOCK ? refuse_second(folder, path)
                                      : error_set_errno(ERROR_IO, errno, "cannot lock %s", path);
@@ -67,7 +63,6 @@ enum error logdir_lock_take(const char *folder, int *ret_descriptor)
 {
     char *path = array_new(strlen(folder) + sizeof(NAME), 1, "a path");
     enum error error = ERROR_MEMORY;
-
     if (path) {
         memcpy(path, folder, strlen(folder));
         memcpy(path + strlen(folder), NAME, sizeof(NAME));

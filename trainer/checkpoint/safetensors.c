@@ -60,10 +60,8 @@ static const char *quote(char out[TEXT_QUOTE_BYTES], const char *text)
 
 static enum error parse_type(const cJSON *item, const char *name, enum safetensors_type *ret_type)
 {
-    char quoted[TEXT_QUOTE_BYTES];
     const char *text;
     enum error error = json_get_text(item, "dtype", name, &text);
-
     if (error)
         return error;
     for (size_t i = 0; i < TYPES; i++) {
@@ -72,6 +70,7 @@ static enum error parse_type(const cJSON *item, const char *name, enum safetenso
             return OK;
         }
     }
+    char quoted[TEXT_QUOTE_BYTES];
     return error_set(ERROR_INPUT, "%s has the unknown dtype %s", name, quote(quoted, text));
 }
 
@@ -91,16 +90,14 @@ static enum error parse_shape(const cJSON *item, const char *name,
     uint64_t bytes = safetensors_type_bytes(tensor->type);
     const cJSON *shape, *dimension;
     enum error error = json_get_array(item, "shape", name, &shape);
-
     if (error)
         return error;
     cJSON_ArrayForEach(dimension, shape)
     {
-        uint64_t size;
-
         if (tensor->rank == SAFETENSORS_RANK_LIMIT)
             return error_set(ERROR_INPUT, "%s has more than %d dimensions", name,
                              SAFETENSORS_RANK_LIMIT);
+        uint64_t size;
         if (!read_count(dimension, &size))
             return error_set(ERROR_INPUT, "%s: dimension %zu of its shape is no count", name,
                              tensor->rank);
@@ -117,7 +114,6 @@ static enum error parse_offsets(const cJSON *item, const char *name, uint64_t by
 {
     const cJSON *offsets;
     enum error error = json_get_array(item, "data_offsets", name, &offsets);
-
     if (error)
         return error;
     if (cJSON_GetArraySize(offsets) != 2 || !read_count(offsets->child, &tensor->begin) ||
@@ -134,13 +130,12 @@ static enum error parse_tensor(const cJSON *item, struct safetensors_tensor *ten
 {
     char name[TEXT_QUOTE_BYTES + 16], quoted[TEXT_QUOTE_BYTES];
     uint64_t bytes = 0;
-    enum error error;
-
     snprintf(name, sizeof(name), "tensor %s", quote(quoted, item->string));
     if (!cJSON_IsObject(item))
         return error_set(ERROR_INPUT, "%s is not described by an object", name);
     if (cJSON_GetArraySize(item) != 3)
         return error_set(ERROR_INPUT, "%s: not exactly dtype, shape and data_offsets", name);
+    enum error error;
     if ((error = parse_type(item, name, &tensor->type)) ||
         (error = parse_shape(item, name, tensor, &bytes)) ||
         (error = parse_offsets(item, name, bytes, tensor)))
@@ -151,11 +146,10 @@ static enum error parse_tensor(const cJSON *item, struct safetensors_tensor *ten
 
 static enum error parse_metadata(const cJSON *item)
 {
-    const cJSON *entry;
-    char quoted[TEXT_QUOTE_BYTES];
-
     if (!cJSON_IsObject(item))
         return error_set(ERROR_INPUT, "__metadata__ is not an object");
+    const cJSON *entry;
+    char quoted[TEXT_QUOTE_BYTES];
     cJSON_ArrayForEach(entry, item)
     {
         if (!cJSON_IsString(entry))
@@ -168,7 +162,6 @@ static enum error parse_metadata(const cJSON *item)
 static int compare_offsets(const void *a, const void *b)
 {
     const struct safetensors_tensor *left = a, *right = b;
-
     if (left->begin != right->begin)
         return left->begin < right->begin ? -1 : 1;
     return (left->end > right->end) - (left->end < right->end);
@@ -177,12 +170,10 @@ static int compare_offsets(const void *a, const void *b)
 static enum error check_layout(struct safetensors *file)
 {
     uint64_t end = 0;
-    char quoted[TEXT_QUOTE_BYTES];
-
     qsort(file->tensors, file->count, sizeof(*file->tensors), compare_offsets);
+    char quoted[TEXT_QUOTE_BYTES];
     for (size_t i = 0; i < file->count; i++) {
         const struct safetensors_tensor *tensor = &file->tensors[i];
-
         if (tensor->begin != end)
             return error_set(ERROR_INPUT, "tensor %s begins at byte %llu of the data, not at %llu",
                              quote(quoted, tensor->name), (unsigned long long)tensor->begin,
@@ -198,20 +189,18 @@ static enum error check_layout(struct safetensors *file)
 static enum error parse_header(struct safetensors *file)
 {
     size_t length = file->header_bytes;
-    const cJSON *item;
-    enum error error;
-
     if (length == 0 || file->header[0] != '{')
         return error_set(ERROR_INPUT, "the header does not begin with '{'");
     while (file->header[length - 1] == ' ')
         length--;
-    error = json_parse(file->header, length, "the header", &file->json);
+    enum error error = json_parse(file->header, length, "the header", &file->json);
     if (error)
         return error;
     file->tensors = array_new((size_t)cJSON_GetArraySize(file->json), sizeof(*file->tensors),
                               "the tensors of a file");
     if (!file->tensors)
         return ERROR_MEMORY;
+    const cJSON *item;
     cJSON_ArrayForEach(item, file->json)
     {
         if (strcmp(item->string, "__metadata__") == 0) {
@@ -229,15 +218,14 @@ static enum error parse_header(struct safetensors *file)
 static enum error read_header(struct safetensors *file)
 {
     struct file_identity identity;
-    unsigned char prefix[PREFIX_BYTES];
     uint64_t length = 0;
     enum error error = file_identity_of(file->descriptor, file->path, &identity);
-
     if (error)
         return error;
     if (identity.size_bytes < PREFIX_BYTES + 2)
         return error_set(ERROR_INPUT, "%llu bytes are too few for a safetensors file",
                          (unsigned long long)identity.size_bytes);
+    unsigned char prefix[PREFIX_BYTES];
     error = file_read_at(file->descriptor, file->path, prefix, sizeof(prefix), 0);
     if (error)
         return error;
@@ -261,12 +249,11 @@ static enum error read_header(struct safetensors *file)
 enum error safetensors_open(const char *path, struct safetensors **ret_file)
 {
     struct safetensors *file = array_new(1, sizeof(*file), "a safetensors file");
-    enum error error;
-
     if (!file)
         return ERROR_MEMORY;
     file->descriptor = -1;
     file->path = strdup(path);
+    enum error error;
     if (!file->path) {
         error = error_set_memory(strlen(path), "a path");
         goto out;
@@ -322,7 +309,6 @@ const struct safetensors_tensor *safetensors_find(const struct safetensors *file
 const char *safetensors_metadata(const struct safetensors *file, const char *key)
 {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(file->metadata, key);
-
     return item ? item->valuestring : NULL;
 }
 
@@ -330,7 +316,6 @@ enum error safetensors_read(const struct safetensors *file, const struct safeten
                             void *out, size_t bytes)
 {
     char quoted[TEXT_QUOTE_BYTES];
-
     if (bytes != tensor->end - tensor->begin)
         return error_set(ERROR_INPUT, "%s: tensor %s has %llu bytes, %zu were expected", file->path,
                          quote(quoted, tensor->name),
@@ -345,11 +330,9 @@ static enum error hash_header(const struct safetensors *file, const char *digest
 {
     size_t length = strlen(digest);
     char *place = memmem(file->header, file->header_bytes, digest, length);
-    char *copy;
-
     if (length != 32 || !place)
         return error_set(ERROR_INPUT, "%s: its digest is no XXH3-128 in hexadecimal", file->path);
-    copy = array_new(file->header_bytes, 1, "the header of a safetensors file");
+    char *copy = array_new(file->header_bytes, 1, "the header of a safetensors file");
     if (!copy)
         return ERROR_MEMORY;
     memcpy(copy, file->header, file->header_bytes);
@@ -363,11 +346,9 @@ static enum error hash_data(const struct safetensors *file, XXH3_state_t *state)
 {
     char *chunk = array_new(CHUNK_BYTES, 1, "reading a safetensors file");
     enum error error = chunk ? OK : ERROR_MEMORY;
-
     for (uint64_t at = 0; at < file->data_bytes && !error;) {
         uint64_t left = file->data_bytes - at;
         size_t bytes = left < CHUNK_BYTES ? left : CHUNK_BYTES;
-
         error = file_read_at(file->descriptor, file->path, chunk, bytes,
                              PREFIX_BYTES + file->header_bytes + at);
         if (!error)
@@ -382,10 +363,8 @@ enum error safetensors_verify(const struct safetensors *file)
 {
     const char *digest = safetensors_metadata(file, SAFETENSORS_DIGEST);
     XXH3_state_t *state;
-    enum error error;
     XXH128_hash_t hash;
     char text[33];
-
     if (!digest)
         return error_set(ERROR_INPUT, "%s: has no digest (metadata %s): not a file of this program",
                          file->path, SAFETENSORS_DIGEST);
@@ -393,6 +372,7 @@ enum error safetensors_verify(const struct safetensors *file)
     if (!state)
         return error_set_memory(1024, "a digest");
     XXH3_128bits_reset(state);
+    enum error error;
     if ((error = hash_header(file, digest, state)) || (error = hash_data(file, state)))
         goto out;
     hash = XXH3_128bits_digest(state);

@@ -17,7 +17,6 @@ static const char no_digest[] = "00000000000000000000000000000000";
 static uint64_t entry_bytes(const struct safetensors_entry *entry)
 {
     uint64_t bytes = safetensors_type_bytes(entry->type);
-
     for (size_t i = 0; i < entry->rank; i++)
         bytes *= entry->shape[i];
     return bytes;
@@ -27,7 +26,6 @@ static int compare_entries(const void *a, const void *b)
 {
     const struct safetensors_entry *left = *(const struct safetensors_entry *const *)a;
     const struct safetensors_entry *right = *(const struct safetensors_entry *const *)b;
-
     if (left->type != right->type)
         return left->type > right->type ? -1 : 1;
     return strcmp(left->name, right->name);
@@ -37,7 +35,6 @@ static enum error add_metadata(struct buffer *header, const struct safetensors_p
                                size_t count, size_t *ret_digest_at)
 {
     enum error error = buffer_add_text(header, "{\"__metadata__\":{\"" SAFETENSORS_DIGEST "\":\"");
-
     if (error)
         return error;
     *ret_digest_at = header->length;
@@ -57,7 +54,6 @@ static enum error add_entry(struct buffer *header, const struct safetensors_entr
                             uint64_t begin)
 {
     enum error error;
-
     if ((error = buffer_add_text(header, ",")) || (error = json_add_string(header, entry->name)) ||
         (error = buffer_print(header, ":{\"dtype\":\"%s\",\"shape\":[",
                               safetensors_type_name(entry->type))))
@@ -78,7 +74,6 @@ static enum error make_header(struct buffer *header, const struct safetensors_en
 {
     uint64_t begin = 0;
     enum error error = add_metadata(header, metadata, metadata_count, ret_digest_at);
-
     for (size_t i = 0; i < count && !error; i++) {
         error = add_entry(header, sorted[i], begin);
         begin += entry_bytes(sorted[i]);
@@ -93,7 +88,6 @@ static enum error make_header(struct buffer *header, const struct safetensors_en
 static void digest_text(XXH3_state_t *state, char out[DIGEST_DIGITS + 1])
 {
     XXH128_hash_t hash = XXH3_128bits_digest(state);
-
     snprintf(out, DIGEST_DIGITS + 1, "%016llx%016llx", (unsigned long long)hash.high64,
              (unsigned long long)hash.low64);
 }
@@ -106,7 +100,6 @@ static enum error write_file(const char *path, const struct buffer *header, size
     char digest[DIGEST_DIGITS + 1];
     struct file_writer *writer = NULL;
     enum error error;
-
     if ((error = file_writer_open(path, &writer)) ||
         (error = file_writer_add(writer, &length, sizeof(length))) ||
         (error = file_writer_add(writer, header->data, header->length)))
@@ -115,7 +108,6 @@ static enum error write_file(const char *path, const struct buffer *header, size
     XXH3_128bits_update(state, header->data, header->length);
     for (size_t i = 0; i < count; i++) {
         uint64_t bytes = entry_bytes(sorted[i]);
-
         if (bytes == 0)
             continue;
         error = file_writer_add(writer, sorted[i]->data, bytes);
@@ -141,7 +133,6 @@ enum error safetensors_write(const char *path, const struct safetensors_entry *e
     XXH3_state_t *state = NULL;
     size_t digest_at = 0;
     enum error error = OK;
-
     sorted = array_new(count, sizeof(const struct safetensors_entry *), "the tensors of a file");
     if (!sorted)
         return ERROR_MEMORY;

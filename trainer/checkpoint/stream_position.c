@@ -16,7 +16,6 @@ enum error stream_position_fetch(const char *url, const char *stream, int64_t pa
 {
     struct sampler_client *client = NULL;
     enum error error = sampler_client_open(url, stream, patience_ms, &client);
-
     if (!error)
         error = sampler_client_describe(client, ret_stream);
     sampler_client_close(client);
@@ -28,11 +27,9 @@ enum error stream_position_fetch(const char *url, const char *stream, int64_t pa
 static bool takes_connections(const char *url)
 {
     CURL *easy = curl_easy_init();
-    CURLcode code;
-
     if (!easy)
         return false;
-    code = curl_easy_setopt(easy, CURLOPT_URL, url);
+    CURLcode code = curl_easy_setopt(easy, CURLOPT_URL, url);
     code |= curl_easy_setopt(easy, CURLOPT_CONNECT_ONLY, 1L);
     code |= curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, CONNECT_MS);
     code |= curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
@@ -74,8 +71,6 @@ static enum error differs_in_replacement(const char *called, bool theirs)
 static enum error compare_streams(const struct sampler_stream *theirs, const char *called,
                                   const struct sampler_stream *ours)
 {
-    char left[32], right[32];
-
     if (strcmp(theirs->digest, ours->digest) != 0)
         return error_set(ERROR_CONFLICT,
                          "%s is of another frame: digest %s (%" PRId64 " %s), the sampler's is "
@@ -91,6 +86,7 @@ static enum error compare_streams(const struct sampler_stream *theirs, const cha
         return differs(called, "tail", theirs->tail, ours->tail);
     if (theirs->seed == ours->seed)
         return OK;
+    char left[32], right[32];
     snprintf(left, sizeof(left), "%" PRId64, theirs->seed);
     snprintf(right, sizeof(right), "%" PRId64, ours->seed);
     return differs(called, "seed", left, right);
@@ -110,14 +106,12 @@ enum error stream_position_compare(const struct stream_position *theirs, const c
                                    const struct stream_position *ours)
 {
     enum error error = compare_streams(&theirs->stream, called, &ours->stream);
-
     return error ? error : stream_position_compare_size(theirs, called, ours->batch_rows);
 }
 
 static enum error print_text(struct buffer *out, const char *key, const char *value)
 {
     enum error error = buffer_print(out, "\"%s\":", key);
-
     if (!error)
         error = json_add_string(out, value);
     return error ? error : buffer_add_text(out, ",");
@@ -127,7 +121,6 @@ enum error stream_position_print(const struct stream_position *position, struct 
 {
     const struct sampler_stream *stream = &position->stream;
     enum error error;
-
     if ((error = buffer_add_text(out, "{")) || (error = print_text(out, "name", stream->name)) ||
         (error = print_text(out, "digest", stream->digest)) ||
         (error = print_text(out, "design", stream->design)) ||
@@ -147,7 +140,6 @@ enum error stream_position_parse(const char *text, const char *what,
     struct stream_position position = {.batch_rows = 0};
     cJSON *json = NULL;
     enum error error = json_parse(text, strlen(text), what, &json);
-
     if (error)
         return error;
     if ((error = sampler_stream_parse(text, strlen(text), what, &position.stream)) ||

@@ -56,10 +56,10 @@ static enum error load(const char *core, unsigned threads,
     enum error error = load_once(core, threads);
     if (error)
         return error_prefix(error, "OpenBLAS: ");
-    void *function;
     char version[48], count[32];
     version_text(version, sizeof(version));
     const char *kernels = "its own choice of";
+    void *function;
     if (!blas_find(handle, "OpenBLAS", "openblas_get_corename", &function))
         kernels = ((char *(*)(void))function)();
     if (core && strcasecmp(core, kernels) != 0)

@@ -5,9 +5,8 @@
 enum error engine_open(const struct engine_options *options, struct engine *engine)
 {
     struct kernel_options kernel = {.blas = options->blas, .threads = options->threads};
-    enum error error;
-
     *engine = (struct engine){.device = NULL};
+    enum error error;
     if ((error = device_open(options->device, &engine->device)) ||
         (error = device_queue_new(engine->device, &engine->queue)) ||
         (error = kernel_open(engine->device, engine->queue, &kernel, &engine->kernel))) {
@@ -31,7 +30,6 @@ void engine_close(struct engine *engine)
 size_t engine_rows(size_t features)
 {
     size_t rows = (16 << 20) / sizeof(float) / (features ? features : 1);
-
     if (rows > 1000)
         return 1000;
     return rows ? rows : 1;

@@ -16,7 +16,6 @@ static bool is_integer(const char *text, int64_t *ret_value)
 static int compare_integers(const void *a, const void *b)
 {
     int64_t left = 0, right = 0;
-
     is_integer(*(char *const *)a, &left);
     is_integer(*(char *const *)b, &right);
     return (left > right) - (left < right);
@@ -31,7 +30,6 @@ static enum error label_text(const cJSON *label, const char *what, char **ret_te
 {
     char number[TEXT_INTEGER_BYTES + 1];
     const char *text = number;
-
     if (cJSON_IsString(label))
         text = label->valuestring;
     else if (cJSON_IsNumber(label) && label->valuedouble >= -9007199254740992.0 &&
@@ -48,10 +46,8 @@ static enum error label_text(const cJSON *label, const char *what, char **ret_te
 static enum error check_distinct(const struct classes *classes, const char *what)
 {
     char quoted[TEXT_QUOTE_BYTES];
-
     for (size_t i = 1; i < classes->count; i++) {
         const char *text = classes->texts[i];
-
         if (strcmp(classes->texts[i - 1], text) == 0)
             return error_set(ERROR_INPUT, "%s: label %s comes twice", what,
                              text_quote(quoted, sizeof(quoted), text, strlen(text)));
@@ -61,13 +57,11 @@ static enum error check_distinct(const struct classes *classes, const char *what
 
 static enum error take_labels(struct classes *classes, const cJSON *labels, const char *what)
 {
-    const cJSON *label;
-
     classes->integers = true;
+    const cJSON *label;
     cJSON_ArrayForEach(label, labels)
     {
         enum error error = label_text(label, what, &classes->texts[classes->count]);
-
         if (error)
             return error;
         classes->integers = classes->integers && cJSON_IsNumber(label);
@@ -81,17 +75,14 @@ static enum error take_labels(struct classes *classes, const cJSON *labels, cons
 enum error classes_new(const cJSON *labels, const char *what, struct classes **ret_classes)
 {
     int size = cJSON_IsArray(labels) ? cJSON_GetArraySize(labels) : 0;
-    struct classes *classes;
-    enum error error;
-
     if (size < 1 || size > CLASSES_LIMIT)
         return error_set(ERROR_INPUT, "%s has %d labels; 1 to %d are supported", what, size,
                          CLASSES_LIMIT);
-    classes = array_new(1, sizeof(*classes), "the classes");
+    struct classes *classes = array_new(1, sizeof(*classes), "the classes");
     if (!classes)
         return ERROR_MEMORY;
     classes->texts = array_new((size_t)size, sizeof(*classes->texts), "the classes");
-    error = classes->texts ? take_labels(classes, labels, what) : ERROR_MEMORY;
+    enum error error = classes->texts ? take_labels(classes, labels, what) : ERROR_MEMORY;
     if (error) {
         classes_free(classes);
         return error;
@@ -113,7 +104,6 @@ void classes_free(struct classes *classes)
 enum error classes_print(const struct classes *classes, struct buffer *out)
 {
     enum error error = buffer_add_text(out, "[");
-
     for (size_t i = 0; i < classes->count && !error; i++) {
         if (i > 0 && (error = buffer_add_text(out, ",")))
             break;
@@ -127,7 +117,6 @@ int32_t classes_find(const struct classes *classes, const char *text)
 {
     char **found = NULL;
     int64_t value;
-
     if (!classes->integers)
         found =
             bsearch(&text, classes->texts, classes->count, sizeof(*classes->texts), compare_texts);
@@ -141,13 +130,11 @@ const char *classes_describe(const struct classes *classes, char *out, size_t by
 {
     const size_t shown = 6;
     size_t used = 0;
-    char quoted[TEXT_QUOTE_BYTES];
-
     out[0] = '\0';
+    char quoted[TEXT_QUOTE_BYTES];
     for (size_t i = 0; i < classes->count && used < bytes; i++) {
         const char *text = classes->texts[i];
         bool gap = i == shown && classes->count > shown + 1;
-
         if (gap)
             i = classes->count - 1, text = classes->texts[i];
         if (!classes->integers)
@@ -162,8 +149,6 @@ enum error classes_compare(const struct classes *a, const char *theirs, const st
                            const char *ours)
 {
     size_t both = a->count < b->count ? a->count : b->count, i = 0;
-    char left[TEXT_QUOTE_BYTES], right[TEXT_QUOTE_BYTES];
-
     while (i < both && strcmp(a->texts[i], b->texts[i]) == 0)
         i++;
     if (i == a->count && i == b->count && a->integers == b->integers)
@@ -171,6 +156,7 @@ enum error classes_compare(const struct classes *a, const char *theirs, const st
     if (i == both)
         return error_set(ERROR_CONFLICT, "%s has %zu %s, %s has %zu", theirs, a->count,
                          text_plural(a->count, "class", "classes"), ours, b->count);
+    char left[TEXT_QUOTE_BYTES], right[TEXT_QUOTE_BYTES];
     return error_set(ERROR_CONFLICT, "class %zu of %s is %s, of %s it is %s", i, theirs,
                      text_quote(left, sizeof(left), a->texts[i], strlen(a->texts[i])), ours,
                      text_quote(right, sizeof(right), b->texts[i], strlen(b->texts[i])));

@@ -13,7 +13,6 @@ static enum error collect_labels(const cJSON *json, const char *what, cJSON **re
     const cJSON *list, *entry;
     cJSON *labels;
     enum error error = json_get_array(json, "labels", what, &list);
-
     if (error)
         return error;
     labels = cJSON_CreateArray();
@@ -22,7 +21,6 @@ static enum error collect_labels(const cJSON *json, const char *what, cJSON **re
     cJSON_ArrayForEach(entry, list)
     {
         cJSON *label = cJSON_GetObjectItemCaseSensitive(entry, "label");
-
         if (!label || !cJSON_AddItemReferenceToArray(labels, label)) {
             cJSON_Delete(labels);
             return error_set(ERROR_INPUT, "%s has an entry without a label", what);
@@ -38,7 +36,6 @@ static enum error parse(const struct http_response *response, const char *what,
     const char *text = response->body.data ? response->body.data : "";
     cJSON *json = NULL, *labels = NULL;
     enum error error;
-
     if ((error = json_parse(text, response->body.length, what, &json)) ||
         (error = collect_labels(json, what, &labels)))
         goto out;
@@ -56,7 +53,6 @@ enum error classes_fetch(const char *url, const char *stream, int64_t patience_m
     struct http_client *client = NULL;
     char target[160], what[400], problem[400];
     enum error error = http_client_open(url, &client);
-
     snprintf(target, sizeof(target), "/labels?stream=%s", stream);
     snprintf(what, sizeof(what), "the sampler's answer to GET %.200s%s", url, target);
     if (!error)

@@ -17,7 +17,6 @@
 static void add_digests(struct feature_names *names, const char *name)
 {
     size_t length = strlen(name);
-
     names->list = XXH3_64bits_withSeed(name, length, names->list);
     names->set += XXH3_64bits(name, length);
 }
@@ -25,9 +24,8 @@ static void add_digests(struct feature_names *names, const char *name)
 /* The number in "p7" or "7"; -1: none. */
 static int64_t position_in(const char *name)
 {
-    int64_t number;
-
     name += *name == 'p';
+    int64_t number;
     return text_parse_integer(name, strlen(name), 0, INT64_MAX, &number) ? number : -1;
 }
 
@@ -35,10 +33,8 @@ static int64_t position_in(const char *name)
 static bool are_positions(const struct store_info *info)
 {
     int64_t last = -1;
-
     for (size_t i = 0; i < info->features; i++) {
         int64_t position = position_in(info->feature_names[i]);
-
         if (position <= last)
             return false;
         last = position;
@@ -49,7 +45,6 @@ static bool are_positions(const struct store_info *info)
 static enum error keep(struct feature_names *names, const char *name)
 {
     char *copy = strdup(name);
-
     if (!copy)
         return error_set_memory(strlen(name), "a feature's name");
     names->first[names->first_count++] = copy;
@@ -59,7 +54,6 @@ static enum error keep(struct feature_names *names, const char *name)
 static size_t count_first(const struct store_info *info)
 {
     size_t count = 0, bytes = 0;
-
     while (count < info->features) {
         bytes += strlen(info->feature_names[count]) + 3;
         if (bytes > FEATURE_NAMES_BYTES)
@@ -71,9 +65,7 @@ static size_t count_first(const struct store_info *info)
 
 enum error feature_names_init(struct feature_names *names, const struct store_info *info)
 {
-    size_t first;
     enum error error = OK;
-
     *names = (struct feature_names){.count = 0};
     if (!info->feature_names || info->features == 0)
         return OK;
@@ -83,7 +75,7 @@ enum error feature_names_init(struct feature_names *names, const struct store_in
         add_digests(names, info->feature_names[i]);
     if (names->by_position)
         return OK;
-    first = count_first(info);
+    size_t first = count_first(info);
     names->first = array_new(first, sizeof(*names->first), "feature names");
     if (!names->first)
         return ERROR_MEMORY;
@@ -95,7 +87,6 @@ enum error feature_names_init(struct feature_names *names, const struct store_in
 enum error feature_names_copy(struct feature_names *names, const struct feature_names *from)
 {
     enum error error = OK;
-
     *names = *from;
     names->first_count = 0;
     names->first = array_new(from->first_count, sizeof(*names->first), "feature names");
@@ -118,11 +109,9 @@ void feature_names_release(struct feature_names *names)
 
 enum error feature_names_print(const struct feature_names *names, struct buffer *out)
 {
-    enum error error;
-
     if (names->by_position)
         return buffer_print(out, "{\"count\":%zu,\"by_position\":true}", names->count);
-    error = buffer_print(
+    enum error error = buffer_print(
         out, "{\"count\":%zu,\"list\":\"%0*" PRIx64 "\",\"set\":\"%0*" PRIx64 "\",\"first\":[",
         names->count, DIGEST_DIGITS, names->list, DIGEST_DIGITS, names->set);
     for (size_t i = 0; i < names->first_count && !error; i++) {
@@ -139,7 +128,6 @@ static enum error read_digest(const cJSON *json, const char *key, const char *wh
 {
     const char *text = "";
     enum error error = json_get_text(json, key, what, &text);
-
     if (error)
         return error;
     if (strlen(text) != DIGEST_DIGITS || strspn(text, "0123456789abcdef") != DIGEST_DIGITS)
@@ -153,7 +141,6 @@ static enum error read_first(const cJSON *json, const char *what, struct feature
 {
     const cJSON *list = NULL, *entry;
     enum error error = json_get_array(json, "first", what, &list);
-
     if (error)
         return error;
     if ((size_t)cJSON_GetArraySize(list) > names->count)
@@ -180,7 +167,6 @@ enum error feature_names_parse(const char *text, const char *what, struct featur
     cJSON *json = NULL;
     int64_t count = 0;
     enum error error = json_parse(text, strlen(text), what, &json);
-
     if (error)
         return error;
     error = json_get_integer(json, "count", what, &count);
@@ -214,9 +200,8 @@ static const char *numbered(size_t position, char out[NUMBERED_BYTES])
 /* Positions as names, to meet a store whose header has them in another order. */
 static void digest_positions(struct feature_names *names)
 {
-    char name[NUMBERED_BYTES];
-
     names->list = names->set = 0;
+    char name[NUMBERED_BYTES];
     for (size_t i = 0; i < names->count; i++)
         add_digests(names, numbered(i, name));
 }
@@ -227,10 +212,8 @@ static void say_difference(const struct feature_names *names, const struct store
 {
     char number[NUMBERED_BYTES], theirs[TEXT_QUOTE_BYTES], ours[TEXT_QUOTE_BYTES];
     size_t known = names->by_position ? names->count : names->first_count;
-
     for (size_t i = 0; i < known; i++) {
         const char *name = names->by_position ? numbered(i, number) : names->first[i];
-
         if (strcmp(name, info->feature_names[i]) == 0)
             continue;
         snprintf(
@@ -247,14 +230,13 @@ static enum error judge(const struct feature_names *names, const char *called,
                         const struct feature_names *ours, const struct store_info *info)
 {
     struct feature_names theirs = *names; /* its digests; the texts stay the other's */
-    char difference[3 * TEXT_QUOTE_BYTES];
-
     if (names->by_position && ours->by_position)
         return OK;
     if (names->by_position)
         digest_positions(&theirs);
     if (theirs.list == ours->list)
         return OK;
+    char difference[3 * TEXT_QUOTE_BYTES];
     say_difference(names, info, difference, sizeof(difference));
     if (theirs.set == ours->set)
         return error_set(ERROR_CONFLICT,
@@ -271,12 +253,10 @@ static enum error judge(const struct feature_names *names, const char *called,
 enum error feature_names_compare(const struct feature_names *names, const char *called,
                                  const struct store_info *info)
 {
-    struct feature_names ours;
-    enum error error;
-
     if (names->count == 0 || names->count != info->features || !info->feature_names)
         return OK;
-    error = feature_names_init(&ours, info);
+    struct feature_names ours;
+    enum error error = feature_names_init(&ours, info);
     if (!error)
         error = judge(names, called, &ours, info);
     feature_names_release(&ours);

@@ -20,13 +20,11 @@ enum error feature_scaler_new(const struct engine *engine, enum element element,
 {
     struct feature_scaler *scaler = array_new(1, sizeof(*scaler), "a feature scaler");
     void *values;
-    enum error error;
-
     if (!scaler)
         return ERROR_MEMORY;
     *scaler = (struct feature_scaler){
         .engine = engine, .element = element, .features = features, .rows = rows, .scale = scale};
-    error =
+    enum error error =
         device_memory_new(engine->device, rows * features * element_bytes(element), &scaler->raw);
     if (error)
         goto fail;
@@ -57,9 +55,8 @@ enum error feature_scaler_from_device(struct feature_scaler *scaler, const void 
 {
     const struct engine *engine = scaler->engine;
     size_t count = rows * scaler->features;
-    enum error error;
-
     assert(rows <= scaler->rows);
+    enum error error;
     if (scaler->element == ELEMENT_U8)
         error = device_u8_to_f32(engine->device, engine->queue, scaler->values, features, count,
                                  scaler->scale);
@@ -76,9 +73,7 @@ enum error feature_scaler_from_host(struct feature_scaler *scaler, const void *f
 {
     const struct engine *engine = scaler->engine;
     size_t bytes = rows * scaler->features * element_bytes(scaler->element);
-    enum error error;
-
     assert(rows <= scaler->rows);
-    error = device_copy_in(engine->device, engine->queue, scaler->raw, features, bytes);
+    enum error error = device_copy_in(engine->device, engine->queue, scaler->raw, features, bytes);
     return error ? error : feature_scaler_from_device(scaler, scaler->raw, rows, ret_values);
 }

@@ -389,9 +389,9 @@ static enum error read_result(struct model *model, const struct kernel_result *f
 
 enum error model_loss(struct model *model, double *ret_loss)
 {
-    struct kernel_result result;
     if (model->rows == 0)
         return error_set(ERROR_NOT_FOUND, "the model has no loss before its first batch");
+    struct kernel_result result;
     enum error error = read_result(model, &model->results[0], &result);
     if (!error)
         *ret_loss = loss_is_mean(model->options.loss) ? result.loss_sum / (double)model->rows
@@ -430,12 +430,12 @@ enum error model_evaluate(struct model *model, const struct model_batch *batch,
                           struct model_score *score)
 {
     struct kernel_input input;
-    struct kernel_result result;
     enum error error = send_labels(model, batch);
     if (!error)
         error = forward(model, batch->features, batch->rows, &input);
     if (!error)
         error = compare(model, batch->rows, &model->results[1]);
+    struct kernel_result result;
     if (!error)
         error = read_result(model, &model->results[1], &result);
     if (error)

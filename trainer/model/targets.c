@@ -26,7 +26,6 @@ struct targets {
 static int compare_entries(const void *a, const void *b)
 {
     const struct entry *left = a, *right = b;
-
     return (left->value > right->value) - (left->value < right->value);
 }
 
@@ -34,13 +33,11 @@ static int compare_entries(const void *a, const void *b)
 static enum error map_texts(struct targets *targets)
 {
     const struct store_info *info = targets->info;
-
     targets->entries = array_new(info->label_text_count, sizeof(*targets->entries), "labels");
     if (!targets->entries)
         return ERROR_MEMORY;
     for (size_t i = 0; i < info->label_text_count; i++) {
         int32_t class = classes_find(targets->classes, info->label_texts[i]);
-
         if (class >= 0)
             targets->entries[targets->count++] = (struct entry){(double)i, class};
     }
@@ -51,14 +48,12 @@ static enum error map_texts(struct targets *targets)
 static enum error map_numbers(struct targets *targets)
 {
     const struct classes *classes = targets->classes;
-
     targets->entries = array_new(classes->count, sizeof(*targets->entries), "labels");
     if (!targets->entries)
         return ERROR_MEMORY;
     for (size_t i = 0; i < classes->count; i++) {
         const char *text = classes->texts[i];
         double value;
-
         if (text_parse_real(text, strlen(text), &value))
             targets->entries[targets->count++] = (struct entry){value, (int32_t)i};
     }
@@ -78,7 +73,6 @@ static enum error map_numbers(struct targets *targets)
 static enum error map_labels(struct targets *targets)
 {
     const struct store_info *info = targets->info;
-
     if (info->label_kind == LABEL_NONE)
         return error_set(ERROR_INPUT, "%s has no label column; name it in the URI (?label=COLUMN)",
                          info->uri);
@@ -97,13 +91,11 @@ enum error targets_new(const struct classes *classes, const struct store *store,
                        struct targets **ret_targets)
 {
     struct targets *targets = array_new(1, sizeof(*targets), "labels");
-    enum error error;
-
     if (!targets)
         return ERROR_MEMORY;
     targets->classes = classes;
     targets->info = store_info(store);
-    error = map_labels(targets);
+    enum error error = map_labels(targets);
     if (error) {
         targets_free(targets);
         return error;
@@ -129,10 +121,8 @@ static enum error unknown_label(const struct targets *targets, int64_t id, doubl
 {
     const struct store_info *info = targets->info;
     char text[TEXT_QUOTE_BYTES], known[300];
-
     if (info->label_kind == LABEL_TEXT && label >= 0 && label < (double)info->label_text_count) {
         const char *stored = info->label_texts[(size_t)label];
-
         text_quote(text, sizeof(text), stored, strlen(stored));
     } else {
         snprintf(text, sizeof(text), "%.17g", label);
@@ -148,13 +138,11 @@ static enum error unknown_label(const struct targets *targets, int64_t id, doubl
 int32_t targets_find(const struct targets *targets, double label)
 {
     size_t low = 0, high = targets->count;
-
     /* Labels 0..L-1 are the common case: the table's place is the value. */
     if (label >= 0 && label < (double)high && targets->entries[(size_t)label].value == label)
         return targets->entries[(size_t)label].class;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-
         if (targets->entries[middle].value < label)
             low = middle + 1;
         else

@@ -23,7 +23,6 @@ static enum error score_rows(void *context, const struct trained_model_rows *row
                                 .targets = scoring->numbers};
     enum error error = targets_convert(scoring->targets, rows->ids, rows->labels, rows->rows,
                                        scoring->classes, scoring->numbers);
-
     return error ? error : model_evaluate(scoring->trained->model, &batch, &scoring->score);
 }
 
@@ -32,7 +31,6 @@ static enum error score_store(struct scoring *scoring, struct store *store)
     const struct checkpoint_facts *facts = checkpoint_get_facts(scoring->trained->checkpoint);
     size_t rows = model_get_options(scoring->trained->model)->batch_rows;
     enum error error = targets_new(facts->classes, store, &scoring->targets);
-
     if (error)
         return error;
     if (scoring->trained->bad_rows == BAD_ROWS_REPLACE)
@@ -54,7 +52,6 @@ enum error evaluation_run(struct trained_model *trained, const char *store_uri,
     const struct model_score *score = &scoring.score;
     struct store *store = NULL;
     enum error error = store_open(store_uri, false, &store);
-
     if (error)
         return error;
     error = score_store(&scoring, store);

@@ -26,11 +26,9 @@ struct predicting {
 /* A field that CSV readers take as one text. */
 static enum error add_field(struct buffer *lines, const char *text)
 {
-    enum error error;
-
     if (!text[strcspn(text, ",\"\r\n")])
         return buffer_add_text(lines, text);
-    error = buffer_add(lines, "\"", 1);
+    enum error error = buffer_add(lines, "\"", 1);
     for (; *text && !error; text++) {
         if (*text == '"')
             error = buffer_add(lines, "\"", 1);
@@ -43,14 +41,12 @@ static enum error add_field(struct buffer *lines, const char *text)
 static enum error add_integer(struct buffer *lines, int64_t value)
 {
     char text[TEXT_INTEGER_BYTES];
-
     return buffer_add(lines, text, (size_t)(text_write_integer(text, value) - text));
 }
 
 static enum error add_real(struct buffer *lines, double value)
 {
     char text[TEXT_REAL_BYTES];
-
     return buffer_add_text(lines, text_of_real(value, text));
 }
 
@@ -60,7 +56,6 @@ static enum error add_label(struct predicting *predicting, double label)
 {
     struct buffer *lines = &predicting->lines;
     int32_t class = predicting->targets ? targets_find(predicting->targets, label) : -1;
-
     if (class >= 0)
         return add_field(lines, predicting->classes->texts[class]);
     switch (predicting->info->label_kind) {
@@ -79,7 +74,6 @@ static enum error add_label(struct predicting *predicting, double label)
 static size_t largest(const float *values, size_t count)
 {
     size_t best = 0;
-
     for (size_t i = 1; i < count; i++) {
         if (values[i] > values[best])
             best = i;
@@ -91,10 +85,9 @@ static enum error add_prediction(struct predicting *predicting, const float *out
 {
     const struct classes *classes = predicting->classes;
     struct buffer *lines = &predicting->lines;
-    enum error error;
-
     if (!classes)
         return buffer_print(lines, ",%.9g\n", (double)output[0]);
+    enum error error;
     if ((error = buffer_add(lines, ",", 1)) ||
         (error = add_field(lines, classes->texts[largest(output, classes->count)])))
         return error;
@@ -109,7 +102,6 @@ static enum error add_prediction(struct predicting *predicting, const float *out
 static enum error write_lines(struct predicting *predicting)
 {
     struct buffer *lines = &predicting->lines;
-
     if (lines->length > 0 &&
         fwrite(lines->data, 1, lines->length, predicting->out) != lines->length)
         return error_set_errno(ERROR_IO, errno, "cannot write the predictions");
@@ -122,7 +114,6 @@ static enum error predict_rows(void *context, const struct trained_model_rows *r
     struct predicting *predicting = context;
     enum error error =
         model_predict(predicting->trained->model, rows->features, rows->rows, predicting->output);
-
     for (size_t i = 0; i < rows->rows && !error; i++) {
         if ((error = add_integer(&predicting->lines, rows->ids[i])) ||
             (error = buffer_add(&predicting->lines, ",", 1)) ||
@@ -146,7 +137,6 @@ static enum error predict_store(struct predicting *predicting, struct store *sto
 {
     const struct model_options *model = model_get_options(predicting->trained->model);
     enum error error = buffer_add_text(&predicting->lines, "id,label,predicted");
-
     predicting->info = store_info(store);
     predicting->classes = checkpoint_get_facts(predicting->trained->checkpoint)->classes;
     predicting->outputs = model->shape.outputs;

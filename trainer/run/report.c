@@ -66,7 +66,6 @@ static double rate(int64_t count, int64_t ns)
 static void take_moment(struct report *report, struct moment *ret_moment)
 {
     int64_t since = atomic_load(&report->shared.waiting_since_ns);
-
     ret_moment->at_ns = clock_now_ns();
     ret_moment->rows = atomic_load(&report->shared.rows);
     ret_moment->wait_ns = atomic_load(&report->shared.wait_ns);
@@ -80,7 +79,6 @@ static void show_progress(struct report *report, const struct moment *last,
     int64_t ns = now->at_ns - last->at_ns, wait_ns = now->wait_ns - last->wait_ns;
     double loss = atomic_load(&report->shared.loss);
     char line[LINE_BYTES], known[32] = "-";
-
     if (wait_ns < 0)
         wait_ns = 0; /* the first wait ended meanwhile, and does not count */
     if (!isnan(loss))
@@ -101,12 +99,10 @@ static void *run(void *context)
     struct moment last, now;
     int64_t check_ns = clock_now_ns() + FIRST_PROGRESS_MS * 1000000LL;
     int64_t next_ns = clock_now_ns() + (report->live ? FLUSH_MS : FIRST_PROGRESS_MS) * 1000000LL;
-
     take_moment(report, &last);
     pthread_mutex_lock(&report->mutex);
     while (!report->end) {
         struct timespec wake = clock_timespec(clock_deadline_ns(FLUSH_MS));
-
         pthread_cond_clockwait(&report->ending, &report->mutex, CLOCK_MONOTONIC, &wake);
         if (report->end)
             break;
@@ -132,8 +128,6 @@ static void *run(void *context)
 enum error report_open(const struct report_options *options, struct report **ret_report)
 {
     struct report *report = array_new(1, sizeof(*report), "a report");
-    int failure;
-
     if (!report)
         return ERROR_MEMORY;
     report->options = *options;
@@ -143,7 +137,7 @@ enum error report_open(const struct report_options *options, struct report **ret
     pthread_mutex_init(&report->mutex, NULL);
     pthread_cond_init(&report->ending, NULL);
     setvbuf(stdout, NULL, _IOFBF, OUTPUT_BYTES);
-    failure = pthread_create(&report->thread, NULL, run, report);
+    int failure = pthread_create(&report->thread, NULL, run, report);
     if (failure) {
         report_close(report);
         return error_set_errno(ERROR_MEMORY, failure,
@@ -200,7 +194,6 @@ void report_wait_end(struct report *report)
 {
     int64_t now_ns = clock_now_ns();
     int64_t waited_ns = atomic_load_explicit(&report->shared.wait_ns, memory_order_relaxed);
-
     if (report->measured_ns)
         atomic_store_explicit(&report->shared.wait_ns, waited_ns + now_ns - report->wait_begin_ns,
                               memory_order_relaxed);
@@ -213,7 +206,6 @@ void report_wait_end(struct report *report)
 static char *write_seconds(char *out, double seconds)
 {
     int64_t microseconds = (int64_t)(seconds * 1e6 + 0.5), fraction = microseconds % 1000000;
-
     out = text_write_integer(out, microseconds / 1000000);
     *out++ = '.';
     for (int64_t place = 100000; place > 0; place /= 10)
@@ -224,7 +216,6 @@ static char *write_seconds(char *out, double seconds)
 static char *write_text(char *out, const char *text)
 {
     size_t length = strlen(text);
-
     memcpy(out, text, length);
     return out + length;
 }
@@ -232,7 +223,6 @@ static char *write_text(char *out, const char *text)
 static void print_step(const struct report *report, int64_t step)
 {
     char line[LINE_BYTES], *end = line;
-
     end = write_seconds(end, clock_wall_seconds());
     end = write_text(end, ": Worker ");
     end = text_write_integer(end, report->options.worker);
@@ -248,7 +238,6 @@ void report_step(struct report *report, int64_t step, int64_t rows, double loss)
 {
     int64_t before = atomic_load_explicit(&report->shared.rows, memory_order_relaxed);
     int64_t every = report->options.print_every;
-
     report->local_step++;
     atomic_store_explicit(&report->shared.rows, before + rows, memory_order_relaxed);
     atomic_store_explicit(&report->shared.step, step, memory_order_relaxed);
@@ -290,7 +279,6 @@ void report_done(struct report *report, bool tested, double accuracy, double los
     int64_t steps = report->local_step, rows = atomic_load(&report->shared.rows);
     int64_t whole_ns = report->measured_ns ? report->end_ns - report->measured_ns : 0;
     int64_t ns = whole_ns - report->paused_ns;
-
     printf("done.\n");
     if (tested && report->options.squared)
         printf("mean squared error: %f\n", loss);

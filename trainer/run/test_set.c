@@ -29,15 +29,14 @@ static enum error fill(void *context, const struct store_block *block)
     struct test_set *set = filling->set;
     const struct engine *engine = set->engine;
     char *to = (char *)set->features + filling->filled * set->row_bytes;
-    enum error error;
-
     if (block->rows > set->rows - filling->filled)
         return error_set(ERROR_INPUT, "the test store has more than the %zu %s it had before",
                          set->rows, text_plural(set->rows, "row", "rows"));
     if (stop_requested())
         return error_set(ERROR_CANCELLED, "stopped while the test store was read");
-    error = targets_convert(filling->targets, block->ids, block->label_values, block->rows,
-                            set->classes + filling->filled, set->numbers + filling->filled);
+    enum error error =
+        targets_convert(filling->targets, block->ids, block->label_values, block->rows,
+                        set->classes + filling->filled, set->numbers + filling->filled);
     if (error)
         return error;
     error = device_copy_in(engine->device, engine->queue, to, block->features,
@@ -54,7 +53,6 @@ enum error test_set_new(const struct engine *engine, struct store *store,
     struct test_set *set = array_new(1, sizeof(*set), "a test set");
     struct filling filling = {.set = set, .targets = targets};
     enum error error = ERROR_MEMORY;
-
     if (!set)
         return error;
     set->engine = engine;
@@ -98,7 +96,6 @@ enum error test_set_score(struct test_set *set, struct model *model, struct mode
     size_t limit = model_get_options(model)->batch_rows;
     size_t chunk = engine_rows(model_get_options(model)->shape.features);
     struct model_score score = {.rows = 0};
-
     if (chunk > limit)
         chunk = limit;
     for (size_t at = 0; at < set->rows; at += chunk) {
@@ -106,10 +103,9 @@ enum error test_set_score(struct test_set *set, struct model *model, struct mode
         struct model_batch batch = {
             .rows = rows, .classes = set->classes + at, .targets = set->numbers + at};
         const char *from = (const char *)set->features + at * set->row_bytes;
-        enum error error;
-
         if (stop_requested())
             return error_set(ERROR_CANCELLED, "stopped while the test set was scored");
+        enum error error;
         if ((error = feature_scaler_from_device(set->scaler, from, rows, &batch.features)) ||
             (error = model_evaluate(model, &batch, &score)))
             return error;

@@ -12,7 +12,6 @@
 static enum error read_index(const cJSON *task, int64_t fallback, int64_t *ret_index)
 {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(task, "index");
-
     if (!item) {
         *ret_index = fallback;
         return OK;
@@ -45,7 +44,6 @@ static enum error check_cluster(const cJSON *cluster, const char *type, int64_t 
 {
     const cJSON *job, *only = NULL;
     int tasks = 0;
-
     cJSON_ArrayForEach(job, cluster)
     {
         if (!cJSON_IsArray(job) && !cJSON_IsObject(job))
@@ -77,13 +75,11 @@ static enum error check(const cJSON *json)
     const cJSON *task = cJSON_GetObjectItemCaseSensitive(json, "task");
     const cJSON *type = cJSON_GetObjectItemCaseSensitive(task, "type");
     int64_t index = 0;
-    enum error error;
-
     if (!cJSON_IsObject(json) || (cluster && !cJSON_IsObject(cluster)) ||
         (task && !cJSON_IsObject(task)) || (type && !cJSON_IsString(type)))
         return error_set(ERROR_USAGE, "TF_CONFIG is not {\"cluster\":{...},\"task\":{\"type\":"
                                       "TEXT,\"index\":N}}");
-    error = read_index(task, 0, &index);
+    enum error error = read_index(task, 0, &index);
     if (error)
         return error;
     return check_cluster(cluster, type ? type->valuestring : NULL, index);
@@ -92,13 +88,11 @@ static enum error check(const cJSON *json)
 enum error tf_config_check_local(const char *text)
 {
     cJSON *json = NULL;
-    enum error error;
-
     if (!text || !text[0])
         return OK;
     if (json_parse(text, strlen(text), "TF_CONFIG", &json))
         return ERROR_USAGE;
-    error = check(json);
+    enum error error = check(json);
     cJSON_Delete(json);
     return error;
 }

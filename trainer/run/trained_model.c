@@ -11,7 +11,6 @@ static enum error open_newest(const char *path, struct checkpoint **ret_checkpoi
 {
     struct logdir *logdir = NULL;
     enum error error = logdir_open_read(path, &logdir);
-
     if (error)
         return error;
     error = logdir_newest(logdir, ret_checkpoint);
@@ -26,7 +25,6 @@ static enum error make_model(struct trained_model *trained)
 {
     struct model_options options = checkpoint_get_facts(trained->checkpoint)->model;
     enum error error = optimizer_init(&options.optimizer, "sgd", 1.0);
-
     if (error)
         return error;
     options.batch_rows = engine_rows(options.shape.features);
@@ -37,13 +35,12 @@ static enum error make_model(struct trained_model *trained)
 enum error trained_model_open(const struct trained_model_options *options,
                               struct trained_model *trained)
 {
-    enum error error;
-
     *trained = (struct trained_model){.bad_rows = options->bad_rows};
     if (!options->logdir && !options->checkpoint)
         return error_set(ERROR_USAGE, "neither --logdir nor --checkpoint names a model");
-    error = options->checkpoint ? checkpoint_open(options->checkpoint, &trained->checkpoint)
-                                : open_newest(options->logdir, &trained->checkpoint);
+    enum error error = options->checkpoint
+                           ? checkpoint_open(options->checkpoint, &trained->checkpoint)
+                           : open_newest(options->logdir, &trained->checkpoint);
     if (error)
         return error;
     log_info("model of %s, step %lld", checkpoint_path(trained->checkpoint),
@@ -75,7 +72,6 @@ struct scan {
 static size_t run_of_rows(const struct scan *scan, const struct store_block *block, size_t at)
 {
     size_t end = block->rows - at < scan->limit ? block->rows : at + scan->limit, begin = at;
-
     if (!block->status || scan->trained->bad_rows != BAD_ROWS_SKIP)
         return end - at;
     while (at < end && block->status[at] == ROW_OK)
@@ -92,21 +88,19 @@ static void count_bad(struct scan *scan, const struct store_block *block)
 static enum error pass_on(void *context, const struct store_block *block)
 {
     struct scan *scan = context;
-    size_t step;
-
     count_bad(scan, block);
+    size_t step;
     for (size_t at = 0; at < block->rows; at += step) {
         struct trained_model_rows rows = {.rows = run_of_rows(scan, block, at),
                                           .ids = block->ids + at,
                                           .labels = block->label_values + at};
         const char *from = (const char *)block->features + at * scan->row_bytes;
-        enum error error;
-
         step = rows.rows > 0 ? rows.rows : 1;
         if (stop_requested())
             return error_set(ERROR_CANCELLED, "stopped before the last row");
         if (rows.rows == 0)
             continue;
+        enum error error;
         if ((error = feature_scaler_from_host(scan->scaler, from, rows.rows, &rows.features)) ||
             (error = scan->sink(scan->context, &rows)))
             return error;
@@ -135,14 +129,13 @@ enum error trained_model_scan(struct trained_model *trained, struct store *store
                         .context = context};
     enum scan_columns columns =
         trained->bad_rows == BAD_ROWS_FAIL ? SCAN_FEATURES : SCAN_FEATURES | SCAN_BAD_ROWS;
-    enum error error;
-
     if (info->features != facts->model.shape.features)
         return error_set(ERROR_INPUT, "%s has %zu features, the model of %s takes %zu%s", info->uri,
                          info->features, checkpoint_path(trained->checkpoint),
                          facts->model.shape.features,
                          maybe_label(info, facts->model.shape.features));
-    error = feature_names_compare(&facts->names, checkpoint_path(trained->checkpoint), info);
+    enum error error =
+        feature_names_compare(&facts->names, checkpoint_path(trained->checkpoint), info);
     if (error)
         return error;
     error = feature_scaler_new(&trained->engine, info->element, info->features, scan.limit,

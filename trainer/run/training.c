@@ -58,10 +58,8 @@ static enum error compare_order(const struct stream_position *position,
                                 const struct sampler_stream *now)
 {
     struct stream_position theirs = *position;
-    enum error error;
-
     theirs.stream = *now;
-    error = stream_position_compare(position, "this training", &theirs);
+    enum error error = stream_position_compare(position, "this training", &theirs);
     return error ? error_prefix(error, "the sampler changed while it was trained from: ") : OK;
 }
 
@@ -70,12 +68,10 @@ static void watch_order(void *context)
 {
     struct watch *watch = context;
     struct sampler_stream now;
-    enum error error;
-
     if (atomic_load(&watch->changed) || stop_requested() ||
         stream_position_peek(watch->url, TRAINING_STREAM, &now))
         return;
-    error = compare_order(&watch->position, &now);
+    enum error error = compare_order(&watch->position, &now);
     if (!error)
         return;
     error_report_take(error, &watch->report);
@@ -95,7 +91,6 @@ static enum error heed_watch(struct training *training)
 static enum error check_order(const struct training *training)
 {
     struct sampler_stream now;
-
     if (stop_requested() ||
         stream_position_fetch(training->options->sampler_url, TRAINING_STREAM, CHECK_MS, &now))
         return OK;
@@ -123,12 +118,10 @@ static enum error save(struct training *training)
 
 static enum error save_in_time(struct training *training)
 {
-    enum error error;
-
     if (training->options->save_seconds <= 0 || clock_now_ns() < training->next_save_ns)
         return OK;
     report_pause_begin(training->report);
-    error = save(training);
+    enum error error = save(training);
     if (!error)
         error = check_order(training);
     report_pause_end(training->report);
@@ -139,12 +132,10 @@ static enum error save_in_time(struct training *training)
  * leaves nothing behind that another one would have to agree with. */
 static enum error save_first(struct training *training)
 {
-    enum error error;
-
     if (logdir_newest_step(training->parts.logdir) >= 0)
         return OK;
     report_pause_begin(training->report);
-    error = save(training);
+    enum error error = save(training);
     report_pause_end(training->report);
     return error;
 }
@@ -153,11 +144,9 @@ static enum error save_first(struct training *training)
 static enum error test(struct training *training)
 {
     struct training_parts *parts = &training->parts;
-    enum error error;
-
     if (training->tested_step == global_step(training))
         return OK;
-    error = test_set_score(parts->test_set, parts->model, &training->score);
+    enum error error = test_set_score(parts->test_set, parts->model, &training->score);
     if (!error)
         training->tested_step = global_step(training);
     return error;
@@ -172,12 +161,10 @@ static void show_test(const struct training *training)
 static enum error test_in_time(struct training *training)
 {
     int64_t every = training->options->test_every;
-    enum error error;
-
     if (!training->parts.test_set || every == 0 || global_step(training) % every != 0)
         return OK;
     report_pause_begin(training->report);
-    error = test(training);
+    enum error error = test(training);
     report_pause_end(training->report);
     if (!error)
         show_test(training);
@@ -189,7 +176,6 @@ static enum error scale_features(struct training *training, const struct feed_ba
                                  const float **ret_features)
 {
     struct training_parts *parts = &training->parts;
-
     *ret_features = batch->features;
     if (!parts->scaled)
         return OK;
@@ -205,7 +191,6 @@ static enum error step_on(struct training *training, const struct feed_batch *fe
     struct model_batch batch = {
         .rows = feed_batch->rows, .classes = parts->classes, .targets = parts->numbers};
     enum error error;
-
     if ((error = targets_convert(parts->targets, feed_batch->ids, feed_batch->labels,
                                  feed_batch->rows, parts->classes, parts->numbers)) ||
         (error = save_first(training)) ||
@@ -222,7 +207,6 @@ static enum error notice_idleness(struct training *training, double loss)
     enum error error = loss > 0 && !training->idle_told
                            ? model_gradient_is_zero(training->parts.model, &idle)
                            : OK;
-
     training->idle_losses = idle ? training->idle_losses + 1 : 0;
     if (error || training->idle_losses < IDLE_LOSSES)
         return error;
@@ -239,12 +223,10 @@ static enum error notice_idleness(struct training *training, double loss)
 static enum error read_loss(struct training *training, double *ret_loss)
 {
     struct training_parts *parts = &training->parts;
-    enum error error;
-
     *ret_loss = NAN;
     if (parts->engine.device->kind == DEVICE_CUDA && global_step(training) % LOSS_EVERY_CUDA != 0)
         return OK;
-    error = model_loss(parts->model, ret_loss);
+    enum error error = model_loss(parts->model, ret_loss);
     if (error)
         return error;
     if (isfinite(*ret_loss))
@@ -262,17 +244,13 @@ static enum error train_batch(struct training *training)
 {
     struct training_parts *parts = &training->parts;
     const struct feed_batch *batch = NULL;
-    int64_t rows, index;
     double loss = NAN;
-    enum error error;
-
     report_wait_begin(training->report);
-    error = feed_next(parts->feed, parts->engine.queue, &batch);
+    enum error error = feed_next(parts->feed, parts->engine.queue, &batch);
     report_wait_end(training->report);
     if (error)
         return error;
-    rows = (int64_t)batch->rows;
-    index = batch->index;
+    int64_t rows = (int64_t)batch->rows, index = batch->index; /* the batch ends with feed_put() */
     if (rows > 0) /* with --bad_rows skip a batch may be left with none */
         error = step_on(training, batch);
     if (!error)
@@ -292,7 +270,6 @@ static enum error train_batch(struct training *training)
 static enum error loop(struct training *training)
 {
     enum error error = OK;
-
     while (!error && global_step(training) < training->options->train_steps) {
         if (stop_requested())
             return ERROR_CANCELLED;
@@ -310,7 +287,6 @@ static enum error loop(struct training *training)
 static bool may_save(const struct training *training, enum error reason)
 {
     int64_t newest = logdir_newest_step(training->parts.logdir);
-
     return !training->unsavable && global_step(training) != newest && (newest >= 0 || !reason);
 }
 
@@ -318,14 +294,12 @@ static bool may_save(const struct training *training, enum error reason)
  * the reason; a save that fails after another failure is told in the log. */
 static enum error save_at_end(struct training *training, enum error reason)
 {
-    struct error_report report;
-    enum error error;
-
     if (!may_save(training, reason))
         return reason;
+    struct error_report report;
     error_report_take(reason, &report);
     report_pause_begin(training->report);
-    error = save(training);
+    enum error error = save(training);
     if (!error)
         error = check_order(training);
     report_pause_end(training->report);
@@ -342,7 +316,6 @@ static enum error say_conflict(const struct training *training)
 {
     const struct logdir *logdir = training->parts.logdir;
     struct error_report report;
-
     error_report_take(ERROR_CONFLICT, &report);
     if (logdir_newest_step(logdir) < 0)
         return error_restore(&report);
@@ -368,8 +341,6 @@ static enum error finish(struct training *training)
 {
     struct training_parts *parts = &training->parts;
     enum error error = OK;
-    struct feed_stats stats;
-
     report_end(training->report);
     if (parts->test_set) {
         error = test(training);
@@ -377,6 +348,7 @@ static enum error finish(struct training *training)
             return error;
         show_test(training);
     }
+    struct feed_stats stats;
     feed_get_stats(parts->feed, &stats);
     if (stats.bad_rows > 0)
         log_warning("%" PRId64 " bad rows were %s", stats.bad_rows,
@@ -391,7 +363,6 @@ static enum error train(struct training *training)
 {
     struct training_parts *parts = &training->parts;
     enum error error = OK;
-
     report_initialized(training->report);
     training->next_save_ns = clock_now_ns() + (int64_t)(training->options->save_seconds * 1e9);
     training->watch.url = training->options->sampler_url;
@@ -422,7 +393,6 @@ enum error training_run(const struct training_options *options)
                                     .context = &training.watch};
     bool done = false;
     enum error error = training_parts_take_logdir(&training.parts, options, &done);
-
     if (error)
         goto out;
     if (done) {

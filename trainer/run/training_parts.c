@@ -18,7 +18,6 @@ static void warn_of_seed(const struct training_parts *parts)
 {
     const struct training_options *options = parts->options;
     uint64_t seed = checkpoint_get_facts(parts->checkpoint)->model.seed;
-
     if (options->seed_given && options->model.seed != seed)
         log_warning("--seed %" PRIu64 " is not used: training goes on from a checkpoint that began "
                     "with seed %" PRIu64,
@@ -28,9 +27,8 @@ static void warn_of_seed(const struct training_parts *parts)
 enum error training_parts_take_logdir(struct training_parts *parts,
                                       const struct training_options *options, bool *ret_done)
 {
-    enum error error;
-
     parts->options = options;
+    enum error error;
     if ((error = logdir_open(options->logdir, &parts->logdir)) ||
         (error = logdir_newest(parts->logdir, &parts->checkpoint)))
         return error;
@@ -48,7 +46,6 @@ static enum error compare_scale(const struct training_parts *parts)
 {
     float saved = checkpoint_get_facts(parts->checkpoint)->feature_scale;
     float given = parts->options->feature_scale;
-
     if (given == 0 || given == saved)
         return OK;
     return error_set(ERROR_CONFLICT,
@@ -60,7 +57,6 @@ static enum error check_url(const char *url)
 {
     struct sampler_client *client = NULL;
     enum error error = sampler_client_open(url, TRAINING_STREAM, 0, &client);
-
     sampler_client_close(client);
     return error;
 }
@@ -71,7 +67,6 @@ enum error training_parts_check(struct training_parts *parts)
     const struct stream_position *position = &checkpoint_get_facts(parts->checkpoint)->position;
     const char *called = checkpoint_path(parts->checkpoint);
     enum error error;
-
     if ((error = stream_position_compare_size(position, called, options->batch_rows)) ||
         (error = compare_scale(parts)) || (error = check_url(options->sampler_url)) ||
         (error = store_check_uri(options->store_uri)))
@@ -92,7 +87,6 @@ static enum error explain_scale(const struct training_parts *parts)
     const struct store_info *info = store_info(parts->store);
     struct feature_range range = {.rows = 0};
     enum error error = feature_range_find(parts->store, &range);
-
     if (error)
         return error;
     log_info("features are multiplied with %s (--feature-scale), since %s holds %s",
@@ -111,7 +105,6 @@ static enum error choose_scale(struct training_parts *parts)
 {
     const struct checkpoint_facts *saved = saved_facts(parts);
     float given = parts->options->feature_scale;
-
     if (saved) {
         enum error error = compare_scale(parts);
         if (error)
@@ -132,24 +125,21 @@ static enum error choose_names(struct training_parts *parts)
 {
     const struct checkpoint_facts *saved = saved_facts(parts);
     const struct store_info *info = store_info(parts->store);
-    enum error error;
-
     if (!saved || saved->names.count == 0)
         return feature_names_init(&parts->facts.names, info);
-    error = feature_names_compare(&saved->names, checkpoint_path(parts->checkpoint), info);
+    enum error error =
+        feature_names_compare(&saved->names, checkpoint_path(parts->checkpoint), info);
     return error ? error : feature_names_copy(&parts->facts.names, &saved->names);
 }
 
 static enum error open_store(struct training_parts *parts)
 {
-    const struct store_info *info;
     const struct training_options *options = parts->options;
     enum error error =
         store_open_cached(options->store_uri, (uint64_t)options->cache_bytes, &parts->store);
-
     if (error)
         return error;
-    info = store_info(parts->store);
+    const struct store_info *info = store_info(parts->store);
     if (info->features == 0)
         return error_set(ERROR_INPUT, "%s has no feature columns to train on", info->uri);
     parts->facts.model.shape.features = info->features;
@@ -168,10 +158,8 @@ static enum error ask_sampler(struct training_parts *parts)
     const struct training_options *options = parts->options;
     const struct checkpoint_facts *saved = saved_facts(parts);
     struct stream_position *position = &parts->facts.position;
-    enum error error;
-
-    error = stream_position_fetch(options->sampler_url, TRAINING_STREAM, options->patience_ms,
-                                  &position->stream);
+    enum error error = stream_position_fetch(options->sampler_url, TRAINING_STREAM,
+                                             options->patience_ms, &position->stream);
     if (error)
         return error;
     position->batch_rows = options->batch_rows;
@@ -189,14 +177,12 @@ static enum error ask_sampler(struct training_parts *parts)
 static enum error ask_classes(struct training_parts *parts)
 {
     const struct checkpoint_facts *saved = saved_facts(parts);
-    enum error error;
-
     if (parts->facts.model.shape.kind == MODEL_LINEAR) {
         parts->facts.model.shape.outputs = 1;
         return OK;
     }
-    error = classes_fetch(parts->options->sampler_url, TRAINING_STREAM, parts->options->patience_ms,
-                          &parts->facts.classes);
+    enum error error = classes_fetch(parts->options->sampler_url, TRAINING_STREAM,
+                                     parts->options->patience_ms, &parts->facts.classes);
     if (error)
         return error;
     if (saved) {
@@ -220,13 +206,11 @@ static void warn_of_fractions(const struct training_parts *parts)
 {
     const struct store_info *info = store_info(parts->store);
     const struct classes *classes = parts->facts.classes;
-    double value;
-
     if (!classes || info->label_kind != LABEL_REAL)
         return;
+    double value;
     for (size_t i = 0; i < classes->count; i++) {
         const char *text = classes->texts[i];
-
         if (!text_parse_real(text, strlen(text), &value) || value == floor(value))
             continue;
         log_warning("%s: column %s holds real numbers such as %s; each of the %zu is a class of "
@@ -240,7 +224,6 @@ static enum error choose_seed(struct training_parts *parts)
 {
     const struct checkpoint_facts *saved = saved_facts(parts);
     uint64_t *seed = &parts->facts.model.seed;
-
     if (saved) {
         *seed = saved->model.seed;
     } else if (!parts->options->seed_given) {
@@ -259,7 +242,6 @@ static enum error make_model(struct training_parts *parts)
     const struct checkpoint_facts *saved = saved_facts(parts);
     size_t test_rows = options->test_store_uri ? engine_rows(model->shape.features) : 0;
     enum error error = choose_seed(parts);
-
     if (error)
         return error;
     model->batch_rows = (size_t)options->batch_rows;
@@ -283,15 +265,12 @@ static enum error load_tests(struct training_parts *parts)
 {
     struct targets *targets = NULL;
     struct store *store = NULL;
-    const struct store_info *info;
-    enum error error;
-
     if (!parts->options->test_store_uri)
         return OK;
-    error = store_open(parts->options->test_store_uri, false, &store);
+    enum error error = store_open(parts->options->test_store_uri, false, &store);
     if (error)
         return error;
-    info = store_info(store);
+    const struct store_info *info = store_info(store);
     error = targets_new(parts->facts.classes, store, &targets);
     if (error)
         goto out;
@@ -319,16 +298,14 @@ static enum error make_buffers(struct training_parts *parts)
     bool scale =
         store_info(parts->store)->element == ELEMENT_F32 && parts->facts.feature_scale != 1.0f;
     void *memory = NULL;
-    enum error error;
-
     parts->classes = array_new(rows, sizeof(*parts->classes), "a batch's classes");
     parts->numbers = array_new(rows, sizeof(*parts->numbers), "a batch's targets");
     if (!parts->classes || !parts->numbers)
         return ERROR_MEMORY;
     if (!scale)
         return OK;
-    error = device_memory_new(parts->engine.device,
-                              rows * parts->facts.model.shape.features * sizeof(float), &memory);
+    enum error error = device_memory_new(
+        parts->engine.device, rows * parts->facts.model.shape.features * sizeof(float), &memory);
     parts->scaled = memory;
     return error;
 }
@@ -357,9 +334,8 @@ static enum error open_feed(struct training_parts *parts)
 
 enum error training_parts_open(struct training_parts *parts)
 {
-    enum error error;
-
     parts->facts.model = parts->options->model;
+    enum error error;
     if ((error = open_store(parts)) || (error = ask_sampler(parts)) ||
         (error = ask_classes(parts)) ||
         (error = targets_new(parts->facts.classes, parts->store, &parts->targets)) ||
