@@ -63,6 +63,8 @@ static enum error load(const char *core, unsigned threads,
         return error_prefix(error, "oneDNN: ");
     void *function;
     char version[32] = "", count[32];
+    /* Through oneDNN's handle: dlsym() also searches what the library was linked with, so this is
+     * the OpenMP that oneDNN runs on, not another one in the process. */
     if (!blas_find(handle, "OpenMP", "omp_set_num_threads", &function))
         ((void (*)(int))function)((int)threads);
     if (!blas_find(handle, "oneDNN", "dnnl_version", &function)) {
@@ -74,6 +76,8 @@ static enum error load(const char *core, unsigned threads,
     return OK;
 }
 
+/* dnnl_sgemm is row-major (unlike BLAS's own sgemm), C = alpha op(A) op(B) + beta C: alpha is 1,
+ * and beta 0 overwrites C whatever it holds, NaN too. Its status reports bad arguments only. */
 static void multiply(const struct blas_product *p)
 {
     sgemm(p->a_transpose == BLAS_TRANSPOSED ? 'T' : 'N',

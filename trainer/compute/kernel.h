@@ -34,7 +34,7 @@ struct kernel_options {
 struct kernel_input {
     const float *values;
     size_t rows, columns;
-    bool indexed; /* the kernel has an index of the nonzeros, valid until the next kernel_input() */
+    bool indexed; /* the kernel has a sparse index of it, valid until the next kernel_input() */
 };
 
 /* What one batch adds up to; in device memory. */

@@ -1,7 +1,10 @@
 /*
  * The kernel on the CPU, and the reference for the others. Dense products go to the BLAS library,
- * products with a batch that is mostly zeros to the loops over its nonzeros. One thread, but for
- * what BLAS was given. Everything is done when a call returns.
+ * products with a batch that is mostly zeros to the sparse loops (sparse_batch.h). One thread, but
+ * for what BLAS was given. Everything is done when a call returns.
+ *
+ * Sums in double: the loss alone, over rows. Sums in float run in index order (sum_of(),
+ * sum_columns), so that they do not depend on the vector unit.
  */
 #include <math.h>
 #include <stdio.h>
@@ -46,6 +49,9 @@ static enum error cpu_input(struct kernel *kernel, const float *values, size_t r
     return OK;
 }
 
+/* x[B,I] w[I,O]. The sparse product adds to y, so y[B,O] begins as B copies of the bias; the dense
+ * one overwrites y, and the bias is added in the pass that applies the ReLU. Which of the two it is
+ * can differ by a rounding, so it must follow from the batch alone (sparse_batch_worth()). */
 static enum error cpu_forward(struct kernel *kernel, const struct kernel_input *input,
                               const float *weights, const float *bias, size_t outputs,
                               enum activation activation, float *ret_y)
@@ -75,6 +81,8 @@ static enum error cpu_forward(struct kernel *kernel, const struct kernel_input *
     return OK;
 }
 
+/* dw[I,O] = x^T[I,B] dy[B,O], db[O] = columns of dy summed. Columns of x are indexed here, at most
+ * once a batch, rather than in cpu_input(): a batch that is only scored never needs them. */
 static enum error cpu_backward(struct kernel *kernel, const struct kernel_input *input,
                                const float *y_gradient, size_t outputs, float *ret_weights_gradient,
                                float *ret_bias_gradient)
@@ -101,6 +109,8 @@ static enum error cpu_backward(struct kernel *kernel, const struct kernel_input 
     return OK;
 }
 
+/* dx[B,I] = dy[B,O] w^T[O,I], zero where x is not positive: x[B,I] is the output of the ReLU
+ * before, and positive exactly where the ReLU let its input pass. */
 static enum error cpu_backward_input(struct kernel *kernel, const struct kernel_input *input,
                                      const float *y_gradient, const float *weights, size_t outputs,
                                      float *ret_input_gradient)
@@ -122,7 +132,9 @@ static enum error cpu_backward_input(struct kernel *kernel, const struct kernel_
     return OK;
 }
 
-/* ret_out = logits minus the largest of their row. */
+/* ret_out[B,L] = logits[B,L] minus the largest of their row: no result is above 0, so that exp()
+ * never overflows, and one is 0, so that a row's sum of exponentials is at least 1. In place is
+ * legal. */
 static void shift_rows(const float *logits, size_t rows, size_t classes, float *ret_out)
 {
     for (size_t row = 0; row < rows; row++) {
@@ -166,7 +178,8 @@ static bool is_correct(const float *logits, size_t classes, size_t label)
     return correct;
 }
 
-/* One row of LOSS_CLIPPED_SUM: exponentials to gradient; returns the loss. */
+/* One row [L] of LOSS_CLIPPED_SUM: exponentials become p - onehot(label), or zeros where the clip
+ * cuts the gradient off; returns the loss. */
 static double clipped_row(float *row, size_t classes, size_t label)
 {
     float sum = sum_of(row, classes);
@@ -181,7 +194,8 @@ static double clipped_row(float *row, size_t classes, size_t label)
     return -log((double)(p > 1 ? 1 : p));
 }
 
-/* One row of LOSS_MEAN; `shifted_logit` is the label's, minus the largest. */
+/* One row [L] of LOSS_MEAN: exponentials become (p - onehot(label)) / B, `share` being 1 / B;
+ * `shifted_logit` is the label's, minus the largest: log p without the logarithm of a tiny p. */
 static double mean_row(float *row, size_t classes, size_t label, float shifted_logit, float share)
 {
     float sum = sum_of(row, classes);
@@ -191,6 +205,8 @@ static double mean_row(float *row, size_t classes, size_t label, float shifted_l
     return log((double)sum) - (double)shifted_logit;
 }
 
+/* Two passes over [B,L]: exponentials of all rows in one vector loop, then row by row while they
+ * are in the cache; the gradient buffer holds what lies between. */
 static enum error cpu_cross_entropy(struct kernel *kernel, enum loss loss, const float *logits,
                                     const int32_t *labels, size_t rows, size_t classes,
                                     float *ret_gradient, struct kernel_result *ret_result)

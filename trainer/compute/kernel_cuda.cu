@@ -60,6 +60,8 @@ static unsigned blocks_for(size_t count, size_t each)
     return (unsigned)(blocks < 1 ? 1 : blocks > BLOCKS_LIMIT ? BLOCKS_LIMIT : blocks);
 }
 
+/* Element-wise kernels stride over the grid: thread t of T takes elements t, t + T, ..., so that
+ * neighbours read neighbours, and any count works with at most BLOCKS_LIMIT blocks. */
 #define FIRST_ELEMENT (blockIdx.x * (size_t)blockDim.x + threadIdx.x)
 #define ELEMENT_STRIDE ((size_t)gridDim.x * blockDim.x)
 
@@ -104,6 +106,8 @@ static __global__ void sum_columns(const float *values, size_t rows, size_t colu
     }
 }
 
+/* c[m,n] = op(a)[m,k] op(b)[k,n], all packed: a transposed matrix is stored [k,m] (or [n,k]), so
+ * its stride is m (or k). stream_of() for the choice of GPU alone; cuBLAS has its stream. */
 static enum error multiply(struct kernel *kernel, size_t m, size_t n, size_t k, const float *a,
                            bool a_transposed, const float *b, bool b_transposed, float *c)
 {
@@ -179,7 +183,8 @@ static enum error cuda_backward_input(struct kernel *kernel, const struct kernel
 
 #define ALL_LANES 0xffffffffu
 
-/* The same value in every lane; butterfly order. */
+/* The same value in every lane, and the same bits on every GPU: butterfly order, lane l with lane
+ * l ^ 16, l ^ 8, ..., l ^ 1. */
 static __device__ float warp_maximum(float value)
 {
     for (int step = WARP / 2; step > 0; step /= 2)

@@ -19,6 +19,9 @@ static size_t words_of(size_t columns)
     return (columns + SPARSE_BATCH_WORD - 1) / SPARSE_BATCH_WORD;
 }
 
+/* What each is for B rows and F columns: row_bits [B, ceil(F / 64)], column_bits [ceil(B / 32), F],
+ * list [B], panel [max(B, 64), 128]: rows of dy [B, strip] in the backward product, of w [64,
+ * strip] in the forward one. Aligned to 64 bytes, so that a vector lies in one cache line. */
 enum error sparse_batch_reserve(struct sparse_batch *sparse, size_t rows, size_t columns)
 {
     if (rows <= sparse->rows_limit && columns <= sparse->columns_limit)
@@ -56,6 +59,7 @@ void sparse_batch_release(struct sparse_batch *sparse)
     memset(sparse, 0, sizeof(*sparse));
 }
 
+/* One pass over x[B,F]: also counts, so that a batch found dense costs no second look. */
 void sparse_batch_index(struct sparse_batch *sparse, const struct cpu_loops *loops,
                         const float *values, size_t rows, size_t columns)
 {
@@ -67,6 +71,8 @@ void sparse_batch_index(struct sparse_batch *sparse, const struct cpu_loops *loo
     sparse->count = loops->index_rows(values, rows, columns, sparse->row_bits);
 }
 
+/* Evaluation never comes here: only the backward product reads by columns. index_columns() sets
+ * bits and clears none, so the words of this batch's shape are cleared first. */
 void sparse_batch_index_columns(struct sparse_batch *sparse, const struct cpu_loops *loops)
 {
     if (sparse->has_columns)
@@ -77,7 +83,8 @@ void sparse_batch_index_columns(struct sparse_batch *sparse, const struct cpu_lo
     sparse->has_columns = true;
 }
 
-/* Two fifths: below it the index wins on every CPU measured (COMPUTING.md). */
+/* Two fifths: below it the index wins on every CPU measured (README.md). Nothing is timed here: a
+ * choice that depended on the machine's load would change the bits of a run. */
 bool sparse_batch_worth(const struct sparse_batch *sparse)
 {
     return sparse->columns >= COLUMNS_MINIMUM &&

@@ -1,10 +1,11 @@
 /*
- * The nonzeros of a batch: bitmaps that let the first layer's products skip the zeros.
+ * A sparse batch: bitmaps that let the first layer's products skip the zeros of x[B,F].
  *
  * Images of digits are four fifths zeros, so the two products with the batch cost a fifth of what a
- * dense product costs. Two bitmaps over x[B,F] say where the others are: by rows for x w, by
- * columns for x^T dy. Values are read from x itself. NaN and infinities count as nonzero; a zero
- * times an infinite weight, NaN in a dense product, is skipped.
+ * dense product costs. Two bitmaps say where the nonzeros are: by rows for x w, by columns for
+ * x^T dy. Values are read from x itself, which must stay as it is until the next batch is indexed.
+ * NaN and infinities count as nonzero; a zero times an infinite weight, NaN in a dense product, is
+ * skipped.
  *
  * Threads: one at a time. Dimensions: B rows, F columns.
  */
@@ -31,8 +32,8 @@ struct sparse_batch {
     uint64_t *row_bits;    /* [B, row_words] bit c of word w: column 64 w + c */
     uint32_t *column_bits; /* [groups of 32 rows, F] bit r of group g: row 32 g + r */
     bool has_columns;      /* column_bits are those of this batch */
-    float *panel;          /* work space, 64-byte aligned */
-    uint32_t *list;        /* work space, [B] */
+    float *panel;          /* [max(B, 64), strip] scratch of the products, 64-byte aligned */
+    uint32_t *list;        /* [B] scratch: the rows of one column */
     size_t rows_limit, columns_limit;
 };
 
