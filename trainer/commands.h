@@ -25,7 +25,7 @@ extern const struct command command_predict;
 enum bad_rows commands_bad_rows(const char *name);
 
 /*
- * What `evaluate` and `predict` share: their options (--store, told with `store_help`; --logdir,
+ * What `evaluate` and `predict` share: their options (--store, described by `store_help`; --logdir,
  * --checkpoint, --bad-rows, the engine's), and the model that these name, opened for `use` and
  * closed after it. Returns what failed, or what `use` returned.
  */

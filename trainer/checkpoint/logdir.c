@@ -24,8 +24,8 @@
 
 struct logdir {
     char *path;
-    int lock;  /* descriptor; -1: opened to look */
-    bool told; /* the state is from the file, not guessed */
+    int lock;   /* descriptor; -1: opened to look */
+    bool named; /* the state is from the file, not guessed */
     struct checkpoint_state state;
     char *newest_path; /* of the newest that was opened or written; NULL: none */
     int64_t newest_step;
@@ -160,7 +160,7 @@ static enum error say_way_out(enum error error)
         error,
         "%.700s; remove that file to go on from the checkpoint with the largest step, "
         "name one in it (model_checkpoint_path: \"NAME\"), or take another --logdir to "
-        "begin anew",
+        "start over",
         report.message);
 }
 
@@ -174,12 +174,12 @@ static enum error read_state(struct logdir *logdir)
     if (!path)
         return ERROR_MEMORY;
     checkpoint_state_release(&logdir->state);
-    logdir->told = false;
+    logdir->named = false;
     enum error error = file_read_whole(path, &text);
     if (!error) {
         error =
             checkpoint_state_parse(&logdir->state, text.data ? text.data : "", text.length, path);
-        logdir->told = !error;
+        logdir->named = !error;
         if (error == ERROR_INPUT)
             error = say_way_out(error);
     } else if (error == ERROR_NOT_FOUND) {
@@ -234,7 +234,7 @@ static enum error refuse_damaged(struct logdir *logdir, size_t damaged)
         return error;
     }
     return error_set(ERROR_INPUT,
-                     "%.700s; no older checkpoint in %s is whole: to begin anew, take another "
+                     "%.700s; no older checkpoint in %s is whole: to start over, take another "
                      "--logdir",
                      report.message, logdir->path);
 }
@@ -257,7 +257,7 @@ static enum error open_newest(struct logdir *logdir, struct checkpoint **ret_che
     if (error == ERROR_NOT_FOUND)
         return error_set(ERROR_NOT_FOUND,
                          "%s/" STATE_NAME " names %s, which is not there, nor are the older ones; "
-                         "to begin anew, take another --logdir",
+                         "to start over, take another --logdir",
                          logdir->path, state->names[state->newest]);
     return error;
 }
@@ -379,7 +379,7 @@ enum error logdir_newest(struct logdir *logdir, struct checkpoint **ret_checkpoi
         *ret_checkpoint = checkpoint;
     if (!error && logdir->lock >= 0 && !passed) {
         remove_old(logdir);
-        if (logdir->told)
+        if (logdir->named)
             remove_orphans(logdir);
     }
     return error;

@@ -23,7 +23,7 @@ enum error stream_position_fetch(const char *url, const char *stream, int64_t pa
 }
 
 /* A server that refuses connections is asked again, with a line in the log, by every request; a
- * bare connection tells without. */
+ * bare connection shows it without. */
 static bool takes_connections(const char *url)
 {
     CURL *easy = curl_easy_init();

@@ -1,8 +1,8 @@
 /*
- * A position: which order of the sampler is being trained, and how far. The order is named by the
- * stream's frame digest, design, seed, replacement and tail; how far is the index of the next batch
- * of `batch_rows` units (`GET /batch?size=B&index=K` is a pure function). A checkpoint holds one,
- * so that what follows a restart is exactly what would have followed.
+ * A stream position: which order of the sampler is being trained, and how far. The order is named
+ * by the stream's frame digest, design, seed, replacement and tail; how far is the index of the
+ * next batch of `batch_rows` units (`GET /batch?size=B&index=K` is a pure function). A checkpoint
+ * holds one, so that what follows a restart is exactly what would have followed.
  */
 #ifndef TRAINER_CHECKPOINT_STREAM_POSITION_H
 #define TRAINER_CHECKPOINT_STREAM_POSITION_H
@@ -24,12 +24,12 @@ struct stream_position {
 enum error stream_position_fetch(const char *url, const char *stream, int64_t patience_ms,
                                  struct sampler_stream *ret_stream) MUST_CHECK;
 
-/* As stream_position_fetch(), but one try of less than half a second that logs nothing: for what is asked
- * again soon. */
+/* As stream_position_fetch(), but one try of less than half a second that logs nothing: for what is
+ * asked again soon. */
 enum error stream_position_peek(const char *url, const char *stream,
                                 struct sampler_stream *ret_stream) MUST_CHECK;
 
-/* OK when `theirs` walks the same order in the same batches as `ours`, wherever they are; else
+/* OK when `theirs` has the same order in the same batches as `ours`, however far each is; else
  * ERROR_CONFLICT naming the first difference with both values: "CALLED is of another order: its
  * seed is 7, the sampler's is 9", and what would mend it. `called` names `theirs`. */
 enum error stream_position_compare(const struct stream_position *theirs, const char *called,

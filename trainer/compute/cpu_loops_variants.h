@@ -1,5 +1,5 @@
-/* The variants of the loops that were compiled; internal to cpu_loops*.c. Not all of them can run
- * on this CPU: cpu_loops_at() tells. */
+/* The variants of the loops that were compiled; internal to cpu_loops*.c. cpu_loops_at() lists
+ * those that can run on this CPU. */
 #ifndef TRAINER_COMPUTE_CPU_LOOPS_VARIANTS_H
 #define TRAINER_COMPUTE_CPU_LOOPS_VARIANTS_H
 

@@ -1,7 +1,7 @@
 /*
  * cuBLAS, loaded with dlopen() when a GPU is to compute: one binary starts without it. Products are
  * in full float32 (no TF32), so that the CPU is the reference. One handle a stream; work is
- * enqueued there and not waited for, and the same product gives the same bits on the same GPU.
+ * enqueued there and runs on, and the same product gives the same bits on the same GPU.
  *
  * Threads: one at a time a handle.
  */

@@ -1,7 +1,7 @@
 /*
- * An scaler: rows as a store keeps them (u8 or f32) become floats in device memory, multiplied
- * with the model's feature scale. For rows that come from a scan or lie on the device; training
- * batches are expanded by the feed.
+ * A feature scaler: rows as a store keeps them (u8 or f32) become floats in device memory,
+ * multiplied with the model's feature scale. For rows that come from a scan or lie on the device;
+ * training batches are scaled by the feed.
  */
 #ifndef TRAINER_MODEL_FEATURE_SCALER_H
 #define TRAINER_MODEL_FEATURE_SCALER_H
@@ -21,7 +21,7 @@ enum error feature_scaler_new(const struct engine *engine, enum element element,
 void feature_scaler_free(struct feature_scaler *scaler);
 
 /* `rows` rows from host or device memory -> *ret_values[rows, F] in device memory, valid until the
- * next call. Host memory must stay as it is until the queue was waited for. */
+ * next call. Host memory must stay as it is until device_queue_wait(). */
 enum error feature_scaler_from_host(struct feature_scaler *scaler, const void *features,
                                     size_t rows, const float **ret_values) MUST_CHECK;
 enum error feature_scaler_from_device(struct feature_scaler *scaler, const void *features,

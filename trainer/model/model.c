@@ -11,10 +11,10 @@
 /* Batches whose labels may be on their way to the device at once. */
 #define LABEL_SLOTS 4
 
-/* One batch's classes or targets in page-locked memory; free again when the mark is reached. */
+/* One batch's classes or targets in page-locked memory; free again when the event is reached. */
 struct label_slot {
     void *memory; /* [B] of int32_t or float */
-    struct device_event *mark;
+    struct device_event *copied;
     bool used;
 };
 
@@ -77,7 +77,7 @@ static enum error allocate_labels(struct model *model)
     for (size_t i = 0; i < LABEL_SLOTS && !error; i++) {
         error = device_host_new(model->device, bytes, &model->label_slots[i].memory);
         if (!error)
-            error = device_event_new(model->device, &model->label_slots[i].mark);
+            error = device_event_new(model->device, &model->label_slots[i].copied);
     }
     if (!error)
         error = device_memory_new(model->device, 2 * sizeof(*model->results), &memory);
@@ -176,7 +176,7 @@ void model_free(struct model *model)
     device_host_free(device, model->host_result);
     for (size_t i = 0; i < LABEL_SLOTS; i++) {
         device_host_free(device, model->label_slots[i].memory);
-        device_event_free(device, model->label_slots[i].mark);
+        device_event_free(device, model->label_slots[i].copied);
     }
     free(model);
 }
@@ -269,13 +269,13 @@ static enum error send_labels(struct model *model, const struct model_batch *bat
         error = check_classes(model, batch);
     struct label_slot *slot = &model->label_slots[model->next_label_slot];
     if (!error && slot->used)
-        error = device_event_wait(model->device, slot->mark);
+        error = device_event_wait(model->device, slot->copied);
     if (error)
         return error;
     memcpy(slot->memory, labels, bytes);
     error = device_copy_in(model->device, model->queue, model->labels, slot->memory, bytes);
     if (!error)
-        error = device_event_record(model->device, slot->mark, model->queue);
+        error = device_event_record(model->device, slot->copied, model->queue);
     if (error)
         return error;
     slot->used = true;

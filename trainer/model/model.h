@@ -78,7 +78,7 @@ int64_t model_get_step(const struct model *model);
 enum error model_read(struct model *model, float *ret_state) MUST_CHECK;
 enum error model_write(struct model *model, const float *state, int64_t step) MUST_CHECK;
 
-/* One training step: forward, backward, update; step + 1. Enqueued, not waited for.
+/* One training step: forward, backward, update; step + 1. Enqueued: returns before it is done.
  * ERROR_INPUT when a class is out of range, naming the row of the batch. */
 enum error model_step(struct model *model, const struct model_batch *batch) MUST_CHECK;
 /* Its two halves, for those who exchange gradients: the gradient of `batch` into the gradient

@@ -12,7 +12,7 @@
 /* The class of a label value, in a table sorted by value. */
 struct entry {
     double value;
-    int32_t class;
+    int32_t number;
 };
 
 struct targets {
@@ -37,9 +37,9 @@ static enum error map_texts(struct targets *targets)
     if (!targets->entries)
         return ERROR_MEMORY;
     for (size_t i = 0; i < info->label_text_count; i++) {
-        int32_t class = classes_find(targets->classes, info->label_texts[i]);
-        if (class >= 0)
-            targets->entries[targets->count++] = (struct entry){(double)i, class};
+        int32_t number = classes_find(targets->classes, info->label_texts[i]);
+        if (number >= 0)
+            targets->entries[targets->count++] = (struct entry){(double)i, number};
     }
     return OK;
 }
@@ -63,8 +63,8 @@ static enum error map_numbers(struct targets *targets)
             return error_set(ERROR_INPUT,
                              "the classes '%s' and '%s' are the same number in %s, whose column %s "
                              "holds numbers; write it one way in what the sampler serves",
-                             classes->texts[targets->entries[i - 1].class],
-                             classes->texts[targets->entries[i].class], targets->info->uri,
+                             classes->texts[targets->entries[i - 1].number],
+                             classes->texts[targets->entries[i].number], targets->info->uri,
                              targets->info->label_column);
     }
     return OK;
@@ -140,7 +140,7 @@ int32_t targets_find(const struct targets *targets, double label)
     size_t low = 0, high = targets->count;
     /* Labels 0..L-1 are the common case: the table's place is the value. */
     if (label >= 0 && label < (double)high && targets->entries[(size_t)label].value == label)
-        return targets->entries[(size_t)label].class;
+        return targets->entries[(size_t)label].number;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         if (targets->entries[middle].value < label)
@@ -149,7 +149,7 @@ int32_t targets_find(const struct targets *targets, double label)
             high = middle;
     }
     if (low < targets->count && targets->entries[low].value == label)
-        return targets->entries[low].class;
+        return targets->entries[low].number;
     return -1;
 }
 

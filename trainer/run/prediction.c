@@ -55,9 +55,9 @@ static enum error add_real(struct buffer *lines, double value)
 static enum error add_label(struct predicting *predicting, double label)
 {
     struct buffer *lines = &predicting->lines;
-    int32_t class = predicting->targets ? targets_find(predicting->targets, label) : -1;
-    if (class >= 0)
-        return add_field(lines, predicting->classes->texts[class]);
+    int32_t number = predicting->targets ? targets_find(predicting->targets, label) : -1;
+    if (number >= 0)
+        return add_field(lines, predicting->classes->texts[number]);
     switch (predicting->info->label_kind) {
     case LABEL_NONE:
         return OK;

@@ -1,5 +1,5 @@
 /*
- * The report of a training: what a person reads while it runs.
+ * The report of a training: its lines on standard output, and its progress.
  *
  *   standard output   the lines of the classic programs (README.md lists them), written in blocks
  *                     and flushed at least once a second, so that thousands of steps a second cost

@@ -1,6 +1,6 @@
 /*
- * The loop. A step's result is only as good as what a restart makes of it: the position moves
- * behind a batch in the same breath as the model's step, and both are saved together.
+ * The loop. The stream position moves past a batch together with the model's step, and both are
+ * saved together: a restart goes on with the batch that would have come next.
  */
 #include "trainer/run/training.h"
 
@@ -20,13 +20,13 @@
 
 #define LOSS_EVERY_CUDA 20 /* reading a loss waits for the device; the CPU has it at hand */
 #define CHECK_MS 1000      /* for the sampler's answer after a save */
-#define IDLE_LOSSES 10     /* in a row, before a person is told that nothing is learned */
+#define IDLE_LOSSES 10     /* in a row, before the warning that nothing is learned */
 
-/* What the report's thread looks for every few seconds. */
+/* What the report's thread checks every few seconds. */
 struct watch {
     const char *url;
     struct stream_position position; /* of the training's begin */
-    _Atomic bool changed;            /* the sampler walks another order; `report` says so */
+    _Atomic bool changed;            /* the sampler has another order; see `report` */
     struct error_report report;
 };
 
@@ -40,7 +40,7 @@ struct training {
     struct model_score score;
     bool unsavable;  /* diverged, or a save failed: what is on disk is better */
     int idle_losses; /* losses in a row that came with no gradient */
-    bool idle_told;
+    bool idle_warned;
 };
 
 static int64_t global_step(const struct training *training)
@@ -53,7 +53,7 @@ static double accuracy_of(const struct model_score *score)
     return score->rows ? (double)score->correct / (double)score->rows : 0;
 }
 
-/* Is the stream of now still the one that `position` is of? */
+/* ERROR_CONFLICT when `now` has another order than the stream of `position`. */
 static enum error compare_order(const struct stream_position *position,
                                 const struct sampler_stream *now)
 {
@@ -86,8 +86,7 @@ static enum error heed_watch(struct training *training)
 }
 
 /* What was trained on is of the old order to the last row (the feed compares the order on every new
- * connection), so it is saved first; but nothing more of it will come. A sampler that does not
- * answer tells nothing. */
+ * connection), so it is saved first; but nothing more of it will come. No answer: no verdict. */
 static enum error check_order(const struct training *training)
 {
     struct sampler_stream now;
@@ -199,21 +198,21 @@ static enum error step_on(struct training *training, const struct feed_batch *fe
     return model_step(parts->model, &batch);
 }
 
-/* Saturated outputs have no gradient: all that follows would be in vain, with a loss that looks
- * like one. A loss of 0 has none either, and is right. */
+/* Saturated outputs have no gradient: further steps change nothing, while the loss looks
+ * like a loss. A loss of 0 has none either, and is right. */
 static enum error notice_idleness(struct training *training, double loss)
 {
     bool idle = false;
-    enum error error = loss > 0 && !training->idle_told
+    enum error error = loss > 0 && !training->idle_warned
                            ? model_gradient_is_zero(training->parts.model, &idle)
                            : OK;
     training->idle_losses = idle ? training->idle_losses + 1 : 0;
     if (error || training->idle_losses < IDLE_LOSSES)
         return error;
-    training->idle_told = true;
+    training->idle_warned = true;
     log_warning("step %" PRId64
                 ": the loss is %g and the gradient exactly zero, %d times in a row: nothing "
-                "is learned any more; begin anew in another --logdir with --loss mean, a smaller "
+                "is learned any more; start over in another --logdir with --loss mean, a smaller "
                 "--learning-rate, or a smaller --feature-scale",
                 global_step(training), loss, IDLE_LOSSES);
     return OK;
@@ -291,7 +290,7 @@ static bool may_save(const struct training *training, enum error reason)
 }
 
 /* What every end has in common: the state that was reached is saved, whatever the reason. Returns
- * the reason; a save that fails after another failure is told in the log. */
+ * the reason; a save that fails after another failure is logged. */
 static enum error save_at_end(struct training *training, enum error reason)
 {
     if (!may_save(training, reason))
@@ -311,7 +310,7 @@ static enum error save_at_end(struct training *training, enum error reason)
     return error_restore(&report);
 }
 
-/* The sampler's order is another one now, or it is paused. */
+/* The sampler has another order now, or is paused. */
 static enum error say_conflict(const struct training *training)
 {
     const struct logdir *logdir = training->parts.logdir;

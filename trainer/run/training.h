@@ -29,10 +29,11 @@ struct training_options {
     const char *test_store_uri; /* NULL: no tests while training */
     const char *logdir;
     struct engine_options engine;
-    struct model_options model; /* kind, hidden layers, loss, optimizer; the rest is found out */
-    bool seed_given;            /* else model.seed is drawn, or the checkpoint's */
-    float feature_scale;        /* 0: the checkpoint's; else 1/255 for u8 stores, 1 for f32 */
-    int64_t train_steps;        /* the global step to end at */
+    struct model_options
+        model; /* kind, hidden layers, loss, optimizer; the rest comes from store and sampler */
+    bool seed_given;     /* else model.seed is drawn, or the checkpoint's */
+    float feature_scale; /* 0: the checkpoint's; else 1/255 for u8 stores, 1 for f32 */
+    int64_t train_steps; /* the global step to end at */
     int64_t batch_rows;
     int64_t test_every;  /* steps; 0: only at the end */
     double save_seconds; /* 0: not by time */

@@ -81,7 +81,7 @@ static const struct checkpoint_facts *saved_facts(const struct training_parts *p
     return parts->checkpoint ? checkpoint_get_facts(parts->checkpoint) : NULL;
 }
 
-/* Nobody asked for the factor, so it is said, and doubted where the bytes are small numbers. */
+/* The factor is a default: logs it, and warns where the bytes are small numbers. */
 static enum error explain_scale(const struct training_parts *parts)
 {
     const struct store_info *info = store_info(parts->store);
@@ -152,7 +152,7 @@ static enum error open_store(struct training_parts *parts)
     return error ? error : choose_scale(parts);
 }
 
-/* What the sampler walks, compared with what the checkpoint walked. */
+/* The sampler's order, compared with the checkpoint's. */
 static enum error ask_sampler(struct training_parts *parts)
 {
     const struct training_options *options = parts->options;
@@ -200,8 +200,7 @@ static enum error ask_classes(struct training_parts *parts)
     return OK;
 }
 
-/* As a rule numbers with fractions are measured, not chosen from: a person may have meant linear.
- */
+/* Numbers with fractions are usually measurements: --model linear may be meant. */
 static void warn_of_fractions(const struct training_parts *parts)
 {
     const struct store_info *info = store_info(parts->store);

@@ -41,9 +41,10 @@ enum error training_parts_take_logdir(struct training_parts *parts,
                                       const struct training_options *options,
                                       bool *ret_done) MUST_CHECK;
 /* For a training that is done: would the options go with the checkpoint, and are the device and the
- * stores there? Nobody is asked over a network. */
+ * stores there? Sends nothing over a network. */
 enum error training_parts_check(struct training_parts *parts) MUST_CHECK;
-/* All the rest; the model has the checkpoint's state, the feed begins with the next batch. */
+/* Opens everything else; the model has the checkpoint's state, the feed begins with the next batch.
+ * */
 enum error training_parts_open(struct training_parts *parts) MUST_CHECK;
 /* Legal at any point, and on zeros. */
 void training_parts_close(struct training_parts *parts);
