@@ -1,5 +1,5 @@
 /*
- * A store: where rows are fetched by id, named by a URI (../README.md lists the forms).
+ * A store: where rows are fetched by id, named by a URI (loader/STORES.md lists the forms).
  *
  *   struct store   what is there, shared by all threads, immutable once open
  *   struct reader  one thread's own handle on it (a connection, a file descriptor)
