@@ -10,7 +10,6 @@
 #include "sampler/api/handler.h"
 #include "sampler/api/routes.h"
 #include "sampler/http/response.h"
-#include "sampler/service/label_window.h"
 #include "sampler/service/live.h"
 
 #define LABEL_LEAST_BYTES 69 /* of the answer: one digit for each number */

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "sampler/batch/digits.h"
-#include "sampler/batch/real_cache.h"
 
 /* What copies of fixed width may touch behind the end. */
 #define SLACK_BYTES 32

@@ -1,13 +1,19 @@
 /*
- * Ids into decimal text, for answers of a million ids: eight digits at once in one 64-bit register
- * (each lane is divided by multiplying with a reciprocal; the lanes are exact for their range).
- * Writes up to DIGITS_SLACK_BYTES beyond the end it returns.
+ * Numbers into decimal text, for answers of a million ids.
+ *
+ * Integers: eight digits at once in one 64-bit register (each lane is divided by multiplying with a
+ * reciprocal; the lanes are exact for their range). Writes up to DIGITS_SLACK_BYTES beyond the end
+ * it returns.
+ *
+ * Doubles come again and again (one for each label): those written last are kept as text.
  */
 #ifndef SAMPLER_BATCH_DIGITS_H
 #define SAMPLER_BATCH_DIGITS_H
 
 #include <stdint.h>
 #include <string.h>
+
+#include "common/text.h"
 
 #define DIGITS_BYTES 19
 #define DIGITS_SLACK_BYTES 8
@@ -53,6 +59,30 @@ static inline __attribute__((always_inline)) char *digits_write(char *out, int64
         out = digits_write_eight(out, (uint32_t)(high % 100000000));
     }
     return digits_write_eight(out, (uint32_t)(rest % 100000000));
+}
+
+/* All zeros is empty. A thread's own. */
+#define REAL_CACHE_SLOTS 64
+struct real_cache {
+    struct {
+        uint64_t bits;
+        uint8_t length; /* 0: empty */
+        char text[TEXT_REAL_BYTES];
+    } slots[REAL_CACHE_SLOTS];
+};
+
+/* Writes a finite value at `out` (no NUL, at most TEXT_REAL_BYTES - 1 bytes); returns the end. */
+static inline char *real_cache_write(struct real_cache *cache, char *out, double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof(bits));
+    size_t slot = (size_t)(bits * UINT64_C(0x9e3779b97f4a7c15) >> 58);
+    if (cache->slots[slot].length == 0 || cache->slots[slot].bits != bits) {
+        cache->slots[slot].bits = bits;
+        cache->slots[slot].length = (uint8_t)strlen(text_of_real(value, cache->slots[slot].text));
+    }
+    memcpy(out, cache->slots[slot].text, cache->slots[slot].length);
+    return out + cache->slots[slot].length;
 }
 
 #endif

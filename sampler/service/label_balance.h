@@ -3,11 +3,12 @@
  * drawn in the last minute. Of more than BALANCE_ALL labels only the BALANCE_LARGEST that are
  * wanted most and the BALANCE_WORST that are farthest off, in units.
  *
- * Dimensions: L labels.
+ * Dimensions: L labels, K labels asked for.
  */
 #ifndef SAMPLER_SERVICE_LABEL_BALANCE_H
 #define SAMPLER_SERVICE_LABEL_BALANCE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "common/buffer.h"
@@ -28,5 +29,16 @@
 enum error label_balance_write(const struct sampling_plan *plan, const struct label_counts *counts,
                                const struct history_span *spans, size_t span_count,
                                struct buffer *out) MUST_CHECK;
+
+/* More than this is not counted: positions where there is no closed form (some tenths of a second
+ * of them), else epochs times labels. */
+#define LABEL_WINDOW_LIMIT (INT64_C(4) << 20)
+
+/* How many units of each label lie at the positions of `spans`: `last_minute` of GET /labels. In closed
+ * form where the order has one, else counted. ret_counts [K], of `labels` [K] (NULL: of all, K = L). ERROR_UNAVAILABLE beyond the limit. Blocks
+ * as long as the counting takes. */
+enum error label_window_counts(const struct sampling_plan *plan, const struct history_span *spans,
+                               size_t span_count, const uint32_t *labels, size_t label_count,
+                               int64_t *ret_counts) MUST_CHECK;
 
 #endif

@@ -8,7 +8,6 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "sampler/service/label_balance.h"
-#include "sampler/service/label_window.h"
 
 #define SECOND_NS INT64_C(1000000000)
 #define BALANCE_COUNT_NS (SECOND_NS / 20) /* then the labels' counter goes on alone */

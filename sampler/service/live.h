@@ -42,7 +42,7 @@ void live_notice(struct live *live, struct stream *stream);
 /* How many units of each label [L] were drawn in the last minute: counted from the positions that
  * were given out for the first time in the 60 s up to the history's last reading (at most a second
  * ago), and since then; what was lent again does not count twice. ERROR_UNAVAILABLE where that
- * cannot be told quickly (label_window.h). */
+ * cannot be told quickly (label_balance.h). */
 enum error live_last_minute(struct live *live, struct stream *stream,
                             int64_t *ret_counts) MUST_CHECK;
 

@@ -1,4 +1,4 @@
-/* What a stream tells of itself. */
+/* Status, workers, where a position is, and what was drawn of an epoch. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -147,5 +147,92 @@ enum error stream_workers(struct stream *stream, struct stream_worker *ret_worke
     free(records);
     *ret_count = count;
     *ret_known = known;
+    return OK;
+}
+
+/* ---- what was drawn of an epoch ------------------------------------------- */
+
+/* The rest of an epoch, [at, end), that `drawn` does not have yet. */
+struct reporting {
+    struct stream_drawn *drawn;
+    int64_t at, end;
+};
+
+/* The epoch that the stream is in, up to its place: never an empty one but at position 0. */
+static struct reporting begin(const struct stream *stream, struct stream_drawn *ret_drawn)
+{
+    const struct batching *batching = &stream->plan->batching;
+    int64_t position = stream->ledger.position;
+    int64_t end = batching_end(batching);
+    if (position > end)
+        position = end;
+    ret_drawn->epoch = position / batching->epoch_positions;
+    if (batching->epochs > 0 && position == end)
+        ret_drawn->epoch--;
+    return (struct reporting){
+        .drawn = ret_drawn, .at = ret_drawn->epoch * batching->epoch_positions, .end = position};
+}
+
+static size_t count_within(const struct intervals *intervals, const struct reporting *reporting)
+{
+    size_t count = 0;
+    for (size_t i = intervals_find(intervals, reporting->at);
+         i < intervals->count && intervals_at(intervals, i)->begin < reporting->end; i++)
+        count++;
+    return count;
+}
+
+/* Drawn up to `begin`, not drawn from there to `end`. */
+static void leave_out(struct reporting *reporting, int64_t begin, int64_t end)
+{
+    if (begin > reporting->end)
+        begin = reporting->end;
+    if (begin > reporting->at)
+        reporting->drawn->spans[reporting->drawn->count++] =
+            (struct interval){reporting->at, begin};
+    if (end > reporting->at)
+        reporting->at = end;
+}
+
+/* Gaps and skipped spans are disjoint, and both ascend. */
+static void list_drawn(const struct ledger *ledger, struct reporting *reporting)
+{
+    const struct intervals *sets[] = {&ledger->gaps, &ledger->skipped};
+    size_t next[] = {intervals_find(sets[0], reporting->at),
+                     intervals_find(sets[1], reporting->at)};
+    for (;;) {
+        const struct interval *lower = NULL;
+        size_t from = 0;
+        for (size_t i = 0; i < 2; i++) {
+            const struct interval *first =
+                next[i] < sets[i]->count ? intervals_at(sets[i], next[i]) : NULL;
+            if (first && (!lower || first->begin < lower->begin)) {
+                lower = first;
+                from = i;
+            }
+        }
+        if (!lower || lower->begin >= reporting->end)
+            break;
+        leave_out(reporting, lower->begin, lower->end);
+        next[from]++;
+    }
+    leave_out(reporting, reporting->end, reporting->end);
+}
+
+enum error stream_drawn(struct stream *stream, struct stream_drawn *ret_drawn)
+{
+    struct stream_drawn drawn = {0};
+    const struct ledger *ledger = &stream->ledger;
+    pthread_mutex_lock(&stream->streams->mutex);
+    struct reporting reporting = begin(stream, &drawn);
+    size_t room =
+        count_within(&ledger->gaps, &reporting) + count_within(&ledger->skipped, &reporting) + 1;
+    drawn.spans = array_new(room, sizeof(*drawn.spans), "what was drawn of an epoch");
+    if (drawn.spans)
+        list_drawn(ledger, &reporting);
+    pthread_mutex_unlock(&stream->streams->mutex);
+    if (!drawn.spans)
+        return ERROR_MEMORY;
+    *ret_drawn = drawn;
     return OK;
 }
