@@ -95,7 +95,7 @@ static struct batch_answer answer_of(const struct request *request, int64_t unit
     const struct worker *worker = request->worker;
     const struct sampling_plan *plan = stream_plan(request->stream);
     const struct stream_batch *drawn = &request->drawn;
-    bool lent = request->batch.leased;
+    bool leased = request->batch.leased;
     return (struct batch_answer){
         .stream = request->batch.stream,
         .epoch = drawn->span.first / plan->batching.epoch_positions,
@@ -106,8 +106,8 @@ static struct batch_answer answer_of(const struct request *request, int64_t unit
         .ids = worker->ids,
         .labels = worker->labels,
         .probabilities = request->batch.weights ? worker->probabilities : NULL,
-        .worker = lent ? request->lease.worker : NULL,
-        .seq = lent ? request->lease.seq : 0,
+        .worker = leased ? request->lease.worker : NULL,
+        .seq = leased ? request->lease.seq : 0,
         .expires_ms = drawn->expires_ms > 0 ? drawn->expires_ms : 0,
         .attempt = drawn->attempt,
         .redelivered = drawn->redelivered,
@@ -242,7 +242,7 @@ static enum MHD_Result reply_kept(struct request *request, struct service *servi
     return reply_outcome(request, request->outcome);
 }
 
-/* What the call said is told when the disk has it. */
+/* The response leaves when the disk has what it says. */
 static enum MHD_Result wait_for_disk(struct request *request, enum error error)
 {
     request->outcome = error;
@@ -254,7 +254,7 @@ static enum MHD_Result wait_for_disk(struct request *request, enum error error)
     return MHD_YES;
 }
 
-/* A batch that ran out may be larger than what was asked for, and the next one again another when
+/* An expired batch may be larger than what was asked for, and the next one again another when
  * there is room for it. */
 static enum MHD_Result draw(struct request *request, int64_t room, bool acked)
 {
@@ -276,13 +276,13 @@ static enum MHD_Result draw(struct request *request, int64_t room, bool acked)
         return wait_for_disk(request, error);
     if (!error && request->drawn.need > 0)
         return reply_problem(request, MHD_HTTP_SERVICE_UNAVAILABLE,
-                             "others took the batches that ran out; ask again");
+                             "others took the expired batches; ask again");
     if (!error)
         format(request);
     return reply_outcome(request, error);
 }
 
-/* No batch that is drawn anew is larger. */
+/* No new batch is larger. */
 static int64_t most_units(const struct request *request)
 {
     const struct batching *batching = &stream_plan(request->stream)->batching;

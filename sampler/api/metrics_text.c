@@ -15,7 +15,7 @@
 
 /* ---- streams ------------------------------------------------------------ */
 
-/* What is told of each stream, read once. */
+/* What is reported of each stream, read once. */
 struct reading {
     const char *name;
     int64_t units;
@@ -41,17 +41,17 @@ static const struct {
     {"tombola_sampler_epoch_draws", "gauge", "Positions of one epoch.",
      offsetof(struct reading, epoch_draws)},
     {"tombola_sampler_batches_total", "counter",
-     "Batches handed out, each time anew, with this state.",
+     "Batches handed out with this state, redelivered ones each time.",
      offsetof(struct reading, status.batches)},
     {"tombola_sampler_acked_batches_total", "counter",
      "Batches that are done: acked, or drawn without a worker.",
      offsetof(struct reading, status.acked)},
-    {"tombola_sampler_redelivered_batches_total", "counter", "Batches that were lent again.",
+    {"tombola_sampler_redelivered_batches_total", "counter", "Batches that were redelivered.",
      offsetof(struct reading, status.redelivered)},
     {"tombola_sampler_leased_batches", "gauge", "Batches that somebody has.",
      offsetof(struct reading, status.leased)},
     {"tombola_sampler_waiting_batches", "gauge",
-     "Batches that ran out or were released, to be lent first.",
+     "Batches that expired or were released, to be redelivered first.",
      offsetof(struct reading, status.waiting)},
     {"tombola_sampler_gap_positions", "gauge",
      "Positions before the next one that are to be drawn first.",
@@ -96,7 +96,7 @@ static enum error add_families(struct buffer *body, const struct reading *readin
 static enum error add_leases(struct buffer *body, const struct reading *readings, size_t count)
 {
     enum error error = metrics_add_head(body, "tombola_sampler_lease_seconds", "gauge",
-                                        "How long a batch is lent at the moment.");
+                                        "How long a lease is at the moment.");
     for (size_t i = 0; !error && i < count; i++)
         error = buffer_print(body, "tombola_sampler_lease_seconds{stream=\"%s\"} %.3f\n",
                              readings[i].name, (double)readings[i].status.lease_ms / 1000);
@@ -154,8 +154,8 @@ static enum error add_journal(struct buffer *body, struct service *service)
         {"tombola_sampler_journal_entries_total", "counter", "Entries of the journal.",
          counts.entries},
         {"tombola_sampler_journal_bytes_total", "counter", "Bytes of these entries.", counts.bytes},
-        {"tombola_sampler_journal_rewrites_total", "counter",
-         "How often the journal was written anew.", counts.rewrites},
+        {"tombola_sampler_journal_rewrites_total", "counter", "Compactions of the journal.",
+         counts.rewrites},
         {"tombola_sampler_journal_file_bytes", "gauge", "Bytes of the journal in use.",
          counts.file_bytes},
     };

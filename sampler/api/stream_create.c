@@ -33,14 +33,14 @@ struct creation {
     bool replacement_given;
     int64_t position;
     struct sampling_plan *plan; /* owned until the stream has it */
-    struct names_taken *names;
+    struct reserved_names *names;
     struct name_taken name; /* while the stream is made */
 };
 
 static void release_creation(struct request *request)
 {
     struct creation *creation = request->work;
-    names_taken_leave(creation->names, &creation->name);
+    reserved_names_leave(creation->names, &creation->name);
     stream_definition_release(&creation->definition);
     cJSON_Delete(creation->fields);
     sampling_plan_put(creation->plan);
@@ -297,7 +297,7 @@ static enum MHD_Result create(struct request *request, struct service *service)
     struct creation *creation = request->work;
     bool waits = false;
     if (request->outcome) {
-        names_taken_leave(creation->names, &creation->name);
+        reserved_names_leave(creation->names, &creation->name);
         return reply_error(request, error_restore(&request->report));
     }
     struct sampling_plan *plan = creation->plan;
@@ -305,7 +305,7 @@ static enum MHD_Result create(struct request *request, struct service *service)
     enum error error =
         streams_create(service->streams, &creation->definition, plan, creation->position,
                        request_waiter(request), &request->stream, &waits);
-    names_taken_leave(creation->names, &creation->name);
+    reserved_names_leave(creation->names, &creation->name);
     if (!error)
         live_notice(service->live, request->stream);
     return handler_finish(request, service, error, waits, reply_created);
@@ -344,7 +344,7 @@ enum MHD_Result route_create(struct request *request, struct service *service)
     if (!error)
         error = refuse_name(service, creation->definition.name);
     if (!error)
-        error = names_taken_enter(&service->names, &creation->name, creation->definition.name);
+        error = reserved_names_enter(&service->names, &creation->name, creation->definition.name);
     if (error)
         return reply_error(request, error);
     audit_expect(request, "stream created", log_text("design", creation->definition.design));

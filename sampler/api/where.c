@@ -16,7 +16,7 @@ struct search {
     int64_t id;
     int64_t row;
     int64_t epoch;
-    int64_t end;        /* positions below it are told */
+    int64_t end;        /* positions below it are listed */
     bool over;          /* the stream is through with the epoch */
     int64_t *positions; /* owned: all of the epoch */
     size_t draws;       /* how many these are */
@@ -97,7 +97,7 @@ static enum error settle(struct request *request, const struct service *service,
 
 /* ---- the answer --------------------------------------------------------- */
 
-/* What was passed over is not done: only a seek back makes it come. */
+/* What is skipped is not done: only a seek back makes it come. */
 static const char *const state_names[] = {[PLACE_AHEAD] = "ahead",
                                           [PLACE_LEASED] = "leased",
                                           [PLACE_DONE] = "done",

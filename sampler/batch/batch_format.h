@@ -2,7 +2,7 @@
  * A batch as bytes, in the three formats of GET /batch:
  *
  *   json    {"stream":"default","epoch":0,"first":0,"size":2,"ids":[7,3],"labels":[1,0]}
- *           and what belongs to a lease, to positions passed over, to weights=1
+ *           and what belongs to a lease, to skipped positions, to weights=1
  *   csv     id,label\n7,1\n3,0\n, with two more columns for weights=1
  *   binary  little-endian, laid out in README.md
  *
@@ -31,16 +31,16 @@ struct batch_answer {
     const char *stream; /* a valid name: letters, digits, '.', '_', '-' */
     int64_t epoch;
     int64_t first;
-    int64_t positions; /* that the batch covers; told when `tells_span` */
+    int64_t positions; /* that the batch covers; written when `tells_span` */
     bool tells_span;
     size_t size;                 /* B */
     const int64_t *ids;          /* [B], each >= 0 */
     const uint32_t *labels;      /* [B], numbers of labels, each < L */
     const double *probabilities; /* [B], each > 0; NULL: without weights */
-    const char *worker;          /* a valid name; NULL: not lent */
+    const char *worker;          /* a valid name; NULL: no lease */
     int64_t seq;                 /* when there is a worker */
     int64_t expires_ms;          /* the same */
-    int64_t attempt;             /* 0: not told */
+    int64_t attempt;             /* 0: not written */
     bool redelivered;
 };
 

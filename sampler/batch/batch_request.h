@@ -28,7 +28,7 @@ struct batch_request {
     enum batch_format format;
 };
 
-/* Who wants to be lent the batch. */
+/* Who leases the batch. */
 struct batch_lease {
     char worker[WORKER_NAME_BYTES];
     int64_t seq;

@@ -18,7 +18,7 @@ struct committer {
 static void *run(void *context)
 {
     struct committer *committer = context;
-    for (;;) {
+    for (;;) { /* journal_work() sleeps until there is something to do */
         bool stopping = atomic_load(&committer->stopping);
         bool worked = journal_work(committer->journal, clock_deadline_ns(IDLE_MS), stopping);
         if (stopping && !worked)

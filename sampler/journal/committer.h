@@ -1,8 +1,12 @@
 /*
- * The thread that does the journal's work on the disk: commits, and writing it anew. All changes
- * that come during one commit share the next one.
+ * The thread that does the journal's work on the disk: commits, the watermark, compaction.
  *
- * While the disk refuses, it tries again four times a second; changes are refused meanwhile.
+ * Group commit: every change that comes during one commit shares the next one, so one fdatasync()
+ * serves as many clients as are waiting. Compaction runs in pieces of some 100 us, and a commit that
+ * is due goes between two of them. While the disk refuses, it tries again four times a second;
+ * changes are refused meanwhile.
+ *
+ * What the thread does is journal_work(); this file only starts and stops it.
  */
 #ifndef SAMPLER_JOURNAL_COMMITTER_H
 #define SAMPLER_JOURNAL_COMMITTER_H

@@ -9,7 +9,7 @@
 #include "common/log.h"
 #include "sampler/journal/journal_private.h"
 
-/* ---- frames in memory --------------------------------------------------- */
+/* ---- records in memory -------------------------------------------------- */
 
 enum error journal_bytes_reserve(struct journal_bytes *bytes, size_t more)
 {
@@ -23,10 +23,10 @@ enum error journal_bytes_reserve(struct journal_bytes *bytes, size_t more)
 uint8_t *journal_bytes_add(struct journal_bytes *bytes, const struct entry *entry,
                            size_t *ret_entry_bytes)
 {
-    uint8_t *frame = bytes->bytes + bytes->length;
-    *ret_entry_bytes = entry_encode(entry, frame + JOURNAL_RECORD_HEAD_BYTES);
+    uint8_t *record = bytes->bytes + bytes->length;
+    *ret_entry_bytes = entry_encode(entry, record + JOURNAL_RECORD_HEAD_BYTES);
     bytes->length += journal_record_bytes(*ret_entry_bytes);
-    return frame;
+    return record;
 }
 
 void journal_bytes_release(struct journal_bytes *bytes)
@@ -93,8 +93,8 @@ enum error journal_write_watermark(struct journal *journal, uint64_t whole, uint
     enum error error =
         journal_file_write(&journal->file, bytes, sizeof(bytes), JOURNAL_WATERMARK_OFFSET);
     if (!error)
-        journal->marked = watermark;
-    journal->marked_ns = clock_now_ns();
+        journal->watermark = watermark;
+    journal->watermark_ns = clock_now_ns();
     return error;
 }
 
@@ -128,7 +128,7 @@ enum error journal_reserve(struct journal *journal, size_t bytes)
     return journal->maps ? OK : journal_bytes_reserve(&journal->pending, bytes);
 }
 
-/* Frames of DURABILITY_PROCESS where there is no mapping: written at once. */
+/* Records of DURABILITY_PROCESS where there is no mapping: written at once. */
 static enum error write_through(struct journal *journal)
 {
     enum error error =
@@ -148,12 +148,12 @@ enum error journal_append(struct journal *journal, const struct entry *entry)
     bool ordered = journal->durability == DURABILITY_PROCESS;
     size_t entry_bytes;
     if (journal->maps) {
-        uint8_t *frame = journal->file.map + (journal->end - (uint64_t)journal->file.shift);
-        entry_bytes = entry_encode(entry, frame + JOURNAL_RECORD_HEAD_BYTES);
-        journal_record_seal(frame, entry_bytes, journal->id, journal->end, unsynced, ordered);
+        uint8_t *record = journal->file.map + (journal->end - (uint64_t)journal->file.shift);
+        entry_bytes = entry_encode(entry, record + JOURNAL_RECORD_HEAD_BYTES);
+        journal_record_seal(record, entry_bytes, journal->id, journal->end, unsynced, ordered);
     } else {
-        uint8_t *frame = journal_bytes_add(&journal->pending, entry, &entry_bytes);
-        journal_record_seal(frame, entry_bytes, journal->id, journal->end, unsynced, ordered);
+        uint8_t *record = journal_bytes_add(&journal->pending, entry, &entry_bytes);
+        journal_record_seal(record, entry_bytes, journal->id, journal->end, unsynced, ordered);
         enum error error = ordered ? write_through(journal) : OK;
         if (error)
             return error;

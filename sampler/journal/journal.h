@@ -1,7 +1,7 @@
 /*
- * DIR/journal: every change of every stream, in order, in a file that survives kill -9 and power
- * loss at any instant. What has been written says how a state came about; when it gets long, it is
- * written anew, shorter, beside the streams' work, and takes the old one's name.
+ * DIR/journal, the write-ahead log of all streams: every change, in order, in a file that survives
+ * kill -9 and power loss at any instant. When it gets long it is compacted: a shorter file that makes
+ * the same ledgers is written while draws go on, and takes the old one's name.
  *
  *   DURABILITY_FSYNC    the committer (committer.h) writes and fdatasync()s what was appended; all
  *                       changes that come meanwhile share the next write (group commit). Callers
@@ -11,10 +11,10 @@
  *                       systems.)
  *   DURABILITY_NONE     nothing is written before the orderly end
  *
- * Room in the file is taken before anything moves: journal_reserve() fails with ERROR_NO_SPACE, or
- * journal_append() works. When a write or fdatasync() fails after all, everybody who waits hears
- * it, the owner takes back what nobody heard of, changes are refused, and the journal is written
- * anew from the owner's memory until that works.
+ * Room in the file is reserved before anything moves: journal_reserve() fails with ERROR_NO_SPACE, or
+ * journal_append() works. When a write or fdatasync() fails after all, every waiter gets the error,
+ * the owner undoes what no response has said, changes are refused, and the committer writes a new
+ * file from the owner's memory, four times a second, until that works.
  *
  * Threads: the owner's mutex is held for all calls that say so. The committer's thread alone calls
  * journal_work().
@@ -35,21 +35,23 @@ enum durability { DURABILITY_FSYNC, DURABILITY_PROCESS, DURABILITY_NONE };
 struct journal;
 struct state;
 
-/* Whose changes are kept: its books, which `mutex` guards, and the journal. The books are what
- * entries make of empty ones, one after the other. */
+/* Whose changes are kept: its ledgers, which `mutex` guards, and the journal. Entries, applied in
+ * order to empty ledgers, make the same ledgers. */
 struct journal_owner {
     pthread_mutex_t *mutex;
-    void *books;
-    /* At the start, and into other books beside them. ERROR_INPUT: it makes no sense. */
-    enum error (*replay)(void *books, const struct entry *entry);
-    /* All there is as entries. The mutex is held, if these are the books in use. */
-    enum error (*write)(void *books, enum error (*add)(void *adding, const struct entry *entry),
+    void *ledgers;
+    /* At the start, and into other ledgers beside those in use. ERROR_INPUT: the entry cannot follow
+     * those before it. */
+    enum error (*replay)(void *ledgers, const struct entry *entry);
+    /* Calls `add` with the entries that make these ledgers of empty ones. The mutex is held, if they
+     * are the ledgers in use. */
+    enum error (*write)(void *ledgers, enum error (*add)(void *adding, const struct entry *entry),
                         void *adding);
-    /* Empty books, for the committer alone: without the mutex. */
-    enum error (*books_new)(void **ret_books);
-    void (*books_free)(void *books);
-    /* The change that this waiter waits for was not kept. The mutex is held; newest first. */
-    void (*undo_draw)(void *books, struct journal_waiter *waiter);
+    /* Empty ledgers, for the committer alone: without the mutex. */
+    enum error (*ledgers_new)(void **ret_ledgers);
+    void (*ledgers_free)(void *ledgers);
+    /* What this waiter waits for was not kept: undo it. The mutex is held; newest first. */
+    void (*undo_draw)(void *ledgers, struct journal_waiter *waiter);
 };
 
 /* How long writing to the disk took: counts by upper bound in microseconds, the last without one.
@@ -62,10 +64,10 @@ struct journal_owner {
 
 struct journal_counts {
     uint64_t entries;
-    uint64_t bytes;   /* of these entries, with their frames */
+    uint64_t bytes;   /* of these entries, with their records' heads */
     uint64_t commits; /* writes with fdatasync() */
     uint64_t failures;
-    uint64_t rewrites;                           /* how often it was written anew */
+    uint64_t rewrites;                           /* compactions */
     uint64_t file_bytes;                         /* in use now */
     uint64_t sync_buckets[JOURNAL_SYNC_BUCKETS]; /* of the commits; not cumulative */
     double sync_seconds;
@@ -76,8 +78,8 @@ struct journal_counts {
  * `accept_loss` (0: none) it goes on there, and the damaged file stays as DIR/journal.damaged. */
 enum error journal_open(struct state *state, enum durability durability, uint64_t accept_loss,
                         const struct journal_owner *owner, struct journal **ret_journal) MUST_CHECK;
-/* From here on what is appended is kept. Clears a torn tail, or writes a new journal from the
- * owner's memory; on the disk when this returns. ERROR_NO_SPACE for a new one only. */
+/* From here on what is appended is kept. Clears a torn tail, or writes a new file from the owner's
+ * memory; on the disk when this returns. ERROR_NO_SPACE for a new one only. */
 enum error journal_begin(struct journal *journal) MUST_CHECK;
 /* Was no file there? Before journal_begin(). */
 bool journal_is_new(const struct journal *journal);
@@ -95,10 +97,10 @@ void journal_close(struct journal *journal);
 /* Room for entries of together `bytes` (sums of journal_record_bytes()). ERROR_NO_SPACE, ERROR_IO:
  * also while it is failing. */
 enum error journal_reserve(struct journal *journal, size_t bytes) MUST_CHECK;
-/* Room is reserved. Fails with DURABILITY_PROCESS on a network file system only: then nothing was
+/* Room is reserved. Can fail only with DURABILITY_PROCESS on a network file system: then nothing was
  * appended. */
 enum error journal_append(struct journal *journal, const struct entry *entry) MUST_CHECK;
-/* Is there anything that is not kept yet as the durability promises? */
+/* Is something not kept yet as the durability promises? */
 bool journal_is_behind(const struct journal *journal);
 /* ready() is called when all that was appended so far is kept, or could not be. */
 void journal_wait(struct journal *journal, struct journal_waiter *waiter);
@@ -109,9 +111,9 @@ void journal_get_counts(const struct journal *journal, struct journal_counts *re
 
 /* ---- for the committer, without the mutex ------------------------------- */
 
-/* Waits until there is something to do, at most until the deadline, and does it: a commit, a part
- * of writing anew. False: nothing was committed. `stopping`: commits what there is, and waits for
- * nothing. */
+/* Sleeps until there is something to do, at most until the deadline, and does it: a commit, the
+ * watermark, a piece of a compaction, a retry. False: nothing was committed. `stopping`: commits what
+ * there is, without sleeping. */
 bool journal_work(struct journal *journal, int64_t deadline_ns, bool stopping);
 /* Wakes journal_work(). */
 void journal_wake(struct journal *journal);

@@ -1,4 +1,15 @@
-/* Commits, the watermark, and what happens when the disk refuses. */
+/*
+ * Group commit, the watermark, retries when the disk refuses; journal_work() chooses among them.
+ *
+ *     LSN   0 ... synced ........ written ........ end
+ *           on the disk | in the file | in `pending`
+ *
+ * synced <= written <= end always. DURABILITY_FSYNC: a commit takes `pending` (the two buffers change
+ * places, so that appending never waits for the disk), writes and synchronizes it without the mutex,
+ * and moves written and synced to the `end` of when it began. Waiters are taken together with
+ * `pending`: all they wait for is in it or before it. DURABILITY_PROCESS: written == end, since entries
+ * go straight into the file's pages; synced moves with a compaction and at the end.
+ */
 #include <errno.h>
 
 #include "common/clock.h"
@@ -12,7 +23,7 @@ static struct journal_waiter *take_waiters(struct journal *journal)
     struct journal_waiter *waiters = journal->waiters;
     journal->waiters = NULL;
     journal->waiters_end = &journal->waiters;
-    journal->told = journal->waiting;
+    journal->answered = journal->waiting;
     journal->waiting = 0;
     return waiters;
 }
@@ -29,7 +40,7 @@ static struct journal_waiter *reversed(struct journal_waiter *waiter)
     return last;
 }
 
-static void tell(struct journal_waiter *waiter, enum error error)
+static void answer(struct journal_waiter *waiter, enum error error)
 {
     while (waiter) {
         struct journal_waiter *next = waiter->next; /* ready() gives the storage back */
@@ -39,8 +50,8 @@ static void tell(struct journal_waiter *waiter, enum error error)
     }
 }
 
-/* Nobody has heard of anything since `synced`: those whose write failed, and those that came
- * meanwhile. The mutex is held. */
+/* No response has said anything of what is behind `synced`: those whose write failed, and those that
+ * came meanwhile, are undone, newest first. The mutex is held. */
 static struct journal_waiter *undo_draw(struct journal *journal, struct journal_waiter *waiters,
                                         enum error error)
 {
@@ -51,7 +62,7 @@ static struct journal_waiter *undo_draw(struct journal *journal, struct journal_
     *end = take_waiters(journal);
     waiters = reversed(waiters);
     for (struct journal_waiter *waiter = waiters; waiter; waiter = waiter->next)
-        journal->owner.undo_draw(journal->owner.books, waiter);
+        journal->owner.undo_draw(journal->owner.ledgers, waiter);
     journal->pending.length = 0;
     return reversed(waiters);
 }
@@ -96,22 +107,22 @@ static enum error commit(struct journal *journal)
         waiters = undo_draw(journal, waiters, error);
     }
     pthread_mutex_unlock(journal->owner.mutex);
-    tell(waiters, error);
+    answer(waiters, error);
     pthread_mutex_lock(journal->owner.mutex);
     return error;
 }
 
-/* Those that were told last come back soon: to wait for them a little makes one group of them
- * instead of two. At most some times what the disk takes, so that it never costs much. */
+/* Clients that were answered last come back soon: waiting for them makes one group of two. At most
+ * four times what the disk takes, and 2 ms. */
 static void wait_for_group(struct journal *journal)
 {
     int64_t most_ns = 4 * journal->sync_mean_ns;
     if (most_ns > GROUP_WAIT_MOST_NS)
         most_ns = GROUP_WAIT_MOST_NS;
-    if (journal->waiting >= journal->told || most_ns <= 0 || journal->woken)
+    if (journal->waiting >= journal->answered || most_ns <= 0 || journal->woken)
         return;
     struct timespec deadline = clock_timespec(clock_now_ns() + most_ns);
-    journal->target = journal->told;
+    journal->target = journal->answered;
     journal->sleeps = true;
     (void)pthread_cond_clockwait(&journal->changed, journal->owner.mutex, CLOCK_MONOTONIC,
                                  &deadline);
@@ -130,21 +141,21 @@ static bool may_retry(const struct journal *journal)
 }
 
 /* Is the watermark behind what is known to be on the disk, and was not written just now? */
-static bool mark_is_behind(const struct journal *journal)
+static bool watermark_is_behind(const struct journal *journal)
 {
     return journal->durability == DURABILITY_FSYNC && !journal_failing(journal) &&
-           (journal->synced > journal->marked.whole ||
-            journal->synced_room > journal->marked.length);
+           (journal->synced > journal->watermark.whole ||
+            journal->synced_room > journal->watermark.length);
 }
 
-static int64_t mark_due_ns(const struct journal *journal)
+static int64_t watermark_due_ns(const struct journal *journal)
 {
-    return journal->marked_ns + INT64_C(1000000) * JOURNAL_WATERMARK_MS;
+    return journal->watermark_ns + INT64_C(1000000) * JOURNAL_WATERMARK_MS;
 }
 
 static bool has_work(const struct journal *journal)
 {
-    if (mark_is_behind(journal) && clock_now_ns() >= mark_due_ns(journal))
+    if (watermark_is_behind(journal) && clock_now_ns() >= watermark_due_ns(journal))
         return true;
     if (journal_failing(journal))
         return may_retry(journal) || has_commit(journal);
@@ -155,8 +166,8 @@ static void sleep_until_work(struct journal *journal, int64_t deadline_ns)
 {
     if (journal_failing(journal) && journal->retry_ns < deadline_ns)
         deadline_ns = journal->retry_ns;
-    if (mark_is_behind(journal) && mark_due_ns(journal) < deadline_ns)
-        deadline_ns = mark_due_ns(journal);
+    if (watermark_is_behind(journal) && watermark_due_ns(journal) < deadline_ns)
+        deadline_ns = watermark_due_ns(journal);
     struct timespec deadline = clock_timespec(deadline_ns);
     while (!has_work(journal) && !journal->woken) {
         journal->target = 1;
@@ -200,13 +211,14 @@ static bool attend(struct journal *journal, bool stopping)
         if (!stopping)
             wait_for_group(journal);
         if (commit(journal))
-            journal->retry_ns = clock_now_ns(); /* at once: what was refused must not be found */
+            journal->retry_ns = clock_now_ns(); /* at once: a start must not find what was undone */
     }
-    bool marks = !stopping && mark_is_behind(journal) && clock_now_ns() >= mark_due_ns(journal);
+    bool due =
+        !stopping && watermark_is_behind(journal) && clock_now_ns() >= watermark_due_ns(journal);
     uint64_t synced = journal->synced;
     uint64_t synced_room = journal->synced_room;
     pthread_mutex_unlock(journal->owner.mutex);
-    if (marks) /* an older one is as true */
+    if (due) /* if it fails, the one before says less and is as true */
         (void)journal_write_watermark(journal, synced, synced_room, false);
     return found;
 }

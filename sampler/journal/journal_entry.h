@@ -1,6 +1,6 @@
 /*
- * One change of one stream, as it is applied and as it stands in the journal. Whatever a stream is
- * told becomes an entry; applying the entries again gives the same book.
+ * One change of one stream, as it is applied and as it stands in the journal. Whatever changes a
+ * stream is an entry; applying the same entries again gives the same ledger.
  *
  * As bytes: u8 type, u16 which fields are there (bit i: the i-th below), then the stream's number
  * and those fields, each a zigzag varint (LEB128); a text is its length and its bytes; a list its
@@ -25,17 +25,17 @@ enum entry_type {
                             forgotten, -1: it has the next number; seq: below it the name had
                             others before */
     ENTRY_DRAW = 5,      /* first, positions, units; worker, seq, asked unless it is nobody's */
-    ENTRY_REDRAW = 6,    /* first: of a batch that is lent or waits; worker, seq, asked; value: the
+    ENTRY_REDRAW = 6,    /* first: of a leased or waiting batch; worker, seq, asked; value: the
                             mean time that a batch is held, in ms, 0: as it was */
     ENTRY_ACK = 7,       /* worker; list: seqs; value: as above */
     ENTRY_RELEASE = 8,   /* worker */
-    ENTRY_UNDO_DRAW = 9, /* first, positions, units, attempt: a draw that nobody heard of */
+    ENTRY_UNDO_DRAW = 9, /* first, positions, units, attempt: a draw without a response */
     ENTRY_PAUSE = 10,    /* */
     ENTRY_RESUME = 11,   /* */
     ENTRY_SEEK = 12,     /* value: position */
     ENTRY_RESTORE = 13,  /* value: position; list: begin and end of each gap */
-    /* What a book looks like, when the journal is written anew. */
-    ENTRY_BOOK = 14,      /* list: position, paused, acked, redelivered, handed, mean */
+    /* A ledger as it stands, at the start of a compacted journal. */
+    ENTRY_LEDGER = 14,    /* list: position, paused, acked, redelivered, handed, mean */
     ENTRY_GAPS = 15,      /* list: begin and end of each */
     ENTRY_USED = 16,      /* worker; list: begin and end of seqs that were used; value: batches
                              done; attempt: redelivered */
@@ -44,7 +44,7 @@ enum entry_type {
     ENTRY_DONE = 19,      /* first, positions, worker, seq, attempt: one of the history */
     ENTRY_FORGOTTEN = 20, /* text: a name that is free ("": any other); value: its last generation
                            */
-    ENTRY_PASSED = 21,    /* list: begin and end of each span that nobody drew or will draw */
+    ENTRY_SKIPPED = 21,   /* list: begin and end of each skipped span */
     ENTRY_IDLE = 22,      /* list: numbers of workers without a lease, the longest idle first */
     ENTRY_FORGOTTEN_WORKERS = 23 /* list: hash and end of seqs of each; value 1: the last of the
                                     older ones (forgotten_workers.h) */

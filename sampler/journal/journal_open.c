@@ -27,7 +27,7 @@ static enum error replay_entry(void *context, const uint8_t *bytes, size_t lengt
     struct entry entry;
     enum error error = entry_decode(bytes, length, &replay->numbers, &entry);
     replay->entries++;
-    return error ? error : replay->owner->replay(replay->owner->books, &entry);
+    return error ? error : replay->owner->replay(replay->owner->ledgers, &entry);
 }
 
 /* The room that is there already, and zeros where a torn tail was: it can never be taken for what

@@ -9,10 +9,10 @@
 /* Room is taken in steps of a quarter of the file, within these. */
 #define JOURNAL_STEP_LEAST_BYTES ((uint64_t)64 << 10)
 #define JOURNAL_STEP_MOST_BYTES ((uint64_t)1 << 20)
-/* Written anew when it is longer than this, and than twice what it would be then. */
+/* Compacted when it is this much longer than twice what its ledgers took last time. */
 #define JOURNAL_LONG_BYTES ((uint64_t)16 << 20)
 #define JOURNAL_RETRY_MS 250
-/* The watermark is written again so often while it is behind (DURABILITY_FSYNC). */
+/* How often the watermark is written while it is behind (DURABILITY_FSYNC). */
 #define JOURNAL_WATERMARK_MS 50
 
 /* One file of the journal: the one in use, or the next one beside it. */
@@ -32,10 +32,10 @@ struct journal_bytes {
     size_t capacity;
 };
 
-/* The file in use, read again into books of its own, a piece at a time. */
+/* The file in use, read again into ledgers of its own, a piece at a time. */
 struct journal_reread {
-    void *books; /* owned; NULL: none */
-    uint64_t at; /* offset up to which its entries are in them */
+    void *ledgers; /* owned; NULL: none */
+    uint64_t at;   /* offset up to which its entries are in them */
     struct journal_bytes window;
     struct entry_numbers numbers;
 };
@@ -81,9 +81,9 @@ struct journal_rewrite {
     int64_t worked_ns; /* when it last began with a piece */
     enum error (*yield)(struct journal *);
     struct journal_reread reread;
-    struct journal_file file;  /* named aside; when it is switched, the old one */
-    struct journal_bytes book; /* records of all there was at LSN `start`, not sealed yet */
-    size_t book_written;
+    struct journal_file file;     /* named aside; when it is switched, the old one */
+    struct journal_bytes records; /* of all there was at LSN `start`; sealed as they are written */
+    size_t records_written;
     uint64_t piece_bytes; /* of what is copied at once */
     uint64_t start;       /* LSN */
     uint64_t copied;      /* LSN up to which the old file's records are in the new one */
@@ -103,13 +103,13 @@ struct journal {
     uint64_t id;
 
     struct journal_file file;
-    uint64_t end;                    /* LSN behind the last entry */
-    uint64_t written;                /* LSN up to which the file has them */
-    uint64_t synced;                 /* LSN up to which the disk has them */
-    uint64_t synced_room;            /* of file.room, what the disk has */
-    struct journal_watermark marked; /* the last one that was written */
-    int64_t marked_ns;
-    uint64_t rewrite_at;          /* LSN: long enough to be written anew, unless it is */
+    uint64_t end;                       /* LSN behind the last entry */
+    uint64_t written;                   /* LSN up to which the file has them */
+    uint64_t synced;                    /* LSN up to which the disk has them */
+    uint64_t synced_room;               /* of file.room, what the disk has */
+    struct journal_watermark watermark; /* the last one that was written */
+    int64_t watermark_ns;
+    uint64_t rewrite_at;          /* LSN: long enough to be compacted */
     struct journal_bytes pending; /* DURABILITY_FSYNC: records from `written` to `end` */
     struct journal_bytes spare;   /* the other one of two */
     struct journal_rewrite rewrite;
@@ -121,7 +121,7 @@ struct journal {
     struct journal_waiter **waiters_end;
     size_t waiting;       /* how many these are */
     size_t target;        /* wake the committer when so many wait */
-    size_t told;          /* how many the last commits told: about so many come again */
+    size_t answered;      /* by the last commit: about so many come again */
     int64_t sync_mean_ns; /* of the last ones */
 
     int64_t retry_ns; /* FULL, FAILING: when to try again */

@@ -5,7 +5,7 @@
 #include <xxhash.h>
 
 #define HEADER_CHECKSUM_OFFSET (JOURNAL_WATERMARK_OFFSET - 8)
-#define MARK_CHECKSUM_OFFSET (JOURNAL_WATERMARK_BYTES - 8)
+#define WATERMARK_CHECKSUM_OFFSET (JOURNAL_WATERMARK_BYTES - 8)
 #define ORDERED (UINT32_C(1) << 31) /* in a record's length */
 #define BLOCK_BYTES 512             /* every file system's blocks are multiples of it */
 
@@ -61,14 +61,15 @@ void journal_watermark_encode(const struct journal_watermark *watermark, uint64_
     put64(out, watermark->whole);
     put64(out + 8, watermark->length);
     put64(out + 16, watermark->closed);
-    put64(out + MARK_CHECKSUM_OFFSET, XXH3_64bits_withSeed(out, MARK_CHECKSUM_OFFSET, id));
+    put64(out + WATERMARK_CHECKSUM_OFFSET,
+          XXH3_64bits_withSeed(out, WATERMARK_CHECKSUM_OFFSET, id));
 }
 
 bool journal_watermark_decode(const uint8_t bytes[JOURNAL_WATERMARK_BYTES], uint64_t id,
                               struct journal_watermark *ret_watermark)
 {
-    if (get64(bytes + MARK_CHECKSUM_OFFSET) !=
-            XXH3_64bits_withSeed(bytes, MARK_CHECKSUM_OFFSET, id) ||
+    if (get64(bytes + WATERMARK_CHECKSUM_OFFSET) !=
+            XXH3_64bits_withSeed(bytes, WATERMARK_CHECKSUM_OFFSET, id) ||
         get64(bytes + 16) > 1)
         return false;
     *ret_watermark = (struct journal_watermark){
@@ -128,8 +129,8 @@ struct record {
 };
 
 /* The record at `offset`, if there is a whole one. */
-static bool read_frame(const uint8_t *bytes, size_t length, size_t offset,
-                       const struct journal_header *header, struct record *ret_frame)
+static bool read_record(const uint8_t *bytes, size_t length, size_t offset,
+                        const struct journal_header *header, struct record *ret_record)
 {
     uint32_t facts[2];
     size_t entry_bytes;
@@ -137,7 +138,7 @@ static bool read_frame(const uint8_t *bytes, size_t length, size_t offset,
     if (!journal_record_is_sound(bytes + offset, length - offset, header->id, lsn, &entry_bytes))
         return false;
     memcpy(facts, bytes + offset + 8, sizeof(facts));
-    *ret_frame = (struct record){entry_bytes, facts[1], facts[0] & ORDERED};
+    *ret_record = (struct record){entry_bytes, facts[1], facts[0] & ORDERED};
     return true;
 }
 
@@ -175,9 +176,9 @@ static enum error judge_length(size_t length, size_t end, const struct journal_h
 static enum error judge_whole(size_t end, const struct journal_header *header,
                               const struct journal_watermark *watermark)
 {
-    uint64_t marked = watermark->whole - (uint64_t)header->shift;
-    bool closed = watermark->closed && end < marked;
-    uint64_t whole_end = marked > header->whole_end ? marked : header->whole_end;
+    uint64_t known = watermark->whole - (uint64_t)header->shift;
+    bool closed = watermark->closed && end < known;
+    uint64_t whole_end = known > header->whole_end ? known : header->whole_end;
     if (end >= whole_end)
         return OK;
     (void)error_set(ERROR_INPUT, "%s byte %" PRIu64,
@@ -185,7 +186,7 @@ static enum error judge_whole(size_t end, const struct journal_header *header,
     return refuse(end);
 }
 
-/* Frames behind the end tell whether what is missing was there before. */
+/* Records behind the end say whether what is missing was there before. */
 static enum error judge_rest(const uint8_t *bytes, size_t length, size_t end,
                              const struct journal_header *header, bool *ret_torn)
 {
@@ -197,7 +198,7 @@ static enum error judge_rest(const uint8_t *bytes, size_t length, size_t end,
             continue;
         }
         *ret_torn = true;
-        if (!read_frame(bytes, length, offset, header, &record)) {
+        if (!read_record(bytes, length, offset, header, &record)) {
             offset += 8;
             continue;
         }
@@ -246,7 +247,7 @@ enum error journal_read(const uint8_t *bytes, size_t length, uint64_t accept_los
                          "journal of this version. Bring back a copy of the folder, or move it "
                          "away to begin again",
                          length);
-    while (found.end < length && read_frame(bytes, length, found.end, &found.header, &record)) {
+    while (found.end < length && read_record(bytes, length, found.end, &found.header, &record)) {
         enum error error =
             visit(context, bytes + found.end + JOURNAL_RECORD_HEAD_BYTES, record.entry_bytes);
         if (error)

@@ -1,8 +1,8 @@
 /*
  * The bytes of DIR/journal: a header, then records, each with one entry, until a place where there
- * is none. SERVING.md has the layout byte by byte.
+ * is none. RECOVERY.md has the layout byte by byte.
  *
- * Every byte has a number, its LSN, that goes on when the journal is written anew: LSN = offset in
+ * Every byte has a number, its LSN, that goes on through compactions: LSN = offset in
  * the file + `shift` of the header. A record's checksum is seeded with the journal's id and the
  * record's LSN, so that bytes of another file or place are never taken for a record, and records can
  * be copied into a new file as they are.

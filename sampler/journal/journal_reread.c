@@ -1,10 +1,11 @@
 /*
- * The file in use, read again while it grows: what a start would make of it, made beside the books
- * in use. Nobody who draws waits for it, because nothing of theirs is looked at; and what comes out
- * is right as a start is right, because it is the same.
+ * The file in use, read again while it grows, into ledgers beside those in use: what a start would
+ * make of it. Draws do not wait, since nothing of theirs is read; and the result is right as a start
+ * is right, because it is the same code.
  *
- * Every record is judged as at a start. A file that is not what was written is found out here, while
- * the books in use can still be written down.
+ * Only bytes before `end` are read, which was `written` when the compaction began: they never change.
+ * Every record is checked as at a start, so a file that is not what was written is found while the
+ * ledgers in use can still be saved.
  */
 #include <inttypes.h>
 
@@ -18,14 +19,14 @@ enum error journal_reread_begin(struct journal *journal)
     struct journal_reread *reread = &journal->rewrite.reread;
     journal_reread_release(journal);
     reread->at = JOURNAL_HEADER_BYTES;
-    return journal->owner.books_new(&reread->books);
+    return journal->owner.ledgers_new(&reread->ledgers);
 }
 
 void journal_reread_release(struct journal *journal)
 {
     struct journal_reread *reread = &journal->rewrite.reread;
-    if (reread->books)
-        journal->owner.books_free(reread->books);
+    if (reread->ledgers)
+        journal->owner.ledgers_free(reread->ledgers);
     journal_bytes_release(&reread->window);
     entry_numbers_release(&reread->numbers);
     *reread = (struct journal_reread){0};
@@ -56,7 +57,7 @@ static enum error refuse(const struct journal *journal)
                      journal->rewrite.reread.at, journal->file.path);
 }
 
-static enum error take_frame(struct journal *journal, const uint8_t *record, size_t length)
+static enum error take_record(struct journal *journal, const uint8_t *record, size_t length)
 {
     struct journal_reread *reread = &journal->rewrite.reread;
     struct entry entry;
@@ -67,7 +68,7 @@ static enum error take_frame(struct journal *journal, const uint8_t *record, siz
     enum error error =
         entry_decode(record + JOURNAL_RECORD_HEAD_BYTES, entry_bytes, &reread->numbers, &entry);
     if (!error)
-        error = journal->owner.replay(reread->books, &entry);
+        error = journal->owner.replay(reread->ledgers, &entry);
     if (!error)
         reread->at += journal_record_bytes(entry_bytes);
     return error;
@@ -85,7 +86,7 @@ static enum error take_window(struct journal *journal, size_t *ret_wanted)
         *ret_wanted = wanted;
         if (wanted > left)
             return OK;
-        enum error error = take_frame(journal, record, left);
+        enum error error = take_record(journal, record, left);
         if (error)
             return error;
         at += wanted;

@@ -1,10 +1,24 @@
 /*
- * The journal written anew: the books as they were at an LSN into DIR/journal.new, then what was
- * appended since, then its name. Until the rename the old file is the journal; after it the new one
+ * Compaction: the ledgers as they were at LSN `start` into DIR/journal.new, then the records
+ * appended since, then the name. Until the rename the old file is the journal; after it the new one
  * is, with all that the old one had on the disk.
  *
- * The books come out of the old file (journal_reread.c), so that those in use go on. All of it is
- * cut into pieces; between two of them the committer does what others wait for, and rests.
+ *     old file   header | records .............. start | records since ..... written
+ *                         read into ledgers, listed      copied as they are
+ *     new file   header | entries of the ledgers | start | the same bytes ... copied
+ *
+ * LSNs go on: the new file's shift is chosen so that its records from `start` on have the LSNs, and
+ * so the checksums, that they have in the old one. That is what lets them be copied unread.
+ *
+ * Why it is invisible: the ledgers come out of the old file (journal_reread.c), so draws are not
+ * stopped to list them; every phase but listing can be left after 32 to 256 KiB, and listing yields
+ * in between; each piece goes to the disk before the next one is written, so a commit's fdatasync()
+ * never finds a megabyte of ours before it. Copying doubles its pieces and so overtakes any rate of
+ * appending. Only the last records and the rename happen under the mutex, some 30 us.
+ *
+ * Invariants: the old file's bytes before `written` never change; start <= copied <= written; the new
+ * file gets its header when all that the header calls whole is in it; a failure before the rename
+ * unlinks the new file, and the old one goes on.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -17,11 +31,9 @@
 #include "sampler/journal/journal_private.h"
 #include "sampler/journal/state_folder.h"
 
-#define PIECE_BYTES \
-    ((size_t)256 << 10) /* of what is written; what is read and listed costs more \
-                         */
-#define ENTRIES_BYTES ((size_t)32 << 10)
-#define ROOM_BYTES ((uint64_t)64 << 10) /* for what comes while the files are switched */
+#define PIECE_BYTES ((size_t)256 << 10)  /* of what is copied or written */
+#define ENTRIES_BYTES ((size_t)32 << 10) /* of what is read or listed, which costs more */
+#define ROOM_BYTES ((uint64_t)64 << 10)  /* for what comes while the files are switched */
 #define DISPOSE_BYTES ((uint64_t)4 << 20)
 
 bool journal_wants_rewrite(const struct journal *journal)
@@ -39,7 +51,7 @@ void journal_rewrite_abandon(struct journal *journal)
         (void)unlink(journal->new_path);
     journal_file_close(&rewrite->file);
     journal_reread_release(journal);
-    journal_bytes_release(&rewrite->book);
+    journal_bytes_release(&rewrite->records);
     pthread_mutex_lock(journal->owner.mutex);
     if (rewrite->phase != REWRITE_DISPOSE)
         journal->rewrite_at = journal->end + JOURNAL_LONG_BYTES; /* not again at once */
@@ -47,17 +59,19 @@ void journal_rewrite_abandon(struct journal *journal)
     pthread_mutex_unlock(journal->owner.mutex);
 }
 
-/* ---- the book ----------------------------------------------------------- */
+/* ---- the ledgers as records ---------------------------------------------- */
 
-/* The entry's length stands in its record until the record is sealed. */
-static enum error add_to_book(void *context, const struct entry *entry)
+/* The LSN that the record will have is not known before all are there: it is sealed when written,
+ * and has only its entry's length till then. */
+static enum error add_record(void *context, const struct entry *entry)
 {
-    struct journal_bytes *book = context;
+    struct journal_bytes *records = context;
     size_t entry_bytes;
-    enum error error = journal_bytes_reserve(book, journal_record_bytes(entry_bound_bytes(entry)));
+    enum error error =
+        journal_bytes_reserve(records, journal_record_bytes(entry_bound_bytes(entry)));
     if (error)
         return error;
-    uint8_t *record = journal_bytes_add(book, entry, &entry_bytes);
+    uint8_t *record = journal_bytes_add(records, entry, &entry_bytes);
     uint32_t length = (uint32_t)entry_bytes;
     memcpy(record + 8, &length, sizeof(length));
     return OK;
@@ -69,29 +83,29 @@ static enum error create_file(struct journal *journal)
     enum error error = state_check(journal->state);
     if (!error)
         error = journal_file_create(&rewrite->file, journal->new_path);
-    uint64_t book_end = JOURNAL_HEADER_BYTES + rewrite->book.length;
-    rewrite->file.shift = (int64_t)(rewrite->start - book_end);
-    rewrite->book_written = 0;
+    uint64_t records_end = JOURNAL_HEADER_BYTES + rewrite->records.length;
+    rewrite->file.shift = (int64_t)(rewrite->start - records_end);
+    rewrite->records_written = 0;
     rewrite->piece_bytes = PIECE_BYTES;
     return error;
 }
 
-/* Seals and writes at most `most` bytes of the book. */
-static enum error write_book(struct journal *journal, size_t most)
+/* Seals and writes records, at most `most` bytes and one more record. */
+static enum error write_records(struct journal *journal, size_t most)
 {
     struct journal_rewrite *rewrite = &journal->rewrite;
-    size_t begin = rewrite->book_written;
+    size_t begin = rewrite->records_written;
     size_t at = begin;
-    while (at < rewrite->book.length && at - begin < most) {
+    while (at < rewrite->records.length && at - begin < most) {
         uint32_t entry_bytes;
-        uint8_t *record = rewrite->book.bytes + at;
+        uint8_t *record = rewrite->records.bytes + at;
         memcpy(&entry_bytes, record + 8, sizeof(entry_bytes));
         uint64_t lsn = JOURNAL_HEADER_BYTES + at + (uint64_t)rewrite->file.shift;
         journal_record_seal(record, entry_bytes, journal->id, lsn, at, false);
         at += journal_record_bytes(entry_bytes);
     }
-    rewrite->book_written = at;
-    return journal_file_write(&rewrite->file, rewrite->book.bytes + begin, at - begin,
+    rewrite->records_written = at;
+    return journal_file_write(&rewrite->file, rewrite->records.bytes + begin, at - begin,
                               JOURNAL_HEADER_BYTES + begin);
 }
 
@@ -118,8 +132,8 @@ static enum error complete_file(struct journal *journal)
     return error ? error : journal_file_sync(file);
 }
 
-/* The new file gets the name, and is the journal from now on; the old one is `file` of the rewrite.
- * The mutex is held. */
+/* The new file gets the name, and is the journal from now on; rewrite->file is the old one. The mutex
+ * is held. */
 static enum error switch_file(struct journal *journal)
 {
     struct journal_rewrite *rewrite = &journal->rewrite;
@@ -133,9 +147,9 @@ static enum error switch_file(struct journal *journal)
     journal->file = rewrite->file;
     journal->file.path = journal->path;
     rewrite->file = old;
-    journal->marked = rewrite->watermark;
+    journal->watermark = rewrite->watermark;
     journal->synced_room = rewrite->watermark.length;
-    journal->rewrite_at = journal->end + JOURNAL_LONG_BYTES + rewrite->book.length;
+    journal->rewrite_at = journal->end + JOURNAL_LONG_BYTES + rewrite->records.length;
     journal->counts.rewrites++;
     return OK;
 }
@@ -147,12 +161,12 @@ static enum error rewrite_whole(struct journal *journal)
     struct journal_rewrite *rewrite = &journal->rewrite;
     pthread_mutex_lock(journal->owner.mutex);
     rewrite->start = rewrite->copied = journal->end;
-    enum error error = journal->owner.write(journal->owner.books, add_to_book, &rewrite->book);
+    enum error error = journal->owner.write(journal->owner.ledgers, add_record, &rewrite->records);
     pthread_mutex_unlock(journal->owner.mutex);
     if (!error)
         error = create_file(journal);
     if (!error)
-        error = write_book(journal, SIZE_MAX);
+        error = write_records(journal, SIZE_MAX);
     if (!error)
         error = complete_file(journal);
     if (error)
@@ -176,7 +190,7 @@ enum error journal_rewrite_whole(struct journal *journal)
     if (error && rewrites == journal->counts.rewrites && rewrite->file.descriptor >= 0)
         (void)unlink(journal->new_path);
     journal_file_close(&rewrite->file);
-    journal_bytes_release(&rewrite->book);
+    journal_bytes_release(&rewrite->records);
     return error;
 }
 
@@ -197,7 +211,7 @@ static enum error read_some(struct journal *journal, bool *ret_done)
 {
     struct journal_rewrite *rewrite = &journal->rewrite;
     uint64_t end = rewrite->start - (uint64_t)journal->file.shift;
-    enum error error = rewrite->reread.books ? OK : journal_reread_begin(journal);
+    enum error error = rewrite->reread.ledgers ? OK : journal_reread_begin(journal);
     if (!error)
         error = journal_reread_some(journal, end, ENTRIES_BYTES);
     *ret_done = rewrite->reread.at == end;
@@ -209,34 +223,34 @@ static enum error add_and_yield(void *context, const struct entry *entry)
 {
     struct journal *journal = context;
     struct journal_rewrite *rewrite = &journal->rewrite;
-    enum error error = add_to_book(&rewrite->book, entry);
-    if (error || rewrite->book.length - rewrite->book_written < ENTRIES_BYTES)
+    enum error error = add_record(&rewrite->records, entry);
+    if (error || rewrite->records.length - rewrite->records_written < ENTRIES_BYTES)
         return error;
-    rewrite->book_written = rewrite->book.length;
+    rewrite->records_written = rewrite->records.length;
     return rewrite->yield(journal);
 }
 
 static enum error list(struct journal *journal, bool *ret_done)
 {
     struct journal_rewrite *rewrite = &journal->rewrite;
-    rewrite->book.length = rewrite->book_written = 0;
-    enum error error = journal->owner.write(rewrite->reread.books, add_and_yield, journal);
+    rewrite->records.length = rewrite->records_written = 0;
+    enum error error = journal->owner.write(rewrite->reread.ledgers, add_and_yield, journal);
     journal_reread_release(journal);
     *ret_done = true;
     return error ? error : create_file(journal);
 }
 
-/* Each piece goes to the disk before the next one is written: nobody's commit waits for many. */
+/* Each piece goes to the disk before the next one is written: no commit waits for many. */
 static enum error write_some(struct journal *journal, bool *ret_done)
 {
     struct journal_rewrite *rewrite = &journal->rewrite;
-    uint64_t begin = JOURNAL_HEADER_BYTES + rewrite->book_written;
-    enum error error = write_book(journal, PIECE_BYTES);
-    *ret_done = rewrite->book_written == rewrite->book.length;
+    uint64_t begin = JOURNAL_HEADER_BYTES + rewrite->records_written;
+    enum error error = write_records(journal, PIECE_BYTES);
+    *ret_done = rewrite->records_written == rewrite->records.length;
     return error ? error : journal_file_push(&rewrite->file, begin);
 }
 
-/* Frames of the old file up to LSN `end` into the new one, at most `most` bytes. */
+/* Records of the old file up to LSN `end` into the new one, at most `most` bytes. */
 static enum error copy_tail(struct journal *journal, uint64_t end, uint64_t most)
 {
     struct journal_rewrite *rewrite = &journal->rewrite;
@@ -265,7 +279,8 @@ static uint64_t written_so_far(const struct journal *journal)
     return written;
 }
 
-/* Pieces get longer, so that they catch up with whoever appends, however fast. */
+/* Pieces get longer, so that they catch up with whoever appends, however fast: done when the rest is
+ * less than one of them. */
 static enum error copy_some(struct journal *journal, bool *ret_done)
 {
     struct journal_rewrite *rewrite = &journal->rewrite;
@@ -284,7 +299,7 @@ static enum error settle(struct journal *journal, bool *ret_done)
     return error ? error : complete_file(journal);
 }
 
-/* Room first: what is new of it is cleared. `more`: for what comes next. */
+/* Room first, since growing a file clears what is new of it. `more`: bytes for what comes next. */
 static enum error copy_into_room(struct journal *journal, uint64_t written, uint64_t more)
 {
     struct journal_rewrite *rewrite = &journal->rewrite;
@@ -293,7 +308,7 @@ static enum error copy_into_room(struct journal *journal, uint64_t written, uint
     return error ? error : copy_tail(journal, written, UINT64_MAX);
 }
 
-/* What came since the last copy is on the disk too. */
+/* What came since the last copy, on the disk too: twice, so that little is left for the mutex. */
 static enum error catch_up(struct journal *journal, uint64_t *ret_synced)
 {
     struct journal_rewrite *rewrite = &journal->rewrite;
@@ -316,8 +331,8 @@ static void leave_file(struct journal *journal, enum error error)
     pthread_mutex_unlock(journal->owner.mutex);
 }
 
-/* The last entries are copied while none can come; those that wait for their commit
- * (DURABILITY_FSYNC) are in no file, and get room. */
+/* The last records are copied while none can come; those that wait for their commit
+ * (DURABILITY_FSYNC) are in `pending`, and get room. */
 static enum error switch_over(struct journal *journal, bool *ret_done)
 {
     struct journal_rewrite *rewrite = &journal->rewrite;
@@ -335,7 +350,7 @@ static enum error switch_over(struct journal *journal, bool *ret_done)
     if (error)
         return error;
     *ret_done = true;
-    journal_bytes_release(&rewrite->book);
+    journal_bytes_release(&rewrite->records);
     error = journal_sync_folder(journal->folder);
     if (error) /* after power loss the old name may be back: compacted again until it is not */
         leave_file(journal, error);

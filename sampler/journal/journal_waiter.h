@@ -1,6 +1,6 @@
 /*
- * Somebody whose answer waits until what it tells is on the disk. Storage of the caller's, left
- * alone until ready() is called. The same waiter may be used again afterwards.
+ * A response that waits until what it says is on the disk. The caller's storage: it must stay, and
+ * stay untouched, until ready() is called. The same waiter may be used again afterwards.
  */
 #ifndef SAMPLER_JOURNAL_JOURNAL_WAITER_H
 #define SAMPLER_JOURNAL_JOURNAL_WAITER_H
@@ -18,14 +18,14 @@ struct journal_waiter {
     void (*ready)(struct journal_waiter *waiter);
     enum error error; /* set before ready(): OK, or why nothing of it was kept (stream_failure()) */
 
-    /* The stream's own: what goes back when it cannot be kept. */
+    /* The stream's own: what is undone when it cannot be kept. */
     struct journal_waiter *next;
-    struct stream *stream; /* NULL: nothing goes back */
+    struct stream *stream; /* NULL: nothing is undone */
     int64_t jumps;         /* of the ledger, when it was drawn */
     int64_t first, positions, units;
     int64_t attempt;
     bool piece;   /* of a gap */
-    bool created; /* the stream itself is what goes */
+    bool created; /* the stream itself is removed */
 };
 
 #endif

@@ -301,10 +301,11 @@ enum error state_open(const char *folder, struct state **ret_state)
     if (!error && !has_journal(state)) {
         error = open_position(state);
         if (!error && state->was_used && !state->has_kept)
-            log_warning("state folder %s: a server had it before (its lock is there), but there is "
-                        "no journal: starting anew. If one was kept here and is lost, its draws "
-                        "come again",
-                        folder);
+            log_warning(
+                "state folder %s: a server had it before (its lock is there), but there is "
+                "no journal: starting without one. If one was kept here and is lost, its draws "
+                "come again",
+                folder);
     }
     if (!error) {
         *ret_state = state;

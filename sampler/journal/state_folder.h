@@ -5,7 +5,7 @@
  *
  * DIR/position is what versions before the journal kept: the position of one stream, in two slots
  * of 4 KiB that were written alternately. It is read, taken over into a journal, and removed.
- * SERVING.md has both layouts byte by byte.
+ * RECOVERY.md has both layouts byte by byte.
  */
 #ifndef SAMPLER_JOURNAL_STATE_FOLDER_H
 #define SAMPLER_JOURNAL_STATE_FOLDER_H

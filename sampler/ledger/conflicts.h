@@ -1,5 +1,5 @@
 /*
- * The kinds of conflict that a client has to tell apart (error_set_kind()): a 409 has the type
+ * The kinds of conflict that a client has to distinguish (error_set_kind()): a 409 has the type
  * "/problems/KIND". Published: a kind never changes its name or meaning.
  */
 #ifndef SAMPLER_LEDGER_CONFLICTS_H
@@ -8,7 +8,7 @@
 /* A draw: */
 #define PROBLEM_PAUSED "paused"         /* of the stream; nothing new is drawn */
 #define PROBLEM_PAIR_ACKED "pair-acked" /* (worker, seq) is done */
-#define PROBLEM_PAIR_LOST "pair-lost"   /* it ran out and was lent again, or withdrawn */
+#define PROBLEM_PAIR_LOST "pair-lost"   /* it expired and was redelivered, or was withdrawn */
 #define PROBLEM_WORKER_FORGOTTEN \
     "worker-forgotten"                            /* a seq from before its worker was forgotten \
                                                    */

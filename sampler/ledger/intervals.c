@@ -44,7 +44,7 @@ static size_t count_before(const struct intervals *intervals, int64_t number)
         return 0;
     const struct interval *items = intervals->items + intervals->front;
     if (items[high - 1].end < number)
-        return high; /* what mostly is the case */
+        return high; /* mostly: seqs and positions are counted up */
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         if (items[middle].end < number)
@@ -55,6 +55,8 @@ static size_t count_before(const struct intervals *intervals, int64_t number)
     return low;
 }
 
+/* [first, last): the intervals that [begin, end) overlaps or touches. They become one; where there are
+ * none it is put in between. */
 void intervals_add(struct intervals *intervals, int64_t begin, int64_t end)
 {
     size_t first = count_before(intervals, begin);

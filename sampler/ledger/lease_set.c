@@ -1,3 +1,21 @@
+/*
+ * One lease is in up to five structures at once, all linked by numbers inside struct lease (4 bytes
+ * instead of 8, and valid when an array moves):
+ *
+ *   chunks   memory, 1024 leases each; never moved or given back before the end
+ *   slots    (worker, seq) -> number, for those that have a worker
+ *   treap    by first position, all of them; their spans are disjoint, so "which holds position p"
+ *            is "which begins last at or before p"
+ *   heap     by deadline, those that are leased; lease->heap_at is the way back into it
+ *   queue    those that wait, first come first served; and each worker's list
+ *
+ * Always: heap_at != LEASE_NONE exactly when leased; `waits` exactly when queued; never both. A lease
+ * in `slots` has a worker and is in that worker's list. Each function below keeps the structures that
+ * its banner names; lease_set_remove() and lease_set_disown() take a lease out of all of them.
+ *
+ * Nothing allocates after lease_set_reserve(), which makes room for one more in every structure: a
+ * draw that is in the journal can always be applied.
+ */
 #include "sampler/ledger/lease_set.h"
 
 #include <stdlib.h>
@@ -32,7 +50,7 @@ void lease_set_clear(struct lease_set *set)
     set->free_first = LEASE_NONE;
     set->root = LEASE_NONE;
     set->queue = LEASE_LIST_EMPTY;
-    set->count = set->lent = set->owned = 0;
+    set->count = set->heap_count = set->owned = 0;
     for (size_t i = 0; i < set->slot_count; i++)
         set->slots[i].number = LEASE_NONE;
 }
@@ -53,7 +71,8 @@ static uint64_t mix(uint64_t value)
     return value ^ value >> 32;
 }
 
-/* Seqs are mostly counted up: eight that follow each other share a line of the cache. */
+/* Seqs are mostly counted up: eight that follow each other share a line of the cache, so a worker's
+ * next pull and the ack of its last one touch the same line. */
 static uint64_t hash(uint32_t worker, int64_t seq)
 {
     uint64_t line = (uint64_t)seq / LINE_SLOTS;
@@ -128,14 +147,22 @@ uint32_t lease_set_find(const struct lease_set *set, uint32_t worker, int64_t se
     return set->slot_count ? set->slots[find_slot(set, worker, seq)].number : LEASE_NONE;
 }
 
-/* ---- by position: a treap whose priorities are hashes of the positions ---- */
+/* ---- by position: a treap whose priorities are hashes of the positions ----
+ *
+ * left: smaller first positions, right: larger ones; a parent's priority is not below its children's.
+ * Positions are mostly added ascending, which would make a plain tree a list; hashed priorities make
+ * it some 2 ln(n) deep, whatever the order, without a field to keep them in or a rotation: to add
+ * is to split the subtree where the priority belongs, to remove is to merge two. Both walk down once
+ * and write each link once, through a pointer to where the link stands.
+ */
 
 static uint64_t priority(const struct lease *lease)
 {
     return mix((uint64_t)lease->first);
 }
 
-/* Those of `root` that start before `first`, and the others. */
+/* Those of `root` that start before `first`, and the others. Each turn hangs one node where `*ret_left`
+ * or `*ret_right` points, and goes on with its other side. */
 static void split(struct lease_set *set, uint32_t root, int64_t first, uint32_t *ret_left,
                   uint32_t *ret_right)
 {
@@ -154,7 +181,7 @@ static void split(struct lease_set *set, uint32_t root, int64_t first, uint32_t 
     *ret_left = *ret_right = LEASE_NONE;
 }
 
-/* One tree of two, all of `left` before all of `right`. */
+/* One tree of two, all of `left` before all of `right`; the higher priority becomes the root. */
 static uint32_t merge(struct lease_set *set, uint32_t left, uint32_t right)
 {
     uint32_t root;
@@ -251,6 +278,9 @@ void lease_set_each(const struct lease_set *set,
 
 /* ---- by deadline: a binary heap ----------------------------------------- */
 
+/* heap[0] has the earliest deadline; heap[i]'s is not after those of heap[2 i + 1] and heap[2 i + 2].
+ * New deadlines are mostly the latest: settling one looks at its parent and is done. */
+
 static void heap_put(struct lease_set *set, size_t at, uint32_t number)
 {
     set->heap[at] = number;
@@ -262,7 +292,8 @@ static int64_t deadline_at(const struct lease_set *set, size_t at)
     return lease_set_get(set, set->heap[at])->deadline_ms;
 }
 
-/* Where `number` belongs when the place `at` is free. */
+/* Where `number` belongs when the place `at` is free: up while its parent is later, then down while a
+ * child is earlier. At most one of the two loops moves anything. */
 static void heap_settle(struct lease_set *set, size_t at, uint32_t number)
 {
     int64_t deadline_ms = lease_set_get(set, number)->deadline_ms;
@@ -272,9 +303,9 @@ static void heap_settle(struct lease_set *set, size_t at, uint32_t number)
     }
     for (;;) {
         size_t child = 2 * at + 1;
-        if (child >= set->lent)
+        if (child >= set->heap_count)
             break;
-        if (child + 1 < set->lent && deadline_at(set, child + 1) < deadline_at(set, child))
+        if (child + 1 < set->heap_count && deadline_at(set, child + 1) < deadline_at(set, child))
             child++;
         if (deadline_at(set, child) >= deadline_ms)
             break;
@@ -291,14 +322,14 @@ static void heap_remove(struct lease_set *set, uint32_t number)
     if (at == LEASE_NONE)
         return;
     lease->heap_at = LEASE_NONE;
-    uint32_t last = set->heap[--set->lent];
+    uint32_t last = set->heap[--set->heap_count];
     if (last != number)
         heap_settle(set, at, last);
 }
 
 uint32_t lease_set_earliest(const struct lease_set *set)
 {
-    return set->lent > 0 ? set->heap[0] : LEASE_NONE;
+    return set->heap_count > 0 ? set->heap[0] : LEASE_NONE;
 }
 
 static void queue_remove(struct lease_set *set, struct lease *lease)
@@ -316,14 +347,14 @@ static void queue_remove(struct lease_set *set, struct lease *lease)
         lease_set_get(set, lease->queue_after)->queue_before = lease->queue_before;
 }
 
-void lease_set_start(struct lease_set *set, uint32_t number, int64_t lent_ms, int64_t deadline_ms)
+void lease_set_start(struct lease_set *set, uint32_t number, int64_t leased_ms, int64_t deadline_ms)
 {
     struct lease *lease = lease_set_get(set, number);
     queue_remove(set, lease);
-    lease->lent_ms = lent_ms;
+    lease->leased_ms = leased_ms;
     lease->deadline_ms = deadline_ms;
     if (lease->heap_at == LEASE_NONE)
-        heap_settle(set, set->lent++, number);
+        heap_settle(set, set->heap_count++, number);
     else
         heap_settle(set, lease->heap_at, number);
 }
@@ -350,8 +381,8 @@ void lease_set_wait(struct lease_set *set, uint32_t number)
     set->queue.last = number;
 }
 
-void lease_set_lend(struct lease_set *set, uint32_t number, uint32_t worker, int64_t seq,
-                    struct lease_list *mine)
+void lease_set_assign(struct lease_set *set, uint32_t number, uint32_t worker, int64_t seq,
+                      struct lease_list *mine)
 {
     struct lease *lease = lease_set_get(set, number);
     queue_remove(set, lease);
@@ -406,7 +437,8 @@ enum error lease_set_reserve(struct lease_set *set)
 {
     enum error error = OK;
     if (set->count >= LEASE_NONE - 1)
-        return error_set(ERROR_MEMORY, "more than %u batches of a stream are lent", LEASE_NONE - 1);
+        return error_set(ERROR_MEMORY, "more than %u batches of a stream are leased",
+                         LEASE_NONE - 1);
     if (set->free_first == LEASE_NONE && set->used >> CHUNK_SHIFT == set->chunk_count)
         error = add_chunk(set);
     if (!error && 2 * (set->count + 1) > set->slot_count)
@@ -431,7 +463,7 @@ uint32_t lease_set_add(struct lease_set *set, int64_t first, int64_t positions, 
         .first = first,
         .positions = positions,
         .units = units,
-        .lent_ms = -1,
+        .leased_ms = -1,
         .worker = WORKER_NONE,
         .attempt = attempt,
         .heap_at = LEASE_NONE,

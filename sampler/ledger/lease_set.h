@@ -1,12 +1,19 @@
 /*
- * The batches of a stream that are lent, or wait to be lent again.
+ * The batches of a stream that are leased, or wait to be redelivered.
  *
- *   lent      somebody's, until its deadline (in the heap)
- *   waiting   in the queue: whoever pulls next gets the first of it. Still its worker's when it
- *             only ran out, nobody's when it was released
+ *   leased    a worker's, until its deadline: in the heap
+ *   waiting   in the queue, whose first goes to the next pull: expired (still its worker's, who may
+ *             ack it) or released (nobody's)
  *
- * Found by (worker, seq), by position, by deadline and by worker, each in O(log leases) or better;
- * a million of them work. A lease is a number; it stays the same until lease_set_remove().
+ *   add, assign, start      leased
+ *   wait                    expired
+ *   disown, wait            released
+ *   disown, assign, start   redelivered: leased again (a released one is disowned already)
+ *   disown, remove          acked
+ *
+ * Found by (worker, seq) in a hash table, by position in a treap, by deadline in a heap, by worker in
+ * a list: O(1), O(log n), O(log n) and O(1) for n leases, of which a million take some 120 MB. A lease is a
+ * number; it stays the same until lease_set_remove(), and so does its memory.
  *
  * Adding needs room: lease_set_reserve() may fail, nothing else does. Not for several threads at
  * once.
@@ -26,23 +33,23 @@
 struct lease {
     int64_t first; /* positions [first, first + positions) */
     int64_t positions;
-    int64_t units;   /* at these positions; fewer where the design passes some over */
-    int64_t asked;   /* the size that the pull asked for */
-    int64_t seq;     /* of its worker */
-    int64_t lent_ms; /* when it was lent; -1: before this start of the server */
+    int64_t units;     /* at these positions; fewer where the design skips some */
+    int64_t asked;     /* the size that the pull asked for */
+    int64_t seq;       /* of its worker */
+    int64_t leased_ms; /* when it was leased; -1: before this start of the server */
     int64_t deadline_ms;
     uint32_t worker;  /* WORKER_NONE: nobody's */
-    uint32_t attempt; /* how often it was lent */
+    uint32_t attempt; /* how often it was leased */
 
     /* The set's own: */
-    uint32_t heap_at; /* LEASE_NONE: not lent */
+    uint32_t heap_at; /* LEASE_NONE: not leased */
     bool waits;
     uint32_t queue_before, queue_after;
     uint32_t worker_before, worker_after;
     uint32_t left, right; /* by position; `right` of free ones leads to the next free one */
 };
 
-/* The leases of one worker, in the order in which they were lent. */
+/* The leases of one worker, in the order in which they were leased. */
 struct lease_list {
     uint32_t first, last; /* LEASE_NONE: none */
 };
@@ -60,12 +67,14 @@ struct lease_set {
     uint32_t used; /* numbers given out so far */
     uint32_t free_first;
     uint32_t root;  /* of the tree by position */
-    uint32_t *heap; /* [lent] by deadline */
+    uint32_t *heap; /* [heap_count] by deadline: the leased ones */
     size_t heap_capacity;
     struct lease_slot *slots; /* by (worker, seq): linear probing, a power of two */
     size_t slot_count;
     struct lease_list queue;
-    size_t count, lent, owned;
+    size_t count;      /* of all leases */
+    size_t heap_count; /* that are leased */
+    size_t owned;      /* that have a worker: leased or expired */
 };
 
 void lease_set_init(struct lease_set *set);
@@ -78,18 +87,19 @@ enum error lease_set_reserve(struct lease_set *set) MUST_CHECK;
 
 struct lease *lease_set_get(const struct lease_set *set, uint32_t number);
 
-/* A batch that nobody has yet: neither lent nor waiting. Room is reserved; no other lease holds its
+/* A batch that nobody has yet: neither leased nor waiting. Room is reserved; no other lease holds its
  * positions. */
 uint32_t lease_set_add(struct lease_set *set, int64_t first, int64_t positions, int64_t units,
                        uint32_t attempt);
-/* To (worker, seq), which has nothing yet; `mine` is that worker's list. It is nobody's before
+/* To (worker, seq), which has no batch; `mine` is that worker's list. It is nobody's before
  * (lease_set_disown()), and waits no longer. */
-void lease_set_lend(struct lease_set *set, uint32_t number, uint32_t worker, int64_t seq,
-                    struct lease_list *mine);
+void lease_set_assign(struct lease_set *set, uint32_t number, uint32_t worker, int64_t seq,
+                      struct lease_list *mine);
 void lease_set_disown(struct lease_set *set, uint32_t number, struct lease_list *mine);
-/* Lent until then; it waits no longer. */
-void lease_set_start(struct lease_set *set, uint32_t number, int64_t lent_ms, int64_t deadline_ms);
-/* To the queue's end; no longer lent. */
+/* Leased until then; it waits no longer. */
+void lease_set_start(struct lease_set *set, uint32_t number, int64_t leased_ms,
+                     int64_t deadline_ms);
+/* To the queue's end; no longer leased. */
 void lease_set_wait(struct lease_set *set, uint32_t number);
 /* Out of everything; it is nobody's. */
 void lease_set_remove(struct lease_set *set, uint32_t number);
@@ -101,7 +111,7 @@ uint32_t lease_set_at(const struct lease_set *set, int64_t position);
 uint32_t lease_set_before(const struct lease_set *set, int64_t position);
 /* The one that starts there. */
 uint32_t lease_set_starting(const struct lease_set *set, int64_t first);
-/* The lent one whose deadline is the earliest. */
+/* The leased one whose deadline is the earliest. */
 uint32_t lease_set_earliest(const struct lease_set *set);
 /* The first one that waits. */
 uint32_t lease_set_waiting(const struct lease_set *set);

@@ -43,9 +43,9 @@ void ledger_start(struct ledger *ledger, int64_t now_ms)
 {
     int64_t deadline_ms = now_ms + ledger_lease_ms(ledger);
     ledger->samples = ledger->mean_ms > 0 ? LEDGER_MEAN_SAMPLES : 0;
-    for (size_t i = 0; i < ledger->leases.lent; i++) { /* all alike: any order is a heap */
+    for (size_t i = 0; i < ledger->leases.heap_count; i++) { /* all alike: any order is a heap */
         struct lease *lease = lease_set_get(&ledger->leases, ledger->leases.heap[i]);
-        lease->lent_ms = -1;
+        lease->leased_ms = -1;
         lease->deadline_ms = deadline_ms;
     }
 }
@@ -64,7 +64,7 @@ void ledger_expire(struct ledger *ledger, int64_t now_ms)
 
 /* ---- memory ------------------------------------------------------------- */
 
-static enum error prepare_lending(struct ledger *ledger, int64_t worker)
+static enum error prepare_lease(struct ledger *ledger, int64_t worker)
 {
     if (worker < 0)
         return OK;
@@ -97,9 +97,9 @@ enum error ledger_prepare(struct ledger *ledger, const struct entry *entry)
         return prepare_worker(ledger, entry);
     case ENTRY_DRAW:
         error = ledger_skipped_reserve(ledger);
-        return error ? error : prepare_lending(ledger, entry->worker);
+        return error ? error : prepare_lease(ledger, entry->worker);
     case ENTRY_REDRAW:
-        return prepare_lending(ledger, entry->worker);
+        return prepare_lease(ledger, entry->worker);
     case ENTRY_ACK:
         return prepare_acks(ledger, entry);
     case ENTRY_UNDO_DRAW:
@@ -107,10 +107,10 @@ enum error ledger_prepare(struct ledger *ledger, const struct entry *entry)
         return error ? error : lease_set_reserve(&ledger->leases);
     case ENTRY_LEASE:
         error = lease_set_reserve(&ledger->leases);
-        return error ? error : prepare_lending(ledger, entry->worker);
+        return error ? error : prepare_lease(ledger, entry->worker);
     case ENTRY_SEEK:
         return ledger_skipped_reserve_seek(ledger);
-    case ENTRY_PASSED:
+    case ENTRY_SKIPPED:
         return intervals_reserve(&ledger->skipped, entry->count / 2);
     case ENTRY_RESTORE:
     case ENTRY_GAPS:
@@ -140,12 +140,13 @@ static void disown(struct ledger *ledger, uint32_t number)
     worker_table_disown(&ledger->workers, worker);
 }
 
-static void lend(struct ledger *ledger, uint32_t number, const struct entry *entry, int64_t now_ms)
+static void lease_to(struct ledger *ledger, uint32_t number, const struct entry *entry,
+                     int64_t now_ms)
 {
     uint32_t worker = (uint32_t)entry->worker;
     struct worker_record *record = worker_table_get(&ledger->workers, worker);
     lease_set_get(&ledger->leases, number)->asked = entry->asked;
-    lease_set_lend(&ledger->leases, number, worker, entry->seq, &record->leases);
+    lease_set_assign(&ledger->leases, number, worker, entry->seq, &record->leases);
     lease_set_start(&ledger->leases, number, now_ms, now_ms + ledger_lease_ms(ledger));
     intervals_add(&record->used, entry->seq, entry->seq + 1);
     worker_table_lend(&ledger->workers, worker);
@@ -174,8 +175,9 @@ static void apply_draw(struct ledger *ledger, const struct entry *entry, int64_t
         ledger->acked++;
         return;
     }
-    lend(ledger, lease_set_add(&ledger->leases, entry->first, entry->positions, entry->units, 1),
-         entry, now_ms);
+    lease_to(ledger,
+             lease_set_add(&ledger->leases, entry->first, entry->positions, entry->units, 1), entry,
+             now_ms);
 }
 
 /* Its mean is a number in the entry, so that a replay has it too. */
@@ -201,7 +203,7 @@ static void apply_redraw(struct ledger *ledger, const struct entry *entry, int64
         lease_set_remove(&ledger->leases, number);
         return;
     }
-    lend(ledger, number, entry, now_ms);
+    lease_to(ledger, number, entry, now_ms);
     worker_table_get(&ledger->workers, (uint32_t)entry->worker)->redelivered++;
 }
 
@@ -240,9 +242,9 @@ static void apply_release(struct ledger *ledger, const struct entry *entry)
     }
 }
 
-/* Positions that ended the walk go back to it, others are a gap; what somebody had before stays
+/* The last positions drawn are rewound, others become a gap; what was leased before waits again, as
  * one batch. */
-static void apply_take_back(struct ledger *ledger, const struct entry *entry)
+static void apply_undo_draw(struct ledger *ledger, const struct entry *entry)
 {
     int64_t end = entry->first + entry->positions;
     ledger->acked--;
@@ -288,7 +290,7 @@ static void apply_restore(struct ledger *ledger, const struct entry *entry)
     ledger->position = entry->value;
 }
 
-static void apply_book(struct ledger *ledger, const struct entry *entry)
+static void apply_head(struct ledger *ledger, const struct entry *entry)
 {
     ledger->position = entry->list[0];
     ledger->paused = entry->list[1] != 0;
@@ -305,7 +307,7 @@ static void apply_lease(struct ledger *ledger, const struct entry *entry, int64_
     if (entry->worker < 0)
         lease_set_wait(&ledger->leases, number);
     else
-        lend(ledger, number, entry, now_ms);
+        lease_to(ledger, number, entry, now_ms);
 }
 
 static void apply_idle(struct ledger *ledger, const struct entry *entry)
@@ -347,7 +349,7 @@ void ledger_apply(struct ledger *ledger, const struct entry *entry, int64_t now_
         apply_release(ledger, entry);
         break;
     case ENTRY_UNDO_DRAW:
-        apply_take_back(ledger, entry);
+        apply_undo_draw(ledger, entry);
         break;
     case ENTRY_PAUSE:
     case ENTRY_RESUME:
@@ -361,13 +363,13 @@ void ledger_apply(struct ledger *ledger, const struct entry *entry, int64_t now_
     case ENTRY_RESTORE:
         apply_restore(ledger, entry);
         break;
-    case ENTRY_BOOK:
-        apply_book(ledger, entry);
+    case ENTRY_LEDGER:
+        apply_head(ledger, entry);
         break;
     case ENTRY_GAPS:
         add_intervals(&ledger->gaps, entry);
         break;
-    case ENTRY_PASSED:
+    case ENTRY_SKIPPED:
         add_intervals(&ledger->skipped, entry);
         break;
     case ENTRY_USED:

@@ -1,19 +1,19 @@
 /*
- * The book of one stream: where it stands, what is to be drawn first, which batches are lent to
+ * The ledger of one stream: its position, the gaps to be drawn first, which batches are leased to
  * whom, what every worker used and acked, what was done lately. In memory only: no file, no clock,
  * no frame.
  *
  * Everything that changes it, but for time, is a struct entry (journal_entry.h) and goes through
- * ledger_apply(): whoever applies the same entries gets the same book. ledger_plan.h decides which
- * entry a request becomes.
+ * ledger_apply(): the same entries make the same ledger. ledger_plan.h decides which entry a request
+ * becomes. Every position is in one of four states:
  *
- *   ahead    from `position` on, and in `gaps` (after a restore, or draws that were taken back)
- *   leased   in `leases`
- *   passed   in `skipped`: never drawn, and not to come (ledger_skipped.h)
+ *   ahead    from `position` on, and in `gaps` (after a restore, or draws that were undone)
+ *   leased   in `leases`, leased or waiting to be redelivered
+ *   skipped  in `skipped`: never drawn, and not to come (ledger_skipped.h)
  *   done     everything else below `position`
  *
- * Time moves batches from lent to waiting (ledger_expire()), and that is not kept: after a restart
- * every batch that was lent has a whole lease again (ledger_start()).
+ * Time moves batches from leased to waiting (ledger_expire()), and that is not kept: after a restart
+ * every batch that was leased has a whole lease again (ledger_start()).
  *
  * Times are milliseconds of a clock that only goes forward. Not for several threads at once.
  */
@@ -44,41 +44,41 @@ struct ledger {
     bool paused;
     struct intervals gaps;
     struct intervals skipped;
-    struct intervals skipped_next; /* room for a seek to make `skipped` anew in */
+    struct intervals skipped_next; /* room in which a seek merges a new `skipped` */
     struct lease_set leases;
     struct worker_table workers;
     struct lease_history history;
-    int64_t acked;        /* batches that are done, those drawn by nobody among them */
-    int64_t redelivered;  /* how often a batch was lent again */
+    int64_t acked;        /* batches that are done, with those drawn without a worker */
+    int64_t redelivered;  /* how often a batch was redelivered */
     int64_t handed;       /* how often a batch was handed out */
     int64_t mean_ms;      /* that a batch is held; 0: not known */
     int64_t jumps;        /* seeks and restores since the start: a draw before one is forgotten */
     int64_t samples;      /* in the mean, up to LEDGER_MEAN_SAMPLES */
-    size_t expired_count; /* [expired_count] leases that the last ledger_expire() has let run out */
+    size_t expired_count; /* [expired_count] leases that the last ledger_expire() expired */
     uint32_t expired[LEDGER_EXPIRE_AT_ONCE];
 };
 
 void ledger_init(struct ledger *ledger);
 void ledger_release(struct ledger *ledger);
-/* The book of a stream that begins at `position` (>= 0), right after ledger_init(). */
+/* A stream that begins at `position` (>= 0), right after ledger_init(). */
 enum error ledger_begin(struct ledger *ledger, int64_t position) MUST_CHECK;
 
 /* The memory that applying the entry takes: ERROR_MEMORY, also at the limit on workers. A new
  * worker is there from now on, and one whose place it takes is forgotten. */
 enum error ledger_prepare(struct ledger *ledger, const struct entry *entry) MUST_CHECK;
-/* Entries from a file: ERROR_INPUT when this one cannot follow what the book says. */
+/* Entries from a file: ERROR_INPUT when this one cannot follow what the ledger says. */
 enum error ledger_check(const struct ledger *ledger, const struct entry *entry) MUST_CHECK;
 /* Applies an entry that was prepared (and, from a file, checked). */
 void ledger_apply(struct ledger *ledger, const struct entry *entry, int64_t now_ms);
 
-/* All batches that are lent get a whole lease from now on. */
+/* All leased batches get a whole lease from now on. */
 void ledger_start(struct ledger *ledger, int64_t now_ms);
 /* Batches whose deadline has passed wait from now on, some dozens a call. */
 void ledger_expire(struct ledger *ledger, int64_t now_ms);
-/* How long a batch is lent at the moment. */
+/* How long a lease is at the moment. */
 int64_t ledger_lease_ms(const struct ledger *ledger);
 
-/* Calls `add` with the entries that make this book out of an empty one; an error ends it. */
+/* Calls `add` with the entries that make this ledger out of an empty one; an error ends it. */
 enum error ledger_write(const struct ledger *ledger, uint32_t stream,
                         enum error (*add)(void *context, const struct entry *entry),
                         void *context) MUST_CHECK;

@@ -1,4 +1,4 @@
-/* Entries from a file may say anything: which of them can follow what the book says. */
+/* Entries from a file may say anything: which of them can follow what the ledger says. */
 #include "sampler/ledger/ledger.h"
 
 #include <inttypes.h>
@@ -107,7 +107,7 @@ static enum error check_draw(const struct ledger *ledger, const struct entry *en
 static enum error check_redraw(const struct ledger *ledger, const struct entry *entry)
 {
     if (entry->first < 0 || lease_set_starting(&ledger->leases, entry->first) == LEASE_NONE)
-        return refuse(entry, "lends a batch again that is not lent");
+        return refuse(entry, "redelivers a batch that is not leased");
     if (is_worker(ledger, entry->worker)) {
         uint32_t mine = lease_set_find(&ledger->leases, (uint32_t)entry->worker, entry->seq);
         bool used = intervals_has(
@@ -131,19 +131,19 @@ static enum error check_lease(const struct ledger *ledger, const struct entry *e
         return refuse(entry, "has a lease out of range");
     uint32_t before = lease_set_before(&ledger->leases, entry->first + entry->positions);
     if (before != LEASE_NONE && ends_behind(ledger, before, entry->first))
-        return refuse(entry, "lends positions twice");
+        return refuse(entry, "leases positions twice");
     if (is_worker(ledger, entry->worker) &&
         lease_set_find(&ledger->leases, (uint32_t)entry->worker, entry->seq) != LEASE_NONE)
         return refuse(entry, "gives a seq a second batch");
     return check_pair(ledger, entry);
 }
 
-static enum error check_take_back(const struct ledger *ledger, const struct entry *entry)
+static enum error check_undo_draw(const struct ledger *ledger, const struct entry *entry)
 {
     if (!is_span(entry) || entry->units < 1 || entry->attempt < 0 || entry->attempt > INT32_MAX ||
         entry->first + entry->positions > ledger->position ||
         lease_set_at(&ledger->leases, entry->first) != LEASE_NONE)
-        return refuse(entry, "takes back what was not drawn");
+        return refuse(entry, "undoes what was not drawn");
     return OK;
 }
 
@@ -166,24 +166,24 @@ enum error ledger_check(const struct ledger *ledger, const struct entry *entry)
             return refuse(entry, "has seqs out of range");
         return OK;
     case ENTRY_UNDO_DRAW:
-        return check_take_back(ledger, entry);
+        return check_undo_draw(ledger, entry);
     case ENTRY_SEEK:
     case ENTRY_RESTORE:
         if (entry->value < 0 || entry->value >= POSITION_LIMIT ||
             !are_intervals(entry, -1, entry->value))
             return refuse(entry, "has a position out of range");
         return OK;
-    case ENTRY_BOOK:
+    case ENTRY_LEDGER:
         if (entry->count != 6 || entry->list[0] < 0 || entry->list[0] >= POSITION_LIMIT)
-            return refuse(entry, "is not a book's head");
+            return refuse(entry, "is not a ledger's head");
         return OK;
     case ENTRY_GAPS:
         if (!are_intervals(entry, -1, ledger->position))
             return refuse(entry, "has gaps out of range");
         return OK;
-    case ENTRY_PASSED:
+    case ENTRY_SKIPPED:
         if (!are_intervals(entry, -1, ledger->position))
-            return refuse(entry, "has passed over what is ahead");
+            return refuse(entry, "skips what is ahead");
         return OK;
     case ENTRY_LEASE:
         return check_lease(ledger, entry);

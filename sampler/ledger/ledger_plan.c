@@ -42,7 +42,7 @@ static enum error refuse_forgotten(const char *worker, int64_t seq, int64_t belo
 static enum error refuse_unused(const char *worker, int64_t seq)
 {
     enum error error =
-        error_set(ERROR_CONFLICT, "worker=%s seq=%" PRId64 " was never lent", worker, seq);
+        error_set(ERROR_CONFLICT, "worker=%s seq=%" PRId64 " was never leased", worker, seq);
     return error_set_kind(error, PROBLEM_NEVER_LENT);
 }
 
@@ -61,7 +61,7 @@ static enum error refuse_pair(const struct ledger *ledger, const struct worker_r
     enum error error =
         error_set(ERROR_CONFLICT,
                   "worker=%s seq=%" PRId64
-                  " was lost: its lease ran out and the batch was lent again, or it was released "
+                  " was lost: its lease expired and the batch was redelivered, or it was released "
                   "or withdrawn",
                   worker, seq);
     return error_set_kind(error, kind);
@@ -95,9 +95,9 @@ enum error ledger_plan_acks(const struct ledger *ledger, const struct ledger_pul
         }
         const struct lease *lease = lease_set_get(&ledger->leases, at);
         live++;
-        if (lease->lent_ms < 0)
+        if (lease->leased_ms < 0)
             continue; /* nobody knows since when */
-        mean_ms = mean_with(mean_ms, &samples, now_ms - lease->lent_ms);
+        mean_ms = mean_with(mean_ms, &samples, now_ms - lease->leased_ms);
         sampled = true;
     }
     *ret_live = live;
@@ -142,27 +142,27 @@ static uint32_t first_waiting(const struct ledger *ledger, const struct ledger_p
     return number;
 }
 
-/* How many batches will still be lent when these are acked. */
-static size_t count_lent(const struct ledger *ledger, const struct ledger_pull *pull,
-                         uint32_t worker)
+/* How many batches will still be leased when these are acked. */
+static size_t count_leased(const struct ledger *ledger, const struct ledger_pull *pull,
+                           uint32_t worker)
 {
-    size_t lent = ledger->leases.lent;
+    size_t leased = ledger->leases.heap_count;
     for (size_t i = 0; i < pull->ack_count && worker != WORKER_NONE; i++) {
         uint32_t number = lease_set_find(&ledger->leases, worker, pull->acks[i]);
         if (number != LEASE_NONE && !lease_set_get(&ledger->leases, number)->waits &&
             !counts_as_acked(pull, i, pull->acks[i]))
-            lent--;
+            leased--;
     }
-    return lent;
+    return leased;
 }
 
-/* Nothing is left to draw, and nothing will be lent: pausing changes nothing any more. */
+/* Nothing is left to draw, and nothing will be redelivered: pausing changes nothing any more. */
 static bool is_over(const struct ledger *ledger, const struct batching *batching,
                     const struct ledger_pull *pull, uint32_t worker)
 {
     return ledger->position >= batching_end(batching) && ledger->gaps.count == 0 &&
            first_waiting(ledger, pull, worker) == LEASE_NONE &&
-           count_lent(ledger, pull, worker) == 0;
+           count_leased(ledger, pull, worker) == 0;
 }
 
 /* ---- draws -------------------------------------------------------------- */
@@ -174,21 +174,21 @@ static void plan_lease(const struct ledger *ledger, uint32_t number, enum ledger
     *plan = (struct ledger_plan){
         .kind = kind,
         .span = {.first = lease->first, .positions = lease->positions, .units = lease->units},
-        .attempt = (int64_t)lease->attempt + (kind == PLAN_AGAIN),
+        .attempt = (int64_t)lease->attempt + (kind == PLAN_REDELIVER),
         .lease = number,
     };
 }
 
-/* A batch is lent again: that it ran out says that it is held at least so long. */
-static void plan_again(const struct ledger *ledger, uint32_t number, int64_t now_ms,
-                       struct ledger_plan *plan)
+/* That it expired says that a batch is held at least so long. */
+static void plan_redeliver(const struct ledger *ledger, uint32_t number, int64_t now_ms,
+                           struct ledger_plan *plan)
 {
     const struct lease *lease = lease_set_get(&ledger->leases, number);
-    plan_lease(ledger, number, PLAN_AGAIN, plan);
+    plan_lease(ledger, number, PLAN_REDELIVER, plan);
     int64_t samples = ledger->samples;
-    if (lease->worker != WORKER_NONE && lease->lent_ms >= 0)
+    if (lease->worker != WORKER_NONE && lease->leased_ms >= 0)
         plan->mean_ms =
-            rounded_mean(mean_with((double)ledger->mean_ms, &samples, now_ms - lease->lent_ms));
+            rounded_mean(mean_with((double)ledger->mean_ms, &samples, now_ms - lease->leased_ms));
 }
 
 static enum error check_same_size(const struct lease *lease, const char *worker, int64_t size)
@@ -231,7 +231,7 @@ static enum error plan_pair(const struct ledger *ledger, const struct ledger_pul
     if (error)
         return error;
     if (lease->waits || lease->deadline_ms <= now_ms) {
-        plan_again(ledger, number, now_ms, plan); /* it ran out, and nobody else has it */
+        plan_redeliver(ledger, number, now_ms, plan); /* it expired, and nobody else has it */
         return OK;
     }
     plan_lease(ledger, number, PLAN_KEPT, plan);
@@ -259,17 +259,16 @@ static enum error plan_new(const struct ledger *ledger, const struct batching *b
         return ledger_plan_unfinished(search);
     if (plan->span.units > 0)
         return OK;
-    size_t lent = count_lent(ledger, pull, worker);
-    if (lent == 0) {
+    size_t leased = count_leased(ledger, pull, worker);
+    if (leased == 0) {
         plan->kind = PLAN_END;
         return OK;
     }
     uint32_t earliest = lease_set_earliest(&ledger->leases);
     int64_t left_ms = lease_set_get(&ledger->leases, earliest)->deadline_ms - now_ms;
     return error_set(ERROR_TIMEOUT,
-                     "nothing is left but %zu %s lent; the first lease runs out in %" PRId64 " ms",
-                     lent, lent == 1 ? "batch that is" : "batches that are",
-                     left_ms > 1 ? left_ms : 1);
+                     "nothing is left but %zu leased %s; the first lease expires in %" PRId64 " ms",
+                     leased, leased == 1 ? "batch" : "batches", left_ms > 1 ? left_ms : 1);
 }
 
 /* The batch that starts a gap: at most `size` units, none beyond an epoch's end but with tail span.
@@ -301,7 +300,7 @@ enum error ledger_plan_draw(struct ledger *ledger, const struct batching *batchi
         return error_set_kind(error_set(ERROR_CONFLICT, "the stream is paused"), PROBLEM_PAUSED);
     uint32_t waiting = first_waiting(ledger, pull, worker);
     if (waiting != LEASE_NONE) {
-        plan_again(ledger, waiting, now_ms, ret_plan);
+        plan_redeliver(ledger, waiting, now_ms, ret_plan);
         return OK;
     }
     if (ledger->gaps.count > 0)

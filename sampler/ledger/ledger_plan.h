@@ -1,6 +1,6 @@
 /*
- * What a request becomes: reads a book (ledger.h) and says which batch a pull gets, or which of a
- * worker's seqs may be acked. Nothing moves, but that batches whose deadline has passed wait.
+ * What a request becomes: reads a ledger and says which batch a pull gets, or which of a worker's
+ * seqs may be acked. Nothing moves, except that batches whose deadline has passed wait.
  */
 #ifndef SAMPLER_LEDGER_LEDGER_PLAN_H
 #define SAMPLER_LEDGER_LEDGER_PLAN_H
@@ -14,24 +14,24 @@
 #include "sampler/order/batching_search.h"
 
 enum ledger_plan_kind {
-    PLAN_KEPT,  /* the pair has it already */
-    PLAN_AGAIN, /* one that ran out or was released: ENTRY_REDRAW */
-    PLAN_PIECE, /* of a gap: ENTRY_DRAW */
-    PLAN_NEW,   /* ENTRY_DRAW */
-    PLAN_END    /* none; the stream has ended. `span` moves it to its end, where positions > 0 or
+    PLAN_KEPT,      /* the pair has it already */
+    PLAN_REDELIVER, /* one that expired or was released: ENTRY_REDRAW */
+    PLAN_PIECE,     /* of a gap: ENTRY_DRAW */
+    PLAN_NEW,       /* ENTRY_DRAW */
+    PLAN_END /* none; the stream has ended. `span` moves it to its end, where positions > 0 or
                    first is not the position */
 };
 
 struct ledger_plan {
     enum ledger_plan_kind kind;
     struct span span;
-    int64_t attempt;    /* that it will have: 1 and more for what is lent or was, else 0 */
-    uint32_t lease;     /* of PLAN_KEPT and PLAN_AGAIN */
+    int64_t attempt;    /* that it will have: 1 and more for what is leased or was, else 0 */
+    uint32_t lease;     /* of PLAN_KEPT and PLAN_REDELIVER */
     int64_t expires_ms; /* PLAN_KEPT: time left */
     int64_t mean_ms;    /* for the entry's value; 0: as it was */
 };
 
-/* Positions that a plan looks at, where only counting tells what they hold: some 10 us. */
+/* Positions that a plan looks at, where units can only be counted: some 10 us. */
 #define LEDGER_PLAN_POSITIONS 8192
 
 /* What a GET /batch or POST /ack asks for. */

@@ -1,3 +1,10 @@
+/*
+ * Spans of `skipped` are ascending and disjoint, as everywhere in intervals.h. A draw adds behind the
+ * last one: O(1). A seek is a merge of three such sequences that are disjoint from each other, because
+ * a position has one state (ledger.h): skipped spans, gaps, leases by position; then [old position,
+ * new position) where it goes forward. O(spans), into `skipped_next`, whose room was reserved before
+ * the seek was in the journal; everything is added behind the last, so each addition is O(1).
+ */
 #include "sampler/ledger/ledger_skipped.h"
 
 enum error ledger_skipped_reserve(struct ledger *ledger)
@@ -25,7 +32,7 @@ enum error ledger_skipped_reserve_seek(struct ledger *ledger)
                              ledger->skipped.count + ledger->gaps.count + ledger->leases.count + 1);
 }
 
-/* Three ascending sequences become one: spans are only ever added behind the last. */
+/* How far the merge has come in two of the three; lease_set_each() drives it with the third. */
 struct merging {
     struct ledger *ledger;
     int64_t position; /* what is below it counts */
@@ -48,7 +55,7 @@ static void add_before(struct merging *merging, const struct intervals *set, siz
         add_below(merging, intervals_at(set, *at)->begin, intervals_at(set, *at)->end);
 }
 
-/* What was passed over and the gaps, in turns, up to `limit`. */
+/* Skipped spans and gaps, in turns, up to `limit`. */
 static void add_both(struct merging *merging, int64_t limit)
 {
     const struct intervals *skipped = &merging->ledger->skipped;

@@ -1,4 +1,4 @@
-/* A book as entries: what stands at the start of a journal that is written anew. */
+/* A ledger as entries: what a compacted journal begins with. */
 #include "sampler/ledger/ledger.h"
 
 #define LIST_AT_ONCE 4096 /* intervals an entry */
@@ -53,10 +53,10 @@ static void write_worker(struct writing *writing, const struct worker_record *re
 }
 
 /* In the order in which they are forgotten. */
-static void write_idle(struct writing *writing, const struct worker_table *book)
+static void write_idle(struct writing *writing, const struct worker_table *workers)
 {
     int64_t list[LIST_AT_ONCE];
-    const struct worker_record *record = book->idle_first;
+    const struct worker_record *record = workers->idle_first;
     while (record) {
         size_t count = 0;
         for (; record && count < LIST_AT_ONCE; record = record->idle_after)
@@ -145,12 +145,13 @@ enum error ledger_write(const struct ledger *ledger, uint32_t stream,
     struct writing writing = {.stream = stream, .add = add, .context = context};
     int64_t head[] = {ledger->position,    ledger->paused, ledger->acked,
                       ledger->redelivered, ledger->handed, ledger->mean_ms};
-    write_entry(&writing, (struct entry){.type = ENTRY_BOOK,
+    write_entry(&writing, (struct entry){.type = ENTRY_LEDGER,
                                          .worker = -1,
                                          .list = head,
                                          .count = sizeof(head) / sizeof(head[0])});
     write_intervals(&writing, &ledger->gaps, (struct entry){.type = ENTRY_GAPS, .worker = -1});
-    write_intervals(&writing, &ledger->skipped, (struct entry){.type = ENTRY_PASSED, .worker = -1});
+    write_intervals(&writing, &ledger->skipped,
+                    (struct entry){.type = ENTRY_SKIPPED, .worker = -1});
     for (size_t i = 0; i < ledger->workers.count; i++)
         write_worker(&writing, ledger->workers.records[i], (int64_t)i);
     write_idle(&writing, &ledger->workers);

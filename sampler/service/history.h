@@ -4,7 +4,7 @@
  * a second (live.h), so that draws pay nothing for it.
  *
  * `drawn` counts positions that were given out for the first time since the stream was created,
- * sought or restored: a batch that is lent again does not count twice. What lies between two
+ * sought or restored: a redelivered batch does not count twice. What lies between two
  * readings with a seek or a restore between them counts as nothing drawn.
  *
  * 4 KB a stream. Threads: every thread; one mutex, which no draw takes. Times are clock_now_ns().
@@ -33,7 +33,7 @@ struct history_counts {
     int64_t batches;
     int64_t acked;
     int64_t redelivered;
-    bool ended; /* the stream has: nothing is left to draw, and nothing is lent */
+    bool ended; /* the stream has: nothing is left to draw, and nothing is leased */
 };
 
 /* Per second, over `seconds`: the last minute, or as long as the stream is known. */

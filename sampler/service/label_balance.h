@@ -1,5 +1,5 @@
 /*
- * The labels of a stream as the live page shows them: drawn in this epoch against as wanted, and
+ * The labels of a stream as the live page shows them: drawn in this epoch against the share wanted, and
  * drawn in the last minute. Of more than BALANCE_ALL labels only the BALANCE_LARGEST that are
  * wanted most and the BALANCE_WORST that are farthest off, in units.
  *
@@ -23,7 +23,7 @@
 
 /* Appends a JSON object:
  *   {"count":L,"epoch":E,"drawn":T,"rows":[[label,units,drawn,wanted share,last minute|null],...]}
- * with "worst":[...] beside rows when not all are told; or {"count":L} alone while the units drawn
+ * with "worst":[...] beside rows when not all are listed; or {"count":L} alone while the units drawn
  * so far are still being counted (`counts->left`; ask again). O(L log L) or a bounded count; blocks
  * for that long. */
 enum error label_balance_write(const struct sampling_plan *plan, const struct label_counts *counts,

@@ -32,9 +32,9 @@ struct label_counter {
 /* ---- the thread --------------------------------------------------------- */
 
 /* Sleeps; true: it is to go on. `wakes`: not longer than until somebody asks. */
-static bool rest(struct label_counter *counter, int64_t rest_ns, bool wakes)
+static bool pause_for(struct label_counter *counter, int64_t pause_ns, bool wakes)
 {
-    int64_t deadline_ns = clock_now_ns() + rest_ns;
+    int64_t deadline_ns = clock_now_ns() + pause_ns;
     struct timespec deadline = clock_timespec(deadline_ns);
     pthread_mutex_lock(&counter->mutex);
     while (!counter->stopping && !(wakes && counter->asked) && clock_now_ns() < deadline_ns)
@@ -57,7 +57,7 @@ static bool count_set(struct label_counter *counter, struct tally *tally,
             *ret_left = 0;
         }
         if (*ret_left > 0)
-            going_on = rest(counter, clock_now_ns() - began_ns, false);
+            going_on = pause_for(counter, clock_now_ns() - began_ns, false);
     } while (going_on && *ret_left > 0 && clock_now_ns() < turn_ns);
     return going_on;
 }
@@ -92,7 +92,7 @@ static void name_at(struct label_counter *counter, size_t place, char ret_name[S
 }
 
 /* Until somebody asks, or the end. */
-static bool rest_until_asked(struct label_counter *counter)
+static bool wait_until_asked(struct label_counter *counter)
 {
     pthread_mutex_lock(&counter->mutex);
     while (!counter->stopping && !counter->asked)
@@ -105,7 +105,7 @@ static bool rest_until_asked(struct label_counter *counter)
 /* Sleeps until there may be something to count; `follows`: streams that go on meanwhile. */
 static bool rest_between(struct label_counter *counter, bool follows)
 {
-    return follows ? rest(counter, LOOK_AGAIN_NS, true) : rest_until_asked(counter);
+    return follows ? pause_for(counter, LOOK_AGAIN_NS, true) : wait_until_asked(counter);
 }
 
 static void *run(void *context)

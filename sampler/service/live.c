@@ -17,7 +17,7 @@ struct watched {
     char name[STREAM_NAME_BYTES]; /* "": free */
     int64_t generation;
     int64_t asked_ns;
-    int64_t due_ns;     /* when it is to be made anew */
+    int64_t due_ns;     /* when a new one is to be made */
     struct buffer text; /* empty: never made */
 };
 

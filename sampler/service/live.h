@@ -3,7 +3,7 @@
  * into a history, and makes the labels' balance of those streams that somebody is looking at. Draws
  * pay nothing for it: it takes a stream's mutex once a second.
  *
- * Balances of many labels take long; one is made anew when it is older than LIVE_BALANCE_SPARE
+ * Balances of many labels take long; a new one is made when it is older than LIVE_BALANCE_SPARE
  * times what it took, so that looking costs at most a twentieth of one processor.
  *
  * Threads: live_new() and live_free() belong to one thread; the rest to any.
@@ -41,8 +41,8 @@ void live_notice(struct live *live, struct stream *stream);
 
 /* How many units of each label [L] were drawn in the last minute: counted from the positions that
  * were given out for the first time in the 60 s up to the history's last reading (at most a second
- * ago), and since then; what was lent again does not count twice. ERROR_UNAVAILABLE where that
- * cannot be told quickly (label_balance.h). */
+ * ago), and since then; a redelivered batch does not count twice. ERROR_UNAVAILABLE where that
+ * cannot be counted quickly (label_balance.h). */
 enum error live_last_minute(struct live *live, struct stream *stream,
                             int64_t *ret_counts) MUST_CHECK;
 

@@ -6,18 +6,18 @@
 #include "common/clock.h"
 #include "sampler/ledger/conflicts.h"
 
-void names_taken_init(struct names_taken *set)
+void reserved_names_init(struct reserved_names *set)
 {
-    *set = (struct names_taken){.first = NULL};
+    *set = (struct reserved_names){.first = NULL};
     pthread_mutex_init(&set->mutex, NULL);
 }
 
-void names_taken_release(struct names_taken *set)
+void reserved_names_release(struct reserved_names *set)
 {
     pthread_mutex_destroy(&set->mutex);
 }
 
-static const struct name_taken *find(const struct names_taken *set, const char *name)
+static const struct name_taken *find(const struct reserved_names *set, const char *name)
 {
     const struct name_taken *one = set->first;
     while (one && strcmp(one->name, name) != 0)
@@ -25,7 +25,8 @@ static const struct name_taken *find(const struct names_taken *set, const char *
     return one;
 }
 
-enum error names_taken_enter(struct names_taken *set, struct name_taken *one, const char *name)
+enum error reserved_names_enter(struct reserved_names *set, struct name_taken *one,
+                                const char *name)
 {
     int64_t now_ns = clock_now_ns();
     int64_t since_ns = now_ns;
@@ -48,7 +49,7 @@ enum error names_taken_enter(struct names_taken *set, struct name_taken *one, co
     return error_set_kind(error, PROBLEM_NAME_IN_USE);
 }
 
-void names_taken_leave(struct names_taken *set, struct name_taken *one)
+void reserved_names_leave(struct reserved_names *set, struct name_taken *one)
 {
     if (!one->name)
         return;

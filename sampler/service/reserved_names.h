@@ -1,6 +1,6 @@
 /*
  * The names of streams that are being made: opening a stream may take long, and whoever asks for
- * the same name meanwhile hears so, instead of making it twice. Safe from every thread.
+ * the same name meanwhile gets 409, instead of making it twice. Safe from every thread.
  */
 #ifndef SAMPLER_SERVICE_RESERVED_NAMES_H
 #define SAMPLER_SERVICE_RESERVED_NAMES_H
@@ -18,18 +18,18 @@ struct name_taken {
     int64_t since_ns;
 };
 
-struct names_taken {
+struct reserved_names {
     pthread_mutex_t mutex;
     struct name_taken *first;
 };
 
-void names_taken_init(struct names_taken *set);
-void names_taken_release(struct names_taken *set);
+void reserved_names_init(struct reserved_names *set);
+void reserved_names_release(struct reserved_names *set);
 
-/* ERROR_CONFLICT: somebody makes a stream of that name. `name` lives until names_taken_leave(). */
-enum error names_taken_enter(struct names_taken *set, struct name_taken *one,
-                             const char *name) MUST_CHECK;
+/* ERROR_CONFLICT: somebody makes a stream of that name. `name` lives until reserved_names_leave(). */
+enum error reserved_names_enter(struct reserved_names *set, struct name_taken *one,
+                                const char *name) MUST_CHECK;
 /* Also of one that never entered: all zeros. */
-void names_taken_leave(struct names_taken *set, struct name_taken *one);
+void reserved_names_leave(struct reserved_names *set, struct name_taken *one);
 
 #endif

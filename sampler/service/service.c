@@ -203,7 +203,7 @@ static enum error watch_frames(const struct service *service)
 static enum error fill(struct service *service, const struct service_options *options)
 {
     enum error error = OK;
-    names_taken_init(&service->names);
+    reserved_names_init(&service->names);
     service->max_size = options->max_size;
     service->durability = options->durability;
     if (options->state)
@@ -269,7 +269,7 @@ void service_free(struct service *service)
     state_close(service->state);
     stream_definition_release(&service->first);
     frame_set_free(service->frames);
-    names_taken_release(&service->names);
+    reserved_names_release(&service->names);
     free(service);
 }
 

@@ -48,10 +48,10 @@ struct service {
     bool has_shares;
     enum durability durability;
     int64_t max_size;
-    struct names_taken names; /* of streams that are being made */
+    struct reserved_names names; /* of streams that are being made */
 };
 
-/* Blocks while frames are built or mapped and walks opened. Logs what is served, and the seed when
+/* Blocks while frames are built or mapped and plans opened. Logs what is served, and the seed when
  * it was drawn. */
 enum error service_open(const struct service_options *options,
                         struct service **ret_service) MUST_CHECK;

@@ -1,7 +1,7 @@
 /*
  * A checkpoint token: what of a stream is done, as a text that a training run saves beside its
  * model. It names the order it belongs to, the position, and which positions below it are not done
- * (lent, or to be drawn first). base64url (RFC 4648) without '=', of
+ * (leased, or to be drawn first). base64url (RFC 4648) without '=', of
  *
  *   "TMBLTOK1" | zigzag varints: N, M, seed, replacement, rows begin, rows end, split, position |
  *   digest, design, fields, each a varint length and bytes | varint count, and begin and length of

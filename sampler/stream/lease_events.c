@@ -24,7 +24,7 @@ static struct lease_event *add(struct lease_events *events, const struct lease *
     event->units = lease->units;
     event->seq = lease->seq;
     event->attempt = lease->attempt;
-    event->again = false;
+    event->redelivered = false;
     event->worker[0] = '\0';
     event->from[0] = '\0';
     return event;
@@ -45,7 +45,7 @@ void lease_events_redelivered(struct lease_events *events, const struct ledger *
         return;
     const struct lease *lease = lease_set_get(&ledger->leases, plan->lease);
     struct lease_event *event = add(events, lease);
-    event->again = true;
+    event->redelivered = true;
     event->attempt = plan->attempt;
     event->seq = pull->seq;
     copy_name(ledger, lease->worker, event->from);
@@ -71,10 +71,10 @@ static void log_one(const struct lease_event *event, const char *stream)
                                  {.key = NULL}};
     if (!worker)
         fields[2] = log_text("seq", NULL);
-    if (event->again)
-        log_fields(LOG_INFO, "batch lent again", fields);
+    if (event->redelivered)
+        log_fields(LOG_INFO, "batch redelivered", fields);
     else
-        log_fields(LOG_WARNING, "lease ran out", fields);
+        log_fields(LOG_WARNING, "lease expired", fields);
 }
 
 void lease_events_log(const struct lease_events *events, const char *stream)
@@ -82,7 +82,7 @@ void lease_events_log(const struct lease_events *events, const char *stream)
     int64_t now_ms = clock_now_ns() / 1000000;
     int64_t held = log_limit_take(&lines, now_ms);
     if (held > 0)
-        log_event(LOG_WARNING, "more leases ran out or were lent again", log_number("count", held),
+        log_event(LOG_WARNING, "more leases expired or were redelivered", log_number("count", held),
                   log_number("seconds", LOG_LIMIT_SECONDS));
     for (size_t i = 0; i < events->count; i++) {
         if (log_limit_pass(&lines, now_ms))

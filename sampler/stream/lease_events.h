@@ -1,7 +1,7 @@
 /*
  * What happened to leases while the streams' mutex was held, to be logged when it is free again:
- * batches that ran out, and batches that were lent again. At most some hundred lines a minute; what
- * is more is told as a sum.
+ * leases that expired, and batches that were redelivered. At most 600 lines a minute, and the number
+ * of those beyond.
  *
  * A value on the stack of whoever holds the mutex; only `count` has to be set, to 0.
  */
@@ -13,12 +13,12 @@
 
 struct lease_event {
     char worker[WORKER_NAME_BYTES]; /* that has or had it; "": nobody */
-    char from[WORKER_NAME_BYTES];   /* lent again: who had it before; "": nobody any more */
+    char from[WORKER_NAME_BYTES];   /* redelivered: who had it before; "": nobody any more */
     int64_t seq;                    /* of `worker` */
     int64_t attempt;
     int64_t first;
     int64_t units;
-    bool again; /* lent again; else it ran out */
+    bool redelivered; /* else it expired */
 };
 
 #define LEASE_EVENTS_LIMIT (LEDGER_EXPIRE_AT_ONCE + 1)
@@ -28,13 +28,13 @@ struct lease_events {
     struct lease_event events[LEASE_EVENTS_LIMIT];
 };
 
-/* Those of the last ledger_expire(). What there is no room for is not told. */
+/* Those of the last ledger_expire(), as many as there is room for. */
 void lease_events_expired(struct lease_events *events, const struct ledger *ledger);
-/* What PLAN_AGAIN is about to do. */
+/* What PLAN_REDELIVER is about to do. */
 void lease_events_redelivered(struct lease_events *events, const struct ledger *ledger,
                               const struct ledger_plan *plan, const struct ledger_pull *pull);
 
-/* Without the mutex. Also tells what was held back before, so call it now and then. */
+/* Without the mutex. Also logs how many were held back before, so call it now and then. */
 void lease_events_log(const struct lease_events *events, const char *stream);
 
 #endif

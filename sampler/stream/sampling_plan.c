@@ -51,7 +51,7 @@ enum error sampling_plan_open(const struct frame_set *frames, const struct split
                               const struct stream_definition *definition,
                               struct sampling_plan **ret_walk)
 {
-    struct sampling_plan *plan = array_new(1, sizeof(*plan), "a stream's walk");
+    struct sampling_plan *plan = array_new(1, sizeof(*plan), "a sampling plan");
     if (!plan)
         return ERROR_MEMORY;
     atomic_init(&plan->holders, 1);

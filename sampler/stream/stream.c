@@ -1,6 +1,6 @@
 /*
- * A stream's life and its draws. Every change is planned on the book, gets room in the journal and
- * memory, is appended, and only then applied: nothing fails half-way.
+ * A stream's life and its draws. Every change is planned on the ledger, reserves room in the journal
+ * and memory, is appended, and only then applied: nothing fails half-way.
  */
 #include "sampler/stream/stream.h"
 
@@ -194,7 +194,7 @@ enum error stream_ack(struct stream *stream, const char *worker, const int64_t *
 
 /* ---- draws -------------------------------------------------------------- */
 
-/* The plan knows no names. */
+/* The plan does not know the stream's name. */
 static enum error name_paused(const struct stream *stream)
 {
     const char *name = stream->definition.name;
@@ -272,7 +272,7 @@ static enum error take_batch(struct drawing *drawing, const struct ledger_plan *
     if (error)
         return error;
     struct entry entry = {
-        .type = plan->kind == PLAN_AGAIN ? ENTRY_REDRAW : ENTRY_DRAW,
+        .type = plan->kind == PLAN_REDELIVER ? ENTRY_REDRAW : ENTRY_DRAW,
         .first = plan->span.first,
         .worker = pull->worker ? (int64_t)drawing->worker : -1,
         .seq = pull->worker ? pull->seq : 0,
@@ -310,7 +310,7 @@ static void fill_batch(const struct drawing *drawing, const struct ledger_plan *
     batch->redelivered = batch->attempt > 1;
 }
 
-/* What goes back when it cannot be kept: only what is done with the answer. What is leased stays
+/* What is undone when it cannot be kept: only what is done once it is answered. What is leased stays
  * leased: its worker asks again and gets it. */
 static void remember_draw(const struct drawing *drawing, const struct ledger_plan *plan)
 {
@@ -322,7 +322,7 @@ static void remember_draw(const struct drawing *drawing, const struct ledger_pla
     waiter->first = plan->span.first;
     waiter->positions = plan->span.positions;
     waiter->units = plan->span.units;
-    waiter->attempt = plan->kind == PLAN_AGAIN ? plan->attempt - 1 : 0;
+    waiter->attempt = plan->kind == PLAN_REDELIVER ? plan->attempt - 1 : 0;
     waiter->piece = plan->kind == PLAN_PIECE;
 }
 
@@ -331,7 +331,7 @@ static enum error draw(struct drawing *drawing, const struct ledger_plan *plan)
 {
     struct lease_events *events = drawing->events;
     size_t before = events->count;
-    if (plan->kind == PLAN_AGAIN)
+    if (plan->kind == PLAN_REDELIVER)
         lease_events_redelivered(events, &drawing->stream->ledger, plan, drawing->pull);
     enum error error = plan->kind == PLAN_KEPT ? OK : take_batch(drawing, plan);
     if (error) {

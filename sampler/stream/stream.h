@@ -1,11 +1,11 @@
 /*
- * A stream: a definition, its walk through an order, and its book (ledger.h). What always holds:
- * each position is given to one batch; whatever a caller may answer is kept as the durability
- * promises; a draw without a worker that could not be kept goes back before anybody hears of it.
+ * A stream: a definition, its sampling plan, and its ledger. What always holds: each position is given
+ * to one batch; whatever a response may say is kept as the durability promises; an unleased draw that
+ * could not be made durable is undone before any response is sent.
  *
- * Calls that change a stream take a waiter (journal_waiter.h) and say *ret_wait: when it is true
- * the answer, whichever it is, must not leave before waiter->ready(). It is set on every return;
- * true only with OK, ERROR_END and ERROR_TIMEOUT. With a waiter of NULL nobody waits (tests).
+ * Calls that change a stream take a waiter (journal_waiter.h) and set *ret_wait: when it is true the
+ * response, whichever it is, must not leave before waiter->ready(). It is set on every return; true
+ * only with OK, ERROR_END and ERROR_TIMEOUT. With a waiter of NULL nothing waits (tests).
  *
  * While the state cannot be written every change is refused: ERROR_NO_SPACE or ERROR_IO, nothing
  * moved.
@@ -41,17 +41,17 @@ const struct sampling_plan *stream_plan(const struct stream *stream);
 
 struct stream_batch {
     struct span span;
-    int64_t attempt;    /* 1, 2, ... of a batch that is lent, or was before; else 0 */
-    int64_t expires_ms; /* time that is left of the lease; -1: not lent */
+    int64_t attempt;    /* 1, 2, ... of a batch that is leased, or was before; else 0 */
+    int64_t expires_ms; /* time that is left of the lease; -1: no lease */
     bool redelivered;
     int64_t need; /* over 0: nothing was drawn, the next batch has that many units: come again
                    * with room for them (what was acked stays acked) */
 };
 
-/* The next batch: one that this pair has already, else one that ran out or was released, else
+/* The next batch: one that this pair has already, else one that expired or was released, else
  * positions that are to be drawn first, else new ones.
- * ERROR_END: the stream has ended (204). ERROR_TIMEOUT (503): only batches that are lent are left;
- * or the design passes so much over that the batch is not found yet, and the next call goes on
+ * ERROR_END: the stream has ended (204). ERROR_TIMEOUT (503): only leased batches are left;
+ * or the design skips so many positions that the batch is not found yet, and the next call goes on
  * searching. ERROR_CONFLICT (409, its kind says which): paused and not at its end, but for a pair
  * that has a batch; an ack that is not this worker's to give; another size than this pair got; a
  * pair that was acked, lost, released or withdrawn, or of a worker that was forgotten since.
@@ -60,7 +60,7 @@ struct stream_batch {
 enum error stream_draw(struct stream *stream, const struct ledger_pull *pull,
                        struct journal_waiter *waiter, struct stream_batch *ret_batch,
                        bool *ret_wait) MUST_CHECK;
-/* What stream_draw() would say now; nothing moves. */
+/* What stream_draw() would return now; nothing moves. */
 enum error stream_peek(struct stream *stream, const struct ledger_pull *pull,
                        struct stream_batch *ret_batch) MUST_CHECK;
 
@@ -84,7 +84,7 @@ enum error stream_seek(struct stream *stream, int64_t position, struct journal_w
                        bool *ret_wait) MUST_CHECK;
 
 /* A text (checkpoint_token.h); the caller frees it. It calls done what was answered and what is
- * about to be, so it waits for the disk as they do. */
+ * about to be, so it waits for the disk as those responses do. */
 enum error stream_checkpoint(struct stream *stream, struct journal_waiter *waiter, char **ret_token,
                              bool *ret_wait) MUST_CHECK;
 /* ERROR_INPUT: damaged (400). ERROR_CONFLICT: of another order, naming the difference (409). */
@@ -99,14 +99,14 @@ struct stream_status {
     int64_t epoch;
     int64_t gaps;            /* positions below `position` that are to be drawn first */
     int64_t leased;          /* batches that somebody has */
-    int64_t waiting;         /* batches that ran out or were released, to be lent first */
+    int64_t waiting;         /* batches that expired or were released, to be redelivered */
     int64_t acked;           /* batches that are done */
-    int64_t redelivered;     /* how often a batch was lent again */
+    int64_t redelivered;     /* how often a batch was redelivered */
     int64_t batches;         /* how often a batch was handed out */
     int64_t workers;         /* that are known */
-    int64_t lease_ms;        /* how long a batch is lent at the moment */
+    int64_t lease_ms;        /* how long a lease is at the moment */
     int64_t jumps;           /* seeks and restores so far */
-    enum stream_state state; /* ended: at its end, and nothing is lent or to be lent */
+    enum stream_state state; /* ended: at its end, nothing leased, nothing waiting */
     bool failing;            /* the state cannot be written: changes are refused until it can */
 };
 void stream_status(struct stream *stream, struct stream_status *ret_status);
@@ -115,8 +115,8 @@ void stream_status(struct stream *stream, struct stream_status *ret_status);
 enum error stream_failure(struct stream *stream);
 
 /* What was handed out in the epoch that the stream is in; at a stream's end that is its last one.
- * Not what a seek passed over, tail `drop` skipped, or is to be drawn first (gaps). What is lent
- * counts, also when it waits to be lent again. */
+ * Not what is skipped (ledger_skipped.h) or to be drawn first (gaps). What is leased counts, also when
+ * it waits to be redelivered. */
 struct stream_drawn {
     int64_t epoch;
     struct interval *spans; /* [count], ascending, apart from each other; owned: free() */
@@ -125,7 +125,7 @@ struct stream_drawn {
 /* ERROR_MEMORY. */
 enum error stream_drawn(struct stream *stream, struct stream_drawn *ret_drawn) MUST_CHECK;
 
-/* PLACE_SKIPPED: below the stream's place, never drawn, and not to come (ledger_skipped.h). */
+/* PLACE_SKIPPED: before the stream's position, never drawn, and not to come (ledger_skipped.h). */
 enum stream_place_state { PLACE_AHEAD, PLACE_LEASED, PLACE_DONE, PLACE_SKIPPED };
 
 struct stream_place {

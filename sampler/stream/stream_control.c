@@ -1,5 +1,4 @@
-/* What a stream is told besides draws and acks: extending, releasing, pausing, seeking, checkpoint
- * and restore. */
+/* Changes of a stream besides draws and acks: extend, release, pause, seek, checkpoint, restore. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -45,8 +44,8 @@ enum error stream_extend(struct stream *stream, const char *worker, const int64_
         int64_t lease_ms = ledger_lease_ms(ledger);
         for (size_t i = 0; i < count; i++) {
             uint32_t lease = lease_set_find(&ledger->leases, number, seqs[i]);
-            lease_set_start(&ledger->leases, lease, lease_set_get(&ledger->leases, lease)->lent_ms,
-                            now_ms + lease_ms);
+            lease_set_start(&ledger->leases, lease,
+                            lease_set_get(&ledger->leases, lease)->leased_ms, now_ms + lease_ms);
         }
         worker_table_see(&ledger->workers, number, now_ms);
     }
@@ -77,7 +76,7 @@ enum error stream_release(struct stream *stream, const char *worker, struct jour
     return end(stream, error, waiter, ret_wait);
 }
 
-/* ---- the walk ----------------------------------------------------------- */
+/* ---- the position ------------------------------------------------------- */
 
 static enum error set_paused(struct stream *stream, bool paused, struct journal_waiter *waiter,
                              bool *ret_wait)

@@ -55,7 +55,7 @@ enum error stream_definition_read(const char *text, size_t length,
                                   struct stream_binding *ret_binding) MUST_CHECK;
 
 /* Appends what makes the orders of the two differ, "; seed 1 there, 2 here" for each; nothing when
- * they are the same order. `rows` and `split` are told only where the digests differ. */
+ * they are the same order. `rows` and `split` are named only where the digests differ. */
 enum error stream_definition_compare(const struct stream_definition *there,
                                      const struct stream_binding *there_binding,
                                      const struct stream_definition *here,

@@ -48,19 +48,19 @@ struct streams {
     int64_t generation_floor; /* no forgotten name that is not listed had a higher one */
 };
 
-/* A stream that is in no list, held once. `definition` and `walk` are taken, also on failure. */
+/* A stream that is in no list, held once. `definition` and `plan` are taken, also on failure. */
 enum error stream_new(struct streams *streams, struct stream_definition *definition,
                       const struct stream_binding *binding, struct sampling_plan *plan,
                       uint32_t number, int64_t generation, struct stream **ret_stream) MUST_CHECK;
 void stream_take(struct stream *stream);
 
-/* The mutex is held: room in the journal and memory, then the journal, then the book. On failure
+/* The mutex is held: room in the journal and memory, then the journal, then the ledger. On failure
  * nothing moved. */
 enum error stream_change(struct stream *stream, struct entry *entry, int64_t now_ms) MUST_CHECK;
 /* The mutex is held: shall the answer wait? Then the waiter does. */
 bool stream_wait(struct streams *streams, struct journal_waiter *waiter);
 
-/* ERROR_USAGE: a walk cannot stand there. */
+/* ERROR_USAGE: beyond the stream's end. */
 enum error stream_check_position(const struct batching *batching, int64_t position) MUST_CHECK;
 
 int64_t stream_clock_ms(void);

@@ -31,7 +31,7 @@ void stream_status(struct stream *stream, struct stream_status *ret_status)
         .epoch = ledger->position / stream->binding.epoch_positions,
         .gaps = intervals_size(&ledger->gaps),
         .leased = (int64_t)ledger->leases.owned,
-        .waiting = (int64_t)(ledger->leases.count - ledger->leases.lent),
+        .waiting = (int64_t)(ledger->leases.count - ledger->leases.heap_count),
         .acked = ledger->acked,
         .redelivered = ledger->redelivered,
         .batches = ledger->handed,
@@ -116,8 +116,8 @@ static void fill_worker(const struct ledger *ledger, const struct worker_record 
     snprintf(worker->name, sizeof(worker->name), "%s", record->name);
     if (record->leases.first == LEASE_NONE)
         return;
-    int64_t lent_ms = lease_set_get(&ledger->leases, record->leases.first)->lent_ms;
-    worker->oldest_age_ms = lent_ms < 0 ? -1 : now_ms - lent_ms;
+    int64_t leased_ms = lease_set_get(&ledger->leases, record->leases.first)->leased_ms;
+    worker->oldest_age_ms = leased_ms < 0 ? -1 : now_ms - leased_ms;
 }
 
 enum error stream_workers(struct stream *stream, struct stream_worker *ret_workers, size_t room,
@@ -158,7 +158,7 @@ struct reporting {
     int64_t at, end;
 };
 
-/* The epoch that the stream is in, up to its place: never an empty one but at position 0. */
+/* The epoch that the stream is in, up to its position: never an empty one but at position 0. */
 static struct reporting begin(const struct stream *stream, struct stream_drawn *ret_drawn)
 {
     const struct batching *batching = &stream->plan->batching;

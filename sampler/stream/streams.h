@@ -32,8 +32,8 @@ enum error streams_open(const struct streams_options *options,
                         struct streams **ret_streams) MUST_CHECK;
 /* The seed of `default` that the state keeps; false: there is none. */
 bool streams_kept_seed(const struct streams *streams, uint64_t *ret_seed);
-/* Opens the walks of all streams that are kept; may take long. `first` is what `default` is to be,
- * `walk` its walk (taken also on failure); `frames` and `shares` (or NULL) are borrowed.
+/* Opens the plans of all streams that are kept; may take long. `first` is what `default` is to be,
+ * `plan` its plan (taken also on failure); `frames` and `shares` (or NULL) are borrowed.
  * ERROR_CONFLICT: the state belongs to another order, or a stream's frame is missing or another
  * one, each difference named. Afterwards everything below may be called. */
 enum error streams_start(struct streams *streams, const struct frame_set *frames,
@@ -44,7 +44,7 @@ enum error streams_finish(struct streams *streams) MUST_CHECK;
 /* All streams are put. NULL is legal. */
 void streams_free(struct streams *streams);
 
-/* `walk` is opened beforehand, where it may take long (taken also on failure). ERROR_CONFLICT: the
+/* `plan` is opened beforehand, where it may take long (taken also on failure). ERROR_CONFLICT: the
  * name is in use, or max_streams are there; ERROR_USAGE: the position is out of range.
  * The stream is taken for the caller. */
 enum error streams_create(struct streams *streams, const struct stream_definition *definition,

@@ -1,4 +1,4 @@
-/* The streams as the journal's owner: entries in, entries out, and what goes back. */
+/* The streams as the journal's owner: entries in, entries out, and what is undone. */
 #include <string.h>
 
 #include "common/array.h"
@@ -93,9 +93,9 @@ static enum error replay_forgotten(struct streams *streams, const struct entry *
     return error;
 }
 
-enum error streams_replay(void *books, const struct entry *entry)
+enum error streams_replay(void *ledgers, const struct entry *entry)
 {
-    struct streams *streams = books;
+    struct streams *streams = ledgers;
     if (entry->type == ENTRY_CREATE)
         return replay_create(streams, entry);
     if (entry->type == ENTRY_FORGOTTEN)
@@ -115,21 +115,21 @@ enum error streams_replay(void *books, const struct entry *entry)
     return error;
 }
 
-/* ---- books beside those in use: definitions and ledgers, no walk and no journal ---- */
+/* ---- ledgers beside those in use: with definitions, without plans or a journal ---- */
 
-enum error streams_books_new(void **ret_books)
+enum error streams_ledgers_new(void **ret_ledgers)
 {
     struct streams *streams = array_new(1, sizeof(*streams), "the streams");
     if (!streams)
         return ERROR_MEMORY;
     pthread_mutex_init(&streams->mutex, NULL);
-    *ret_books = streams;
+    *ret_ledgers = streams;
     return OK;
 }
 
-void streams_books_free(void *books)
+void streams_ledgers_free(void *ledgers)
 {
-    streams_free(books);
+    streams_free(ledgers);
 }
 
 /* ---- entries out -------------------------------------------------------- */
@@ -171,21 +171,21 @@ static enum error write_stream(const struct stream *stream,
     return error ? error : ledger_write(&stream->ledger, stream->number, add, adding);
 }
 
-enum error streams_write(void *books, enum error (*add)(void *adding, const struct entry *entry),
+enum error streams_write(void *ledgers, enum error (*add)(void *adding, const struct entry *entry),
                          void *adding)
 {
-    const struct streams *streams = books;
+    const struct streams *streams = ledgers;
     enum error error = write_names(streams, add, adding);
     for (size_t i = 0; i < streams->count && !error; i++)
         error = write_stream(streams->items[i], add, adding);
     return error;
 }
 
-/* ---- what goes back ----------------------------------------------------- */
+/* ---- what is undone ----------------------------------------------------- */
 
-void streams_undo_draw(void *books, struct journal_waiter *waiter)
+void streams_undo_draw(void *ledgers, struct journal_waiter *waiter)
 {
-    struct streams *streams = books;
+    struct streams *streams = ledgers;
     struct stream *stream = waiter->stream;
     if (!stream || stream->deleted)
         return;

@@ -1,5 +1,5 @@
 /* The start and the end: the journal is read, `default` compared with what the options say, every
- * other stream's walk opened again. */
+ * other stream's plan opened again. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -105,9 +105,9 @@ static enum error check_position(const struct streams *streams, const struct sta
 
 static enum error take_counts(struct stream *stream, const struct state_record *record)
 {
-    const int64_t book[] = {record->position, 0, record->batches, 0, record->batches, 0};
+    const int64_t head[] = {record->position, 0, record->batches, 0, record->batches, 0};
     struct entry entry = {
-        .type = ENTRY_BOOK, .worker = -1, .list = book, .count = sizeof(book) / sizeof(book[0])};
+        .type = ENTRY_LEDGER, .worker = -1, .list = head, .count = sizeof(head) / sizeof(head[0])};
     log_info("position %" PRId64 " is taken over into %s/journal", record->position,
              state_folder(stream->streams->options.state));
     return stream_change(stream, &entry, 0);
@@ -172,11 +172,11 @@ static enum error open_journal(struct streams *streams)
 {
     const struct journal_owner owner = {
         .mutex = &streams->mutex,
-        .books = streams,
+        .ledgers = streams,
         .replay = streams_replay,
         .write = streams_write,
-        .books_new = streams_books_new,
-        .books_free = streams_books_free,
+        .ledgers_new = streams_ledgers_new,
+        .ledgers_free = streams_ledgers_free,
         .undo_draw = streams_undo_draw,
     };
     return journal_open(streams->options.state, streams->options.durability,

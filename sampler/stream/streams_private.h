@@ -26,12 +26,12 @@ enum error streams_insert(struct streams *streams, struct stream *stream) MUST_C
 /* Its definition and binding as a text; release the buffer, also on failure. */
 enum error streams_write_definition(const struct stream *stream, struct buffer *buffer) MUST_CHECK;
 
-/* What the journal asks of its owner (journal.h); `books` are a struct streams. */
-enum error streams_replay(void *books, const struct entry *entry) MUST_CHECK;
-enum error streams_write(void *books, enum error (*add)(void *adding, const struct entry *entry),
+/* What the journal asks of its owner (journal.h); `ledgers` are a struct streams. */
+enum error streams_replay(void *ledgers, const struct entry *entry) MUST_CHECK;
+enum error streams_write(void *ledgers, enum error (*add)(void *adding, const struct entry *entry),
                          void *adding) MUST_CHECK;
-enum error streams_books_new(void **ret_books) MUST_CHECK;
-void streams_books_free(void *books);
-void streams_undo_draw(void *books, struct journal_waiter *waiter);
+enum error streams_ledgers_new(void **ret_ledgers) MUST_CHECK;
+void streams_ledgers_free(void *ledgers);
+void streams_undo_draw(void *ledgers, struct journal_waiter *waiter);
 
 #endif

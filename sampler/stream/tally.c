@@ -19,7 +19,7 @@ struct tally {
     pthread_mutex_t mutex;     /* for all below */
     int64_t epoch;
     struct intervals counted; /* positions of `epoch` that are in `counts` */
-    struct intervals next;    /* room to make `counted` anew in */
+    struct intervals next;    /* room in which a new `counted` is made */
     int64_t *counts;          /* [L] */
 };
 

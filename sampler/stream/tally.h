@@ -2,7 +2,7 @@
  * How many units of each label some positions of an epoch hold: what GET /labels calls `drawn`.
  * In closed form where the order has one; else counted, from the last answer on: what is new is
  * added, what is gone (after a seek) is taken away, and where the whole epoch has a closed form the
- * smaller part of it is counted. So nothing is counted anew, and never more than half of such an
+ * smaller part of it is counted. So nothing is counted twice, and never more than half of such an
  * epoch.
  *
  * Threads: every thread; one mutex, held for TALLY_SLICE_NS or so at a time (O(L) for a moment when
@@ -38,7 +38,7 @@ enum error tally_new(const struct frame *frame, const struct order *order,
                      struct tally **ret_tally) MUST_CHECK;
 void tally_free(struct tally *tally);
 
-/* Is it told within a millisecond or so, without the mutex? */
+/* Is it known within a millisecond or so, without the mutex? */
 bool tally_is_quick(const struct tally *tally, const struct tally_set *set);
 /* Counts for `limit_ns` at most (0: one slice). *ret_left: positions that are still to be counted;
  * when it is 0, `ret_counts` [L] (NULL: not asked for) is filled. ERROR_MEMORY. */

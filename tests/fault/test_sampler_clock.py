@@ -43,7 +43,7 @@ def test_the_wall_clock_may_jump(sampler, tmp_path):
         answer = post(server, "/ack", worker="w", seqs=[number])
         assert answer.status == 200
         assert post(server, "/ack", worker="x", seqs=[number]).status == 200
-    # Leases still run out, wherever the wall clock stands.
+    # Leases still expire, wherever the wall clock stands.
     first = server.batch("size=10&worker=w&seq=100")["first"]
     clock.write_text("-3650d\n")
     deadline = time.monotonic() + PATIENCE_S

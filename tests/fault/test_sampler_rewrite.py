@@ -82,7 +82,7 @@ class Load:
                     return True
         except (OSError, http.client.HTTPException):
             return False
-        raise AssertionError("the journal was never written anew")
+        raise AssertionError("the journal was never compacted")
 
 
 def rewrites(server):
@@ -139,7 +139,7 @@ def test_a_kill_at_each_step(sampler, tmp_path, name, call, count, durability):
     check(server, load, position)
     again = Load(server)
     again.client = load.client
-    assert again.run(lambda: rewrites(server) >= 1), "and it is written anew after all"
+    assert again.run(lambda: rewrites(server) >= 1), "and it is compacted after all"
     position = server.get("/streams/default").json["position"]
     server.kill()
     server = sampler(*options)

@@ -67,7 +67,7 @@ class Worker:
             if status == 204:
                 return False
             if status == 409 and acks:
-                self.note("refused", seqs=acks)  # one of them was lent again: each by itself
+                self.note("refused", seqs=acks)  # one of them was redelivered: each by itself
                 for ack in acks:
                     self.ack(ack)
                 acks = []

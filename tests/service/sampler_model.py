@@ -2,7 +2,7 @@
 
 The model knows nothing of how the sampler is built. It learns the order once, unit by unit, from
 `index=`, checks that the order keeps its design's law, and from then on every answer must be what
-the model computes. Where the interface leaves a choice (which of two batches that ran out comes first),
+the model computes. Where the interface leaves a choice (which of two expired batches comes first),
 every choice that it allows is taken.
 """
 
@@ -61,7 +61,7 @@ class StreamModel:
         self.position = facts["position"]
         self.units, self.order_ended, self.has_spans = [], False, None
         self.pairs = {}      # (worker, seq) -> Lease, ACKED or LOST
-        self.returned = []   # batches to be lent again, out of everybody's hands
+        self.returned = []   # batches to be redelivered, out of everybody's hands
         self.holes = []      # [first, end) that a restored token left undone
         self.passed = [(0, self.position)] if self.position else []  # never drawn, and not to come
         self.acked = facts["acked"]
@@ -174,7 +174,7 @@ class StreamModel:
                 if isinstance(lease, Lease) and (state is None or lease.state(now) == state)]
 
     def restarted(self, sent, got):
-        """A restart gives what is lent a whole lease anew; what had run out may have one, too."""
+        """A restart gives what is leased a whole lease again; what had expired may have one, too."""
         for lease in self.leases():
             was_out = lease.state(sent) != "lent"
             lease.renew(self.lease_s, sent, got)
@@ -257,7 +257,7 @@ class StreamModel:
         self.pairs[pair] = ACKED
 
     def release(self, worker):
-        """What a goodbye gives back; and how many of those had not run out."""
+        """What a goodbye gives back; and how many of those had not expired."""
         freed = [pair for pair, lease in self.pairs.items() if pair[0] == worker and isinstance(lease, Lease)]
         live = sum(self.pairs[pair].state(time.monotonic()) == "lent" for pair in freed)
         for pair in freed:

@@ -1,4 +1,4 @@
-"""What the log says of the work, in fields of their own: changes, leases that run out, refusals, reloads."""
+"""What the log says of the work, in fields of their own: changes, leases that expire, refusals, reloads."""
 
 import json
 import re
@@ -82,12 +82,12 @@ def test_text_lines_have_the_same_facts(sampler):
 def test_a_lease_that_runs_out_and_is_lent_again(sampler):
     server = sampler(*STORE, *JSON, "--lease", 0.1)
     lent = server.batch("size=7&worker=w0&seq=3")
-    (ran_out,) = wait_for(server, "lease ran out")  # nobody has to ask for it
-    assert ran_out["level"] == "warning" and ran_out["stream"] == "default"
-    assert (ran_out["worker"], ran_out["seq"], ran_out["attempt"]) == ("w0", 3, 1)
-    assert (ran_out["first"], ran_out["size"]) == (lent["first"], 7)
+    (expired,) = wait_for(server, "lease expired")  # nobody has to ask for it
+    assert expired["level"] == "warning" and expired["stream"] == "default"
+    assert (expired["worker"], expired["seq"], expired["attempt"]) == ("w0", 3, 1)
+    assert (expired["first"], expired["size"]) == (lent["first"], 7)
     server.batch("size=7&worker=w1&seq=0")
-    (again,) = wait_for(server, "batch lent again")
+    (again,) = wait_for(server, "batch redelivered")
     assert again["level"] == "info" and again["stream"] == "default" and again["from"] == "w0"
     assert (again["worker"], again["seq"], again["attempt"], again["first"]) == ("w1", 0, 2, lent["first"])
 
@@ -100,7 +100,7 @@ def test_a_release_and_who_gets_the_batch(sampler):
     (released,) = entries(server, "leases released")
     assert released["stream"] == "default" and released["worker"] == "w0" and released["level"] == "info"
     server.batch("size=7")
-    (again,) = entries(server, "batch lent again")
+    (again,) = entries(server, "batch redelivered")
     assert again["attempt"] == 2 and not {"worker", "from", "seq"} & set(again)
 
 
@@ -119,7 +119,7 @@ def test_leases_cannot_fill_the_log(sampler):
     server = sampler(*STORE, *JSON, "--lease", 0.001)
     for seq in range(1200):
         server.batch(f"size=1&worker=w&seq={seq}")
-    assert 500 < len([entry for entry in entries(server) if entry["msg"] in ("lease ran out", "batch lent again")]) <= 600
+    assert 500 < len([entry for entry in entries(server) if entry["msg"] in ("lease expired", "batch redelivered")]) <= 600
 
 
 def test_refusals_are_told_and_bounded(sampler, tmp_path):
@@ -158,7 +158,7 @@ def test_reloads(sampler, tmp_path):
 def test_the_level_is_called_what_the_option_calls_it(sampler, level):
     server = sampler(*STORE, *JSON, "--log-level", level, "--lease", 0.05)
     server.batch("size=1&worker=w&seq=0")
-    (ran_out,) = wait_for(server, "lease ran out")
-    assert ran_out["level"] == "warning"
+    (expired,) = wait_for(server, "lease expired")
+    assert expired["level"] == "warning"
     post(server, "/streams", name="quiet")
     assert {entry["level"] for entry in entries(server)} == {"warning"}

@@ -264,7 +264,7 @@ class Machine(RuleBasedStateMachine):
         body = answer.json
         model.check_units(body, held.batch)
         assert body["first"] == held.batch.first
-        if state == "expired":  # it is lent again, to the one who pulls next
+        if state == "expired":  # it is redelivered, to the one who pulls next
             model.redelivered += 1
             held.batch.attempt += 1
             held.renew(model.lease_s, sent, got)

@@ -1,6 +1,6 @@
 /*
  * The journal with an owner that is a list of numbers: power loss at every byte, sectors that were
- * not written, disks that refuse, before it is written anew and meanwhile. What it asks of the
+ * not written, disks that refuse, before a compaction and meanwhile. What it asks of the
  * system is wrapped (-Wl,--wrap).
  */
 #include "tests/unit/unit.h"
@@ -124,10 +124,10 @@ static void ready(struct journal_waiter *waiter)
     ((struct waiter *)waiter)->told++;
 }
 
-static enum error books_new(void **ret_books)
+static enum error ledgers_new(void **ret_ledgers)
 {
-    *ret_books = calloc(1, sizeof(struct owner));
-    return *ret_books ? OK : ERROR_MEMORY;
+    *ret_ledgers = calloc(1, sizeof(struct owner));
+    return *ret_ledgers ? OK : ERROR_MEMORY;
 }
 
 /* What nobody heard of is the newest number. */
@@ -141,11 +141,11 @@ static void undo_draw(void *books, struct journal_waiter *waiter)
 static struct journal_owner facts_of(struct owner *which)
 {
     return (struct journal_owner){.mutex = &which->mutex,
-                                  .books = which,
+                                  .ledgers = which,
                                   .replay = replay,
                                   .write = write_all,
-                                  .books_new = books_new,
-                                  .books_free = free,
+                                  .ledgers_new = ledgers_new,
+                                  .ledgers_free = free,
                                   .undo_draw = undo_draw};
 }
 
@@ -617,7 +617,7 @@ static void test_a_full_disk_is_met_before_anything_moves(void **unused)
     }
 }
 
-/* ---- written anew ------------------------------------------------------- */
+/* ---- compaction --------------------------------------------------------- */
 
 static struct journal_counts counts_now(void)
 {

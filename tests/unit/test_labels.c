@@ -159,7 +159,7 @@ static void assert_drawn(struct stream *stream, int64_t epoch, const struct inte
     assert_drawn((unit)->stream, epoch, (const struct interval[]){__VA_ARGS__}, \
                  sizeof((const struct interval[]){__VA_ARGS__}) / sizeof(struct interval))
 
-/* The same after a restart, from the entries and from a journal that was written anew. */
+/* The same after a restart, from the entries and from a compacted journal. */
 static void reopen(struct stream_unit *unit, bool in_order)
 {
     if (in_order)

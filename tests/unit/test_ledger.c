@@ -113,7 +113,7 @@ static void drop_done(struct model *model)
     model->count = kept;
 }
 
-/* Batches run out in the order of their deadlines, those of one moment in any. */
+/* Batches expire in the order of their deadlines, those of one moment in any. */
 static void model_expire(struct model *model)
 {
     for (;;) {
@@ -237,7 +237,7 @@ static void check_plan(struct pair_of_books *books, const struct ledger_plan *pl
     if (!batch)
         batch = first_waiting(model);
     if (batch) {
-        assert_int_equal(plan->kind, PLAN_AGAIN);
+        assert_int_equal(plan->kind, PLAN_REDELIVER);
         assert_int_equal(plan->span.first, batch->first);
         assert_int_equal(plan->span.units, batch->size);
         assert_int_equal(plan->attempt, batch->attempt + 1);
@@ -256,16 +256,16 @@ static void take(struct pair_of_books *books, const struct ledger_plan *plan, in
     if (plan->kind == PLAN_KEPT)
         return;
     struct entry entry = {
-        .type = plan->kind == PLAN_AGAIN ? ENTRY_REDRAW : ENTRY_DRAW,
+        .type = plan->kind == PLAN_REDELIVER ? ENTRY_REDRAW : ENTRY_DRAW,
         .first = plan->span.first,
         .worker = worker < 0 ? -1 : number_of(books, worker),
         .seq = worker < 0 ? 0 : seq,
         .asked = worker < 0 ? 0 : size,
     };
-    if (plan->kind != PLAN_AGAIN)
+    if (plan->kind != PLAN_REDELIVER)
         entry.positions = entry.units = plan->span.units;
     change(books, &entry);
-    if (plan->kind == PLAN_AGAIN) {
+    if (plan->kind == PLAN_REDELIVER) {
         struct model_batch *batch = worker >= 0 ? batch_of(model, worker, seq) : NULL;
         model_give(model, batch ? batch : first_waiting(model), worker, seq, size);
         return;
@@ -480,7 +480,7 @@ static void test_the_book_is_what_the_model_says(void **unused)
             (struct batching){.epoch_positions = EPOCH, .epochs = EPOCHS, .tail = TAIL_KEEP};
         for (int i = 0; i < 250; i++)
             step(&books);
-        struct ledger copy; /* as a journal that is written anew makes it */
+        struct ledger copy; /* as a compaction makes it */
         ledger_init(&copy);
         assert_ok(ledger_write(&books.ledger, 0, apply_to_copy, &copy));
         assert_same_book(&books.ledger, &copy);
@@ -541,14 +541,14 @@ static void test_a_million_leases(void **unused)
                               .seq = i,
                               .asked = 100},
               i);
-    assert_int_equal(ledger.leases.lent, count);
+    assert_int_equal(ledger.leases.heap_count, count);
     for (int64_t i = 0; i < count; i += 2)
         apply(&ledger, &(struct entry){.type = ENTRY_ACK, .worker = 0, .list = &i, .count = 1}, i);
-    assert_int_equal(ledger.leases.lent, count / 2);
+    assert_int_equal(ledger.leases.heap_count, count / 2);
     assert_true(lease_set_at(&ledger.leases, 150) != LEASE_NONE);
     assert_true(lease_set_at(&ledger.leases, 250) == LEASE_NONE);
     int64_t now_ms = count + LEASE_MS;
-    while (ledger.leases.lent > 0)
+    while (ledger.leases.heap_count > 0)
         ledger_expire(&ledger, now_ms);
     int64_t first = -1;
     for (int64_t i = 0; i < count / 2; i++) { /* in the order of their deadlines */

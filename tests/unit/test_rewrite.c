@@ -1,5 +1,5 @@
 /*
- * The journal written anew again and again, beside draws, acks, releases and leases that run out.
+ * The journal compacted again and again, beside draws, acks, releases and leases that expire.
  * What every caller was told is in a plain list; before and after a start each position must be
  * what the lists say.
  */
@@ -154,7 +154,7 @@ static void check_lists(struct stream *stream)
             stream_where(stream, given->first, &place);
             bool mine = strcmp(place.worker, callers[i].worker) == 0 && place.seq == given->seq;
             if (given->told == TOLD_LEASED && !(place.state == PLACE_LEASED && mine))
-                continue; /* it ran out, and somebody else got it: that list tells */
+                continue; /* it expired, and somebody else got it: that list tells */
             assert_true(given->told == TOLD_LEASED || place.state == PLACE_DONE);
             assert_true(given->told != TOLD_ACKED || mine);
             for (int64_t at = 0; at < given->units; at++)

@@ -207,7 +207,7 @@ static void test_a_batch_that_ran_out_is_lent_again(void **unused)
     stream_unit_open(&unit, DURABILITY_PROCESS);
     assert_ok(unit_lend(unit.stream, "a", 0, 600, &batch));
     assert_ok(unit_lend(unit.stream, "b", 0, 400, &batch));
-    assert_fails(unit_draw(unit.stream, 10, &batch), ERROR_TIMEOUT, "the first lease runs out in");
+    assert_fails(unit_draw(unit.stream, 10, &batch), ERROR_TIMEOUT, "the first lease expires in");
     clock_sleep_ms(40);
     assert_ok(stream_extend(unit.stream, "b", &seq, 1, &expires_ms)); /* nobody else has it yet */
     assert_int_equal(expires_ms, 30);
