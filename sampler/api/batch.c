@@ -342,7 +342,7 @@ static void search(struct slow_job *job, const _Atomic bool *stop)
 static enum MHD_Result find(struct request *request)
 {
     const struct sampling_plan *plan = stream_plan(request->stream);
-    if (!order_passes_over(plan->order))
+    if (!order_skips_positions(plan->order))
         return reply_pure(request, find_batch(request));
     request->job.run = search;
     return handler_run_slowly(request, reply_found);

@@ -26,7 +26,7 @@ static const char *state_name(enum stream_state state)
 static double density(const struct sampling_plan *plan, int64_t position)
 {
     int64_t ids[DENSITY_POSITIONS];
-    if (!order_passes_over(plan->order))
+    if (!order_skips_positions(plan->order))
         return 1;
     int64_t count = position < DENSITY_POSITIONS ? position : DENSITY_POSITIONS;
     if (count == 0)

@@ -5,7 +5,7 @@
  * an epoch (epoch_tables.h); where all are of one size, by a division.
  *
  * M is N, or with m below the number of groups the m largest groups' units: positions behind the
- * last unit of an epoch are passed over.
+ * last unit of an epoch are skipped.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -54,7 +54,7 @@ static enum error survey(struct order *order, struct cluster *cluster)
     for (int64_t i = 0; i < cluster->taken; i++)
         order->epoch_positions += sizes[i];
     free(sizes);
-    order->passes_over = cluster->taken < count && cluster->same_units == 0;
+    order->skips_positions = cluster->taken < count && cluster->same_units == 0;
     order->epoch_units =
         (double)frame_units(order->frame) * ((double)cluster->taken / (double)count);
     return OK;
@@ -143,7 +143,7 @@ static int64_t epoch_units(const struct order *order, const struct epoch *epoch)
 }
 
 /* ---- positions to rows -------------------------------------------------- */
-/* A walk over the epoch's groups. */
+/* A cursor over the epoch's groups. */
 struct place {
     int64_t block;
     uint64_t groups[PLACES];
@@ -186,7 +186,7 @@ static void find_place(const struct order *order, const struct epoch *epoch, int
     place->unit = left;
 }
 
-/* Units of the group at hand, at most `count`; then the walk stands behind them. */
+/* Units of the group at hand, at most `count`; then the cursor stands behind them. */
 static size_t take(const struct order *order, const struct epoch *epoch, struct place *place,
                    size_t count, int64_t *ret_rows)
 {
@@ -211,7 +211,7 @@ static size_t cluster_units(const struct order *order, const struct epoch *epoch
                             size_t count, int64_t *ret_rows, uint32_t *ret_labels)
 {
     struct place place;
-    int64_t end = order->passes_over ? epoch_units(order, epoch) : order->epoch_positions;
+    int64_t end = order->skips_positions ? epoch_units(order, epoch) : order->epoch_positions;
     if (first >= end)
         return 0;
     if (end - first < (int64_t)count)
@@ -258,7 +258,7 @@ static double cluster_probability(const struct order *order, int64_t row)
     return (double)cluster_of(order)->taken / (double)cluster_of(order)->groups->count;
 }
 
-/* ---- positions that are passed over: those behind the last unit --------- */
+/* ---- positions that are skipped: those behind the last unit ------------- */
 static int64_t cluster_count(const struct order *order, const struct epoch *epoch, int64_t first,
                              int64_t positions)
 {

@@ -53,7 +53,7 @@ static enum error init(struct order *order, const struct design *design)
     design_fields_release(&fields);
     if (error)
         return error;
-    if (!order->passes_over) {
+    if (!order->skips_positions) {
         order->epoch_units = (double)order->epoch_positions;
         return OK;
     }

@@ -47,9 +47,9 @@ int64_t batching_end(const struct batching *batching)
     return batching->epochs > 0 ? batching->epochs * batching->epoch_positions : POSITION_LIMIT;
 }
 
-static bool passes_over(const struct batching *batching)
+static bool skips_positions(const struct batching *batching)
 {
-    return batching->order && order_passes_over(batching->order);
+    return batching->order && order_skips_positions(batching->order);
 }
 
 enum error batching_check_size(const struct batching *batching, int64_t size)
@@ -137,9 +137,9 @@ static void at_plain(const struct batching *batching, int64_t index, int64_t siz
     }
 }
 
-/* ---- positions are passed over ------------------------------------------ */
-static void next_passing(const struct batching *batching, int64_t position, int64_t size,
-                         struct span *ret_span)
+/* ---- orders that skip positions ----------------------------------------- */
+static void next_skipping(const struct batching *batching, int64_t position, int64_t size,
+                          struct span *ret_span)
 {
     int64_t end = batching_end(batching);
     struct span span = {.first = position};
@@ -161,7 +161,7 @@ static void next_passing(const struct batching *batching, int64_t position, int6
         *ret_span = span;
 }
 
-/* Where a walk stands that has drawn all before unit j of an epoch. */
+/* The position behind the last unit before unit j of an epoch. */
 static int64_t stand_before(const struct batching *batching, int64_t epoch, int64_t j)
 {
     return j == 0 ? epoch * batching->epoch_positions
@@ -197,8 +197,8 @@ static enum error find_epoch(const struct batching *batching, int64_t size, int6
     return OK;
 }
 
-static enum error at_passing(const struct batching *batching, int64_t index, int64_t size,
-                             struct span *ret_span)
+static enum error at_skipping(const struct batching *batching, int64_t index, int64_t size,
+                              struct span *ret_span)
 {
     int64_t number = index;
     int64_t epoch = -1;
@@ -215,15 +215,15 @@ static enum error at_passing(const struct batching *batching, int64_t index, int
     int64_t unit = batching->tail == TAIL_SPAN ? number : number * size;
     int64_t stand =
         unit == 0 ? start * batching->epoch_positions : stand_before(batching, epoch, unit);
-    next_passing(batching, stand, size, ret_span);
+    next_skipping(batching, stand, size, ret_span);
     return OK;
 }
 
 void batching_next(const struct batching *batching, int64_t position, int64_t size,
                    struct span *ret_span)
 {
-    if (passes_over(batching))
-        next_passing(batching, position, size, ret_span);
+    if (skips_positions(batching))
+        next_skipping(batching, position, size, ret_span);
     else
         next_plain(batching, position, size, ret_span);
 }
@@ -231,8 +231,8 @@ void batching_next(const struct batching *batching, int64_t position, int64_t si
 enum error batching_at(const struct batching *batching, int64_t index, int64_t size,
                        struct span *ret_span)
 {
-    if (passes_over(batching))
-        return at_passing(batching, index, size, ret_span);
+    if (skips_positions(batching))
+        return at_skipping(batching, index, size, ret_span);
     at_plain(batching, index, size, ret_span);
     return OK;
 }

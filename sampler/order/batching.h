@@ -2,10 +2,10 @@
  * How an endless order is cut into batches: arithmetic on positions; no state.
  *
  * Position p lies in epoch p div M. Batches follow each other without gaps, except that tail `drop`
- * skips what is left of an epoch when it is less than one batch. With E epochs the walk ends at
+ * skips what is left of an epoch when it is less than one batch. With E epochs the last one ends at
  * position E * M; E = 0 never ends.
  *
- * Where the order passes positions over, a batch is the shortest run of positions that holds the
+ * Where the order skips positions, a batch is the shortest run of positions that holds the
  * units asked for. Positions behind an epoch's last unit belong to that unit's batch, an epoch
  * without a unit to the batch after it (tail `drop`: to none).
  *
@@ -30,7 +30,7 @@ enum tail {
 #define POSITION_LIMIT ((INT64_C(1) << 62) - 1)
 
 struct batching {
-    const struct order *order; /* borrowed; NULL: one that passes nothing over */
+    const struct order *order; /* borrowed; NULL: one that skips nothing */
     int64_t epoch_positions;   /* M, at least 1 */
     int64_t epochs;            /* E; 0: without end */
     enum tail tail;
@@ -40,7 +40,7 @@ struct batching {
 struct span {
     int64_t first;
     int64_t positions;
-    int64_t units; /* the same unless the order passes positions over; 0: the end, or no batch */
+    int64_t units; /* the same unless the order skips positions; 0: the end, or no batch */
 };
 
 /* "keep", "drop", "span" and back; an unknown name is ERROR_USAGE. */
@@ -57,17 +57,17 @@ int64_t batching_end(const struct batching *batching);
  * for another size than the design's only one. */
 enum error batching_check_size(const struct batching *batching, int64_t size) MUST_CHECK;
 
-/* The batch that a walk standing at `position` gets when it asks for `size` (checked, >= 1).
- * Afterwards the walk stands at ret_span->first + ret_span->positions. At the end: no units, no
- * positions, and first is the end. Arithmetic; where positions are passed over it looks at those of
+/* The batch of `size` units from `position` on (checked, >= 1).
+ * The next one begins at ret_span->first + ret_span->positions. At the end: no units, no
+ * positions, and first is the end. Arithmetic; where positions are skipped it looks at those of
  * the batch, and at those behind it up to the next unit. */
 void batching_next(const struct batching *batching, int64_t position, int64_t size,
                    struct span *ret_span);
 
-/* Batch number K (>= 0) of a walk from position 0 that always asks for `size`: the same as K + 1
- * calls of batching_next(). Beyond the end: no units. Closed form and never fails, but where positions
- * are passed over: then the epochs before are counted as order_epoch_units() does it, with its
- * ERROR_UNAVAILABLE (ask again: the counting goes on from there) and ERROR_USAGE. */
+/* Batch number K (>= 0) of batches of `size` from position 0 on: the same as K + 1
+ * calls of batching_next(). Beyond the end: no units. Closed form and never fails, but where
+ * positions are skipped: then the epochs before are counted as order_epoch_units() does it, with
+ * its ERROR_UNAVAILABLE (ask again: the counting goes on from there) and ERROR_USAGE. */
 enum error batching_at(const struct batching *batching, int64_t index, int64_t size,
                        struct span *ret_span) MUST_CHECK;
 

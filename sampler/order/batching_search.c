@@ -50,7 +50,7 @@ static int64_t find_unit(const struct order *order, int64_t at, int64_t position
     return high;
 }
 
-/* What the epoch gives ends at `end`, as next_passing() of batching.c goes on. */
+/* What the epoch gives ends at `end`, as next_skipping() of batching.c goes on. */
 static void end_epoch(struct batching_search *search, int64_t end)
 {
     struct span *span = &search->span;
@@ -144,7 +144,7 @@ bool batching_search_next(struct batching_search *search, const struct batching 
                           int64_t position, int64_t size, int64_t limit, int64_t *budget,
                           struct span *ret_span)
 {
-    if (!batching->order || !order_passes_over(batching->order)) {
+    if (!batching->order || !order_skips_positions(batching->order)) {
         batching_next(batching, position, size, ret_span);
         if (limit - position < ret_span->positions)
             ret_span->positions = ret_span->units = limit - position;

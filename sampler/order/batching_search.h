@@ -1,7 +1,7 @@
 /*
- * batching_next() a piece at a time, for orders that pass positions over: a batch of a rare design lies
- * in very many positions, and they can only be counted. A search is a value; whoever has a copy may
- * go on with it while nobody is held up, and put it back.
+ * batching_next() a piece at a time, for orders that skip positions: a batch of a rare design lies
+ * in very many positions, and they can only be counted. A search is a value: a copy of it may go on
+ * outside of a lock, and be put back.
  *
  * Not for several threads at once.
  */
@@ -26,7 +26,7 @@ struct batching_search {
 
 /* The batch of `cut` at `position`, and of it what is below `limit` (POSITION_LIMIT: all).
  * What the search found of the same batch is gone on with. Looks at *budget positions about, and
- * takes them off. False: not found yet. An order that passes nothing over is never searched. */
+ * takes them off. False: not found yet. An order that skips nothing is never searched. */
 bool batching_search_next(struct batching_search *search, const struct batching *batching,
                           int64_t position, int64_t size, int64_t limit, int64_t *budget,
                           struct span *ret_span);

@@ -26,7 +26,7 @@ struct position_list; /* position_list.h */
 struct design_ops {
     const char *name;
     bool takes_replacement;
-    bool tells_span; /* order_tells_span(), also where no position is passed over */
+    bool tells_span; /* order_tells_span(), also where no position is skipped */
     /* Sets order->epoch_positions, the other facts of struct order and what the design keeps;
      * ERROR_USAGE when the frame or the fields do not suit. On failure release() is not called. */
     enum error (*init)(struct order *order, const struct design_fields *fields) MUST_CHECK;
@@ -50,7 +50,7 @@ struct design_ops {
     double (*probability)(const struct order *order, int64_t row);
     /* order_label_share(); NULL: the label's share of the frame's units. */
     double (*label_share)(const struct order *order, uint32_t label);
-    /* Orders that pass positions over only, all within one epoch. reach: as order_reach(), from
+    /* Orders that skip positions only, all within one epoch. reach: as order_reach(), from
      * `first`; returns the positions. unit_position: that of unit number j. */
     int64_t (*reach)(const struct order *order, const struct epoch *epoch, int64_t first,
                      int64_t units, int64_t *ret_units);
@@ -65,15 +65,15 @@ struct order {
     const struct design_ops *ops;
     bool replacement;
     bool repeats;            /* set by init() */
-    bool passes_over;        /* set by init() */
+    bool skips_positions;    /* set by init() */
     int64_t epoch_positions; /* M; set by init() */
     int64_t batch_size;      /* the only one; 0: any */
-    double epoch_units;      /* on average; M unless positions are passed over */
+    double epoch_units;      /* on average; M unless positions are skipped */
     struct random_key key;
     char *fields;                /* canonical text, owned */
     struct tree tree;            /* of designs that deal out to strata; order_free() releases it */
     void *own;                   /* what else the design keeps */
-    struct epoch_counts *counts; /* of orders that pass positions over */
+    struct epoch_counts *counts; /* of orders that skip positions */
 };
 
 /* A search through an epoch asks stop_requested() that often. */

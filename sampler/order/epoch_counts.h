@@ -1,8 +1,8 @@
 /*
- * How many units each epoch of an order has that passes positions over: counted once, from epoch 0
+ * How many units each epoch of an order has that skips positions: counted once, from epoch 0
  * on, and remembered; 8 bytes an epoch, ORDER_COUNTED_EPOCHS at most.
  *
- * Threads: any; one counts at a time, nobody waits for it who asks for what is known.
+ * Threads: any; one counts at a time; known epochs are answered meanwhile.
  */
 #ifndef SAMPLER_ORDER_EPOCH_COUNTS_H
 #define SAMPLER_ORDER_EPOCH_COUNTS_H

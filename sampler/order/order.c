@@ -1,4 +1,5 @@
-/* What every order does whatever its design: cuts at epochs and into blocks, asks the design's table. */
+/* What every order does whatever its design: cuts at epochs and into blocks, asks the design's
+ * table. */
 #include "sampler/order/order.h"
 
 #include <assert.h>
@@ -31,14 +32,14 @@ int64_t order_batch_size(const struct order *order)
     return order->batch_size;
 }
 
-bool order_passes_over(const struct order *order)
+bool order_skips_positions(const struct order *order)
 {
-    return order->passes_over;
+    return order->skips_positions;
 }
 
 bool order_tells_span(const struct order *order)
 {
-    return order->passes_over || order->ops->tells_span;
+    return order->skips_positions || order->ops->tells_span;
 }
 
 bool order_repeats(const struct order *order)
@@ -171,14 +172,14 @@ enum error order_label_count(const struct order *order, uint32_t label, int64_t 
     return OK;
 }
 
-/* ---- positions that are passed over ------------------------------------- */
+/* ---- skipped positions -------------------------------------------------- */
 void order_reach(const struct order *order, int64_t first, int64_t units, int64_t *ret_positions,
                  int64_t *ret_units)
 {
     assert(first >= 0 && units >= 1);
     int64_t within = first % order->epoch_positions;
     int64_t left = order->epoch_positions - within;
-    if (!order->passes_over) {
+    if (!order->skips_positions) {
         *ret_positions = *ret_units = units < left ? units : left;
         return;
     }
@@ -188,7 +189,7 @@ void order_reach(const struct order *order, int64_t first, int64_t units, int64_
 
 enum error order_epoch_units(const struct order *order, int64_t epoch, int64_t *ret_units)
 {
-    if (order->passes_over)
+    if (order->skips_positions)
         return epoch_counts_get(order->counts, order, epoch, ret_units);
     *ret_units = order->epoch_positions;
     return OK;
@@ -197,7 +198,7 @@ enum error order_epoch_units(const struct order *order, int64_t epoch, int64_t *
 int64_t order_unit_position(const struct order *order, int64_t epoch, int64_t j)
 {
     int64_t start = epoch * order->epoch_positions;
-    if (!order->passes_over)
+    if (!order->skips_positions)
         return start + j;
     struct epoch keys = epoch_of(order, epoch);
     return start + order->ops->unit_position(order, &keys, j);

@@ -3,7 +3,7 @@
  * p lies in epoch p div M, M positions an epoch. A pure function: what it keeps beside its tables
  * are counts that it could make again, so that any number of threads may ask at once.
  *
- * Most orders have a unit at every position. Some pass positions over (order_passes_over()): of
+ * Most orders have a unit at every position. Some skip positions (order_skips_positions()): of
  * them a run of positions holds fewer units than positions.
  *
  * Dimensions: N units, L labels, M positions an epoch, P positions asked for, B units found there.
@@ -29,13 +29,13 @@ int64_t order_epoch_positions(const struct order *order);
 /* The only batch size that the design has (pxk: p * k); 0: any. */
 int64_t order_batch_size(const struct order *order);
 /* Is there a position without a unit? */
-bool order_passes_over(const struct order *order);
-/* Do answers say how many positions a batch covers? Where positions are passed over, and always of
+bool order_skips_positions(const struct order *order);
+/* Do answers say how many positions a batch covers? Where positions are skipped, and always of
  * bernoulli, so that its clients find it at rate 1, too. */
 bool order_tells_span(const struct order *order);
-/* Can a unit come twice in an epoch (with replacement, and where small labels are walked again)? */
+/* Can a unit come twice in an epoch (with replacement, and where small labels start over)? */
 bool order_repeats(const struct order *order);
-/* Units of an epoch on average; M unless positions are passed over. */
+/* Units of an epoch on average; M unless positions are skipped. */
 double order_epoch_units_mean(const struct order *order);
 /* The canonical text of the design's fields; "" for none. Borrowed. */
 const char *order_fields(const struct order *order);
@@ -44,7 +44,7 @@ double order_label_share(const struct order *order, uint32_t label);
 
 /* ---- positions to units ------------------------------------------------- */
 /* The units at positions first ... first + P - 1, in their order: how many they are (B; P unless
- * positions are passed over). Arrays have room for B; `ret_labels` and `ret_rows` may be NULL.
+ * positions are skipped). Arrays have room for B; `ret_labels` and `ret_rows` may be NULL.
  * Positions may cross epochs. Never fails, allocates nothing; first + P must be below 2^62. */
 size_t order_units(const struct order *order, int64_t first, int64_t positions, int64_t *ret_ids,
                    uint32_t *ret_labels, int64_t *ret_rows);
@@ -72,13 +72,13 @@ enum error order_positions(const struct order *order, int64_t row, int64_t epoch
 enum error order_label_count(const struct order *order, uint32_t label, int64_t epoch, int64_t t,
                              int64_t *ret_count) MUST_CHECK;
 
-/* ---- positions that are passed over ------------------------------------- */
+/* ---- skipped positions -------------------------------------------------- */
 /* From absolute position `first` on, within its epoch: the shortest run that holds `units` units
  * (>= 1), or all that the epoch has left if they are fewer. A run that takes the epoch's last unit,
  * or finds none left, goes on to the epoch's end. */
 void order_reach(const struct order *order, int64_t first, int64_t units, int64_t *ret_positions,
                  int64_t *ret_units);
-/* How many units an epoch has. Where positions are passed over this counts all epochs before, too,
+/* How many units an epoch has. Where positions are skipped this counts all epochs before, too,
  * and remembers: a bounded number of positions a call, ERROR_UNAVAILABLE until it is through (ask
  * again), ERROR_USAGE beyond ORDER_COUNTED_EPOCHS. */
 #define ORDER_COUNTED_EPOCHS (INT64_C(1) << 20)

@@ -1,7 +1,7 @@
 /*
- * The keys from which an order draws everything it leaves to chance: hashes of (frame digest, design,
- * fields, replacement, seed), and of the epoch's number. A contract like the digest: other keys are
- * another order.
+ * The keys from which an order draws everything it leaves to chance: hashes of (frame digest,
+ * design, fields, replacement, seed), and of the epoch's number. A contract like the digest: other
+ * keys are another order.
  */
 #ifndef SAMPLER_ORDER_ORDER_KEYS_H
 #define SAMPLER_ORDER_ORDER_KEYS_H

@@ -56,7 +56,7 @@ static int64_t *walk_of(const struct setup *setup)
         size_t found = order_rows(setup->order, p, 1, &rows[p]);
         assert_true(found <= 1);
         if (found == 0) {
-            assert_true(order_passes_over(setup->order));
+            assert_true(order_skips_positions(setup->order));
             rows[p] = -1;
         } else if (rows[p] < 0 || rows[p] >= UNITS) {
             FAIL(setup, "position %lld is row %lld", (long long)p, (long long)rows[p]);
@@ -404,7 +404,7 @@ static void check_published(const struct setup *setup)
     static int64_t rows[ROOM];
     uint64_t hash = 0;
     size_t number = (size_t)(setup->one - design_cases);
-    int64_t positions = order_passes_over(setup->order) ? 3000 : 1000;
+    int64_t positions = order_skips_positions(setup->order) ? 3000 : 1000;
     size_t found = order_rows(setup->order, 0, positions, rows);
     for (size_t i = 0; i < found; i++)
         hash = random_mix(hash + (uint64_t)rows[i] + 1);
