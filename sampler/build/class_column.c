@@ -109,7 +109,7 @@ enum error class_column_add(struct class_column *column, const struct text *text
 
 /* ---- the end ------------------------------------------------------------ */
 /* Is category(row) = (row + shift) mod L throughout? Only a column whose numbers by appearance go
- * round can be like that, and its first round tells. */
+ * round can be like that, and the first round decides. */
 static bool goes_round(const struct class_column *column)
 {
     const struct spool *codes = &column->codes;

@@ -27,7 +27,8 @@ static enum error count_codes(void *context, unsigned run, struct spool_cursor *
     return error;
 }
 
-/* One loop for each width. */
+/* A block of codes [count] of neighbouring rows; rows go to [all->first, + count) of the result,
+ * those of another part of it nowhere. One loop for each width. */
 #define DEFINE_PLACE(name, type)                                                                  \
     static void place_##name(const struct class_rows *all, uint64_t *next, const uint32_t *codes, \
                              size_t count, uint64_t row)                                          \

@@ -1,3 +1,11 @@
+/*
+ * next[run][kind] is first how many rows of the kind the run has, then where its next one goes.
+ * Both in the same place, so that each run touches one array of K entries, which no other thread
+ * writes: no atomics, no false sharing but at the arrays' ends.
+ *
+ * starts[kind] + counts of runs 0 ... r - 1 is where run r begins; after a placing pass every run's
+ * next[kind] stands where run r + 1 began, which is what counting_sort_rewind() goes back by.
+ */
 #include "sampler/build/counting_sort.h"
 
 #include <stdlib.h>
@@ -37,6 +45,7 @@ static uint64_t start_of(const uint64_t *starts, const uint32_t *ranks, size_t k
     return starts[ranks ? ranks[kind] : kind];
 }
 
+/* [K] by [R], a column of R at a time: R arrays are read side by side, R <= TEAM_LIMIT streams. */
 void counting_sort_sum(struct counting_sort *sort, const uint64_t *starts, const uint32_t *ranks)
 {
     for (size_t kind = 0; kind < sort->kinds; kind++) {

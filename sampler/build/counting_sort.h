@@ -18,7 +18,7 @@ struct counting_sort {
     unsigned runs; /* R */
     size_t kinds;  /* K */
     /* [R][K]: how many rows a run has of the kind, as long as they are counted; then where its next
-     * one goes. Each run's is one thread's. */
+     * one goes. One thread a run. */
     uint64_t *next[TEAM_LIMIT];
 };
 
@@ -31,7 +31,7 @@ uint64_t counting_sort_count(const struct counting_sort *sort, size_t kind);
 
 /* After the counting: rows of kind k go to starts[k] and on; with `ranks` to starts[ranks[k]]. */
 void counting_sort_sum(struct counting_sort *sort, const uint64_t *starts, const uint32_t *ranks);
-/* The same places once more, after each run had all of its rows placed. */
+/* Back to the state behind counting_sort_sum(), after every run has placed all of its rows. */
 void counting_sort_rewind(struct counting_sort *sort, const uint64_t *starts,
                           const uint32_t *ranks);
 

@@ -38,16 +38,16 @@ static enum error write_ids(const struct spool *ids, struct section_writer *writ
     return error;
 }
 
-/* Final codes, straight into the room for them. */
-static void renumber(void *arena, unsigned width, const uint32_t *codes, size_t count,
+/* Final codes, straight into the section's buffer. */
+static void renumber(void *space, unsigned width, const uint32_t *codes, size_t count,
                      const uint32_t *ranks)
 {
     for (size_t i = 0; i < count && width == 1; i++)
-        ((uint8_t *)arena)[i] = (uint8_t)ranks[codes[i]];
+        ((uint8_t *)space)[i] = (uint8_t)ranks[codes[i]];
     for (size_t i = 0; i < count && width == 2; i++)
-        ((uint16_t *)arena)[i] = (uint16_t)ranks[codes[i]];
+        ((uint16_t *)space)[i] = (uint16_t)ranks[codes[i]];
     for (size_t i = 0; i < count && width == 4; i++)
-        ((uint32_t *)arena)[i] = ranks[codes[i]];
+        ((uint32_t *)space)[i] = ranks[codes[i]];
 }
 
 static enum error write_codes(const struct class_column *column, struct section_writer *writer,
@@ -59,15 +59,15 @@ static enum error write_codes(const struct class_column *column, struct section_
     size_t count = 0;
     enum error error = spool_cursor_open(&cursor, &column->codes);
     while (!error) {
-        void *arena;
+        void *space;
         error = spool_cursor_next32(&cursor, &codes, &count);
         if (error || count == 0)
             break;
-        error = section_room(writer, count * width, &arena);
+        error = section_room(writer, count * width, &space);
         if (error)
             break;
-        renumber(arena, width, codes, count, column->ranks);
-        frame_digester_bytes(digester, arena, count * width);
+        renumber(space, width, codes, count, column->ranks);
+        frame_digester_bytes(digester, space, count * width);
     }
     spool_cursor_close(&cursor);
     return error;

@@ -23,8 +23,8 @@ struct id_twice {
 };
 
 /* Writes the section (width packed_width(N - 1)) without finishing it. ERROR_CONFLICT without a
- * message: *ret_twice. All ids lie in [smallest, ids->largest]. Some 30 bytes a unit are the most
- * that `room` can be of use for; little of it costs passes over the ids. */
+ * message: *ret_twice. All ids lie in [smallest, ids->largest]. More than some 30 bytes a unit of
+ * `arena` bring nothing; less costs passes over the ids. */
 enum error id_rows_write(const struct spool *ids, uint64_t smallest, struct sort_arena *arena,
                          struct section_writer *writer, struct id_twice *ret_twice) MUST_CHECK;
 

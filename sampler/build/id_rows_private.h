@@ -17,7 +17,7 @@ struct id_rows {
 /* Ids from `first` on, `last` included (a range may hold all 2^63). */
 struct id_range {
     uint64_t first, last;
-    uint64_t rows; /* that have one of them; what tells how to sort them, no more */
+    uint64_t rows; /* that have one of them: decides between pairs and a table */
 };
 
 /* The rows of one range, put down behind those of the ranges before, by a table of rows by id: for

@@ -120,7 +120,7 @@ static enum error put_piece(void *context, unsigned hand, uint64_t part)
 }
 
 /* ---- ids that come twice ------------------------------------------------ */
-/* The smallest of them: in the table that is filled anew, one by one. */
+/* The smallest of them: the table is filled a second time, one id after the other. */
 static enum error find_twice(struct id_table *table)
 {
     struct spool_cursor *cursor = &table->all->team.cursors[0];
@@ -178,7 +178,7 @@ static enum error make(struct id_table *table, uint64_t rows)
     return !error && table->rows > 0 ? find_twice(table) : error;
 }
 
-/* As many tables as the room needs, one in the place of the other. */
+/* One table after the other, each as large as the arena allows. */
 enum error id_table_write(struct id_rows *all, const struct id_range *range)
 {
     struct id_table table = {.all = all, .first = range->first};

@@ -22,7 +22,7 @@ struct sort_arena {
 void sort_arena_init(struct sort_arena *arena, uint64_t limit_bytes);
 void sort_arena_release(struct sort_arena *arena);
 
-/* `bytes`, lent until the next call; in huge pages. */
+/* `bytes`, valid until the next call; in huge pages. */
 enum error sort_arena_take(struct sort_arena *arena, size_t bytes, bool zeroed,
                            void **ret_memory) MUST_CHECK;
 

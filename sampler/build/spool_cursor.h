@@ -1,5 +1,5 @@
 /*
- * Reads a spool, from the front or from any piece on, as often as wanted: values are lent where
+ * Reads a spool, from the front or from any piece on, as often as wanted: values are borrowed where
  * they lie, if they have the width that was asked for. A cursor belongs to one thread.
  */
 #ifndef SAMPLER_BUILD_SPOOL_CURSOR_H
@@ -25,7 +25,7 @@ enum error spool_cursor_open(struct spool_cursor *cursor, const struct spool *sp
 /* Legal for a zeroed one. */
 void spool_cursor_close(struct spool_cursor *cursor);
 
-/* The next values, lent until the next call; *ret_count 0 at the end. */
+/* The next values, borrowed until the next call; *ret_count 0 at the end. */
 enum error spool_cursor_next(struct spool_cursor *cursor, const uint64_t **ret_values,
                              size_t *ret_count) MUST_CHECK;
 /* The same in 32 bits, for columns that fit (spool.largest). */

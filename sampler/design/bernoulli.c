@@ -1,11 +1,11 @@
 /*
- * bernoulli: every unit independently with probability r, anew in each epoch. Positions are those
- * of srs, a permutation of all rows; each has a coin (bernoulli_trials.h), and those without heads are passed
- * over. The coin's probability is r to within 2^-64.
+ * bernoulli: every unit independently with probability r, drawn again in each epoch. Positions are
+ * those of srs, a permutation of all rows; each has one trial (bernoulli_trials.h), and those that
+ * fail are skipped. The probability is r to within 2^-64.
  *
- * A walk throws the coins it comes by. Unit number j of an epoch is found by the heads before each
- * of at most BLOCKS parts of the epoch, a table that is counted when it is first asked for
- * (epoch_tables.h).
+ * Drawing evaluates the trials of the positions it covers. Unit number j of an epoch is found by
+ * the successes before each of at most BLOCKS parts of the epoch, a table that is counted when it
+ * is first needed (epoch_tables.h).
  */
 #include <inttypes.h>
 #include <math.h>
@@ -27,7 +27,7 @@ struct bernoulli {
     double rate;
     uint64_t limit; /* of bernoulli_trials.h */
     int64_t block_positions, blocks;
-    struct epoch_tables *tables; /* [blocks + 1] heads before */
+    struct epoch_tables *tables; /* [blocks + 1] successes before */
 };
 
 static const struct bernoulli *bernoulli_of(const struct order *order)
@@ -38,8 +38,8 @@ static const struct bernoulli *bernoulli_of(const struct order *order)
 /* ---- life cycle --------------------------------------------------------- */
 static uint64_t limit_of(double rate)
 {
-    uint64_t heads = rate < 1 ? (uint64_t)ldexp(rate, 64) : 0; /* of 2^64; 0: all */
-    return rate < 1 && heads == 0 ? 0 : heads - 1;
+    uint64_t successes = rate < 1 ? (uint64_t)ldexp(rate, 64) : 0; /* of 2^64; 0: all */
+    return rate < 1 && successes == 0 ? 0 : successes - 1;
 }
 
 static enum error bernoulli_init(struct order *order, const struct design_fields *fields)
@@ -68,7 +68,7 @@ static enum error bernoulli_init(struct order *order, const struct design_fields
     }
     order->own = bernoulli;
     order->epoch_positions = units;
-    order->passes_over = fields->rate < 1;
+    order->skips_positions = fields->rate < 1;
     order->epoch_units = fields->rate * (double)units;
     return OK;
 }
@@ -86,9 +86,9 @@ static uint64_t places_key(const struct epoch *epoch)
     return random_at(epoch->units, 0);
 }
 
-/* Positions with heads among first ... first + count - 1, as numbers from 0. */
-static size_t find_heads(const struct order *order, const struct epoch *epoch, int64_t first,
-                         size_t count, uint16_t *ret_places)
+/* Successes among first ... first + count - 1, as numbers from 0. */
+static size_t find_successes(const struct order *order, const struct epoch *epoch, int64_t first,
+                             size_t count, uint16_t *ret_places)
 {
     size_t found = 0;
     for (size_t done = 0; done < count; done += 64) {
@@ -102,7 +102,7 @@ static size_t find_heads(const struct order *order, const struct epoch *epoch, i
     return found;
 }
 
-/* Many heads: all positions in vectors, and those that count are kept. */
+/* Many successes: all positions in vectors, and those that succeed are kept. */
 static void permute_all(const struct permutation_run *run, const uint16_t *places, size_t found,
                         int64_t *ret_rows)
 {
@@ -125,7 +125,7 @@ static size_t bernoulli_units(const struct order *order, const struct epoch *epo
                               size_t count, int64_t *ret_rows, uint32_t *ret_labels)
 {
     uint16_t places[ORDER_BLOCK];
-    size_t found = find_heads(order, epoch, first, count, places);
+    size_t found = find_successes(order, epoch, first, count, places);
     struct permutation_run run = {.units = (uint64_t)order->epoch_positions,
                                   .key = places_key(epoch),
                                   .first = (uint64_t)first,
@@ -154,7 +154,7 @@ static double bernoulli_probability(const struct order *order, int64_t row)
     return bernoulli_of(order)->rate;
 }
 
-/* ---- positions that are passed over ------------------------------------- */
+/* ---- skipped positions -------------------------------------------------- */
 static int64_t bernoulli_count(const struct order *order, const struct epoch *epoch, int64_t first,
                                int64_t positions)
 {
@@ -178,19 +178,19 @@ static int64_t find_head(const struct order *order, const struct epoch *epoch, i
     int64_t seen = 0;
     for (int64_t step = 1024; step >= 64; step /= 16) {
         while (end - first >= step) {
-            int64_t heads = bernoulli_count(order, epoch, first, step);
-            if (seen + heads > j)
+            int64_t successes = bernoulli_count(order, epoch, first, step);
+            if (seen + successes > j)
                 break;
-            seen += heads;
+            seen += successes;
             first += step;
         }
     }
     uint64_t mask = bernoulli_trials_mask(epoch->phases, bernoulli_of(order)->limit, first);
     if (end - first < 64)
         mask &= (UINT64_C(1) << (end - first)) - 1;
-    int64_t heads = __builtin_popcountll(mask);
-    *ret_seen = seen + heads;
-    return seen + heads > j ? first + bit_number(mask, j - seen) : end;
+    int64_t successes = __builtin_popcountll(mask);
+    *ret_seen = seen + successes;
+    return seen + successes > j ? first + bit_number(mask, j - seen) : end;
 }
 
 static int64_t bernoulli_reach(const struct order *order, const struct epoch *epoch, int64_t first,

@@ -1,4 +1,9 @@
-/* GNU C vectors, compiled for AVX-512, for AVX2 and for the compiler's default; no intrinsics. */
+/*
+ * random_at(key, p) is mix(mix(p * RANDOM_STEP + key.first) ^ key.second): the inner sum goes up by
+ * the same number from position to position, so that lanes add instead of multiplying, and all that
+ * is left are two mixes of 64 bits in 8 lanes. 0.5 ns a position with AVX-512. GNU C vectors, no
+ * intrinsics: one body, compiled for AVX-512, for AVX2 and for the compiler's default.
+ */
 #include "sampler/design/bernoulli_trials.h"
 
 #include <stdbool.h>
@@ -16,22 +21,23 @@ typedef uint64_t lanes __attribute__((vector_size(8 * LANES)));
         (value) ^= (value) >> 31;                                             \
     } while (0)
 
+/* Successes of first ... first + 8 * vectors - 1: a comparison is -1 in the lanes that succeed. */
 INLINE int64_t count_vectors(struct random_key key, uint64_t limit, int64_t first, int64_t vectors)
 {
     const lanes steps = {0, 1, 2, 3, 4, 5, 6, 7};
     lanes counter = (steps + (uint64_t)first) * RANDOM_STEP + key.first;
-    lanes heads = {0};
+    lanes successes = {0};
     for (int64_t i = 0; i < vectors; i++) {
         lanes value = counter;
         MIX(value);
         value ^= key.second;
         MIX(value);
-        heads -= (lanes)(value <= limit);
+        successes -= (lanes)(value <= limit);
         counter += LANES * RANDOM_STEP;
     }
     uint64_t sum = 0;
     for (int i = 0; i < LANES; i++)
-        sum += heads[i];
+        sum += successes[i];
     return (int64_t)sum;
 }
 
@@ -57,18 +63,18 @@ count_avx512(struct random_key key, uint64_t limit, int64_t first, int64_t vecto
 int64_t bernoulli_trials_count(struct random_key key, uint64_t limit, int64_t first, int64_t count)
 {
     int64_t vectors = count / LANES;
-    int64_t heads;
+    int64_t successes;
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq"))
-        heads = count_avx512(key, limit, first, vectors);
+        successes = count_avx512(key, limit, first, vectors);
     else if (__builtin_cpu_supports("avx2"))
-        heads = count_avx2(key, limit, first, vectors);
+        successes = count_avx2(key, limit, first, vectors);
     else
 #endif
-        heads = count_any(key, limit, first, vectors);
+        successes = count_any(key, limit, first, vectors);
     for (int64_t p = first + vectors * LANES; p < first + count; p++)
-        heads += random_at(key, (uint64_t)p) <= limit;
-    return heads;
+        successes += random_at(key, (uint64_t)p) <= limit;
+    return successes;
 }
 
 uint64_t bernoulli_trials_mask(struct random_key key, uint64_t limit, int64_t first)

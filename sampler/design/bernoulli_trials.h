@@ -1,6 +1,7 @@
 /*
- * One coin a position, of any probability, without state: position p shows heads exactly if
- * random_at(key, p) is at most `limit`. Counted in vectors, with the widest that the processor has.
+ * One trial a position, of any probability, without state: position p is a success exactly if
+ * random_at(key, p) is at most `limit`, which has probability (limit + 1) / 2^64. Counted in
+ * vectors, with the widest that the processor has.
  */
 #ifndef SAMPLER_DESIGN_BERNOULLI_TRIALS_H
 #define SAMPLER_DESIGN_BERNOULLI_TRIALS_H
@@ -10,10 +11,10 @@
 
 #include "sampler/shuffle/random.h"
 
-/* Heads among positions first ... first + count - 1. */
+/* Successes among positions first ... first + count - 1. */
 int64_t bernoulli_trials_count(struct random_key key, uint64_t limit, int64_t first, int64_t count);
 
-/* The same 64 coins as bits, the first one lowest. */
+/* Positions first ... first + 63 as bits, the first one lowest; 1: a success. */
 uint64_t bernoulli_trials_mask(struct random_key key, uint64_t limit, int64_t first);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * proportional: the tree deals positions out to the strata by their sizes; each stratum runs
- * through a permutation of its own, or, with replacement, draws anew each time. Label counts are
- * the same exact ones either way.
+ * through a permutation of its own, or, with replacement, draws from all of it each time. Label
+ * counts are the same exact ones either way.
  */
 #include <stdlib.h>
 

@@ -3,8 +3,8 @@
  * every text is a canonical integer (-?[1-9][0-9]* or 0, within int64), else ascending by bytes.
  * Immutable; shared by all threads.
  *
- * A struct dictionary_builder collects them: it numbers texts as they come, and dictionary_build() sorts them
- * and says what the numbers have become.
+ * A struct dictionary_builder collects them: it numbers texts as they come, and dictionary_build()
+ * sorts them and says what the numbers have become.
  */
 #ifndef SAMPLER_FRAME_DICTIONARY_H
 #define SAMPLER_FRAME_DICTIONARY_H
@@ -53,7 +53,8 @@ enum error dictionary_builder_new(const char *what,
 void dictionary_builder_free(struct dictionary_builder *builder);
 
 /* The number of `text` in the order of first appearance. ERROR_INPUT when it is empty, longer than
- * DICTIONARY_TEXT_LIMIT or not UTF-8, or when there are more than DICTIONARY_LIMIT; the caller adds where. */
+ * DICTIONARY_TEXT_LIMIT or not UTF-8, or when there are more than DICTIONARY_LIMIT; the caller adds
+ * where. */
 enum error dictionary_builder_add(struct dictionary_builder *builder, const char *text,
                                   size_t length, uint32_t *ret_number) MUST_CHECK;
 

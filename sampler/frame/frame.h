@@ -30,8 +30,8 @@ struct frame_digest {
 };
 #define FRAME_DIGEST_TEXT_BYTES 33
 
-/* Ids 0 to N - 1, 1 <= N <= FRAME_UNITS_LIMIT, the label of a row being row mod `labels`; 0: no labels.
- * Keeps nothing a unit. */
+/* Ids 0 to N - 1, 1 <= N <= FRAME_UNITS_LIMIT, the label of a row being row mod `labels`; 0: no
+ * labels. Keeps nothing a unit. */
 enum error frame_of_range(int64_t units, uint32_t labels, struct frame **ret_frame) MUST_CHECK;
 /* Maps a frame file (frame_file.h). Checks magic, version, size, the header's checksum, section
  * bounds and all that has one entry a label, which costs O(labels); files up to

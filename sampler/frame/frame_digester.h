@@ -44,7 +44,7 @@ void frame_digester_end_ids(struct frame_digester *digester);
 
 /* A column of categories that is not there. */
 void frame_digester_no_categories(struct frame_digester *digester);
-/* One that goes round from `shift` on; or, `is_cyclic` false, one whose codes follow by
+/* One that is cyclic from `shift` on; or, `is_cyclic` false, one whose codes follow by
  * frame_digester_bytes() in packed_width(L - 1) bytes each. */
 void frame_digester_categories(struct frame_digester *digester, const struct dictionary *names,
                                bool is_cyclic, uint32_t shift);

@@ -88,7 +88,7 @@ struct mapped_file {
 };
 
 /* Maps the file; checks magic, version, size, header checksum, and that every section lies in the
- * file, is of a known kind and there once. ERROR_INPUT tells what is wrong. */
+ * file, is of a known kind and there once. The message of ERROR_INPUT says which does not hold. */
 enum error mapped_file_open(const char *path, struct mapped_file *ret_file) MUST_CHECK;
 void mapped_file_close(struct mapped_file *file);
 /* For a server: see frame_watch.h. Once; does nothing for what lies in memory. */

@@ -92,7 +92,7 @@ void frame_output_plan(struct frame_output *output, uint32_t kind, uint64_t coun
     output->file_bytes += frame_file_round_up(count * width);
 }
 
-/* File systems that cannot reserve are filled as it goes. */
+/* Where the file system cannot reserve, the file grows while it is written. */
 enum error frame_output_reserve(struct frame_output *output)
 {
     int failed;

@@ -24,7 +24,7 @@ void frame_output_free(struct frame_output *output);
 /* `first` as in struct frame_section. */
 void frame_output_plan(struct frame_output *output, uint32_t kind, uint64_t count, unsigned width,
                        uint64_t first);
-/* After the last plan: takes the room, so that a full disk shows now: ERROR_NO_SPACE. */
+/* After the last plan: reserves the space, so that a full disk fails here: ERROR_NO_SPACE. */
 enum error frame_output_reserve(struct frame_output *output) MUST_CHECK;
 
 /* Bytes of all sections, and those of them written so far. Any thread. */

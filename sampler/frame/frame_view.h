@@ -1,6 +1,6 @@
 /*
  * Views: some rows of a frame as a frame of their own, like any other: rows and labels are numbered
- * anew, a label of which no unit is left is gone, and the digest is that of the list that is left,
+ * from 0 again, a label without units is gone, and the digest is that of the remaining list,
  * so that a view gives the same order as a store that holds just these rows.
  *
  * A view keeps nothing that the whole has. Dimensions: N units of the whole, L labels.

@@ -1,11 +1,11 @@
 /*
  * A frame file that is mapped must stay as it is: its ids are handed out as long as the server
- * runs. Three nets, each for what slips through the one before:
+ * runs. Three checks; each catches what the previous one misses:
  *
  *   a read lease (fcntl(2)), where the system grants one (a local file system, to the file's owner
- *   or root): whoever opens the file to write to it, or cuts it, waits until this process ended, or
- *   for /proc/sys/fs/lease-break-time
- *   frame_watch_check(), once a second: the lease is wanted back; size, time of the last change or
+ *   or root): a process that opens the file to write to it, or truncates it, blocks until this
+ *   process has ended, or for /proc/sys/fs/lease-break-time
+ *   frame_watch_check(), once a second: the lease is being broken; size, time of the last change or
  *   inode are not what they were when the file was opened
  *   SIGBUS at an address in the mapping: the file is shorter than that, or its disk cannot be read.
  *   One line on standard error, and the process ends with status 2

@@ -41,7 +41,7 @@ void id_column_of_selection(struct id_column *column, const struct id_column *wh
 
 int64_t id_column_get_chosen(const struct id_column *column, int64_t row)
 {
-    assert(column->whole); /* whoever has `chosen` has it */
+    assert(column->whole); /* a column with `chosen` is a view */
     return id_column_get(column->whole, rank_bitmap_select(column->chosen, row));
 }
 

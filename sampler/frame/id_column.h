@@ -6,8 +6,8 @@
  *   any          values[N], and by_id[N]: rows in the order of their ids, found by halves
  *   view         rows of another column: plain ones borrow its values, chosen ones are selected
  *
- * Filled by whoever opens a frame (frame_open.c, frame_build.h). Immutable afterwards; any thread.
- * Memory of a damaged file gives wrong ids, never a crash.
+ * Filled by the constructors of frames (frame.c, frame_open.c, frame_view.c). Immutable afterwards;
+ * any thread. Memory of a damaged file gives wrong ids, never a crash.
  *
  * Dimensions: N units.
  */

@@ -1,13 +1,13 @@
 /*
- * A column of texts that parts N units into L categories (labels into strata, groups into clusters):
- * the category of each row, and the rows of each category in frame order. Three forms:
+ * A column of texts that parts N units into L categories (labels into strata, groups into
+ * clusters): the category of each row, and the rows of each category in frame order. Three forms:
  *
  *   cyclic  category(row) = (row + shift) mod L: nothing is stored. `range:` stores, frames without
  *           labels (L = 1), and whatever list happens to look like that.
  *   stored  codes[N], and rows[N] sorted by category, row: category c's rows are
  *           rows[starts[c]] ... rows[starts[c + 1] - 1], ascending
- *   view    some rows of another partition, in their order (partition_view.c). A category of which no
- *           row is left is gone, and the others are numbered as if the rest had never been.
+ *   view    some rows of another partition, in their order (partition_view.c). A category of which
+ *           no row is left is gone, and the others are numbered as if the rest had never been.
  *
  * Immutable; any thread. The memory may be a damaged file's: what is read from codes and rows is
  * kept below L and N, so that wrong bytes give wrong units, never a crash.
@@ -64,7 +64,8 @@ static inline bool partition_is_cyclic(const struct partition *partition)
 /* N units of L = min(N, labels) categories, category(row) = row mod L, named 0 ... L-1. */
 enum error partition_of_range(struct partition *partition, int64_t units,
                               uint32_t labels) MUST_CHECK;
-/* N units of one category named 0, as which loader/store/store.h reads labels that are not there. */
+/* N units of one category named 0, as which loader/store/store.h reads labels that are not
+ * there. */
 enum error partition_of_nothing(struct partition *partition, int64_t units) MUST_CHECK;
 void partition_release(struct partition *partition);
 
@@ -89,8 +90,8 @@ void partition_read_categories(const struct partition *partition, int64_t first,
 int64_t partition_rank(const struct partition *partition, int64_t row);
 /* How many rows before `row` (0 ... N) are of the category. O(log N). */
 int64_t partition_rows_before(const struct partition *partition, uint32_t category, int64_t row);
-/* Where a category begins when all rows are put in an order of categories (cyclic: that of their first
- * rows), each in frame order. */
+/* Where a category begins when all rows are put in an order of categories (cyclic: that of their
+ * first rows), each in frame order. */
 int64_t partition_start(const struct partition *partition, uint32_t category);
 
 #endif

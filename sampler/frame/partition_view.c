@@ -12,7 +12,7 @@
 #include "common/team.h"
 
 #define STEP 512         /* rows worked on together, on the stack */
-#define BLOCK_LINES 4096 /* of a selection, that one thread takes at least */
+#define BLOCK_LINES 4096 /* of the bitmap, that one thread takes at least */
 #define BLOCKS_MOST 64
 
 static const char view_memory[] = "the labels of a part of the frame";
@@ -39,7 +39,7 @@ static void view_release(struct partition *partition)
     partition->view = NULL;
 }
 
-/* ---- categories ------------------------------------------------------------ */
+/* ---- categories --------------------------------------------------------- */
 static uint32_t category_in_whole(const struct partition_view *view, uint32_t category)
 {
     return view->categories.data ? (uint32_t)packed_get(&view->categories, category) : category;
@@ -115,18 +115,18 @@ static void rank_in_whole(const struct partition_view *view, uint32_t category,
                           const uint64_t *ranks, size_t count, uint64_t *ret_ranks)
 {
     int64_t skipped = skipped_of(view, category);
-    int64_t places[STEP];
+    int64_t positions[STEP];
     if (!view->in_category) {
         for (size_t i = 0; i < count; i++)
             ret_ranks[i] = (uint64_t)skipped + ranks[i];
         return;
     }
     for (size_t i = 0; i < count; i++)
-        places[i] = skipped + (int64_t)ranks[i];
-    rank_bitmap_select_many(view->in_category, places, count, places);
+        positions[i] = skipped + (int64_t)ranks[i];
+    rank_bitmap_select_many(view->in_category, positions, count, positions);
     int64_t start = partition_start(view->whole, category_in_whole(view, category));
     for (size_t i = 0; i < count; i++)
-        ret_ranks[i] = (uint64_t)(places[i] - start);
+        ret_ranks[i] = (uint64_t)(positions[i] - start);
 }
 
 static void view_gather(const struct partition *partition, uint32_t category, const uint64_t *ranks,
@@ -172,7 +172,7 @@ static const struct partition_ops view_ops = {
     .release = view_release,
 };
 
-/* ---- names and numbers: categories of which nothing is left are gone ------- */
+/* ---- names and numbers: categories of which nothing is left are gone ---- */
 /* The texts of categories that are left; numbered by appearance, which is their order. */
 static enum error add_names(struct dictionary_builder *builder, const struct dictionary *names,
                             const int64_t *counts)
@@ -269,7 +269,7 @@ static enum error set_starts(struct partition *part, const int64_t *counts)
 }
 
 /* ---- is it cyclic? ------------------------------------------------------ */
-/* Cyclic categories differ by one unit at most: most lists are told by this alone. */
+/* Cyclic categories differ by one unit at most: this alone rules most lists out. */
 static bool are_counts_even(const struct partition *part)
 {
     int64_t fewest = part->units / part->count;

@@ -1,36 +1,20 @@
 #include "sampler/frame/rank_bitmap.h"
 
 #include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
 
 #include "common/array.h"
+#include "common/huge_memory.h"
 #include "sampler/frame/rank_bitmap_kernels.h"
 
 #define POSITIONS_LIMIT (INT64_C(1) << 40) /* 137 GB */
 #define SAMPLE_POSITIONS 8192
-#define LARGE_PAGE_BYTES ((size_t)2 << 20)
 
 static const char what[] = "the units of a split";
 
-/* Zeroed. In large pages where the system has them: lines are asked for all over the place. */
-static struct rank_bitmap_line *new_lines(size_t count)
+/* In huge pages: lines are read in no order. */
+static size_t line_bytes(const struct rank_bitmap *bitmap)
 {
-    size_t bytes = count * sizeof(struct rank_bitmap_line);
-    size_t alignment =
-        bytes < LARGE_PAGE_BYTES ? sizeof(struct rank_bitmap_line) : LARGE_PAGE_BYTES;
-    size_t rounded = (bytes + alignment - 1) / alignment * alignment;
-    struct rank_bitmap_line *lines = aligned_alloc(alignment, rounded);
-    if (!lines) {
-        error_set_memory(bytes, what);
-        return NULL;
-    }
-#ifdef MADV_HUGEPAGE
-    if (alignment == LARGE_PAGE_BYTES)
-        (void)madvise(lines, rounded, MADV_HUGEPAGE); /* slower without it, and nothing else */
-#endif
-    memset(lines, 0, bytes);
-    return lines;
+    return bitmap->line_count * sizeof(*bitmap->lines);
 }
 
 enum error rank_bitmap_new(int64_t positions, struct rank_bitmap **ret_bitmap)
@@ -43,7 +27,8 @@ enum error rank_bitmap_new(int64_t positions, struct rank_bitmap **ret_bitmap)
     bitmap->positions = positions;
     bitmap->kernel = rank_bitmap_kernel();
     bitmap->line_count = (size_t)positions / RANK_BITMAP_LINE_BITS + 2;
-    if (!(bitmap->lines = new_lines(bitmap->line_count))) {
+    bitmap->lines = huge_memory_new(line_bytes(bitmap), what);
+    if (!bitmap->lines) {
         rank_bitmap_free(bitmap);
         return ERROR_MEMORY;
     }
@@ -55,7 +40,7 @@ void rank_bitmap_free(struct rank_bitmap *bitmap)
 {
     if (!bitmap)
         return;
-    free(bitmap->lines);
+    huge_memory_free(bitmap->lines, line_bytes(bitmap));
     free(bitmap->bases);
     free(bitmap->samples);
     free(bitmap);
@@ -70,7 +55,7 @@ static uint32_t ones_of_line(const struct rank_bitmap_line *line)
     return ones;
 }
 
-/* Where the k-th one of a line is. */
+/* Where the k-th one of a line is; bit by bit, once a sample. */
 static int64_t place_in_line(const struct rank_bitmap_line *line, int64_t k)
 {
     int64_t at = 0;

@@ -1,7 +1,21 @@
 /*
- * A line is read as eight words of 64 bits, of which the low half of the first is the count. Lines
- * are guessed and fetched ahead for a block of positions at a time, so that their cache misses
- * overlap.
+ * A line is read as eight words of 64 bits, of which the low half of the first is the count.
+ *
+ *   rank    line = position / 480, then the line's count and the ones in front of the position: one
+ *           cache miss, no search
+ *   select  two samples around k and a straight line between them guess the line; the line's own
+ *           count says whether k is in it. Bits chosen by a hash (splits) are spread so evenly that
+ *           the guess is right or next to right. Else neighbours, and after STEPS_LIMIT of them
+ *           halving between the samples, so that no pattern of bits costs more than O(log B).
+ *   within  the words' counts summed up give the word that holds the k-th one, and in it the bit:
+ *           by
+ *   a line  halving, or with BMI2 by depositing one bit at the k-th place (pdep) and counting zeros
+ *
+ * Why it is fast: lines are guessed and fetched for AHEAD = 32 positions before the first is looked
+ * at, so that their cache misses overlap; within a line nothing branches on the bits.
+ *
+ * What always holds: the last line has no bits and counts all C before it, so that before_line(line
+ * + 1) exists for every line with a bit; 0 <= k < C; before_line() never descends.
  */
 #include "sampler/frame/rank_bitmap_kernels.h"
 
@@ -42,7 +56,8 @@ INLINE size_t guess_line(const struct rank_bitmap *bitmap, int64_t k)
     return (low + (span * beyond >> shift)) / RANK_BITMAP_LINE_BITS;
 }
 
-/* The line of the k-th, when the guess was wrong. */
+/* The line of the k-th, when the guess was wrong: before_line(line) <= k < before_line(line +
+ * 1). */
 static __attribute__((noinline)) size_t find_line(const struct rank_bitmap *bitmap, int64_t k,
                                                   size_t guess)
 {
@@ -91,7 +106,8 @@ INLINE int64_t rank_in_line(const struct rank_bitmap_line *line, uint32_t bit)
     return ones;
 }
 
-/* Where the k-th one of a word is. */
+/* Where the k-th one of a word is: halves of 32, 16, ... 1 bits, the lower one skipped if it has
+ * too few. */
 INLINE uint32_t select_in_word(uint64_t word, uint32_t k)
 {
     uint32_t at = 0;
@@ -201,6 +217,7 @@ static inline AVX512 int32_t select_in_vector(const struct rank_bitmap_line *lin
 #endif
 
 /* ---- many of them ------------------------------------------------------- */
+/* [count] in, [count] out, AHEAD at a time: guess and fetch all, then look. */
 #define DEFINE_KERNEL(SUFFIX, TARGET, RANK, SELECT)                                              \
     static TARGET void rank_##SUFFIX(const struct rank_bitmap *bitmap, const int64_t *positions, \
                                      size_t count, int64_t *ret_ranks)                           \

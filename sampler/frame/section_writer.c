@@ -81,11 +81,11 @@ enum error section_add(struct section_writer *writer, const void *bytes, size_t 
 {
     for (size_t done = 0; done < length;) {
         size_t step = length - done < SECTION_ROOM_BYTES ? length - done : SECTION_ROOM_BYTES;
-        void *room;
-        enum error error = section_room(writer, step, &room);
+        void *space;
+        enum error error = section_room(writer, step, &space);
         if (error)
             return error;
-        memcpy(room, (const uint8_t *)bytes + done, step);
+        memcpy(space, (const uint8_t *)bytes + done, step);
         done += step;
     }
     return OK;

@@ -1,5 +1,5 @@
 /*
- * The sides of a split: train, validation, test, by shares that the server was told (--splits).
+ * The sides of a split: train, validation, test, by the shares of --splits.
  *
  * Which side a unit is on is a pure function of the shares and of its group's text where the frame
  * has groups, else of its id: no seed, no row, no number of units. So a unit keeps its side when

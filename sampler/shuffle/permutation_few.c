@@ -1,7 +1,31 @@
 /*
- * The kernel for up to KERNEL_FEW_RUNS large permutations at once, for processors with AVX-512: the
- * first pass of a long run has its keys in registers; short runs, ends, and lanes that have to walk
- * on are packed together and find the keys of their run by a permutation of 16 runs' keys.
+ * The kernel for up to KERNEL_FEW_RUNS large permutations at once, for processors with AVX-512. A
+ * position's way through it:
+ *
+ *   cut()        16 neighbours at a time into halves of 32 bits
+ *   add_group()  first pass of a long run: 4 or 2 vectors at once, all of one run, keys broadcast
+ *   add_short()  short runs and ends of long ones: no pass yet, only packed with the pending lanes
+ *   keep()       lanes that landed on n or above are packed behind the pending ones of other runs
+ *   walk_on()    one more pass for all that is pending, each lane with the keys of its own run
+ *   walk_home()  the last 16 or fewer: the vector stays in registers until all have landed
+ *
+ * Why it is fast. A round is two multiplications that wait for each other, and 8 rounds follow each
+ * other: WIDE = 4 independent vectors keep the multiplier busy meanwhile. A lane needs 2 passes at
+ * most on average, and packing keeps the vectors of the later ones full. A key by run is one
+ * vpermd: row facts[which] is 16 runs' values in one register, and the instruction looks at the
+ * last 4 bits of a lane's tag only, which is why the run stands there and why 16 runs are the most.
+ * Results are scattered by scalar stores, since the scatter instruction is slower.
+ *
+ * What always holds:
+ *   - (high, low) compared one after the other is the order of values, so that landing on n or
+ *     above is seen before halves are joined to 64 bits.
+ *   - tag = index of the result << 4 | run: runs together hold less than 2^28 positions.
+ *   - count <= PENDING. Vectors are stored whole at `count`, hence WIDE_LANES more; lanes from
+ *     `count` on are garbage, and first_lanes() masks them wherever they would be kept or
+ *     delivered.
+ *   - walk_on() packs survivors into the arrays that it reads: those of lanes [i, i + 64) are
+ *     stored at count <= i, after all 64 were loaded and delivered, and reach lane i + 63 at most.
+ *   - A result is delivered at every pass; the last delivery of a lane is the one that landed.
  */
 #include "sampler/shuffle/permutation_kernels.h"
 
@@ -52,7 +76,9 @@ INLINE VECTORS __m512i fact(const struct few *few, unsigned which, const __m512i
                : _mm512_set1_epi32((int)few->facts[which][run]);
 }
 
-/* The rounds over `vectors` (a constant) of the group. */
+/* The rounds over `vectors` of the group, a constant: the loops are unrolled, and all of low, high
+ * and scratch are registers. Half-rounds of all vectors stand side by side, so that they
+ * overlap. */
 INLINE VECTORS void pass(const struct few *few, struct group *group, int vectors, bool same_run,
                          uint32_t run)
 {
@@ -117,7 +143,6 @@ INLINE VECTORS void join_all(const struct few *few, const struct group *group, i
 }
 
 /* ---- lanes that walk on ------------------------------------------------- */
-
 INLINE VECTORS __mmask16 first_lanes(size_t count)
 {
     return count >= KERNEL_LANES ? (__mmask16)0xffff : (__mmask16)((1u << count) - 1);
@@ -196,7 +221,6 @@ static VECTORS void walk_home(struct few *few)
 }
 
 /* ---- runs --------------------------------------------------------------- */
-
 /* Positions first ... first + 15, cut into halves. */
 INLINE VECTORS void cut(const struct permutation *permutation, uint64_t first, __m512i *ret_low,
                         __m512i *ret_high)

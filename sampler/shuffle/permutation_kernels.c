@@ -1,5 +1,20 @@
 /*
- * GNU C vectors, compiled for AVX-512, for AVX2 and for the compiler's default; no intrinsics.
+ * The rounds over blocks of lanes, a position a lane. GNU C vectors, no intrinsics: each body is
+ * written once and inlined into three functions, which compile it for AVX-512, for AVX2 and for any
+ * processor.
+ *
+ * Every lane carries all that its permutation needs - the 8 round keys, the widths of both halves,
+ * n - so that neighbours in a vector may belong to different strata and vectors are full however
+ * short the runs are. Reading these words of each lane from the first-level cache costs less than
+ * idle lanes.
+ *
+ * What always holds:
+ *   - low < 2^low_bits and high < 2^high_bits before and after each round, low_bits 6 to 31,
+ *     high_bits 6 to 31 (n from 4096 to 2^62), so that a round's shift by 32 - bits is 1 to 26
+ *     places.
+ *   - Lanes from the block's count to the next multiple of 16 are computed with whatever lies
+ *     there, and nobody reads them; only the small block must be safe there, see
+ *     permutation_runs.c.
  */
 #include "sampler/shuffle/permutation_kernels.h"
 #include "sampler/shuffle/permutation_rounds.h"
@@ -21,6 +36,9 @@ union joined {
 #define HALF (KERNEL_LANES / 2)
 
 /* ---- large permutations ------------------------------------------------- */
+/* Positions first ... first + count - 1 to lanes [block->count, + count): a constant a field, and
+ * the position cut into its halves. Positions have 64 bits, halves 32, so that a vector of 16 lanes
+ * is made from two of 8. Loose vectors: a run begins at any lane. */
 INLINE void add_kernel(struct feistel_block *block, const struct permutation *permutation,
                        uint64_t first, size_t count, uint32_t target)
 {
@@ -50,9 +68,11 @@ INLINE void add_kernel(struct feistel_block *block, const struct permutation *pe
     block->count += count;
 }
 
+/* 8 rounds a lane, each two dependent multiplications; several iterations are in flight at once,
+ * since no vector needs another's result. */
 INLINE void feistel_kernel(struct feistel_block *block)
 {
-    for (size_t i = 0; i < block->count; i += KERNEL_LANES) {
+    for (size_t i = 0; i < block->count; i += KERNEL_LANES) { /* <= 256 lanes by 16 */
         lanes low = *(lanes *)(block->low + i);
         lanes high = *(lanes *)(block->high + i);
         lanes low_bits = *(lanes *)(block->low_bits + i);
@@ -68,9 +88,12 @@ INLINE void feistel_kernel(struct feistel_block *block)
 }
 
 /* ---- small permutations ------------------------------------------------- */
+/* swap_or_not() of permutation.c without a branch. Comparisons are -1 or 0 a lane: `units & (...)`
+ * adds n back where the difference went below 0, `larger` and `swap` choose between two values. 32
+ * rounds of two hashes; values stay in registers. */
 INLINE void small_kernel(struct small_block *block)
 {
-    for (size_t i = 0; i < block->count; i += KERNEL_LANES) {
+    for (size_t i = 0; i < block->count; i += KERNEL_LANES) { /* <= 256 lanes by 16 */
         lanes value = *(lanes *)(block->value + i), units = *(lanes *)(block->units + i);
         lanes point_key = *(lanes *)(block->point_key + i);
         lanes coin_key = *(lanes *)(block->coin_key + i);

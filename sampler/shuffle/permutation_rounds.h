@@ -7,8 +7,9 @@
 
 #include <stdint.h>
 
-/* Two odd multipliers with a shift between them; the top bits of the result depend on all bits of
- * `value`, so callers take bits from the top. */
+/* Multiplication by an odd number modulo 2^32 carries upwards only, and the shift brings the top
+ * bits down in between. Two odd multipliers with a shift between them; the top bits of the result
+ * depend on all bits of `value`, so callers take bits from the top. */
 #define ROUNDS_HASH(value)               \
     do {                                 \
         (value) *= UINT32_C(0x9e3779b1); \

@@ -2,6 +2,11 @@
  * Collects the positions of all runs, short and long, in blocks of lanes for the vector kernels.
  * Lanes of a large permutation that land on n or above stay in the block for another pass, beside
  * new ones, so that vectors are always full.
+ *
+ * What always holds: lanes [0, count) of a block are positions that still need a pass, each with
+ * the index of its result; a result is written at every pass, and the last one counts. count <
+ * KERNEL_BLOCK between calls. A pass takes half of its lanes out at least on average (2^b < 2 n),
+ * so that the loop at the end ends; each lane's walk is finite because the network is a bijection.
  */
 #include "sampler/shuffle/permutation.h"
 #include "sampler/shuffle/permutation_kernels.h"
@@ -38,7 +43,8 @@ static void pass_large(struct runner *runner)
     uint16_t again[KERNEL_BLOCK];
     size_t left = 0;
     runner->kernel->feistel(block);
-    for (size_t i = 0; i < block->count; i++) {
+    for (size_t i = 0; i < block->count;
+         i++) { /* no branch: a lane that is done is overwritten in `again` */
         uint64_t value = (uint64_t)block->high[i] << block->low_bits[i] | block->low[i];
         runner->ret_units[block->target[i]] = value; /* written over later if it is not done */
         again[left] = (uint16_t)i;
@@ -65,6 +71,8 @@ static void add_large(struct runner *runner, const struct permutation_run *run, 
 }
 
 /* ---- small permutations ------------------------------------------------- */
+/* No walking: one call is all 32 rounds. Lanes up to the next whole vector get n = 1, whose only
+ * value 0 is its own partner. */
 static void finish_small(struct runner *runner)
 {
     struct small_block *block = &runner->small;
@@ -93,7 +101,7 @@ static void add_small(struct runner *runner, const struct permutation_run *run, 
     }
 }
 
-/* Then each run is worth vectors of its own. */
+/* Few large runs are worth vectors of their own, with their keys in registers. */
 static bool are_few(const struct permutation_run *runs, size_t count)
 {
     if (count > KERNEL_FEW_RUNS)

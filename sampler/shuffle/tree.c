@@ -1,3 +1,21 @@
+/*
+ * Nodes are numbered 0 ... 2 L - 2: the strata, then the inner nodes in the order in which
+ * Huffman's algorithm makes them. A node comes behind its children, the root is last. nodes[i] is
+ * number L + i. The algorithm needs no heap: sorted leaves and inner nodes are two queues, both
+ * ascending.
+ *
+ * Three ways through the tree, all on the same floor per node (tree.h):
+ *   tree_deal()      down with a block of positions: at a node its positions are consecutive in its
+ *                    own numbering, so that one division gives where they start in the left child,
+ *                    and tree_split() goes on by adding. A node without positions of the block is
+ *                    never entered: O(runs * depth) divisions and hashes, and a step a position and
+ *                    level.
+ *   tree_position()  up from one leaf, inverting the floor at each node
+ *   tree_count()     down to one leaf with a prefix length instead of a position
+ *
+ * Sizes stay below 2^62, so that q * part + phase fits 128 bits, and mostly 64, where a division is
+ * one instruction. Whatever changes here changes published orders: test_tree has their values.
+ */
 #include <assert.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -86,6 +104,7 @@ static uint64_t largest_reach_q32(const struct tree *tree, const int64_t *inner,
     return largest;
 }
 
+/* min(1, 4 / S - 1) in 1/2^32: |e| < 2 / S at every node keeps every prefix less than 2 off. */
 static uint64_t spread_for(uint64_t reach_q32)
 {
     uint64_t most = (uint64_t)(((wide)4 << 64) / reach_q32);
@@ -143,6 +162,8 @@ void tree_release(struct tree *tree)
 }
 
 /* ---- one node ----------------------------------------------------------- */
+/* The node's phase in this epoch: uniform on the middle spread / 2^32 of [0, size), at least one
+ * value. */
 static int64_t phase_of(const struct tree *tree, struct random_key phases, uint32_t node,
                         int64_t size)
 {
@@ -173,6 +194,7 @@ struct pending {
     uint32_t begin, count;
 };
 
+/* 0, 1, 2, ...: the root has all slots of the block, in order. Eight at a time. */
 static void count_up(uint16_t *ret_slots, uint32_t count)
 {
     typedef uint16_t lanes __attribute__((vector_size(16), aligned(2)));
@@ -184,6 +206,10 @@ static void count_up(uint16_t *ret_slots, uint32_t count)
         ret_slots[i] = (uint16_t)i;
 }
 
+/* Depth first, left before right. Every piece of work owns slots [begin, begin + count), and the
+ * pieces on the stack and the runs found so far part all slots among them; a split is stable, so
+ * that slots ascend within a piece. The stack holds one right sibling a level: TREE_DEPTH is
+ * enough. */
 size_t tree_deal(const struct tree *tree, struct random_key phases, int64_t first, uint32_t count,
                  struct tree_run ret_runs[TREE_BLOCK], uint16_t ret_slots[TREE_BLOCK])
 {

@@ -1,3 +1,15 @@
+/*
+ * What always holds: before position i of the node, rest = ((first + i) * left_size + phase) mod
+ * size. Position i goes left exactly if rest + left_size reaches the size, and then the rest has
+ * wrapped around: it is below left_size. So that the loop adds and compares, and divides nothing.
+ *
+ * In vectors lane i starts with the rest behind i + 1 steps, which is made from left_size * 1, 2
+ * and 4 modulo size by the bits of i; from then on 16 lanes go on by 16 steps at once. Sums stay
+ * below 2^63, and modulo is an unsigned minimum. Slots are packed by vpcompressw: those that go
+ * left to the front of the array they come from, which has been read that far; those that go right
+ * aside, and behind the others at the end. No branch depends on where a position goes: half of them
+ * would be guessed wrong.
+ */
 #include "sampler/shuffle/tree_split.h"
 
 #include <assert.h>
@@ -84,7 +96,7 @@ VECTORS uint32_t tree_split_vectors(const struct tree_split *split, uint16_t *sl
     __m512i step = _mm512_set1_epi64(steps[4]);
     __m512i first = rests_from(rest >= split->size ? rest - split->size : rest, steps, size);
     __m512i second = add_lanes(first, _mm512_set1_epi64(steps[3]), size);
-    for (uint32_t done = 0; done < split->count; done += LANES) {
+    for (uint32_t done = 0; done < split->count; done += LANES) { /* <= 2048 slots by 16 */
         __mmask16 here = first_lanes(split->count - done);
         /* it went left if the rest passed the size, and so is below what was added */
         __mmask16 goes_left = here & _mm512_kunpackb(_mm512_cmplt_epu64_mask(second, left_size),
