@@ -69,7 +69,7 @@ static size_t most_slots(const struct feed_options *options)
     return SLOTS_MOST_BYTES / (fetched_bytes + device_bytes) / (options->batch_rows + 1);
 }
 
-/* A processor that is lent to others for some milliseconds stops the pipeline for as long; 64 small
+/* While other processes have the processor for some milliseconds the pipeline stands; 64 small
  * batches bridge that (measured on a busy machine: 2 to 6 % of the time waited with 8 slots, 0.1
  * to 0.4 % with 64). Draws keep few: what was drawn and not used when a consumer leaves is gone. */
 static size_t default_slots(const struct feed_options *options)
@@ -276,7 +276,7 @@ static void count(_Atomic int64_t *counter, int64_t more)
 static enum error take_next(struct feed *feed, struct slot **ret_slot)
 {
     int64_t started_ns = clock_now_ns();
-    enum error error = ring_take_busy(feed->ring, feed->next, ret_slot);
+    enum error error = ring_take_copied(feed->ring, feed->next, ret_slot);
     if (error)
         return error;
     int64_t now_ns = clock_now_ns();
@@ -322,7 +322,7 @@ static enum error find_slot(const struct feed *feed, const struct feed_batch *ba
         return error_set(ERROR_USAGE,
                          "what was put back is no batch of this feed; what next gave is right");
     *ret_slot = ring_slot(feed->ring, number);
-    if (!ring_is_taken(feed->ring, *ret_slot))
+    if (!ring_is_busy(feed->ring, *ret_slot))
         return error_set(ERROR_USAGE,
                          "the batch that was put back is not out; each is put back once");
     return OK;

@@ -1,5 +1,5 @@
 /*
- * A feed: batches, in order, ready on the device, ahead of whoever trains on them.
+ * A feed: batches, in order, ready on the device, ahead of the training.
  *
  *   puller threads       ask the sampler for batches of ids, a few ahead
  *   fetcher threads      fetch those rows from the store into the slots of a ring (pinned memory)
@@ -60,7 +60,7 @@ struct feed_options {
     enum bad_rows bad_rows;
     bool expand;         /* true: features arrive as f32 (u8 times `scale`); false: as stored */
     float scale;         /* 1/255 for u8 pixels; applied to u8 only */
-    int64_t patience_ms; /* how long a silent sampler is waited for; < 0: for ever */
+    int64_t patience_ms; /* give up on a silent sampler after this long; < 0: never */
     const struct sampler_stream *walked; /* the order that the stream must have from the first batch
                         * on, else ERROR_CONFLICT; copied; NULL: FEED_DRAW, or any */
     bool trust_labels; /* the store's labels are not compared with the sampler's (label_check.h) */

@@ -1,7 +1,8 @@
 /*
- * One mutex for the states, one condition for each kind of waiter. A waiter is only woken when what
- * it waits for is there; fetchers, who can work ahead, only when half of the slots are free (or the
- * caller runs dry), so that they wake up once for several batches.
+ * One mutex for the states, one condition for each kind of waiter: fetchers (freed), copier
+ * (filled), caller (copied). Copier and caller are woken for the one batch that each waits for;
+ * fetchers, who can work ahead, when half of the slots are free (or the caller runs dry), so that
+ * they wake up once for several batches.
  */
 #include "loader/feed/ring.h"
 
@@ -32,7 +33,6 @@ struct ring {
     pthread_mutex_t lock;
     pthread_cond_t freed, filled, copied;
     size_t counts[SLOT_STATES];
-    size_t taken;           /* slots that the caller holds */
     size_t cursor;          /* where the search for a free slot begins */
     size_t free_waiters;    /* fetchers in ring_take_free() */
     size_t wake_free_at;    /* free slots that are worth waking them for */
@@ -44,9 +44,12 @@ struct ring {
     struct error_report end_report;
 };
 
-static const char *const state_stages[SLOT_STATES] = {
-    "pulled: the sampler is awaited", "fetched from the store", "queued for its copy",
-    "copied to the device", "there"};
+static const char *const state_stages[SLOT_STATES] = {"pulled: the sampler is awaited",
+                                                      "fetched from the store",
+                                                      "queued for its copy",
+                                                      "copied to the device",
+                                                      "there",
+                                                      "there"};
 
 /* ---- memory ------------------------------------------------------------- */
 
@@ -97,7 +100,7 @@ static enum error slot_init(struct ring *ring, struct slot *slot)
 static void slot_release(struct ring *ring, struct slot *slot)
 {
     if (slot->released && device_event_wait(ring->device, slot->released))
-        log_warning("%s", error_message()); /* whoever used the batch is still at work */
+        log_warning("%s", error_message()); /* the caller's work with it is not done */
     device_host_free(ring->device, slot->ids);
     device_host_free(ring->device, slot->labels);
     device_event_free(ring->device, slot->copied);
@@ -184,7 +187,6 @@ static void slot_move(struct ring *ring, struct slot *slot, enum slot_state from
     assert(slot == &ring->slots[slot->number]);
     assert(slot->state == from);
     assert(to == (from + 1) % SLOT_STATES);
-    assert(!slot->taken || from == SLOT_BUSY);
     ring->counts[from]--;
     ring->counts[to]++;
     slot->state = to;
@@ -291,7 +293,7 @@ enum error ring_take_ready(struct ring *ring, int64_t sequence, struct slot **re
 void ring_copied(struct ring *ring, struct slot *slot)
 {
     pthread_mutex_lock(&ring->lock);
-    slot_move(ring, slot, SLOT_COPYING, SLOT_BUSY);
+    slot_move(ring, slot, SLOT_COPYING, SLOT_COPIED);
     if (ring->wanted_copied == slot->sequence)
         pthread_cond_signal(&ring->copied);
     pthread_mutex_unlock(&ring->lock);
@@ -309,8 +311,8 @@ static void warn_of_long_wait(const struct ring *ring, int64_t sequence, int64_t
             slot->sequence == sequence)
             state = slot->state;
     }
-    log_warning("batch %" PRId64 " is awaited for %.0f s; it is not yet %s", sequence,
-                (double)waited_ns * 1e-9, state_stages[state]);
+    log_warning("waited %.0f s for batch %" PRId64 " so far; it is not yet %s",
+                (double)waited_ns * 1e-9, sequence, state_stages[state]);
 }
 
 /* The caller runs dry: whatever is free is worth filling now. */
@@ -320,13 +322,14 @@ static void hurry(struct ring *ring)
         pthread_cond_broadcast(&ring->freed);
 }
 
-static enum error wait_for_busy(struct ring *ring, int64_t sequence, struct slot **ret_slot)
+static enum error wait_for_copied(struct ring *ring, int64_t sequence, struct slot **ret_slot)
 {
     int64_t started_ns = clock_now_ns();
     int64_t warn_ns = clock_deadline_ns(LONG_WAIT_MS);
     enum error error;
     hurry(ring);
-    while (!(error = check_for(ring, sequence)) && !(*ret_slot = find(ring, SLOT_BUSY, sequence))) {
+    while (!(error = check_for(ring, sequence)) &&
+           !(*ret_slot = find(ring, SLOT_COPIED, sequence))) {
         ring->wanted_copied = sequence;
         wait_a_tick(ring, &ring->copied);
         ring->wanted_copied = -1;
@@ -338,39 +341,35 @@ static enum error wait_for_busy(struct ring *ring, int64_t sequence, struct slot
     return error;
 }
 
-enum error ring_take_busy(struct ring *ring, int64_t sequence, struct slot **ret_slot)
+enum error ring_take_copied(struct ring *ring, int64_t sequence, struct slot **ret_slot)
 {
     pthread_mutex_lock(&ring->lock);
-    struct slot *slot = find(ring, SLOT_BUSY, sequence);
+    struct slot *slot = find(ring, SLOT_COPIED, sequence);
     enum error error = check_stopped(ring);
-    if (!error && ring->taken == ring->shape.slots)
+    if (!error && ring->counts[SLOT_BUSY] == ring->shape.slots)
         error = error_set(ERROR_USAGE, "all %zu batches are out; put one back first",
                           ring->shape.slots);
     if (!error && !slot)
-        error = wait_for_busy(ring, sequence, &slot);
+        error = wait_for_copied(ring, sequence, &slot);
     if (!error) {
-        slot->taken = true;
-        ring->taken++;
+        slot_move(ring, slot, SLOT_COPIED, SLOT_BUSY);
         *ret_slot = slot;
     }
     pthread_mutex_unlock(&ring->lock);
     return error;
 }
 
-bool ring_is_taken(struct ring *ring, const struct slot *slot)
+bool ring_is_busy(struct ring *ring, const struct slot *slot)
 {
     pthread_mutex_lock(&ring->lock);
-    bool taken = slot->taken;
+    bool busy = slot->state == SLOT_BUSY;
     pthread_mutex_unlock(&ring->lock);
-    return taken;
+    return busy;
 }
 
 void ring_put(struct ring *ring, struct slot *slot)
 {
     pthread_mutex_lock(&ring->lock);
-    assert(slot->taken);
-    slot->taken = false;
-    ring->taken--;
     slot_move(ring, slot, SLOT_BUSY, SLOT_FREE);
     if (ring->free_waiters > 0 && ring->counts[SLOT_FREE] >= ring->wake_free_at)
         pthread_cond_broadcast(&ring->freed);

@@ -2,17 +2,18 @@
  * The ring: K slots, each with room for one batch in host memory (pinned where there is a GPU) and
  * in device memory, all allocated in ring_new() and nowhere else. A slot goes round like this:
  *
- *   FREE -> FILLING -> READY -> COPYING -> BUSY -> FREE
+ *   FREE -> FILLING -> READY -> COPYING -> COPIED -> BUSY -> FREE
  *
  *   state     who may touch the slot's contents
  *   FREE      nobody
  *   FILLING   the fetcher thread that took it
- *   READY     nobody; waits for its turn
+ *   READY     nobody; waits for the copier
  *   COPYING   the copier thread
- *   BUSY      the feed's caller, who takes it in its turn and puts it back
+ *   COPIED    nobody; waits for the feed's caller
+ *   BUSY      the feed's caller, from feed_next() to feed_put()
  *
- * Batches carry sequence numbers 0, 1, 2, ...; slots become READY in any order, but are taken for
- * COPYING and by the caller in the order of their numbers. So the order of batches does not depend
+ * Batches carry sequence numbers 0, 1, 2, ...; slots become READY in any order, but become COPYING
+ * and BUSY in the order of their numbers. So the order of batches does not depend
  * on the number or the speed of threads.
  *
  * The end: ring_end() says that from some number on nothing comes, and why (the stream's end, or a
@@ -35,8 +36,8 @@
 
 #define RING_SLOTS_LIMIT 4096
 
-enum slot_state { SLOT_FREE, SLOT_FILLING, SLOT_READY, SLOT_COPYING, SLOT_BUSY };
-#define SLOT_STATES 5
+enum slot_state { SLOT_FREE, SLOT_FILLING, SLOT_READY, SLOT_COPYING, SLOT_COPIED, SLOT_BUSY };
+#define SLOT_STATES 6
 
 struct slot {
     size_t number; /* 0..K-1, constant */
@@ -46,7 +47,7 @@ struct slot {
     void *host;                    /* [B, row_bytes], pinned */
     void *device;                  /* [B, device_row_bytes]; the same as `host` when those are 0 */
     struct device_event *copied;   /* set behind the copy to the device */
-    struct device_event *released; /* set behind the work of whoever used the batch */
+    struct device_event *released; /* set behind the caller's work with the batch */
     /* What the batch is; the state's owner writes it. */
     int64_t sequence;
     int64_t epoch, first, index;
@@ -54,7 +55,6 @@ struct slot {
     size_t bad_rows; /* left out, or replaced by zeros */
     /* The ring's own. */
     enum slot_state state;
-    bool taken; /* BUSY, and the caller has it */
 };
 
 struct ring_shape {
@@ -79,18 +79,18 @@ void ring_filled(struct ring *ring, struct slot *slot, int64_t sequence);
 /* READY -> COPYING. Waits for number `sequence`; at or beyond the end, returns the end's error with
  * its message. */
 enum error ring_take_ready(struct ring *ring, int64_t sequence, struct slot **ret_slot) MUST_CHECK;
-/* COPYING -> BUSY. */
+/* COPYING -> COPIED. */
 void ring_copied(struct ring *ring, struct slot *slot);
-/* Waits until number `sequence` is BUSY and gives it to the caller; at or beyond the end as
- * ring_take_ready(). A wait of many seconds is logged, with the stage that is waited for.
- * ERROR_USAGE when the caller holds all slots: waiting would never end. */
-enum error ring_take_busy(struct ring *ring, int64_t sequence, struct slot **ret_slot) MUST_CHECK;
-/* Has the caller taken it, and not put it back? */
-bool ring_is_taken(struct ring *ring, const struct slot *slot);
+/* COPIED -> BUSY. Waits for number `sequence`; at or beyond the end as ring_take_ready(). A wait of
+ * many seconds is logged, with the stage that it waits for. ERROR_USAGE when all slots are BUSY:
+ * waiting would never end. */
+enum error ring_take_copied(struct ring *ring, int64_t sequence, struct slot **ret_slot) MUST_CHECK;
+/* Is it the caller's? */
+bool ring_is_busy(struct ring *ring, const struct slot *slot);
 /* BUSY -> FREE. */
 void ring_put(struct ring *ring, struct slot *slot);
 
-/* Numbers below `count` were pulled from the sampler; for what a long wait is logged with. */
+/* Numbers below `count` were pulled from the sampler; for the log line of a long wait. */
 void ring_pulled(struct ring *ring, int64_t count);
 /* Numbers from `sequence` on will not come, because of `report`. Of several ends the one with the
  * smallest number holds. */

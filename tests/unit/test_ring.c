@@ -41,9 +41,12 @@ static void test_once_round(void **state)
     assert_ptr_equal(same, slot);
     assert_int_equal(ring_count(ring, SLOT_COPYING), 1);
     ring_copied(ring, slot);
-    assert_ok(ring_take_busy(ring, 0, &same));
+    assert_int_equal(ring_count(ring, SLOT_COPIED), 1);
+    assert_false(ring_is_busy(ring, slot));
+    assert_ok(ring_take_copied(ring, 0, &same));
     assert_ptr_equal(same, slot);
     assert_int_equal(ring_count(ring, SLOT_BUSY), 1);
+    assert_true(ring_is_busy(ring, slot));
     ring_put(ring, slot);
     assert_int_equal(ring_count(ring, SLOT_FREE), 2);
     ring_free(ring);
@@ -111,11 +114,11 @@ static void test_order_is_by_number(void **state)
     for (int64_t i = 0; i < 4; i++)
         copy(ring, i);
     for (int64_t i = 0; i < 4; i++) {
-        assert_ok(ring_take_busy(ring, i, &slots[i]));
+        assert_ok(ring_take_copied(ring, i, &slots[i]));
         assert_int_equal(slots[i]->sequence, i);
     }
     struct slot *none;
-    assert_fails(ring_take_busy(ring, 4, &none), ERROR_USAGE, "all 4 batches are out");
+    assert_fails(ring_take_copied(ring, 4, &none), ERROR_USAGE, "all 4 batches are out");
     ring_put(ring, slots[2]); /* back in any order */
     ring_put(ring, slots[0]);
     assert_int_equal(ring_count(ring, SLOT_FREE), 2);
@@ -144,13 +147,13 @@ static void test_what_lies_before_the_end_is_delivered(void **state)
     copy(ring, 0);
     copy(ring, 1);
     assert_fails(ring_take_ready(ring, 2, &slot), ERROR_IO, "the disk is gone");
-    assert_ok(ring_take_busy(ring, 0, &slot));
-    assert_ok(ring_take_busy(ring, 1, &slot));
-    assert_fails(ring_take_busy(ring, 2, &slot), ERROR_IO, "the disk is gone");
+    assert_ok(ring_take_copied(ring, 0, &slot));
+    assert_ok(ring_take_copied(ring, 1, &slot));
+    assert_fails(ring_take_copied(ring, 2, &slot), ERROR_IO, "the disk is gone");
     error_set(OK, "something else");
-    assert_fails(ring_take_busy(ring, 7, &slot), ERROR_IO, "the disk is gone");
+    assert_fails(ring_take_copied(ring, 7, &slot), ERROR_IO, "the disk is gone");
     end(ring, 1, ERROR_NETWORK, "earlier, so it counts");
-    assert_fails(ring_take_busy(ring, 2, &slot), ERROR_NETWORK, "earlier, so it counts");
+    assert_fails(ring_take_copied(ring, 2, &slot), ERROR_NETWORK, "earlier, so it counts");
     ring_free(ring);
 }
 
@@ -164,7 +167,7 @@ static void test_stop_ends_everything(void **state)
     ring_stop(ring);
     assert_fails(ring_take_free(ring, &slot), ERROR_CANCELLED, "closed");
     assert_fails(ring_take_ready(ring, 0, &slot), ERROR_CANCELLED, "closed");
-    assert_fails(ring_take_busy(ring, 0, &slot), ERROR_CANCELLED, "closed");
+    assert_fails(ring_take_copied(ring, 0, &slot), ERROR_CANCELLED, "closed");
     ring_free(ring);
 }
 
@@ -186,12 +189,19 @@ static void copy_what_is_ready(struct ring *ring)
     ring_copied(ring, ring_slot(ring, 0));
 }
 
+static void put_what_is_only_copied(struct ring *ring)
+{
+    fill(ring, 0);
+    copy(ring, 0);
+    ring_put(ring, ring_slot(ring, 0));
+}
+
 static void put_twice(struct ring *ring)
 {
     struct slot *slot;
     fill(ring, 0);
     copy(ring, 0);
-    assert_ok(ring_take_busy(ring, 0, &slot));
+    assert_ok(ring_take_copied(ring, 0, &slot));
     ring_put(ring, slot);
     ring_put(ring, slot);
 }
@@ -207,9 +217,9 @@ static void fill_too_many_rows(struct ring *ring)
 static void test_wrong_transitions_abort(void **state)
 {
     (void)state;
-    static void (*const wrongs[])(struct ring *) = {put_what_was_not_taken, fill_what_is_free,
-                                                    copy_what_is_ready, put_twice,
-                                                    fill_too_many_rows};
+    static void (*const wrongs[])(struct ring *) = {
+        put_what_was_not_taken,  fill_what_is_free, copy_what_is_ready,
+        put_what_is_only_copied, put_twice,         fill_too_many_rows};
     for (size_t i = 0; i < sizeof(wrongs) / sizeof(wrongs[0]); i++) {
         fflush(stdout);
         pid_t child = fork();
@@ -278,7 +288,7 @@ static void run_crowd(size_t slots, size_t fillers, size_t held)
     for (size_t i = 0; i < fillers; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, fill_many, &crowd), 0);
     assert_int_equal(pthread_create(&copier, NULL, copy_many, &crowd), 0);
-    while (!ring_take_busy(crowd.ring, sequence, &slot)) {
+    while (!ring_take_copied(crowd.ring, sequence, &slot)) {
         size_t place = (size_t)sequence % held;
         assert_int_equal(slot->sequence, sequence);
         assert_int_equal(*(int64_t *)slot->device, sequence * 3 + 1);
@@ -317,7 +327,7 @@ static void *wait_for_ever(void *context)
     struct slot *slot;
     waiter->error = waiter->which == 0   ? ring_take_free(waiter->ring, &slot)
                     : waiter->which == 1 ? ring_take_ready(waiter->ring, 0, &slot)
-                                         : ring_take_busy(waiter->ring, 0, &slot);
+                                         : ring_take_copied(waiter->ring, 0, &slot);
     return NULL;
 }
 

@@ -1,0 +1,23 @@
+/*
+ * Answers into batches: an answer of the sampler, which may hold many batches (pull_plan.h), is cut
+ * into pieces of `batch_rows` and pushed into the pull queue, numbered in the sampler's order.
+ *
+ * Threads: the puller's one thread, or the one whose turn it is (puller_draw.c).
+ */
+#ifndef LOADER_FEED_PULL_PUSH_H
+#define LOADER_FEED_PULL_PUSH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "loader/feed/sampler_batch.h"
+
+struct puller;
+
+/* Pushes units [skip, ...) of an answer, at most `limit` batches of them (< 0: all); counts on the
+ * puller's next_index. `epoch_draws` > 0: the answer may run over epochs. Waits for room. */
+enum error pull_push(struct puller *puller, const struct sampler_batch *answer, size_t skip,
+                     int64_t limit, int64_t epoch_draws, int64_t *ret_pushed) MUST_CHECK;
+
+#endif
