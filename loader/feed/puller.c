@@ -9,6 +9,7 @@
 #include "common/text.h"
 #include "common/thread.h"
 #include "loader/feed/pull_plan.h"
+#include "loader/feed/pull_push.h"
 #include "loader/feed/puller_private.h"
 #include "loader/feed/sampler_client.h"
 #include "loader/feed/stream_check.h"
@@ -16,37 +17,10 @@
 /* Units that one request of FEED_INDEX asks for, about. */
 #define ROWS_AHEAD 4096
 
-/* ---- answers into batches ----------------------------------------------- */
-
-enum error puller_push(struct puller *puller, const struct sampler_batch *answer, size_t skip,
-                       int64_t limit, int64_t epoch_draws, int64_t *ret_pushed)
-{
-    int64_t pushed = 0;
-    for (size_t at = skip; at < answer->rows && pushed != limit; at += puller->options.batch_rows) {
-        size_t left = answer->rows - at;
-        struct pull pull = {.first = answer->first + (int64_t)at,
-                            .epoch = answer->epoch,
-                            .index = puller->next_index,
-                            .rows = left < puller->options.batch_rows ? left
-                                                                      : puller->options.batch_rows};
-        if (epoch_draws > 0)
-            pull.epoch = pull.first / epoch_draws;
-        enum error error =
-            pull_queue_push(puller->queue, &pull, answer->ids + at, answer->labels + at);
-        if (error)
-            return error;
-        puller->next_index++;
-        ring_pulled(puller->ring, puller->next_index - puller->options.first_index);
-        pushed++;
-    }
-    *ret_pushed = pushed;
-    return OK;
-}
-
 /* ---- stream and store --------------------------------------------------- */
 
-/* A bad row that will come is told before hours of training, not after; one that no batch may hold
- * is not looked for. Who knows which stream it `walked` has counted rows already. */
+/* A bad row that a batch must hold is an error now rather than after hours of training. Rows are
+ * counted unless the caller names the stream (`walked`): it has done so. */
 static enum error check_stream(const struct puller *puller, const struct sampler_stream *stream)
 {
     const struct puller_options *options = &puller->options;
@@ -181,8 +155,8 @@ static enum error index_loop(struct pull_connection *connection)
         if (!error)
             error = check_position(puller, &request, &batch);
         if (!error)
-            error = puller_push(puller, &batch, request.skip_rows, left,
-                                request.first >= 0 ? stream.epoch_draws : 0, &pushed);
+            error = pull_push(puller, &batch, request.skip_rows, left,
+                              request.first >= 0 ? stream.epoch_draws : 0, &pushed);
         if (left > 0)
             left -= pushed;
     }

@@ -3,13 +3,12 @@
  * them into the pull queue in the sampler's order.
  *
  * FEED_INDEX: one thread; each answer holds many batches (pull_plan.h), so that one request is
- * always far ahead.
- * FEED_DRAW: `connections` threads, each with a request in flight. Answers may overtake each other
- * on the way; an answer is pushed once no request that was sent before it came can still bring an
- * earlier position. When the stream ends, or a request fails, the others are still waited for: what
- * was drawn is delivered.
+ * always far ahead. FEED_DRAW: `connections` threads, each with a request in flight. Answers may
+ * overtake each other on the way; an answer is pushed once no request that was sent before it came
+ * can still bring an earlier position. When the stream ends, or a request fails, the answers under
+ * way are still taken: what was drawn is delivered.
  *
- * The last thread to leave closes the queue and tells the ring the end, with its reason.
+ * The last thread to leave closes the queue and ends the ring, with the reason.
  */
 #ifndef LOADER_FEED_PULLER_H
 #define LOADER_FEED_PULLER_H

@@ -2,10 +2,11 @@
  * Draws on several connections, in the sampler's order. A clock counts sends and arrivals. The
  * sampler serves a request after it was sent and before its answer arrives; so a request sent after
  * an answer arrived can only bring later positions, and one that was on its way before may bring
- * earlier ones: those are waited for, then the smallest position goes first.
+ * earlier ones. The threads wait for those, then the smallest position goes first.
  */
 #include "common/clock.h"
 #include "common/stop.h"
+#include "loader/feed/pull_push.h"
 #include "loader/feed/puller_private.h"
 
 #define TICK_MS 100
@@ -89,7 +90,7 @@ enum error puller_draw_loop(struct pull_connection *connection)
         if (!error)
             error = await_turn(connection, batch.first);
         if (!error)
-            error = puller_push(puller, &batch, 0, -1, 0, &pushed);
+            error = pull_push(puller, &batch, 0, -1, 0, &pushed);
         if (!error)
             end_request(connection);
     }

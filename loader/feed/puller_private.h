@@ -1,4 +1,4 @@
-/* What puller.c and puller_draw.c share: one puller's threads. Private to them. */
+/* What puller.c, puller_draw.c and pull_push.c share: one puller's threads. Private to them. */
 #ifndef LOADER_FEED_PULLER_PRIVATE_H
 #define LOADER_FEED_PULLER_PRIVATE_H
 
@@ -38,18 +38,13 @@ struct puller {
     int64_t requested; /* draws sent so far */
     int64_t next_index;
     size_t running;             /* threads that have not left */
-    bool ended, stopped;        /* nobody sends a new request */
+    bool ended, stopped;        /* no new request is sent */
     struct error_report report; /* why: the first failure, else ERROR_END */
     /* One connection compares stream and store, the others wait for it. */
     pthread_mutex_t check_lock;
     bool checked;
     struct error_report check_report;
 };
-
-/* Pushes units [skip, ...) of an answer in batches of `batch_rows`, at most `limit` of them (< 0:
- * all); counts on puller->next_index. `epoch_draws` > 0: the answer may run over epochs. */
-enum error puller_push(struct puller *puller, const struct sampler_batch *answer, size_t skip,
-                       int64_t limit, int64_t epoch_draws, int64_t *ret_pushed) MUST_CHECK;
 
 /* The loop of one connection of FEED_DRAW. Leaves when there is nothing more to ask. */
 enum error puller_draw_loop(struct pull_connection *connection) MUST_CHECK;
