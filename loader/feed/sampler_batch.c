@@ -6,16 +6,7 @@
 
 #include "common/text.h"
 
-static const char magic[8] = {'T', 'M', 'B', 'L', 'B', 'A', 'T', '1'};
-
-struct header {
-    char magic[8];
-    int64_t epoch, first;
-    uint32_t rows, flags;
-};
-_Static_assert(sizeof(struct header) == SAMPLER_BATCH_HEADER_BYTES, "the header has no holes");
-
-static enum error check_header(const struct header *header, size_t length)
+static enum error check_header(const struct sampler_batch_header *header, size_t length)
 {
     if (header->flags != 0)
         return error_set(ERROR_INPUT, "a batch with flags %" PRIu32 ", of which none is known here",
@@ -52,12 +43,13 @@ static enum error check_ids(const int64_t *ids, size_t count)
 
 enum error sampler_batch_parse(const void *bytes, size_t length, struct sampler_batch *ret_batch)
 {
-    struct header header;
+    struct sampler_batch_header header;
     char shown[TEXT_QUOTE_BYTES];
-    if (length < sizeof(header) || memcmp(bytes, magic, sizeof(magic)) != 0)
-        return error_set(
-            ERROR_INPUT, "%zu bytes that are no binary batch (%s; a batch starts with \"%.8s\")",
-            length, text_quote(shown, sizeof(shown), bytes, length < 24 ? length : 24), magic);
+    if (length < sizeof(header) || memcmp(bytes, SAMPLER_BATCH_MAGIC, sizeof(header.magic)) != 0)
+        return error_set(ERROR_INPUT,
+                         "%zu bytes that are no binary batch (%s; a batch starts with \"%s\")",
+                         length, text_quote(shown, sizeof(shown), bytes, length < 24 ? length : 24),
+                         SAMPLER_BATCH_MAGIC);
     assert((uintptr_t)bytes % sizeof(int64_t) == 0);
     memcpy(&header, bytes, sizeof(header));
     enum error error = check_header(&header, length);

@@ -1,5 +1,6 @@
 /*
- * A batch as the sampler sends it with format=binary (sampler/README.md): little-endian,
+ * The binary batch, format=binary of GET /batch: little-endian. The one definition of its header;
+ * the sampler writes it, the loader parses it.
  *
  *   8 bytes "TMBLBAT1" | i64 epoch | i64 first | u32 n | u32 flags = 0 | i64 ids[n] | u32 labels[n]
  *
@@ -13,7 +14,14 @@
 
 #include "common/error.h"
 
-#define SAMPLER_BATCH_HEADER_BYTES 32
+struct sampler_batch_header {
+    char magic[8]; /* SAMPLER_BATCH_MAGIC */
+    int64_t epoch, first;
+    uint32_t rows, flags; /* flags: 0 */
+};
+#define SAMPLER_BATCH_MAGIC "TMBLBAT1"
+#define SAMPLER_BATCH_HEADER_BYTES sizeof(struct sampler_batch_header)
+_Static_assert(SAMPLER_BATCH_HEADER_BYTES == 32, "the header has no holes");
 #define SAMPLER_BATCH_UNIT_BYTES 12
 /* No sampler answers more units at once. */
 #define SAMPLER_BATCH_ROWS_LIMIT 1000000

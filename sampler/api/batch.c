@@ -150,7 +150,7 @@ static void format(struct request *request)
     int64_t *ids = worker->ids;
     uint32_t *labels = worker->labels;
     if (request->format == BATCH_FORMAT_BINARY && span->positions == span->units) {
-        ids = (void *)(request->output->bytes + BATCH_FORMAT_BINARY_HEADER_BYTES);
+        ids = (void *)(request->output->bytes + SAMPLER_BATCH_HEADER_BYTES);
         labels = (uint32_t *)(ids + span->units);
     }
     size_t units = order_units(plan->order, span->first, span->positions, ids, labels, rows);

@@ -38,7 +38,7 @@ size_t batch_format_bound_bytes(const struct label_texts *texts, const struct ba
     case BATCH_FORMAT_BINARY:
         break;
     }
-    return BATCH_FORMAT_BINARY_HEADER_BYTES + answer->size * (sizeof(int64_t) + sizeof(uint32_t));
+    return SAMPLER_BATCH_HEADER_BYTES + answer->size * SAMPLER_BATCH_UNIT_BYTES;
 }
 
 static char *write_text(char *out, const char *text)
@@ -137,14 +137,11 @@ static size_t write_csv(const struct label_texts *texts, const struct batch_answ
 
 static size_t write_binary(const struct batch_answer *answer, char *start)
 {
-    uint32_t size = (uint32_t)answer->size;
-    uint32_t flags = 0;
-    memcpy(start, BATCH_FORMAT_BINARY_MAGIC, 8);
-    memcpy(start + 8, &answer->epoch, 8);
-    memcpy(start + 16, &answer->first, 8);
-    memcpy(start + 24, &size, 4);
-    memcpy(start + 28, &flags, 4);
-    char *ids = start + BATCH_FORMAT_BINARY_HEADER_BYTES;
+    struct sampler_batch_header header = {
+        .epoch = answer->epoch, .first = answer->first, .rows = (uint32_t)answer->size};
+    memcpy(header.magic, SAMPLER_BATCH_MAGIC, sizeof(header.magic));
+    memcpy(start, &header, sizeof(header));
+    char *ids = start + sizeof(header);
     char *labels = ids + answer->size * sizeof(int64_t);
     if ((const char *)answer->ids != ids)
         memcpy(ids, answer->ids, answer->size * sizeof(int64_t));

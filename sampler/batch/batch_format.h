@@ -4,7 +4,7 @@
  *   json    {"stream":"default","epoch":0,"first":0,"size":2,"ids":[7,3],"labels":[1,0]}
  *           and what belongs to a lease, to skipped positions, to weights=1
  *   csv     id,label\n7,1\n3,0\n, with two more columns for weights=1
- *   binary  little-endian, laid out in README.md
+ *   binary  little-endian (loader/feed/sampler_batch.h)
  *
  * Pure functions into a buffer of the caller's; nothing is allocated.
  *
@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "loader/feed/sampler_batch.h"
 #include "sampler/frame/label_texts.h"
 
 enum batch_format { BATCH_FORMAT_JSON, BATCH_FORMAT_CSV, BATCH_FORMAT_BINARY };
@@ -43,9 +44,6 @@ struct batch_answer {
     int64_t attempt;             /* 0: not written */
     bool redelivered;
 };
-
-#define BATCH_FORMAT_BINARY_MAGIC "TMBLBAT1"
-#define BATCH_FORMAT_BINARY_HEADER_BYTES 32
 
 /* Room that batch_format_write() may touch; at least 1. */
 size_t batch_format_bound_bytes(const struct label_texts *texts, const struct batch_answer *answer,

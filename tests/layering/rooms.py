@@ -21,7 +21,7 @@ STANDS_ON = {
     "sampler/journal": ["common"],
     "sampler/ledger": ["sampler/journal", "sampler/order"],
     "sampler/stream": ["sampler/design", "sampler/ledger", "sampler/build"],
-    "sampler/batch": ["sampler/stream"],
+    "sampler/batch": ["sampler/stream", "loader/feed/sampler_batch"],  # its header
     "sampler/service": ["sampler/stream"],
     "sampler/api": ["common/http", "sampler/batch", "sampler/service"],
     "sampler": ["sampler/api"],
