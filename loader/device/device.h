@@ -77,8 +77,8 @@ enum error device_memory_new(struct device *device, size_t bytes, void **ret_mem
 void device_memory_free(struct device *device, void *memory);
 
 enum error device_queue_new(struct device *device, struct device_queue **ret_queue) MUST_CHECK;
-/* A queue around somebody else's cudaStream_t (NULL: CUDA's default stream), which must outlive it
- * and stays theirs; on the CPU `native` is ignored. */
+/* A queue around the caller's cudaStream_t (NULL: CUDA's default stream), which must outlive it and
+ * stays the caller's; on the CPU `native` is ignored. */
 enum error device_queue_borrow(struct device *device, void *native,
                                struct device_queue **ret_queue) MUST_CHECK;
 void device_queue_free(struct device *device, struct device_queue *queue);

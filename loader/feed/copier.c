@@ -13,14 +13,14 @@ struct copier {
     struct copier_options options;
     struct ring *ring;
     struct device_queue *queue;
-    void *staging; /* [B, row_bytes] in device memory: what is to be expanded; NULL: not needed */
+    void *staging; /* [B, row_bytes] in device memory: u8 on their way to f32; NULL: not needed */
     _Atomic int64_t busy_ns;
     pthread_t thread;
     bool started;
 };
 
 /* One staging buffer is enough: everything here goes through one queue, in order. */
-static enum error bring(struct copier *copier, struct slot *slot)
+static enum error copy_slot(struct copier *copier, struct slot *slot)
 {
     const struct copier_options *options = &copier->options;
     struct device *device = options->device;
@@ -46,7 +46,7 @@ static void *run(void *context)
     struct slot *slot;
     for (int64_t sequence = 0; !ring_take_ready(copier->ring, sequence, &slot); sequence++) {
         int64_t started_ns = clock_now_ns();
-        enum error error = bring(copier, slot);
+        enum error error = copy_slot(copier, slot);
         if (error) {
             struct error_report report;
             error_report_take(error, &report);

@@ -1,11 +1,11 @@
 /*
  * The copier: the thread that takes filled slots in their order and brings them to the device:
- * copies them (where the device has memory of its own) and expands u8 to f32 there. The trainer's
- * thread does none of it; on the CPU expanding is this thread's work.
+ * copies them (where the device has memory of its own) and scales u8 to f32 there. The trainer's
+ * thread does none of it; on the CPU scaling is this thread's work.
  *
  * Before a slot's device memory is written, the copier's queue waits for the event that feed_put()
- * set on the trainer's queue; behind the copy it sets the event that feed_next() makes the trainer's
- * queue wait for.
+ * set on the trainer's queue; behind the copy it sets the event that feed_next() makes the
+ * trainer's queue wait for.
  */
 #ifndef LOADER_FEED_COPIER_H
 #define LOADER_FEED_COPIER_H
@@ -35,7 +35,7 @@ enum error copier_start(const struct copier_options *options, struct ring *ring,
 /* Joins the thread, frees everything. The ring must have been stopped before. NULL is legal. */
 void copier_stop(struct copier *copier);
 
-/* Time spent copying and expanding, as far as the thread did it. */
+/* Time spent copying and scaling, as far as the thread did it. */
 int64_t copier_busy_ns(const struct copier *copier);
 
 #endif

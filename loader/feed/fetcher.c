@@ -27,7 +27,7 @@ struct fetchers {
     size_t row_bytes;
     struct fetcher *threads; /* [options.threads] */
     _Atomic int64_t busy_ns;
-    atomic_bool bad_row_told;
+    atomic_bool bad_row_warned;
 };
 
 /* ---- bad rows ----------------------------------------------------------- */
@@ -77,7 +77,7 @@ static enum error handle_bad_rows(struct fetcher *fetcher, struct slot *slot)
     if (all->options.bad_rows == BAD_ROWS_FAIL)
         return refuse_row(fetcher);
     bool skip = all->options.bad_rows == BAD_ROWS_SKIP;
-    if (!atomic_exchange(&all->bad_row_told, true))
+    if (!atomic_exchange(&all->bad_row_warned, true))
         log_warning("%s; the row is %s (further ones are only counted)", error_message(),
                     skip ? "skipped" : "replaced by zeros");
     if (skip)
@@ -127,7 +127,7 @@ static void *run(void *context)
         }
         ring_filled(all->ring, slot, pull.sequence);
     }
-    return NULL; /* a slot taken in vain stays FILLING: nothing is delivered any more */
+    return NULL; /* its last slot stays FILLING: nothing is delivered any more */
 }
 
 /* ---- life cycle --------------------------------------------------------- */

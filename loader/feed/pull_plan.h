@@ -5,8 +5,9 @@
  *
  *   keep   batches restart at each epoch, so that batch k of an epoch is units k B .. k B + B - 1
  *          of it whether asked for alone or inside a larger one; the last is short either way
- *   drop   the same, as long as the larger batch is not dropped at the epoch's end; there B is
- * asked span   batch K is positions K B .. K B + B - 1, epochs or not
+ *   drop   the same, as long as the larger batch is not dropped at the epoch's end; there the
+ *          request is for B
+ *   span   batch K is positions K B .. K B + B - 1, epochs or not
  *
  * and every answer is held against where it must begin and end. Designs whose batches are not
  * simply the next positions of the order are asked for batch by batch. Pure arithmetic, no state.

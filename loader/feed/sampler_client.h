@@ -61,15 +61,15 @@ void sampler_client_cancel(struct sampler_client *client);
 enum error sampler_client_describe(struct sampler_client *client,
                                    struct sampler_stream *ret_stream) MUST_CHECK;
 
-/* The labels of the stream's frame as JSON, into `body` (GET /labels); batches hold their numbers in
- * this list. *ret_told false: the sampler keeps them to itself (401, 403, 404) or they are more
- * than SAMPLER_LABELS_BYTES_LIMIT; error_message() then says which. */
+/* The labels of the stream's frame as JSON, into `body` (GET /labels); batches hold their numbers
+ * in this list. *ret_told false: the sampler refuses them (401, 403, 404) or they are more than
+ * SAMPLER_LABELS_BYTES_LIMIT; error_message() then says which. */
 enum error sampler_client_labels(struct sampler_client *client, struct buffer *body,
                                  bool *ret_told) MUST_CHECK;
 
 /* The stream's next batch; the stream moves. It may hold more than `size` units: a batch that was
- * lent to somebody else and ran out comes whole. ERROR_END when the stream has ended. The batch is
- * borrowed until the next request for one. */
+ * leased to another worker and expired is redelivered whole. ERROR_END when the stream has ended.
+ * The batch is borrowed until the next request for one. */
 enum error sampler_client_draw(struct sampler_client *client, size_t size,
                                struct sampler_batch *ret_batch) MUST_CHECK;
 

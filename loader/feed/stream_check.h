@@ -1,7 +1,6 @@
 /*
- * Can the store have a row for every unit that a stream of the sampler draws? Asked before the
- * first draw, so that it is not the first missing row, an hour later, that tells of the wrong
- * store.
+ * Can the store have a row for every unit that a stream of the sampler draws? Checked before
+ * the first draw: a wrong store should not show at its first missing row, an hour later.
  */
 #ifndef LOADER_FEED_STREAM_CHECK_H
 #define LOADER_FEED_STREAM_CHECK_H
@@ -14,8 +13,8 @@
 
 /* ERROR_INPUT naming both when the stream walks more units than the store has rows, and
  * `fails_on_missing`; where it does not, or need not draw all of its units, this is a warning in
- * the log. More rows than units are told there, too: of a part, or of another store. `url` is the
- * sampler's, for the message. */
+ * the log. More rows than units are logged too: the frame may be of a part, or of another store.
+ * `url` is the sampler's, for the message. */
 enum error stream_check_rows(const struct sampler_stream *stream, const char *url,
                              const struct store_info *store, bool fails_on_missing) MUST_CHECK;
 
