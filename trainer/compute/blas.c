@@ -31,7 +31,7 @@ struct candidate {
     const char *core;
 };
 
-/* COMPUTING.md has the measurements behind this table: OpenBLAS with Haswell kernels is ahead on
+/* README.md has the measurements behind this table: OpenBLAS with Haswell kernels is ahead on
  * AMD, oneDNN on Intel with AVX-512, and OpenBLAS left alone may take kernels four times as slow.
  */
 static void candidates_here(struct candidate candidates[CANDIDATES])

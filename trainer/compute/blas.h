@@ -4,7 +4,7 @@
  * oneDNN (dnnl_sgemm) and OpenBLAS (cblas_sgemm) are loaded with dlopen() when blas_open() is
  * called, so that the program starts where neither is installed; then, and when asked for, the
  * plain C product of this folder does the work. Which library is tried first depends on the CPU's
- * features alone (COMPUTING.md has the figures behind the rule), never on a timing, so that a run
+ * features alone (README.md has the figures behind the rule), never on a timing, so that a run
  * repeats bit for bit on a machine.
  *
  * One library at a time a process: they keep thread pools and read their environment while they

@@ -1,7 +1,7 @@
 /*
  * The report of a training: its lines on standard output, and its progress.
  *
- *   standard output   the lines of the classic programs (README.md lists them), written in blocks
+ *   standard output   the lines of the classic programs (OUTPUT.md lists them), written in blocks
  *                     and flushed at least once a second, so that thousands of steps a second cost
  *                     nothing to print
  *   standard error    a progress line every few seconds (rewritten in place on a terminal): step,
