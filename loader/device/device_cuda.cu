@@ -401,7 +401,7 @@ static enum error cuda_u8_to_f32(struct device_queue *queue, float *to, const ui
     if (rest > 0)
         expand_u8_by_1<<<blocks_for(rest), THREADS_A_BLOCK, 0, queue->stream>>>(
             to + quads * 4, from + quads * 4, rest, scale);
-    return launched(queue->device, "expanding bytes to floats");
+    return launched(queue->device, "bytes to floats");
 }
 
 static enum error cuda_scale_f32(struct device_queue *queue, float *to, const float *from,

@@ -3,7 +3,7 @@
  *
  *   puller threads       ask the sampler for batches of ids, a few ahead
  *   fetcher threads      fetch those rows from the store into the slots of a ring (pinned memory)
- *   copier thread        copies a slot to the device and expands u8 to f32 there
+ *   copier thread        copies a slot to the device and scales u8 to f32 there
  *   the caller           feed_next() ... trains ... feed_put()
  *
  * All memory is allocated in feed_open(); the steady state allocates nothing. Batches come in the
@@ -92,7 +92,7 @@ enum error feed_open(const struct feed_options *options, struct feed **ret_feed)
  * frees everything. NULL is legal. */
 void feed_close(struct feed *feed);
 
-/* The next batch; lent until feed_put(). `queue` (the trainer's; NULL will do on the CPU) is made
+/* The next batch, the caller's until feed_put(). `queue` (the trainer's; NULL will do on the CPU) is made
  * to wait for the copy; the thread is not. ERROR_END after the last one, ERROR_CANCELLED when the
  * program is to stop, else what failed in any stage; asked again, it answers the same. One or two
  * batches may be out at a time (ERROR_USAGE when all K slots are). With BAD_ROWS_SKIP a batch may

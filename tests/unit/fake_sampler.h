@@ -188,7 +188,8 @@ static inline bool fake_batch(struct fake_connection *connection)
         return false;
     if (answer == FAKE_BUSY || (sampler->max_size > 0 && size > sampler->max_size)) {
         fake_problem(connection, answer == FAKE_BUSY ? 503 : 400,
-                     answer == FAKE_BUSY ? "nothing but lent batches" : "size is over --max-size");
+                     answer == FAKE_BUSY ? "nothing but leased batches"
+                                         : "size is over --max-size");
         return true;
     }
     int64_t index = fake_parameter(connection->request, "index=", -1);

@@ -114,8 +114,8 @@ static void bench_release(struct bench *bench)
     device_close(bench->device);
 }
 
-static void expand(struct bench *bench, const uint8_t *bytes, size_t offset, size_t count,
-                   float scale)
+static void u8_to_f32(struct bench *bench, const uint8_t *bytes, size_t offset, size_t count,
+                      float scale)
 {
     uint8_t *source = (uint8_t *)bench->source + offset;
     float *target = (float *)bench->target + offset;
@@ -139,7 +139,7 @@ static void test_expands_bytes(void **state)
     for (size_t s = 0; s < sizeof(scales) / sizeof(scales[0]); s++) {
         for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); c++) {
             for (size_t offset = 0; offset < 4; offset++) {
-                expand(&bench, bytes, offset, counts[c], scales[s]);
+                u8_to_f32(&bench, bytes, offset, counts[c], scales[s]);
                 for (size_t i = 0; i < counts[c]; i++) {
                     float right = (float)bytes[i] * scales[s];
                     assert_memory_equal(&bench.out[i], &right, sizeof(right));
@@ -186,7 +186,7 @@ static void test_scales_floats(void **state)
     free(input);
 }
 
-/* ---- queues and marks --------------------------------------------------- */
+/* ---- queues and events -------------------------------------------------- */
 
 static void test_a_mark_orders_two_queues(void **state)
 {

@@ -98,7 +98,7 @@ static void test_a_draw_larger_than_a_batch(void **state)
 {
     (void)state;
     struct setting setting;
-    struct script script = {.at = 3, .answer = FAKE_TOO_MANY}; /* such as a batch lent before */
+    struct script script = {.at = 3, .answer = FAKE_TOO_MANY}; /* such as a redelivered batch */
     const struct feed_batch *batch;
     static const size_t rows[] = {10, 10, 10, 10, 1, 10};
     static const int64_t firsts[] = {0, 10, 20, 30, 40, 40};
@@ -153,7 +153,7 @@ static void test_patience_ends(void **state)
         enum fake_answer answer;
         enum error code;
         const char *text;
-    } cases[] = {{FAKE_BUSY, ERROR_TIMEOUT, "nothing but lent batches"},
+    } cases[] = {{FAKE_BUSY, ERROR_TIMEOUT, "nothing but leased batches"},
                  {FAKE_SILENT, ERROR_TIMEOUT, "no answer in"},
                  {FAKE_HANG_UP, ERROR_NETWORK, "no answer in"}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
