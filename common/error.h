@@ -62,9 +62,9 @@ enum error error_set_memory(size_t bytes, const char *what);
 /* Puts text in front of this thread's message; returns `code`, so that it can end a function. */
 enum error error_prefix(enum error code, const char *format, ...) PRINTF_LIKE(2, 3);
 
-/* Names what kind of failure this thread's last one is, for programs that have to tell failures of
- * one code apart: a word that lives as long as the program, "paused". Whatever sets a message
- * clears it, error_prefix() keeps it. Returns `code`. */
+/* Names this thread's last failure, for programs that distinguish failures of one code: a word that
+ * lives as long as the program, "paused". Whatever sets a message clears it, error_prefix() keeps
+ * it. Returns `code`. */
 enum error error_set_kind(enum error code, const char *word);
 /* NULL: it has no name. */
 const char *error_kind(void);

@@ -49,16 +49,15 @@ enum error file_read_whole(const char *path, struct buffer *buffer) MUST_CHECK;
 
 /* mkdir -p with mode 0777 & ~umask. */
 enum error file_make_folders(const char *path) MUST_CHECK;
-/* For who has to take that back: how many bytes of `path` name what exists already, asked before;
- * and the removal of all below, from the end on, as long as it is empty. */
+/* To undo file_make_folders(): how many bytes of `path` name folders that exist, asked before it;
+ * and the removal of those below, from the last on, as long as they are empty. */
 size_t file_folders_there(const char *path);
 void file_remove_folders(const char *path, size_t there);
 
 struct file_writer;
 
-/* Creates the temporary file beside `path` (its folder must exist), and removes, saying so in the
- * log, what killed writers of `path` left there. What is there under the name must be an ordinary file, not a folder or a
- * device: ERROR_USAGE. */
+/* Creates the temporary file beside `path` (its folder must exist), and removes what killed writers
+ * of `path` left there, which the log says. A folder or a device under that name is ERROR_USAGE. */
 enum error file_writer_open(const char *path, struct file_writer **ret_writer) MUST_CHECK;
 /* Discards the temporary file unless it was committed. NULL is legal. */
 void file_writer_close(struct file_writer *writer);

@@ -1,5 +1,5 @@
 /*
- * Failures as an HTTP server tells them: `application/problem+json` (RFC 9457) with type, title,
+ * Failures as an HTTP server reports them: `application/problem+json` (RFC 9457) with type, title,
  * status and detail.
  */
 #ifndef COMMON_HTTP_PROBLEM_H

@@ -1,6 +1,6 @@
 /*
- * Memory in megabytes, in huge pages where the system gives them: what is written all over in no
- * order misses the TLB a hundred times less, and comes with a hundredth of the page faults.
+ * Memory in megabytes, in huge pages where the system gives them: random writes then cause about
+ * 1/100 of the TLB misses and page faults.
  */
 #ifndef COMMON_HUGE_MEMORY_H
 #define COMMON_HUGE_MEMORY_H
@@ -9,8 +9,8 @@
 
 #include "common/error.h"
 
-/* `bytes` zeroed bytes (0 gives some), for huge_memory_free() with the same number. NULL: error is set.
- */
+/* `bytes` zeroed bytes (0 gives some), for huge_memory_free() with the same number. NULL: error is
+ * set. */
 void *huge_memory_new(size_t bytes, const char *what);
 /* NULL is legal. */
 void huge_memory_free(void *memory, size_t bytes);

@@ -53,7 +53,7 @@ struct log_field {
     log_fields(level, message, (const struct log_field[]){__VA_ARGS__, {.key = NULL}})
 void log_fields(enum log_level level, const char *message, const struct log_field *fields);
 
-/* How a command failed, as main() tells it: "PROGRAM COMMAND: message" without time and level, or
+/* How a command failed, as main() reports it: "PROGRAM COMMAND: message" without time and level, or
  * a JSON line with "program" and "command". */
 void log_failure(const char *program, const char *command, const char *message);
 

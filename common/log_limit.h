@@ -1,6 +1,6 @@
 /*
  * Keeps one kind of line from filling the log: so many a minute are written, what is more is
- * counted, and told in one line when the minute is over. Safe from every thread.
+ * counted, and reported in one line when the minute is over. Safe from every thread.
  */
 #ifndef COMMON_LOG_LIMIT_H
 #define COMMON_LOG_LIMIT_H
@@ -16,7 +16,7 @@ struct log_limit {
     int64_t most; /* lines a minute */
     int64_t until_ms;
     int64_t written; /* in this minute */
-    int64_t held;    /* that were not, and are to be told */
+    int64_t held;    /* that were not, and are to be reported */
 };
 
 #define LOG_LIMIT_INIT(lines)                               \
@@ -28,8 +28,8 @@ struct log_limit {
  * forward. */
 bool log_limit_pass(struct log_limit *limit, int64_t now_ms);
 
-/* How many lines were not written, once their minute is over; 0: there is nothing to tell. They
- * are forgotten then, and a new minute may begin. Ask now and then. */
+/* How many lines were not written, once their minute is over; 0: none. They are forgotten then, and
+ * a new minute may begin. Ask now and then. */
 int64_t log_limit_take(struct log_limit *limit, int64_t now_ms);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * Passes: collect the text of every option from the command line, fill the gaps from the
  * environment and then from the config file, and only then convert, so that a value that loses is
- * never judged. What is wrong is told before what is missing.
+ * never judged. A wrong option is reported before a missing one.
  */
 #include "common/options.h"
 

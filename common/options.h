@@ -1,8 +1,8 @@
 /*
  * One table of options a command: command line, environment, `--config FILE` and `--help` all come
  * from it. The command line wins over the environment (TOMBOLA_LISTEN for --listen), that over the
- * config file (a JSON object, keys as the long names), that over the default. So it is with two
- * options of which one stands for the other: --store lets TOMBOLA_FRAME go unread.
+ * config file (a JSON object, keys as the long names), that over the default. The same holds
+ * between two options of which one replaces the other: with --store, TOMBOLA_FRAME is not read.
  *
  * `--name VALUE` and `--name=VALUE`; '-' and '_' in names are alike; flags also take `--flag=no`.
  * An option twice on one command line is an error unless it may be repeated; so is an unknown one

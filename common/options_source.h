@@ -1,6 +1,6 @@
 /*
- * What stands in a config file or an environment variable, as the text that the command line would
- * have had. Private to options.c.
+ * Values of a config file or an environment variable, as the text that the command line would have
+ * had. Private to options.c.
  */
 #ifndef COMMON_OPTIONS_SOURCE_H
 #define COMMON_OPTIONS_SOURCE_H

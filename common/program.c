@@ -46,7 +46,7 @@ static enum error finish_output(enum error error)
     if (fflush(stdout) == 0 && !ferror(stdout))
         return error;
     if (error && error != ERROR_END)
-        return error; /* the first failure is the one to tell */
+        return error; /* the first failure is the one to report */
     return error_set_errno(ERROR_IO, errno, "cannot write to standard output");
 }
 

@@ -1,7 +1,7 @@
 /*
  * Reals take a short way when it is exact: a mantissa below 2^53 and a power of ten up to 22 are
  * both doubles without error, so that one multiplication or division rounds correctly (Clinger
- * 1990). Everything else goes to strtod_l() in the C locale.
+ * 1990). Everything else is left to strtod_l() in the C locale.
  */
 #include "common/text.h"
 

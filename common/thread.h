@@ -1,6 +1,6 @@
 /*
- * Threads of the loader: named, so that a debugger and `top -H` tell them apart, and with all
- * signals blocked, so that a library's user (and our own main thread) keeps getting its signals.
+ * Threads, named so that a debugger and `top -H` can tell them apart, with all signals blocked, so
+ * that a library's user (and our own main thread) keeps getting its signals.
  */
 #ifndef COMMON_THREAD_H
 #define COMMON_THREAD_H

@@ -51,7 +51,7 @@ static enum error refuse_kind(const char *text, const struct uri *uri)
                      shown);
 }
 
-/* How and what for a store is opened. */
+/* One call of store_open() or store_open_cached(). */
 struct opening {
     bool keys_only;
     uint64_t cache_bytes; /* store_open_cached(); else 0 */
@@ -84,7 +84,7 @@ static enum error open_kind(const struct opening *opening, const struct store_op
     return OK;
 }
 
-/* A row cache of several stores reads them anew: what the first kept for its own is in vain. */
+/* A row cache of several stores reads them again, so rows that the first store kept are dropped. */
 static void keep_no_rows(struct opening *opening)
 {
     struct store *first = opening->parts[0];
@@ -195,7 +195,7 @@ static enum error check_uri(void *context, const char *text)
     return error;
 }
 
-/* URIs one a line; empty lines do not count. */
+/* One URI a line; empty lines are skipped. */
 static enum error for_each_uri(const char *text, enum error (*visit)(void *, const char *),
                                void *context)
 {
@@ -228,7 +228,7 @@ static enum error unite(struct opening *opening, const char *text, struct store 
         return error_set_memory(strlen(text), "a store's URI");
     for (char *at = copy; (at = strchr(at, '\n'));)
         *at = ' ';
-    opening->count = 0; /* they are the union's, whatever comes */
+    opening->count = 0; /* the union owns them, also when it fails */
     enum error error = store_union_new(opening->parts, count, opening->keys_only, &whole);
     if (error) {
         free(copy);

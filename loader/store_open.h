@@ -10,18 +10,18 @@
 /* Opens and checks. Several URIs, one a line, and paths that lead to several files (store_files.h),
  * are one store (store_union.h). `keys_only`: only scan(SCAN_KEYS) will follow, so that the store
  * need not look at anything: info.rows, features and element may then be 0, 0 and ELEMENT_U8, and
- * label_kind only tells whether there is a label column (LABEL_TEXT without texts); ids that come
+ * label_kind only says whether there is a label column (LABEL_TEXT without texts); ids that come
  * twice, and that there are no rows, are found by the scan. Blocks; progress of long work goes to
  * the log. Errors name file, line (as a text editor counts, from 1) or id, and column. Rows with a
  * bad feature are no error here: info.bad_rows. */
 enum error store_open(const char *uri, bool keys_only, struct store **ret_store) MUST_CHECK;
-/* As store_open() for all columns, by someone who makes a row cache of at most `cache_bytes` of it
- * next (row_cache.h): a store that has to read its rows to open keeps them, if they fit, so that
- * the cache need not read them again. The memory is the store's until the cache takes it. */
+/* As store_open() for all columns, when a row cache of at most `cache_bytes` follows (row_cache.h):
+ * a store that has to read its rows to open keeps them, if they fit, so that the cache need not
+ * read them again. The store owns the memory until the cache takes it. */
 enum error store_open_cached(const char *uri, uint64_t cache_bytes,
                              struct store **ret_store) MUST_CHECK;
-/* What can be told of a URI at once, without reading what is in the files and without asking a
- * server: is it one, of a known kind, and are its files there? ERROR_USAGE, or as store_open(). */
+/* Checks a URI without reading its files and without asking a server: is it well-formed, of a known
+ * kind, and do its files exist? ERROR_USAGE, or as store_open(). */
 enum error store_check_uri(const char *uri) MUST_CHECK;
 
 #endif

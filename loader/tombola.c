@@ -175,7 +175,7 @@ void tombola_feed_close(struct tombola_feed *feed)
 
 /* ---- batches ------------------------------------------------------------ */
 
-/* The queue around the caller's stream; made anew only when the stream changes. */
+/* The queue around the caller's stream; replaced only when the stream changes. */
 static enum error follow_stream(struct tombola_feed *feed, void *stream)
 {
     struct device_queue *queue = NULL;

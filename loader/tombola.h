@@ -31,13 +31,13 @@
  * DESCRIPTION
  *   A feed owns a ring of slots, all allocated (page-locked, where there is a GPU) by
  *   tombola_feed_open(). Threads of its own pull batches of ids from the sampler, fetch their rows
- *   from the store and copy them to the device. tombola_feed_next() lends the next slot, without a
- *   copy; tombola_feed_put() gives it back. Batches come in the sampler's order, whatever the
- *   threads do.
+ *   from the store and copy them to the device. tombola_feed_next() hands out the next slot,
+ *   without a copy; tombola_feed_put() gives it back. Batches come in the sampler's order,
+ *   whatever the threads do.
  *
  *   Draws (TOMBOLA_DRAW) move the sampler's stream, which several programs may share. With
  *   TOMBOLA_INDEX nothing moves: batch number K is asked for by its number, so that a program that
- *   remembers K goes on exactly where it was, as often as it likes.
+ *   remembers K can continue exactly where it was, as often as it likes.
  *
  *   ON A GPU features are in device memory. `stream` is the cudaStream_t on which the caller works
  *   (NULL: CUDA's default stream): tombola_feed_next() makes it wait for the copy, and a slot that
@@ -127,8 +127,8 @@ struct tombola_options {
                                     as many as take 256 MiB */
     size_t fetchers;         /* threads that fetch; 0: 1 */
     size_t cache_bytes;      /* memory for rows that were fetched before; 0: none */
-    int64_t patience_ms; /* how long a sampler that does not answer, or is silent, is waited for,
-                          * each time anew; 0: a minute; < 0: for ever */
+    int64_t patience_ms; /* give up when the sampler has not answered for this long; 0: a minute;
+                          * < 0: never */
     int trust_labels;    /* 1: the store's labels are not compared with those the sampler says */
 };
 
@@ -188,7 +188,7 @@ TOMBOLA_API void tombola_feed_stats(const struct tombola_feed *feed,
 
 /* This thread's last message; valid until its next call. Never NULL. */
 TOMBOLA_API const char *tombola_error_message(void);
-/* What goes to standard error: 0 all, 1 news, 2 warnings (the default), 3 errors. */
+/* What is written to standard error: 0 all, 1 news, 2 warnings (the default), 3 errors. */
 TOMBOLA_API void tombola_log_level(int level);
 /* "0.1.0" */
 TOMBOLA_API const char *tombola_version(void);

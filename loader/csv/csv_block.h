@@ -60,7 +60,7 @@ enum error csv_block_cut(struct csv_block *block, struct source_file *file,
                          struct csv_place *place) MUST_CHECK;
 void csv_block_release(struct csv_block *block);
 
-/* The record at *at of the block (with LF); moves *at on. Blank records are passed over. NULL at
+/* The record at *at of the block (with LF); moves *at on. Blank records are skipped. NULL at
  * the block's end. `*line` is kept: lines of the block before *at, and *ret_line the record's. */
 char *csv_block_next(const struct csv_block *block, char delimiter, size_t *at, int64_t *line,
                      size_t *ret_length, int64_t *ret_line);

@@ -299,7 +299,7 @@ static enum error decode_quickly(struct csv_keys *keys, const struct csv_columns
     return OK;
 }
 
-/* Fields that are passed over are not looked at: a CR in one of them is an error all the same. */
+/* Fields that are skipped are not decoded, but a CR in one of them is still an error. */
 static bool may_hide_returns(const struct csv_columns *columns, const struct csv_block *block)
 {
     for (size_t i = 0; i < columns->run_count; i++) {

@@ -1,7 +1,7 @@
 /*
  * Only the keys of CSV records - ids, labels, weights, groups - as fast as they can be had, for
  * frames: numbers are read eight digits at a time, labels become numbers into the block's list of
- * different ones, and what is neither is passed over with memchr.
+ * different ones, and what is neither is skipped with memchr.
  *
  * The quick path never reports: a record with quotes, blanks, strange bytes or anything else that
  * it does not expect is left to csv_decode_row(), which finds the fields or the words. Both give

@@ -1,4 +1,4 @@
-/* What every error of a CSV store says: in which file and line. Private to store_csv*.c. */
+/* Errors of a CSV store name file and line. Private to store_csv*.c. */
 #ifndef LOADER_CSV_CSV_MESSAGES_H
 #define LOADER_CSV_CSV_MESSAGES_H
 

@@ -56,7 +56,7 @@ struct csv_cursor {
     int64_t line;  /* its line in the file */
 };
 
-/* The next row of a block, as csv_decode_row(); blank records are passed over. ERROR_END: there is
+/* The next row of a block, as csv_decode_row(); blank records are skipped. ERROR_END: there is
  * none. Other errors are about cursor->line. */
 enum error csv_decode_next(struct csv_decoder *decoder, struct csv_block *block,
                            struct csv_cursor *cursor, enum element element, void *features,

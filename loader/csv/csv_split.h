@@ -38,7 +38,7 @@ bool csv_record_is_blank(const char *record, size_t length, char delimiter);
 
 struct csv_splitter {
     char delimiter;
-    struct text *fields; /* owned; [capacity]; lent until the next split or release */
+    struct text *fields; /* owned; [capacity]; valid until the next split or release */
     size_t capacity;     /* fields beyond are counted, not kept */
     size_t count;        /* fields of the record */
     struct csv_parser parser;

@@ -10,7 +10,8 @@
 #include "loader/csv/store_csv.h"
 #include "loader/store/fetch_call.h"
 
-#define GAP_BYTES ((uint64_t)32 << 10)   /* reading so much in vain is cheaper than a second read */
+#define GAP_BYTES \
+    ((uint64_t)32 << 10) /* reading so much for nothing is cheaper than a second read */
 #define WINDOW_BYTES ((uint64_t)1 << 20) /* one read, unless a row is longer */
 
 struct csv_reader {

@@ -7,7 +7,7 @@
  * what blank lines and line ends in quotes leave empty is closed up when the block has its turn.
  *
  * What the slots hold (elements, what a label is) is what all rows so far were. A row that does not
- * fit that form ends the pass; it starts anew with the wider form, twice at most. When the rows do
+ * fit that form ends the pass; it starts again with the wider form, twice at most. When the rows do
  * not fit the memory, nothing is kept, and the pass goes on.
  */
 #ifndef LOADER_CSV_STORE_CSV_FILL_H

@@ -102,7 +102,7 @@ static enum error prepare(const struct scan *scan, struct scanned *scanned, size
     return there ? OK : ERROR_MEMORY;
 }
 
-/* A row that open() saw otherwise: the identity alone did not tell that the file is another. */
+/* The row differs from what open() saw: the file changed, and its identity did not show it. */
 static enum error refuse_other(const struct csv_store *store)
 {
     return error_set(ERROR_INPUT, "the row is not what it was when %s was opened", store->path);

@@ -110,7 +110,7 @@ static enum error wait_for(const struct postgres_place *place, PGconn *connectio
     for (;;) {
         int64_t left = clock_left_ms(deadline_ns);
         if (stop_requested())
-            return error_set(ERROR_CANCELLED, "stopped while postgresql:%s was waited for",
+            return error_set(ERROR_CANCELLED, "stopped while waiting for postgresql:%s",
                              place->shown);
         if (left == 0)
             return error_set(ERROR_TIMEOUT, "postgresql:%s does not answer", place->shown);
@@ -193,7 +193,7 @@ enum error postgres_reconnect(const struct postgres_place *place, PGconn **ret_c
         log_warning("%s; trying again", error_message());
         int64_t left = clock_left_ms(deadline_ns);
         if (stop_wait(clock_deadline_ns(pause_ms < left ? pause_ms : left)))
-            return error_set(ERROR_CANCELLED, "stopped while postgresql:%s was waited for",
+            return error_set(ERROR_CANCELLED, "stopped while waiting for postgresql:%s",
                              place->shown);
     }
 }
@@ -214,7 +214,7 @@ static enum error refuse(const struct postgres_place *place, PGconn *connection,
                      words_of(message[0] ? message : PQerrorMessage(connection), words));
 }
 
-/* A COPY goes on behind its result: there is no next one before it ends. */
+/* A COPY continues behind its result: there is no next one before it ends. */
 static bool is_copy(const PGresult *result)
 {
     return PQresultStatus(result) == PGRES_COPY_OUT;
@@ -242,7 +242,7 @@ enum error postgres_answer(const struct postgres_place *place, PGconn *connectio
             break;
         if (!last || (int)PQresultStatus(last) == wanted)
             PQclear(last);
-        else { /* the first failure tells */
+        else { /* the first failure is reported */
             PQclear(next);
             next = last;
         }

@@ -1,4 +1,4 @@
-/* What errors of a PostgreSQL store say: which server, table and row. Private to store_postgres*.c. */
+/* Errors of a PostgreSQL store name server, table and row. Private to store_postgres*.c. */
 #ifndef LOADER_POSTGRES_POSTGRES_MESSAGES_H
 #define LOADER_POSTGRES_POSTGRES_MESSAGES_H
 

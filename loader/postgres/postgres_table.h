@@ -31,8 +31,7 @@ enum error postgres_table_init(struct postgres_table *table, const struct postgr
 void postgres_table_release(struct postgres_table *table);
 
 /* "SELECT ... FROM ..." of all values, or of the keys only, between `before` and `tail`, in which
- * "$id" stands for the id column. free() it; NULL: the
- * error is set. */
+ * "$id" stands for the id column. free() it; NULL: error is set. */
 char *postgres_table_select(const struct postgres_table *table, bool keys_only, const char *before,
                             const char *tail);
 

@@ -1,7 +1,7 @@
 /*
  * The PostgreSQL store: a table or view of a server, rows by id. A scan is one COPY in binary form,
  * by id, within one snapshot, in bounded memory; fetch is one prepared statement on a connection of
- * its own, which is made anew when the server went away. Private to store_postgres*.c.
+ * its own, which is replaced when the server went away. Private to store_postgres*.c.
  */
 #ifndef LOADER_POSTGRES_STORE_POSTGRES_H
 #define LOADER_POSTGRES_STORE_POSTGRES_H

@@ -25,7 +25,7 @@ static int note_failure(struct vfs_file *file, enum error error, int result)
     return result;
 }
 
-/* What lies behind the end reads as zeros, and SQLite is told. */
+/* Bytes behind the end read as zeros, and SQLite gets a short read. */
 static int file_read(sqlite3_file *base, void *out, int bytes, sqlite3_int64 offset)
 {
     struct vfs_file *file = (struct vfs_file *)base;

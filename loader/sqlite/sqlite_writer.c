@@ -55,7 +55,7 @@ static int page_bytes(size_t row_bytes)
     return row_bytes <= 32768 ? 16384 : 65536;
 }
 
-/* The file is nobody else's and is thrown away when anything goes wrong: no journal, no syncs. */
+/* Nobody else has the file, and any failure discards it: no journal, no syncs. */
 static enum error create_tables(struct sqlite_writer *writer)
 {
     const struct store_info *info = writer->info;

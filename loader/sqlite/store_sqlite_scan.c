@@ -19,7 +19,7 @@
 
 /* ---- walking ------------------------------------------------------------ */
 
-/* Called for every row; `row` is lent. */
+/* Called for every row; `row` is borrowed. */
 typedef enum error row_visitor(void *context, sqlite3_stmt *statement, struct sqlite_row *row);
 
 struct walk {

@@ -6,7 +6,7 @@
 
 #include "common/array.h"
 
-struct given_file {
+struct listed_file {
     dev_t device;
     ino_t inode;
     char *path, *parameters; /* owned */
@@ -16,8 +16,7 @@ static enum error refuse(const char *before, const char *now)
 {
     if (strcmp(before, now) == 0)
         return error_set(ERROR_INPUT, "the file %s is given twice; once is right", now);
-    return error_set(ERROR_INPUT, "%s and %s are the same file; it is to be given once", before,
-                     now);
+    return error_set(ERROR_INPUT, "%s and %s are the same file; list it once", before, now);
 }
 
 enum error duplicate_files_add(struct duplicate_files *files, const char *path,
@@ -27,7 +26,7 @@ enum error duplicate_files_add(struct duplicate_files *files, const char *path,
     if (stat(path, &status))
         return OK;
     for (size_t i = 0; i < files->count; i++) {
-        const struct given_file *file = &files->items[i];
+        const struct listed_file *file = &files->items[i];
         if (file->device == status.st_dev && file->inode == status.st_ino &&
             strcmp(file->parameters, parameters) == 0)
             return refuse(file->path, path);
@@ -36,10 +35,10 @@ enum error duplicate_files_add(struct duplicate_files *files, const char *path,
                                   sizeof(*files->items), "a list of files");
     if (error)
         return error;
-    struct given_file file = {.device = status.st_dev,
-                              .inode = status.st_ino,
-                              .path = strdup(path),
-                              .parameters = strdup(parameters)};
+    struct listed_file file = {.device = status.st_dev,
+                               .inode = status.st_ino,
+                               .path = strdup(path),
+                               .parameters = strdup(parameters)};
     files->items[files->count++] = file;
     return file.path && file.parameters ? OK : error_set_memory(strlen(path), "a file's name");
 }

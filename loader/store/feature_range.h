@@ -1,5 +1,5 @@
 /*
- * How large a store's bytes get, as far as its first rows tell. Bytes are taken for shades from 0
+ * How large a store's bytes get, judged by its first rows. Bytes are taken for shades from 0
  * to 255 unless somebody says otherwise (trainer: --feature-scale); a table of small integers is u8
  * too, and shrinks to nothing when it is multiplied with 1/255.
  */
@@ -12,7 +12,7 @@
 #include "common/error.h"
 #include "loader/store/store.h"
 
-/* Rows that are looked at: as many as tell, few enough to be read in no time. */
+/* Rows that are read: enough to judge by, few enough to take no time. */
 #define FEATURE_RANGE_ROWS 1000
 /* Under a quarter of the range: some pixel of a thousand pictures is brighter than that, however
  * dark they are; counts, grades and flags are not. */

@@ -123,7 +123,7 @@ static enum error refuse_end(const struct source_file *file, uint64_t end, uint6
                              (unsigned long long)end, (unsigned long long)expected);
 }
 
-/* Like file_read_at(), and tells errors that another try may heal from those that stay. */
+/* Like file_read_at(), but separates errors that another try may cure from those that stay. */
 static enum error read_once(const struct source_file *file, void *out, size_t bytes,
                             uint64_t offset, bool *ret_again)
 {

@@ -35,7 +35,7 @@ struct store_info {
     size_t features; /* F; 0 is legal: a store of (id, label) only */
     enum element element;
     enum label_kind label_kind;
-    const char *const *column_names;  /* all columns as they stand there; NULL: not told */
+    const char *const *column_names;  /* all columns in their order; NULL: not known */
     size_t column_count;              /* of them */
     uint64_t bytes;                   /* what a scan reads, for progress; 0: not known */
     const char *id_column;            /* NULL: ids are row numbers from 0 */
@@ -112,8 +112,8 @@ struct store_ops {
     /* As open(), all columns, for a row cache of at most `cache_bytes`; NULL: open() is called. */
     enum error (*open_cached)(struct uri *uri, uint64_t cache_bytes,
                               struct store **ret_store) MUST_CHECK;
-    /* Moves the rows that open_cached() kept to the caller, and lends the index of their ids until
-     * close(); false: it kept none, or they are gone. NULL: it never does. */
+    /* Moves the rows that open_cached() kept to the caller; *ret_ids indexes their ids, borrowed
+     * until close(). False: it kept none, or they were taken. NULL: it never keeps any. */
     bool (*take_rows)(struct store *store, struct row_slots *ret_slots,
                       const struct id_index **ret_ids);
     void (*close)(struct store *store);
@@ -123,7 +123,7 @@ struct store_ops {
     void (*reader_close)(struct reader *reader);
     enum error (*fetch)(struct reader *reader, const int64_t *ids, size_t count, void *features,
                         size_t stride_bytes, double *labels, enum row_status *status) MUST_CHECK;
-    /* NULL: rows are told by their number. */
+    /* NULL: messages give the row number. */
     enum error (*locate)(struct store *store, int64_t row, char out[STORE_PLACE_BYTES]) MUST_CHECK;
 };
 
@@ -135,8 +135,8 @@ struct store {
 struct reader {
     struct store *store;
 };
-/* For them: one more bad row, which error_message() tells of. The first one's message is copied to
- * *first, the caller's. */
+/* For them: counts a bad row, which error_message() describes. The first one's message is copied to
+ * *first, which the caller frees. */
 enum error store_add_bad_row(struct store_info *info, char **first) MUST_CHECK;
 
 /* NULL is legal. */
@@ -145,16 +145,15 @@ void store_close(struct store *store);
 /* What the store is; borrowed until store_close(). */
 const struct store_info *store_info(const struct store *store);
 
-/* How a store that has no labels, perhaps by an oversight, is told where they are: `?label=NAME in
- * the URI says which column holds them: "a", "b", "c"`; "" where there is nothing to tell. Returns
- * `out`. */
+/* Advice for a store without labels, which may be an oversight: `?label=NAME in the URI says which
+ * column holds them: "a", "b", "c"`; "" where there is none to give. Returns `out`. */
 #define STORE_HINT_BYTES 640
 const char *store_label_hint(const struct store_info *info, char out[STORE_HINT_BYTES]);
 /* The same as a warning in the log, for programs that go on without labels. */
 void store_warn_of_labels(const struct store_info *info);
 
 /* All rows in frame order, in blocks. Duplicate ids are an error here (ERROR_INPUT naming both
- * rows where the store can tell). Any thread; several scans at once are legal. */
+ * rows where the store can). Any thread; several scans at once are legal. */
 enum error store_scan(struct store *store, enum scan_columns columns, store_sink *sink,
                       void *context) MUST_CHECK;
 

@@ -19,7 +19,7 @@ struct union_store {
     size_t count;
     uint64_t bytes; /* of all parts; 0: of one it is not known */
     bool keys_only;
-    bool is_numbered; /* no id column: ids go on from part to part */
+    bool is_numbered; /* no id column: row numbers run on from part to part */
     struct id_index ids;
     struct label_dictionary labels;
 };

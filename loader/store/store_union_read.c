@@ -14,7 +14,7 @@ struct union_scan {
     int64_t rows; /* of the parts before */
     store_sink *sink;
     void *context;
-    int64_t *ids; /* owned; a block's, where they go on; the others alike */
+    int64_t *ids; /* owned; a block's, where row numbers run on; owned alike: */
     double *label_values;
     uint8_t *features;
     size_t ids_capacity, labels_capacity, features_capacity;

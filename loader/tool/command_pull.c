@@ -165,7 +165,7 @@ static enum error parse(struct pull_options *pull, const struct program *program
          .type = OPTION_REAL,
          .target = &pull->patience_seconds,
          .argument = "SECONDS",
-         .help = "how long a sampler that does not answer is waited for",
+         .help = "give up if the sampler does not answer for this long",
          .minimum = 0,
          .maximum = 1e9},
     };

@@ -1,8 +1,7 @@
 /*
  * A program's results on their way to a file descriptor, in blocks. A reader that is gone is
  * ERROR_IO (the caller has SIGPIPE ignored, as stop_install() does), a full disk ERROR_NO_SPACE; a
- * reader that is slow is waited for, and SIGINT or SIGTERM ends that wait with ERROR_CANCELLED.
- * One thread.
+ * slow reader blocks the writer, until SIGINT or SIGTERM (ERROR_CANCELLED). One thread.
  */
 #ifndef LOADER_TOOL_OUTPUT_H
 #define LOADER_TOOL_OUTPUT_H
