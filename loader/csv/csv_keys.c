@@ -16,8 +16,8 @@ void csv_keys_release(struct csv_keys *keys)
     free(keys->label_codes);
     free(keys->group_codes);
     free(keys->weights);
-    block_dictionary_release(&keys->labels);
-    block_dictionary_release(&keys->groups);
+    text_set_release(&keys->labels.set);
+    text_set_release(&keys->groups.set);
     memset(keys, 0, sizeof(*keys));
 }
 
@@ -57,13 +57,20 @@ static size_t most_rows(const struct csv_columns *columns, const struct csv_bloc
     return lines < rows ? lines : rows;
 }
 
+static void clear(struct csv_texts *texts)
+{
+    if (texts->set.count > 0)
+        memset(texts->small, 0, sizeof(texts->small));
+    text_set_clear(&texts->set);
+}
+
 static enum error prepare(struct csv_keys *keys, const struct csv_columns *columns, char delimiter,
                           const struct csv_block *block)
 {
     enum error error = OK;
     keys->rows = 0;
-    block_dictionary_clear(&keys->labels);
-    block_dictionary_clear(&keys->groups);
+    clear(&keys->labels);
+    clear(&keys->groups);
     if (!keys->is_ready)
         error = csv_decoder_init(&keys->decoder, columns, delimiter);
     if (error)
@@ -130,10 +137,25 @@ static const char *quick_text(const char *at, char delimiter)
     return all < 0x80 && least > ' ' && at > start ? at : NULL;
 }
 
+/* The number of a text that reads `value` < CSV_KEYS_SMALL, without a leading zero. */
+static inline enum error add_small(struct csv_texts *texts, uint32_t value, const char *text,
+                                   size_t length, uint32_t *ret_number)
+{
+    enum error error = OK;
+    if (__builtin_expect(texts->small[value] == 0, 0)) {
+        error = text_set_borrow(&texts->set, text, length, ret_number);
+        if (!error)
+            texts->small[value] = *ret_number + 1;
+    } else {
+        *ret_number = texts->small[value] - 1;
+    }
+    return error;
+}
+
 /* A label or group, numbered. Returns what follows, or NULL: also where memory is out, which the
  * slow path then finds again. */
-static inline const char *quick_class(const char *at, char delimiter,
-                                      struct block_dictionary *texts, uint32_t *ret_code)
+static inline const char *quick_class(const char *at, char delimiter, struct csv_texts *texts,
+                                      uint32_t *ret_code)
 {
     uint64_t bytes;
     memcpy(&bytes, at, sizeof(bytes));
@@ -142,10 +164,10 @@ static inline const char *quick_class(const char *at, char delimiter,
     if (digits >= 1 && digits <= 3 && (digits == 1 || *at != '0') &&
         (next == delimiter || next == '\n' || next == '\r')) {
         uint32_t value = (uint32_t)value_of(bytes, digits);
-        return block_dictionary_add_small(texts, value, at, digits, ret_code) ? NULL : at + digits;
+        return add_small(texts, value, at, digits, ret_code) ? NULL : at + digits;
     }
     const char *end = quick_text(at, delimiter);
-    if (!end || block_dictionary_add(texts, at, (size_t)(end - at), ret_code))
+    if (!end || text_set_borrow(&texts->set, at, (size_t)(end - at), ret_code))
         return NULL;
     return end;
 }
@@ -227,11 +249,11 @@ static enum error keep_row(struct csv_keys *keys, const struct csv_row *row)
     enum error error = OK;
     keys->ids[i] = row->id;
     if (keys->label_codes)
-        error = block_dictionary_add(&keys->labels, row->label.data, row->label.length,
-                                     &keys->label_codes[i]);
+        error = text_set_borrow(&keys->labels.set, row->label.data, row->label.length,
+                                &keys->label_codes[i]);
     if (!error && keys->group_codes)
-        error = block_dictionary_add(&keys->groups, row->group.data, row->group.length,
-                                     &keys->group_codes[i]);
+        error = text_set_borrow(&keys->groups.set, row->group.data, row->group.length,
+                                &keys->group_codes[i]);
     if (keys->weights)
         keys->weights[i] = row->weight;
     keys->rows++;

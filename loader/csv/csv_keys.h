@@ -15,9 +15,18 @@
 #include <stdint.h>
 
 #include "common/error.h"
-#include "loader/csv/block_dictionary.h"
+#include "common/text_set.h"
 #include "loader/csv/csv_pass.h"
 #include "loader/csv/csv_row.h"
+
+#define CSV_KEYS_SMALL 1000 /* numbers below it have a table of their own */
+
+/* The different texts of a column: what labels nearly always are - small numbers, a few short texts
+ * - costs a look into a table a row. */
+struct csv_texts {
+    struct text_set set;            /* their bytes lie in the block */
+    uint32_t small[CSV_KEYS_SMALL]; /* number + 1 of the texts "0" ... "999" */
+};
 
 /* The keys of one block; arrays grow to the largest and stay. Zeroed: empty. */
 struct csv_keys {
@@ -28,7 +37,7 @@ struct csv_keys {
     uint32_t *label_codes; /* owned; into labels; NULL: no such column; groups alike */
     uint32_t *group_codes;
     double *weights;
-    struct block_dictionary labels, groups; /* texts lie in the block */
+    struct csv_texts labels, groups;
 };
 
 void csv_keys_release(struct csv_keys *keys);

@@ -21,8 +21,8 @@ struct facts {
     size_t ids_capacity;
     bool is_u8;
     struct label_kinds labels;
-    struct label_dictionary texts; /* of the blocks that this slot had so far */
-    uint32_t *numbers;             /* of these texts among all; [numbered] */
+    struct text_set texts; /* of the blocks that this slot had so far */
+    uint32_t *numbers;     /* of these texts among all; [numbered] */
     size_t numbered, numbers_capacity;
     size_t *bad; /* which rows of the block are; [bad_rows] */
     size_t bad_rows, bad_capacity;
@@ -89,7 +89,7 @@ static enum error note_bad(const struct csv_store *store, struct facts *facts, i
 static enum error note_row(const struct csv_store *store, struct facts *facts,
                            const struct csv_row *row, uint8_t *slot, int64_t line)
 {
-    size_t number = 0;
+    uint32_t number = 0;
     enum error error = OK;
     if (row->status == ROW_BAD)
         error = note_bad(store, facts, line);
@@ -98,7 +98,7 @@ static enum error note_row(const struct csv_store *store, struct facts *facts,
     facts->has_texts = facts->labels.texts && !store->fill.texts;
     facts->floats = slot && !row->is_u8 && store->fill.element == ELEMENT_U8;
     if (!error && store->fill.texts)
-        error = label_dictionary_add(&facts->texts, row->label.data, row->label.length, &number);
+        error = text_set_add(&facts->texts, row->label.data, row->label.length, &number);
     if (slot)
         csv_fill_label(&store->fill, slot, row, number);
     if (facts->ids)
@@ -161,10 +161,10 @@ static enum error number_texts(struct csv_store *store, struct facts *facts)
         array_grow((void **)&facts->numbers, &facts->numbers_capacity, facts->texts.count,
                    sizeof(*facts->numbers), "the numbers of labels");
     while (!error && facts->numbered < facts->texts.count) {
-        const char *text = facts->texts.texts[facts->numbered];
-        size_t number = 0;
-        error = label_dictionary_add(&store->labels, text, strlen(text), &number);
-        facts->numbers[facts->numbered++] = (uint32_t)number;
+        const struct text *text = &facts->texts.texts[facts->numbered];
+        error = text_set_add(&store->labels.found, text->data, text->length,
+                             &facts->numbers[facts->numbered]);
+        facts->numbered++;
     }
     return error;
 }
@@ -239,7 +239,7 @@ static void release_facts(void *context, void *result)
     free(facts->ids);
     free(facts->bad);
     free(facts->numbers);
-    label_dictionary_release(&facts->texts);
+    text_set_release(&facts->texts);
 }
 
 /* ---- all of it ---------------------------------------------------------- */
@@ -285,16 +285,16 @@ static enum error finish(struct inspection *all)
 static enum error finish_rows(struct csv_store *store)
 {
     struct label_dictionary *labels = &store->labels;
-    size_t count = labels->kind == LABEL_TEXT ? labels->count : 0;
-    const char **texts = array_new(count, sizeof(*texts), "labels");
+    size_t count = labels->kind == LABEL_TEXT ? labels->found.count : 0;
+    struct text *texts = array_new(count, sizeof(*texts), "labels");
     uint32_t *ranks = array_new(count, sizeof(*ranks), "labels");
     if (texts && ranks && count > 0) {
-        memcpy(texts, labels->texts, count * sizeof(*texts));
+        memcpy(texts, labels->found.texts, count * sizeof(*texts));
         label_dictionary_finish(labels);
     }
     for (size_t i = 0; texts && ranks && i < count; i++) {
         double rank = 0;
-        label_value(labels, texts[i], strlen(texts[i]), &rank);
+        label_value(labels, texts[i].data, texts[i].length, &rank);
         ranks[i] = (uint32_t)rank;
     }
     bool there = texts && ranks;

@@ -19,9 +19,10 @@ static enum error work(void *context, void *result, struct csv_block *block)
     return error ? csv_store_prefix(store, error, line) : OK;
 }
 
-static struct store_codes codes_of(const uint32_t *codes, const struct block_dictionary *texts)
+static struct store_codes codes_of(const uint32_t *codes, const struct csv_texts *texts)
 {
-    return (struct store_codes){.codes = codes, .texts = texts->texts, .count = texts->count};
+    return (struct store_codes){
+        .codes = codes, .texts = texts->set.texts, .count = texts->set.count};
 }
 
 static enum error take(void *context, void *result, const struct csv_block *block)

@@ -166,7 +166,7 @@ static enum error inspect_row(void *context, const struct postgres_row *row)
 static enum error collect_label(void *context, const struct postgres_row *row)
 {
     struct postgres_store *store = context;
-    return label_dictionary_add(&store->labels, row->label.data, row->label.length, NULL);
+    return text_set_add(&store->labels.found, row->label.data, row->label.length, NULL);
 }
 
 static enum error collect_labels(struct postgres_store *store)

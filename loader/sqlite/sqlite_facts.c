@@ -242,7 +242,7 @@ enum error sqlite_facts_read_labels(sqlite3 *connection, const char *path,
     while (!error && (result = sqlite3_step(statement)) == SQLITE_ROW) {
         const char *text = text_of(statement, 0);
         error =
-            label_dictionary_add(labels, text, (size_t)sqlite3_column_bytes(statement, 0), NULL);
+            text_set_add(&labels->found, text, (size_t)sqlite3_column_bytes(statement, 0), NULL);
     }
     if (!error && result != SQLITE_DONE)
         error = sqlite_refuse(connection, result, path, "read it");

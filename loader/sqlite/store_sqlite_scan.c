@@ -179,7 +179,7 @@ static enum error collect_label(void *context, sqlite3_stmt *statement, struct s
 {
     struct sqlite_store *store = context;
     (void)statement;
-    return label_dictionary_add(&store->labels, row->label.data, row->label.length, NULL);
+    return text_set_add(&store->labels.found, row->label.data, row->label.length, NULL);
 }
 
 static enum error collect_labels(struct sqlite_store *store)

@@ -4,18 +4,19 @@
 #include <string.h>
 
 #include "common/array.h"
+#include "loader/store/label_dictionary.h"
 
 static enum error add_one(struct label_counts *counts, const struct text *label)
 {
-    size_t number = 0;
+    uint32_t number = 0;
     size_t known = counts->texts.count;
-    enum error error = label_dictionary_add(&counts->texts, label->data, label->length, &number);
+    enum error error = text_set_add(&counts->texts, label->data, label->length, &number);
     if (!error && number == known) {
         error = array_grow((void **)&counts->counts, &counts->capacity, known + 1,
                            sizeof(*counts->counts), "counts of labels");
         if (error)
             return error;
-        counts->counts[number] = (struct label_count){.text = counts->texts.texts[number]};
+        counts->counts[number] = (struct label_count){.text = counts->texts.texts[number].data};
     }
     if (!error)
         counts->counts[number].rows++;
@@ -44,7 +45,9 @@ static int by_value(const void *a, const void *b)
 
 void label_counts_finish(struct label_counts *counts)
 {
-    bool integers = labels_are_integers(counts->texts.texts, counts->texts.count);
+    bool integers = true;
+    for (size_t i = 0; i < counts->texts.count && integers; i++)
+        integers = labels_are_integers(&counts->counts[i].text, 1);
     if (counts->texts.count > 0)
         qsort(counts->counts, counts->texts.count, sizeof(*counts->counts),
               integers ? by_value : by_bytes);
@@ -52,7 +55,7 @@ void label_counts_finish(struct label_counts *counts)
 
 void label_counts_release(struct label_counts *counts)
 {
-    label_dictionary_release(&counts->texts);
+    text_set_release(&counts->texts);
     free(counts->counts);
     counts->counts = NULL;
 }

@@ -7,16 +7,16 @@
 #include <stdint.h>
 
 #include "common/error.h"
-#include "loader/store/label_dictionary.h"
+#include "common/text_set.h"
 #include "loader/store/store.h"
 
 struct label_count {
-    const char *text; /* borrowed from the dictionary */
+    const char *text; /* borrowed from `texts` */
     int64_t rows;
 };
 
 struct label_counts {
-    struct label_dictionary texts;
+    struct text_set texts;
     struct label_count *counts; /* owned; [texts.count] */
     size_t capacity;
 };

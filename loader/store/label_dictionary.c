@@ -2,14 +2,10 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
-#include "common/array.h"
 #include "common/text.h"
 
 #define EXACT_LIMIT (INT64_C(1) << 53)
-#define CHUNK_BYTES ((size_t)64 << 10)
-#define TEXTS_LIMIT ((size_t)1 << 31)
 
 bool label_is_integer(const char *text, size_t length)
 {
@@ -76,112 +72,34 @@ enum label_kind label_kind_of(const struct label_kinds *kinds)
     return kinds->reals ? LABEL_REAL : LABEL_INTEGER;
 }
 
-/* The slot that holds the text, or the free one where it belongs. */
-static size_t find_slot(const struct label_dictionary *dictionary, const char *text, size_t length)
-{
-    size_t mask = dictionary->slot_count - 1;
-    size_t slot = (size_t)XXH3_64bits(text, length) & mask;
-    while (dictionary->slots[slot] != 0) {
-        const char *other = dictionary->texts[dictionary->slots[slot] - 1];
-        if (strncmp(other, text, length) == 0 && other[length] == '\0')
-            break;
-        slot = (slot + 1) & mask;
-    }
-    return slot;
-}
-
-static enum error grow_slots(struct label_dictionary *dictionary)
-{
-    size_t count = dictionary->slot_count ? dictionary->slot_count * 2 : 64;
-    uint32_t *slots = array_new(count, sizeof(*slots), "a dictionary of labels");
-    if (!slots)
-        return ERROR_MEMORY;
-    free(dictionary->slots);
-    dictionary->slots = slots;
-    dictionary->slot_count = count;
-    for (size_t i = 0; i < dictionary->count; i++) {
-        const char *text = dictionary->texts[i];
-        slots[find_slot(dictionary, text, strlen(text))] = (uint32_t)(i + 1);
-    }
-    return OK;
-}
-
-static enum error copy_text(struct label_dictionary *dictionary, const char *text, size_t length,
-                            const char **ret_copy)
-{
-    if (dictionary->chunk_bytes - dictionary->chunk_used < length + 1) {
-        size_t bytes = length + 1 > CHUNK_BYTES ? length + 1 : CHUNK_BYTES;
-        enum error error =
-            array_grow((void **)&dictionary->chunks, &dictionary->chunks_capacity,
-                       dictionary->chunk_count + 1, sizeof(char *), "a dictionary of labels");
-        if (error)
-            return error;
-        char *chunk = array_new(bytes, 1, "a dictionary of labels");
-        if (!chunk)
-            return ERROR_MEMORY;
-        dictionary->chunks[dictionary->chunk_count++] = chunk;
-        dictionary->chunk_bytes = bytes;
-        dictionary->chunk_used = 0;
-    }
-    char *copy = dictionary->chunks[dictionary->chunk_count - 1] + dictionary->chunk_used;
-    memcpy(copy, text, length);
-    copy[length] = '\0';
-    dictionary->chunk_used += length + 1;
-    *ret_copy = copy;
-    return OK;
-}
-
-enum error label_dictionary_add(struct label_dictionary *dictionary, const char *text,
-                                size_t length, size_t *ret_number)
-{
-    enum error error = OK;
-    if (dictionary->count >= dictionary->slot_count / 2)
-        error = grow_slots(dictionary);
-    if (error)
-        return error;
-    size_t slot = find_slot(dictionary, text, length);
-    if (dictionary->slots[slot] != 0) {
-        if (ret_number)
-            *ret_number = dictionary->slots[slot] - 1;
-        return OK;
-    }
-    if (dictionary->count >= TEXTS_LIMIT)
-        return error_set(ERROR_MEMORY, "over %zu different labels", TEXTS_LIMIT);
-    error = array_grow((void **)&dictionary->texts, &dictionary->texts_capacity,
-                       dictionary->count + 1, sizeof(char *), "a dictionary of labels");
-    const char *copy = NULL;
-    if (!error)
-        error = copy_text(dictionary, text, length, &copy);
-    if (error)
-        return error;
-    if (ret_number)
-        *ret_number = dictionary->count;
-    dictionary->texts[dictionary->count++] = copy;
-    dictionary->slots[slot] = (uint32_t)dictionary->count;
-    return OK;
-}
-
 static int compare_texts(const void *a, const void *b)
 {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
+    return strcmp(((const struct text *)a)->data, ((const struct text *)b)->data);
 }
 
 void label_dictionary_finish(struct label_dictionary *dictionary)
 {
-    free(dictionary->slots);
-    dictionary->slots = NULL;
-    dictionary->slot_count = 0;
-    if (dictionary->count > 0)
-        qsort(dictionary->texts, dictionary->count, sizeof(char *), compare_texts);
+    struct text *sorted = dictionary->found.texts;
+    size_t count = dictionary->found.count;
+    if (count > 0)
+        qsort(sorted, count, sizeof(*sorted), compare_texts);
+    /* Over the front of the list, where each was read before: so that finishing cannot fail. */
+    const char **texts = (const char **)sorted;
+    for (size_t i = 0; i < count; i++) {
+        const char *text = sorted[i].data;
+        texts[i] = text;
+    }
+    dictionary->texts = texts;
+    dictionary->count = count;
+    dictionary->found.texts = NULL;
+    dictionary->found.count = dictionary->found.capacity = 0;
+    text_set_finish(&dictionary->found);
 }
 
 void label_dictionary_release(struct label_dictionary *dictionary)
 {
-    for (size_t i = 0; i < dictionary->chunk_count; i++)
-        free(dictionary->chunks[i]);
-    free(dictionary->chunks);
     free(dictionary->texts);
-    free(dictionary->slots);
+    text_set_release(&dictionary->found);
     *dictionary = (struct label_dictionary){.kind = LABEL_NONE};
 }
 

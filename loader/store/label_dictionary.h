@@ -7,8 +7,8 @@
  *                  with zeros in front (007), which it would not keep
  *
  * Two steps: label_kind_add() over all labels tells the kind; for LABEL_TEXT,
- * label_dictionary_add() over all labels collects the texts. Adding is for one thread; a finished
- * dictionary for any.
+ * text_set_add() over all labels into `found` collects the texts. Adding is for one thread; a
+ * finished dictionary for any.
  */
 #ifndef LOADER_STORE_LABEL_DICTIONARY_H
 #define LOADER_STORE_LABEL_DICTIONARY_H
@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/error.h"
+#include "common/text_set.h"
 #include "loader/store/store.h"
 
 /* Zeroed: no label was seen yet. */
@@ -39,22 +39,13 @@ enum label_kind label_kind_of(const struct label_kinds *kinds);
 
 /* Zeroed: empty, LABEL_NONE. */
 struct label_dictionary {
-    enum label_kind kind; /* set by the owner; texts are kept for LABEL_TEXT only */
-    const char **texts;   /* owned list; [count]; NUL-terminated, sorted by bytes once finished */
+    enum label_kind kind;  /* set by the owner; texts are kept for LABEL_TEXT only */
+    struct text_set found; /* while they are added; then only their bytes */
+    const char **texts;    /* owned list; [count]; finished: NUL-terminated, sorted by bytes */
     size_t count;
-    size_t texts_capacity;
-    char **chunks; /* owned: where the texts lie */
-    size_t chunk_count, chunks_capacity;
-    size_t chunk_used, chunk_bytes;
-    uint32_t *slots; /* owned; number + 1 of a text, while adding */
-    size_t slot_count;
 };
 
-/* One text; known ones are passed over. *ret_number (may be NULL): how many other texts came before
- * it first. ERROR_MEMORY beyond 2^31 texts. */
-enum error label_dictionary_add(struct label_dictionary *dictionary, const char *text,
-                                size_t length, size_t *ret_number) MUST_CHECK;
-/* Sorts; nothing may be added after it. */
+/* Sorts what was found; nothing may be added after it. */
 void label_dictionary_finish(struct label_dictionary *dictionary);
 void label_dictionary_release(struct label_dictionary *dictionary);
 

@@ -178,8 +178,8 @@ static enum error read_block(void *context, const struct store_block *block)
     }
     reading->rows += block->rows;
     for (size_t i = 0; i < block->rows && reading->with_labels && !error; i++)
-        error = label_dictionary_add(&reading->store->labels, block->labels[i].data,
-                                     block->labels[i].length, NULL);
+        error = text_set_add(&reading->store->labels.found, block->labels[i].data,
+                             block->labels[i].length, NULL);
     return error;
 }
 
@@ -187,8 +187,8 @@ static enum error add_texts(struct union_store *store, const struct store_info *
 {
     enum error error = OK;
     for (size_t i = 0; i < info->label_text_count && !error; i++)
-        error = label_dictionary_add(&store->labels, info->label_texts[i],
-                                     strlen(info->label_texts[i]), NULL);
+        error = text_set_add(&store->labels.found, info->label_texts[i],
+                             strlen(info->label_texts[i]), NULL);
     return error;
 }
 

@@ -10,18 +10,13 @@ static const char column_memory[] = "the units' labels";
 enum error class_column_init(struct class_column *column, struct spool_store *store,
                              const char *what)
 {
-    *column = (struct class_column){.builder = NULL};
-    enum error error = dictionary_builder_new(what, &column->builder);
-    if (!error)
-        error = spool_init(&column->codes, store, true, column_memory);
-    if (error)
-        class_column_release(column);
-    return error;
+    *column = (struct class_column){.what = what};
+    return spool_init(&column->codes, store, true, column_memory);
 }
 
 void class_column_release(struct class_column *column)
 {
-    dictionary_builder_free(column->builder);
+    text_set_release(&column->found);
     spool_release(&column->codes);
     free(column->counts);
     free(column->block);
@@ -29,16 +24,16 @@ void class_column_release(struct class_column *column)
     dictionary_release(&column->names);
     free(column->ranks);
     free(column->starts);
-    *column = (struct class_column){.builder = NULL};
+    *column = (struct class_column){.what = NULL};
 }
 
 /* ---- blocks ------------------------------------------------------------- */
 static enum error number_of(struct class_column *column, const struct text *text,
                             uint32_t *ret_number)
 {
-    size_t known = dictionary_builder_count(column->builder);
+    size_t known = column->found.count;
     enum error error =
-        dictionary_builder_add(column->builder, text->data, text->length, ret_number);
+        dictionary_add(&column->found, column->what, text->data, text->length, ret_number);
     if (error || *ret_number < known)
         return error;
     error = array_grow((void **)&column->counts, &column->count_capacity, known + 1,
@@ -128,7 +123,7 @@ enum error class_column_finish(struct class_column *column)
 {
     enum error error = spool_finish(&column->codes);
     if (!error)
-        error = dictionary_build(column->builder, &column->names, &column->ranks);
+        error = dictionary_build(&column->found, &column->names, &column->ranks);
     if (error)
         return error;
     uint32_t count = column->names.count;
@@ -141,7 +136,6 @@ enum error class_column_finish(struct class_column *column)
         column->starts[category + 1] += column->starts[category];
     column->is_cyclic = goes_round(column);
     column->shift = column->is_cyclic ? column->ranks[0] : 0;
-    dictionary_builder_free(column->builder);
-    column->builder = NULL;
+    text_set_release(&column->found);
     return OK;
 }

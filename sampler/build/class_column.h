@@ -17,9 +17,10 @@
 #include "sampler/frame/dictionary.h"
 
 struct class_column {
-    struct dictionary_builder *builder; /* owned */
-    struct spool codes;                 /* by appearance */
-    uint64_t *counts;                   /* owned; by appearance */
+    const char *what; /* a text is, in messages */
+    struct text_set found;
+    struct spool codes; /* by appearance */
+    uint64_t *counts;   /* owned; by appearance */
     size_t count_capacity;
     uint64_t *block; /* owned; the codes of one block of the store */
     size_t block_capacity;

@@ -3,7 +3,7 @@
  * every text is a canonical integer (-?[1-9][0-9]* or 0, within int64), else ascending by bytes.
  * Immutable; shared by all threads.
  *
- * A struct dictionary_builder collects them: it numbers texts as they come, and dictionary_build()
+ * The texts are found as a struct text_set, which numbers them as they come; dictionary_build()
  * sorts them and says what the numbers have become.
  */
 #ifndef SAMPLER_FRAME_DICTIONARY_H
@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "common/text_set.h"
 #include "sampler/frame/packed.h"
 
 #define DICTIONARY_LIMIT (UINT32_C(1) << 24) /* different texts */
@@ -45,24 +46,14 @@ enum error dictionary_of_range(uint32_t count, struct dictionary *ret_names) MUS
 /* The number of `text`, or -1. O(log count). */
 int64_t dictionary_find(const struct dictionary *names, const char *text, size_t length);
 
-struct dictionary_builder;
-
-/* `what` names the column in messages ("label"); it must outlive the builder. */
-enum error dictionary_builder_new(const char *what,
-                                  struct dictionary_builder **ret_builder) MUST_CHECK;
-void dictionary_builder_free(struct dictionary_builder *builder);
-
-/* The number of `text` in the order of first appearance. ERROR_INPUT when it is empty, longer than
- * DICTIONARY_TEXT_LIMIT or not UTF-8, or when there are more than DICTIONARY_LIMIT; the caller adds
- * where. */
-enum error dictionary_builder_add(struct dictionary_builder *builder, const char *text,
-                                  size_t length, uint32_t *ret_number) MUST_CHECK;
-
-/* Different texts so far. */
-size_t dictionary_builder_count(const struct dictionary_builder *builder);
+/* The number of `text` in the order of first appearance; `what` names the column in messages
+ * ("label"). ERROR_INPUT when it is empty, longer than DICTIONARY_TEXT_LIMIT or not UTF-8, or when
+ * there are more than DICTIONARY_LIMIT; the caller adds where, and does not go on with `found`. */
+enum error dictionary_add(struct text_set *found, const char *what, const char *text, size_t length,
+                          uint32_t *ret_number) MUST_CHECK;
 
 /* The sorted names; ret_ranks[number by appearance] (caller frees) is the number in ret_names. */
-enum error dictionary_build(const struct dictionary_builder *builder, struct dictionary *ret_names,
+enum error dictionary_build(const struct text_set *found, struct dictionary *ret_names,
                             uint32_t **ret_ranks) MUST_CHECK;
 
 #endif

@@ -174,7 +174,7 @@ static const struct partition_ops view_ops = {
 
 /* ---- names and numbers: categories of which nothing is left are gone ---- */
 /* The texts of categories that are left; numbered by appearance, which is their order. */
-static enum error add_names(struct dictionary_builder *builder, const struct dictionary *names,
+static enum error add_names(struct text_set *left, const struct dictionary *names,
                             const int64_t *counts)
 {
     uint32_t number;
@@ -183,7 +183,7 @@ static enum error add_names(struct dictionary_builder *builder, const struct dic
         const char *text = dictionary_text(names, category);
         if (counts[category] == 0)
             continue;
-        enum error error = dictionary_builder_add(builder, text, strlen(text), &number);
+        enum error error = dictionary_add(left, "label", text, strlen(text), &number);
         if (error)
             return error;
         if (number != expected++)
@@ -212,17 +212,15 @@ static enum error map_numbers(struct partition *part, const int64_t *counts, con
 
 static enum error name_some(struct partition *part, const int64_t *counts)
 {
-    struct dictionary_builder *builder = NULL;
+    struct text_set left = {.texts = NULL};
     uint32_t *ranks = NULL;
-    enum error error = dictionary_builder_new("label", &builder);
+    enum error error = add_names(&left, &part->view->whole->names, counts);
     if (!error)
-        error = add_names(builder, &part->view->whole->names, counts);
-    if (!error)
-        error = dictionary_build(builder, &part->names, &ranks);
+        error = dictionary_build(&left, &part->names, &ranks);
     if (!error)
         error = map_numbers(part, counts, ranks);
     free(ranks);
-    dictionary_builder_free(builder);
+    text_set_release(&left);
     return error;
 }
 

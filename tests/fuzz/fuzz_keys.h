@@ -44,14 +44,14 @@ static inline void keys_release(struct keys_result *result)
     free(result->block.data);
 }
 
-static inline bool keys_same_class(const uint32_t *codes, const struct block_dictionary *texts,
-                                   const uint32_t *other_codes,
-                                   const struct block_dictionary *other, size_t row)
+static inline bool keys_same_class(const uint32_t *codes, const struct csv_texts *texts,
+                                   const uint32_t *other_codes, const struct csv_texts *other,
+                                   size_t row)
 {
     if (!codes)
         return !other_codes;
-    const struct text *a = &texts->texts[codes[row]];
-    const struct text *b = &other->texts[other_codes[row]];
+    const struct text *a = &texts->set.texts[codes[row]];
+    const struct text *b = &other->set.texts[other_codes[row]];
     /* Numbers by appearance are the same as well. */
     return codes[row] == other_codes[row] && a->length == b->length &&
            memcmp(a->data, b->data, a->length) == 0;

@@ -115,7 +115,7 @@ static void test_codes_are_numbers_by_appearance(void **state)
     assert_ok(result.error);
     assert_int_equal(result.keys.rows, 5);
     assert_memory_equal(result.keys.label_codes, codes, sizeof(codes));
-    assert_int_equal(result.keys.labels.count, 4);
+    assert_int_equal(result.keys.labels.set.count, 4);
     assert_int_equal(result.keys.ids[2], 9);
     keys_release(&result);
     csv_columns_release(&columns);
@@ -135,7 +135,7 @@ static void test_many_texts_in_one_block(void **state)
     assert_true(keys_columns("label", ',', &columns));
     keys_decode(&result, &columns, ',', text, length, true);
     assert_ok(result.error);
-    assert_int_equal(result.keys.labels.count, 15000);
+    assert_int_equal(result.keys.labels.set.count, 15000);
     for (int i = 0; i < ROWS; i++)
         assert_int_equal(result.keys.label_codes[i], i % 15000);
     keys_release(&result);

@@ -79,14 +79,14 @@ static void test_many_texts(void **state)
     (void)state;
     for (int round = 0; round < 2; round++) {
         for (int i = 0; i < TEXTS; i++) {
-            size_t number = 0;
+            uint32_t number = 0;
             int length = snprintf(text, sizeof(text), "text %d", i);
-            assert_ok(label_dictionary_add(&dictionary, text, (size_t)length, &number));
+            assert_ok(text_set_add(&dictionary.found, text, (size_t)length, &number));
             assert_int_equal(number, i);
         }
     }
-    assert_int_equal(dictionary.count, TEXTS);
     label_dictionary_finish(&dictionary);
+    assert_int_equal(dictionary.count, TEXTS);
     for (size_t i = 1; i < TEXTS; i++)
         assert_true(strcmp(dictionary.texts[i - 1], dictionary.texts[i]) < 0);
     for (size_t i = 0; i < TEXTS; i++) {
@@ -108,8 +108,8 @@ static void test_long_texts_and_prefixes(void **state)
     (void)state;
     memset(text, 'a', 200000);
     for (size_t length = 1; length < 200000; length = length * 3 + 1)
-        assert_ok(label_dictionary_add(&dictionary, text, length, NULL));
-    assert_ok(label_dictionary_add(&dictionary, "", 0, NULL));
+        assert_ok(text_set_add(&dictionary.found, text, length, NULL));
+    assert_ok(text_set_add(&dictionary.found, "", 0, NULL));
     label_dictionary_finish(&dictionary);
     assert_true(label_value(&dictionary, "", 0, &value) && value == 0);
     assert_true(label_value(&dictionary, text, 1, &value) && value == 1);
@@ -119,12 +119,74 @@ static void test_long_texts_and_prefixes(void **state)
     free(text);
 }
 
+/* ---- the set of texts below it (common/text_set.h) ---------------------- */
+
+static void test_numbers_in_the_order_of_appearance(void **state)
+{
+    enum { STEPS = 20000, TEXTS = 700 };
+    static uint32_t expected[TEXTS];
+    struct text_set set = {.texts = NULL};
+    uint32_t known = 0, number, state_of = 5;
+    char text[16];
+    (void)state;
+    memset(expected, 0xff, sizeof(expected));
+    for (int i = 0; i < STEPS; i++) {
+        state_of = state_of * 1664525 + 1013904223;
+        uint32_t which = (state_of >> 16) % TEXTS;
+        int length = snprintf(text, sizeof(text), "%x", which);
+        assert_ok(text_set_add(&set, text, (size_t)length, &number));
+        if (expected[which] == UINT32_MAX)
+            expected[which] = known++;
+        assert_int_equal(number, expected[which]);
+        assert_int_equal(set.count, known);
+        assert_string_equal(set.texts[number].data, text); /* a copy */
+    }
+    text_set_release(&set);
+}
+
+static void test_any_bytes_are_a_text(void **state)
+{
+    static const struct text texts[] = {{"", 0}, {"\0", 1}, {"a", 1}, {"a\0", 2}, {"a\0b", 3}};
+    struct text_set set = {.texts = NULL};
+    uint32_t number;
+    (void)state;
+    for (uint32_t round = 0; round < 2; round++) {
+        for (uint32_t i = 0; i < 5; i++) {
+            assert_ok(text_set_add(&set, texts[i].data, texts[i].length, &number));
+            assert_int_equal(number, i);
+        }
+    }
+    text_set_release(&set);
+}
+
+static void test_borrowed_texts(void **state)
+{
+    static const char text[] = "abcabc";
+    struct text_set set = {.texts = NULL};
+    uint32_t number;
+    (void)state;
+    for (int round = 0; round < 3; round++) {
+        for (uint32_t i = 0; i < 6; i++) {
+            assert_ok(text_set_borrow(&set, text + i, 1, &number));
+            assert_int_equal(number, i % 3);
+        }
+        assert_int_equal(set.count, 3);
+        assert_ptr_equal(set.texts[2].data, text + 2); /* where it came first */
+        text_set_clear(&set);
+        assert_int_equal(set.count, 0);
+    }
+    text_set_release(&set);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_kinds),
     cmocka_unit_test(test_integers_of_64_bits),
     cmocka_unit_test(test_values_of_numbers),
     cmocka_unit_test(test_many_texts),
     cmocka_unit_test(test_long_texts_and_prefixes),
+    cmocka_unit_test(test_numbers_in_the_order_of_appearance),
+    cmocka_unit_test(test_any_bytes_are_a_text),
+    cmocka_unit_test(test_borrowed_texts),
 };
 
 UNIT_MAIN(tests)

@@ -13,6 +13,7 @@
 #include "common/json.h"
 #include "common/options.h"
 #include "common/options_kept.h"
+#include "common/text_set.h"
 #include "common/uri.h"
 #include "tests/unit/failing_allocator.h"
 
@@ -57,6 +58,21 @@ static enum error use_array(void)
     for (size_t wanted = 1; wanted < 1000 && !error; wanted++)
         error = array_grow(&array, &capacity, wanted, 8, "numbers");
     free(array);
+    return error;
+}
+
+static enum error use_text_set(void)
+{
+    struct text_set set = {.texts = NULL};
+    char text[16];
+    uint32_t number;
+    enum error error = OK;
+    for (int i = 0; i < 1000 && !error; i++) {
+        int length = snprintf(text, sizeof(text), "%d", i);
+        error = text_set_add(&set, text, (size_t)length, &number);
+        assert_int_equal(set.count, error ? i : i + 1); /* on failure nothing changed */
+    }
+    text_set_release(&set);
     return error;
 }
 
@@ -134,6 +150,12 @@ static void test_array(void **state)
     fail_each(use_array);
 }
 
+static void test_text_set(void **state)
+{
+    (void)state;
+    fail_each(use_text_set);
+}
+
 static void test_uri(void **state)
 {
     (void)state;
@@ -182,8 +204,8 @@ static void test_options(void **state)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
 
 static const struct CMUnitTest tests[] = {
-    TEST(test_buffer), TEST(test_array),       TEST(test_uri),     TEST(test_files),
-    TEST(test_json),   TEST(test_http_client), TEST(test_options),
+    TEST(test_buffer), TEST(test_array), TEST(test_text_set),    TEST(test_uri),
+    TEST(test_files),  TEST(test_json),  TEST(test_http_client), TEST(test_options),
 };
 
 UNIT_MAIN(tests)
