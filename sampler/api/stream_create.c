@@ -34,7 +34,7 @@ struct creation {
     int64_t position;
     struct sampling_plan *plan; /* owned until the stream has it */
     struct reserved_names *names;
-    struct name_taken name; /* while the stream is made */
+    struct reserved_name name; /* while the stream is made */
 };
 
 static void release_creation(struct request *request)

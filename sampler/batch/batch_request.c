@@ -215,7 +215,7 @@ static void parse_range(const char *text, size_t length, struct range *ret_range
     }
 }
 
-enum batch_format answer_format_of_accept(const char *accept, size_t length)
+enum batch_format batch_format_of_accept(const char *accept, size_t length)
 {
     int specificity[BATCH_FORMATS] = {0};
     double quality[BATCH_FORMATS] = {0};

@@ -48,6 +48,6 @@ bool stream_name_is_valid(const char *name);
 
 /* The format that an Accept header prefers (RFC 9110: the most specific range decides, then q);
  * BATCH_FORMAT_JSON where it names none of ours. */
-enum batch_format answer_format_of_accept(const char *accept, size_t length);
+enum batch_format batch_format_of_accept(const char *accept, size_t length);
 
 #endif

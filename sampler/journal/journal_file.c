@@ -1,14 +1,11 @@
 /* The journal's dealings with the system. */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/statfs.h>
 #include <unistd.h>
 
-#include "common/array.h"
 #include "common/file.h"
 #include "sampler/journal/journal_private.h"
 
@@ -19,15 +16,6 @@ static enum error refuse(const struct journal_file *file, int errno_value)
 {
     enum error error = errno_value == EFBIG ? ERROR_NO_SPACE : ERROR_IO;
     return error_set_errno(error, errno_value, "cannot write the state %s", file->path);
-}
-
-char *journal_path(const char *folder, const char *name)
-{
-    size_t bytes = strlen(folder) + strlen(name) + 2;
-    char *path = array_new(bytes, 1, "the path of a state file");
-    if (path)
-        snprintf(path, bytes, "%s/%s", folder, name);
-    return path;
 }
 
 static enum error open_file(struct journal_file *file, const char *path, int flags)

@@ -63,7 +63,7 @@ static void tell_torn(const struct journal *journal, size_t end)
 /* The file that lost something stays, and one is written from what it still had. */
 static enum error keep_damaged(const struct journal *journal)
 {
-    char *path = journal_path(journal->folder, "journal.damaged");
+    char *path = state_path(journal->folder, "journal.damaged");
     if (!path)
         return ERROR_MEMORY;
     (void)unlink(path);
@@ -136,8 +136,8 @@ static enum error start_new(struct journal *journal)
 static enum error open_journal(struct journal *journal, const char *folder)
 {
     journal->folder = strdup(folder);
-    journal->path = journal_path(folder, "journal");
-    journal->new_path = journal_path(folder, "journal.new");
+    journal->path = state_path(folder, "journal");
+    journal->new_path = state_path(folder, "journal.new");
     if (!journal->folder || !journal->path || !journal->new_path)
         return error_set_memory(strlen(folder), "the paths of the journal");
     journal->maps = journal->durability == DURABILITY_PROCESS && journal_folder_maps(folder);

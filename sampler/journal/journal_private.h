@@ -157,7 +157,6 @@ enum error journal_file_push(const struct journal_file *file, uint64_t begin) MU
 /* Can files in this folder be mapped and shared with the disk? */
 bool journal_folder_maps(const char *folder);
 enum error journal_sync_folder(const char *folder) MUST_CHECK;
-char *journal_path(const char *folder, const char *name);
 
 /* ---- journal.c ---------------------------------------------------------- */
 

@@ -6,6 +6,7 @@
 #define SAMPLER_JOURNAL_JOURNAL_WAITER_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "common/error.h"
@@ -27,5 +28,14 @@ struct journal_waiter {
     bool piece;   /* of a gap */
     bool created; /* the stream itself is removed */
 };
+
+/* Nothing is undone for it any more; NULL is legal. */
+static inline void journal_waiter_clear(struct journal_waiter *waiter)
+{
+    if (!waiter)
+        return;
+    waiter->stream = NULL;
+    waiter->created = false;
+}
 
 #endif

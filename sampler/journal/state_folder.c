@@ -35,6 +35,15 @@ struct state {
     struct state_record kept;
 };
 
+char *state_path(const char *folder, const char *name)
+{
+    size_t bytes = strlen(folder) + strlen(name) + 2;
+    char *path = array_new(bytes, 1, "the path of a state file");
+    if (path)
+        snprintf(path, bytes, "%s/%s", folder, name);
+    return path;
+}
+
 /* ---- DIR/position ------------------------------------------------------- */
 
 static uint64_t get64(const uint8_t *in)
@@ -260,19 +269,10 @@ static void undo(const struct state *state)
     file_remove_folders(state->folder, state->folders_there);
 }
 
-static char *join(const char *folder, const char *name)
-{
-    size_t bytes = strlen(folder) + strlen(name) + 2;
-    char *path = array_new(bytes, 1, "the path of a state file");
-    if (path)
-        snprintf(path, bytes, "%s/%s", folder, name);
-    return path;
-}
-
 /* A journal counts; a position beside it was taken over already. */
 static bool has_journal(const struct state *state)
 {
-    char *path = join(state->folder, "journal");
+    char *path = state_path(state->folder, "journal");
     struct stat status;
     bool has = path && (lstat(path, &status) == 0 || errno != ENOENT);
     free(path);
@@ -287,8 +287,8 @@ enum error state_open(const char *folder, struct state **ret_state)
         return ERROR_MEMORY;
     state->lock_descriptor = -1;
     state->folder = strdup(folder);
-    state->path = join(folder, "position");
-    state->lock_path = join(folder, "lock");
+    state->path = state_path(folder, "position");
+    state->lock_path = state_path(folder, "lock");
     if (!state->folder || !state->path || !state->lock_path) {
         error = error_set_memory(strlen(folder), "the path of the state folder");
         goto out;

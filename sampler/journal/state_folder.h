@@ -45,6 +45,9 @@ void state_close(struct state *state);
  * look at the file system; from every thread. */
 enum error state_check(const struct state *state) MUST_CHECK;
 
+/* FOLDER/NAME, to be freed; NULL: no memory. */
+char *state_path(const char *folder, const char *name);
+
 /* Borrowed until state_close(). */
 const char *state_folder(const struct state *state);
 /* What DIR/position says, or NULL. */

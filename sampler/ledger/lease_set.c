@@ -332,25 +332,44 @@ uint32_t lease_set_earliest(const struct lease_set *set)
     return set->heap_count > 0 ? set->heap[0] : LEASE_NONE;
 }
 
-static void queue_remove(struct lease_set *set, struct lease *lease)
+/* ---- the queue, and each worker's list ---------------------------------- */
+
+static struct lease_link *link_of(const struct lease_set *set, uint32_t number,
+                                  enum lease_list_kind kind)
 {
-    if (!lease->waits)
-        return;
+    return &lease_set_get(set, number)->links[kind];
+}
+
+static void list_append(struct lease_set *set, struct lease_list *list, uint32_t number,
+                        enum lease_list_kind kind)
+{
+    *link_of(set, number, kind) = (struct lease_link){list->last, LEASE_NONE};
+    *(list->last == LEASE_NONE ? &list->first : &link_of(set, list->last, kind)->after) = number;
+    list->last = number;
+}
+
+static void list_remove(struct lease_set *set, struct lease_list *list, uint32_t number,
+                        enum lease_list_kind kind)
+{
+    struct lease_link link = *link_of(set, number, kind);
+    *(link.before == LEASE_NONE ? &list->first : &link_of(set, link.before, kind)->after) =
+        link.after;
+    *(link.after == LEASE_NONE ? &list->last : &link_of(set, link.after, kind)->before) =
+        link.before;
+}
+
+static void queue_remove(struct lease_set *set, uint32_t number)
+{
+    struct lease *lease = lease_set_get(set, number);
+    if (lease->waits)
+        list_remove(set, &set->queue, number, LEASE_QUEUE);
     lease->waits = false;
-    if (lease->queue_before == LEASE_NONE)
-        set->queue.first = lease->queue_after;
-    else
-        lease_set_get(set, lease->queue_before)->queue_after = lease->queue_after;
-    if (lease->queue_after == LEASE_NONE)
-        set->queue.last = lease->queue_before;
-    else
-        lease_set_get(set, lease->queue_after)->queue_before = lease->queue_before;
 }
 
 void lease_set_start(struct lease_set *set, uint32_t number, int64_t leased_ms, int64_t deadline_ms)
 {
     struct lease *lease = lease_set_get(set, number);
-    queue_remove(set, lease);
+    queue_remove(set, number);
     lease->leased_ms = leased_ms;
     lease->deadline_ms = deadline_ms;
     if (lease->heap_at == LEASE_NONE)
@@ -358,8 +377,6 @@ void lease_set_start(struct lease_set *set, uint32_t number, int64_t leased_ms, 
     else
         heap_settle(set, lease->heap_at, number);
 }
-
-/* ---- the queue, and each worker's list ---------------------------------- */
 
 uint32_t lease_set_waiting(const struct lease_set *set)
 {
@@ -370,34 +387,22 @@ void lease_set_wait(struct lease_set *set, uint32_t number)
 {
     struct lease *lease = lease_set_get(set, number);
     heap_remove(set, number);
-    queue_remove(set, lease);
+    queue_remove(set, number);
     lease->waits = true;
-    lease->queue_before = set->queue.last;
-    lease->queue_after = LEASE_NONE;
-    if (set->queue.last == LEASE_NONE)
-        set->queue.first = number;
-    else
-        lease_set_get(set, set->queue.last)->queue_after = number;
-    set->queue.last = number;
+    list_append(set, &set->queue, number, LEASE_QUEUE);
 }
 
 void lease_set_assign(struct lease_set *set, uint32_t number, uint32_t worker, int64_t seq,
                       struct lease_list *mine)
 {
     struct lease *lease = lease_set_get(set, number);
-    queue_remove(set, lease);
+    queue_remove(set, number);
     size_t slot = find_slot(set, worker, seq);
     lease->worker = worker;
     lease->seq = seq;
     set->slots[slot] = (struct lease_slot){number, tag_of(hash(worker, seq))};
     set->owned++;
-    lease->worker_before = mine->last;
-    lease->worker_after = LEASE_NONE;
-    if (mine->last == LEASE_NONE)
-        mine->first = number;
-    else
-        lease_set_get(set, mine->last)->worker_after = number;
-    mine->last = number;
+    list_append(set, mine, number, LEASE_WORKER);
 }
 
 void lease_set_disown(struct lease_set *set, uint32_t number, struct lease_list *mine)
@@ -406,14 +411,7 @@ void lease_set_disown(struct lease_set *set, uint32_t number, struct lease_list 
     empty_slot(set, find_slot(set, lease->worker, lease->seq));
     lease->worker = WORKER_NONE;
     set->owned--;
-    if (lease->worker_before == LEASE_NONE)
-        mine->first = lease->worker_after;
-    else
-        lease_set_get(set, lease->worker_before)->worker_after = lease->worker_after;
-    if (lease->worker_after == LEASE_NONE)
-        mine->last = lease->worker_before;
-    else
-        lease_set_get(set, lease->worker_after)->worker_before = lease->worker_before;
+    list_remove(set, mine, number, LEASE_WORKER);
 }
 
 /* ---- all of it ---------------------------------------------------------- */
@@ -477,7 +475,7 @@ void lease_set_remove(struct lease_set *set, uint32_t number)
 {
     struct lease *lease = lease_set_get(set, number);
     heap_remove(set, number);
-    queue_remove(set, lease);
+    queue_remove(set, number);
     tree_remove(set, number);
     lease->right = set->free_first;
     set->free_first = number;

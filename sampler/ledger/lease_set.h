@@ -30,6 +30,13 @@
 #define LEASE_NONE UINT32_MAX
 #define WORKER_NONE UINT32_MAX
 
+/* The lists that a lease may be in: those that wait, and its worker's. */
+enum lease_list_kind { LEASE_QUEUE, LEASE_WORKER };
+
+struct lease_link {
+    uint32_t before, after; /* LEASE_NONE: it is the first, the last */
+};
+
 struct lease {
     int64_t first; /* positions [first, first + positions) */
     int64_t positions;
@@ -44,9 +51,8 @@ struct lease {
     /* The set's own: */
     uint32_t heap_at; /* LEASE_NONE: not leased */
     bool waits;
-    uint32_t queue_before, queue_after;
-    uint32_t worker_before, worker_after;
-    uint32_t left, right; /* by position; `right` of free ones leads to the next free one */
+    struct lease_link links[2]; /* LEASE_QUEUE, LEASE_WORKER */
+    uint32_t left, right;       /* by position; `right` of free ones leads to the next free one */
 };
 
 /* The leases of one worker, in the order in which they were leased. */

@@ -137,7 +137,7 @@ static uint32_t first_waiting(const struct ledger *ledger, const struct ledger_p
         if (lease->worker == WORKER_NONE || lease->worker != worker ||
             !counts_as_acked(pull, pull->ack_count, lease->seq))
             break;
-        number = lease->queue_after;
+        number = lease->links[LEASE_QUEUE].after;
     }
     return number;
 }

@@ -115,7 +115,7 @@ static void write_released(struct writing *writing, const struct lease_set *set)
         const struct lease *lease = lease_set_get(set, number);
         if (lease->worker == WORKER_NONE)
             write_lease(writing, lease);
-        number = lease->queue_after;
+        number = lease->links[LEASE_QUEUE].after;
     }
 }
 

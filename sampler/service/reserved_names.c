@@ -17,25 +17,25 @@ void reserved_names_release(struct reserved_names *set)
     pthread_mutex_destroy(&set->mutex);
 }
 
-static const struct name_taken *find(const struct reserved_names *set, const char *name)
+static const struct reserved_name *find(const struct reserved_names *set, const char *name)
 {
-    const struct name_taken *one = set->first;
+    const struct reserved_name *one = set->first;
     while (one && strcmp(one->name, name) != 0)
         one = one->next;
     return one;
 }
 
-enum error reserved_names_enter(struct reserved_names *set, struct name_taken *one,
+enum error reserved_names_enter(struct reserved_names *set, struct reserved_name *one,
                                 const char *name)
 {
     int64_t now_ns = clock_now_ns();
     int64_t since_ns = now_ns;
     pthread_mutex_lock(&set->mutex);
-    const struct name_taken *other = find(set, name);
+    const struct reserved_name *other = find(set, name);
     if (other) {
         since_ns = other->since_ns;
     } else {
-        *one = (struct name_taken){.next = set->first, .name = name, .since_ns = now_ns};
+        *one = (struct reserved_name){.next = set->first, .name = name, .since_ns = now_ns};
         set->first = one;
     }
     pthread_mutex_unlock(&set->mutex);
@@ -49,12 +49,12 @@ enum error reserved_names_enter(struct reserved_names *set, struct name_taken *o
     return error_set_kind(error, PROBLEM_NAME_IN_USE);
 }
 
-void reserved_names_leave(struct reserved_names *set, struct name_taken *one)
+void reserved_names_leave(struct reserved_names *set, struct reserved_name *one)
 {
     if (!one->name)
         return;
     pthread_mutex_lock(&set->mutex);
-    struct name_taken **link = &set->first;
+    struct reserved_name **link = &set->first;
     while (*link != one)
         link = &(*link)->next;
     *link = one->next;

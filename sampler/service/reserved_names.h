@@ -12,24 +12,24 @@
 #include "common/error.h"
 
 /* In the caller's storage while the name is taken. */
-struct name_taken {
-    struct name_taken *next;
+struct reserved_name {
+    struct reserved_name *next;
     const char *name; /* NULL: none is taken */
     int64_t since_ns;
 };
 
 struct reserved_names {
     pthread_mutex_t mutex;
-    struct name_taken *first;
+    struct reserved_name *first;
 };
 
 void reserved_names_init(struct reserved_names *set);
 void reserved_names_release(struct reserved_names *set);
 
 /* ERROR_CONFLICT: somebody makes a stream of that name. `name` lives until reserved_names_leave(). */
-enum error reserved_names_enter(struct reserved_names *set, struct name_taken *one,
+enum error reserved_names_enter(struct reserved_names *set, struct reserved_name *one,
                                 const char *name) MUST_CHECK;
 /* Also of one that never entered: all zeros. */
-void reserved_names_leave(struct reserved_names *set, struct name_taken *one);
+void reserved_names_leave(struct reserved_names *set, struct reserved_name *one);
 
 #endif

@@ -88,7 +88,7 @@ const struct sampling_plan *stream_plan(const struct stream *stream)
 
 /* ---- changes: the mutex is held ----------------------------------------- */
 
-static enum error check_alive(const struct stream *stream)
+enum error stream_check_alive(const struct stream *stream)
 {
     if (!stream->deleted)
         return OK;
@@ -117,14 +117,6 @@ bool stream_wait(struct streams *streams, struct journal_waiter *waiter)
         return false;
     journal_wait(streams->journal, waiter);
     return true;
-}
-
-static void forget_draw(struct journal_waiter *waiter)
-{
-    if (waiter) {
-        waiter->stream = NULL;
-        waiter->created = false;
-    }
 }
 
 /* ---- acks, as part of a pull and alone ---------------------------------- */
@@ -180,10 +172,10 @@ enum error stream_ack(struct stream *stream, const char *worker, const int64_t *
     const struct ledger_pull pull = {.worker = worker, .acks = seqs, .ack_count = count};
     struct drawing drawing = {.stream = stream, .pull = &pull};
     *ret_wait = false;
-    forget_draw(waiter);
+    journal_waiter_clear(waiter);
     pthread_mutex_lock(&stream->streams->mutex);
     find_worker(&drawing);
-    enum error error = check_alive(stream);
+    enum error error = stream_check_alive(stream);
     if (!error)
         error = ack(&drawing);
     if (!error)
@@ -403,7 +395,7 @@ static enum error draw_searching(struct drawing *drawing, bool peeks)
     struct stream *stream = drawing->stream;
     int64_t budget = SEARCH_POSITIONS;
     for (;;) {
-        enum error error = check_alive(stream);
+        enum error error = stream_check_alive(stream);
         if (!error)
             error = plan_and_draw(drawing, peeks);
         if (error != ERROR_UNAVAILABLE)
@@ -427,13 +419,13 @@ enum error stream_draw(struct stream *stream, const struct ledger_pull *pull,
     events.count = 0;
     *ret_wait = false;
     *ret_batch = (struct stream_batch){.expires_ms = -1};
-    forget_draw(waiter);
+    journal_waiter_clear(waiter);
     enum error error = batching_check_size(&stream->plan->batching, pull->size);
     if (error)
         return error;
     pthread_mutex_lock(&stream->streams->mutex);
     find_worker(&drawing);
-    error = check_alive(stream);
+    error = stream_check_alive(stream);
     if (!error && pull->ack_count > 0)
         error = ack(&drawing);
     if (!error)
@@ -453,7 +445,7 @@ static enum error judge_acks(const struct drawing *drawing)
 {
     size_t live;
     int64_t mean_ms;
-    enum error error = check_alive(drawing->stream);
+    enum error error = stream_check_alive(drawing->stream);
     if (error || drawing->pull->ack_count == 0)
         return error;
     return ledger_plan_acks(&drawing->stream->ledger, drawing->pull, drawing->worker,

@@ -10,14 +10,9 @@
 /* The mutex is held from begin() to end(). */
 static enum error begin(struct stream *stream, struct journal_waiter *waiter)
 {
-    if (waiter) {
-        waiter->stream = NULL;
-        waiter->created = false;
-    }
+    journal_waiter_clear(waiter);
     pthread_mutex_lock(&stream->streams->mutex);
-    if (!stream->deleted)
-        return OK;
-    return error_set(ERROR_NOT_FOUND, "stream %s was deleted", stream->definition.name);
+    return stream_check_alive(stream);
 }
 
 static enum error end(struct stream *stream, enum error error, struct journal_waiter *waiter,

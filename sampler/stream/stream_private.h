@@ -57,6 +57,8 @@ void stream_take(struct stream *stream);
 /* The mutex is held: room in the journal and memory, then the journal, then the ledger. On failure
  * nothing moved. */
 enum error stream_change(struct stream *stream, struct entry *entry, int64_t now_ms) MUST_CHECK;
+/* The mutex is held. ERROR_NOT_FOUND: it was deleted. */
+enum error stream_check_alive(const struct stream *stream) MUST_CHECK;
 /* The mutex is held: shall the answer wait? Then the waiter does. */
 bool stream_wait(struct streams *streams, struct journal_waiter *waiter);
 

@@ -249,10 +249,7 @@ enum error streams_delete(struct streams *streams, const char *name, struct jour
                           bool *ret_wait)
 {
     *ret_wait = false;
-    if (waiter) {
-        waiter->stream = NULL;
-        waiter->created = false;
-    }
+    journal_waiter_clear(waiter);
     pthread_mutex_lock(&streams->mutex);
     struct stream *stream = streams_find(streams, name);
     enum error error = OK;

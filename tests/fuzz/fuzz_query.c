@@ -43,7 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
     if (data[0] % 2 == 0)
         use_query(text, data[0] % 4 == 0 ? 1000000 : 1);
     else
-        check((int)answer_format_of_accept(text, length - 1) < BATCH_FORMATS);
+        check((int)batch_format_of_accept(text, length - 1) < BATCH_FORMATS);
     free(text);
     return 0;
 }

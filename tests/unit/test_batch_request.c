@@ -162,7 +162,7 @@ static void test_accept(void **state)
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         const char *accept = cases[i].accept;
-        if (answer_format_of_accept(accept, strlen(accept)) != cases[i].format)
+        if (batch_format_of_accept(accept, strlen(accept)) != cases[i].format)
             fail_msg("Accept: %s", accept);
     }
 }

@@ -378,7 +378,7 @@ static void step_release(struct pair_of_books *books)
         batch->queued = model->queue++; /* what ran out before, too, goes to the queue's end */
         batch->place = RELEASED;
         set_places(model, batch);
-        number = lease->worker_after;
+        number = lease->links[LEASE_WORKER].after;
     }
     change(books, &entry);
 }
