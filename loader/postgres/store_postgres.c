@@ -21,21 +21,6 @@ static enum error read_element(struct uri *uri, enum element *ret_element)
     return OK;
 }
 
-static enum error number_features(struct postgres_store *store)
-{
-    size_t count = store->table.format.features;
-    char *text;
-    store->numbers = array_new(count, sizeof(char *) + TEXT_INTEGER_BYTES + 1, "feature names");
-    if (!store->numbers)
-        return ERROR_MEMORY;
-    text = (char *)(store->numbers + count);
-    for (size_t i = 0; i < count; i++) {
-        store->numbers[i] = text;
-        text = text_write_integer(text, (int64_t)i) + 1; /* the memory is zeroed */
-    }
-    return OK;
-}
-
 static enum error describe(struct postgres_store *store, const struct column_choice *choice)
 {
     struct store_info *info = &store->store.info;
@@ -127,8 +112,10 @@ static enum error postgres_store_open(struct uri *uri, bool keys_only, struct st
         error = open_table(store, table, &choice, element);
     if (!error && !keys_only)
         error = inspect(store);
-    if (!error && store->table.format.blob)
-        error = number_features(store);
+    if (!error && store->table.format.blob) {
+        store->numbers = column_numbers_new(store->table.format.features);
+        error = store->numbers ? OK : ERROR_MEMORY;
+    }
     if (!error)
         error = describe(store, &choice);
     if (error) {

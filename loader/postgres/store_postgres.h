@@ -18,7 +18,7 @@ struct postgres_store {
     char *fetch_sql; /* owned */
     struct label_dictionary labels;
     char *first_bad_row;  /* owned */
-    const char **numbers; /* owned; a blob's features: "0", "1", ..., which lie behind the list */
+    const char **numbers; /* owned; names of a blob's features: "0", "1", ... */
 };
 
 /* Reads all rows once: store.info's rows, element, labels and bad rows. */

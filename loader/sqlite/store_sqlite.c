@@ -81,21 +81,6 @@ static enum error find_blob(struct sqlite_store *store, sqlite3 *connection,
     return OK;
 }
 
-static enum error number_names(struct sqlite_store *store)
-{
-    char number[TEXT_INTEGER_BYTES + 1];
-    store->numbered_names = array_new(store->format.features, sizeof(char *), "feature names");
-    if (!store->numbered_names)
-        return ERROR_MEMORY;
-    for (size_t i = 0; i < store->format.features; i++) {
-        *text_write_integer(number, (int64_t)i) = '\0';
-        store->numbered_names[i] = strdup(number);
-        if (!store->numbered_names[i])
-            return error_set_memory(sizeof(number), "feature names");
-    }
-    return OK;
-}
-
 static enum error find_format(struct sqlite_store *store, sqlite3 *connection,
                               const struct request *request)
 {
@@ -111,9 +96,10 @@ static enum error find_format(struct sqlite_store *store, sqlite3 *connection,
                           "column of features",
                           store->path, store->table.name);
     bool named = store->facts.there && store->facts.features == format->features;
-    if (!error && format->blob && !named)
-        error = number_names(store);
-    return error;
+    if (error || !format->blob || named)
+        return error;
+    store->numbers = column_numbers_new(format->features);
+    return store->numbers ? OK : ERROR_MEMORY;
 }
 
 /* ---- opening ------------------------------------------------------------ */
@@ -240,8 +226,8 @@ static void describe(struct sqlite_store *store, const struct request *request)
     info->group_column = store->table.key_of[COLUMN_GROUP];
     if (!store->format.blob)
         info->feature_names = store->table.features;
-    else if (store->numbered_names)
-        info->feature_names = (const char *const *)store->numbered_names;
+    else if (store->numbers)
+        info->feature_names = store->numbers;
     else
         info->feature_names = (const char *const *)store->facts.feature_names;
     if (has_label_choice(store, request)) {
@@ -257,9 +243,7 @@ static void describe(struct sqlite_store *store, const struct request *request)
 static void sqlite_store_close(struct store *base)
 {
     struct sqlite_store *store = (struct sqlite_store *)base;
-    for (size_t i = 0; store->numbered_names && i < store->format.features; i++)
-        free(store->numbered_names[i]);
-    free(store->numbered_names);
+    free(store->numbers);
     label_dictionary_release(&store->labels);
     sqlite_facts_release(&store->facts);
     sqlite_table_release(&store->table);

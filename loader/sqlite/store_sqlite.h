@@ -24,8 +24,7 @@ struct sqlite_store {
     struct sqlite_table table;
     struct sqlite_format format;
     struct label_dictionary labels;
-    char *
-        *numbered_names;  /* owned; [format.features]: names of a BLOB's features that none named */
+    const char **numbers; /* owned; names of a BLOB's features that none named: "0", "1", ... */
     char *fetch_sql;      /* owned; one row by id, or by row number (table.row_name) */
     char *scan_sql;       /* owned; all rows by id */
     char *keys_sql;       /* owned; all keys by id */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "common/text.h"
 
 #define NAMES_SHOWN 12
@@ -165,4 +166,16 @@ enum error column_roles_assign(const struct column_names *columns,
             ret_roles[i] = COLUMN_FEATURE;
     }
     return error;
+}
+
+const char **column_numbers_new(size_t count)
+{
+    const char **numbers =
+        array_new(count, sizeof(char *) + TEXT_INTEGER_BYTES + 1, "column names");
+    char *text = numbers ? (char *)(numbers + count) : NULL;
+    for (size_t i = 0; text && i < count; i++) {
+        numbers[i] = text;
+        text = text_write_integer(text, (int64_t)i) + 1; /* the memory is zeroed */
+    }
+    return numbers;
 }

@@ -47,6 +47,10 @@ enum error column_roles_assign(const struct column_names *columns,
                                const struct column_choice *choice, bool defaults,
                                enum column_role *ret_roles) MUST_CHECK;
 
+/* "0", "1", ...: names of columns that have none, [count], texts and list in one block; free() it.
+ * NULL: error is set. */
+const char **column_numbers_new(size_t count);
+
 /* The names of `count` things for a message: "a", "b", "c" and 12 more. Returns `out`. */
 #define NAME_LIST_BYTES 512
 const char *name_list(const char *const names[], size_t count, char out[NAME_LIST_BYTES]);
