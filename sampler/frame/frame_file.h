@@ -8,7 +8,7 @@
  *       12      4  number of sections S
  *       16      8  size of the file in bytes
  *       24      8  units N
- *       32     16  digest of the list (frame_digest.c)
+ *       32     16  digest of the list (frame_digester.h)
  *       48      8  zero
  *       56      8  XXH3-64 of the first 1088 bytes, this field being 0
  *       64   1024  section table: S times struct frame_section, then zeros
