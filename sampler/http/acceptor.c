@@ -21,7 +21,8 @@
 
 struct acceptor {
     pthread_t thread;
-    struct MHD_Daemon *daemon;       /* borrowed */
+    struct worker_set *workers;      /* borrowed */
+    struct worker *next;             /* whose turn it is */
     struct connections *connections; /* borrowed */
     int descriptor;                  /* of the listening socket */
     int bell;                        /* an eventfd: the thread is to end */
@@ -51,9 +52,9 @@ static bool accept_one(struct acceptor *acceptor, bool *ret_short)
         return errno == EINTR || errno == ECONNABORTED;
     }
     connections_expect(acceptor->connections);
-    if (MHD_add_connection(acceptor->daemon, descriptor, (struct sockaddr *)&address, length) !=
-        MHD_YES)
+    if (!event_loop_add(&acceptor->next->loop, descriptor, &address, length))
         connections_expect_less(acceptor->connections);
+    acceptor->next = acceptor->next->next ? acceptor->next->next : acceptor->workers->first;
     return true;
 }
 
@@ -88,7 +89,7 @@ static void release(struct acceptor *acceptor)
     free(acceptor);
 }
 
-enum error acceptor_new(int descriptor, struct MHD_Daemon *daemon, struct connections *connections,
+enum error acceptor_new(int descriptor, struct worker_set *workers, struct connections *connections,
                         struct acceptor **ret_acceptor)
 {
     struct acceptor *acceptor = array_new(1, sizeof(*acceptor), "the acceptor");
@@ -96,7 +97,8 @@ enum error acceptor_new(int descriptor, struct MHD_Daemon *daemon, struct connec
         close(descriptor);
         return ERROR_MEMORY;
     }
-    acceptor->daemon = daemon;
+    acceptor->workers = workers;
+    acceptor->next = workers->first;
     acceptor->connections = connections;
     acceptor->descriptor = descriptor;
     acceptor->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -38,6 +38,14 @@ static uint64_t received_bytes(const struct connection *connection)
     return ask_kernel(connection, &info) ? info.tcpi_bytes_received : 0;
 }
 
+/* MHD may have answered by itself: then nothing came after what was sent last. */
+static bool was_answered(const struct connection *connection)
+{
+    struct tcp_info info;
+    return ask_kernel(connection, &info) && info.tcpi_bytes_sent > 0 &&
+           info.tcpi_last_data_sent <= info.tcpi_last_data_recv;
+}
+
 /* Bytes came, but never a request line. */
 static void say_bad_request(const struct connections *set, const struct connection *connection)
 {
@@ -106,7 +114,8 @@ void connections_remove(struct connections *set, struct connection *connection)
 {
     if (!connection)
         return;
-    say_bad_request(set, connection);
+    if (!was_answered(connection))
+        say_bad_request(set, connection);
     pthread_mutex_lock(&set->mutex);
     if (connection->previous)
         connection->previous->next = connection->next;

@@ -12,6 +12,9 @@
 /* A body is read to its end, so that its sender hears the answer, unless it is longer than this. */
 #define BODY_SWALLOW_BYTES (16 << 20)
 #define BODY_TOO_LARGE "the body is longer than 1048576 bytes"
+/* What libmicrohttpd can surely take apart in SERVER_CONNECTION_BYTES. */
+#define TARGET_LIBRARY_BYTES 7500
+#define PARAMETERS_MOST 64
 
 static enum method method_of(const char *name)
 {
@@ -141,6 +144,30 @@ static const char *what_is_wrong_with_line(const struct request *request, const 
 enum MHD_Result framing_refuse_body(struct request *request)
 {
     return reply_problem(request, MHD_HTTP_CONTENT_TOO_LARGE, BODY_TOO_LARGE);
+}
+
+/* MHD 0.9.75 never answers a request whose parameters take more than its connection has left: it
+ * keeps 64 bytes for each of them, and the read line in the same SERVER_CONNECTION_BYTES. */
+static bool fits_library(const struct request *request)
+{
+    const char *target = request->line.target;
+    size_t parameters = 1;
+    if (request->line.target_bytes > TARGET_LIBRARY_BYTES)
+        return !strchr(target, '?');
+    for (const char *end = strchr(target, '?'); end; end = strchr(end + 1, '&'))
+        parameters++;
+    return parameters <= PARAMETERS_MOST;
+}
+
+void framing_look_at_target(struct request *request)
+{
+    if (!request->line.target || fits_library(request))
+        return;
+    if (request->too_long)
+        reply_at_once(request, MHD_HTTP_URI_TOO_LONG,
+                      "the request target is longer than 6000 bytes");
+    else
+        reply_at_once(request, MHD_HTTP_BAD_REQUEST, "the query has more than 64 parameters");
 }
 
 enum MHD_Result framing_begin(struct request *request, const char *method, const char *version)

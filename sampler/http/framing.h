@@ -13,6 +13,9 @@
 
 #include "sampler/http/request.h"
 
+/* The request line is there; the header may not be. A query that libmicrohttpd cannot take apart is
+ * refused at once, and the connection ended. */
+void framing_look_at_target(struct request *request);
 /* The header is there. A refusal at this point makes MHD close the connection. */
 enum MHD_Result framing_begin(struct request *request, const char *method, const char *version);
 /* A piece of the body: a POST's is kept, everything else is swallowed. MHD_NO closes the

@@ -10,7 +10,6 @@ void worker_set_init(struct worker_set *set, struct server *server, int64_t answ
 {
     *set = (struct worker_set){.server = server};
     answer_memory_init(&set->answers, answer_bytes);
-    pthread_mutex_init(&set->mutex, NULL);
 }
 
 static void worker_free(struct worker *worker)
@@ -37,45 +36,40 @@ void worker_set_release(struct worker_set *set)
         worker_free(set->first);
         set->first = next;
     }
-    pthread_mutex_destroy(&set->mutex);
 }
 
-struct worker *worker_current(struct worker_set *set)
+struct worker *worker_new(struct worker_set *set)
 {
-    static _Thread_local struct worker *current;
-    if (current && current->server == set->server)
-        return current;
     struct worker *worker = array_new(1, sizeof(*worker), "an HTTP thread");
     if (!worker)
         return NULL;
     worker->server = set->server;
     worker->answers = &set->answers;
-    pthread_mutex_lock(&set->mutex);
     worker->number = set->count++;
     worker->next = set->first;
     set->first = worker;
-    pthread_mutex_unlock(&set->mutex);
-    current = worker;
     return worker;
+}
+
+void worker_set_stop(struct worker_set *set)
+{
+    for (struct worker *worker = set->first; worker; worker = worker->next)
+        event_loop_stop(&worker->loop);
 }
 
 int64_t worker_set_active(struct worker_set *set)
 {
     int64_t active = 0;
-    pthread_mutex_lock(&set->mutex);
     for (struct worker *worker = set->first; worker; worker = worker->next)
         active += atomic_load(&worker->active);
-    pthread_mutex_unlock(&set->mutex);
     return active;
 }
 
 void worker_set_metrics(struct worker_set *set, struct metrics *ret_sum)
 {
     memset(ret_sum, 0, sizeof(*ret_sum));
-    pthread_mutex_lock(&set->mutex);
     for (struct worker *worker = set->first; worker; worker = worker->next)
         metrics_sum(ret_sum, &worker->metrics);
-    pthread_mutex_unlock(&set->mutex);
 }
 
 static void *grow(void *old, size_t count, size_t element_bytes)

@@ -3,15 +3,14 @@
  * nothing once the thread is warm: room for the units of a batch, recycled bodies and requests, its
  * counters, and the last query it parsed.
  *
- * Threads: a worker belongs to the thread that worker_current() made it for. Only `metrics` and
- * `active` are read by others. worker_set_release() runs when all those threads are gone.
+ * Threads: a worker belongs to the thread of its loop. Only `metrics` and `active` are read by
+ * others.
  *
  * Dimensions: B units of a batch.
  */
 #ifndef SAMPLER_HTTP_HTTP_THREAD_H
 #define SAMPLER_HTTP_HTTP_THREAD_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,6 +18,7 @@
 
 #include "common/error.h"
 #include "sampler/batch/batch_request.h"
+#include "sampler/http/event_loop.h"
 #include "sampler/http/response_memory.h"
 #include "sampler/stream/metrics.h"
 
@@ -45,9 +45,10 @@ struct worker {
     struct worker *next;
     struct server *server;
     struct answer_memory *answers; /* of all threads */
-    uint32_t number;               /* 0, 1, ... in its set */
-    _Atomic int64_t active;        /* requests that were read and are not answered */
-    size_t capacity;               /* of the four arrays, in units */
+    struct event_loop loop;
+    uint32_t number;        /* 0, 1, ... in its set */
+    _Atomic int64_t active; /* requests that were read and are not answered */
+    size_t capacity;        /* of the four arrays, in units */
     int64_t *ids;
     uint32_t *labels;
     int64_t *scratch_ids;
@@ -67,7 +68,6 @@ struct worker {
 
 struct worker_set {
     struct server *server;
-    pthread_mutex_t mutex;
     struct worker *first;
     uint32_t count;
     struct answer_memory answers;
@@ -77,8 +77,10 @@ struct worker_set {
 void worker_set_init(struct worker_set *set, struct server *server, int64_t answer_bytes);
 void worker_set_release(struct worker_set *set);
 
-/* This thread's worker, made on the first call; NULL when there is no memory (error is set). */
-struct worker *worker_current(struct worker_set *set);
+/* One more, its loop not started; NULL when there is no memory (error is set). */
+struct worker *worker_new(struct worker_set *set);
+/* Ends all loops. */
+void worker_set_stop(struct worker_set *set);
 
 /* Sums over all workers. */
 int64_t worker_set_active(struct worker_set *set);

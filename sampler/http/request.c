@@ -174,14 +174,16 @@ void request_suspend(struct request *request, request_continuation again)
 
 void request_resume(struct request *request)
 {
+    struct worker *worker = request->worker; /* the request may be over before it is woken */
     MHD_resume_connection(request->connection);
+    event_loop_wake(&worker->loop);
 }
 
 /* The second of the two to come here resumes the connection. */
 static void pass_gate(struct request *request)
 {
     if (atomic_fetch_add(&request->gate, 1) == 1)
-        MHD_resume_connection(request->connection);
+        request_resume(request);
 }
 
 static void on_ready(struct journal_waiter *waiter)

@@ -1,12 +1,13 @@
 #include "sampler/http/response.h"
 
+#include <gnutls/gnutls.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 
 #include "common/http_problem.h"
 #include "sampler/api/routes.h"
 #include "sampler/http/audit.h"
-#include "sampler/http/mhd_errors.h"
 #include "sampler/http/server.h"
 
 #define PROBLEM_LIMIT_BYTES (16 << 10)
@@ -54,7 +55,8 @@ static enum MHD_Result queue(struct request *request, int status, struct MHD_Res
     metrics_count(request_metrics(request), request_path(request), status,
                   request->head ? 0 : body_bytes,
                   carries ? (uint64_t)request->drawn.span.units : 0);
-    enum MHD_Result result = mhd_queue(request->connection, status, response);
+    enum MHD_Result result =
+        MHD_queue_response(request->connection, (unsigned int)status, response);
     MHD_destroy_response(response);
     return result;
 }
@@ -227,6 +229,40 @@ enum MHD_Result reply_last(struct request *request, int status, const char *deta
 {
     static const struct reply_header close = {MHD_HTTP_HEADER_CONNECTION, "close"};
     return reply_problem_with(request, status, NULL, detail, &close);
+}
+
+/* Over TLS through the session, else on the socket: nothing else is being sent on it. */
+static void send_bytes(struct MHD_Connection *connection, const struct buffer *bytes)
+{
+    const union MHD_ConnectionInfo *tls =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    if (tls && tls->tls_session)
+        (void)gnutls_record_send(tls->tls_session, bytes->data, bytes->length);
+    else
+        (void)!send(info->connect_fd, bytes->data, bytes->length, MSG_NOSIGNAL | MSG_DONTWAIT);
+    (void)shutdown(info->connect_fd, SHUT_RDWR);
+}
+
+void reply_at_once(struct request *request, int status, const char *detail)
+{
+    struct buffer body = BUFFER_INIT(PROBLEM_LIMIT_BYTES);
+    struct buffer answer = BUFFER_INIT(2 * PROBLEM_LIMIT_BYTES);
+    enum error error = http_problem_add(&body, status, NULL, detail);
+    if (!error)
+        error = buffer_print(&answer,
+                             "HTTP/1.1 %d %s\r\nConnection: close\r\nContent-Type: %s\r\n"
+                             "Content-Length: %zu\r\n\r\n%.*s",
+                             status, http_status_title(status), HTTP_PROBLEM_CONTENT_TYPE,
+                             body.length, (int)body.length, body.data);
+    if (!error) {
+        request->answered = true;
+        metrics_count(request_metrics(request), request_path(request), status, body.length, 0);
+        send_bytes(request->connection, &answer);
+    }
+    buffer_release(&body);
+    buffer_release(&answer);
 }
 
 enum MHD_Result reply_error(struct request *request, enum error error)

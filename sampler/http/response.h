@@ -37,6 +37,9 @@ enum MHD_Result reply_allow(struct request *request);
 enum MHD_Result reply_problem(struct request *request, int status, const char *detail);
 /* The same and the end of the connection. */
 enum MHD_Result reply_last(struct request *request, int status, const char *detail);
+/* The same while the header is being read, by other means than libmicrohttpd's: it is sent at once,
+ * and the connection is shut down. */
+void reply_at_once(struct request *request, int status, const char *detail);
 /* This thread's message and kind, with the status that belongs to the code. */
 enum MHD_Result reply_error(struct request *request, enum error error);
 /* 403: the token lacks the scope. */

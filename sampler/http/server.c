@@ -19,18 +19,14 @@
 #include "sampler/http/framing.h"
 #include "sampler/http/housekeeper.h"
 #include "sampler/http/http_thread.h"
-#include "sampler/http/mhd_errors.h"
-#include "sampler/http/mhd_wait.h"
 #include "sampler/http/request.h"
 
 #define THREADS_LIMIT 16
 #define DESCRIPTORS_RESERVED 128
 #define TLS_PRIORITIES "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
 #define DRAIN_POLL_MS 2
-#define LOOKS_BEFORE_SLEEP 10 /* 5 and 20 did no worse */
 
 struct server {
-    struct MHD_Daemon *daemon;
     struct guard *guard; /* borrowed */
     struct worker_set workers;
     struct connections connections;
@@ -43,7 +39,8 @@ struct server {
     int64_t started_seconds;
 };
 
-/* ---- what libmicrohttpd calls ------------------------------------------- */
+/* ---- what libmicrohttpd calls -----------------------------------------------------------------
+ */
 
 static enum MHD_Result handle(void *context, struct MHD_Connection *connection, const char *url,
                               const char *method, const char *version, const char *upload,
@@ -74,39 +71,46 @@ static struct connection *peer_of(struct MHD_Connection *connection)
     return info ? info->socket_context : NULL;
 }
 
-/* Called before MHD takes the target apart. Its own list of arguments is cut off: nobody reads it,
- * and MHD 0.9.75 never answers a request whose arguments overflow the connection's memory. The
- * bytes are MHD's, in a buffer that it writes into itself right afterwards. */
 static void *on_target(void *context, const char *target, struct MHD_Connection *connection)
 {
-    struct server *server = context;
-    struct worker *worker = worker_current(&server->workers);
-    struct request *request = worker ? request_take(worker, connection, target) : NULL;
-    char *query = target ? strchr(target, '?') : NULL;
-    if (query && query[1] != '\0')
-        query[1] = '\0';
+    struct worker *worker = context;
+    struct request *request = request_take(worker, connection, target);
+    event_loop_note(&worker->loop);
     if (request) {
         request->peer = peer_of(connection);
         connection_enter(request->peer, CONNECTION_HEADER, 0);
+        framing_look_at_target(request);
     }
     return request;
+}
+
+/* MHD answered by itself. */
+static void count_library_error(struct request *request)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_HTTP_STATUS);
+    if (info)
+        metrics_count(&request->worker->metrics, PATH_OTHER, (int)info->http_status, 0, 0);
 }
 
 static void on_completed(void *context, struct MHD_Connection *connection, void **request_context,
                          enum MHD_RequestTerminationCode code)
 {
+    struct request *request = *request_context;
     (void)context;
     (void)connection;
     (void)code;
-    if (*request_context)
-        request_put(*request_context);
+    if (request && !request->answered)
+        count_library_error(request);
+    if (request)
+        request_put(request);
     *request_context = NULL;
 }
 
 static void on_connection(void *context, struct MHD_Connection *connection, void **socket_context,
                           enum MHD_ConnectionNotificationCode code)
 {
-    struct server *server = context;
+    struct server *server = ((struct worker *)context)->server;
     if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
         connections_remove(&server->connections, *socket_context);
         *socket_context = NULL;
@@ -116,17 +120,6 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     if (info)
         *socket_context = connections_add(&server->connections, info->connect_fd);
-}
-
-/* MHD answered by itself. */
-static struct server *counting_server;
-
-static void on_library_error(struct MHD_Connection *connection, int status, size_t body_bytes)
-{
-    struct worker *worker = counting_server ? worker_current(&counting_server->workers) : NULL;
-    connection_enter(peer_of(connection), CONNECTION_SENDING, body_bytes);
-    if (worker)
-        metrics_count(&worker->metrics, PATH_OTHER, status, body_bytes, 0);
 }
 
 static void on_log(void *context, const char *format, va_list args) PRINTF_LIKE(2, 0);
@@ -139,7 +132,7 @@ static void on_log(void *context, const char *format, va_list args)
     log_debug("http: %s", line);
 }
 
-/* ---- life cycle --------------------------------------------------------- */
+/* ---- life cycle ------------------------------------------------------------------------------ */
 
 static unsigned int thread_count(void)
 {
@@ -170,54 +163,59 @@ static int64_t connection_limit(int64_t wanted)
     return (int64_t)room;
 }
 
-/* Any of its threads may have all connections: how many there are is the acceptor's business. */
-static struct MHD_Daemon *start_daemon(struct server *server, int64_t connections)
+/* Any thread may have all connections: how many there are is the acceptor's business. */
+static struct MHD_Daemon *start_daemon(struct worker *worker, int64_t connections)
 {
-    bool tls = guard_uses_tls(server->guard);
+    bool tls = guard_uses_tls(worker->server->guard);
     struct MHD_OptionItem tls_options[] = {
         {MHD_OPTION_HTTPS_CERT_CALLBACK, 0, (void *)guard_retrieve},
         {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)TLS_PRIORITIES},
         {MHD_OPTION_END, 0, NULL},
     };
-    unsigned int threads = thread_count();
-    unsigned int flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_TURBO | MHD_USE_ITC |
-                         MHD_USE_ERROR_LOG | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET |
-                         (tls ? MHD_USE_TLS : 0);
-    return MHD_start_daemon(flags, 0, NULL, NULL, handle, server,                                //
+    unsigned int flags = EVENT_LOOP_DAEMON_FLAGS | MHD_USE_ERROR_LOG | (tls ? MHD_USE_TLS : 0);
+    return MHD_start_daemon(flags, 0, NULL, NULL, handle, NULL,                                  //
                             MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,                            //
-                            MHD_OPTION_THREAD_POOL_SIZE, threads,                                //
                             MHD_OPTION_CONNECTION_LIMIT,                                         //
-                            (unsigned int)(connections + CONNECTIONS_SURPLUS) * threads,         //
+                            (unsigned int)(connections + CONNECTIONS_SURPLUS),                   //
                             MHD_OPTION_CONNECTION_TIMEOUT, (unsigned int)SERVER_IDLE_SECONDS,    //
                             MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)SERVER_CONNECTION_BYTES, //
-                            MHD_OPTION_URI_LOG_CALLBACK, on_target, server,                      //
-                            MHD_OPTION_NOTIFY_COMPLETED, on_completed, server,                   //
-                            MHD_OPTION_NOTIFY_CONNECTION, on_connection, server,                 //
+                            MHD_OPTION_URI_LOG_CALLBACK, on_target, worker,                      //
+                            MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL,                     //
+                            MHD_OPTION_NOTIFY_CONNECTION, on_connection, worker,                 //
                             MHD_OPTION_ARRAY, tls ? tls_options : tls_options + 2,               //
                             MHD_OPTION_END);
 }
 
+static void on_lost(void *context)
+{
+    connections_expect_less(context);
+}
+
+static enum error start_thread(struct server *server, int64_t connections)
+{
+    struct worker *worker = worker_new(&server->workers);
+    if (!worker)
+        return ERROR_MEMORY;
+    struct MHD_Daemon *daemon = start_daemon(worker, connections);
+    if (!daemon)
+        return error_set(ERROR_NETWORK, "cannot start the HTTP server (descriptors or memory are "
+                                        "short; --log-level debug says more)");
+    return event_loop_start(&worker->loop, daemon, on_lost, &server->connections);
+}
+
 static enum error start(struct server *server, int descriptor, int64_t connections)
 {
-    mhd_wait_install(LOOKS_BEFORE_SLEEP);
-    enum error error = mhd_errors_install(on_library_error);
-    if (!error)
-        error = slow_lane_new(&server->slow_lane);
+    enum error error = slow_lane_new(&server->slow_lane);
     if (!error)
         error = slow_lane_new(&server->search_lane);
     if (!error)
         error = attendant_new(server->guard, &server->connections, &server->attendant);
-    if (error) {
-        close(descriptor);
-        return error;
-    }
-    counting_server = server;
-    server->daemon = start_daemon(server, connections);
-    if (server->daemon)
-        return acceptor_new(descriptor, server->daemon, &server->connections, &server->acceptor);
+    for (unsigned int threads = thread_count(); !error && threads > 0; threads--)
+        error = start_thread(server, connections);
+    if (!error)
+        return acceptor_new(descriptor, &server->workers, &server->connections, &server->acceptor);
     close(descriptor);
-    return error_set(ERROR_NETWORK, "cannot start the HTTP server (threads, descriptors or "
-                                    "memory are short; --log-level debug says more)");
+    return error;
 }
 
 enum error server_open(int descriptor, const struct server_options *options,
@@ -265,8 +263,6 @@ static bool wait_until_idle(struct server *server, int64_t deadline_ns)
     return true;
 }
 
-/* MHD_quiesce_daemon() would end the process now and then: with epoll, it and MHD's own thread both
- * take the listening socket out of the epoll set, and the later one panics (0.9.75). */
 bool server_drain(struct server *server, int64_t grace_ms, int64_t deadline_ns)
 {
     go_to(server, SERVER_DRAINING);
@@ -285,9 +281,7 @@ void server_close(struct server *server)
     attendant_free(server->attendant);
     slow_lane_free(server->slow_lane); /* its jobs resume connections */
     slow_lane_free(server->search_lane);
-    if (server->daemon)
-        MHD_stop_daemon(server->daemon);
-    counting_server = NULL;
+    worker_set_stop(&server->workers);
     connections_release(&server->connections);
     worker_set_release(&server->workers);
     free(server);
