@@ -8,25 +8,25 @@
 
 #include "common/array.h"
 
-struct slow_lane {
+struct thread_pool {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    pthread_t threads[SLOW_LANE_THREADS];
+    pthread_t threads[THREAD_POOL_THREADS];
     int thread_count;
-    struct slow_job *first;
-    struct slow_job **last;
+    struct pool_job *first;
+    struct pool_job **last;
     int queued;
     bool ending;
     _Atomic bool stop;
 };
 
 /* NULL: the lane ends and nothing waits. */
-static struct slow_job *next_job(struct slow_lane *lane)
+static struct pool_job *next_job(struct thread_pool *lane)
 {
     pthread_mutex_lock(&lane->mutex);
     while (!lane->first && !lane->ending)
         pthread_cond_wait(&lane->changed, &lane->mutex);
-    struct slow_job *job = lane->first;
+    struct pool_job *job = lane->first;
     if (job) {
         lane->first = job->next;
         if (!lane->first)
@@ -37,32 +37,32 @@ static struct slow_job *next_job(struct slow_lane *lane)
     return job;
 }
 
-void slow_lane_enter(void)
+void thread_pool_enter(void)
 {
-    (void)setpriority(PRIO_PROCESS, (id_t)gettid(), SLOW_LANE_NICE); /* of a thread, on Linux */
+    (void)setpriority(PRIO_PROCESS, (id_t)gettid(), THREAD_POOL_NICE); /* of a thread, on Linux */
 }
 
 static void *work(void *context)
 {
-    struct slow_lane *lane = context;
-    slow_lane_enter();
-    for (struct slow_job *job = next_job(lane); job; job = next_job(lane))
+    struct thread_pool *lane = context;
+    thread_pool_enter();
+    for (struct pool_job *job = next_job(lane); job; job = next_job(lane))
         job->run(job, &lane->stop);
     return NULL;
 }
 
-enum error slow_lane_new(struct slow_lane **ret_lane)
+enum error thread_pool_new(struct thread_pool **ret_lane)
 {
-    struct slow_lane *lane = array_new(1, sizeof(*lane), "the slow lane");
+    struct thread_pool *lane = array_new(1, sizeof(*lane), "the slow lane");
     if (!lane)
         return ERROR_MEMORY;
     pthread_mutex_init(&lane->mutex, NULL);
     pthread_cond_init(&lane->changed, NULL);
     lane->last = &lane->first;
-    for (int i = 0; i < SLOW_LANE_THREADS; i++) {
+    for (int i = 0; i < THREAD_POOL_THREADS; i++) {
         int code = pthread_create(&lane->threads[i], NULL, work, lane);
         if (code != 0) {
-            slow_lane_free(lane);
+            thread_pool_free(lane);
             return error_set_errno(ERROR_MEMORY, code, "cannot start a thread");
         }
         lane->thread_count++;
@@ -71,16 +71,16 @@ enum error slow_lane_new(struct slow_lane **ret_lane)
     return OK;
 }
 
-enum error slow_lane_add(struct slow_lane *lane, struct slow_job *job)
+enum error thread_pool_add(struct thread_pool *lane, struct pool_job *job)
 {
     enum error error = OK;
     pthread_mutex_lock(&lane->mutex);
     if (lane->ending)
         error = error_set(ERROR_UNAVAILABLE, "the server is stopping");
-    else if (lane->queued >= SLOW_LANE_QUEUE_LIMIT)
+    else if (lane->queued >= THREAD_POOL_QUEUE_LIMIT)
         error =
             error_set(ERROR_UNAVAILABLE, "%d requests that take long wait already; ask again later",
-                      SLOW_LANE_QUEUE_LIMIT);
+                      THREAD_POOL_QUEUE_LIMIT);
     if (!error) {
         job->next = NULL;
         *lane->last = job;
@@ -92,7 +92,7 @@ enum error slow_lane_add(struct slow_lane *lane, struct slow_job *job)
     return error;
 }
 
-void slow_lane_stop(struct slow_lane *lane)
+void thread_pool_stop(struct thread_pool *lane)
 {
     if (!lane)
         return;
@@ -106,11 +106,11 @@ void slow_lane_stop(struct slow_lane *lane)
     lane->thread_count = 0;
 }
 
-void slow_lane_free(struct slow_lane *lane)
+void thread_pool_free(struct thread_pool *lane)
 {
     if (!lane)
         return;
-    slow_lane_stop(lane);
+    thread_pool_stop(lane);
     pthread_cond_destroy(&lane->changed);
     pthread_mutex_destroy(&lane->mutex);
     free(lane);

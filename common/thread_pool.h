@@ -2,7 +2,7 @@
  * A few threads for requests that take too long for an HTTP thread: opening a walk, a batch far
  * ahead of a design that passes positions over; in a second lane, positions with replacement, which
  * may take many seconds. The queue is bounded; what does not fit is refused, so that a flood of
- * them costs memory for SLOW_LANE_QUEUE_LIMIT and no more. They run at SLOW_LANE_NICE: draws have
+ * them costs memory for THREAD_POOL_QUEUE_LIMIT and no more. They run at THREAD_POOL_NICE: draws have
  * the processors first.
  */
 #ifndef COMMON_THREAD_POOL_H
@@ -12,30 +12,30 @@
 
 #include "common/error.h"
 
-#define SLOW_LANE_THREADS 2
-#define SLOW_LANE_QUEUE_LIMIT 64
-#define SLOW_LANE_NICE 10
+#define THREAD_POOL_THREADS 2
+#define THREAD_POOL_QUEUE_LIMIT 64
+#define THREAD_POOL_NICE 10
 
 /* Storage of the caller's, untouched until run() was called. */
-struct slow_job {
-    struct slow_job *next;
+struct pool_job {
+    struct pool_job *next;
     /* Once, from a thread of the lane; *stop (of the lane) becomes true when it is to end at once.
      */
-    void (*run)(struct slow_job *job, const _Atomic bool *stop);
+    void (*run)(struct pool_job *job, const _Atomic bool *stop);
 };
 
-struct slow_lane;
+struct thread_pool;
 
 /* Makes the calling thread one that draws do not wait for. */
-void slow_lane_enter(void);
+void thread_pool_enter(void);
 
-enum error slow_lane_new(struct slow_lane **ret_lane) MUST_CHECK;
+enum error thread_pool_new(struct thread_pool **ret_lane) MUST_CHECK;
 /* Every thread. ERROR_UNAVAILABLE: the queue is full, or the lane ends. */
-enum error slow_lane_add(struct slow_lane *lane, struct slow_job *job) MUST_CHECK;
+enum error thread_pool_add(struct thread_pool *lane, struct pool_job *job) MUST_CHECK;
 /* Refuses new jobs, asks those that are there to end, runs those that wait (so that each is heard
  * of), and joins the threads. NULL and a second call are legal. */
-void slow_lane_stop(struct slow_lane *lane);
+void thread_pool_stop(struct thread_pool *lane);
 /* The same, and frees it. NULL is legal. */
-void slow_lane_free(struct slow_lane *lane);
+void thread_pool_free(struct thread_pool *lane);
 
 #endif

@@ -30,7 +30,7 @@ static enum error end_at_once(struct server *server, struct service *service, en
     struct error_report why;
     error_report_take(error, &why);
     log_error("stopping at once: %s", why.message);
-    notify_send("STOPPING=1");
+    systemd_send("STOPPING=1");
     if (!server_drain(server, 0, clock_deadline_ns(DRAIN_AT_ONCE_MS)))
         log_warning("some requests were not answered within %d s", DRAIN_AT_ONCE_MS / 1000);
     if (service_finish(service))
@@ -46,11 +46,11 @@ static enum error serve_until_stopped(struct server *server, struct service *ser
     if (printf("listening on %s%s\n", scheme, authority) < 0 || fflush(stdout) != 0)
         log_warning("cannot write the address to standard output; listening on %s%s", scheme,
                     authority);
-    notify_send("READY=1");
+    systemd_send("READY=1");
     enum error error = wait_for_end(service);
     if (error)
         return end_at_once(server, service, error);
-    notify_send("STOPPING=1");
+    systemd_send("STOPPING=1");
     log_info("stopping: answering what was asked");
     if (!server_drain(server, grace_ms, clock_deadline_ns(grace_ms + DRAIN_MS)))
         log_warning("some requests were not answered within %d s", DRAIN_MS / 1000);
@@ -65,7 +65,7 @@ static enum error serve(struct serve_options *options)
     char url[LISTENER_URL_BYTES];
     int descriptor;
     enum error error = stop_install();
-    attendant_block_signals();
+    housekeeper_block_signals();
     if (!error)
         error = guard_open(&options->guard, &guard);
     if (!error)

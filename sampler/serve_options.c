@@ -286,13 +286,13 @@ static enum error take_answer_memory(struct serve_options *serve)
 {
     char shown[TEXT_QUOTE_BYTES];
     const char *given = serve->answer_memory;
-    if (text_parse_bytes(given, ANSWER_MEMORY_LEAST_BYTES, &serve->server.answer_bytes))
+    if (text_parse_bytes(given, RESPONSE_MEMORY_LEAST_BYTES, &serve->server.answer_bytes))
         return OK;
     return error_set(ERROR_USAGE,
                      "--max-answer-memory is %s, must be bytes, or a number with K, M, G or T "
                      "behind it, from %" PRId64 "M on",
                      text_quote(shown, sizeof(shown), given, strlen(given)),
-                     ANSWER_MEMORY_LEAST_BYTES >> 20);
+                     RESPONSE_MEMORY_LEAST_BYTES >> 20);
 }
 
 /* An address of this machine alone? Names are, when they are "localhost". */

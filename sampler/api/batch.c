@@ -24,7 +24,7 @@
 /* Clients ask the same thing again and again, but never with the same seq. */
 static void remember(struct request *request)
 {
-    struct worker_memo *memo = &request->worker->memo;
+    struct http_thread_memo *memo = &request->thread->memo;
     const char *query = request->query ? request->query : "";
     if (request->batch.leased)
         return;
@@ -92,7 +92,7 @@ static struct ledger_pull pull_of(const struct request *request, int64_t room)
 
 static struct batch_answer answer_of(const struct request *request, int64_t units)
 {
-    const struct worker *worker = request->worker;
+    const struct http_thread *thread = request->thread;
     const struct sampling_plan *plan = stream_plan(request->stream);
     const struct stream_batch *drawn = &request->drawn;
     bool leased = request->batch.leased;
@@ -103,9 +103,9 @@ static struct batch_answer answer_of(const struct request *request, int64_t unit
         .positions = drawn->span.positions,
         .tells_span = order_tells_span(plan->order),
         .size = (size_t)units,
-        .ids = worker->ids,
-        .labels = worker->labels,
-        .probabilities = request->batch.weights ? worker->probabilities : NULL,
+        .ids = thread->ids,
+        .labels = thread->labels,
+        .probabilities = request->batch.weights ? thread->probabilities : NULL,
         .worker = leased ? request->lease.worker : NULL,
         .seq = leased ? request->lease.seq : 0,
         .expires_ms = drawn->expires_ms > 0 ? drawn->expires_ms : 0,
@@ -118,44 +118,44 @@ static struct batch_answer answer_of(const struct request *request, int64_t unit
  * stream, nothing may fail any more. */
 static enum error prepare(struct request *request, int64_t units)
 {
-    struct worker *worker = request->worker;
-    enum error error = worker_reserve(worker, (size_t)units, request->batch.weights);
+    struct http_thread *thread = request->thread;
+    enum error error = http_thread_reserve(thread, (size_t)units, request->batch.weights);
     if (error)
         return error;
     struct batch_answer answer = answer_of(request, units);
     size_t bytes = batch_format_bound_bytes(stream_plan(request->stream)->label_texts, &answer,
                                             request->format);
-    worker_output_put(request->output);
-    request->output = worker_output_take(worker, bytes);
+    http_thread_output_put(request->output);
+    request->output = http_thread_output_take(thread, bytes);
     return request->output ? OK : ERROR_MEMORY;
 }
 
 static void weigh(struct request *request, const struct sampling_plan *plan, size_t units)
 {
-    struct worker *worker = request->worker;
+    struct http_thread *thread = request->thread;
     if (request->batch.sort) {
         for (size_t i = 0; i < units; i++)
-            worker->rows[i] = frame_find(plan->frame, worker->ids[i]);
+            thread->rows[i] = frame_find(plan->frame, thread->ids[i]);
     }
-    order_probabilities(plan->order, worker->rows, units, worker->probabilities);
+    order_probabilities(plan->order, thread->rows, units, thread->probabilities);
 }
 
 /* The units of request->drawn into request->output; what is binary where it belongs at once. */
 static void format(struct request *request)
 {
-    struct worker *worker = request->worker;
+    struct http_thread *thread = request->thread;
     const struct sampling_plan *plan = stream_plan(request->stream);
     const struct span *span = &request->drawn.span;
-    int64_t *rows = request->batch.weights ? worker->rows : NULL;
-    int64_t *ids = worker->ids;
-    uint32_t *labels = worker->labels;
+    int64_t *rows = request->batch.weights ? thread->rows : NULL;
+    int64_t *ids = thread->ids;
+    uint32_t *labels = thread->labels;
     if (request->format == BATCH_FORMAT_BINARY && span->positions == span->units) {
         ids = (void *)(request->output->bytes + SAMPLER_BATCH_HEADER_BYTES);
         labels = (uint32_t *)(ids + span->units);
     }
     size_t units = order_units(plan->order, span->first, span->positions, ids, labels, rows);
     if (request->batch.sort)
-        unit_sort(ids, labels, units, worker->scratch_ids, worker->scratch_labels);
+        unit_sort(ids, labels, units, thread->scratch_ids, thread->scratch_labels);
     if (request->batch.weights)
         weigh(request, plan, units);
     struct batch_answer answer = answer_of(request, (int64_t)units);
@@ -163,12 +163,12 @@ static void format(struct request *request)
     answer.labels = labels;
     request->output_bytes =
         batch_format_write(plan->label_texts, &answer, request->format, request->output->bytes);
-    request->output = worker_output_trim(request->output, request->output_bytes);
+    request->output = http_thread_output_trim(request->output, request->output_bytes);
 }
 
 /* csv and binary have no place for the facts: they stand in headers. */
 struct fact_headers {
-    struct reply_header headers[10];
+    struct response_header headers[10];
     size_t count;
     char texts[8][INTEGER_TEXT_BYTES];
     size_t text_count;
@@ -176,7 +176,7 @@ struct fact_headers {
 
 static void add_fact(struct fact_headers *facts, const char *name, const char *value)
 {
-    facts->headers[facts->count++] = (struct reply_header){name, value};
+    facts->headers[facts->count++] = (struct response_header){name, value};
 }
 
 static void add_number(struct fact_headers *facts, const char *name, int64_t value)
@@ -211,18 +211,18 @@ static enum MHD_Result reply(struct request *request)
     const char *content_type = batch_format_content_type(request->format);
     struct fact_headers facts;
     if (request->format == BATCH_FORMAT_JSON)
-        return reply_output(request, content_type, NULL, 0);
+        return response_output(request, content_type, NULL, 0);
     facts.count = 0;
     facts.text_count = 0;
     list_facts(request, &facts);
-    return reply_output(request, content_type, facts.headers, facts.count);
+    return response_output(request, content_type, facts.headers, facts.count);
 }
 
 static enum MHD_Result reply_outcome(struct request *request, enum error error)
 {
     if (error == ERROR_END || (!error && request->drawn.span.units == 0))
-        return reply_empty(request, MHD_HTTP_NO_CONTENT);
-    return !error ? reply(request) : reply_error(request, error);
+        return response_empty(request, MHD_HTTP_NO_CONTENT);
+    return !error ? reply(request) : response_error(request, error);
 }
 
 /* ---- draws -------------------------------------------------------------- */
@@ -234,7 +234,7 @@ static enum MHD_Result reply_kept(struct request *request, struct service *servi
 {
     (void)service;
     if (request->waiter.error)
-        return reply_error(request, stream_failure(request->stream));
+        return response_error(request, stream_failure(request->stream));
     if (!request->outcome && request->drawn.need > 0)
         return draw(request, request->drawn.need, true);
     if (request->outcome)
@@ -275,8 +275,8 @@ static enum MHD_Result draw(struct request *request, int64_t room, bool acked)
     if (waits)
         return wait_for_disk(request, error);
     if (!error && request->drawn.need > 0)
-        return reply_problem(request, MHD_HTTP_SERVICE_UNAVAILABLE,
-                             "others took the expired batches; ask again");
+        return response_problem(request, MHD_HTTP_SERVICE_UNAVAILABLE,
+                                "others took the expired batches; ask again");
     if (!error)
         format(request);
     return reply_outcome(request, error);
@@ -326,7 +326,7 @@ static enum MHD_Result reply_found(struct request *request, struct service *serv
 
 /* Each call counts some epochs more, and what was counted is remembered: until it is through, the
  * server ends, or others have waited long enough for this thread. */
-static void search(struct slow_job *job, const _Atomic bool *stop)
+static void search(struct pool_job *job, const _Atomic bool *stop)
 {
     struct request *request = (struct request *)((char *)job - offsetof(struct request, job));
     int64_t deadline_ns = clock_deadline_ns(SEARCH_MS);
@@ -363,18 +363,18 @@ enum MHD_Result route_batch(struct request *request, struct service *service)
     enum error error = request->batch_parsed ? OK : parse(request, service);
     bool pure = request->batch.index >= 0;
     if (request->guarded && !request_may(request, SCOPE_DRAW | SCOPE_READ, NULL))
-        return reply_forbidden(request, SCOPE_DRAW, NULL);
+        return response_forbidden(request, SCOPE_DRAW, NULL);
     if (error)
-        return reply_error(request, error);
+        return response_error(request, error);
     if (!is_let(request, pure))
-        return reply_forbidden(request, pure ? SCOPE_READ : SCOPE_DRAW, request->batch.stream);
+        return response_forbidden(request, pure ? SCOPE_READ : SCOPE_DRAW, request->batch.stream);
     error = handler_take_stream(request, service, request->batch.stream);
     if (error)
-        return reply_error(request, error);
+        return response_error(request, error);
     request->format = choose_format(request);
     error = choose_size(request, service, stream_plan(request->stream));
     if (error)
-        return reply_error(request, error);
+        return response_error(request, error);
     if (request->batch.index >= 0)
         return find(request);
     return request->head ? peek(request) : draw(request, most_units(request), false);

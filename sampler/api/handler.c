@@ -52,22 +52,22 @@ bool handler_open_body(struct request *request, bool may_be_empty, struct body *
     const char *coding = request_header(request, MHD_HTTP_HEADER_CONTENT_ENCODING);
     enum error error = handler_refuse_query(request);
     if (!error && bytes->length > 0 && coding && strcasecmp(coding, "identity") != 0) {
-        *ret_result = reply_problem(request, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
-                                    "the body must be JSON as it is: no Content-Encoding");
+        *ret_result = response_problem(request, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
+                                       "the body must be JSON as it is: no Content-Encoding");
         return false;
     }
     if (!error && bytes->length > 0 &&
         !body_type_is_right(request_header(request, MHD_HTTP_HEADER_CONTENT_TYPE),
                             request_header(request, MHD_HTTP_HEADER_ORIGIN))) {
-        *ret_result = reply_problem(request, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
-                                    "the body must be JSON: Content-Type: application/json");
+        *ret_result = response_problem(request, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
+                                       "the body must be JSON: Content-Type: application/json");
         return false;
     }
     if (!error)
         error = body_open(bytes->data ? bytes->data : "", bytes->length, may_be_empty, ret_body);
     if (!error)
         return true;
-    *ret_result = reply_error(request, error);
+    *ret_result = response_error(request, error);
     return false;
 }
 
@@ -77,9 +77,9 @@ static enum MHD_Result reply_kept(struct request *request, struct service *servi
 {
     request_continuation reply = request->then;
     if (request->waiter.error)
-        return reply_error(request, streams_failure(service->streams));
+        return response_error(request, streams_failure(service->streams));
     if (request->outcome)
-        return reply_error(request, error_restore(&request->report));
+        return response_error(request, error_restore(&request->report));
     audit_done(request);
     return reply(request, service);
 }
@@ -88,7 +88,7 @@ enum MHD_Result handler_finish(struct request *request, struct service *service,
                                bool waits, request_continuation reply)
 {
     if (!waits && error)
-        return reply_error(request, error);
+        return response_error(request, error);
     if (!waits) {
         audit_done(request);
         return reply(request, service);
@@ -103,24 +103,24 @@ enum MHD_Result handler_finish(struct request *request, struct service *service,
 
 /* ---- the slow lane ------------------------------------------------------ */
 
-static enum MHD_Result run_in(struct slow_lane *lane, struct request *request,
+static enum MHD_Result run_in(struct thread_pool *lane, struct request *request,
                               request_continuation again)
 {
     request_suspend(request, again);
-    enum error error = slow_lane_add(lane, &request->job);
+    enum error error = thread_pool_add(lane, &request->job);
     if (!error)
         return MHD_YES;
-    enum MHD_Result result = reply_error(request, error);
+    enum MHD_Result result = response_error(request, error);
     request_resume(request);
     return result;
 }
 
 enum MHD_Result handler_run_slowly(struct request *request, request_continuation again)
 {
-    return run_in(server_slow_lane(request->worker->server), request, again);
+    return run_in(server_slow_pool(request->thread->server), request, again);
 }
 
 enum MHD_Result handler_search(struct request *request, request_continuation again)
 {
-    return run_in(server_search_lane(request->worker->server), request, again);
+    return run_in(server_search_pool(request->thread->server), request, again);
 }

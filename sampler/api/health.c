@@ -13,8 +13,8 @@ static enum MHD_Result reply_ok(struct request *request)
     static const char ok[] = "ok\n";
     enum error error = handler_refuse_query(request);
     if (error)
-        return reply_error(request, error);
-    return reply_static(request, "text/plain; charset=utf-8", ok, sizeof(ok) - 1, NULL);
+        return response_error(request, error);
+    return response_static(request, "text/plain; charset=utf-8", ok, sizeof(ok) - 1, NULL);
 }
 
 enum MHD_Result route_healthz(struct request *request, struct service *service)
@@ -25,14 +25,14 @@ enum MHD_Result route_healthz(struct request *request, struct service *service)
 
 enum MHD_Result route_readyz(struct request *request, struct service *service)
 {
-    enum server_phase phase = server_phase(request->worker->server);
+    enum server_phase phase = server_phase(request->thread->server);
     if (phase != SERVER_READY)
-        return reply_problem(request, MHD_HTTP_SERVICE_UNAVAILABLE,
-                             phase == SERVER_STARTING ? "the server is starting"
-                                                      : "the server is stopping");
+        return response_problem(request, MHD_HTTP_SERVICE_UNAVAILABLE,
+                                phase == SERVER_STARTING ? "the server is starting"
+                                                         : "the server is stopping");
     if (streams_failing(service->streams)) {
         (void)streams_failure(service->streams);
-        return reply_problem(request, MHD_HTTP_SERVICE_UNAVAILABLE, error_message());
+        return response_problem(request, MHD_HTTP_SERVICE_UNAVAILABLE, error_message());
     }
     return reply_ok(request);
 }
@@ -60,5 +60,5 @@ enum MHD_Result route_frames(struct request *request, struct service *service)
     }
     if (!error)
         error = buffer_add_text(&body, "]}\n");
-    return reply_json(request, error, MHD_HTTP_OK, &body, NULL);
+    return response_json(request, error, MHD_HTTP_OK, &body, NULL);
 }

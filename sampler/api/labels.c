@@ -114,7 +114,7 @@ static enum error read_stream(const struct request *request, char name[STREAM_NA
     return error;
 }
 
-static void list_labels(struct slow_job *job, const _Atomic bool *stop)
+static void list_labels(struct pool_job *job, const _Atomic bool *stop)
 {
     struct request *request = (struct request *)((char *)job - offsetof(struct request, job));
     const struct service *service = request->work;
@@ -130,7 +130,7 @@ static enum MHD_Result reply_labels(struct request *request, struct service *ser
     enum error error = request->outcome;
     if (error)
         (void)error_restore(&request->report);
-    return reply_json(request, error, MHD_HTTP_OK, &request->body, NULL);
+    return response_json(request, error, MHD_HTTP_OK, &request->body, NULL);
 }
 
 static bool is_slow(struct stream *stream)
@@ -143,9 +143,9 @@ static bool is_slow(struct stream *stream)
  * answer alone may have that. */
 static size_t limit_of(const struct request *request)
 {
-    int64_t limit_bytes = request->worker->answers->limit_bytes;
-    return (size_t)(limit_bytes > ANSWER_MEMORY_DEFAULT_BYTES ? limit_bytes
-                                                              : ANSWER_MEMORY_DEFAULT_BYTES);
+    int64_t limit_bytes = request->thread->answers->limit_bytes;
+    return (size_t)(limit_bytes > RESPONSE_MEMORY_DEFAULT_BYTES ? limit_bytes
+                                                                : RESPONSE_MEMORY_DEFAULT_BYTES);
 }
 
 enum MHD_Result route_labels(struct request *request, struct service *service)
@@ -164,5 +164,5 @@ enum MHD_Result route_labels(struct request *request, struct service *service)
     }
     if (!error)
         error = add_labels(&request->body, service->live, request->stream);
-    return reply_json(request, error, MHD_HTTP_OK, &request->body, NULL);
+    return response_json(request, error, MHD_HTTP_OK, &request->body, NULL);
 }

@@ -76,7 +76,7 @@ static struct lease_words *open_words(struct request *request, struct service *s
     struct body body;
     char stream[STREAM_NAME_BYTES];
     if (!request_may(request, SCOPE_DRAW, NULL)) {
-        *ret_result = reply_forbidden(request, SCOPE_DRAW, NULL);
+        *ret_result = response_forbidden(request, SCOPE_DRAW, NULL);
         return NULL;
     }
     if (!handler_open_body(request, false, &body, ret_result))
@@ -90,14 +90,14 @@ static struct lease_words *open_words(struct request *request, struct service *s
     }
     body_close(&body);
     if (!error && !request_may(request, SCOPE_DRAW, stream)) {
-        *ret_result = reply_forbidden(request, SCOPE_DRAW, stream);
+        *ret_result = response_forbidden(request, SCOPE_DRAW, stream);
         return NULL;
     }
     if (!error)
         error = handler_take_stream(request, service, stream);
     if (!error)
         return words;
-    *ret_result = reply_error(request, error);
+    *ret_result = response_error(request, error);
     return NULL;
 }
 
@@ -127,7 +127,7 @@ static enum MHD_Result reply_acked(struct request *request, struct service *serv
         error = add_list(&body, words->seqs, words->count);
     if (!error)
         error = buffer_add_text(&body, "]}\n");
-    return reply_json(request, error, MHD_HTTP_OK, &body, NULL);
+    return response_json(request, error, MHD_HTTP_OK, &body, NULL);
 }
 
 enum MHD_Result route_ack(struct request *request, struct service *service)
@@ -147,7 +147,7 @@ static enum MHD_Result reply_number(struct request *request, const char *name)
     const struct lease_words *words = request->work;
     struct buffer body = BUFFER_INIT(ANSWER_LIMIT_BYTES);
     enum error error = buffer_print(&body, "{\"%s\":%" PRId64 "}\n", name, words->number);
-    return reply_json(request, error, MHD_HTTP_OK, &body, NULL);
+    return response_json(request, error, MHD_HTTP_OK, &body, NULL);
 }
 
 enum MHD_Result route_extend(struct request *request, struct service *service)
@@ -158,7 +158,7 @@ enum MHD_Result route_extend(struct request *request, struct service *service)
         return refusal;
     enum error error =
         stream_extend(request->stream, words->worker, words->seqs, words->count, &words->number);
-    return !error ? reply_number(request, "expires_ms") : reply_error(request, error);
+    return !error ? reply_number(request, "expires_ms") : response_error(request, error);
 }
 
 static enum MHD_Result reply_released(struct request *request, struct service *service)

@@ -37,7 +37,7 @@ static enum error add_failure(struct streams *streams, struct buffer *out)
 
 static enum error add_server(struct request *request, struct service *service, struct buffer *out)
 {
-    struct server *server = request->worker->server;
+    struct server *server = request->thread->server;
     enum error error = buffer_print(out,
                                     "{\"server\":{\"version\":\"%s\",\"started\":%" PRId64
                                     ",\"now\":%.3f,\"phase\":\"%s\",\"durability\":",
@@ -75,11 +75,11 @@ enum MHD_Result route_live(struct request *request, struct service *service)
     struct uri_query query;
     enum error error = uri_query_init(&query, request->query);
     if (error)
-        return reply_error(request, error);
+        return response_error(request, error);
     const char *chosen = uri_query_get(&query, "stream");
     error = uri_query_finish(&query);
     if (!error)
         error = add_all(request, service, chosen ? chosen : STREAM_DEFAULT, &body);
     uri_query_release(&query);
-    return reply_json(request, error, MHD_HTTP_OK, &body, NULL);
+    return response_json(request, error, MHD_HTTP_OK, &body, NULL);
 }

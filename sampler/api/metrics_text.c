@@ -168,7 +168,7 @@ static enum error add_journal(struct buffer *body, struct service *service)
 
 /* ---- the handler -------------------------------------------------------- */
 
-static enum error add_answer_memory(struct buffer *body, const struct answer_memory *memory)
+static enum error add_answer_memory(struct buffer *body, const struct response_memory *memory)
 {
     enum error error = metrics_add_value(
         body, "tombola_sampler_answer_memory_bytes", "gauge",
@@ -218,7 +218,7 @@ static enum error add_server(struct buffer *body, struct server *server)
                                   "Connections that are open.", "",
                                   (uint64_t)server_connections(server));
     if (!error)
-        error = add_answer_memory(body, server_answer_memory(server));
+        error = add_answer_memory(body, server_response_memory(server));
     if (!error)
         error = metrics_add_value(body, "tombola_sampler_ready", "gauge",
                                   "1 when the server can draw, as /readyz says.", "",
@@ -250,9 +250,9 @@ enum MHD_Result route_metrics(struct request *request, struct service *service)
     struct buffer body = BUFFER_INIT(ANSWER_LIMIT_BYTES);
     enum error error = handler_refuse_query(request);
     if (!error)
-        error = add_all(&body, request->worker->server, service);
+        error = add_all(&body, request->thread->server, service);
     if (!error)
-        return reply_buffer(request, "text/plain; version=0.0.4; charset=utf-8", &body);
+        return response_buffer(request, "text/plain; version=0.0.4; charset=utf-8", &body);
     buffer_release(&body);
-    return reply_error(request, error);
+    return response_error(request, error);
 }

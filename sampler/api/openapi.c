@@ -34,5 +34,5 @@ enum MHD_Result route_openapi(struct request *request, struct service *service)
         error = buffer_print(&body, "%" PRId64, service->max_size);
     if (!error)
         error = buffer_add_text(&body, text);
-    return reply_json(request, error, MHD_HTTP_OK, &body, NULL);
+    return response_json(request, error, MHD_HTTP_OK, &body, NULL);
 }

@@ -20,19 +20,19 @@
 static enum MHD_Result reply_file(struct request *request, const char *content_type,
                                   const struct page_file *file)
 {
-    static const struct reply_header headers[] = {
+    static const struct response_header headers[] = {
         {"Content-Security-Policy", POLICY},
         {"X-Content-Type-Options", "nosniff"},
         {"Referrer-Policy", "no-referrer"},
         {MHD_HTTP_HEADER_CACHE_CONTROL, "no-cache"}, /* a new server may have a new page */
         {MHD_HTTP_HEADER_VARY, MHD_HTTP_HEADER_ACCEPT},
     };
-    request->output = worker_output_take(request->worker, file->length);
+    request->output = http_thread_output_take(request->thread, file->length);
     if (!request->output)
-        return reply_error(request, ERROR_MEMORY);
+        return response_error(request, ERROR_MEMORY);
     memcpy(request->output->bytes, file->bytes, file->length);
     request->output_bytes = file->length;
-    return reply_output(request, content_type, headers, sizeof(headers) / sizeof(headers[0]));
+    return response_output(request, content_type, headers, sizeof(headers) / sizeof(headers[0]));
 }
 
 /* Does this media range, "text/html;q=0.9", take HTML? Ranges with '*' do not: curl sends one. */
@@ -72,7 +72,7 @@ enum MHD_Result route_page(struct request *request, struct service *service)
         return route_root(request, service);
     enum error error = handler_refuse_query(request);
     if (error)
-        return reply_error(request, error);
+        return response_error(request, error);
     return reply_file(request, "text/html; charset=utf-8", &page_html);
 }
 

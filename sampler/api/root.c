@@ -18,7 +18,7 @@ static const char text[] =
     "GET /healthz /readyz /metrics /openapi.json\n";
 
 /* Browsers get a page at the same path. */
-static const struct reply_header vary = {MHD_HTTP_HEADER_VARY, MHD_HTTP_HEADER_ACCEPT};
+static const struct response_header vary = {MHD_HTTP_HEADER_VARY, MHD_HTTP_HEADER_ACCEPT};
 
 /* The page is for everybody, so that the route asks for no token; this text does. */
 enum MHD_Result route_root(struct request *request, struct service *service)
@@ -29,6 +29,6 @@ enum MHD_Result route_root(struct request *request, struct service *service)
         return refusal;
     enum error error = handler_refuse_query(request);
     if (error)
-        return reply_error(request, error);
-    return reply_static(request, "text/plain; charset=utf-8", text, sizeof(text) - 1, &vary);
+        return response_error(request, error);
+    return response_static(request, "text/plain; charset=utf-8", text, sizeof(text) - 1, &vary);
 }

@@ -38,7 +38,7 @@ enum MHD_Result route_streams(struct request *request, struct service *service)
     for (size_t i = 0; i < count; i++)
         stream_put(list[i]);
     free(list);
-    return reply_json(request, error, MHD_HTTP_OK, &body, NULL);
+    return response_json(request, error, MHD_HTTP_OK, &body, NULL);
 }
 
 static enum MHD_Result reply_stream(struct request *request, struct service *service)
@@ -48,7 +48,7 @@ static enum MHD_Result reply_stream(struct request *request, struct service *ser
     enum error error = stream_text_add(&body, request->stream);
     if (!error)
         error = buffer_add_text(&body, "\n");
-    return reply_json(request, error, MHD_HTTP_OK, &body, NULL);
+    return response_json(request, error, MHD_HTTP_OK, &body, NULL);
 }
 
 enum MHD_Result route_stream(struct request *request, struct service *service)
@@ -56,7 +56,7 @@ enum MHD_Result route_stream(struct request *request, struct service *service)
     enum error error = handler_take_stream(request, service, request->name);
     if (!error)
         error = handler_refuse_query(request);
-    return !error ? reply_stream(request, service) : reply_error(request, error);
+    return !error ? reply_stream(request, service) : response_error(request, error);
 }
 
 /* ---- DELETE ------------------------------------------------------------- */
@@ -64,14 +64,14 @@ enum MHD_Result route_stream(struct request *request, struct service *service)
 static enum MHD_Result reply_deleted(struct request *request, struct service *service)
 {
     (void)service;
-    return reply_empty(request, MHD_HTTP_NO_CONTENT);
+    return response_empty(request, MHD_HTTP_NO_CONTENT);
 }
 
 enum MHD_Result route_stream_delete(struct request *request, struct service *service)
 {
     bool waits = false;
     if (!request_may(request, SCOPE_ADMIN, request->name))
-        return reply_forbidden(request, SCOPE_ADMIN, request->name);
+        return response_forbidden(request, SCOPE_ADMIN, request->name);
     enum error error = handler_refuse_query(request);
     request->stream = streams_take(service->streams, request->name);
     audit_expect(request, "stream deleted", LOG_NO_FIELD);
@@ -87,13 +87,13 @@ static bool open_change(struct request *request, struct service *service, bool m
                         struct body *ret_body, enum MHD_Result *ret_result)
 {
     if (!request_may(request, SCOPE_ADMIN, request->name)) {
-        *ret_result = reply_forbidden(request, SCOPE_ADMIN, request->name);
+        *ret_result = response_forbidden(request, SCOPE_ADMIN, request->name);
         return false;
     }
     enum error error = handler_take_stream(request, service, request->name);
     if (!error)
         return handler_open_body(request, may_be_empty, ret_body, ret_result);
-    *ret_result = reply_error(request, error);
+    *ret_result = response_error(request, error);
     return false;
 }
 
@@ -107,7 +107,7 @@ static bool open_plain(struct request *request, struct service *service,
     enum error error = body_finish(&body);
     body_close(&body);
     if (error)
-        *ret_result = reply_error(request, error);
+        *ret_result = response_error(request, error);
     return !error;
 }
 
@@ -162,7 +162,7 @@ static enum MHD_Result reply_token(struct request *request, struct service *serv
     struct buffer answer = BUFFER_INIT(TOKEN_LIMIT_BYTES);
     (void)service;
     enum error error = buffer_print(&answer, "{\"token\":\"%s\"}\n", (char *)request->work);
-    return reply_json(request, error, MHD_HTTP_OK, &answer, NULL);
+    return response_json(request, error, MHD_HTTP_OK, &answer, NULL);
 }
 
 static void release_token(struct request *request)

@@ -261,7 +261,7 @@ static enum error settle_fields(struct creation *creation)
     return error;
 }
 
-static void open_walk(struct slow_job *job, const _Atomic bool *stop)
+static void open_walk(struct pool_job *job, const _Atomic bool *stop)
 {
     struct request *request = (struct request *)((char *)job - offsetof(struct request, job));
     struct creation *creation = request->work;
@@ -285,11 +285,11 @@ static enum MHD_Result reply_created(struct request *request, struct service *se
     char location[LOCATION_BYTES];
     (void)service;
     snprintf(location, sizeof(location), "/streams/%s", stream_definition(request->stream)->name);
-    const struct reply_header header = {MHD_HTTP_HEADER_LOCATION, location};
+    const struct response_header header = {MHD_HTTP_HEADER_LOCATION, location};
     enum error error = stream_text_add(&body, request->stream);
     if (!error)
         error = buffer_add_text(&body, "\n");
-    return reply_json(request, error, MHD_HTTP_CREATED, &body, &header);
+    return response_json(request, error, MHD_HTTP_CREATED, &body, &header);
 }
 
 static enum MHD_Result create(struct request *request, struct service *service)
@@ -298,7 +298,7 @@ static enum MHD_Result create(struct request *request, struct service *service)
     bool waits = false;
     if (request->outcome) {
         reserved_names_leave(creation->names, &creation->name);
-        return reply_error(request, error_restore(&request->report));
+        return response_error(request, error_restore(&request->report));
     }
     struct sampling_plan *plan = creation->plan;
     creation->plan = NULL;
@@ -326,7 +326,7 @@ enum MHD_Result route_create(struct request *request, struct service *service)
     struct body body;
     enum MHD_Result refusal;
     if (!request_may(request, SCOPE_ADMIN, NULL))
-        return reply_forbidden(request, SCOPE_ADMIN, NULL);
+        return response_forbidden(request, SCOPE_ADMIN, NULL);
     if (!handler_open_body(request, false, &body, &refusal))
         return refusal;
     struct creation *creation = calloc(1, sizeof(*creation));
@@ -340,13 +340,13 @@ enum MHD_Result route_create(struct request *request, struct service *service)
     }
     body_close(&body);
     if (!error && !request_may(request, SCOPE_ADMIN, creation->definition.name))
-        return reply_forbidden(request, SCOPE_ADMIN, creation->definition.name);
+        return response_forbidden(request, SCOPE_ADMIN, creation->definition.name);
     if (!error)
         error = refuse_name(service, creation->definition.name);
     if (!error)
         error = reserved_names_enter(&service->names, &creation->name, creation->definition.name);
     if (error)
-        return reply_error(request, error);
+        return response_error(request, error);
     audit_expect(request, "stream created", log_text("design", creation->definition.design));
     request->job.run = open_walk;
     return handler_run_slowly(request, create);

@@ -139,7 +139,7 @@ static enum MHD_Result reply_position(struct request *request, const struct sear
         error = add_place(&body, request, position);
     if (!error)
         error = buffer_add_text(&body, "}\n");
-    return reply_json(request, error, MHD_HTTP_OK, &body, NULL);
+    return response_json(request, error, MHD_HTTP_OK, &body, NULL);
 }
 
 static enum error add_positions(struct buffer *body, const struct search *search)
@@ -171,10 +171,10 @@ static enum MHD_Result reply_positions(struct request *request, struct service *
                              state_names[search->over ? PLACE_DONE : PLACE_AHEAD]);
     if (!error)
         error = buffer_add_text(&body, "}\n");
-    return reply_json(request, error, MHD_HTTP_OK, &body, NULL);
+    return response_json(request, error, MHD_HTTP_OK, &body, NULL);
 }
 
-static void find_positions(struct slow_job *job, const _Atomic bool *stop)
+static void find_positions(struct pool_job *job, const _Atomic bool *stop)
 {
     struct request *request = (struct request *)((char *)job - offsetof(struct request, job));
     struct search *search = request->work;
@@ -196,7 +196,7 @@ static enum MHD_Result reply_not_chosen(struct request *request, const struct se
                                  "id=%" PRId64 ": this unit is not among those of epoch %" PRId64
                                  " that the design chose",
                                  search->id, search->epoch);
-    return reply_error(request, error);
+    return response_error(request, error);
 }
 
 /* Can it come at all? Not where its label's share, or its own weight, is 0. */
@@ -211,12 +211,12 @@ enum MHD_Result route_where(struct request *request, struct service *service)
 {
     struct search *search = calloc(1, sizeof(*search));
     if (!search)
-        return reply_error(request, error_set_memory(sizeof(*search), "a question"));
+        return response_error(request, error_set_memory(sizeof(*search), "a question"));
     request->work = search;
     request->release = release_search;
     enum error error = settle(request, service, search);
     if (error)
-        return reply_error(request, error);
+        return response_error(request, error);
     const struct order *order = stream_plan(request->stream)->order;
     if (!has_a_chance(order, search->row))
         return reply_not_chosen(request, search);

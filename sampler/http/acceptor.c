@@ -21,8 +21,8 @@
 
 struct acceptor {
     pthread_t thread;
-    struct worker_set *workers;      /* borrowed */
-    struct worker *next;             /* whose turn it is */
+    struct http_threads *threads;    /* borrowed */
+    struct http_thread *next;        /* whose turn it is */
     struct connections *connections; /* borrowed */
     int descriptor;                  /* of the listening socket */
     int bell;                        /* an eventfd: the thread is to end */
@@ -54,7 +54,7 @@ static bool accept_one(struct acceptor *acceptor, bool *ret_short)
     connections_expect(acceptor->connections);
     if (!event_loop_add(&acceptor->next->loop, descriptor, &address, length))
         connections_expect_less(acceptor->connections);
-    acceptor->next = acceptor->next->next ? acceptor->next->next : acceptor->workers->first;
+    acceptor->next = acceptor->next->next ? acceptor->next->next : acceptor->threads->first;
     return true;
 }
 
@@ -89,16 +89,16 @@ static void release(struct acceptor *acceptor)
     free(acceptor);
 }
 
-enum error acceptor_new(int descriptor, struct worker_set *workers, struct connections *connections,
-                        struct acceptor **ret_acceptor)
+enum error acceptor_new(int descriptor, struct http_threads *threads,
+                        struct connections *connections, struct acceptor **ret_acceptor)
 {
     struct acceptor *acceptor = array_new(1, sizeof(*acceptor), "the acceptor");
     if (!acceptor) {
         close(descriptor);
         return ERROR_MEMORY;
     }
-    acceptor->workers = workers;
-    acceptor->next = workers->first;
+    acceptor->threads = threads;
+    acceptor->next = threads->first;
     acceptor->connections = connections;
     acceptor->descriptor = descriptor;
     acceptor->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

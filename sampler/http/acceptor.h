@@ -15,8 +15,8 @@ struct acceptor;
 
 /* `descriptor`: a listening socket; taken, also on failure. The threads (whose daemons must tell
  * `connections` of each that begins and ends) outlive the acceptor. */
-enum error acceptor_new(int descriptor, struct worker_set *workers, struct connections *connections,
-                        struct acceptor **ret_acceptor) MUST_CHECK;
+enum error acceptor_new(int descriptor, struct http_threads *threads,
+                        struct connections *connections, struct acceptor **ret_acceptor) MUST_CHECK;
 /* Stops to accept and closes the socket. NULL is legal. */
 void acceptor_free(struct acceptor *acceptor);
 

@@ -41,7 +41,7 @@ static void write_peer(const struct request *request, char out[PEER_BYTES])
 
 void audit_expect(struct request *request, const char *what, struct log_field detail)
 {
-    const char *name = request->token ? token_name(request->token) : "";
+    const char *name = request->token ? bearer_token_name(request->token) : "";
     request->change = what;
     request->change_detail = detail;
     snprintf(request->changer, sizeof(request->changer), "%s", name);
@@ -75,7 +75,7 @@ void audit_refused(struct request *request, int status, const char *reason)
     log_event(LOG_WARNING, "request refused", log_number("status", status),
               log_text("reason", reason),
               log_text("path", request->route ? request->route->path : NULL),
-              log_text("token", request->token ? token_name(request->token) : NULL),
+              log_text("token", request->token ? bearer_token_name(request->token) : NULL),
               log_text("peer", peer));
 }
 

@@ -22,7 +22,7 @@
 #define NAME_LIMIT (TOKEN_NAME_BYTES - 1)
 #define STREAMS_LIMIT 1000
 
-struct token {
+struct bearer_token {
     char *name; /* owned */
     unsigned char sha256[SHA256_BYTES];
     int scopes;
@@ -31,9 +31,9 @@ struct token {
     size_t stream_count;
 };
 
-struct tokens {
+struct bearer_tokens {
     size_t count;
-    struct token list[];
+    struct bearer_token list[];
 };
 
 static const struct {
@@ -51,7 +51,7 @@ static int hex_value(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-static enum error take_name(struct token *token, const cJSON *item, const char *what)
+static enum error take_name(struct bearer_token *token, const cJSON *item, const char *what)
 {
     const char *name;
     char quoted[TEXT_QUOTE_BYTES];
@@ -65,7 +65,7 @@ static enum error take_name(struct token *token, const cJSON *item, const char *
     return token->name ? OK : error_set_memory(strlen(name), "a token's name");
 }
 
-static enum error take_sha256(struct token *token, const cJSON *item, const char *what)
+static enum error take_sha256(struct bearer_token *token, const cJSON *item, const char *what)
 {
     const char *hex;
     enum error error = json_get_text(item, "sha256", what, &hex);
@@ -86,7 +86,7 @@ static enum error take_sha256(struct token *token, const cJSON *item, const char
                      what);
 }
 
-static enum error add_scope(struct token *token, const cJSON *scope, const char *what)
+static enum error add_scope(struct bearer_token *token, const cJSON *scope, const char *what)
 {
     char quoted[TEXT_QUOTE_BYTES];
     if (!cJSON_IsString(scope))
@@ -103,7 +103,7 @@ static enum error add_scope(struct token *token, const cJSON *scope, const char 
         text_quote(quoted, sizeof(quoted), scope->valuestring, strlen(scope->valuestring)));
 }
 
-static enum error take_scopes(struct token *token, const cJSON *item, const char *what)
+static enum error take_scopes(struct bearer_token *token, const cJSON *item, const char *what)
 {
     const cJSON *scopes;
     enum error error = json_get_array(item, "scopes", what, &scopes);
@@ -116,7 +116,7 @@ static enum error take_scopes(struct token *token, const cJSON *item, const char
     return error;
 }
 
-static enum error add_stream(struct token *token, const cJSON *stream, const char *what)
+static enum error add_stream(struct bearer_token *token, const cJSON *stream, const char *what)
 {
     char quoted[TEXT_QUOTE_BYTES];
     if (!cJSON_IsString(stream))
@@ -138,7 +138,7 @@ static enum error add_stream(struct token *token, const cJSON *stream, const cha
     return OK;
 }
 
-static enum error take_streams(struct token *token, const cJSON *item, const char *what)
+static enum error take_streams(struct bearer_token *token, const cJSON *item, const char *what)
 {
     const cJSON *streams;
     enum error error = json_get_array(item, "streams", what, &streams);
@@ -172,11 +172,11 @@ static enum error refuse_unknown_keys(const cJSON *item, const char *const keys[
     return OK;
 }
 
-static enum error take_token(struct tokens *tokens, const cJSON *item, const char *what)
+static enum error take_token(struct bearer_tokens *tokens, const cJSON *item, const char *what)
 {
     static const char *const keys[] = {"name", "sha256", "scopes", "streams"};
     char place[ERROR_MESSAGE_BYTES / 2];
-    struct token *token = &tokens->list[tokens->count++];
+    struct bearer_token *token = &tokens->list[tokens->count++];
     snprintf(place, sizeof(place), "%s, token %zu", what, tokens->count);
     if (!cJSON_IsObject(item))
         return error_set(ERROR_INPUT, "%s is %s, must be an object", place, json_kind(item));
@@ -194,13 +194,13 @@ static enum error take_token(struct tokens *tokens, const cJSON *item, const cha
 
 /* ---- the file ----------------------------------------------------------- */
 
-static enum error refuse_twins(const struct tokens *tokens, const char *what)
+static enum error refuse_twins(const struct bearer_tokens *tokens, const char *what)
 {
     char quoted[TEXT_QUOTE_BYTES];
     for (size_t i = 0; i < tokens->count; i++) {
-        const struct token *a = &tokens->list[i];
+        const struct bearer_token *a = &tokens->list[i];
         for (size_t k = 0; k < i; k++) {
-            const struct token *b = &tokens->list[k];
+            const struct bearer_token *b = &tokens->list[k];
             if (strcmp(a->name, b->name) == 0)
                 return error_set(ERROR_INPUT, "%s has two tokens of the name %s", what,
                                  text_quote(quoted, sizeof(quoted), a->name, strlen(a->name)));
@@ -212,7 +212,7 @@ static enum error refuse_twins(const struct tokens *tokens, const char *what)
     return OK;
 }
 
-static enum error take_all(const cJSON *list, const char *what, struct tokens *tokens)
+static enum error take_all(const cJSON *list, const char *what, struct bearer_tokens *tokens)
 {
     enum error error = OK;
     for (const cJSON *item = list->child; item && !error; item = item->next)
@@ -220,7 +220,7 @@ static enum error take_all(const cJSON *list, const char *what, struct tokens *t
     return error ? error : refuse_twins(tokens, what);
 }
 
-static enum error read_root(const cJSON *json, const char *what, struct tokens **ret_tokens)
+static enum error read_root(const cJSON *json, const char *what, struct bearer_tokens **ret_tokens)
 {
     static const char *const keys[] = {"tokens"};
     const cJSON *list;
@@ -236,21 +236,21 @@ static enum error read_root(const cJSON *json, const char *what, struct tokens *
     if (count < 1 || count > TOKENS_LIMIT)
         return error_set(ERROR_INPUT, "%s has %d tokens, must have 1 to %d", what, count,
                          TOKENS_LIMIT);
-    struct tokens *tokens = array_new(1, sizeof(*tokens) + (size_t)count * sizeof(tokens->list[0]),
-                                      "the list of tokens");
+    struct bearer_tokens *tokens = array_new(
+        1, sizeof(*tokens) + (size_t)count * sizeof(tokens->list[0]), "the list of tokens");
     if (!tokens)
         return ERROR_MEMORY;
     error = take_all(list, what, tokens);
     if (error) {
-        tokens_free(tokens);
+        bearer_tokens_free(tokens);
         return error;
     }
     *ret_tokens = tokens;
     return OK;
 }
 
-enum error tokens_parse(const char *text, size_t length, const char *what,
-                        struct tokens **ret_tokens)
+enum error bearer_tokens_parse(const char *text, size_t length, const char *what,
+                               struct bearer_tokens **ret_tokens)
 {
     cJSON *json = NULL;
     enum error error = json_parse(text, length, what, &json);
@@ -268,7 +268,7 @@ static void warn_of_readers(const char *path)
                     facts.st_mode & S_IWOTH ? "write" : "read");
 }
 
-enum error tokens_read(const char *path, struct tokens **ret_tokens)
+enum error bearer_tokens_read(const char *path, struct bearer_tokens **ret_tokens)
 {
     struct buffer text = BUFFER_INIT(TOKENS_FILE_LIMIT_BYTES);
     char what[ERROR_MESSAGE_BYTES / 4];
@@ -277,19 +277,19 @@ enum error tokens_read(const char *path, struct tokens **ret_tokens)
     if (error)
         error = error_prefix(error, "--token-file: ");
     if (!error)
-        error = tokens_parse(text.data ? text.data : "", text.length, what, ret_tokens);
+        error = bearer_tokens_parse(text.data ? text.data : "", text.length, what, ret_tokens);
     if (!error)
         warn_of_readers(path);
     buffer_release(&text);
     return error;
 }
 
-void tokens_free(struct tokens *tokens)
+void bearer_tokens_free(struct bearer_tokens *tokens)
 {
     if (!tokens)
         return;
     for (size_t i = 0; i < tokens->count; i++) {
-        struct token *token = &tokens->list[i];
+        struct bearer_token *token = &tokens->list[i];
         for (size_t k = 0; k < token->stream_count; k++)
             free(token->streams[k]);
         free(token->streams);
@@ -298,7 +298,7 @@ void tokens_free(struct tokens *tokens)
     free(tokens);
 }
 
-size_t tokens_count(const struct tokens *tokens)
+size_t bearer_tokens_count(const struct bearer_tokens *tokens)
 {
     return tokens->count;
 }
@@ -319,28 +319,29 @@ static const char *bearer_of(const char *authorization, size_t *ret_length)
     return length > 0 ? token : NULL;
 }
 
-const struct token *tokens_find(const struct tokens *tokens, const char *authorization)
+const struct bearer_token *bearer_tokens_find(const struct bearer_tokens *tokens,
+                                              const char *authorization)
 {
     unsigned char sha256[SHA256_BYTES];
-    const struct token *found = NULL;
+    const struct bearer_token *found = NULL;
     size_t length;
     const char *given = bearer_of(authorization, &length);
     if (!given || gnutls_hash_fast(GNUTLS_DIG_SHA256, given, length, sha256) != 0)
         return NULL;
     for (size_t i = 0; i < tokens->count; i++) {
-        const struct token *token = &tokens->list[i];
+        const struct bearer_token *token = &tokens->list[i];
         if (gnutls_memcmp(token->sha256, sha256, SHA256_BYTES) == 0)
             found = token;
     }
     return found;
 }
 
-const char *token_name(const struct token *token)
+const char *bearer_token_name(const struct bearer_token *token)
 {
     return token->name;
 }
 
-bool token_may(const struct token *token, int scopes, const char *stream)
+bool bearer_token_may(const struct bearer_token *token, int scopes, const char *stream)
 {
     int met = token->scopes & scopes;
     if (!met)

@@ -27,25 +27,26 @@
 /* A set of bits. */
 enum scope { SCOPE_NONE = 0, SCOPE_READ = 1, SCOPE_DRAW = 2, SCOPE_ADMIN = 4 };
 
-struct tokens;
-struct token;
+struct bearer_tokens;
+struct bearer_token;
 
 /* Reads the file. ERROR_INPUT, ERROR_NOT_FOUND, ERROR_IO: naming file, token and what is wrong.
  * Warns when others than the owner's group may read the file. */
-enum error tokens_read(const char *path, struct tokens **ret_tokens) MUST_CHECK;
+enum error bearer_tokens_read(const char *path, struct bearer_tokens **ret_tokens) MUST_CHECK;
 /* From text, for tests; `what` names it in messages. */
-enum error tokens_parse(const char *text, size_t length, const char *what,
-                        struct tokens **ret_tokens) MUST_CHECK;
+enum error bearer_tokens_parse(const char *text, size_t length, const char *what,
+                               struct bearer_tokens **ret_tokens) MUST_CHECK;
 /* NULL is legal. */
-void tokens_free(struct tokens *tokens);
-size_t tokens_count(const struct tokens *tokens);
+void bearer_tokens_free(struct bearer_tokens *tokens);
+size_t bearer_tokens_count(const struct bearer_tokens *tokens);
 
 /* The token that an Authorization header ("Bearer TOKEN"; NULL: none was sent) holds, or NULL when
  * it is none of ours. Borrowed from `tokens`. */
-const struct token *tokens_find(const struct tokens *tokens, const char *authorization);
+const struct bearer_token *bearer_tokens_find(const struct bearer_tokens *tokens,
+                                              const char *authorization);
 
-const char *token_name(const struct token *token);
+const char *bearer_token_name(const struct bearer_token *token);
 /* Has it one of these scopes? `stream` NULL: whatever stream it is about. */
-bool token_may(const struct token *token, int scopes, const char *stream);
+bool bearer_token_may(const struct bearer_token *token, int scopes, const char *stream);
 
 #endif

@@ -143,7 +143,7 @@ static const char *what_is_wrong_with_line(const struct request *request, const 
 
 enum MHD_Result framing_refuse_body(struct request *request)
 {
-    return reply_problem(request, MHD_HTTP_CONTENT_TOO_LARGE, BODY_TOO_LARGE);
+    return response_problem(request, MHD_HTTP_CONTENT_TOO_LARGE, BODY_TOO_LARGE);
 }
 
 /* MHD 0.9.75 never answers a request whose parameters take more than its connection has left: it
@@ -164,10 +164,10 @@ void framing_look_at_target(struct request *request)
     if (!request->line.target || fits_library(request))
         return;
     if (request->too_long)
-        reply_at_once(request, MHD_HTTP_URI_TOO_LONG,
-                      "the request target is longer than 6000 bytes");
+        response_at_once(request, MHD_HTTP_URI_TOO_LONG,
+                         "the request target is longer than 6000 bytes");
     else
-        reply_at_once(request, MHD_HTTP_BAD_REQUEST, "the query has more than 64 parameters");
+        response_at_once(request, MHD_HTTP_BAD_REQUEST, "the query has more than 64 parameters");
 }
 
 enum MHD_Result framing_begin(struct request *request, const char *method, const char *version)
@@ -181,19 +181,20 @@ enum MHD_Result framing_begin(struct request *request, const char *method, const
     if (!wrong)
         wrong = what_is_wrong_with_host(&framing, version);
     if (wrong)
-        return reply_last(request, MHD_HTTP_BAD_REQUEST, wrong);
+        return response_last(request, MHD_HTTP_BAD_REQUEST, wrong);
     if (framing.lengths + framing.codings > 1)
-        return reply_last(request, MHD_HTTP_BAD_REQUEST,
-                          "the header has more than one of Content-Length and Transfer-Encoding");
+        return response_last(
+            request, MHD_HTTP_BAD_REQUEST,
+            "the header has more than one of Content-Length and Transfer-Encoding");
     if (framing.odd_coding)
-        return reply_last(request, MHD_HTTP_BAD_REQUEST,
-                          "Transfer-Encoding must be \"chunked\" or absent");
+        return response_last(request, MHD_HTTP_BAD_REQUEST,
+                             "Transfer-Encoding must be \"chunked\" or absent");
     if (framing.odd_length)
-        return reply_last(request, MHD_HTTP_BAD_REQUEST,
-                          "Content-Length must be a decimal number of bytes");
+        return response_last(request, MHD_HTTP_BAD_REQUEST,
+                             "Content-Length must be a decimal number of bytes");
     if (framing.announced_bytes > BODY_SWALLOW_BYTES ||
         (framing.expects && framing.announced_bytes > REQUEST_BODY_BYTES))
-        return reply_last(request, MHD_HTTP_CONTENT_TOO_LARGE, BODY_TOO_LARGE);
+        return response_last(request, MHD_HTTP_CONTENT_TOO_LARGE, BODY_TOO_LARGE);
     if (framing.announced_bytes > 0 || framing.codings > 0)
         connection_enter(request->peer, CONNECTION_BODY, 0);
     return MHD_YES;

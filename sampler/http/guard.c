@@ -12,13 +12,13 @@
 struct retired {
     struct retired *next;
     int64_t since_ns;
-    struct tokens *tokens;
+    struct bearer_tokens *tokens;
     struct certificate *certificate;
 };
 
 struct guard {
     struct guard_options options;
-    _Atomic(struct tokens *) tokens;           /* owned */
+    _Atomic(struct bearer_tokens *) tokens;    /* owned */
     _Atomic(struct certificate *) certificate; /* owned */
     struct retired *retired;
 };
@@ -36,7 +36,7 @@ static void free_retired(struct guard *guard, int64_t until_ns)
             continue;
         }
         *link = one->next;
-        tokens_free(one->tokens);
+        bearer_tokens_free(one->tokens);
         certificate_free(one->certificate);
         free(one);
     }
@@ -44,17 +44,17 @@ static void free_retired(struct guard *guard, int64_t until_ns)
 
 static enum error reload_tokens(struct guard *guard, struct retired *retired)
 {
-    struct tokens *tokens = NULL;
+    struct bearer_tokens *tokens = NULL;
     if (!guard->options.token_file)
         return OK;
-    enum error error = tokens_read(guard->options.token_file, &tokens);
+    enum error error = bearer_tokens_read(guard->options.token_file, &tokens);
     if (error)
         return error;
     retired->tokens = atomic_exchange(&guard->tokens, tokens);
     if (retired->tokens)
         log_event(LOG_INFO, "tokens read again", log_text("file", guard->options.token_file),
-                  log_number("tokens", (int64_t)tokens_count(tokens)),
-                  log_number("before", (int64_t)tokens_count(retired->tokens)));
+                  log_number("tokens", (int64_t)bearer_tokens_count(tokens)),
+                  log_number("before", (int64_t)bearer_tokens_count(retired->tokens)));
     return OK;
 }
 
@@ -125,12 +125,12 @@ void guard_close(struct guard *guard)
         return;
     atomic_compare_exchange_strong(&of_tls, &expected, NULL);
     free_retired(guard, INT64_MAX);
-    tokens_free(atomic_load(&guard->tokens));
+    bearer_tokens_free(atomic_load(&guard->tokens));
     certificate_free(atomic_load(&guard->certificate));
     free(guard);
 }
 
-const struct tokens *guard_tokens(const struct guard *guard)
+const struct bearer_tokens *guard_tokens(const struct guard *guard)
 {
     return atomic_load_explicit(&guard->tokens, memory_order_acquire);
 }

@@ -32,7 +32,7 @@ enum error guard_open(const struct guard_options *options, struct guard **ret_gu
 void guard_close(struct guard *guard);
 
 /* NULL: no tokens are asked for. */
-const struct tokens *guard_tokens(const struct guard *guard);
+const struct bearer_tokens *guard_tokens(const struct guard *guard);
 bool guard_uses_tls(const struct guard *guard);
 
 /* Reads the files again, and logs what was read and what failed. */

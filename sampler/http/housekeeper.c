@@ -15,7 +15,7 @@
 
 #define SWEEP_MS 1000
 
-struct attendant {
+struct housekeeper {
     pthread_t thread;
     struct guard *guard;
     struct connections *connections;
@@ -31,17 +31,17 @@ static sigset_t reload_signal(void)
     return set;
 }
 
-void attendant_block_signals(void)
+void housekeeper_block_signals(void)
 {
     sigset_t set = reload_signal();
     pthread_sigmask(SIG_BLOCK, &set, NULL);
 }
 
-static void reload(struct attendant *attendant)
+static void reload(struct housekeeper *attendant)
 {
-    notify_reloading();
+    systemd_reloading();
     guard_reload(attendant->guard);
-    notify_send("READY=1");
+    systemd_send("READY=1");
 }
 
 static int64_t earlier(int64_t a, int64_t b)
@@ -51,7 +51,7 @@ static int64_t earlier(int64_t a, int64_t b)
 
 static void *attend(void *context)
 {
-    struct attendant *attendant = context;
+    struct housekeeper *attendant = context;
     sigset_t set = reload_signal();
     int64_t next_sweep_ns = clock_deadline_ns(SWEEP_MS);
     int64_t next_word_ns = attendant->watchdog_ms > 0 ? 0 : INT64_MAX;
@@ -63,7 +63,7 @@ static void *attend(void *context)
             next_sweep_ns = clock_deadline_ns(SWEEP_MS);
         }
         if (now_ns >= next_word_ns) {
-            notify_send("WATCHDOG=1");
+            systemd_send("WATCHDOG=1");
             next_word_ns = clock_deadline_ns(attendant->watchdog_ms);
         }
         int64_t left_ms = clock_left_ms(earlier(next_sweep_ns, next_word_ns));
@@ -75,16 +75,16 @@ static void *attend(void *context)
     return NULL;
 }
 
-enum error attendant_new(struct guard *guard, struct connections *connections,
-                         struct attendant **ret_attendant)
+enum error housekeeper_new(struct guard *guard, struct connections *connections,
+                           struct housekeeper **ret_attendant)
 {
-    struct attendant *attendant = array_new(1, sizeof(*attendant), "the attendant");
+    struct housekeeper *attendant = array_new(1, sizeof(*attendant), "the attendant");
     if (!attendant)
         return ERROR_MEMORY;
     attendant->guard = guard;
     attendant->connections = connections;
-    attendant->watchdog_ms = notify_watchdog_ms();
-    attendant_block_signals(); /* whoever starts us without: at least this thread must wait for it
+    attendant->watchdog_ms = systemd_watchdog_ms();
+    housekeeper_block_signals(); /* whoever starts us without: at least this thread must wait for it
                                 */
     int code = pthread_create(&attendant->thread, NULL, attend, attendant);
     if (code != 0) {
@@ -95,7 +95,7 @@ enum error attendant_new(struct guard *guard, struct connections *connections,
     return OK;
 }
 
-void attendant_free(struct attendant *attendant)
+void housekeeper_free(struct housekeeper *attendant)
 {
     if (!attendant)
         return;

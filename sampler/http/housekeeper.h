@@ -10,16 +10,16 @@
 #include "sampler/http/connection.h"
 #include "sampler/http/guard.h"
 
-struct attendant;
+struct housekeeper;
 
 /* SIGHUP waits for the attendant from here on. In main, before any thread is started: threads
  * inherit it. */
-void attendant_block_signals(void);
+void housekeeper_block_signals(void);
 
-/* Both are borrowed until attendant_free(). */
-enum error attendant_new(struct guard *guard, struct connections *connections,
-                         struct attendant **ret_attendant) MUST_CHECK;
+/* Both are borrowed until housekeeper_free(). */
+enum error housekeeper_new(struct guard *guard, struct connections *connections,
+                           struct housekeeper **ret_attendant) MUST_CHECK;
 /* NULL is legal. */
-void attendant_free(struct attendant *attendant);
+void housekeeper_free(struct housekeeper *attendant);
 
 #endif

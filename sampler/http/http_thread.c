@@ -6,70 +6,70 @@
 #include "common/array.h"
 #include "sampler/http/request.h"
 
-void worker_set_init(struct worker_set *set, struct server *server, int64_t answer_bytes)
+void http_threads_init(struct http_threads *set, struct server *server, int64_t answer_bytes)
 {
-    *set = (struct worker_set){.server = server};
-    answer_memory_init(&set->answers, answer_bytes);
+    *set = (struct http_threads){.server = server};
+    response_memory_init(&set->answers, answer_bytes);
 }
 
-static void worker_free(struct worker *worker)
+static void http_thread_free(struct http_thread *thread)
 {
-    while (worker->outputs) {
-        struct output *next = worker->outputs->next;
-        free(worker->outputs);
-        worker->outputs = next;
+    while (thread->outputs) {
+        struct output *next = thread->outputs->next;
+        free(thread->outputs);
+        thread->outputs = next;
     }
-    request_free_list(worker->requests);
-    free(worker->ids);
-    free(worker->labels);
-    free(worker->scratch_ids);
-    free(worker->scratch_labels);
-    free(worker->rows);
-    free(worker->probabilities);
-    free(worker);
+    request_free_list(thread->requests);
+    free(thread->ids);
+    free(thread->labels);
+    free(thread->scratch_ids);
+    free(thread->scratch_labels);
+    free(thread->rows);
+    free(thread->probabilities);
+    free(thread);
 }
 
-void worker_set_release(struct worker_set *set)
+void http_threads_release(struct http_threads *set)
 {
     while (set->first) {
-        struct worker *next = set->first->next;
-        worker_free(set->first);
+        struct http_thread *next = set->first->next;
+        http_thread_free(set->first);
         set->first = next;
     }
 }
 
-struct worker *worker_new(struct worker_set *set)
+struct http_thread *http_thread_new(struct http_threads *set)
 {
-    struct worker *worker = array_new(1, sizeof(*worker), "an HTTP thread");
-    if (!worker)
+    struct http_thread *thread = array_new(1, sizeof(*thread), "an HTTP thread");
+    if (!thread)
         return NULL;
-    worker->server = set->server;
-    worker->answers = &set->answers;
-    worker->number = set->count++;
-    worker->next = set->first;
-    set->first = worker;
-    return worker;
+    thread->server = set->server;
+    thread->answers = &set->answers;
+    thread->number = set->count++;
+    thread->next = set->first;
+    set->first = thread;
+    return thread;
 }
 
-void worker_set_stop(struct worker_set *set)
+void http_threads_stop(struct http_threads *set)
 {
-    for (struct worker *worker = set->first; worker; worker = worker->next)
-        event_loop_stop(&worker->loop);
+    for (struct http_thread *thread = set->first; thread; thread = thread->next)
+        event_loop_stop(&thread->loop);
 }
 
-int64_t worker_set_active(struct worker_set *set)
+int64_t http_threads_active(struct http_threads *set)
 {
     int64_t active = 0;
-    for (struct worker *worker = set->first; worker; worker = worker->next)
-        active += atomic_load(&worker->active);
+    for (struct http_thread *thread = set->first; thread; thread = thread->next)
+        active += atomic_load(&thread->active);
     return active;
 }
 
-void worker_set_metrics(struct worker_set *set, struct metrics *ret_sum)
+void http_threads_metrics(struct http_threads *set, struct metrics *ret_sum)
 {
     memset(ret_sum, 0, sizeof(*ret_sum));
-    for (struct worker *worker = set->first; worker; worker = worker->next)
-        metrics_sum(ret_sum, &worker->metrics);
+    for (struct http_thread *thread = set->first; thread; thread = thread->next)
+        metrics_sum(ret_sum, &thread->metrics);
 }
 
 static void *grow(void *old, size_t count, size_t element_bytes)
@@ -86,94 +86,94 @@ static size_t doubled(size_t capacity, size_t size)
     return capacity;
 }
 
-static enum error reserve_weights(struct worker *worker, size_t size)
+static enum error reserve_weights(struct http_thread *thread, size_t size)
 {
-    if (size <= worker->weights_capacity)
+    if (size <= thread->weights_capacity)
         return OK;
-    size_t capacity = doubled(worker->weights_capacity, size);
-    worker->weights_capacity = 0;
-    worker->rows = grow(worker->rows, capacity, sizeof(*worker->rows));
-    worker->probabilities = grow(worker->probabilities, capacity, sizeof(*worker->probabilities));
-    if (!worker->rows || !worker->probabilities)
+    size_t capacity = doubled(thread->weights_capacity, size);
+    thread->weights_capacity = 0;
+    thread->rows = grow(thread->rows, capacity, sizeof(*thread->rows));
+    thread->probabilities = grow(thread->probabilities, capacity, sizeof(*thread->probabilities));
+    if (!thread->rows || !thread->probabilities)
         return ERROR_MEMORY;
-    worker->weights_capacity = capacity;
+    thread->weights_capacity = capacity;
     return OK;
 }
 
-enum error worker_reserve(struct worker *worker, size_t size, bool weights)
+enum error http_thread_reserve(struct http_thread *thread, size_t size, bool weights)
 {
-    if (size <= worker->capacity)
-        return weights ? reserve_weights(worker, size) : OK;
-    size_t capacity = doubled(worker->capacity, size);
-    worker->capacity = 0;
-    worker->ids = grow(worker->ids, capacity, sizeof(*worker->ids));
-    worker->labels = grow(worker->labels, capacity, sizeof(*worker->labels));
-    worker->scratch_ids = grow(worker->scratch_ids, capacity, sizeof(*worker->scratch_ids));
-    worker->scratch_labels =
-        grow(worker->scratch_labels, capacity, sizeof(*worker->scratch_labels));
-    if (!worker->ids || !worker->labels || !worker->scratch_ids || !worker->scratch_labels)
+    if (size <= thread->capacity)
+        return weights ? reserve_weights(thread, size) : OK;
+    size_t capacity = doubled(thread->capacity, size);
+    thread->capacity = 0;
+    thread->ids = grow(thread->ids, capacity, sizeof(*thread->ids));
+    thread->labels = grow(thread->labels, capacity, sizeof(*thread->labels));
+    thread->scratch_ids = grow(thread->scratch_ids, capacity, sizeof(*thread->scratch_ids));
+    thread->scratch_labels =
+        grow(thread->scratch_labels, capacity, sizeof(*thread->scratch_labels));
+    if (!thread->ids || !thread->labels || !thread->scratch_ids || !thread->scratch_labels)
         return ERROR_MEMORY;
-    worker->capacity = capacity;
-    return weights ? reserve_weights(worker, size) : OK;
+    thread->capacity = capacity;
+    return weights ? reserve_weights(thread, size) : OK;
 }
 
-struct output *worker_output_take(struct worker *worker, size_t bytes)
+struct output *http_thread_output_take(struct http_thread *thread, size_t bytes)
 {
-    struct output *output = worker->outputs;
-    if (bytes <= WORKER_OUTPUT_BYTES && output) {
-        worker->outputs = output->next;
-        worker->output_count--;
+    struct output *output = thread->outputs;
+    if (bytes <= HTTP_THREAD_OUTPUT_BYTES && output) {
+        thread->outputs = output->next;
+        thread->output_count--;
         return output;
     }
-    size_t capacity = bytes < WORKER_OUTPUT_BYTES ? WORKER_OUTPUT_BYTES : bytes;
-    size_t counted = capacity > ANSWER_SMALL_BYTES ? capacity : 0;
-    if (counted > 0 && answer_memory_take(worker->answers, counted))
+    size_t capacity = bytes < HTTP_THREAD_OUTPUT_BYTES ? HTTP_THREAD_OUTPUT_BYTES : bytes;
+    size_t counted = capacity > RESPONSE_SMALL_BYTES ? capacity : 0;
+    if (counted > 0 && response_memory_take(thread->answers, counted))
         return NULL;
     output = malloc(sizeof(*output) + capacity);
     if (!output) {
-        answer_memory_put(worker->answers, counted);
+        response_memory_put(thread->answers, counted);
         (void)error_set_memory(capacity, "an answer");
         return NULL;
     }
-    output->worker = worker;
+    output->thread = thread;
     output->capacity_bytes = capacity;
     output->counted_bytes = counted;
     return output;
 }
 
-struct output *worker_output_trim(struct output *output, size_t bytes)
+struct output *http_thread_output_trim(struct output *output, size_t bytes)
 {
-    if (bytes < ANSWER_SMALL_BYTES)
-        bytes = ANSWER_SMALL_BYTES; /* larger than those that are recycled */
+    if (bytes < RESPONSE_SMALL_BYTES)
+        bytes = RESPONSE_SMALL_BYTES; /* larger than those that are recycled */
     if (output->counted_bytes <= bytes)
         return output;
     struct output *trimmed = realloc(output, sizeof(*output) + bytes);
     if (!trimmed)
         return output;
-    answer_memory_put(trimmed->worker->answers, trimmed->counted_bytes - bytes);
+    response_memory_put(trimmed->thread->answers, trimmed->counted_bytes - bytes);
     trimmed->capacity_bytes = bytes;
     trimmed->counted_bytes = bytes;
     return trimmed;
 }
 
-void worker_output_put(struct output *output)
+void http_thread_output_put(struct output *output)
 {
     if (!output)
         return;
-    struct worker *worker = output->worker;
-    if (output->capacity_bytes != WORKER_OUTPUT_BYTES ||
-        worker->output_count >= WORKER_OUTPUTS_LIMIT) {
+    struct http_thread *thread = output->thread;
+    if (output->capacity_bytes != HTTP_THREAD_OUTPUT_BYTES ||
+        thread->output_count >= HTTP_THREAD_OUTPUTS_LIMIT) {
         if (output->counted_bytes > 0)
-            answer_memory_put(worker->answers, output->counted_bytes);
+            response_memory_put(thread->answers, output->counted_bytes);
         free(output);
         return;
     }
-    output->next = worker->outputs;
-    worker->outputs = output;
-    worker->output_count++;
+    output->next = thread->outputs;
+    thread->outputs = output;
+    thread->output_count++;
 }
 
-void worker_output_put_bytes(void *bytes)
+void http_thread_output_put_bytes(void *bytes)
 {
-    worker_output_put((struct output *)((char *)bytes - offsetof(struct output, bytes)));
+    http_thread_output_put((struct output *)((char *)bytes - offsetof(struct output, bytes)));
 }

@@ -76,27 +76,27 @@ static void parse_target(struct request *request, const char *target)
     request->route = route_find(path, &request->name);
 }
 
-static struct request *request_new(struct worker *worker)
+static struct request *request_new(struct http_thread *thread)
 {
     struct request *request = malloc(sizeof(*request));
     if (!request)
         return NULL;
-    request->worker = worker;
+    request->thread = thread;
     return request;
 }
 
-struct request *request_take(struct worker *worker, struct MHD_Connection *connection,
+struct request *request_take(struct http_thread *thread, struct MHD_Connection *connection,
                              const char *target)
 {
-    struct request *request = worker->requests;
+    struct request *request = thread->requests;
     if (request)
-        worker->requests = request->next;
+        thread->requests = request->next;
     else
-        request = request_new(worker);
+        request = request_new(thread);
     if (!request)
         return NULL;
     memset(request, 0, offsetof(struct request, target));
-    request->worker = worker;
+    request->thread = thread;
     request->connection = connection;
     request->body.limit_bytes = REQUEST_BODY_BYTES;
     request->started_ns = clock_now_ns();
@@ -104,9 +104,9 @@ struct request *request_take(struct worker *worker, struct MHD_Connection *conne
     if (!target)
         target = "";
     request->line.target_bytes = strlen(target);
-    if (*target && strcmp(target, worker->memo.target) == 0) {
+    if (*target && strcmp(target, thread->memo.target) == 0) {
         request->route = route_batch_route();
-        request->batch = worker->memo.batch;
+        request->batch = thread->memo.batch;
         request->batch_parsed = true;
     } else {
         parse_target(request, target);
@@ -121,29 +121,29 @@ enum metrics_path request_path(const struct request *request)
 
 struct metrics *request_metrics(const struct request *request)
 {
-    struct worker *worker = request->worker;
+    struct http_thread *thread = request->thread;
     struct metrics *block =
-        request->stream ? metrics_block(stream_metrics(request->stream), worker->number) : NULL;
-    return block ? block : &worker->metrics;
+        request->stream ? metrics_block(stream_metrics(request->stream), thread->number) : NULL;
+    return block ? block : &thread->metrics;
 }
 
 void request_put(struct request *request)
 {
-    struct worker *worker = request->worker;
+    struct http_thread *thread = request->thread;
     if (request->answered)
         metrics_time(request_metrics(request), request_path(request),
                      clock_now_ns() - request->started_ns);
     if (request->active)
-        atomic_fetch_sub(&worker->active, 1);
+        atomic_fetch_sub(&thread->active, 1);
     if (request->release)
         request->release(request);
     if (request->stream)
         stream_put(request->stream);
-    worker_output_put(request->output);
+    http_thread_output_put(request->output);
     buffer_release(&request->body);
     connection_rest(request->peer);
-    request->next = worker->requests;
-    worker->requests = request;
+    request->next = thread->requests;
+    thread->requests = request;
 }
 
 void request_free_list(struct request *first)
@@ -162,7 +162,7 @@ const char *request_header(const struct request *request, const char *name)
 
 bool request_may(const struct request *request, int scopes, const char *stream)
 {
-    return !request->guarded || token_may(request->token, scopes, stream);
+    return !request->guarded || bearer_token_may(request->token, scopes, stream);
 }
 
 void request_suspend(struct request *request, request_continuation again)
@@ -174,9 +174,9 @@ void request_suspend(struct request *request, request_continuation again)
 
 void request_resume(struct request *request)
 {
-    struct worker *worker = request->worker; /* the request may be over before it is woken */
+    struct http_thread *thread = request->thread; /* the request may be over before it is woken */
     MHD_resume_connection(request->connection);
-    event_loop_wake(&worker->loop);
+    event_loop_wake(&thread->loop);
 }
 
 /* The second of the two to come here resumes the connection. */

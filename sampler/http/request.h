@@ -1,5 +1,5 @@
 /*
- * One HTTP request from its first line to its answer's last byte. Recycled by its worker; belongs
+ * One HTTP request from its first line to its answer's last byte. Recycled by its thread; belongs
  * to one thread, except while its connection is suspended: then a waiter of the journal or a job of
  * the slow lane has it, and only resumes the connection when it is done.
  */
@@ -50,8 +50,8 @@ struct request_line {
 };
 
 struct request {
-    struct request *next; /* in the worker's free list */
-    struct worker *worker;
+    struct request *next; /* in the thread's free list */
+    struct http_thread *thread;
     struct MHD_Connection *connection;
     struct connection *peer;   /* NULL: there was no memory for it */
     const struct route *route; /* NULL: no such path */
@@ -60,14 +60,14 @@ struct request {
     int64_t started_ns;
     uint64_t uploaded_bytes;
     bool seen;     /* the header is complete */
-    bool active;   /* counted in worker->active */
+    bool active;   /* counted in thread->active */
     bool head;     /* HEAD: nothing is drawn, no body is sent */
     bool too_long; /* the target was not kept */
     bool answered; /* a response is queued, and counted */
 
     /* Who asks: NULL and not guarded, everybody may do everything. Until the first suspension. */
     bool guarded;
-    const struct token *token;
+    const struct bearer_token *token;
 
     struct buffer body; /* of a POST; released with the request */
 
@@ -76,7 +76,7 @@ struct request {
     request_continuation then;  /* of handler_finish() */
     _Atomic int gate;           /* what request_wait() and the waiter have reached */
     struct journal_waiter waiter;
-    struct slow_job job;
+    struct pool_job job;
     void *work;                               /* what the handler keeps over a suspension */
     void (*release)(struct request *request); /* NULL, or frees `work` */
     enum error outcome;                       /* what is answered when the connection comes back */
@@ -106,14 +106,14 @@ struct request {
 
 /* A request for `target` (as it stands in the request line; NULL is taken as ""). NULL: no memory.
  */
-struct request *request_take(struct worker *worker, struct MHD_Connection *connection,
+struct request *request_take(struct http_thread *thread, struct MHD_Connection *connection,
                              const char *target);
-/* Notes how long it took and gives it back to its worker. */
+/* Notes how long it took and gives it back to its thread. */
 void request_put(struct request *request);
 /* What it is counted under, and where: in its stream's counters, if it has a stream. */
 enum metrics_path request_path(const struct request *request);
 struct metrics *request_metrics(const struct request *request);
-/* For the worker's end. */
+/* For the thread's end. */
 void request_free_list(struct request *first);
 
 /* The header's value, or NULL. */

@@ -20,7 +20,8 @@ static bool add(struct MHD_Response *response, const char *name, const char *val
     return MHD_add_response_header(response, name, value) == MHD_YES;
 }
 
-static bool add_all(struct MHD_Response *response, const struct reply_header *headers, size_t count)
+static bool add_all(struct MHD_Response *response, const struct response_header *headers,
+                    size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         if (!add(response, headers[i].name, headers[i].value))
@@ -42,7 +43,7 @@ static enum MHD_Result queue(struct request *request, int status, struct MHD_Res
     bool complete = response != NULL;
     if (complete && is_moving(request))
         complete = add(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
-    if (complete && server_phase(request->worker->server) >= SERVER_DRAINING)
+    if (complete && server_phase(request->thread->server) >= SERVER_DRAINING)
         complete = add(response, MHD_HTTP_HEADER_CONNECTION, "close");
     if (!complete) {
         if (response)
@@ -68,11 +69,11 @@ static enum MHD_Result destroy(struct MHD_Response *response)
     return MHD_NO;
 }
 
-enum MHD_Result reply_output(struct request *request, const char *content_type,
-                             const struct reply_header *headers, size_t header_count)
+enum MHD_Result response_output(struct request *request, const char *content_type,
+                                const struct response_header *headers, size_t header_count)
 {
     struct MHD_Response *response = MHD_create_response_from_buffer_with_free_callback(
-        request->output_bytes, request->output->bytes, worker_output_put_bytes);
+        request->output_bytes, request->output->bytes, http_thread_output_put_bytes);
     if (!response)
         return MHD_NO;
     request->output = NULL;
@@ -84,7 +85,7 @@ enum MHD_Result reply_output(struct request *request, const char *content_type,
 
 /* A large body that is counted until it was sent. */
 struct counted_body {
-    struct answer_memory *answers;
+    struct response_memory *answers;
     size_t bytes;
     char *data; /* owned */
 };
@@ -92,7 +93,7 @@ struct counted_body {
 static void free_counted(void *context)
 {
     struct counted_body *body = context;
-    answer_memory_put(body->answers, body->bytes);
+    response_memory_put(body->answers, body->bytes);
     free(body->data);
     free(body);
 }
@@ -101,9 +102,9 @@ static void free_counted(void *context)
 static enum error respond_with(struct request *request, struct buffer *buffer,
                                struct MHD_Response **ret_response)
 {
-    struct answer_memory *answers = request->worker->answers;
+    struct response_memory *answers = request->thread->answers;
     *ret_response = NULL;
-    if (buffer->length <= ANSWER_SMALL_BYTES) {
+    if (buffer->length <= RESPONSE_SMALL_BYTES) {
         *ret_response =
             MHD_create_response_from_buffer(buffer->length, buffer->data, MHD_RESPMEM_MUST_FREE);
         return OK;
@@ -111,7 +112,7 @@ static enum error respond_with(struct request *request, struct buffer *buffer,
     struct counted_body *body = malloc(sizeof(*body));
     if (!body)
         return OK;
-    enum error error = answer_memory_take(answers, buffer->length);
+    enum error error = response_memory_take(answers, buffer->length);
     if (error) {
         free(body);
         return error;
@@ -123,22 +124,22 @@ static enum error respond_with(struct request *request, struct buffer *buffer,
     *ret_response = MHD_create_response_from_buffer_with_free_callback_cls(body->bytes, body->data,
                                                                            free_counted, body);
     if (!*ret_response) {
-        answer_memory_put(answers, body->bytes);
+        response_memory_put(answers, body->bytes);
         free(body);
     }
     return OK;
 }
 
-static enum MHD_Result reply_taken(struct request *request, int status, const char *content_type,
-                                   struct buffer *buffer, const struct reply_header *headers,
-                                   size_t header_count)
+static enum MHD_Result response_taken(struct request *request, int status, const char *content_type,
+                                      struct buffer *buffer, const struct response_header *headers,
+                                      size_t header_count)
 {
     size_t length = buffer->length;
     struct MHD_Response *response;
     enum error error = respond_with(request, buffer, &response);
     if (!response) {
         buffer_release(buffer);
-        return !error ? MHD_NO : reply_error(request, error);
+        return !error ? MHD_NO : response_error(request, error);
     }
     *buffer = (struct buffer)BUFFER_INIT(buffer->limit_bytes);
     if (!add(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type) ||
@@ -147,23 +148,24 @@ static enum MHD_Result reply_taken(struct request *request, int status, const ch
     return queue(request, status, response, length);
 }
 
-enum MHD_Result reply_buffer(struct request *request, const char *content_type,
-                             struct buffer *buffer)
+enum MHD_Result response_buffer(struct request *request, const char *content_type,
+                                struct buffer *buffer)
 {
-    return reply_taken(request, MHD_HTTP_OK, content_type, buffer, NULL, 0);
+    return response_taken(request, MHD_HTTP_OK, content_type, buffer, NULL, 0);
 }
 
-enum MHD_Result reply_json(struct request *request, enum error error, int status,
-                           struct buffer *buffer, const struct reply_header *header)
+enum MHD_Result response_json(struct request *request, enum error error, int status,
+                              struct buffer *buffer, const struct response_header *header)
 {
     if (!error)
-        return reply_taken(request, status, JSON_CONTENT_TYPE, buffer, header, header != NULL);
+        return response_taken(request, status, JSON_CONTENT_TYPE, buffer, header, header != NULL);
     buffer_release(buffer);
-    return reply_error(request, error);
+    return response_error(request, error);
 }
 
-enum MHD_Result reply_static(struct request *request, const char *content_type, const char *bytes,
-                             size_t length, const struct reply_header *header)
+enum MHD_Result response_static(struct request *request, const char *content_type,
+                                const char *bytes, size_t length,
+                                const struct response_header *header)
 {
     struct MHD_Response *response =
         MHD_create_response_from_buffer(length, (void *)bytes, MHD_RESPMEM_PERSISTENT);
@@ -178,12 +180,12 @@ static struct MHD_Response *empty_response(void)
     return MHD_create_response_from_buffer(0, (void *)"", MHD_RESPMEM_PERSISTENT);
 }
 
-enum MHD_Result reply_empty(struct request *request, int status)
+enum MHD_Result response_empty(struct request *request, int status)
 {
     return queue(request, status, empty_response(), 0);
 }
 
-enum MHD_Result reply_allow(struct request *request)
+enum MHD_Result response_allow(struct request *request)
 {
     char allow[ROUTE_ALLOW_BYTES];
     struct MHD_Response *response = empty_response();
@@ -193,11 +195,11 @@ enum MHD_Result reply_allow(struct request *request)
     return queue(request, MHD_HTTP_NO_CONTENT, response, 0);
 }
 
-static enum MHD_Result reply_problem_with(struct request *request, int status, const char *kind,
-                                          const char *detail, const struct reply_header *more)
+static enum MHD_Result response_problem_with(struct request *request, int status, const char *kind,
+                                             const char *detail, const struct response_header *more)
 {
     char allow[ROUTE_ALLOW_BYTES];
-    struct reply_header headers[2] = {{NULL, NULL}};
+    struct response_header headers[2] = {{NULL, NULL}};
     size_t count = 0;
     struct buffer body = BUFFER_INIT(PROBLEM_LIMIT_BYTES);
     if (status == MHD_HTTP_UNAUTHORIZED || status == MHD_HTTP_FORBIDDEN)
@@ -206,29 +208,29 @@ static enum MHD_Result reply_problem_with(struct request *request, int status, c
         headers[count++] = *more;
     if (status == MHD_HTTP_METHOD_NOT_ALLOWED) {
         route_allow(request->route, allow);
-        headers[count++] = (struct reply_header){MHD_HTTP_HEADER_ALLOW, allow};
+        headers[count++] = (struct response_header){MHD_HTTP_HEADER_ALLOW, allow};
     } else if (status == MHD_HTTP_UNAUTHORIZED) {
         headers[count++] =
-            (struct reply_header){MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer realm=\"tombola\""};
+            (struct response_header){MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer realm=\"tombola\""};
     } else if (status == MHD_HTTP_SERVICE_UNAVAILABLE) {
-        headers[count++] = (struct reply_header){MHD_HTTP_HEADER_RETRY_AFTER, RETRY_SECONDS};
+        headers[count++] = (struct response_header){MHD_HTTP_HEADER_RETRY_AFTER, RETRY_SECONDS};
     }
     if (http_problem_add(&body, status, kind, detail)) {
         buffer_release(&body);
         return MHD_NO;
     }
-    return reply_taken(request, status, HTTP_PROBLEM_CONTENT_TYPE, &body, headers, count);
+    return response_taken(request, status, HTTP_PROBLEM_CONTENT_TYPE, &body, headers, count);
 }
 
-enum MHD_Result reply_problem(struct request *request, int status, const char *detail)
+enum MHD_Result response_problem(struct request *request, int status, const char *detail)
 {
-    return reply_problem_with(request, status, NULL, detail, NULL);
+    return response_problem_with(request, status, NULL, detail, NULL);
 }
 
-enum MHD_Result reply_last(struct request *request, int status, const char *detail)
+enum MHD_Result response_last(struct request *request, int status, const char *detail)
 {
-    static const struct reply_header close = {MHD_HTTP_HEADER_CONNECTION, "close"};
-    return reply_problem_with(request, status, NULL, detail, &close);
+    static const struct response_header close = {MHD_HTTP_HEADER_CONNECTION, "close"};
+    return response_problem_with(request, status, NULL, detail, &close);
 }
 
 /* Over TLS through the session, else on the socket: nothing else is being sent on it. */
@@ -245,7 +247,7 @@ static void send_bytes(struct MHD_Connection *connection, const struct buffer *b
     (void)shutdown(info->connect_fd, SHUT_RDWR);
 }
 
-void reply_at_once(struct request *request, int status, const char *detail)
+void response_at_once(struct request *request, int status, const char *detail)
 {
     struct buffer body = BUFFER_INIT(PROBLEM_LIMIT_BYTES);
     struct buffer answer = BUFFER_INIT(2 * PROBLEM_LIMIT_BYTES);
@@ -265,21 +267,21 @@ void reply_at_once(struct request *request, int status, const char *detail)
     buffer_release(&answer);
 }
 
-enum MHD_Result reply_error(struct request *request, enum error error)
+enum MHD_Result response_error(struct request *request, enum error error)
 {
-    return reply_problem_with(request, http_status_of_error(error), error_kind(), error_message(),
-                              NULL);
+    return response_problem_with(request, http_status_of_error(error), error_kind(),
+                                 error_message(), NULL);
 }
 
-enum MHD_Result reply_forbidden(struct request *request, int scopes, const char *stream)
+enum MHD_Result response_forbidden(struct request *request, int scopes, const char *stream)
 {
     char detail[256];
     const char *scope = scopes & SCOPE_READ ? "read" : scopes & SCOPE_DRAW ? "draw" : "admin";
-    if (stream && (request->token && token_may(request->token, scopes, NULL)))
+    if (stream && (request->token && bearer_token_may(request->token, scopes, NULL)))
         snprintf(detail, sizeof(detail), "the token \"%.64s\" is not for the stream \"%.64s\"",
-                 token_name(request->token), stream);
+                 bearer_token_name(request->token), stream);
     else
         snprintf(detail, sizeof(detail), "the token \"%.64s\" lacks the scope \"%s\"",
-                 request->token ? token_name(request->token) : "", scope);
-    return reply_problem(request, MHD_HTTP_FORBIDDEN, detail);
+                 request->token ? bearer_token_name(request->token) : "", scope);
+    return response_problem(request, MHD_HTTP_FORBIDDEN, detail);
 }

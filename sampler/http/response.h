@@ -12,37 +12,38 @@
 
 #define JSON_CONTENT_TYPE "application/json"
 
-struct reply_header {
+struct response_header {
     const char *name;
     const char *value;
 };
 
 /* request->output (taken) as a 200 with `headers` besides Content-Type. */
-enum MHD_Result reply_output(struct request *request, const char *content_type,
-                             const struct reply_header *headers, size_t header_count);
+enum MHD_Result response_output(struct request *request, const char *content_type,
+                                const struct response_header *headers, size_t header_count);
 /* The buffer's memory is taken; it is empty afterwards. */
-enum MHD_Result reply_buffer(struct request *request, const char *content_type,
-                             struct buffer *buffer);
+enum MHD_Result response_buffer(struct request *request, const char *content_type,
+                                struct buffer *buffer);
 /* JSON in `buffer` (taken), with a status and one header more (NULL: none), or the error. */
-enum MHD_Result reply_json(struct request *request, enum error error, int status,
-                           struct buffer *buffer, const struct reply_header *header);
+enum MHD_Result response_json(struct request *request, enum error error, int status,
+                              struct buffer *buffer, const struct response_header *header);
 /* Bytes that live as long as the program, with one header more (NULL: none). */
-enum MHD_Result reply_static(struct request *request, const char *content_type, const char *bytes,
-                             size_t length, const struct reply_header *header);
+enum MHD_Result response_static(struct request *request, const char *content_type,
+                                const char *bytes, size_t length,
+                                const struct response_header *header);
 /* A status with no body: 204. */
-enum MHD_Result reply_empty(struct request *request, int status);
+enum MHD_Result response_empty(struct request *request, int status);
 /* OPTIONS: 204 with Allow. */
-enum MHD_Result reply_allow(struct request *request);
+enum MHD_Result response_allow(struct request *request);
 /* application/problem+json. 405 gets Allow, 401 WWW-Authenticate, 503 Retry-After. */
-enum MHD_Result reply_problem(struct request *request, int status, const char *detail);
+enum MHD_Result response_problem(struct request *request, int status, const char *detail);
 /* The same and the end of the connection. */
-enum MHD_Result reply_last(struct request *request, int status, const char *detail);
+enum MHD_Result response_last(struct request *request, int status, const char *detail);
 /* The same while the header is being read, by other means than libmicrohttpd's: it is sent at once,
  * and the connection is shut down. */
-void reply_at_once(struct request *request, int status, const char *detail);
+void response_at_once(struct request *request, int status, const char *detail);
 /* This thread's message and kind, with the status that belongs to the code. */
-enum MHD_Result reply_error(struct request *request, enum error error);
+enum MHD_Result response_error(struct request *request, enum error error);
 /* 403: the token lacks the scope. */
-enum MHD_Result reply_forbidden(struct request *request, int scopes, const char *stream);
+enum MHD_Result response_forbidden(struct request *request, int scopes, const char *stream);
 
 #endif

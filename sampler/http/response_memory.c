@@ -2,14 +2,14 @@
 
 #include <inttypes.h>
 
-void answer_memory_init(struct answer_memory *memory, int64_t limit_bytes)
+void response_memory_init(struct response_memory *memory, int64_t limit_bytes)
 {
     memory->limit_bytes = limit_bytes;
     atomic_init(&memory->held_bytes, 0);
     atomic_init(&memory->refused, 0);
 }
 
-static enum error refuse(struct answer_memory *memory, size_t bytes, int64_t held_bytes)
+static enum error refuse(struct response_memory *memory, size_t bytes, int64_t held_bytes)
 {
     atomic_fetch_add_explicit(&memory->refused, 1, memory_order_relaxed);
     return error_set(ERROR_MEMORY,
@@ -18,7 +18,7 @@ static enum error refuse(struct answer_memory *memory, size_t bytes, int64_t hel
                      held_bytes, bytes, memory->limit_bytes);
 }
 
-enum error answer_memory_take(struct answer_memory *memory, size_t bytes)
+enum error response_memory_take(struct response_memory *memory, size_t bytes)
 {
     int64_t held = atomic_load_explicit(&memory->held_bytes, memory_order_relaxed);
     do {
@@ -30,7 +30,7 @@ enum error answer_memory_take(struct answer_memory *memory, size_t bytes)
     return OK;
 }
 
-void answer_memory_put(struct answer_memory *memory, size_t bytes)
+void response_memory_put(struct response_memory *memory, size_t bytes)
 {
     atomic_fetch_sub_explicit(&memory->held_bytes, (int64_t)bytes, memory_order_relaxed);
 }

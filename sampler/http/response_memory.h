@@ -3,7 +3,7 @@
  * asks for much and reads nothing cannot fill the machine. An answer that does not fit is refused
  * before anything is drawn for it. One answer alone always fits.
  *
- * Answers of up to ANSWER_SMALL_BYTES are not counted: a connection has one at a time, so that
+ * Answers of up to RESPONSE_SMALL_BYTES are not counted: a connection has one at a time, so that
  * --max-connections bounds them. They cost nothing here.
  *
  * Threads: any.
@@ -17,20 +17,20 @@
 
 #include "common/error.h"
 
-#define ANSWER_SMALL_BYTES ((size_t)64 << 10)
-#define ANSWER_MEMORY_DEFAULT_BYTES (INT64_C(1) << 30)
-#define ANSWER_MEMORY_LEAST_BYTES (INT64_C(1) << 20)
+#define RESPONSE_SMALL_BYTES ((size_t)64 << 10)
+#define RESPONSE_MEMORY_DEFAULT_BYTES (INT64_C(1) << 30)
+#define RESPONSE_MEMORY_LEAST_BYTES (INT64_C(1) << 20)
 
-struct answer_memory {
+struct response_memory {
     int64_t limit_bytes;
     _Atomic int64_t held_bytes;
     _Atomic uint64_t refused; /* answers */
 };
 
-void answer_memory_init(struct answer_memory *memory, int64_t limit_bytes);
+void response_memory_init(struct response_memory *memory, int64_t limit_bytes);
 /* ERROR_MEMORY (503): the answers that are there leave no room for it. */
-enum error answer_memory_take(struct answer_memory *memory, size_t bytes) MUST_CHECK;
+enum error response_memory_take(struct response_memory *memory, size_t bytes) MUST_CHECK;
 /* Gives all or a part of what was taken back. */
-void answer_memory_put(struct answer_memory *memory, size_t bytes);
+void response_memory_put(struct response_memory *memory, size_t bytes);
 
 #endif

@@ -28,12 +28,12 @@
 
 struct server {
     struct guard *guard; /* borrowed */
-    struct worker_set workers;
+    struct http_threads threads;
     struct connections connections;
     struct acceptor *acceptor;
-    struct attendant *attendant;
-    struct slow_lane *slow_lane;
-    struct slow_lane *search_lane;
+    struct housekeeper *attendant;
+    struct thread_pool *slow_lane;
+    struct thread_pool *search_lane;
     _Atomic(struct service *) service; /* borrowed */
     _Atomic int phase;
     int64_t started_seconds;
@@ -58,7 +58,7 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
         return framing_take(request, upload, upload_bytes);
     if (!request->active) {
         request->active = true;
-        atomic_fetch_add(&request->worker->active, 1); /* before the phase is looked at */
+        atomic_fetch_add(&request->thread->active, 1); /* before the phase is looked at */
         connection_enter(request->peer, CONNECTION_WORKING, 0);
     }
     return dispatch(request, method);
@@ -73,9 +73,9 @@ static struct connection *peer_of(struct MHD_Connection *connection)
 
 static void *on_target(void *context, const char *target, struct MHD_Connection *connection)
 {
-    struct worker *worker = context;
-    struct request *request = request_take(worker, connection, target);
-    event_loop_note(&worker->loop);
+    struct http_thread *thread = context;
+    struct request *request = request_take(thread, connection, target);
+    event_loop_note(&thread->loop);
     if (request) {
         request->peer = peer_of(connection);
         connection_enter(request->peer, CONNECTION_HEADER, 0);
@@ -90,7 +90,7 @@ static void count_library_error(struct request *request)
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_HTTP_STATUS);
     if (info)
-        metrics_count(&request->worker->metrics, PATH_OTHER, (int)info->http_status, 0, 0);
+        metrics_count(&request->thread->metrics, PATH_OTHER, (int)info->http_status, 0, 0);
 }
 
 static void on_completed(void *context, struct MHD_Connection *connection, void **request_context,
@@ -110,7 +110,7 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
 static void on_connection(void *context, struct MHD_Connection *connection, void **socket_context,
                           enum MHD_ConnectionNotificationCode code)
 {
-    struct server *server = ((struct worker *)context)->server;
+    struct server *server = ((struct http_thread *)context)->server;
     if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
         connections_remove(&server->connections, *socket_context);
         *socket_context = NULL;
@@ -164,9 +164,9 @@ static int64_t connection_limit(int64_t wanted)
 }
 
 /* Any thread may have all connections: how many there are is the acceptor's business. */
-static struct MHD_Daemon *start_daemon(struct worker *worker, int64_t connections)
+static struct MHD_Daemon *start_daemon(struct http_thread *thread, int64_t connections)
 {
-    bool tls = guard_uses_tls(worker->server->guard);
+    bool tls = guard_uses_tls(thread->server->guard);
     struct MHD_OptionItem tls_options[] = {
         {MHD_OPTION_HTTPS_CERT_CALLBACK, 0, (void *)guard_retrieve},
         {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)TLS_PRIORITIES},
@@ -179,9 +179,9 @@ static struct MHD_Daemon *start_daemon(struct worker *worker, int64_t connection
                             (unsigned int)(connections + CONNECTIONS_SURPLUS),                   //
                             MHD_OPTION_CONNECTION_TIMEOUT, (unsigned int)SERVER_IDLE_SECONDS,    //
                             MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)SERVER_CONNECTION_BYTES, //
-                            MHD_OPTION_URI_LOG_CALLBACK, on_target, worker,                      //
+                            MHD_OPTION_URI_LOG_CALLBACK, on_target, thread,                      //
                             MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL,                     //
-                            MHD_OPTION_NOTIFY_CONNECTION, on_connection, worker,                 //
+                            MHD_OPTION_NOTIFY_CONNECTION, on_connection, thread,                 //
                             MHD_OPTION_ARRAY, tls ? tls_options : tls_options + 2,               //
                             MHD_OPTION_END);
 }
@@ -193,27 +193,27 @@ static void on_lost(void *context)
 
 static enum error start_thread(struct server *server, int64_t connections)
 {
-    struct worker *worker = worker_new(&server->workers);
-    if (!worker)
+    struct http_thread *thread = http_thread_new(&server->threads);
+    if (!thread)
         return ERROR_MEMORY;
-    struct MHD_Daemon *daemon = start_daemon(worker, connections);
+    struct MHD_Daemon *daemon = start_daemon(thread, connections);
     if (!daemon)
         return error_set(ERROR_NETWORK, "cannot start the HTTP server (descriptors or memory are "
                                         "short; --log-level debug says more)");
-    return event_loop_start(&worker->loop, daemon, on_lost, &server->connections);
+    return event_loop_start(&thread->loop, daemon, on_lost, &server->connections);
 }
 
 static enum error start(struct server *server, int descriptor, int64_t connections)
 {
-    enum error error = slow_lane_new(&server->slow_lane);
+    enum error error = thread_pool_new(&server->slow_lane);
     if (!error)
-        error = slow_lane_new(&server->search_lane);
+        error = thread_pool_new(&server->search_lane);
     if (!error)
-        error = attendant_new(server->guard, &server->connections, &server->attendant);
+        error = housekeeper_new(server->guard, &server->connections, &server->attendant);
     for (unsigned int threads = thread_count(); !error && threads > 0; threads--)
         error = start_thread(server, connections);
     if (!error)
-        return acceptor_new(descriptor, &server->workers, &server->connections, &server->acceptor);
+        return acceptor_new(descriptor, &server->threads, &server->connections, &server->acceptor);
     close(descriptor);
     return error;
 }
@@ -229,7 +229,7 @@ enum error server_open(int descriptor, const struct server_options *options,
     int64_t connections = connection_limit(options->connections);
     server->guard = options->guard;
     server->started_seconds = (int64_t)clock_wall_seconds();
-    worker_set_init(&server->workers, server, options->answer_bytes);
+    http_threads_init(&server->threads, server, options->answer_bytes);
     connections_init(&server->connections, connections, options->patience_seconds * 1000,
                      guard_uses_tls(options->guard));
     enum error error = start(server, descriptor, connections);
@@ -255,7 +255,7 @@ void server_set_service(struct server *server, struct service *service)
 
 static bool wait_until_idle(struct server *server, int64_t deadline_ns)
 {
-    while (worker_set_active(&server->workers) > 0) {
+    while (http_threads_active(&server->threads) > 0) {
         if (clock_left_ms(deadline_ns) == 0)
             return false;
         clock_sleep_ms(DRAIN_POLL_MS);
@@ -268,8 +268,8 @@ bool server_drain(struct server *server, int64_t grace_ms, int64_t deadline_ns)
     go_to(server, SERVER_DRAINING);
     clock_sleep_ms(grace_ms);
     go_to(server, SERVER_CLOSED);
-    slow_lane_stop(server->slow_lane);
-    slow_lane_stop(server->search_lane);
+    thread_pool_stop(server->slow_lane);
+    thread_pool_stop(server->search_lane);
     return wait_until_idle(server, deadline_ns);
 }
 
@@ -278,12 +278,12 @@ void server_close(struct server *server)
     if (!server)
         return;
     acceptor_free(server->acceptor);
-    attendant_free(server->attendant);
-    slow_lane_free(server->slow_lane); /* its jobs resume connections */
-    slow_lane_free(server->search_lane);
-    worker_set_stop(&server->workers);
+    housekeeper_free(server->attendant);
+    thread_pool_free(server->slow_lane); /* its jobs resume connections */
+    thread_pool_free(server->search_lane);
+    http_threads_stop(&server->threads);
     connections_release(&server->connections);
-    worker_set_release(&server->workers);
+    http_threads_release(&server->threads);
     free(server);
 }
 
@@ -309,7 +309,7 @@ int64_t server_started_seconds(const struct server *server)
 
 void server_metrics(struct server *server, struct metrics *ret_sum)
 {
-    worker_set_metrics(&server->workers, ret_sum);
+    http_threads_metrics(&server->threads, ret_sum);
 }
 
 int64_t server_connections(struct server *server)
@@ -317,17 +317,17 @@ int64_t server_connections(struct server *server)
     return connections_count(&server->connections);
 }
 
-struct slow_lane *server_slow_lane(struct server *server)
+struct thread_pool *server_slow_pool(struct server *server)
 {
     return server->slow_lane;
 }
 
-struct slow_lane *server_search_lane(struct server *server)
+struct thread_pool *server_search_pool(struct server *server)
 {
     return server->search_lane;
 }
 
-const struct answer_memory *server_answer_memory(const struct server *server)
+const struct response_memory *server_response_memory(const struct server *server)
 {
-    return &server->workers.answers;
+    return &server->threads.answers;
 }

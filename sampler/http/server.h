@@ -62,9 +62,9 @@ struct guard *server_guard(const struct server *server);
 struct service *server_service(const struct server *server);
 void server_metrics(struct server *server, struct metrics *ret_sum);
 int64_t server_connections(struct server *server);
-struct slow_lane *server_slow_lane(struct server *server);
+struct thread_pool *server_slow_pool(struct server *server);
 /* For what may take many seconds: nothing else waits for it. */
-struct slow_lane *server_search_lane(struct server *server);
-const struct answer_memory *server_answer_memory(const struct server *server);
+struct thread_pool *server_search_pool(struct server *server);
+const struct response_memory *server_response_memory(const struct server *server);
 
 #endif

@@ -28,7 +28,7 @@ static socklen_t address_of(struct sockaddr_un *address)
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length);
 }
 
-void notify_send(const char *words)
+void systemd_send(const char *words)
 {
     struct sockaddr_un address;
     socklen_t length = address_of(&address);
@@ -42,14 +42,14 @@ void notify_send(const char *words)
         close(descriptor);
 }
 
-void notify_reloading(void)
+void systemd_reloading(void)
 {
     char words[64];
     snprintf(words, sizeof(words), "RELOADING=1\nMONOTONIC_USEC=%" PRId64, clock_now_ns() / 1000);
-    notify_send(words);
+    systemd_send(words);
 }
 
-int64_t notify_watchdog_ms(void)
+int64_t systemd_watchdog_ms(void)
 {
     const char *interval = getenv("WATCHDOG_USEC");
     const char *process = getenv("WATCHDOG_PID");

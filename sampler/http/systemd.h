@@ -9,13 +9,13 @@
 #include <stdint.h>
 
 /* `words` are lines like "READY=1\nSTATUS=ready". Every thread; does not block. */
-void notify_send(const char *words);
+void systemd_send(const char *words);
 
 /* "RELOADING=1" with the time stamp that systemd 253 wants beside it; READY=1 ends it. */
-void notify_reloading(void);
+void systemd_reloading(void);
 
 /* How often a watchdog wants WATCHDOG=1 at least (half of WATCHDOG_USEC when WATCHDOG_PID is this
  * process or not given), or 0: none does. */
-int64_t notify_watchdog_ms(void);
+int64_t systemd_watchdog_ms(void);
 
 #endif

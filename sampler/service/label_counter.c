@@ -112,7 +112,7 @@ static void *run(void *context)
 {
     struct label_counter *counter = context;
     bool going_on = true;
-    slow_lane_enter();
+    thread_pool_enter();
     while (going_on) {
         bool follows = false;
         bool behind = false;

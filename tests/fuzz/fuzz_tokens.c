@@ -15,31 +15,31 @@ static void check(bool holds)
 
 static void use_file(const char *text, size_t length)
 {
-    struct tokens *tokens = NULL;
-    if (tokens_parse(text, length, "input", &tokens)) {
+    struct bearer_tokens *tokens = NULL;
+    if (bearer_tokens_parse(text, length, "input", &tokens)) {
         check(strlen(error_message()) > 0);
         return;
     }
-    check(tokens_count(tokens) >= 1 && tokens_count(tokens) <= TOKENS_LIMIT);
-    check(tokens_find(tokens, "Bearer x") == NULL || tokens_count(tokens) > 0);
-    tokens_free(tokens);
+    check(bearer_tokens_count(tokens) >= 1 && bearer_tokens_count(tokens) <= TOKENS_LIMIT);
+    check(bearer_tokens_find(tokens, "Bearer x") == NULL || bearer_tokens_count(tokens) > 0);
+    bearer_tokens_free(tokens);
 }
 
 /* Only one text is the token "alpha". */
 static void use_header(const char *header)
 {
-    static struct tokens *tokens;
+    static struct bearer_tokens *tokens;
     static const char file[] =
         "{\"tokens\":[{\"name\":\"a\",\"sha256\":"
         "\"8ed3f6ad685b959ead7022518e1af76cd816f8e8ec7ccdda1ed4018e8f2223f8\","
         "\"scopes\":[\"draw\"],\"streams\":[\"s\"]}]}";
     if (!tokens)
-        check(!tokens_parse(file, sizeof(file) - 1, "file", &tokens));
-    const struct token *token = tokens_find(tokens, header);
+        check(!bearer_tokens_parse(file, sizeof(file) - 1, "file", &tokens));
+    const struct bearer_token *token = bearer_tokens_find(tokens, header);
     if (!token)
         return;
     check(strstr(header, "alpha") != NULL);
-    check(token_may(token, SCOPE_DRAW, "s") && !token_may(token, SCOPE_DRAW, "t"));
+    check(bearer_token_may(token, SCOPE_DRAW, "s") && !bearer_token_may(token, SCOPE_DRAW, "t"));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)

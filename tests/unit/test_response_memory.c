@@ -11,40 +11,40 @@
 static void test_what_does_not_fit_is_refused(void **state)
 {
     (void)state;
-    struct answer_memory memory;
-    answer_memory_init(&memory, 10 * (int64_t)MIB);
-    assert_ok(answer_memory_take(&memory, 6 * MIB));
-    assert_ok(answer_memory_take(&memory, 4 * MIB));
-    assert_fails(answer_memory_take(&memory, 1), ERROR_MEMORY, "--max-answer-memory 10485760");
+    struct response_memory memory;
+    response_memory_init(&memory, 10 * (int64_t)MIB);
+    assert_ok(response_memory_take(&memory, 6 * MIB));
+    assert_ok(response_memory_take(&memory, 4 * MIB));
+    assert_fails(response_memory_take(&memory, 1), ERROR_MEMORY, "--max-answer-memory 10485760");
     assert_int_equal(memory.refused, 1);
-    answer_memory_put(&memory, MIB);
-    assert_fails(answer_memory_take(&memory, MIB + 1), ERROR_MEMORY, "9437184");
-    assert_ok(answer_memory_take(&memory, MIB));
+    response_memory_put(&memory, MIB);
+    assert_fails(response_memory_take(&memory, MIB + 1), ERROR_MEMORY, "9437184");
+    assert_ok(response_memory_take(&memory, MIB));
     assert_int_equal(memory.held_bytes, 10 * MIB);
 }
 
 static void test_one_alone_always_fits(void **state)
 {
     (void)state;
-    struct answer_memory memory;
-    answer_memory_init(&memory, (int64_t)MIB);
-    assert_ok(answer_memory_take(&memory, 100 * MIB));
-    assert_fails(answer_memory_take(&memory, MIB / 2), ERROR_MEMORY, "answers");
-    answer_memory_put(&memory, 100 * MIB);
-    assert_ok(answer_memory_take(&memory, MIB / 2));
-    assert_fails(answer_memory_take(&memory, 100 * MIB), ERROR_MEMORY, "answers");
+    struct response_memory memory;
+    response_memory_init(&memory, (int64_t)MIB);
+    assert_ok(response_memory_take(&memory, 100 * MIB));
+    assert_fails(response_memory_take(&memory, MIB / 2), ERROR_MEMORY, "answers");
+    response_memory_put(&memory, 100 * MIB);
+    assert_ok(response_memory_take(&memory, MIB / 2));
+    assert_fails(response_memory_take(&memory, 100 * MIB), ERROR_MEMORY, "answers");
 }
 
 static void *take_and_put(void *context)
 {
-    struct answer_memory *memory = context;
+    struct response_memory *memory = context;
     size_t most = 0;
     for (int i = 0; i < ROUNDS; i++) {
-        if (answer_memory_take(memory, MIB))
+        if (response_memory_take(memory, MIB))
             continue;
         size_t held = (size_t)memory->held_bytes;
         most = held > most ? held : most;
-        answer_memory_put(memory, MIB);
+        response_memory_put(memory, MIB);
     }
     return (void *)most;
 }
@@ -52,9 +52,9 @@ static void *take_and_put(void *context)
 static void test_threads_never_pass_the_limit_together(void **state)
 {
     (void)state;
-    struct answer_memory memory;
+    struct response_memory memory;
     pthread_t threads[THREADS];
-    answer_memory_init(&memory, 2 * (int64_t)MIB);
+    response_memory_init(&memory, 2 * (int64_t)MIB);
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, take_and_put, &memory), 0);
     for (int i = 0; i < THREADS; i++) {

@@ -6,10 +6,10 @@
 #define ALPHA "8ed3f6ad685b959ead7022518e1af76cd816f8e8ec7ccdda1ed4018e8f2223f8"
 #define BETA "F44E64E75F3948E9F73F8DFA94721C4CE8CBB4F265C4790C702B2D41CFBF2753"
 
-static struct tokens *parsed(const char *text)
+static struct bearer_tokens *parsed(const char *text)
 {
-    struct tokens *tokens = NULL;
-    assert_ok(tokens_parse(text, strlen(text), "the file", &tokens));
+    struct bearer_tokens *tokens = NULL;
+    assert_ok(bearer_tokens_parse(text, strlen(text), "the file", &tokens));
     return tokens;
 }
 
@@ -23,35 +23,35 @@ static const char two[] =
 static void test_who_is_who(void **state)
 {
     (void)state;
-    struct tokens *tokens = parsed(two);
-    assert_int_equal(tokens_count(tokens), 2);
-    assert_string_equal(token_name(tokens_find(tokens, "Bearer alpha")), "ops");
-    assert_string_equal(token_name(tokens_find(tokens, "bearer  beta ")), "team");
+    struct bearer_tokens *tokens = parsed(two);
+    assert_int_equal(bearer_tokens_count(tokens), 2);
+    assert_string_equal(bearer_token_name(bearer_tokens_find(tokens, "Bearer alpha")), "ops");
+    assert_string_equal(bearer_token_name(bearer_tokens_find(tokens, "bearer  beta ")), "team");
     static const char *const strangers[] = {
         "Bearer gamma", "Bearer",        "Bearer ",      "Basic alpha",      "alpha", "",
         "Bearer alph",  "Bearer alphaa", "Bearer Alpha", "Bearer alpha beta"};
     for (size_t i = 0; i < sizeof(strangers) / sizeof(strangers[0]); i++)
-        assert_null(tokens_find(tokens, strangers[i]));
-    assert_null(tokens_find(tokens, NULL));
-    tokens_free(tokens);
+        assert_null(bearer_tokens_find(tokens, strangers[i]));
+    assert_null(bearer_tokens_find(tokens, NULL));
+    bearer_tokens_free(tokens);
 }
 
 static void test_scopes_and_streams(void **state)
 {
     (void)state;
-    struct tokens *tokens = parsed(two);
-    const struct token *ops = tokens_find(tokens, "Bearer alpha");
-    const struct token *team = tokens_find(tokens, "Bearer beta");
-    assert_true(token_may(ops, SCOPE_READ, NULL));
-    assert_true(token_may(ops, SCOPE_ADMIN, "anything"));
-    assert_false(token_may(team, SCOPE_READ, NULL));
-    assert_false(token_may(team, SCOPE_ADMIN, "eval"));
-    assert_true(token_may(team, SCOPE_DRAW, NULL));
-    assert_true(token_may(team, SCOPE_DRAW, "eval"));
-    assert_true(token_may(team, SCOPE_DRAW | SCOPE_READ, "train"));
-    assert_false(token_may(team, SCOPE_DRAW, "default"));
-    assert_false(token_may(team, SCOPE_DRAW | SCOPE_READ, "eva"));
-    tokens_free(tokens);
+    struct bearer_tokens *tokens = parsed(two);
+    const struct bearer_token *ops = bearer_tokens_find(tokens, "Bearer alpha");
+    const struct bearer_token *team = bearer_tokens_find(tokens, "Bearer beta");
+    assert_true(bearer_token_may(ops, SCOPE_READ, NULL));
+    assert_true(bearer_token_may(ops, SCOPE_ADMIN, "anything"));
+    assert_false(bearer_token_may(team, SCOPE_READ, NULL));
+    assert_false(bearer_token_may(team, SCOPE_ADMIN, "eval"));
+    assert_true(bearer_token_may(team, SCOPE_DRAW, NULL));
+    assert_true(bearer_token_may(team, SCOPE_DRAW, "eval"));
+    assert_true(bearer_token_may(team, SCOPE_DRAW | SCOPE_READ, "train"));
+    assert_false(bearer_token_may(team, SCOPE_DRAW, "default"));
+    assert_false(bearer_token_may(team, SCOPE_DRAW | SCOPE_READ, "eva"));
+    bearer_tokens_free(tokens);
 }
 
 #define ENTRY(name, sha256, scopes, streams)                                      \
@@ -89,15 +89,15 @@ static void test_bad_files_are_named(void **state)
          "the same sha256"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct tokens *tokens = NULL;
-        assert_fails(tokens_parse(cases[i].text, strlen(cases[i].text), "the file", &tokens),
+        struct bearer_tokens *tokens = NULL;
+        assert_fails(bearer_tokens_parse(cases[i].text, strlen(cases[i].text), "the file", &tokens),
                      ERROR_INPUT, cases[i].message);
         assert_null(tokens);
     }
     /* Somebody may have put the token itself there: the message must not show it. */
-    struct tokens *tokens = NULL;
+    struct bearer_tokens *tokens = NULL;
     const char *plain = FILE_OF(ENTRY("\"a\"", "\"my-secret\"", "[\"read\"]", "[\"*\"]"));
-    assert_int_equal(tokens_parse(plain, strlen(plain), "x", &tokens), ERROR_INPUT);
+    assert_int_equal(bearer_tokens_parse(plain, strlen(plain), "x", &tokens), ERROR_INPUT);
     assert_null(strstr(error_message(), "my-secret"));
 }
 
