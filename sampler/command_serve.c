@@ -2,13 +2,14 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/http/housekeeper.h"
+#include "common/http/listener.h"
+#include "common/http/systemd.h"
 #include "common/log.h"
 #include "common/options.h"
 #include "common/stop.h"
+#include "sampler/api/routes.h"
 #include "sampler/commands.h"
-#include "sampler/http/housekeeper.h"
-#include "sampler/http/listener.h"
-#include "sampler/http/systemd.h"
 #include "sampler/serve_options.h"
 
 #define DRAIN_MS 10000
@@ -65,11 +66,13 @@ static enum error serve(struct serve_options *options)
     char url[LISTENER_URL_BYTES];
     int descriptor;
     enum error error = stop_install();
+    options->guard.grammar = &sampler_tokens;
+    options->server.application = &sampler_application;
     housekeeper_block_signals();
     if (!error)
         error = guard_open(&options->guard, &guard);
     if (!error)
-        error = listener_open(options->host, options->port, &descriptor, url);
+        error = listener_bind(options->host, options->port, &descriptor, url);
     if (error) {
         guard_close(guard);
         return error;

@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/http/response_memory.h"
 #include "common/json.h"
 #include "common/text.h"
 #include "sampler/commands.h"
 #include "sampler/design/design_fields.h"
-#include "sampler/http/response_memory.h"
 
 #define LEASE_LEAST_S 0.001
 #define LEASE_MOST_S 31536000.0 /* a year */
@@ -286,7 +286,7 @@ static enum error take_answer_memory(struct serve_options *serve)
 {
     char shown[TEXT_QUOTE_BYTES];
     const char *given = serve->answer_memory;
-    if (text_parse_bytes(given, RESPONSE_MEMORY_LEAST_BYTES, &serve->server.answer_bytes))
+    if (text_parse_bytes(given, RESPONSE_MEMORY_LEAST_BYTES, &serve->server.response_bytes))
         return OK;
     return error_set(ERROR_USAGE,
                      "--max-answer-memory is %s, must be bytes, or a number with K, M, G or T "

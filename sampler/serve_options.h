@@ -9,9 +9,9 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "common/http/guard.h"
+#include "common/http/server.h"
 #include "common/options.h"
-#include "sampler/http/guard.h"
-#include "sampler/http/server.h"
 #include "sampler/service/service.h"
 
 struct serve_options {

@@ -8,11 +8,13 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/http/response.h"
+#include "sampler/api/api_request.h"
+#include "sampler/api/api_thread.h"
 #include "sampler/api/handler.h"
 #include "sampler/api/routes.h"
 #include "sampler/batch/batch_format.h"
 #include "sampler/batch/unit_sort.h"
-#include "sampler/http/response.h"
 #include "sampler/ledger/conflicts.h"
 
 #define INTEGER_TEXT_BYTES 24
@@ -24,25 +26,18 @@
 /* Clients ask the same thing again and again, but never with the same seq. */
 static void remember(struct request *request)
 {
-    struct http_thread_memo *memo = &request->thread->memo;
-    const char *query = request->query ? request->query : "";
-    if (request->batch.leased)
+    if (request->api->batch.leased)
         return;
-    int length = snprintf(memo->target, sizeof(memo->target), "/batch%s%s",
-                          request->query ? "?" : "", query);
-    if (length < 0 || (size_t)length >= sizeof(memo->target))
-        memo->target[0] = '\0';
-    else
-        memo->batch = request->batch;
+    request->thread->api->batch = request->api->batch;
+    request_remember(request);
 }
 
 static enum error parse(struct request *request, const struct service *service)
 {
-    enum error error =
-        batch_request_parse(request->query, service->max_size, &request->batch, &request->lease);
+    enum error error = batch_request_parse(request->query, service->max_size, &request->api->batch,
+                                           &request->api->lease);
     if (error)
         return error;
-    request->batch_parsed = true;
     remember(request);
     return OK;
 }
@@ -51,12 +46,12 @@ static enum batch_format choose_format(const struct request *request)
 {
     const char *accept;
     size_t length;
-    if (request->batch.format_given)
-        return request->batch.format;
+    if (request->api->batch.format_given)
+        return request->api->batch.format;
     if (MHD_lookup_connection_value_n(request->connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT,
                                       strlen(MHD_HTTP_HEADER_ACCEPT), &accept, &length) != MHD_YES)
         return BATCH_FORMAT_JSON;
-    return batch_format_of_accept(accept, length);
+    return answer_format_of_accept(accept, length);
 }
 
 /* A design of one batch size only gives that when none was asked for. */
@@ -66,20 +61,20 @@ static enum error choose_size(struct request *request, const struct service *ser
     int64_t only = order_batch_size(plan->order);
     if (service_check_batch(service, plan)) /* of a start with a higher limit */
         return error_set_kind(ERROR_CONFLICT, PROBLEM_BATCH_TOO_LARGE);
-    if (only > 0 && !request->batch.size_given)
-        request->batch.size = only;
-    if (request->batch.weights && request->format == BATCH_FORMAT_BINARY)
+    if (only > 0 && !request->api->batch.size_given)
+        request->api->batch.size = only;
+    if (request->api->batch.weights && request->api->format == BATCH_FORMAT_BINARY)
         return error_set(ERROR_USAGE, "weights=1: the binary format has no place for weights; json "
                                       "and csv have");
-    return batching_check_size(&plan->batching, request->batch.size);
+    return batching_check_size(&plan->batching, request->api->batch.size);
 }
 
 static struct ledger_pull pull_of(const struct request *request, int64_t room)
 {
-    const struct batch_lease *lease = &request->lease;
-    bool leased = request->batch.leased;
+    const struct batch_lease *lease = &request->api->lease;
+    bool leased = request->api->batch.leased;
     return (struct ledger_pull){
-        .size = request->batch.size,
+        .size = request->api->batch.size,
         .worker = leased ? lease->worker : NULL,
         .seq = leased ? lease->seq : 0,
         .acks = leased ? lease->acks : NULL,
@@ -92,12 +87,12 @@ static struct ledger_pull pull_of(const struct request *request, int64_t room)
 
 static struct batch_answer answer_of(const struct request *request, int64_t units)
 {
-    const struct http_thread *thread = request->thread;
-    const struct sampling_plan *plan = stream_plan(request->stream);
-    const struct stream_batch *drawn = &request->drawn;
-    bool leased = request->batch.leased;
+    const struct api_thread *thread = request->thread->api;
+    const struct sampling_plan *plan = stream_plan(request->api->stream);
+    const struct stream_batch *drawn = &request->api->drawn;
+    bool leased = request->api->batch.leased;
     return (struct batch_answer){
-        .stream = request->batch.stream,
+        .stream = request->api->batch.stream,
         .epoch = drawn->span.first / plan->batching.epoch_positions,
         .first = drawn->span.first,
         .positions = drawn->span.positions,
@@ -105,9 +100,9 @@ static struct batch_answer answer_of(const struct request *request, int64_t unit
         .size = (size_t)units,
         .ids = thread->ids,
         .labels = thread->labels,
-        .probabilities = request->batch.weights ? thread->probabilities : NULL,
-        .worker = leased ? request->lease.worker : NULL,
-        .seq = leased ? request->lease.seq : 0,
+        .probabilities = request->api->batch.weights ? thread->probabilities : NULL,
+        .worker = leased ? request->api->lease.worker : NULL,
+        .seq = leased ? request->api->lease.seq : 0,
         .expires_ms = drawn->expires_ms > 0 ? drawn->expires_ms : 0,
         .attempt = drawn->attempt,
         .redelivered = drawn->redelivered,
@@ -118,51 +113,51 @@ static struct batch_answer answer_of(const struct request *request, int64_t unit
  * stream, nothing may fail any more. */
 static enum error prepare(struct request *request, int64_t units)
 {
-    struct http_thread *thread = request->thread;
-    enum error error = http_thread_reserve(thread, (size_t)units, request->batch.weights);
+    struct api_thread *thread = request->thread->api;
+    enum error error = api_thread_reserve(thread, (size_t)units, request->api->batch.weights);
     if (error)
         return error;
     struct batch_answer answer = answer_of(request, units);
-    size_t bytes = batch_format_bound_bytes(stream_plan(request->stream)->label_texts, &answer,
-                                            request->format);
+    size_t bytes = batch_format_bound_bytes(stream_plan(request->api->stream)->label_texts, &answer,
+                                            request->api->format);
     http_thread_output_put(request->output);
-    request->output = http_thread_output_take(thread, bytes);
+    request->output = http_thread_output_take(request->thread, bytes);
     return request->output ? OK : ERROR_MEMORY;
 }
 
 static void weigh(struct request *request, const struct sampling_plan *plan, size_t units)
 {
-    struct http_thread *thread = request->thread;
-    if (request->batch.sort) {
+    struct api_thread *thread = request->thread->api;
+    if (request->api->batch.sort) {
         for (size_t i = 0; i < units; i++)
             thread->rows[i] = frame_find(plan->frame, thread->ids[i]);
     }
     order_probabilities(plan->order, thread->rows, units, thread->probabilities);
 }
 
-/* The units of request->drawn into request->output; what is binary where it belongs at once. */
+/* The units of request->api->drawn into request->output; what is binary where it belongs at once. */
 static void format(struct request *request)
 {
-    struct http_thread *thread = request->thread;
-    const struct sampling_plan *plan = stream_plan(request->stream);
-    const struct span *span = &request->drawn.span;
-    int64_t *rows = request->batch.weights ? thread->rows : NULL;
+    struct api_thread *thread = request->thread->api;
+    const struct sampling_plan *plan = stream_plan(request->api->stream);
+    const struct span *span = &request->api->drawn.span;
+    int64_t *rows = request->api->batch.weights ? thread->rows : NULL;
     int64_t *ids = thread->ids;
     uint32_t *labels = thread->labels;
-    if (request->format == BATCH_FORMAT_BINARY && span->positions == span->units) {
+    if (request->api->format == BATCH_FORMAT_BINARY && span->positions == span->units) {
         ids = (void *)(request->output->bytes + SAMPLER_BATCH_HEADER_BYTES);
         labels = (uint32_t *)(ids + span->units);
     }
     size_t units = order_units(plan->order, span->first, span->positions, ids, labels, rows);
-    if (request->batch.sort)
+    if (request->api->batch.sort)
         unit_sort(ids, labels, units, thread->scratch_ids, thread->scratch_labels);
-    if (request->batch.weights)
+    if (request->api->batch.weights)
         weigh(request, plan, units);
     struct batch_answer answer = answer_of(request, (int64_t)units);
     answer.ids = ids;
     answer.labels = labels;
-    request->output_bytes =
-        batch_format_write(plan->label_texts, &answer, request->format, request->output->bytes);
+    request->output_bytes = batch_format_write(plan->label_texts, &answer, request->api->format,
+                                               request->output->bytes);
     request->output = http_thread_output_trim(request->output, request->output_bytes);
 }
 
@@ -188,7 +183,7 @@ static void add_number(struct fact_headers *facts, const char *name, int64_t val
 
 static void list_facts(const struct request *request, struct fact_headers *facts)
 {
-    struct batch_answer answer = answer_of(request, request->drawn.span.units);
+    struct batch_answer answer = answer_of(request, request->api->drawn.span.units);
     add_fact(facts, "Tombola-Stream", answer.stream);
     add_number(facts, "Tombola-Epoch", answer.epoch);
     add_number(facts, "Tombola-First", answer.first);
@@ -208,9 +203,10 @@ static void list_facts(const struct request *request, struct fact_headers *facts
 
 static enum MHD_Result reply(struct request *request)
 {
-    const char *content_type = batch_format_content_type(request->format);
+    const char *content_type = batch_format_content_type(request->api->format);
     struct fact_headers facts;
-    if (request->format == BATCH_FORMAT_JSON)
+    request->items = (uint64_t)request->api->drawn.span.units;
+    if (request->api->format == BATCH_FORMAT_JSON)
         return response_output(request, content_type, NULL, 0);
     facts.count = 0;
     facts.text_count = 0;
@@ -220,7 +216,7 @@ static enum MHD_Result reply(struct request *request)
 
 static enum MHD_Result reply_outcome(struct request *request, enum error error)
 {
-    if (error == ERROR_END || (!error && request->drawn.span.units == 0))
+    if (error == ERROR_END || (!error && request->api->drawn.span.units == 0))
         return response_empty(request, MHD_HTTP_NO_CONTENT);
     return !error ? reply(request) : response_error(request, error);
 }
@@ -233,22 +229,22 @@ static enum MHD_Result draw(struct request *request, int64_t room, bool acked);
 static enum MHD_Result reply_kept(struct request *request, struct service *service)
 {
     (void)service;
-    if (request->waiter.error)
-        return response_error(request, stream_failure(request->stream));
-    if (!request->outcome && request->drawn.need > 0)
-        return draw(request, request->drawn.need, true);
-    if (request->outcome)
-        (void)error_restore(&request->report);
-    return reply_outcome(request, request->outcome);
+    if (request->api->waiter.error)
+        return response_error(request, stream_failure(request->api->stream));
+    if (!request->api->outcome && request->api->drawn.need > 0)
+        return draw(request, request->api->drawn.need, true);
+    if (request->api->outcome)
+        (void)error_restore(&request->api->report);
+    return reply_outcome(request, request->api->outcome);
 }
 
 /* The response leaves when the disk has what it says. */
 static enum MHD_Result wait_for_disk(struct request *request, enum error error)
 {
-    request->outcome = error;
+    request->api->outcome = error;
     if (error)
-        error_report_take(error, &request->report);
-    else if (request->drawn.need == 0)
+        error_report_take(error, &request->api->report);
+    else if (request->api->drawn.need == 0)
         format(request);
     request_wait(request, reply_kept);
     return MHD_YES;
@@ -264,17 +260,17 @@ static enum MHD_Result draw(struct request *request, int64_t room, bool acked)
         struct ledger_pull pull = pull_of(request, room);
         if (acked)
             pull.ack_count = 0;
-        error =
-            stream_draw(request->stream, &pull, request_waiter(request), &request->drawn, &waits);
-        if (waits || error || request->drawn.need == 0)
+        error = stream_draw(request->api->stream, &pull, api_request_waiter(request),
+                            &request->api->drawn, &waits);
+        if (waits || error || request->api->drawn.need == 0)
             break;
         acked = true; /* what was acked stays acked */
-        room = request->drawn.need;
+        room = request->api->drawn.need;
         error = prepare(request, room);
     }
     if (waits)
         return wait_for_disk(request, error);
-    if (!error && request->drawn.need > 0)
+    if (!error && request->api->drawn.need > 0)
         return response_problem(request, MHD_HTTP_SERVICE_UNAVAILABLE,
                                 "others took the expired batches; ask again");
     if (!error)
@@ -285,8 +281,8 @@ static enum MHD_Result draw(struct request *request, int64_t room, bool acked)
 /* No new batch is larger. */
 static int64_t most_units(const struct request *request)
 {
-    const struct batching *batching = &stream_plan(request->stream)->batching;
-    int64_t size = request->batch.size;
+    const struct batching *batching = &stream_plan(request->api->stream)->batching;
+    int64_t size = request->api->batch.size;
     return batching->tail != TAIL_SPAN && size > batching->epoch_positions
                ? batching->epoch_positions
                : size;
@@ -296,9 +292,9 @@ static int64_t most_units(const struct request *request)
 
 static enum MHD_Result reply_pure(struct request *request, enum error error)
 {
-    if (!error && request->drawn.span.units > 0)
-        error = prepare(request, request->drawn.span.units);
-    if (!error && request->drawn.span.units > 0)
+    if (!error && request->api->drawn.span.units > 0)
+        error = prepare(request, request->api->drawn.span.units);
+    if (!error && request->api->drawn.span.units > 0)
         format(request);
     return reply_outcome(request, error);
 }
@@ -306,22 +302,23 @@ static enum MHD_Result reply_pure(struct request *request, enum error error)
 static enum MHD_Result peek(struct request *request)
 {
     struct ledger_pull pull = pull_of(request, INT64_MAX);
-    return reply_pure(request, stream_peek(request->stream, &pull, &request->drawn));
+    return reply_pure(request, stream_peek(request->api->stream, &pull, &request->api->drawn));
 }
 
 static enum error find_batch(struct request *request)
 {
-    const struct batching *batching = &stream_plan(request->stream)->batching;
-    request->drawn.expires_ms = -1;
-    return batching_at(batching, request->batch.index, request->batch.size, &request->drawn.span);
+    const struct batching *batching = &stream_plan(request->api->stream)->batching;
+    request->api->drawn.expires_ms = -1;
+    return batching_at(batching, request->api->batch.index, request->api->batch.size,
+                       &request->api->drawn.span);
 }
 
 static enum MHD_Result reply_found(struct request *request, struct service *service)
 {
     (void)service;
-    if (request->outcome)
-        (void)error_restore(&request->report);
-    return reply_pure(request, request->outcome);
+    if (request->api->outcome)
+        (void)error_restore(&request->api->report);
+    return reply_pure(request, request->api->outcome);
 }
 
 /* Each call counts some epochs more, and what was counted is remembered: until it is through, the
@@ -334,14 +331,14 @@ static void search(struct pool_job *job, const _Atomic bool *stop)
     do
         error = find_batch(request);
     while (error == ERROR_UNAVAILABLE && !*stop && clock_left_ms(deadline_ns) > 0);
-    request->outcome = error;
-    error_report_take(error, &request->report);
+    request->api->outcome = error;
+    error_report_take(error, &request->api->report);
     request_resume(request);
 }
 
 static enum MHD_Result find(struct request *request)
 {
-    const struct sampling_plan *plan = stream_plan(request->stream);
+    const struct sampling_plan *plan = stream_plan(request->api->stream);
     if (!order_skips_positions(plan->order))
         return reply_pure(request, find_batch(request));
     request->job.run = search;
@@ -353,29 +350,34 @@ static enum MHD_Result find(struct request *request)
 /* HEAD needs what GET does. */
 static bool is_let(const struct request *request, bool pure)
 {
-    const char *stream = request->batch.stream;
+    const char *stream = request->api->batch.stream;
     return request_may(request, SCOPE_DRAW, stream) ||
            (pure && request_may(request, SCOPE_READ, stream));
 }
 
 enum MHD_Result route_batch(struct request *request, struct service *service)
 {
-    enum error error = request->batch_parsed ? OK : parse(request, service);
-    bool pure = request->batch.index >= 0;
+    enum error error = OK;
+    if (request->recalled)
+        request->api->batch = request->thread->api->batch;
+    else
+        error = parse(request, service);
+    bool pure = request->api->batch.index >= 0;
     if (request->guarded && !request_may(request, SCOPE_DRAW | SCOPE_READ, NULL))
         return response_forbidden(request, SCOPE_DRAW, NULL);
     if (error)
         return response_error(request, error);
     if (!is_let(request, pure))
-        return response_forbidden(request, pure ? SCOPE_READ : SCOPE_DRAW, request->batch.stream);
-    error = handler_take_stream(request, service, request->batch.stream);
+        return response_forbidden(request, pure ? SCOPE_READ : SCOPE_DRAW,
+                                  request->api->batch.stream);
+    error = handler_take_stream(request, service, request->api->batch.stream);
     if (error)
         return response_error(request, error);
-    request->format = choose_format(request);
-    error = choose_size(request, service, stream_plan(request->stream));
+    request->api->format = choose_format(request);
+    error = choose_size(request, service, stream_plan(request->api->stream));
     if (error)
         return response_error(request, error);
-    if (request->batch.index >= 0)
+    if (request->api->batch.index >= 0)
         return find(request);
     return request->head ? peek(request) : draw(request, most_units(request), false);
 }

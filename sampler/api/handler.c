@@ -1,12 +1,13 @@
 #include "sampler/api/handler.h"
+#include "sampler/api/api_request.h"
 
 #include <string.h>
 #include <strings.h>
 
+#include "common/http/response.h"
+#include "common/http/server_state.h"
 #include "common/text.h"
-#include "sampler/http/audit.h"
-#include "sampler/http/response.h"
-#include "sampler/http/server.h"
+#include "sampler/api/audit.h"
 
 enum error handler_refuse_query(const struct request *request)
 {
@@ -38,8 +39,9 @@ enum error handler_take_stream(struct request *request, const struct service *se
                                const char *name)
 {
     char quoted[TEXT_QUOTE_BYTES];
-    request->stream = streams_take(service->streams, name);
-    if (request->stream)
+    request->api->stream = streams_take(service->streams, name);
+    api_request_count(request);
+    if (request->api->stream)
         return OK;
     return error_set(ERROR_NOT_FOUND, "there is no stream %s; GET /streams lists those that exist",
                      text_quote(quoted, sizeof(quoted), name, strlen(name)));
@@ -75,11 +77,11 @@ bool handler_open_body(struct request *request, bool may_be_empty, struct body *
 
 static enum MHD_Result reply_kept(struct request *request, struct service *service)
 {
-    request_continuation reply = request->then;
-    if (request->waiter.error)
+    request_continuation reply = request->api->then;
+    if (request->api->waiter.error)
         return response_error(request, streams_failure(service->streams));
-    if (request->outcome)
-        return response_error(request, error_restore(&request->report));
+    if (request->api->outcome)
+        return response_error(request, error_restore(&request->api->report));
     audit_done(request);
     return reply(request, service);
 }
@@ -93,10 +95,10 @@ enum MHD_Result handler_finish(struct request *request, struct service *service,
         audit_done(request);
         return reply(request, service);
     }
-    request->then = reply;
-    request->outcome = error;
+    request->api->then = reply;
+    request->api->outcome = error;
     if (error)
-        error_report_take(error, &request->report);
+        error_report_take(error, &request->api->report);
     request_wait(request, reply_kept);
     return MHD_YES;
 }

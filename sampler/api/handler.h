@@ -8,9 +8,9 @@
 #include <stdbool.h>
 
 #include "common/error.h"
+#include "common/http/request.h"
 #include "common/uri.h"
 #include "sampler/api/json_body.h"
-#include "sampler/http/request.h"
 #include "sampler/service/service.h"
 
 /* The query has no parameter. */

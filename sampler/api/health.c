@@ -1,10 +1,10 @@
 /* /healthz, /readyz and /frames. */
 #include <inttypes.h>
 
+#include "common/http/response.h"
+#include "common/http/server_state.h"
 #include "sampler/api/handler.h"
 #include "sampler/api/routes.h"
-#include "sampler/http/response.h"
-#include "sampler/http/server.h"
 
 #define ANSWER_LIMIT_BYTES ((size_t)1 << 30)
 

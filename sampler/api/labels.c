@@ -7,9 +7,10 @@
 #include <stdlib.h>
 
 #include "common/array.h"
+#include "common/http/response.h"
+#include "sampler/api/api_request.h"
 #include "sampler/api/handler.h"
 #include "sampler/api/routes.h"
-#include "sampler/http/response.h"
 #include "sampler/service/live.h"
 
 #define LABEL_LEAST_BYTES 69 /* of the answer: one digit for each number */
@@ -117,19 +118,19 @@ static enum error read_stream(const struct request *request, char name[STREAM_NA
 static void list_labels(struct pool_job *job, const _Atomic bool *stop)
 {
     struct request *request = (struct request *)((char *)job - offsetof(struct request, job));
-    const struct service *service = request->work;
-    request->outcome = *stop ? error_set(ERROR_UNAVAILABLE, "the server is stopping")
-                             : add_labels(&request->body, service->live, request->stream);
-    error_report_take(request->outcome, &request->report);
+    const struct service *service = request->api->work;
+    request->api->outcome = *stop ? error_set(ERROR_UNAVAILABLE, "the server is stopping")
+                                  : add_labels(&request->body, service->live, request->api->stream);
+    error_report_take(request->api->outcome, &request->api->report);
     request_resume(request);
 }
 
 static enum MHD_Result reply_labels(struct request *request, struct service *service)
 {
     (void)service;
-    enum error error = request->outcome;
+    enum error error = request->api->outcome;
     if (error)
-        (void)error_restore(&request->report);
+        (void)error_restore(&request->api->report);
     return response_json(request, error, MHD_HTTP_OK, &request->body, NULL);
 }
 
@@ -143,7 +144,7 @@ static bool is_slow(struct stream *stream)
  * answer alone may have that. */
 static size_t limit_of(const struct request *request)
 {
-    int64_t limit_bytes = request->thread->answers->limit_bytes;
+    int64_t limit_bytes = request->thread->memory->limit_bytes;
     return (size_t)(limit_bytes > RESPONSE_MEMORY_DEFAULT_BYTES ? limit_bytes
                                                                 : RESPONSE_MEMORY_DEFAULT_BYTES);
 }
@@ -156,13 +157,14 @@ enum MHD_Result route_labels(struct request *request, struct service *service)
     if (!error)
         error = handler_take_stream(request, service, name);
     if (!error)
-        error = check_size(&request->body, frame_labels(stream_plan(request->stream)->frame), 0);
-    if (!error && is_slow(request->stream)) {
-        request->work = service; /* borrowed */
+        error =
+            check_size(&request->body, frame_labels(stream_plan(request->api->stream)->frame), 0);
+    if (!error && is_slow(request->api->stream)) {
+        request->api->work = service; /* borrowed */
         request->job.run = list_labels;
         return handler_run_slowly(request, reply_labels);
     }
     if (!error)
-        error = add_labels(&request->body, service->live, request->stream);
+        error = add_labels(&request->body, service->live, request->api->stream);
     return response_json(request, error, MHD_HTTP_OK, &request->body, NULL);
 }

@@ -3,11 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/http/response.h"
 #include "common/text.h"
+#include "sampler/api/api_request.h"
+#include "sampler/api/audit.h"
 #include "sampler/api/handler.h"
 #include "sampler/api/routes.h"
-#include "sampler/http/audit.h"
-#include "sampler/http/response.h"
 
 #define ANSWER_LIMIT_BYTES ((size_t)32 << 20)
 
@@ -21,7 +22,7 @@ struct lease_words {
 
 static void release_words(struct request *request)
 {
-    struct lease_words *words = request->work;
+    struct lease_words *words = request->api->work;
     free(words->seqs);
     free(words);
 }
@@ -84,8 +85,8 @@ static struct lease_words *open_words(struct request *request, struct service *s
     struct lease_words *words = calloc(1, sizeof(*words));
     enum error error = words ? OK : error_set_memory(sizeof(*words), "a request");
     if (words) {
-        request->work = words;
-        request->release = release_words;
+        request->api->work = words;
+        request->api->release = release_words;
         error = read_words(&body, with_seqs, words, stream);
     }
     body_close(&body);
@@ -119,7 +120,7 @@ static enum error add_list(struct buffer *buffer, const int64_t *list, size_t co
 
 static enum MHD_Result reply_acked(struct request *request, struct service *service)
 {
-    const struct lease_words *words = request->work;
+    const struct lease_words *words = request->api->work;
     struct buffer body = BUFFER_INIT(ANSWER_LIMIT_BYTES);
     (void)service;
     enum error error = buffer_add_text(&body, "{\"acked\":[");
@@ -137,14 +138,14 @@ enum MHD_Result route_ack(struct request *request, struct service *service)
     struct lease_words *words = open_words(request, service, true, &refusal);
     if (!words)
         return refusal;
-    enum error error = stream_ack(request->stream, words->worker, words->seqs, words->count,
-                                  request_waiter(request), &waits);
+    enum error error = stream_ack(request->api->stream, words->worker, words->seqs, words->count,
+                                  api_request_waiter(request), &waits);
     return handler_finish(request, service, error, waits, reply_acked);
 }
 
 static enum MHD_Result reply_number(struct request *request, const char *name)
 {
-    const struct lease_words *words = request->work;
+    const struct lease_words *words = request->api->work;
     struct buffer body = BUFFER_INIT(ANSWER_LIMIT_BYTES);
     enum error error = buffer_print(&body, "{\"%s\":%" PRId64 "}\n", name, words->number);
     return response_json(request, error, MHD_HTTP_OK, &body, NULL);
@@ -156,8 +157,8 @@ enum MHD_Result route_extend(struct request *request, struct service *service)
     struct lease_words *words = open_words(request, service, true, &refusal);
     if (!words)
         return refusal;
-    enum error error =
-        stream_extend(request->stream, words->worker, words->seqs, words->count, &words->number);
+    enum error error = stream_extend(request->api->stream, words->worker, words->seqs, words->count,
+                                     &words->number);
     return !error ? reply_number(request, "expires_ms") : response_error(request, error);
 }
 
@@ -174,8 +175,8 @@ enum MHD_Result route_release(struct request *request, struct service *service)
     struct lease_words *words = open_words(request, service, false, &refusal);
     if (!words)
         return refusal;
-    enum error error = stream_release(request->stream, words->worker, request_waiter(request),
-                                      &words->number, &waits);
+    enum error error = stream_release(request->api->stream, words->worker,
+                                      api_request_waiter(request), &words->number, &waits);
     if (!error && words->number > 0)
         audit_expect(request, "leases released", log_text("worker", words->worker));
     return handler_finish(request, service, error, waits, reply_released);

@@ -3,13 +3,13 @@
 #include <stdlib.h>
 
 #include "common/clock.h"
+#include "common/http/response.h"
+#include "common/http/server_state.h"
 #include "common/json.h"
 #include "common/uri.h"
 #include "config.h"
 #include "sampler/api/live_json.h"
 #include "sampler/api/routes.h"
-#include "sampler/http/response.h"
-#include "sampler/http/server.h"
 
 #define LIVE_LIMIT_BYTES ((size_t)64 << 20)
 

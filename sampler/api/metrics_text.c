@@ -4,14 +4,37 @@
 #include <stdlib.h>
 
 #include "common/array.h"
+#include "common/http/metrics.h"
+#include "common/http/response.h"
+#include "common/http/server_state.h"
 #include "config.h"
 #include "sampler/api/handler.h"
 #include "sampler/api/routes.h"
-#include "sampler/http/response.h"
-#include "sampler/http/server.h"
-#include "sampler/stream/metrics.h"
 
 #define ANSWER_LIMIT_BYTES ((size_t)64 << 20)
+
+/* ---- requests ------------------------------------------------------------ */
+
+static const char *const path_names[METRICS_PATHS] = {
+    [PATH_ROOT] = "/",           [PATH_BATCH] = "/batch",
+    [PATH_ACK] = "/ack",         [PATH_EXTEND] = "/extend",
+    [PATH_RELEASE] = "/release", [PATH_WHERE] = "/where",
+    [PATH_LABELS] = "/labels",   [PATH_FRAMES] = "/frames",
+    [PATH_STREAMS] = "/streams", [PATH_STREAM] = "/streams/NAME",
+    [PATH_HEALTHZ] = "/healthz", [PATH_READYZ] = "/readyz",
+    [PATH_METRICS] = "/metrics", [PATH_OPENAPI] = "/openapi.json",
+    [PATH_LIVE] = "/live",       [PATH_OTHER] = "other",
+};
+
+const struct metrics_words sampler_metrics = {
+    .program = "tombola_sampler",
+    .paths = path_names,
+    .label = "stream",
+    .items = "ids",
+    .requests_help = "Requests answered, by path, stream (those that belong to one) and status.",
+    .items_help = "Ids handed out, with those of index=.",
+    .bytes_help = "Bytes of answers' bodies; without a stream: of what belongs to none.",
+};
 
 /* ---- streams ------------------------------------------------------------ */
 
@@ -197,9 +220,9 @@ static enum error add_requests(struct buffer *body, struct server *server, struc
     server_metrics(server, &sum);
     sources[0] = (struct metrics_source){.sum = &sum};
     for (size_t i = 0; i < count; i++)
-        sources[i + 1] = (struct metrics_source){.stream = stream_definition(list[i])->name,
+        sources[i + 1] = (struct metrics_source){.label = stream_definition(list[i])->name,
                                                  .blocks = stream_metrics(list[i])};
-    enum error error = metrics_add_text(body, sources, count + 1);
+    enum error error = metrics_add_text(body, &sampler_metrics, sources, count + 1);
     free(sources);
     return error;
 }

@@ -2,11 +2,11 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "common/http/response.h"
 #include "config.h"
 #include "sampler/api/handler.h"
 #include "sampler/api/openapi_text.h"
 #include "sampler/api/routes.h"
-#include "sampler/http/response.h"
 
 #define ANSWER_LIMIT_BYTES ((size_t)1 << 20)
 

@@ -6,11 +6,11 @@
 #include <string.h>
 #include <strings.h>
 
+#include "common/http/response.h"
 #include "common/text.h"
 #include "sampler/api/handler.h"
 #include "sampler/api/page_files.h"
 #include "sampler/api/routes.h"
-#include "sampler/http/response.h"
 
 /* Nothing but this server's own files, and nothing that was written into the page. */
 #define POLICY                                                                      \

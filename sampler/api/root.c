@@ -1,9 +1,9 @@
 /* GET / for whoever does not ask for HTML: what there is. */
+#include "common/http/dispatch.h"
+#include "common/http/response.h"
+#include "common/http/server_state.h"
 #include "sampler/api/handler.h"
 #include "sampler/api/routes.h"
-#include "sampler/http/dispatch.h"
-#include "sampler/http/response.h"
-#include "sampler/http/server.h"
 
 static const char text[] =
     "Tombola sampler\n\n"

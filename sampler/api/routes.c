@@ -1,8 +1,9 @@
-/* The table of paths; the handlers are in the other files of this folder. */
+/* The table of paths, and what else the server asks of the sampler. */
 #include "sampler/api/routes.h"
 
-#include <stdio.h>
-#include <string.h>
+#include "sampler/api/api_request.h"
+#include "sampler/api/api_thread.h"
+#include "sampler/api/audit.h"
 
 static const struct route routes[] = {
     {.path = "/batch", .metrics = PATH_BATCH, .no_store = true, .scoped = true, .get = route_batch},
@@ -47,65 +48,25 @@ static const struct route routes[] = {
     {.path = "/metrics", .metrics = PATH_METRICS, .always = true, .get = route_metrics},
     {.path = "/openapi.json", .metrics = PATH_OPENAPI, .get = route_openapi},
 };
-#define ROUTE_COUNT (sizeof(routes) / sizeof(routes[0]))
 
-const struct route *route_batch_route(void)
-{
-    return &routes[0];
-}
+const struct application sampler_application = {
+    .routes = {routes, sizeof(routes) / sizeof(routes[0])},
+    .thread_bytes = sizeof(struct api_thread),
+    .thread_release = api_thread_release,
+    .request_bytes = sizeof(struct api_request),
+    .request_cleared_bytes = API_REQUEST_CLEARED_BYTES,
+    .request_release = api_request_release,
+    .tick = audit_tick,
+    .starting_detail = "the server is starting: its frame is not there yet",
+    .paths_detail = "GET /openapi.json says what there is",
+};
 
-/* Does `path` look like `pattern`, "/streams/" + name + rest? Where the name begins and ends. */
-static bool matches(const char *pattern, const char *path, size_t *ret_begin, size_t *ret_end)
-{
-    const char *star = strchr(pattern, '*');
-    size_t begin = star ? (size_t)(star - pattern) : 0;
-    *ret_begin = *ret_end = 0;
-    if (!star)
-        return strcmp(pattern, path) == 0;
-    if (strncmp(pattern, path, begin) != 0)
-        return false;
-    size_t length = strcspn(path + begin, "/");
-    *ret_begin = begin;
-    *ret_end = begin + length;
-    return length > 0 && strcmp(star + 1, path + begin + length) == 0;
-}
+static const struct token_scope scopes[] = {
+    {"read", SCOPE_READ}, {"draw", SCOPE_DRAW}, {"admin", SCOPE_ADMIN}};
 
-const struct route *route_find(char *path, const char **ret_name)
-{
-    size_t begin;
-    size_t end;
-    for (size_t i = 0; i < ROUTE_COUNT; i++) {
-        if (!matches(routes[i].path, path, &begin, &end))
-            continue;
-        if (end > 0) {
-            path[end] = '\0';
-            *ret_name = path + begin;
-        }
-        return &routes[i];
-    }
-    return NULL;
-}
-
-void route_allow(const struct route *route, char out[ROUTE_ALLOW_BYTES])
-{
-    bool get = !route || route->get;
-    bool post = !route || route->post;
-    bool remove = !route || route->remove;
-    snprintf(out, ROUTE_ALLOW_BYTES, "%s%s%sOPTIONS", get ? "GET, HEAD, " : "",
-             post ? "POST, " : "", remove ? "DELETE, " : "");
-}
-
-route_handler route_handler_of(const struct route *route, enum method method)
-{
-    switch (method) {
-    case METHOD_GET:
-    case METHOD_HEAD:
-        return route->get;
-    case METHOD_POST:
-        return route->post;
-    case METHOD_DELETE:
-        return route->remove;
-    default:
-        return NULL;
-    }
-}
+const struct token_grammar sampler_tokens = {
+    .scopes = scopes,
+    .scope_count = sizeof(scopes) / sizeof(scopes[0]),
+    .noun = "stream",
+    .nouns = "streams",
+};

@@ -1,40 +1,46 @@
 /*
- * The paths that the server knows, and the handlers of each. A handler answers a complete request
- * (or suspends it) from the HTTP thread that the request belongs to; it must not block for long.
+ * The paths that the sampler answers, and what else common/http asks of it.
+ *
+ * Scopes of its tokens:
+ *   read   every GET and HEAD but draws; not bound to streams
+ *   draw   /batch, /ack, /extend and /release of the streams named
+ *   admin  creates, changes and deletes the streams named
  */
 #ifndef SAMPLER_API_ROUTES_H
 #define SAMPLER_API_ROUTES_H
 
 #include <microhttpd.h>
-#include <stdbool.h>
 
-#include "sampler/http/request.h"
+#include "common/http/metrics.h"
+#include "common/http/request.h"
+#include "common/http/server_state.h"
 #include "sampler/service/service.h"
-#include "sampler/stream/metrics.h"
 
-/* Answers a request. Returns what MHD wants; MHD_NO closes the connection. */
-typedef enum MHD_Result (*route_handler)(struct request *request, struct service *service);
+enum scope { SCOPE_DRAW = 2, SCOPE_ADMIN = 4 };
 
-struct route {
-    const char *path; /* a segment "*" is a stream's name: request->name */
-    enum metrics_path metrics;
-    bool always;       /* answers while there is no service yet; `service` may be NULL */
-    bool open;         /* asks for no token */
-    bool no_store;     /* its answers carry Cache-Control: no-store */
-    bool scoped;       /* its handlers ask request_may() themselves; else GET needs SCOPE_READ */
-    route_handler get; /* and HEAD */
-    route_handler post;
-    route_handler remove; /* DELETE */
+/* The paths that counters tell apart. */
+enum metrics_path {
+    PATH_ROOT,
+    PATH_BATCH,
+    PATH_ACK,
+    PATH_EXTEND,
+    PATH_RELEASE,
+    PATH_WHERE,
+    PATH_LABELS,
+    PATH_FRAMES,
+    PATH_STREAMS,
+    PATH_STREAM,
+    PATH_HEALTHZ,
+    PATH_READYZ,
+    PATH_METRICS,
+    PATH_OPENAPI,
+    PATH_LIVE,
+    PATH_OTHER = METRICS_OTHER /* unknown ones */
 };
 
-/* The route of a decoded path, or NULL; *ret_name: the stream's name in it, cut out of `path`. */
-const struct route *route_find(char *path, const char **ret_name);
-const struct route *route_batch_route(void);
-
-/* The methods of a path as an Allow header wants them; NULL: of the whole server ("*"). */
-#define ROUTE_ALLOW_BYTES 64
-void route_allow(const struct route *route, char out[ROUTE_ALLOW_BYTES]);
-route_handler route_handler_of(const struct route *route, enum method method);
+extern const struct application sampler_application;
+extern const struct token_grammar sampler_tokens;
+extern const struct metrics_words sampler_metrics; /* metrics_text.c */
 
 /* sampler/api/batch.c */
 enum MHD_Result route_batch(struct request *request, struct service *service);

@@ -2,11 +2,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/http/response.h"
+#include "sampler/api/api_request.h"
+#include "sampler/api/audit.h"
 #include "sampler/api/handler.h"
 #include "sampler/api/routes.h"
 #include "sampler/api/stream_json.h"
-#include "sampler/http/audit.h"
-#include "sampler/http/response.h"
 
 #define ANSWER_LIMIT_BYTES ((size_t)64 << 20)
 #define TOKEN_LIMIT_BYTES (1 << 20)
@@ -45,7 +46,7 @@ static enum MHD_Result reply_stream(struct request *request, struct service *ser
 {
     struct buffer body = BUFFER_INIT(ANSWER_LIMIT_BYTES);
     (void)service;
-    enum error error = stream_text_add(&body, request->stream);
+    enum error error = stream_text_add(&body, request->api->stream);
     if (!error)
         error = buffer_add_text(&body, "\n");
     return response_json(request, error, MHD_HTTP_OK, &body, NULL);
@@ -73,10 +74,12 @@ enum MHD_Result route_stream_delete(struct request *request, struct service *ser
     if (!request_may(request, SCOPE_ADMIN, request->name))
         return response_forbidden(request, SCOPE_ADMIN, request->name);
     enum error error = handler_refuse_query(request);
-    request->stream = streams_take(service->streams, request->name);
+    request->api->stream = streams_take(service->streams, request->name);
+    api_request_count(request);
     audit_expect(request, "stream deleted", LOG_NO_FIELD);
     if (!error)
-        error = streams_delete(service->streams, request->name, request_waiter(request), &waits);
+        error =
+            streams_delete(service->streams, request->name, api_request_waiter(request), &waits);
     return handler_finish(request, service, error, waits, reply_deleted);
 }
 
@@ -118,7 +121,7 @@ enum MHD_Result route_stream_pause(struct request *request, struct service *serv
     if (!open_plain(request, service, &refusal))
         return refusal;
     audit_expect(request, "stream paused", LOG_NO_FIELD);
-    enum error error = stream_pause(request->stream, request_waiter(request), &waits);
+    enum error error = stream_pause(request->api->stream, api_request_waiter(request), &waits);
     return handler_finish(request, service, error, waits, reply_stream);
 }
 
@@ -129,7 +132,7 @@ enum MHD_Result route_stream_resume(struct request *request, struct service *ser
     if (!open_plain(request, service, &refusal))
         return refusal;
     audit_expect(request, "stream resumed", LOG_NO_FIELD);
-    enum error error = stream_resume(request->stream, request_waiter(request), &waits);
+    enum error error = stream_resume(request->api->stream, api_request_waiter(request), &waits);
     return handler_finish(request, service, error, waits, reply_stream);
 }
 
@@ -149,11 +152,11 @@ enum MHD_Result route_stream_seek(struct request *request, struct service *servi
     body_close(&body);
     audit_expect(request, "stream sought", LOG_NO_FIELD);
     if (!error)
-        live_notice(service->live, request->stream);
+        live_notice(service->live, request->api->stream);
     if (!error)
-        error = stream_seek(request->stream, position, request_waiter(request), &waits);
+        error = stream_seek(request->api->stream, position, api_request_waiter(request), &waits);
     if (!error)
-        live_notice(service->live, request->stream);
+        live_notice(service->live, request->api->stream);
     return handler_finish(request, service, error, waits, reply_stream);
 }
 
@@ -161,13 +164,13 @@ static enum MHD_Result reply_token(struct request *request, struct service *serv
 {
     struct buffer answer = BUFFER_INIT(TOKEN_LIMIT_BYTES);
     (void)service;
-    enum error error = buffer_print(&answer, "{\"token\":\"%s\"}\n", (char *)request->work);
+    enum error error = buffer_print(&answer, "{\"token\":\"%s\"}\n", (char *)request->api->work);
     return response_json(request, error, MHD_HTTP_OK, &answer, NULL);
 }
 
 static void release_token(struct request *request)
 {
-    free(request->work);
+    free(request->api->work);
 }
 
 enum MHD_Result route_stream_checkpoint(struct request *request, struct service *service)
@@ -178,9 +181,10 @@ enum MHD_Result route_stream_checkpoint(struct request *request, struct service 
     if (!open_plain(request, service, &refusal))
         return refusal;
     audit_expect(request, "stream checkpointed", LOG_NO_FIELD);
-    enum error error = stream_checkpoint(request->stream, request_waiter(request), &token, &waits);
-    request->work = token;
-    request->release = release_token;
+    enum error error =
+        stream_checkpoint(request->api->stream, api_request_waiter(request), &token, &waits);
+    request->api->work = token;
+    request->api->release = release_token;
     return handler_finish(request, service, error, waits, reply_token);
 }
 
@@ -199,11 +203,11 @@ enum MHD_Result route_stream_restore(struct request *request, struct service *se
         error = body_require(&body, "token");
     audit_expect(request, "stream restored", LOG_NO_FIELD);
     if (!error)
-        live_notice(service->live, request->stream);
+        live_notice(service->live, request->api->stream);
     if (!error)
-        error = stream_restore(request->stream, token, request_waiter(request), &waits);
+        error = stream_restore(request->api->stream, token, api_request_waiter(request), &waits);
     if (!error)
-        live_notice(service->live, request->stream);
+        live_notice(service->live, request->api->stream);
     body_close(&body);
     return handler_finish(request, service, error, waits, reply_stream);
 }

@@ -9,15 +9,16 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "common/http/response.h"
 #include "common/options.h"
 #include "common/text.h"
+#include "sampler/api/api_request.h"
+#include "sampler/api/audit.h"
 #include "sampler/api/handler.h"
 #include "sampler/api/routes.h"
 #include "sampler/api/stream_json.h"
 #include "sampler/design/design_fields.h"
 #include "sampler/design/designs.h"
-#include "sampler/http/audit.h"
-#include "sampler/http/response.h"
 #include "sampler/ledger/conflicts.h"
 
 #define ANSWER_LIMIT_BYTES ((size_t)1 << 20)
@@ -39,7 +40,7 @@ struct creation {
 
 static void release_creation(struct request *request)
 {
-    struct creation *creation = request->work;
+    struct creation *creation = request->api->work;
     reserved_names_leave(creation->names, &creation->name);
     stream_definition_release(&creation->definition);
     cJSON_Delete(creation->fields);
@@ -264,7 +265,7 @@ static enum error settle_fields(struct creation *creation)
 static void open_walk(struct pool_job *job, const _Atomic bool *stop)
 {
     struct request *request = (struct request *)((char *)job - offsetof(struct request, job));
-    struct creation *creation = request->work;
+    struct creation *creation = request->api->work;
     enum error error =
         *stop ? error_set(ERROR_UNAVAILABLE, "the server is stopping") : settle_fields(creation);
     if (!error)
@@ -272,8 +273,8 @@ static void open_walk(struct pool_job *job, const _Atomic bool *stop)
                                    &creation->definition, &creation->plan);
     if (!error)
         error = service_check_batch(creation->service, creation->plan);
-    request->outcome = error;
-    error_report_take(error, &request->report);
+    request->api->outcome = error;
+    error_report_take(error, &request->api->report);
     request_resume(request);
 }
 
@@ -284,9 +285,10 @@ static enum MHD_Result reply_created(struct request *request, struct service *se
     struct buffer body = BUFFER_INIT(ANSWER_LIMIT_BYTES);
     char location[LOCATION_BYTES];
     (void)service;
-    snprintf(location, sizeof(location), "/streams/%s", stream_definition(request->stream)->name);
+    snprintf(location, sizeof(location), "/streams/%s",
+             stream_definition(request->api->stream)->name);
     const struct response_header header = {MHD_HTTP_HEADER_LOCATION, location};
-    enum error error = stream_text_add(&body, request->stream);
+    enum error error = stream_text_add(&body, request->api->stream);
     if (!error)
         error = buffer_add_text(&body, "\n");
     return response_json(request, error, MHD_HTTP_CREATED, &body, &header);
@@ -294,20 +296,21 @@ static enum MHD_Result reply_created(struct request *request, struct service *se
 
 static enum MHD_Result create(struct request *request, struct service *service)
 {
-    struct creation *creation = request->work;
+    struct creation *creation = request->api->work;
     bool waits = false;
-    if (request->outcome) {
+    if (request->api->outcome) {
         reserved_names_leave(creation->names, &creation->name);
-        return response_error(request, error_restore(&request->report));
+        return response_error(request, error_restore(&request->api->report));
     }
     struct sampling_plan *plan = creation->plan;
     creation->plan = NULL;
     enum error error =
         streams_create(service->streams, &creation->definition, plan, creation->position,
-                       request_waiter(request), &request->stream, &waits);
+                       api_request_waiter(request), &request->api->stream, &waits);
+    api_request_count(request);
     reserved_names_leave(creation->names, &creation->name);
     if (!error)
-        live_notice(service->live, request->stream);
+        live_notice(service->live, request->api->stream);
     return handler_finish(request, service, error, waits, reply_created);
 }
 
@@ -334,8 +337,8 @@ enum MHD_Result route_create(struct request *request, struct service *service)
     if (creation) {
         creation->service = service;
         creation->names = &service->names;
-        request->work = creation;
-        request->release = release_creation;
+        request->api->work = creation;
+        request->api->release = release_creation;
         error = read_definition(&body, service, creation);
     }
     body_close(&body);

@@ -6,9 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/http/response.h"
+#include "sampler/api/api_request.h"
 #include "sampler/api/handler.h"
 #include "sampler/api/routes.h"
-#include "sampler/http/response.h"
 
 #define ANSWER_LIMIT_BYTES ((size_t)1 << 30)
 
@@ -25,7 +26,7 @@ struct search {
 
 static void release_search(struct request *request)
 {
-    struct search *search = request->work;
+    struct search *search = request->api->work;
     free(search->positions);
     free(search);
 }
@@ -85,10 +86,10 @@ static enum error settle(struct request *request, const struct service *service,
     if (!error)
         error = handler_take_stream(request, service, stream);
     if (!error)
-        error = settle_epoch(request->stream, search);
+        error = settle_epoch(request->api->stream, search);
     if (error)
         return error;
-    search->row = frame_find(stream_plan(request->stream)->frame, search->id);
+    search->row = frame_find(stream_plan(request->api->stream)->frame, search->id);
     if (search->row < 0)
         return error_set(ERROR_NOT_FOUND, "id=%" PRId64 ": the stream's frame has no such unit",
                          search->id);
@@ -106,7 +107,7 @@ static const char *const state_names[] = {[PLACE_AHEAD] = "ahead",
 static enum error add_unit(struct buffer *body, const struct request *request,
                            const struct search *search)
 {
-    const struct sampling_plan *plan = stream_plan(request->stream);
+    const struct sampling_plan *plan = stream_plan(request->api->stream);
     uint32_t label = frame_label(plan->frame, search->row);
     const struct label_text *text = &plan->label_texts->json[label];
     char *longer = plan->label_texts->json_long[label];
@@ -119,7 +120,7 @@ static enum error add_unit(struct buffer *body, const struct request *request,
 static enum error add_place(struct buffer *body, const struct request *request, int64_t position)
 {
     struct stream_place place;
-    stream_where(request->stream, position, &place);
+    stream_where(request->api->stream, position, &place);
     enum error error = buffer_print(body, ",\"state\":\"%s\"%s", state_names[place.state],
                                     place.state == PLACE_SKIPPED ? ",\"passed\":true" : "");
     if (error || !place.worker[0])
@@ -154,10 +155,10 @@ static enum error add_positions(struct buffer *body, const struct search *search
  * it. */
 static enum MHD_Result reply_positions(struct request *request, struct service *service)
 {
-    const struct search *search = request->work;
+    const struct search *search = request->api->work;
     struct buffer body = BUFFER_INIT(ANSWER_LIMIT_BYTES);
     (void)service;
-    enum error error = !request->outcome ? OK : error_restore(&request->report);
+    enum error error = !request->api->outcome ? OK : error_restore(&request->api->report);
     if (error == ERROR_CANCELLED)
         error = error_set(ERROR_UNAVAILABLE, "the server is stopping");
     if (!error)
@@ -177,16 +178,16 @@ static enum MHD_Result reply_positions(struct request *request, struct service *
 static void find_positions(struct pool_job *job, const _Atomic bool *stop)
 {
     struct request *request = (struct request *)((char *)job - offsetof(struct request, job));
-    struct search *search = request->work;
-    const struct sampling_plan *plan = stream_plan(request->stream);
+    struct search *search = request->api->work;
+    const struct sampling_plan *plan = stream_plan(request->api->stream);
     int64_t end = (search->epoch + 1) * plan->batching.epoch_positions;
     (void)stop; /* the order looks at stop_requested() */
-    request->outcome = order_positions(plan->order, search->row, search->epoch, end,
-                                       &search->positions, &search->draws);
-    while (!request->outcome && search->count < search->draws &&
+    request->api->outcome = order_positions(plan->order, search->row, search->epoch, end,
+                                            &search->positions, &search->draws);
+    while (!request->api->outcome && search->count < search->draws &&
            search->positions[search->count] < search->end)
         search->count++;
-    error_report_take(request->outcome, &request->report);
+    error_report_take(request->api->outcome, &request->api->report);
     request_resume(request);
 }
 
@@ -212,12 +213,12 @@ enum MHD_Result route_where(struct request *request, struct service *service)
     struct search *search = calloc(1, sizeof(*search));
     if (!search)
         return response_error(request, error_set_memory(sizeof(*search), "a question"));
-    request->work = search;
-    request->release = release_search;
+    request->api->work = search;
+    request->api->release = release_search;
     enum error error = settle(request, service, search);
     if (error)
         return response_error(request, error);
-    const struct order *order = stream_plan(request->stream)->order;
+    const struct order *order = stream_plan(request->api->stream)->order;
     if (!has_a_chance(order, search->row))
         return reply_not_chosen(request, search);
     if (order_repeats(order)) {

@@ -22,9 +22,9 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "common/http/metrics.h"
 #include "sampler/journal/journal_waiter.h"
 #include "sampler/ledger/ledger_plan.h"
-#include "sampler/stream/metrics.h"
 #include "sampler/stream/sampling_plan.h"
 #include "sampler/stream/stream_definition.h"
 

@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sampler/http/bearer_tokens.h"
+#include "common/http/bearer_tokens.h"
+#include "sampler/api/routes.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length);
 
@@ -16,7 +17,7 @@ static void check(bool holds)
 static void use_file(const char *text, size_t length)
 {
     struct bearer_tokens *tokens = NULL;
-    if (bearer_tokens_parse(text, length, "input", &tokens)) {
+    if (bearer_tokens_parse(&sampler_tokens, text, length, "input", &tokens)) {
         check(strlen(error_message()) > 0);
         return;
     }
@@ -34,7 +35,7 @@ static void use_header(const char *header)
         "\"8ed3f6ad685b959ead7022518e1af76cd816f8e8ec7ccdda1ed4018e8f2223f8\","
         "\"scopes\":[\"draw\"],\"streams\":[\"s\"]}]}";
     if (!tokens)
-        check(!bearer_tokens_parse(file, sizeof(file) - 1, "file", &tokens));
+        check(!bearer_tokens_parse(&sampler_tokens, file, sizeof(file) - 1, "file", &tokens));
     const struct bearer_token *token = bearer_tokens_find(tokens, header);
     if (!token)
         return;

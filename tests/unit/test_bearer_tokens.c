@@ -1,6 +1,7 @@
 #include "tests/unit/unit.h"
 
-#include "sampler/http/bearer_tokens.h"
+#include "common/http/bearer_tokens.h"
+#include "sampler/api/routes.h"
 
 /* sha256 of "alpha" and "beta". */
 #define ALPHA "8ed3f6ad685b959ead7022518e1af76cd816f8e8ec7ccdda1ed4018e8f2223f8"
@@ -9,7 +10,7 @@
 static struct bearer_tokens *parsed(const char *text)
 {
     struct bearer_tokens *tokens = NULL;
-    assert_ok(bearer_tokens_parse(text, strlen(text), "the file", &tokens));
+    assert_ok(bearer_tokens_parse(&sampler_tokens, text, strlen(text), "the file", &tokens));
     return tokens;
 }
 
@@ -90,14 +91,16 @@ static void test_bad_files_are_named(void **state)
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct bearer_tokens *tokens = NULL;
-        assert_fails(bearer_tokens_parse(cases[i].text, strlen(cases[i].text), "the file", &tokens),
+        assert_fails(bearer_tokens_parse(&sampler_tokens, cases[i].text, strlen(cases[i].text),
+                                         "the file", &tokens),
                      ERROR_INPUT, cases[i].message);
         assert_null(tokens);
     }
     /* Somebody may have put the token itself there: the message must not show it. */
     struct bearer_tokens *tokens = NULL;
     const char *plain = FILE_OF(ENTRY("\"a\"", "\"my-secret\"", "[\"read\"]", "[\"*\"]"));
-    assert_int_equal(bearer_tokens_parse(plain, strlen(plain), "x", &tokens), ERROR_INPUT);
+    assert_int_equal(bearer_tokens_parse(&sampler_tokens, plain, strlen(plain), "x", &tokens),
+                     ERROR_INPUT);
     assert_null(strstr(error_message(), "my-secret"));
 }
 

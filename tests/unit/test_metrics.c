@@ -1,6 +1,7 @@
 #include "tests/unit/unit.h"
 
-#include "sampler/stream/metrics.h"
+#include "common/http/metrics.h"
+#include "sampler/api/routes.h"
 
 static const char *text_of(const struct metrics *metrics, struct buffer *buffer)
 {
@@ -10,7 +11,7 @@ static const char *text_of(const struct metrics *metrics, struct buffer *buffer)
     metrics_sum(&sum, metrics); /* as if two threads had counted the same */
     buffer_clear(buffer);
     const struct metrics_source source = {.sum = &sum};
-    assert_ok(metrics_add_text(buffer, &source, 1));
+    assert_ok(metrics_add_text(buffer, &sampler_metrics, &source, 1));
     return buffer->data;
 }
 
@@ -76,7 +77,7 @@ static void test_streams_are_told_apart(void **state)
 {
     (void)state;
     struct buffer buffer = BUFFER_INIT(1 << 20);
-    struct metrics of_none = {.ids = 0};
+    struct metrics of_none = {.items = 0};
     struct metrics_blocks first = {0};
     struct metrics_blocks second = {0};
     for (uint32_t thread = 0; thread < METRICS_THREADS; thread++) {
@@ -91,8 +92,8 @@ static void test_streams_are_told_apart(void **state)
     metrics_count(metrics_block(&second, 3), PATH_ACK, 409, 7, 0);
     metrics_count(&of_none, PATH_METRICS, 200, 99, 0);
     const struct metrics_source sources[] = {
-        {.sum = &of_none}, {.stream = "a", .blocks = &first}, {.stream = "b", .blocks = &second}};
-    assert_ok(metrics_add_text(&buffer, sources, 3));
+        {.sum = &of_none}, {.label = "a", .blocks = &first}, {.label = "b", .blocks = &second}};
+    assert_ok(metrics_add_text(&buffer, &sampler_metrics, sources, 3));
     static const char *const lines[] = {
         "tombola_sampler_requests_total{path=\"/batch\",stream=\"a\",status=\"200\"} 16\n",
         "tombola_sampler_requests_total{path=\"/ack\",stream=\"b\",status=\"409\"} 1\n",

@@ -2,7 +2,7 @@
 
 #include <pthread.h>
 
-#include "sampler/http/response_memory.h"
+#include "common/http/response_memory.h"
 
 #define MIB ((size_t)1 << 20)
 #define THREADS 4

@@ -1,0 +1,248 @@
+#include "common/http/connection.h"
+
+#include <linux/tcp.h> /* glibc's struct tcp_info ends before tcpi_bytes_received */
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include "common/log.h"
+
+#define PHASE_MASK 7u
+#define STATE_CLOSE_WAIT 8 /* TCP_CLOSE_WAIT of netinet/tcp.h, which linux/tcp.h excludes */
+#define SECOND_NS INT64_C(1000000000)
+
+void connections_init(struct connections *set, int64_t limit, int64_t patience_ms, bool tls)
+{
+    *set = (struct connections){
+        .limit = limit, .patience_ns = patience_ms * (SECOND_NS / 1000), .tls = tls};
+    pthread_mutex_init(&set->mutex, NULL);
+}
+
+void connections_release(struct connections *set)
+{
+    while (set->first)
+        connections_remove(set, set->first);
+    pthread_mutex_destroy(&set->mutex);
+}
+
+static bool ask_kernel(const struct connection *connection, struct tcp_info *ret_info)
+{
+    socklen_t length = sizeof(*ret_info);
+    *ret_info = (struct tcp_info){0};
+    return getsockopt(connection->descriptor, IPPROTO_TCP, TCP_INFO, ret_info, &length) == 0;
+}
+
+static uint64_t received_bytes(const struct connection *connection)
+{
+    struct tcp_info info;
+    return ask_kernel(connection, &info) ? info.tcpi_bytes_received : 0;
+}
+
+/* MHD may have answered by itself: then nothing came after what was sent last. */
+static bool was_answered(const struct connection *connection)
+{
+    struct tcp_info info;
+    return ask_kernel(connection, &info) && info.tcpi_bytes_sent > 0 &&
+           info.tcpi_last_data_sent <= info.tcpi_last_data_recv;
+}
+
+/* Bytes came, but never a request line. */
+static void say_bad_request(const struct connections *set, const struct connection *connection)
+{
+    static const char answer[] =
+        "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n"
+        "Content-Type: application/problem+json\r\nContent-Length: 109\r\n\r\n"
+        "{\"type\":\"about:blank\",\"title\":\"Bad Request\",\"status\":400,"
+        "\"detail\":\"the request line is none, or incomplete\"}\n";
+    if (set->tls ||
+        atomic_load_explicit(&connection->phase, memory_order_relaxed) != CONNECTION_WAITING ||
+        received_bytes(connection) == 0)
+        return;
+    ssize_t sent =
+        send(connection->descriptor, answer, sizeof(answer) - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+    (void)sent; /* whoever sent nonsense may miss it */
+}
+
+bool connections_have_room(struct connections *set)
+{
+    pthread_mutex_lock(&set->mutex);
+    bool room = set->count + set->expected < set->limit + CONNECTIONS_SURPLUS;
+    pthread_mutex_unlock(&set->mutex);
+    return room;
+}
+
+static void expect(struct connections *set, int64_t more)
+{
+    pthread_mutex_lock(&set->mutex);
+    set->expected += more;
+    pthread_mutex_unlock(&set->mutex);
+}
+
+void connections_expect(struct connections *set)
+{
+    expect(set, 1);
+}
+
+void connections_expect_less(struct connections *set)
+{
+    expect(set, -1);
+}
+
+struct connection *connections_add(struct connections *set, int descriptor)
+{
+    struct connection *connection = calloc(1, sizeof(*connection));
+    if (!connection) {
+        connections_expect_less(set);
+        return NULL;
+    }
+    connection->descriptor = descriptor;
+    /* The same for an answer that the kernel has taken whole. */
+    unsigned int patience_ms = (unsigned int)(set->patience_ns / (SECOND_NS / 1000));
+    (void)setsockopt(descriptor, IPPROTO_TCP, TCP_USER_TIMEOUT, &patience_ms, sizeof(patience_ms));
+    pthread_mutex_lock(&set->mutex);
+    connection->next = set->first;
+    if (set->first)
+        set->first->previous = connection;
+    set->first = connection;
+    set->expected--;
+    connection->surplus = ++set->count > set->limit;
+    pthread_mutex_unlock(&set->mutex);
+    return connection;
+}
+
+void connections_remove(struct connections *set, struct connection *connection)
+{
+    if (!connection)
+        return;
+    if (!was_answered(connection))
+        say_bad_request(set, connection);
+    pthread_mutex_lock(&set->mutex);
+    if (connection->previous)
+        connection->previous->next = connection->next;
+    else
+        set->first = connection->next;
+    if (connection->next)
+        connection->next->previous = connection->previous;
+    set->count--;
+    pthread_mutex_unlock(&set->mutex);
+    free(connection);
+}
+
+int64_t connections_count(struct connections *set)
+{
+    pthread_mutex_lock(&set->mutex);
+    int64_t count = set->count;
+    pthread_mutex_unlock(&set->mutex);
+    return count;
+}
+
+/* ---- the sweep ---------------------------------------------------------- */
+
+/* Has the client read nothing of its answer for too long? */
+static bool is_stuck(const struct connections *set, struct connection *connection, int64_t now_ns)
+{
+    struct tcp_info info;
+    if ((connection->seen_phase & PHASE_MASK) != CONNECTION_SENDING ||
+        !ask_kernel(connection, &info))
+        return false;
+    if (connection->moved_ns < connection->seen_ns ||
+        info.tcpi_bytes_acked != connection->seen_acked)
+        connection->moved_ns = now_ns;
+    connection->seen_acked = info.tcpi_bytes_acked;
+    return now_ns - connection->moved_ns > set->patience_ns;
+}
+
+/* Has the client closed its side while the server waits for more of a request? MHD may not notice
+ * when the end came with the last bytes. */
+static bool is_abandoned(const struct connection *connection)
+{
+    struct tcp_info info;
+    return (connection->seen_phase & PHASE_MASK) <= CONNECTION_BODY &&
+           ask_kernel(connection, &info) && info.tcpi_state == STATE_CLOSE_WAIT;
+}
+
+/* How long this phase may last. */
+static int64_t allowed_ns(const struct connections *set, const struct connection *connection)
+{
+    uint64_t bytes = atomic_load_explicit(&connection->bytes, memory_order_relaxed);
+    switch (connection->seen_phase & PHASE_MASK) {
+    case CONNECTION_WAITING:
+    case CONNECTION_HEADER:
+        return set->patience_ns;
+    case CONNECTION_BODY:
+    case CONNECTION_SENDING:
+        return set->patience_ns + (int64_t)(bytes / CONNECTION_BYTES_PER_SECOND) * SECOND_NS;
+    default:
+        return INT64_MAX;
+    }
+}
+
+static bool is_too_slow(const struct connections *set, struct connection *connection,
+                        int64_t now_ns)
+{
+    uint32_t phase = atomic_load_explicit(&connection->phase, memory_order_relaxed);
+    bool waiting = (phase & PHASE_MASK) == CONNECTION_WAITING;
+    if (phase != connection->seen_phase || connection->seen_ns == 0) {
+        connection->seen_phase = phase;
+        connection->seen_ns = now_ns;
+        connection->seen_received = waiting ? received_bytes(connection) : 0;
+        return false;
+    }
+    if (is_abandoned(connection))
+        return true;
+    /* Between two requests a connection may rest, up to the server's limit for that, which is not
+     * ours: its time begins with the first byte that is not a whole line yet. */
+    if (waiting && !connection->surplus && phase > PHASE_MASK &&
+        received_bytes(connection) == connection->seen_received) {
+        connection->seen_ns = now_ns;
+        return false;
+    }
+    if (is_stuck(set, connection, now_ns))
+        return true;
+    /* What was seen may have begun right after the sweep before. */
+    int64_t allowed = allowed_ns(set, connection);
+    return allowed < INT64_MAX - SECOND_NS && now_ns - connection->seen_ns > allowed + SECOND_NS;
+}
+
+int64_t connections_sweep(struct connections *set, int64_t now_ns)
+{
+    int64_t slow = 0;
+    pthread_mutex_lock(&set->mutex);
+    for (struct connection *one = set->first; one; one = one->next) {
+        if (!is_too_slow(set, one, now_ns))
+            continue;
+        say_bad_request(set, one);
+        (void)shutdown(one->descriptor, SHUT_RDWR);
+        slow++;
+    }
+    pthread_mutex_unlock(&set->mutex);
+    if (slow > 0)
+        log_debug("%lld connections were too slow and are closed", (long long)slow);
+    return slow;
+}
+
+/* ---- from the HTTP thread ----------------------------------------------- */
+
+static void set_phase(struct connection *connection, uint32_t phase)
+{
+    atomic_store_explicit(&connection->phase, phase, memory_order_relaxed);
+}
+
+static uint32_t requests_of(const struct connection *connection)
+{
+    return atomic_load_explicit(&connection->phase, memory_order_relaxed) & ~PHASE_MASK;
+}
+
+void connection_enter(struct connection *connection, enum connection_phase phase, uint64_t bytes)
+{
+    if (!connection)
+        return;
+    atomic_store_explicit(&connection->bytes, bytes, memory_order_relaxed);
+    set_phase(connection, requests_of(connection) | (uint32_t)phase);
+}
+
+void connection_rest(struct connection *connection)
+{
+    if (connection)
+        set_phase(connection, (requests_of(connection) + PHASE_MASK + 1) | CONNECTION_WAITING);
+}

@@ -1,0 +1,140 @@
+#include "common/http/dispatch.h"
+
+#include <microhttpd.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/http/connection.h"
+#include "common/http/framing.h"
+#include "common/http/response.h"
+#include "common/http/server_state.h"
+#include "common/text.h"
+
+#define HEADER_LIMIT_BYTES (8 << 10)
+
+static enum MHD_Result refuse_method(struct request *request, const char *method)
+{
+    char detail[TEXT_QUOTE_BYTES + ROUTE_ALLOW_BYTES + 64];
+    char quoted[TEXT_QUOTE_BYTES];
+    char allow[ROUTE_ALLOW_BYTES];
+    route_allow(request->route, allow);
+    snprintf(detail, sizeof(detail), "method %s: this path answers %s",
+             text_quote(quoted, sizeof(quoted), method, strlen(method)), allow);
+    return response_problem(request, MHD_HTTP_METHOD_NOT_ALLOWED, detail);
+}
+
+static enum MHD_Result refuse_path(struct request *request)
+{
+    const char *path = request->path ? request->path : "";
+    char detail[TEXT_QUOTE_BYTES + 128];
+    char quoted[TEXT_QUOTE_BYTES];
+    snprintf(detail, sizeof(detail), "there is no path %s; %s",
+             text_quote(quoted, sizeof(quoted), path, strlen(path)),
+             request->thread->server->application->paths_detail);
+    return response_problem(request, MHD_HTTP_NOT_FOUND, detail);
+}
+
+static enum MHD_Result refuse_phase(struct request *request, enum server_phase phase)
+{
+    return response_problem(request, MHD_HTTP_SERVICE_UNAVAILABLE,
+                            phase == SERVER_STARTING
+                                ? "the server is starting: its frame is not there yet"
+                                : "the server is stopping");
+}
+
+static bool header_is_over(struct request *request)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+    return info && info->header_size > HEADER_LIMIT_BYTES;
+}
+
+/* Is the size of everything within the limits? Else *ret_result is the refusal. */
+static bool fits(struct request *request, enum MHD_Result *ret_result)
+{
+    if (request->peer && request->peer->surplus)
+        *ret_result = response_last(request, MHD_HTTP_SERVICE_UNAVAILABLE,
+                                    "there are as many connections as --max-connections allows");
+    else if (request->too_long)
+        *ret_result = response_problem(request, MHD_HTTP_URI_TOO_LONG,
+                                       "the request target is longer than 6000 bytes");
+    else if (header_is_over(request))
+        *ret_result = response_problem(request, MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE,
+                                       "the request's header is longer than 8192 bytes");
+    else if (request->uploaded_bytes > REQUEST_BODY_BYTES)
+        *ret_result = framing_refuse_body(request);
+    else
+        return true;
+    return false;
+}
+
+/* Whoever asks is known, or need not be. */
+static bool is_let_in(const struct server *server, struct request *request)
+{
+    const struct bearer_tokens *tokens = guard_tokens(server_guard(server));
+    if (!tokens || (request->route && request->route->open))
+        return true;
+    request->guarded = true;
+    request->token =
+        bearer_tokens_find(tokens, request_header(request, MHD_HTTP_HEADER_AUTHORIZATION));
+    return request->token != NULL;
+}
+
+static enum MHD_Result refuse_stranger(struct request *request)
+{
+    return response_problem(request, MHD_HTTP_UNAUTHORIZED,
+                            request_header(request, MHD_HTTP_HEADER_AUTHORIZATION)
+                                ? "the token is unknown; Authorization: Bearer TOKEN was expected"
+                                : "a token is needed: Authorization: Bearer TOKEN");
+}
+
+bool dispatch_lets_in(struct request *request, int scopes, enum MHD_Result *ret_refusal)
+{
+    const struct bearer_tokens *tokens = guard_tokens(server_guard(request->thread->server));
+    if (!tokens)
+        return true;
+    request->guarded = true;
+    request->token =
+        bearer_tokens_find(tokens, request_header(request, MHD_HTTP_HEADER_AUTHORIZATION));
+    if (!request->token)
+        *ret_refusal = refuse_stranger(request);
+    else if (!request_may(request, scopes, NULL))
+        *ret_refusal = response_forbidden(request, scopes, NULL);
+    else
+        return true;
+    return false;
+}
+
+static enum MHD_Result hand_over(const struct server *server, struct request *request,
+                                 const char *method)
+{
+    struct service *service = server_service(server);
+    enum server_phase phase = server_phase(server);
+    const struct route *route = request->route;
+    if (!route && (!request->path || strcmp(request->path, "*") != 0))
+        return refuse_path(request);
+    if (request->method == METHOD_OPTIONS)
+        return response_allow(request);
+    route_handler handler = route ? route_handler_of(route, request->method) : NULL;
+    if (!handler)
+        return refuse_method(request, method);
+    bool reads = (request->method & (METHOD_GET | METHOD_HEAD)) != 0;
+    if (reads && !route->scoped && !request_may(request, SCOPE_READ, NULL))
+        return response_forbidden(request, SCOPE_READ, NULL);
+    if (!route->always && (!service || phase == SERVER_CLOSED))
+        return refuse_phase(request, phase);
+    return handler(request, service);
+}
+
+enum MHD_Result dispatch(struct request *request, const char *method)
+{
+    const struct server *server = request->thread->server;
+    enum MHD_Result refusal;
+    if (request->again)
+        return request->again(request, server_service(server));
+    if (!fits(request, &refusal))
+        return refusal;
+    if (!is_let_in(server, request))
+        return refuse_stranger(request);
+    return hand_over(server, request, method);
+}

@@ -1,0 +1,65 @@
+/*
+ * A thread that polls one libmicrohttpd daemon, which has neither a thread nor a listening socket
+ * of its own (external polling): it runs the daemon, hands new connections over to it, and sleeps
+ * while there is nothing to do.
+ *
+ * A thread under load looks a few times more before it sleeps, and gives its processor to whoever
+ * wants it in between: to be woken costs it and its client several microseconds, the more so in a
+ * virtual machine. Where requests come one by one it sleeps at once.
+ *
+ * Threads: event_loop_add() and event_loop_wake() from every thread; event_loop_note() from the
+ * loop's own, in the daemon's callbacks.
+ */
+#ifndef COMMON_HTTP_EVENT_LOOP_H
+#define COMMON_HTTP_EVENT_LOOP_H
+
+#include <microhttpd.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "common/error.h"
+
+/* A connection that was accepted, on its way to the daemon. */
+struct arrival;
+
+struct event_loop {
+    struct MHD_Daemon *daemon; /* owned */
+    void (*lost)(void *context);
+    void *context;
+    pthread_t thread;
+    bool started;
+    int epoll; /* the daemon's own epoll set, and `bell` */
+    int bell;  /* an eventfd, rung when the thread sleeps */
+    _Atomic(struct arrival *) arrivals;
+    _Atomic int state; /* enum of event_loop.c */
+    _Atomic bool ending;
+    uint64_t requests; /* noted so far */
+};
+
+/* Flags of a daemon that an event loop can poll. */
+#define EVENT_LOOP_DAEMON_FLAGS \
+    (MHD_USE_EPOLL | MHD_USE_TURBO | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME)
+
+/* Starts to poll `daemon` (taken, also on failure). `lost(context)` hears of each connection that
+ * was added and that the daemon never got, or refused. */
+enum error event_loop_start(struct event_loop *loop, struct MHD_Daemon *daemon,
+                            void (*lost)(void *context), void *context) MUST_CHECK;
+/* Ends the thread and the daemon; no connection may be suspended, but for those that were resumed.
+ * Legal on zeroes. */
+void event_loop_stop(struct event_loop *loop);
+
+/* Takes the socket of a connection. False: no memory, the socket was closed. */
+bool event_loop_add(struct event_loop *loop, int descriptor, const struct sockaddr_storage *address,
+                    socklen_t address_bytes);
+/* Something was resumed, or is to be looked at. */
+void event_loop_wake(struct event_loop *loop);
+/* A request has come. */
+static inline void event_loop_note(struct event_loop *loop)
+{
+    loop->requests++;
+}
+
+#endif

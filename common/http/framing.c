@@ -1,0 +1,214 @@
+#include "common/http/framing.h"
+
+#include <microhttpd.h>
+#include <string.h>
+#include <strings.h>
+
+#include "common/http/connection.h"
+#include "common/http/response.h"
+#include "common/http/server_state.h"
+#include "common/text.h"
+
+/* A body is read to its end, so that its sender hears the answer, unless it is longer than this. */
+#define BODY_SWALLOW_BYTES (16 << 20)
+#define BODY_TOO_LARGE "the body is longer than 1048576 bytes"
+/* What libmicrohttpd can surely take apart in SERVER_CONNECTION_BYTES. */
+#define TARGET_LIBRARY_BYTES 7500
+#define PARAMETERS_MOST 64
+
+static enum method method_of(const char *name)
+{
+    static const struct {
+        const char *name;
+        enum method method;
+    } methods[] = {{MHD_HTTP_METHOD_GET, METHOD_GET},
+                   {MHD_HTTP_METHOD_HEAD, METHOD_HEAD},
+                   {MHD_HTTP_METHOD_POST, METHOD_POST},
+                   {MHD_HTTP_METHOD_DELETE, METHOD_DELETE},
+                   {MHD_HTTP_METHOD_OPTIONS, METHOD_OPTIONS}};
+    for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
+        if (strcmp(name, methods[i].name) == 0)
+            return methods[i].method;
+    }
+    return METHOD_OTHER;
+}
+
+/* What the header says of the host and of the body. */
+struct framing {
+    int hosts; /* how many Host there are */
+    bool odd_host;
+    int lengths; /* how many Content-Length */
+    bool odd_length;
+    int64_t announced_bytes; /* the most that there is, where it is more */
+    int codings;             /* how many Transfer-Encoding */
+    bool odd_coding;
+    bool expects; /* 100-continue */
+};
+
+/* Is it of the characters that a host and a port may be written in (RFC 3986, section 3.2.2)? */
+static bool is_host(const char *value)
+{
+    static const bool allowed[256] = {
+        ['A' ... 'Z'] = true, ['a' ... 'z'] = true, ['0' ... '9'] = true, ['!'] = true,
+        ['$'] = true,         ['%'] = true,         ['&'] = true,         ['\''] = true,
+        ['('] = true,         [')'] = true,         ['*'] = true,         ['+'] = true,
+        [','] = true,         ['-'] = true,         ['.'] = true,         [':'] = true,
+        [';'] = true,         ['='] = true,         ['['] = true,         [']'] = true,
+        ['_'] = true,         ['~'] = true,
+    };
+    while (allowed[(unsigned char)*value])
+        value++;
+    return *value == '\0';
+}
+
+/* RFC 9112, section 6.2: digits and nothing else. */
+static bool is_length(const char *value)
+{
+    return *value && value[strspn(value, "0123456789")] == '\0';
+}
+
+/* Every header line comes by here: the first letter spares most comparisons. */
+static enum MHD_Result add_framing(void *context, enum MHD_ValueKind kind, const char *name,
+                                   const char *value)
+{
+    struct framing *framing = context;
+    (void)kind;
+    if (!value)
+        value = "";
+    switch (name[0] | 0x20) {
+    case 'h':
+        if (strcasecmp(name, MHD_HTTP_HEADER_HOST) == 0) {
+            framing->hosts++;
+            framing->odd_host |= !is_host(value);
+        }
+        break;
+    case 'c':
+        if (strcasecmp(name, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0) {
+            framing->lengths++;
+            framing->odd_length |= !is_length(value);
+            if (!text_parse_integer(value, strlen(value), 0, INT64_MAX, &framing->announced_bytes))
+                framing->announced_bytes = INT64_MAX;
+        }
+        break;
+    case 't':
+        if (strcasecmp(name, MHD_HTTP_HEADER_TRANSFER_ENCODING) == 0) {
+            framing->codings++;
+            framing->odd_coding |= strcasecmp(value, "chunked") != 0;
+        }
+        break;
+    case 'e':
+        framing->expects |= strcasecmp(name, MHD_HTTP_HEADER_EXPECT) == 0;
+        break;
+    default:
+        break;
+    }
+    return MHD_YES;
+}
+
+/* RFC 9112, section 3.2: one Host, which HTTP/1.0 may leave out. NULL: it is right. */
+static const char *what_is_wrong_with_host(const struct framing *framing, const char *version)
+{
+    if (framing->hosts == 1 && !framing->odd_host)
+        return NULL;
+    if (framing->hosts > 1)
+        return "the header has more than one Host";
+    if (framing->odd_host)
+        return "Host must be a name or an address, and a port if there is one";
+    return strcmp(version, MHD_HTTP_VERSION_1_0) == 0 ? NULL : "the header has no Host";
+}
+
+/* Between two words of the request line stands nothing but spaces. Words that are not from one line
+ * in memory are not compared. */
+static bool is_gap(const char *end, const char *next)
+{
+    uintptr_t bytes = (uintptr_t)next - (uintptr_t)end;
+    if (bytes > SERVER_CONNECTION_BYTES)
+        return true;
+    return bytes > 0 && strspn(end + 1, " ") >= bytes - 1;
+}
+
+/* MHD takes a NUL for the end of the word that it stands in: the rest of the word must not be lost,
+ * or something else is answered than was asked for. */
+static const char *what_is_wrong_with_line(const struct request *request, const char *method,
+                                           const char *version)
+{
+    const struct request_line *line = &request->line;
+    if (line->odd)
+        return "the request target has a control character";
+    if (line->target && (!is_gap(method + strlen(method), line->target) ||
+                         !is_gap(line->target + line->target_bytes, version)))
+        return "the request line has a NUL";
+    return NULL;
+}
+
+enum MHD_Result framing_refuse_body(struct request *request)
+{
+    return response_problem(request, MHD_HTTP_CONTENT_TOO_LARGE, BODY_TOO_LARGE);
+}
+
+/* MHD 0.9.75 never answers a request whose parameters take more than its connection has left: it
+ * keeps 64 bytes for each of them, and the read line in the same SERVER_CONNECTION_BYTES. */
+static bool fits_library(const struct request *request)
+{
+    const char *target = request->line.target;
+    size_t parameters = 1;
+    if (request->line.target_bytes > TARGET_LIBRARY_BYTES)
+        return !strchr(target, '?');
+    for (const char *end = strchr(target, '?'); end; end = strchr(end + 1, '&'))
+        parameters++;
+    return parameters <= PARAMETERS_MOST;
+}
+
+void framing_look_at_target(struct request *request)
+{
+    if (!request->line.target || fits_library(request))
+        return;
+    if (request->too_long)
+        response_at_once(request, MHD_HTTP_URI_TOO_LONG,
+                         "the request target is longer than 6000 bytes");
+    else
+        response_at_once(request, MHD_HTTP_BAD_REQUEST, "the query has more than 64 parameters");
+}
+
+enum MHD_Result framing_begin(struct request *request, const char *method, const char *version)
+{
+    struct framing framing = {0};
+    request->seen = true;
+    request->method = method_of(method);
+    request->head = request->method == METHOD_HEAD;
+    MHD_get_connection_values(request->connection, MHD_HEADER_KIND, add_framing, &framing);
+    const char *wrong = what_is_wrong_with_line(request, method, version);
+    if (!wrong)
+        wrong = what_is_wrong_with_host(&framing, version);
+    if (wrong)
+        return response_last(request, MHD_HTTP_BAD_REQUEST, wrong);
+    if (framing.lengths + framing.codings > 1)
+        return response_last(
+            request, MHD_HTTP_BAD_REQUEST,
+            "the header has more than one of Content-Length and Transfer-Encoding");
+    if (framing.odd_coding)
+        return response_last(request, MHD_HTTP_BAD_REQUEST,
+                             "Transfer-Encoding must be \"chunked\" or absent");
+    if (framing.odd_length)
+        return response_last(request, MHD_HTTP_BAD_REQUEST,
+                             "Content-Length must be a decimal number of bytes");
+    if (framing.announced_bytes > BODY_SWALLOW_BYTES ||
+        (framing.expects && framing.announced_bytes > REQUEST_BODY_BYTES))
+        return response_last(request, MHD_HTTP_CONTENT_TOO_LARGE, BODY_TOO_LARGE);
+    if (framing.announced_bytes > 0 || framing.codings > 0)
+        connection_enter(request->peer, CONNECTION_BODY, 0);
+    return MHD_YES;
+}
+
+enum MHD_Result framing_take(struct request *request, const char *upload, size_t *upload_bytes)
+{
+    size_t bytes = *upload_bytes;
+    *upload_bytes = 0;
+    request->uploaded_bytes += bytes;
+    connection_enter(request->peer, CONNECTION_BODY, request->uploaded_bytes);
+    if (request->uploaded_bytes > BODY_SWALLOW_BYTES)
+        return MHD_NO;
+    if (request->method != METHOD_POST || request->uploaded_bytes > REQUEST_BODY_BYTES)
+        return MHD_YES;
+    return !buffer_add(&request->body, upload, bytes) ? MHD_YES : MHD_NO;
+}

@@ -1,0 +1,49 @@
+/*
+ * Who is let in, and with which certificate: the tokens of --token-file and the TLS key pair. Both
+ * are read again on SIGHUP; what is wrong then leaves the old ones in use.
+ *
+ * Threads: guard_tokens() and guard_certificate() from every thread; the rest from one at a time.
+ * What they return stays valid for GUARD_KEPT_SECONDS after a reload: no request asks longer than a
+ * moment, no handshake takes that long.
+ */
+#ifndef COMMON_HTTP_GUARD_H
+#define COMMON_HTTP_GUARD_H
+
+#include <gnutls/abstract.h>
+#include <stdbool.h>
+
+#include "common/error.h"
+#include "common/http/bearer_tokens.h"
+#include "common/http/certificate.h"
+
+#define GUARD_KEPT_SECONDS 600
+
+/* Texts are borrowed until guard_close(). */
+struct guard_options {
+    const struct token_grammar *grammar; /* of the file */
+    const char *token_file;              /* NULL: everybody may do everything */
+    const char *tls_cert;                /* NULL: no TLS; both or neither */
+    const char *tls_key;
+};
+
+struct guard;
+
+enum error guard_open(const struct guard_options *options, struct guard **ret_guard) MUST_CHECK;
+/* When no server uses it any more. NULL is legal. */
+void guard_close(struct guard *guard);
+
+/* NULL: no tokens are asked for. */
+const struct bearer_tokens *guard_tokens(const struct guard *guard);
+const struct token_grammar *guard_grammar(const struct guard *guard);
+bool guard_uses_tls(const struct guard *guard);
+
+/* Reads the files again, and logs what was read and what failed. */
+void guard_reload(struct guard *guard);
+
+/* As gnutls_certificate_retrieve_function2, for the one guard of the process that uses TLS: the
+ * certificate that is valid now. */
+int guard_retrieve(gnutls_session_t session, const gnutls_datum_t *names, int name_count,
+                   const gnutls_pk_algorithm_t *algorithms, int algorithm_count,
+                   gnutls_pcert_st **ret_chain, unsigned int *ret_count, gnutls_privkey_t *ret_key);
+
+#endif

@@ -1,0 +1,27 @@
+/*
+ * The thread that looks after a server: SIGHUP reads tokens and certificates again, slow
+ * connections are closed once a second, sums of what the log held back are written, systemd's
+ * watchdog hears that the process works.
+ */
+#ifndef COMMON_HTTP_HOUSEKEEPER_H
+#define COMMON_HTTP_HOUSEKEEPER_H
+
+#include "common/error.h"
+#include "common/http/connection.h"
+#include "common/http/guard.h"
+
+struct housekeeper;
+
+/* SIGHUP waits for the attendant from here on. In main, before any thread is started: threads
+ * inherit it. */
+void housekeeper_block_signals(void);
+
+/* Both are borrowed until housekeeper_free(). `tick` is called once a second, and at the end with
+ * INT64_MAX. */
+enum error housekeeper_new(struct guard *guard, struct connections *connections,
+                           void (*tick)(int64_t now_ms),
+                           struct housekeeper **ret_attendant) MUST_CHECK;
+/* NULL is legal. */
+void housekeeper_free(struct housekeeper *attendant);
+
+#endif

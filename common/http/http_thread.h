@@ -1,0 +1,90 @@
+/*
+ * What each HTTP thread owns, so that a request shares nothing with other threads and allocates
+ * nothing once the thread is warm: recycled bodies and requests, its counters, the last target that
+ * was worth remembering, and what the application keeps for it.
+ *
+ * Threads: each belongs to the thread of its loop. Only `metrics` and `active` are read by others.
+ */
+#ifndef COMMON_HTTP_HTTP_THREAD_H
+#define COMMON_HTTP_HTTP_THREAD_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "common/http/event_loop.h"
+#include "common/http/metrics.h"
+#include "common/http/response_memory.h"
+
+struct api_thread; /* the application's: what it keeps for a thread */
+struct request;
+struct route;
+struct server;
+
+/* A body under construction; once it is handed to a response, that gives it back. */
+struct output {
+    struct output *next;
+    struct http_thread *thread;
+    size_t capacity_bytes;
+    size_t counted_bytes;     /* in the memory of responses; 0: it is small */
+    _Alignas(8) char bytes[]; /* integers may stand in it */
+};
+
+/* Clients ask the same thing again and again: one comparison instead of a parse. */
+#define HTTP_THREAD_MEMO_BYTES 128
+struct http_thread_memo {
+    char target[HTTP_THREAD_MEMO_BYTES]; /* "" at the start: no request has that target */
+    const struct route *route;
+};
+
+struct http_thread {
+    struct http_thread *next;
+    struct server *server;
+    struct response_memory *memory; /* of all threads */
+    struct event_loop loop;
+    uint32_t number;        /* 0, 1, ... in its set */
+    _Atomic int64_t active; /* requests that were read and are not answered */
+    struct api_thread *api; /* owned */
+    struct output *outputs; /* free ones of HTTP_THREAD_OUTPUT_BYTES */
+    size_t output_count;
+    struct request *requests; /* free ones */
+    struct http_thread_memo memo;
+    struct metrics metrics;
+};
+
+#define HTTP_THREAD_OUTPUT_BYTES (16 << 10)
+#define HTTP_THREAD_OUTPUTS_LIMIT 256
+
+struct http_threads {
+    struct server *server;
+    struct http_thread *first;
+    uint32_t count;
+    struct response_memory memory;
+};
+
+/* `response_bytes`: the limit of response_memory.h. */
+void http_threads_init(struct http_threads *set, struct server *server, int64_t response_bytes);
+/* One more with `api_bytes` of zeros for the application, its loop not started; NULL when there is
+ * no memory (error is set). */
+struct http_thread *http_thread_new(struct http_threads *set, size_t api_bytes);
+/* Ends all loops. */
+void http_threads_stop(struct http_threads *set);
+/* After that. `release` frees what the application's part owns. */
+void http_threads_release(struct http_threads *set, void (*release)(struct api_thread *api));
+
+/* Sums over all threads. */
+int64_t http_threads_active(struct http_threads *set);
+void http_threads_metrics(struct http_threads *set, struct metrics *ret_sum);
+
+/* A body of at least `bytes`; NULL: no memory, also where the responses have all that they may have
+ * (error is set). */
+struct output *http_thread_output_take(struct http_thread *thread, size_t bytes);
+/* Only `bytes` of it are in use: gives the rest of a large one back. It may move. */
+struct output *http_thread_output_trim(struct output *output, size_t bytes);
+/* Gives it back; NULL is legal. */
+void http_thread_output_put(struct output *output);
+/* The same by the address of output->bytes, as MHD's callback wants it. */
+void http_thread_output_put_bytes(void *bytes);
+
+#endif

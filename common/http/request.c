@@ -1,0 +1,211 @@
+#include "common/http/request.h"
+
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+
+#include "common/clock.h"
+#include "common/error.h"
+#include "common/http/server_state.h"
+
+static int hex_value(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return -1;
+}
+
+static bool has_control(const char *text)
+{
+    while ((unsigned char)*text >= ' ' && *text != 0x7f)
+        text++;
+    return *text != '\0';
+}
+
+/* In place; a broken escape or a NUL stays as it is, and so names no path that exists. */
+static void decode(char *path)
+{
+    char *out = path;
+    for (const char *in = path; *in; in++) {
+        int high = *in == '%' ? hex_value(in[1]) : -1;
+        int low = high >= 0 ? hex_value(in[2]) : -1;
+        if (low >= 0 && high + low > 0) {
+            *out++ = (char)(high * 16 + low);
+            in += 2;
+        } else {
+            *out++ = *in;
+        }
+    }
+    *out = '\0';
+}
+
+/* "http://host:port/path" (RFC 9112, absolute-form) -> "/path". */
+static char *skip_authority(char *target)
+{
+    size_t scheme = strncasecmp(target, "http://", 7) == 0    ? 7
+                    : strncasecmp(target, "https://", 8) == 0 ? 8
+                                                              : 0;
+    if (scheme == 0)
+        return target;
+    char *slash = strpbrk(target + scheme, "/?");
+    return slash ? slash : target;
+}
+
+static void parse_target(struct request *request, const char *target)
+{
+    size_t length = request->line.target_bytes;
+    request->line.odd = has_control(target);
+    request->too_long = length > REQUEST_TARGET_BYTES;
+    if (request->too_long) {
+        request->target[0] = '\0';
+        return;
+    }
+    memcpy(request->target, target, length + 1);
+    char *path = skip_authority(request->target);
+    char *mark = strchr(path, '?');
+    if (mark) {
+        *mark = '\0';
+        request->query = mark + 1;
+    }
+    decode(path);
+    request->path = path;
+    request->route =
+        route_find(&request->thread->server->application->routes, path, &request->name);
+}
+
+static struct request *request_new(struct http_thread *thread)
+{
+    size_t room = (sizeof(struct request) + 15) / 16 * 16;
+    size_t api_bytes = thread->server->application->request_bytes;
+    struct request *request = calloc(1, room + api_bytes);
+    if (request)
+        request->api = (struct api_request *)((char *)request + room);
+    return request;
+}
+
+struct request *request_take(struct http_thread *thread, struct MHD_Connection *connection,
+                             const char *target)
+{
+    struct request *request = thread->requests;
+    if (request)
+        thread->requests = request->next;
+    else
+        request = request_new(thread);
+    if (!request)
+        return NULL;
+    memset(request, 0, offsetof(struct request, api));
+    memset(request->api, 0, thread->server->application->request_cleared_bytes);
+    request->thread = thread;
+    request->connection = connection;
+    request->metrics = &thread->metrics;
+    request->body.limit_bytes = REQUEST_BODY_BYTES;
+    request->started_ns = clock_now_ns();
+    request->line.target = target;
+    if (!target)
+        target = "";
+    request->line.target_bytes = strlen(target);
+    if (*target && strcmp(target, thread->memo.target) == 0) {
+        request->route = thread->memo.route;
+        request->recalled = true;
+    } else {
+        parse_target(request, target);
+    }
+    return request;
+}
+
+int request_path(const struct request *request)
+{
+    return request->route ? request->route->metrics : METRICS_OTHER;
+}
+
+void request_remember(struct request *request)
+{
+    struct http_thread_memo *memo = &request->thread->memo;
+    const char *query = request->query ? request->query : "";
+    int length = snprintf(memo->target, sizeof(memo->target), "%s%s%s", request->path,
+                          request->query ? "?" : "", query);
+    memo->route = request->route;
+    if (length < 0 || (size_t)length >= sizeof(memo->target))
+        memo->target[0] = '\0';
+}
+
+void request_put(struct request *request)
+{
+    struct http_thread *thread = request->thread;
+    if (request->answered)
+        metrics_time(request->metrics, request_path(request), clock_now_ns() - request->started_ns);
+    if (request->active)
+        atomic_fetch_sub(&thread->active, 1);
+    thread->server->application->request_release(request);
+    http_thread_output_put(request->output);
+    buffer_release(&request->body);
+    connection_rest(request->peer);
+    request->next = thread->requests;
+    thread->requests = request;
+}
+
+const char *request_header(const struct request *request, const char *name)
+{
+    return MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, name);
+}
+
+void request_peer(const struct request *request, char out[REQUEST_PEER_BYTES])
+{
+    char host[64];
+    char port[16];
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    const struct sockaddr *address = info ? info->client_addr : NULL;
+    out[0] = '\0';
+    if (!address)
+        return;
+    bool six = address->sa_family == AF_INET6;
+    socklen_t length = six ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+    if (getnameinfo(address, length, host, sizeof(host), port, sizeof(port),
+                    NI_NUMERICHOST | NI_NUMERICSERV) == 0)
+        snprintf(out, REQUEST_PEER_BYTES, six ? "[%s]:%s" : "%s:%s", host, port);
+}
+
+bool request_may(const struct request *request, int scopes, const char *name)
+{
+    return !request->guarded || bearer_token_may(request->token, scopes, name);
+}
+
+void request_suspend(struct request *request, request_continuation again)
+{
+    request->again = again;
+    connection_enter(request->peer, CONNECTION_WORKING, 0);
+    MHD_suspend_connection(request->connection);
+}
+
+void request_resume(struct request *request)
+{
+    struct http_thread *thread = request->thread; /* the request may be over before it is woken */
+    MHD_resume_connection(request->connection);
+    event_loop_wake(&thread->loop);
+}
+
+void request_gate(struct request *request)
+{
+    atomic_store(&request->gate, 0);
+}
+
+/* The second of the two to come here resumes the connection. */
+void request_pass(struct request *request)
+{
+    if (atomic_fetch_add(&request->gate, 1) == 1)
+        request_resume(request);
+}
+
+void request_wait(struct request *request, request_continuation again)
+{
+    request_suspend(request, again);
+    request_pass(request);
+}

@@ -1,0 +1,114 @@
+/*
+ * One HTTP request from its first line to its answer's last byte. Recycled by its thread; belongs
+ * to one thread, except while its connection is suspended: then somebody whom it
+ * waits for or a job of a thread pool has it, and only resumes the connection when it is done.
+ */
+#ifndef COMMON_HTTP_REQUEST_H
+#define COMMON_HTTP_REQUEST_H
+
+#include <microhttpd.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/buffer.h"
+#include "common/error.h"
+#include "common/http/bearer_tokens.h"
+#include "common/http/connection.h"
+#include "common/http/http_thread.h"
+#include "common/http/route.h"
+#include "common/thread_pool.h"
+
+/* Longer request targets are answered with 414. */
+#define REQUEST_TARGET_BYTES 6000
+/* Longer bodies are answered with 413. */
+#define REQUEST_BODY_BYTES (1 << 20)
+
+struct api_request; /* the application's: what it keeps for a request */
+
+/* Goes on with a request whose connection was resumed. */
+typedef enum MHD_Result (*request_continuation)(struct request *request, struct service *service);
+
+/* Where the target stands in the request line, in MHD's memory: for framing_begin() only. */
+struct request_line {
+    const char *target;  /* NULL: it is not known */
+    size_t target_bytes; /* up to the first NUL */
+    bool odd;            /* it has a control character */
+};
+
+struct request {
+    struct request *next; /* in the thread's free list */
+    struct http_thread *thread;
+    struct MHD_Connection *connection;
+    struct connection *peer;   /* NULL: there was no memory for it */
+    const struct route *route; /* NULL: no such path */
+    enum method method;
+    struct request_line line;
+    int64_t started_ns;
+    uint64_t uploaded_bytes;
+    bool seen;     /* the header is complete */
+    bool active;   /* counted in thread->active */
+    bool head;     /* HEAD: nothing is drawn, no body is sent */
+    bool too_long; /* the target was not kept */
+    bool answered; /* a response is queued, and counted */
+    bool recalled; /* its target is the one of request_remember(); name, query and path are NULL */
+
+    /* Who asks: NULL and not guarded, everybody may do everything. Until the first suspension. */
+    bool guarded;
+    const struct bearer_token *token;
+
+    struct metrics *metrics; /* where it is counted: the thread's, or the application's own */
+    uint64_t items;          /* that its response carries, for the counters */
+
+    struct buffer body; /* of a POST; released with the request */
+
+    /* While the connection is suspended. */
+    request_continuation again; /* NULL: from the start */
+    _Atomic int gate;           /* what request_wait() and request_pass() have reached */
+    struct pool_job job;
+
+    struct output *output; /* owned until a response has it */
+    size_t output_bytes;
+
+    const char *name;  /* in target: what stands for the route's "*", decoded; or NULL */
+    const char *query; /* in target: what stands behind '?', as it came; or NULL */
+    const char *path;  /* in target: what stands before '?', decoded; NULL: it was not looked at */
+    /* Not cleared between requests: */
+    struct api_request *api; /* behind this struct: application.request_bytes */
+    char target[REQUEST_TARGET_BYTES + 1];
+};
+
+/* A request for `target` (as it stands in the request line; NULL is taken as ""). NULL: no memory.
+ */
+struct request *request_take(struct http_thread *thread, struct MHD_Connection *connection,
+                             const char *target);
+/* Notes how long it took and gives it back to its thread. */
+void request_put(struct request *request);
+/* What it is counted under. */
+int request_path(const struct request *request);
+/* The next one with the same path and query is `recalled`. */
+void request_remember(struct request *request);
+
+/* The header's value, or NULL. */
+const char *request_header(const struct request *request, const char *name);
+
+/* "192.0.2.7:4711" or "[2001:db8::7]:4711"; "": not known. */
+#define REQUEST_PEER_BYTES 80
+void request_peer(const struct request *request, char out[REQUEST_PEER_BYTES]);
+
+/* May whoever asks do what one of `scopes` (bits of bearer_tokens.h) allows, to what `name` names
+ * (NULL: to anything)? */
+bool request_may(const struct request *request, int scopes, const char *name);
+
+/* Suspends the connection; it comes back through request_resume(), from any thread, into `again`.
+ */
+void request_suspend(struct request *request, request_continuation again);
+void request_resume(struct request *request);
+
+/* For a call that may make its caller wait, and says so when it returns: request_gate() before it;
+ * whoever is waited for calls request_pass(), from any thread, maybe before the call returns; where
+ * it is to be waited for, request_wait() suspends the connection until then. */
+void request_gate(struct request *request);
+void request_pass(struct request *request);
+void request_wait(struct request *request, request_continuation again);
+
+#endif

@@ -1,0 +1,273 @@
+#include "common/http/server.h"
+
+#include <microhttpd.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "common/array.h"
+#include "common/clock.h"
+#include "common/http/connection.h"
+#include "common/http/dispatch.h"
+#include "common/http/framing.h"
+#include "common/http/housekeeper.h"
+#include "common/http/http_thread.h"
+#include "common/http/listener.h"
+#include "common/http/request.h"
+#include "common/http/server_state.h"
+#include "common/log.h"
+
+#define THREADS_LIMIT 16
+#define DESCRIPTORS_RESERVED 128
+#define TLS_PRIORITIES "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
+#define DRAIN_POLL_MS 2
+
+/* ---- what libmicrohttpd calls ------------------------------------------- */
+
+static enum MHD_Result handle(void *context, struct MHD_Connection *connection, const char *url,
+                              const char *method, const char *version, const char *upload,
+                              size_t *upload_bytes, void **request_context)
+{
+    struct request *request = *request_context;
+    (void)context;
+    (void)connection;
+    (void)url;
+    if (!request)
+        return MHD_NO; /* there was no memory for it */
+    if (!request->seen)
+        return framing_begin(request, method, version);
+    if (*upload_bytes > 0)
+        return framing_take(request, upload, upload_bytes);
+    if (!request->active) {
+        request->active = true;
+        atomic_fetch_add(&request->thread->active, 1); /* before the phase is looked at */
+        connection_enter(request->peer, CONNECTION_WORKING, 0);
+    }
+    return dispatch(request, method);
+}
+
+static struct connection *peer_of(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info ? info->socket_context : NULL;
+}
+
+static void *on_target(void *context, const char *target, struct MHD_Connection *connection)
+{
+    struct http_thread *thread = context;
+    struct request *request = request_take(thread, connection, target);
+    event_loop_note(&thread->loop);
+    if (request) {
+        request->peer = peer_of(connection);
+        connection_enter(request->peer, CONNECTION_HEADER, 0);
+        framing_look_at_target(request);
+    }
+    return request;
+}
+
+/* MHD answered by itself. */
+static void count_library_error(struct request *request)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_HTTP_STATUS);
+    if (info)
+        metrics_count(&request->thread->metrics, METRICS_OTHER, (int)info->http_status, 0, 0);
+}
+
+static void on_completed(void *context, struct MHD_Connection *connection, void **request_context,
+                         enum MHD_RequestTerminationCode code)
+{
+    struct request *request = *request_context;
+    (void)context;
+    (void)connection;
+    (void)code;
+    if (request && !request->answered)
+        count_library_error(request);
+    if (request)
+        request_put(request);
+    *request_context = NULL;
+}
+
+static void on_connection(void *context, struct MHD_Connection *connection, void **socket_context,
+                          enum MHD_ConnectionNotificationCode code)
+{
+    struct server *server = ((struct http_thread *)context)->server;
+    if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
+        connections_remove(&server->connections, *socket_context);
+        *socket_context = NULL;
+        return;
+    }
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    if (info)
+        *socket_context = connections_add(&server->connections, info->connect_fd);
+}
+
+static void on_log(void *context, const char *format, va_list args) PRINTF_LIKE(2, 0);
+static void on_log(void *context, const char *format, va_list args)
+{
+    char line[ERROR_MESSAGE_BYTES];
+    (void)context;
+    vsnprintf(line, sizeof(line), format, args);
+    line[strcspn(line, "\n")] = '\0';
+    log_debug("http: %s", line);
+}
+
+/* ---- life cycle --------------------------------------------------------- */
+
+static unsigned int thread_count(void)
+{
+    cpu_set_t processors;
+    int count = 2;
+    if (sched_getaffinity(0, sizeof(processors), &processors) == 0)
+        count = CPU_COUNT(&processors);
+    if (count < 2)
+        return 2; /* one thread formats a batch of a million while the other one answers */
+    return count > THREADS_LIMIT ? THREADS_LIMIT : (unsigned int)count;
+}
+
+/* What the limit of descriptors leaves of what was asked for. */
+static int64_t connection_limit(int64_t wanted)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return wanted < 512 ? wanted : 512;
+    limit.rlim_cur = limit.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &limit); /* the soft limit is what shells start us with */
+    (void)getrlimit(RLIMIT_NOFILE, &limit);
+    rlim_t reserved = DESCRIPTORS_RESERVED + CONNECTIONS_SURPLUS;
+    rlim_t room = limit.rlim_cur > 2 * reserved ? limit.rlim_cur - reserved : reserved;
+    if (room >= (rlim_t)wanted)
+        return wanted;
+    log_warning("the limit of open files (%llu) allows %llu connections, not %lld",
+                (unsigned long long)limit.rlim_cur, (unsigned long long)room, (long long)wanted);
+    return (int64_t)room;
+}
+
+/* Any thread may have all connections: how many there are is the listener's business. */
+static struct MHD_Daemon *start_daemon(struct http_thread *thread, int64_t connections)
+{
+    bool tls = guard_uses_tls(thread->server->guard);
+    struct MHD_OptionItem tls_options[] = {
+        {MHD_OPTION_HTTPS_CERT_CALLBACK, 0, (void *)guard_retrieve},
+        {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)TLS_PRIORITIES},
+        {MHD_OPTION_END, 0, NULL},
+    };
+    unsigned int flags = EVENT_LOOP_DAEMON_FLAGS | MHD_USE_ERROR_LOG | (tls ? MHD_USE_TLS : 0);
+    return MHD_start_daemon(flags, 0, NULL, NULL, handle, NULL,                                  //
+                            MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,                            //
+                            MHD_OPTION_CONNECTION_LIMIT,                                         //
+                            (unsigned int)(connections + CONNECTIONS_SURPLUS),                   //
+                            MHD_OPTION_CONNECTION_TIMEOUT, (unsigned int)SERVER_IDLE_SECONDS,    //
+                            MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)SERVER_CONNECTION_BYTES, //
+                            MHD_OPTION_URI_LOG_CALLBACK, on_target, thread,                      //
+                            MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL,                     //
+                            MHD_OPTION_NOTIFY_CONNECTION, on_connection, thread,                 //
+                            MHD_OPTION_ARRAY, tls ? tls_options : tls_options + 2,               //
+                            MHD_OPTION_END);
+}
+
+static void on_lost(void *context)
+{
+    connections_expect_less(context);
+}
+
+static enum error start_thread(struct server *server, int64_t connections)
+{
+    struct http_thread *thread =
+        http_thread_new(&server->threads, server->application->thread_bytes);
+    if (!thread)
+        return ERROR_MEMORY;
+    struct MHD_Daemon *daemon = start_daemon(thread, connections);
+    if (!daemon)
+        return error_set(ERROR_NETWORK, "cannot start the HTTP server (descriptors or memory are "
+                                        "short; --log-level debug says more)");
+    return event_loop_start(&thread->loop, daemon, on_lost, &server->connections);
+}
+
+static enum error start(struct server *server, int descriptor, int64_t connections)
+{
+    enum error error = thread_pool_new(&server->slow_pool);
+    if (!error)
+        error = thread_pool_new(&server->search_pool);
+    if (!error)
+        error = housekeeper_new(server->guard, &server->connections, server->application->tick,
+                                &server->housekeeper);
+    for (unsigned int threads = thread_count(); !error && threads > 0; threads--)
+        error = start_thread(server, connections);
+    if (!error)
+        return listener_start(descriptor, &server->threads, &server->connections,
+                              &server->listener);
+    close(descriptor);
+    return error;
+}
+
+enum error server_open(int descriptor, const struct server_options *options,
+                       struct server **ret_server)
+{
+    struct server *server = array_new(1, sizeof(*server), "the server");
+    if (!server) {
+        close(descriptor);
+        return ERROR_MEMORY;
+    }
+    int64_t connections = connection_limit(options->connections);
+    server->application = options->application;
+    server->guard = options->guard;
+    server->started_seconds = (int64_t)clock_wall_seconds();
+    http_threads_init(&server->threads, server, options->response_bytes);
+    connections_init(&server->connections, connections, options->patience_seconds * 1000,
+                     guard_uses_tls(options->guard));
+    enum error error = start(server, descriptor, connections);
+    if (error) {
+        server_close(server);
+        return error;
+    }
+    *ret_server = server;
+    return OK;
+}
+
+void server_set_service(struct server *server, struct service *service)
+{
+    atomic_store(&server->service, service);
+    server_enter(server, SERVER_READY);
+}
+
+static bool wait_until_idle(struct server *server, int64_t deadline_ns)
+{
+    while (http_threads_active(&server->threads) > 0) {
+        if (clock_left_ms(deadline_ns) == 0)
+            return false;
+        clock_sleep_ms(DRAIN_POLL_MS);
+    }
+    return true;
+}
+
+bool server_drain(struct server *server, int64_t grace_ms, int64_t deadline_ns)
+{
+    server_enter(server, SERVER_DRAINING);
+    clock_sleep_ms(grace_ms);
+    server_enter(server, SERVER_CLOSED);
+    thread_pool_stop(server->slow_pool);
+    thread_pool_stop(server->search_pool);
+    return wait_until_idle(server, deadline_ns);
+}
+
+void server_close(struct server *server)
+{
+    if (!server)
+        return;
+    listener_stop(server->listener);
+    housekeeper_free(server->housekeeper);
+    thread_pool_free(server->slow_pool); /* its jobs resume connections */
+    thread_pool_free(server->search_pool);
+    http_threads_stop(&server->threads);
+    connections_release(&server->connections);
+    http_threads_release(&server->threads, server->application->thread_release);
+    free(server);
+}

@@ -1,0 +1,44 @@
+/*
+ * An HTTP server's life: a listening socket, a thread with a libmicrohttpd daemon for each
+ * processor, and what looks after them. It knows no path: the application brings them, and what
+ * they answer with (server_state.h).
+ *
+ * Connections beyond the limit are answered with 503, far beyond it they wait to be accepted; slow
+ * ones are closed (connection.h), resting ones after SERVER_IDLE_SECONDS.
+ */
+#ifndef COMMON_HTTP_SERVER_H
+#define COMMON_HTTP_SERVER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "common/http/guard.h"
+#include "common/http/server_state.h"
+
+#define SERVER_CONNECTIONS_DEFAULT 4096
+#define SERVER_CONNECTIONS_MOST 100000
+#define SERVER_PATIENCE_DEFAULT_SECONDS 30
+#define SERVER_IDLE_SECONDS 120
+
+struct server_options {
+    const struct application *application; /* borrowed */
+    int64_t connections;                   /* the limit; the descriptors there are may lower it */
+    int64_t patience_seconds; /* for a request's header, for its body, for its answer to be read */
+    int64_t response_bytes;   /* of large answers together (response_memory.h) */
+    struct guard *guard;      /* borrowed */
+};
+
+/* Listens on `descriptor` (a listening socket; taken also on failure) and answers from now on. */
+enum error server_open(int descriptor, const struct server_options *options,
+                       struct server **ret_server) MUST_CHECK;
+/* The service (borrowed until server_close()) is there: SERVER_READY. */
+void server_set_service(struct server *server, struct service *service);
+/* Answers on for `grace_ms` with `Connection: close`, so that who sends requests here hears of it;
+ * then is SERVER_CLOSED, and waits until every request that was read is answered (at most until the
+ * deadline; false: some were not). */
+bool server_drain(struct server *server, int64_t grace_ms, int64_t deadline_ns);
+/* Ends all threads. Nobody may resume a request any more. NULL is legal. */
+void server_close(struct server *server);
+
+#endif

@@ -1,0 +1,64 @@
+#include "common/http/systemd.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/text.h"
+
+/* 0: nobody wants to hear. */
+static socklen_t address_of(struct sockaddr_un *address)
+{
+    const char *name = getenv("NOTIFY_SOCKET");
+    size_t length = name ? strlen(name) : 0;
+    if (length < 2 || length >= sizeof(address->sun_path) || (*name != '/' && *name != '@'))
+        return 0;
+    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    memcpy(address->sun_path, name, length);
+    if (*name == '@')
+        address->sun_path[0] = '\0';
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length);
+}
+
+void systemd_send(const char *words)
+{
+    struct sockaddr_un address;
+    socklen_t length = address_of(&address);
+    if (length == 0)
+        return;
+    int descriptor = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (descriptor < 0 || sendto(descriptor, words, strlen(words), MSG_NOSIGNAL,
+                                 (const struct sockaddr *)&address, length) < 0)
+        log_debug("NOTIFY_SOCKET: %s", strerror(errno));
+    if (descriptor >= 0)
+        close(descriptor);
+}
+
+void systemd_reloading(void)
+{
+    char words[64];
+    snprintf(words, sizeof(words), "RELOADING=1\nMONOTONIC_USEC=%" PRId64, clock_now_ns() / 1000);
+    systemd_send(words);
+}
+
+int64_t systemd_watchdog_ms(void)
+{
+    const char *interval = getenv("WATCHDOG_USEC");
+    const char *process = getenv("WATCHDOG_PID");
+    int64_t interval_us;
+    int64_t pid;
+    if (!interval || !text_parse_integer(interval, strlen(interval), 1, INT64_MAX, &interval_us))
+        return 0;
+    if (process && (!text_parse_integer(process, strlen(process), 1, INT32_MAX, &pid) ||
+                    pid != (int64_t)getpid()))
+        return 0;
+    return interval_us / 2000 > 0 ? interval_us / 2000 : 1;
+}

@@ -1,0 +1,56 @@
+/*
+ * What the sampler keeps for a request: the stream it is about, what its handler keeps while the
+ * connection is suspended, and a batch on its way.
+ *
+ * Threads: as its struct request.
+ */
+#ifndef SAMPLER_API_API_REQUEST_H
+#define SAMPLER_API_API_REQUEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "common/error.h"
+#include "common/http/request.h"
+#include "common/log.h"
+#include "sampler/batch/batch_request.h"
+#include "sampler/journal/journal_waiter.h"
+#include "sampler/stream/stream.h"
+
+struct api_request {
+    struct stream *stream; /* taken: api_request_release() gives it back */
+
+    /* While the connection is suspended. */
+    request_continuation then; /* of handler_finish() */
+    struct journal_waiter waiter;
+    struct request *waiting;                  /* whose `waiter` that is */
+    void *work;                               /* what the handler keeps over a suspension */
+    void (*release)(struct request *request); /* NULL, or frees `work` */
+    enum error outcome;                       /* what is answered when the connection comes back */
+
+    /* For the log (audit.h). */
+    const char *change; /* NULL: nothing is told */
+    struct log_field change_detail;
+
+    /* GET /batch */
+    struct batch_request batch;
+    enum batch_format format;
+    struct stream_batch drawn;
+
+    /* Not cleared between requests: */
+    char changer[TOKEN_NAME_BYTES]; /* when there is a `change`; "": no token was asked for */
+    struct batch_lease lease;       /* when batch.leased */
+    struct error_report report;     /* the message of `outcome`, when it came from another thread */
+};
+#define API_REQUEST_CLEARED_BYTES offsetof(struct api_request, changer)
+
+/* At the request's end. */
+void api_request_release(struct request *request);
+
+/* The request is counted with its stream, where there is room for that. */
+void api_request_count(struct request *request);
+
+/* The waiter for a call that may make its caller wait; when it does: request_wait(). */
+struct journal_waiter *api_request_waiter(struct request *request);
+
+#endif

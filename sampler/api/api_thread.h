@@ -1,0 +1,35 @@
+/*
+ * What the sampler keeps for an HTTP thread: room for the units of a batch, so that a draw
+ * allocates nothing once the thread is warm, and the last query of /batch that was parsed.
+ *
+ * Threads: its HTTP thread. Dimensions: B units of a batch.
+ */
+#ifndef SAMPLER_API_API_THREAD_H
+#define SAMPLER_API_API_THREAD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "sampler/batch/batch_request.h"
+
+struct api_thread {
+    size_t capacity; /* of the four arrays, in units */
+    int64_t *ids;
+    uint32_t *labels;
+    int64_t *scratch_ids;
+    uint32_t *scratch_labels;
+    size_t weights_capacity; /* of the two arrays for weights=1, in units */
+    int64_t *rows;
+    double *probabilities;
+    struct batch_request batch; /* of the target that request_remember() was called for */
+};
+
+/* Frees the arrays. */
+void api_thread_release(struct api_thread *thread);
+
+/* Room for B units in the arrays, with those for weights=1 when they are wanted. */
+enum error api_thread_reserve(struct api_thread *thread, size_t size, bool weights) MUST_CHECK;
+
+#endif
