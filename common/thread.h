@@ -1,6 +1,6 @@
 /*
- * Threads, named so that a debugger and `top -H` can tell them apart, with all signals blocked, so
- * that a library's user (and our own main thread) keeps getting its signals.
+ * Threads, named so that a debugger and `top -H` can tell them apart, with all signals but those of
+ * faults blocked, so that a library's user (and our own main thread) keeps getting its signals.
  */
 #ifndef COMMON_THREAD_H
 #define COMMON_THREAD_H

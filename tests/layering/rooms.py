@@ -20,7 +20,7 @@ STANDS_ON = {
     "sampler/design": ["sampler/order", "loader/store", "loader/store_open"],  # neyman reads values of rows
     "sampler/journal": ["common"],
     "sampler/ledger": ["sampler/journal", "sampler/order"],
-    "sampler/stream": ["sampler/design", "sampler/ledger", "sampler/build"],
+    "sampler/stream": ["sampler/design", "sampler/ledger", "sampler/build", "common/http/metrics"],  # counters of a stream
     "sampler/batch": ["sampler/stream", "loader/feed/sampler_batch"],  # its header
     "sampler/service": ["sampler/stream"],
     "sampler/api": ["common/http", "sampler/batch", "sampler/service"],
