@@ -103,27 +103,38 @@ static void sleep_until_ready(struct event_loop *loop, int timeout_ms)
     }
 }
 
+/* How often to look before sleeping, after these requests. Several at once, or one that was found
+ * by looking while there was a load: there is one. A single request is worth a single look: when its
+ * client had the same processor, the next one is there already, and a look costs less than to sleep. */
+static int looks_after(uint64_t requests, bool *loaded)
+{
+    *loaded = *loaded || requests > 1;
+    return *loaded ? LOOKS_BEFORE_SLEEP : 1;
+}
+
 static void *run(void *context)
 {
     struct event_loop *loop = context;
+    bool loaded = false;
     int looks = 0; /* that are left */
     while (!atomic_load_explicit(&loop->ending, memory_order_relaxed)) {
         uint64_t before = loop->requests;
         if (atomic_load_explicit(&loop->arrivals, memory_order_relaxed))
             take_arrivals(loop);
         (void)MHD_run(loop->daemon);
-        /* Several at once, or some that were found by looking: there is a load. */
         uint64_t requests = loop->requests - before;
         if (requests > 0)
-            looks = requests > 1 || looks > 0 ? LOOKS_BEFORE_SLEEP : 0;
+            looks = looks_after(requests, &loaded);
         int timeout_ms = patience_ms(loop);
         if (timeout_ms == 0)
             continue;
         if (looks == 0) {
+            loaded = false;
             sleep_until_ready(loop, timeout_ms);
         } else if (requests == 0) {
             looks--;
-            sched_yield();
+            if (loaded)
+                sched_yield();
         }
     }
     return NULL;
