@@ -20,20 +20,20 @@ struct thread_pool {
     _Atomic bool stop;
 };
 
-/* NULL: the lane ends and nothing waits. */
-static struct pool_job *next_job(struct thread_pool *lane)
+/* NULL: the pool ends and nothing waits. */
+static struct pool_job *next_job(struct thread_pool *pool)
 {
-    pthread_mutex_lock(&lane->mutex);
-    while (!lane->first && !lane->ending)
-        pthread_cond_wait(&lane->changed, &lane->mutex);
-    struct pool_job *job = lane->first;
+    pthread_mutex_lock(&pool->mutex);
+    while (!pool->first && !pool->ending)
+        pthread_cond_wait(&pool->changed, &pool->mutex);
+    struct pool_job *job = pool->first;
     if (job) {
-        lane->first = job->next;
-        if (!lane->first)
-            lane->last = &lane->first;
-        lane->queued--;
+        pool->first = job->next;
+        if (!pool->first)
+            pool->last = &pool->first;
+        pool->queued--;
     }
-    pthread_mutex_unlock(&lane->mutex);
+    pthread_mutex_unlock(&pool->mutex);
     return job;
 }
 
@@ -44,74 +44,74 @@ void thread_pool_enter(void)
 
 static void *work(void *context)
 {
-    struct thread_pool *lane = context;
+    struct thread_pool *pool = context;
     thread_pool_enter();
-    for (struct pool_job *job = next_job(lane); job; job = next_job(lane))
-        job->run(job, &lane->stop);
+    for (struct pool_job *job = next_job(pool); job; job = next_job(pool))
+        job->run(job, &pool->stop);
     return NULL;
 }
 
-enum error thread_pool_new(struct thread_pool **ret_lane)
+enum error thread_pool_new(struct thread_pool **ret_pool)
 {
-    struct thread_pool *lane = array_new(1, sizeof(*lane), "the slow lane");
-    if (!lane)
+    struct thread_pool *pool = array_new(1, sizeof(*pool), "a thread pool");
+    if (!pool)
         return ERROR_MEMORY;
-    pthread_mutex_init(&lane->mutex, NULL);
-    pthread_cond_init(&lane->changed, NULL);
-    lane->last = &lane->first;
+    pthread_mutex_init(&pool->mutex, NULL);
+    pthread_cond_init(&pool->changed, NULL);
+    pool->last = &pool->first;
     for (int i = 0; i < THREAD_POOL_THREADS; i++) {
-        int code = pthread_create(&lane->threads[i], NULL, work, lane);
+        int code = pthread_create(&pool->threads[i], NULL, work, pool);
         if (code != 0) {
-            thread_pool_free(lane);
+            thread_pool_free(pool);
             return error_set_errno(ERROR_MEMORY, code, "cannot start a thread");
         }
-        lane->thread_count++;
+        pool->thread_count++;
     }
-    *ret_lane = lane;
+    *ret_pool = pool;
     return OK;
 }
 
-enum error thread_pool_add(struct thread_pool *lane, struct pool_job *job)
+enum error thread_pool_add(struct thread_pool *pool, struct pool_job *job)
 {
     enum error error = OK;
-    pthread_mutex_lock(&lane->mutex);
-    if (lane->ending)
+    pthread_mutex_lock(&pool->mutex);
+    if (pool->ending)
         error = error_set(ERROR_UNAVAILABLE, "the server is stopping");
-    else if (lane->queued >= THREAD_POOL_QUEUE_LIMIT)
+    else if (pool->queued >= THREAD_POOL_QUEUE_LIMIT)
         error =
             error_set(ERROR_UNAVAILABLE, "%d requests that take long wait already; ask again later",
                       THREAD_POOL_QUEUE_LIMIT);
     if (!error) {
         job->next = NULL;
-        *lane->last = job;
-        lane->last = &job->next;
-        lane->queued++;
-        pthread_cond_signal(&lane->changed);
+        *pool->last = job;
+        pool->last = &job->next;
+        pool->queued++;
+        pthread_cond_signal(&pool->changed);
     }
-    pthread_mutex_unlock(&lane->mutex);
+    pthread_mutex_unlock(&pool->mutex);
     return error;
 }
 
-void thread_pool_stop(struct thread_pool *lane)
+void thread_pool_stop(struct thread_pool *pool)
 {
-    if (!lane)
+    if (!pool)
         return;
-    atomic_store(&lane->stop, true);
-    pthread_mutex_lock(&lane->mutex);
-    lane->ending = true;
-    pthread_cond_broadcast(&lane->changed);
-    pthread_mutex_unlock(&lane->mutex);
-    for (int i = 0; i < lane->thread_count; i++)
-        pthread_join(lane->threads[i], NULL);
-    lane->thread_count = 0;
+    atomic_store(&pool->stop, true);
+    pthread_mutex_lock(&pool->mutex);
+    pool->ending = true;
+    pthread_cond_broadcast(&pool->changed);
+    pthread_mutex_unlock(&pool->mutex);
+    for (int i = 0; i < pool->thread_count; i++)
+        pthread_join(pool->threads[i], NULL);
+    pool->thread_count = 0;
 }
 
-void thread_pool_free(struct thread_pool *lane)
+void thread_pool_free(struct thread_pool *pool)
 {
-    if (!lane)
+    if (!pool)
         return;
-    thread_pool_stop(lane);
-    pthread_cond_destroy(&lane->changed);
-    pthread_mutex_destroy(&lane->mutex);
-    free(lane);
+    thread_pool_stop(pool);
+    pthread_cond_destroy(&pool->changed);
+    pthread_mutex_destroy(&pool->mutex);
+    free(pool);
 }

@@ -8,7 +8,7 @@
 #include "common/log.h"
 
 #define PHASE_MASK 7u
-#define STATE_CLOSE_WAIT 8 /* TCP_CLOSE_WAIT of netinet/tcp.h, which linux/tcp.h excludes */
+#define STATE_CLOSE_WAIT 8 /* TCP_CLOSE_WAIT; its header and <linux/tcp.h> exclude each other */
 #define SECOND_NS INT64_C(1000000000)
 
 void connections_init(struct connections *set, int64_t limit, int64_t patience_ms, bool tls)

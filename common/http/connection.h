@@ -2,7 +2,7 @@
  * The server's connections, and which of them are too slow: one that takes longer than the limit
  * for its request's header, for its body, or to read its answer, is shut down, however often it
  * sends or reads a byte; so is one that reads nothing of its answer for as long as the limit. What
- * a request may take in between (disk, slow lane) is not limited here.
+ * a request may take in between (disk, thread pool) is not limited here.
  *
  * A client that has closed its side within a request is not waited for either.
  *

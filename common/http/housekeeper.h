@@ -12,7 +12,7 @@
 
 struct housekeeper;
 
-/* SIGHUP waits for the attendant from here on. In main, before any thread is started: threads
+/* SIGHUP waits for the housekeeper from here on. In main, before any thread is started: threads
  * inherit it. */
 void housekeeper_block_signals(void);
 
@@ -20,8 +20,8 @@ void housekeeper_block_signals(void);
  * INT64_MAX. */
 enum error housekeeper_new(struct guard *guard, struct connections *connections,
                            void (*tick)(int64_t now_ms),
-                           struct housekeeper **ret_attendant) MUST_CHECK;
+                           struct housekeeper **ret_housekeeper) MUST_CHECK;
 /* NULL is legal. */
-void housekeeper_free(struct housekeeper *attendant);
+void housekeeper_free(struct housekeeper *housekeeper);
 
 #endif

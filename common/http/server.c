@@ -37,8 +37,8 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
     (void)context;
     (void)connection;
     (void)url;
-    if (!request)
-        return MHD_NO; /* there was no memory for it */
+    if (!request || request->answered)
+        return MHD_NO; /* there was no memory for it, or response_at_once() was all */
     if (!request->seen)
         return framing_begin(request, method, version);
     if (*upload_bytes > 0)

@@ -1,7 +1,7 @@
 /*
  * GET /batch. A draw that waits for the disk suspends its connection once it is drawn; its answer
  * is formatted while the disk works. A batch far ahead of an order that passes positions over is
- * looked for in the slow lane.
+ * looked for in a thread pool.
  */
 #include <inttypes.h>
 #include <stdio.h>

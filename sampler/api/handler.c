@@ -103,13 +103,13 @@ enum MHD_Result handler_finish(struct request *request, struct service *service,
     return MHD_YES;
 }
 
-/* ---- the slow lane ------------------------------------------------------ */
+/* ---- thread pools -------------------------------------------------------- */
 
-static enum MHD_Result run_in(struct thread_pool *lane, struct request *request,
+static enum MHD_Result run_in(struct thread_pool *pool, struct request *request,
                               request_continuation again)
 {
     request_suspend(request, again);
-    enum error error = thread_pool_add(lane, &request->job);
+    enum error error = thread_pool_add(pool, &request->job);
     if (!error)
         return MHD_YES;
     enum MHD_Result result = response_error(request, error);

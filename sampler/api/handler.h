@@ -1,6 +1,6 @@
 /*
  * What handlers of routes have in common: queries without parameters, JSON bodies, streams by name,
- * changes that wait for the disk, work for the slow lane.
+ * changes that wait for the disk, work for the thread pools.
  */
 #ifndef SAMPLER_API_HANDLER_H
 #define SAMPLER_API_HANDLER_H
@@ -33,7 +33,7 @@ bool handler_open_body(struct request *request, bool may_be_empty, struct body *
 enum MHD_Result handler_finish(struct request *request, struct service *service, enum error error,
                                bool waits, request_continuation reply);
 
-/* Has request->job run in the slow lane and then goes on in `again`; 503 when the lane is full. */
+/* Has request->job run in a thread pool and then goes on in `again`; 503 when that is full. */
 enum MHD_Result handler_run_slowly(struct request *request, request_continuation again);
 /* The same for what may take many seconds: only others of its kind wait for it. */
 enum MHD_Result handler_search(struct request *request, request_continuation again);

@@ -1,6 +1,6 @@
 /*
  * POST /streams. The body is read on the HTTP thread; the walk, which may have to read all units,
- * is opened in the slow lane; then the stream is made.
+ * is opened in a thread pool; then the stream is made.
  */
 #include <errno.h>
 #include <math.h>
@@ -190,7 +190,7 @@ static enum error read_definition(struct body *body, const struct service *servi
     return OK;
 }
 
-/* ---- the slow lane ------------------------------------------------------ */
+/* ---- in a thread pool --------------------------------------------------- */
 
 /* The server's own fields, when nothing of its design was changed. */
 static bool takes_server_fields(const struct creation *creation)

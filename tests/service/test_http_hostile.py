@@ -97,6 +97,12 @@ def test_what_is_no_request_is_refused(server, status, data):
 
 
 
+def test_a_query_of_too_many_parameters_is_counted_once(sampler):
+    server = sampler("--store", STORE)
+    raw_exchange(server, b"GET /batch?" + b"a&" * 70 + b" HTTP/1.1\r\n" + HOST + b"\r\n")
+    assert 'tombola_sampler_requests_total{path="/batch",status="400"} 1\n' in server.get("/metrics").text
+
+
 def test_the_second_of_two_requests_may_be_malformed(server):
     data = b"GET /healthz HTTP/1.1\r\n" + HOST + b"\r\nGET / HTTP/x\r\n\r\n"
     first, _, second = raw_exchange(server, data).partition(b"ok\n")
