@@ -51,7 +51,7 @@ static enum batch_format choose_format(const struct request *request)
     if (MHD_lookup_connection_value_n(request->connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT,
                                       strlen(MHD_HTTP_HEADER_ACCEPT), &accept, &length) != MHD_YES)
         return BATCH_FORMAT_JSON;
-    return answer_format_of_accept(accept, length);
+    return batch_format_of_accept(accept, length);
 }
 
 /* A design of one batch size only gives that when none was asked for. */
