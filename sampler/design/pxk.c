@@ -160,7 +160,7 @@ static int64_t label_draws_before(const struct order *order, uint32_t label, int
 /* A label's walk. */
 struct label_walk {
     int64_t units;          /* n */
-    int64_t passes_a_group; /* 1 where every pass is permuted anew */
+    int64_t passes_a_group; /* 1: every pass has a permutation of its own */
     int64_t turn_units;     /* k */
     bool mends_seams;
     struct random_key key;

@@ -14,7 +14,7 @@ const char *frame_summary_size(const struct frame *frame, int64_t units,
                                char out[FRAME_SIZE_BYTES]);
 
 /* More than FRAME_CLASSES_UNITS units, and more than half as many labels: then the label is hardly
- * a class, but a number to predict or a name, and to balance by it is in vain. */
+ * a class, but a number to predict or a name, and balancing by it achieves nothing. */
 #define FRAME_CLASSES_UNITS 1000
 bool frame_labels_are_hardly_classes(const struct frame *frame);
 

@@ -172,7 +172,7 @@ static enum error choose(struct frame *view, const struct split_shares *shares, 
                                  : choose_by_id(view->chosen, rows, &span);
     if (!error)
         error = rank_bitmap_finish(view->chosen);
-    if (!error && view->chosen->chosen == 0)
+    if (!error && view->chosen->ones == 0)
         error = refuse_empty(rows, shares, split);
     return error;
 }
@@ -183,7 +183,7 @@ static enum error fill_side(struct frame *view, const struct split_shares *share
     enum error error = choose(view, shares, split);
     if (error)
         return error;
-    view->units = view->chosen->chosen;
+    view->units = view->chosen->ones;
     id_column_of_selection(&view->ids, &rows->ids, view->chosen);
     error = partition_of_selection(&view->labels, &rows->labels, view->chosen, false);
     if (!error && rows->has_groups)
@@ -221,7 +221,7 @@ enum error frame_view(const struct frame *whole, int64_t rows_begin, int64_t row
     assert(!whole->whole);
     if (split != SPLIT_NONE && !shares)
         return error_set(ERROR_USAGE,
-                         "split %s: the server was not told the shares; start it with "
+                         "split %s: the server has no shares; start it with "
                          "--splits 0.8,0.1,0.1 (train, validation, test)",
                          split_name(split));
     enum error error = is_all ? OK : check_rows(whole, rows_begin, rows_end);

@@ -31,9 +31,9 @@ void id_column_of_selection(struct id_column *column, const struct id_column *wh
                             const struct rank_bitmap *chosen)
 {
     *column = (struct id_column){
-        .count = chosen->chosen,
+        .count = chosen->ones,
         .first = id_column_get(whole, rank_bitmap_select(chosen, 0)),
-        .last = id_column_get(whole, rank_bitmap_select(chosen, chosen->chosen - 1)),
+        .last = id_column_get(whole, rank_bitmap_select(chosen, chosen->ones - 1)),
         .is_ascending = whole->is_ascending,
         .whole = whole,
         .chosen = chosen};

@@ -481,7 +481,7 @@ enum error partition_of_rows(struct partition *partition, const struct partition
 enum error partition_of_selection(struct partition *partition, const struct partition *whole,
                                   const struct rank_bitmap *chosen, bool has_whole_categories)
 {
-    struct partition made = {.units = chosen->chosen};
+    struct partition made = {.units = chosen->ones};
     if (whole->count == 1) {
         shift_cyclic(partition, whole, 0, made.units);
         return OK;

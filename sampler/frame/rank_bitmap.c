@@ -74,14 +74,14 @@ static void count_lines(struct rank_bitmap *bitmap)
         bitmap->lines[i].before = (uint32_t)(all - base);
         all += ones;
     }
-    bitmap->chosen = all;
+    bitmap->ones = all;
 }
 
 /* As many chosen ones between samples as stand in SAMPLE_POSITIONS positions on average. */
 static unsigned choose_sample_shift(const struct rank_bitmap *bitmap)
 {
     unsigned shift = 0;
-    while (bitmap->chosen >> shift > bitmap->positions / SAMPLE_POSITIONS)
+    while (bitmap->ones >> shift > bitmap->positions / SAMPLE_POSITIONS)
         shift++;
     return shift;
 }
@@ -109,7 +109,7 @@ static enum error take_samples(struct rank_bitmap *bitmap)
     while (bitmap->positions >> bitmap->place_shift > UINT32_MAX)
         bitmap->place_shift++;
     size_t step = (size_t)1 << bitmap->sample_shift;
-    size_t count = ((size_t)bitmap->chosen + step - 1) / step;
+    size_t count = ((size_t)bitmap->ones + step - 1) / step;
     bitmap->samples = array_new(count + 1, sizeof(*bitmap->samples), what);
     if (!bitmap->samples)
         return ERROR_MEMORY;

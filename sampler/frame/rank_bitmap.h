@@ -31,7 +31,7 @@ struct rank_bitmap_kernel; /* rank_bitmap_kernels.h */
 
 struct rank_bitmap {
     int64_t positions;              /* B */
-    int64_t chosen;                 /* C */
+    int64_t ones;                   /* C */
     struct rank_bitmap_line *lines; /* [line_count], the last without bits */
     size_t line_count;
     int64_t *bases;    /* chosen ones before each group of 2^RANK_BITMAP_BASE_SHIFT lines */

@@ -12,7 +12,7 @@
  * Why less than 2: one node errs by e = phase/n - frac(...), and the errors on the way to a leaf of
  * size s add up to the sum of e_i * s / s_i, s_i the sizes of the nodes below the root on that way.
  * In a Huffman tree sum(s / s_i) stays below 3.36 (the sum of the reciprocal Fibonacci numbers).
- * tree_init() computes its largest value S for the tree at hand and draws every phase, anew for
+ * tree_init() computes its largest value S for the tree at hand and draws every phase, one for
  * each (epoch, node), from the middle n * min(1, 4/S - 1) values of [0, n): then |e| < 2/S. Where
  * S <= 2 (labels of like sizes) all of [0, n) is used, and the probability of a label at a position
  * is exactly its share.

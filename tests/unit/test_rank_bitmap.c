@@ -96,7 +96,7 @@ static void check(int64_t positions, chooser *choose)
             expected.at[expected.chosen++] = i;
     }
     assert_ok(rank_bitmap_finish(bitmap));
-    assert_int_equal(bitmap->chosen, expected.chosen);
+    assert_int_equal(bitmap->ones, expected.chosen);
     for (size_t i = 0; rank_bitmap_kernels[i]; i++) {
         if (!rank_bitmap_kernels[i]->is_supported())
             continue;
@@ -134,7 +134,7 @@ static void test_past_the_first_base(void **state)
         rank_bitmap_put(bitmap, i, true);
     assert_ok(rank_bitmap_finish(bitmap));
     assert_true(bitmap->bases[1] > 0);
-    for (int64_t k = 0; k < bitmap->chosen; k += 997) {
+    for (int64_t k = 0; k < bitmap->ones; k += 997) {
         assert_true(rank_bitmap_select(bitmap, k) == k * STEP);
         assert_true(rank_bitmap_rank(bitmap, k * STEP + 1) == k + 1);
     }
