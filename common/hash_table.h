@@ -1,18 +1,18 @@
 /*
- * The one hash table: key -> number. The keys lie in the caller's own list, one for each number; the
- * table holds the numbers only, 4 bytes a slot, and asks the caller whether a number has the key.
+ * The one hash table: key to number. The keys lie in the caller's own list, one for each number;
+ * the table holds the numbers only, 4 bytes a slot, and asks the caller whether a number has the key.
  *
  * Open addressing, linear probing, a power of two of slots of which at most half are taken for the
- * count that was reserved. A slot is number + 1 in its low bits, as many as a slot's index has (so a
- * number is below the count that was reserved), and in the bits above them a tag: bits of the hash.
- * 0 is a free slot. The tag spares nearly all looks at keys that are others, which are misses of the
- * cache: with 2^k slots one of 2^(32 - k) slots of other keys has the same tag.
+ * count that was reserved. A slot is number + 1 in its low bits, as many as a slot's index has (so
+ * a number is below the count that was reserved), and in the bits above them a tag: bits of the
+ * hash. 0 is a free slot. The tag spares nearly all looks at keys that are others, which are misses
+ * of the cache: with 2^k slots one of 2^(32 - k) slots of other keys has the same tag.
  *
  * A removal leaves no mark: what stands behind the hole moves up, so that a search may end at the
  * first free slot.
  *
- * Only hash_table_reserve() may fail. The hashes here know no secret: whoever chooses the keys can
- * make them collide, so a key from outside needs a limit on their number.
+ * Only hash_table_reserve() may fail. The hashes of the callers know no secret: who chooses the keys
+ * can make them collide, so keys from outside need a limit on their number.
  *
  * Any number of threads may search; who changes the table is alone.
  */
@@ -38,8 +38,8 @@ typedef bool hash_table_match(const void *key, uint32_t number);
 /* The hash of a number's key: `keys` is the list of them. */
 typedef uint64_t hash_table_hash(const void *keys, uint32_t number);
 
-/* Room for `count` numbers, all below `count`. ERROR_MEMORY, nothing changed. `hash_of` is asked for
- * those that are in the table, slot by slot; NULL where there are none yet. */
+/* Room for `count` numbers, all below `count`. ERROR_MEMORY, nothing changed. `hash_of` is asked
+ * for those that are in the table, slot by slot; NULL where there are none yet. */
 enum error hash_table_reserve(struct hash_table *table, size_t count, hash_table_hash *hash_of,
                               const void *keys, const char *what) MUST_CHECK;
 /* Forgets all; keeps the memory. */
@@ -97,7 +97,7 @@ HASH_TABLE_INLINE void hash_table_remove(struct hash_table *table, uint32_t numb
     while (hash_table_at(table, hole) != number)
         hole = (hole + 1) & mask;
     for (size_t next = (hole + 1) & mask; table->slots[next] != 0; next = (next + 1) & mask) {
-        /* How far it was pushed from its home: it may move into the hole if that is not before it. */
+        /* How far it was pushed from its home: it may move up unless the hole is before that. */
         size_t pushed = (next - (size_t)hash_of(keys, hash_table_at(table, next))) & mask;
         if (pushed < ((next - hole) & mask))
             continue;

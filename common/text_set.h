@@ -2,7 +2,8 @@
  * The different texts that were met, numbered in the order in which they came first: labels and
  * groups while they are read. One thread, or any number that only read.
  *
- * A text is compared by its bytes; it may hold any. Copies are NUL-terminated besides and never move.
+ * A text is compared by its bytes; it may hold any. Copies are NUL-terminated besides and never
+ * move.
  */
 #ifndef COMMON_TEXT_SET_H
 #define COMMON_TEXT_SET_H
@@ -34,8 +35,8 @@ void text_set_finish(struct text_set *set);
 /* Forgets all; keeps the lists' and the table's memory. */
 void text_set_clear(struct text_set *set);
 
-/* The number of a text, of which a copy is kept when it is new; ret_number may be NULL. ERROR_MEMORY
- * also beyond TEXT_SET_LIMIT. */
+/* The number of a text, of which a copy is kept when it is new; ret_number may be NULL.
+ * ERROR_MEMORY also beyond TEXT_SET_LIMIT. */
 enum error text_set_add(struct text_set *set, const char *text, size_t length,
                         uint32_t *ret_number) MUST_CHECK;
 /* The same, but the bytes are the caller's, and stay where they are as long as the set is used. */

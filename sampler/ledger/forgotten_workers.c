@@ -5,12 +5,18 @@
 
 #include "common/array.h"
 
-#define SLOTS_AT_LEAST 64
+static const char forgotten_memory[] = "the workers that a stream forgot";
+
+static void set_release(struct forgotten_set *set)
+{
+    free(set->workers);
+    hash_table_release(&set->names);
+}
 
 void forgotten_workers_release(struct forgotten_workers *forgotten)
 {
-    free(forgotten->newer.slots);
-    free(forgotten->older.slots);
+    set_release(&forgotten->newer);
+    set_release(&forgotten->older);
     *forgotten = (struct forgotten_workers){0};
 }
 
@@ -19,18 +25,32 @@ int64_t forgotten_workers_hash(const char *name, size_t length)
     return (int64_t)(XXH3_64bits(name, length) >> 2) + 1;
 }
 
-/* The slot that holds the name, or the free one where it belongs. */
-static struct forgotten_worker *find_slot(const struct forgotten_set *set, int64_t name)
+static inline uint64_t hash_of(const void *keys, uint32_t number)
 {
-    size_t at = (size_t)name & (set->slot_count - 1);
-    while (set->slots[at].name != 0 && set->slots[at].name != name)
-        at = (at + 1) & (set->slot_count - 1);
-    return &set->slots[at];
+    return (uint64_t)((const struct forgotten_set *)keys)->workers[number].name;
+}
+
+struct name_key {
+    const struct forgotten_set *set;
+    int64_t name;
+};
+
+static inline bool has_name(const void *key, uint32_t number)
+{
+    const struct name_key *wanted = key;
+    return wanted->set->workers[number].name == wanted->name;
+}
+
+static uint32_t find_number(const struct forgotten_set *set, int64_t name)
+{
+    struct name_key key = {.set = set, .name = name};
+    return hash_table_find(&set->names, (uint64_t)name, has_name, &key);
 }
 
 static int64_t find(const struct forgotten_set *set, int64_t name)
 {
-    return set->count > 0 ? find_slot(set, name)->below : 0;
+    uint32_t number = find_number(set, name);
+    return number == HASH_TABLE_NONE ? 0 : set->workers[number].below;
 }
 
 int64_t forgotten_workers_find(const struct forgotten_workers *forgotten, int64_t name)
@@ -40,19 +60,10 @@ int64_t forgotten_workers_find(const struct forgotten_workers *forgotten, int64_
     return newer > older ? newer : older;
 }
 
-static size_t slots_for(size_t count)
-{
-    size_t slots = SLOTS_AT_LEAST;
-    while (slots < 2 * count)
-        slots *= 2;
-    return slots;
-}
-
 void forgotten_workers_turn(struct forgotten_workers *forgotten)
 {
     struct forgotten_set empty = forgotten->older; /* its memory is used again */
-    for (size_t i = 0; i < empty.slot_count; i++)
-        empty.slots[i] = (struct forgotten_worker){0};
+    hash_table_clear(&empty.names);
     empty.count = 0;
     forgotten->older = forgotten->newer;
     forgotten->newer = empty;
@@ -63,28 +74,22 @@ enum error forgotten_workers_reserve(struct forgotten_workers *forgotten, size_t
     struct forgotten_set *set = &forgotten->newer;
     if (set->count + more > FORGOTTEN_WORKERS_LIMIT)
         forgotten_workers_turn(forgotten);
-    size_t count = slots_for(set->count + more);
-    if (count <= set->slot_count)
-        return OK;
-    struct forgotten_set grown = {.slot_count = count, .count = set->count};
-    grown.slots = array_new(count, sizeof(*grown.slots), "the workers that a stream forgot");
-    if (!grown.slots)
-        return ERROR_MEMORY;
-    for (size_t i = 0; i < set->slot_count; i++) {
-        if (set->slots[i].name != 0)
-            *find_slot(&grown, set->slots[i].name) = set->slots[i];
-    }
-    free(set->slots);
-    *set = grown;
-    return OK;
+    enum error error = array_grow((void **)&set->workers, &set->capacity, set->count + more,
+                                  sizeof(*set->workers), forgotten_memory);
+    if (!error)
+        error = hash_table_reserve(&set->names, set->count + more, hash_of, set, forgotten_memory);
+    return error;
 }
 
 void forgotten_workers_add(struct forgotten_workers *forgotten, int64_t name, int64_t below)
 {
-    struct forgotten_worker *slot = find_slot(&forgotten->newer, name);
-    if (slot->name == 0)
-        forgotten->newer.count++;
-    slot->name = name;
-    if (below > slot->below)
-        slot->below = below;
+    struct forgotten_set *set = &forgotten->newer;
+    uint32_t number = find_number(set, name);
+    if (number == HASH_TABLE_NONE) {
+        number = (uint32_t)set->count++;
+        set->workers[number] = (struct forgotten_worker){.name = name};
+        hash_table_put(&set->names, (uint64_t)name, number);
+    }
+    if (below > set->workers[number].below)
+        set->workers[number].below = below;
 }

@@ -1,7 +1,7 @@
 /*
  * Workers that a stream forgot to make room for others (worker_table.h): of each the hash of its
  * name and how far its seqs went, so that a seq from before is refused and never gets a second
- * batch. 16 bytes a name instead of a record.
+ * batch. Some 30 bytes a name instead of a record.
  *
  * Two generations of FORGOTTEN_WORKERS_LIMIT names: when the newer one is full the older one goes.
  * So at least the last FORGOTTEN_WORKERS_LIMIT that were forgotten are known, at most twice as
@@ -17,17 +17,19 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "common/hash_table.h"
 
 #define FORGOTTEN_WORKERS_LIMIT 262144
 
 struct forgotten_worker {
-    int64_t name;  /* hash of it, at least 1; 0: a free slot */
+    int64_t name;  /* hash of it, at least 1 */
     int64_t below; /* its seqs from before are below this */
 };
 
 struct forgotten_set {
-    struct forgotten_worker *slots; /* owned: linear probing, a power of two */
-    size_t slot_count, count;
+    struct forgotten_worker *workers; /* owned; [count] */
+    size_t count, capacity;
+    struct hash_table names; /* numbers by name */
 };
 
 /* All zeros is empty. */

@@ -3,14 +3,14 @@
  * instead of 8, and valid when an array moves):
  *
  *   chunks   memory, 1024 leases each; never moved or given back before the end
- *   slots    (worker, seq) -> number, for those that have a worker
+ *   pairs    (worker, seq) -> number, for those that have a worker
  *   treap    by first position, all of them; their spans are disjoint, so "which holds position p"
  *            is "which begins last at or before p"
  *   heap     by deadline, those that are leased; lease->heap_at is the way back into it
  *   queue    those that wait, first come first served; and each worker's list
  *
  * Always: heap_at != LEASE_NONE exactly when leased; `waits` exactly when queued; never both. A lease
- * in `slots` has a worker and is in that worker's list. Each function below keeps the structures that
+ * in `pairs` has a worker and is in that worker's list. Each function below keeps the structures that
  * its banner names; lease_set_remove() and lease_set_disown() take a lease out of all of them.
  *
  * Nothing allocates after lease_set_reserve(), which makes room for one more in every structure: a
@@ -25,8 +25,7 @@
 
 #define CHUNK_SHIFT 10
 #define CHUNK_LEASES (1u << CHUNK_SHIFT)
-#define SLOTS_AT_LEAST 64
-#define LINE_SLOTS (64 / sizeof(struct lease_slot))
+#define RUN_SEQS 4 /* that lie side by side in the hash table */
 
 void lease_set_init(struct lease_set *set)
 {
@@ -40,7 +39,7 @@ void lease_set_release(struct lease_set *set)
         free(set->chunks[i]);
     free(set->chunks);
     free(set->heap);
-    free(set->slots);
+    hash_table_release(&set->pairs);
     lease_set_init(set);
 }
 
@@ -51,8 +50,7 @@ void lease_set_clear(struct lease_set *set)
     set->root = LEASE_NONE;
     set->queue = LEASE_LIST_EMPTY;
     set->count = set->heap_count = set->owned = 0;
-    for (size_t i = 0; i < set->slot_count; i++)
-        set->slots[i].number = LEASE_NONE;
+    hash_table_clear(&set->pairs);
 }
 
 struct lease *lease_set_get(const struct lease_set *set, uint32_t number)
@@ -71,80 +69,40 @@ static uint64_t mix(uint64_t value)
     return value ^ value >> 32;
 }
 
-/* Seqs are mostly counted up: eight that follow each other share a line of the cache, so a worker's
- * next pull and the ack of its last one touch the same line. */
-static uint64_t hash(uint32_t worker, int64_t seq)
+/* Seqs are mostly counted up: four that follow each other lie side by side, so a worker's next pull
+ * and the ack of its last one mostly touch one line of the cache. Not more of them: a removal looks
+ * at the leases of all slots up to the next free one. Which of the four a seq is stands in the hash's
+ * high bits as well: by these the table tells them apart without a look at their leases. */
+static inline uint64_t hash_of_pair(uint32_t worker, int64_t seq)
 {
-    uint64_t line = (uint64_t)seq / LINE_SLOTS;
-    uint64_t mixed = mix(line + worker * UINT64_C(0x9e3779b97f4a7c15));
-    return (mixed & ~(uint64_t)(LINE_SLOTS - 1)) | ((uint64_t)seq % LINE_SLOTS);
+    uint64_t run = (uint64_t)seq / RUN_SEQS, at = (uint64_t)seq % RUN_SEQS;
+    uint64_t mixed = mix(run + worker * UINT64_C(0x9e3779b97f4a7c15));
+    return ((mixed & ~(uint64_t)(RUN_SEQS - 1)) | at) ^ at << 62;
 }
 
-static uint32_t tag_of(uint64_t hash)
+static inline uint64_t hash_of(const void *keys, uint32_t number)
 {
-    return (uint32_t)(hash >> 32) ^ (uint32_t)(hash % LINE_SLOTS);
+    const struct lease *lease = lease_set_get(keys, number);
+    return hash_of_pair(lease->worker, lease->seq);
 }
 
-/* The slot that holds the pair, or the free one where it belongs. */
-static size_t find_slot(const struct lease_set *set, uint32_t worker, int64_t seq)
-{
-    uint64_t mixed = hash(worker, seq);
-    size_t slot = (size_t)mixed & (set->slot_count - 1);
-    for (; set->slots[slot].number != LEASE_NONE; slot = (slot + 1) & (set->slot_count - 1)) {
-        if (set->slots[slot].tag != tag_of(mixed))
-            continue;
-        const struct lease *lease = lease_set_get(set, set->slots[slot].number);
-        if (lease->worker == worker && lease->seq == seq)
-            break;
-    }
-    return slot;
-}
+struct lease_pair {
+    const struct lease_set *set;
+    uint32_t worker;
+    int64_t seq;
+};
 
-static uint64_t hash_at(const struct lease_set *set, size_t slot)
+static inline bool has_pair(const void *key, uint32_t number)
 {
-    const struct lease *lease = lease_set_get(set, set->slots[slot].number);
-    return hash(lease->worker, lease->seq);
-}
-
-static enum error grow_slots(struct lease_set *set)
-{
-    size_t count = set->slot_count ? 2 * set->slot_count : SLOTS_AT_LEAST;
-    struct lease_slot *slots = array_new(count, sizeof(*slots), "the leases of a stream");
-    if (!slots)
-        return ERROR_MEMORY;
-    memset(slots, 0xff, count * sizeof(*slots)); /* LEASE_NONE */
-    for (size_t i = 0; i < set->slot_count; i++) {
-        if (set->slots[i].number == LEASE_NONE)
-            continue;
-        size_t slot = (size_t)hash_at(set, i) & (count - 1);
-        while (slots[slot].number != LEASE_NONE)
-            slot = (slot + 1) & (count - 1);
-        slots[slot] = set->slots[i];
-    }
-    free(set->slots);
-    set->slots = slots;
-    set->slot_count = count;
-    return OK;
-}
-
-/* Those behind the hole that would not be found any more move into it. */
-static void empty_slot(struct lease_set *set, size_t hole)
-{
-    size_t mask = set->slot_count - 1;
-    for (size_t next = (hole + 1) & mask; set->slots[next].number != LEASE_NONE;
-         next = (next + 1) & mask) {
-        size_t distance = (next - (size_t)hash_at(set, next)) & mask;
-        if (distance < ((next - hole) & mask))
-            continue;
-        set->slots[hole] = set->slots[next];
-        hole = next;
-    }
-    set->slots[hole].number = LEASE_NONE;
+    const struct lease_pair *pair = key;
+    const struct lease *lease = lease_set_get(pair->set, number);
+    return lease->worker == pair->worker && lease->seq == pair->seq;
 }
 
 uint32_t lease_set_find(const struct lease_set *set, uint32_t worker, int64_t seq)
 {
-    return set->slot_count ? set->slots[find_slot(set, worker, seq)].number : LEASE_NONE;
+    struct lease_pair pair = {.set = set, .worker = worker, .seq = seq};
+    return hash_table_find(&set->pairs, hash_of_pair(worker, seq), has_pair, &pair);
 }
 
 /* ---- by position: a treap whose priorities are hashes of the positions ----
@@ -397,10 +355,9 @@ void lease_set_assign(struct lease_set *set, uint32_t number, uint32_t worker, i
 {
     struct lease *lease = lease_set_get(set, number);
     queue_remove(set, number);
-    size_t slot = find_slot(set, worker, seq);
     lease->worker = worker;
     lease->seq = seq;
-    set->slots[slot] = (struct lease_slot){number, tag_of(hash(worker, seq))};
+    hash_table_put(&set->pairs, hash_of_pair(worker, seq), number);
     set->owned++;
     list_append(set, mine, number, LEASE_WORKER);
 }
@@ -408,7 +365,7 @@ void lease_set_assign(struct lease_set *set, uint32_t number, uint32_t worker, i
 void lease_set_disown(struct lease_set *set, uint32_t number, struct lease_list *mine)
 {
     struct lease *lease = lease_set_get(set, number);
-    empty_slot(set, find_slot(set, lease->worker, lease->seq));
+    hash_table_remove(&set->pairs, number, hash_of, set);
     lease->worker = WORKER_NONE;
     set->owned--;
     list_remove(set, mine, number, LEASE_WORKER);
@@ -439,8 +396,10 @@ enum error lease_set_reserve(struct lease_set *set)
                          LEASE_NONE - 1);
     if (set->free_first == LEASE_NONE && set->used >> CHUNK_SHIFT == set->chunk_count)
         error = add_chunk(set);
-    if (!error && 2 * (set->count + 1) > set->slot_count)
-        error = grow_slots(set);
+    /* A number is below the most leases that there ever were, for which there was room then. */
+    if (!error)
+        error =
+            hash_table_reserve(&set->pairs, set->count + 1, hash_of, set, "the leases of a stream");
     void *heap = set->heap;
     if (!error)
         error = array_grow(&heap, &set->heap_capacity, set->count + 1, sizeof(*set->heap),

@@ -26,9 +26,10 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "common/hash_table.h"
 
-#define LEASE_NONE UINT32_MAX
-#define WORKER_NONE UINT32_MAX
+#define LEASE_NONE HASH_TABLE_NONE
+#define WORKER_NONE HASH_TABLE_NONE
 
 /* The lists that a lease may be in: those that wait, and its worker's. */
 enum lease_list_kind { LEASE_QUEUE, LEASE_WORKER };
@@ -61,12 +62,6 @@ struct lease_list {
 };
 #define LEASE_LIST_EMPTY ((struct lease_list){LEASE_NONE, LEASE_NONE})
 
-/* Half of the hash beside the number spares looking at leases that are others. */
-struct lease_slot {
-    uint32_t number; /* LEASE_NONE: free */
-    uint32_t tag;
-};
-
 struct lease_set {
     struct lease **chunks; /* owned: leases never move */
     size_t chunk_count, chunk_capacity;
@@ -75,8 +70,7 @@ struct lease_set {
     uint32_t root;  /* of the tree by position */
     uint32_t *heap; /* [heap_count] by deadline: the leased ones */
     size_t heap_capacity;
-    struct lease_slot *slots; /* by (worker, seq): linear probing, a power of two */
-    size_t slot_count;
+    struct hash_table pairs; /* numbers by (worker, seq) */
     struct lease_list queue;
     size_t count;      /* of all leases */
     size_t heap_count; /* that are leased */

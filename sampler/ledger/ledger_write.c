@@ -72,11 +72,12 @@ static void write_forgotten(struct writing *writing, const struct forgotten_set 
     size_t written = 0;
     for (size_t at = 0; written < set->count;) {
         size_t count = 0;
-        for (; at < set->slot_count && count < 2 * LIST_AT_ONCE; at++) {
-            if (set->slots[at].name == 0)
+        for (; at <= set->names.slot_mask && count < 2 * LIST_AT_ONCE; at++) {
+            uint32_t number = hash_table_at(&set->names, at);
+            if (number == HASH_TABLE_NONE)
                 continue;
-            list[count++] = set->slots[at].name;
-            list[count++] = set->slots[at].below;
+            list[count++] = set->workers[number].name;
+            list[count++] = set->workers[number].below;
         }
         written += count / 2;
         write_entry(writing, (struct entry){.type = ENTRY_FORGOTTEN_WORKERS,

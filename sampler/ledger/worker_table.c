@@ -6,7 +6,6 @@
 
 #include "common/array.h"
 
-#define SLOTS_AT_LEAST 16
 #define SLICE_MS (WORKER_RATE_SECONDS * 1000 / WORKER_RATE_SLOTS)
 
 static void record_free(struct worker_record *record)
@@ -22,7 +21,7 @@ void worker_table_release(struct worker_table *book)
     for (size_t i = 0; i < book->count; i++)
         record_free(book->records[i]);
     free(book->records);
-    free(book->slots);
+    hash_table_release(&book->names);
     forgotten_workers_release(&book->forgotten);
     *book = (struct worker_table){0};
 }
@@ -39,55 +38,27 @@ struct worker_record *worker_table_get(const struct worker_table *book, uint32_t
     return book->records[worker];
 }
 
-/* The slot that holds the name, or the free one where it belongs. */
-static size_t find_slot(const struct worker_table *book, const char *name, size_t length)
+static inline uint64_t hash_of(const void *keys, uint32_t worker)
 {
-    size_t slot = (size_t)XXH3_64bits(name, length) & (book->slot_count - 1);
-    while (book->slots[slot] != WORKER_NONE) {
-        const char *there = book->records[book->slots[slot]]->name;
-        if (strncmp(there, name, length) == 0 && there[length] == '\0')
-            break;
-        slot = (slot + 1) & (book->slot_count - 1);
-    }
-    return slot;
+    const char *name = ((const struct worker_table *)keys)->records[worker]->name;
+    return XXH3_64bits(name, strlen(name));
+}
+
+struct name_key {
+    const struct worker_table *book;
+    const char *name;
+};
+
+static inline bool has_name(const void *key, uint32_t worker)
+{
+    const struct name_key *wanted = key;
+    return strcmp(wanted->book->records[worker]->name, wanted->name) == 0;
 }
 
 uint32_t worker_table_find(const struct worker_table *book, const char *name)
 {
-    return book->count ? book->slots[find_slot(book, name, strlen(name))] : WORKER_NONE;
-}
-
-static enum error grow_slots(struct worker_table *book)
-{
-    size_t count = book->slot_count ? 2 * book->slot_count : SLOTS_AT_LEAST;
-    uint32_t *slots = array_new(count, sizeof(*slots), "the workers of a stream");
-    if (!slots)
-        return ERROR_MEMORY;
-    memset(slots, 0xff, count * sizeof(*slots)); /* WORKER_NONE */
-    free(book->slots);
-    book->slots = slots;
-    book->slot_count = count;
-    for (size_t i = 0; i < book->count; i++) {
-        const char *name = book->records[i]->name;
-        slots[find_slot(book, name, strlen(name))] = (uint32_t)i;
-    }
-    return OK;
-}
-
-/* Those behind it on its way move up, so that they are found without it. */
-static void drop_slot(struct worker_table *book, const struct worker_record *record)
-{
-    size_t mask = book->slot_count - 1;
-    size_t hole = find_slot(book, record->name, strlen(record->name));
-    for (size_t at = (hole + 1) & mask; book->slots[at] != WORKER_NONE; at = (at + 1) & mask) {
-        const char *name = book->records[book->slots[at]]->name;
-        size_t home = (size_t)XXH3_64bits(name, strlen(name)) & mask;
-        if (((at - home) & mask) < ((at - hole) & mask))
-            continue;
-        book->slots[hole] = book->slots[at];
-        hole = at;
-    }
-    book->slots[hole] = WORKER_NONE;
+    struct name_key key = {.book = book, .name = name};
+    return hash_table_find(&book->names, XXH3_64bits(name, strlen(name)), has_name, &key);
 }
 
 /* ---- who is idle -------------------------------------------------------- */
@@ -201,9 +172,8 @@ static enum error reserve(struct worker_table *book, uint32_t number)
         return forgotten_workers_reserve(&book->forgotten, 1);
     if (book->count >= WORKER_TABLE_LIMIT)
         return error_set(ERROR_MEMORY, "a stream knows %d workers at most", WORKER_TABLE_LIMIT);
-    enum error error = OK;
-    if (2 * (book->count + 1) > book->slot_count)
-        error = grow_slots(book);
+    enum error error =
+        hash_table_reserve(&book->names, book->count + 1, hash_of, book, "the workers of a stream");
     if (!error)
         error = array_grow(&records, &book->capacity, book->count + 1,
                            sizeof(struct worker_record *), "the workers of a stream");
@@ -218,7 +188,7 @@ static void forget(struct worker_table *book, struct worker_record *record)
         forgotten_workers_add(&book->forgotten,
                               forgotten_workers_hash(record->name, strlen(record->name)),
                               intervals_at(&record->used, used - 1)->end);
-    drop_slot(book, record);
+    hash_table_remove(&book->names, record->number, hash_of, book);
     leave_idle(book, record);
     record_free(record);
 }
@@ -238,8 +208,8 @@ enum error worker_table_add(struct worker_table *book, uint32_t number, const ch
         book->count++;
     record->number = number;
     record->done_since = done_since;
-    book->slots[find_slot(book, name, length)] = number;
     book->records[number] = record;
+    hash_table_put(&book->names, hash_of(book, number), number);
     join_idle(book, record);
     return OK;
 }

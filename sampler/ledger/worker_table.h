@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "common/hash_table.h"
 #include "sampler/ledger/forgotten_workers.h"
 #include "sampler/ledger/intervals.h"
 #include "sampler/ledger/lease_set.h"
@@ -56,8 +57,8 @@ struct worker_table {
     size_t count, capacity;
     struct worker_record *idle_first, *idle_last; /* the longest idle first */
     struct forgotten_workers forgotten;
-    uint32_t *slots; /* by name: linear probing, a power of two */
-    size_t slot_count;
+    struct hash_table names; /* numbers by name; at most WORKER_TABLE_LIMIT, which bounds a search
+                              * where clients choose names that collide */
 };
 
 void worker_table_release(struct worker_table *book);

@@ -232,7 +232,7 @@ static void test_a_journal_cannot_forget_who_has_batches(void **state)
 static void test_the_last_ones_forgotten_are_known(void **state)
 {
     (void)state;
-    struct forgotten_workers forgotten = {.newer = {.slots = NULL}};
+    struct forgotten_workers forgotten = {.newer = {.workers = NULL}};
     const int64_t count = 3 * FORGOTTEN_WORKERS_LIMIT;
     for (int64_t i = 0; i < count; i++) {
         int64_t name = forgotten_workers_hash(name_of(i), strlen(name_of(i)));
