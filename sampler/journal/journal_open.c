@@ -107,7 +107,7 @@ static enum error take_file(struct journal *journal, const uint8_t *bytes, size_
 static enum error read_file(struct journal *journal)
 {
     struct buffer bytes = BUFFER_INIT(SIZE_MAX / 4);
-    struct file_identity identity;
+    struct file_identity identity = {0};
     enum error error = journal_file_open(&journal->file, journal->path);
     int descriptor = journal->file.descriptor;
     if (!error)

@@ -11,7 +11,7 @@ from pathlib import Path
 import object_checks
 import readme_checks
 import text_checks
-from rooms import ROOMS, TOPS
+from rooms import DOORS, ROOMS, TOPS
 from tree import Tree
 
 GUARDED = "#ifndef {0}\n#define {0}\n{1}\n#endif\n"
@@ -47,6 +47,9 @@ def good_tree():
         files[f"{room}/main.c"] = PROGRAM
         files[f"{room}/command_info.c"] = COMMAND
         files[f"{room}/README.md"] = readme(40, "part.[ch], `main.c`; command_*.c")
+    for door in set(DOORS) - {"loader/store_open"}:  # that one is a source, below
+        files[f"{door}.h"] = header(f"{door}.h", "struct part;")
+        files[f"{door.rpartition('/')[0]}/README.md"] = readme(10, f"part.h {Path(door).name}.h")
     files["loader/store_open.c"] = '#include "loader/csv/part.h"\n' + define("store_open", "loader_csv_part")
     files["loader/README.md"] = readme(120, "part.h store_open.c")
     files["sampler/build/part.c"] = define("sampler_build_part", "store_open", "sampler_frame_part")
