@@ -118,18 +118,6 @@ void uri_query_release(struct uri_query *query)
     query->asked_count = 0;
 }
 
-enum error uri_query_add(struct uri_query *query, const char *key, const char *value)
-{
-    char *key_copy = strdup(key);
-    char *value_copy = strdup(value);
-    if (!key_copy || !value_copy) {
-        free(key_copy);
-        free(value_copy);
-        return error_set_memory(strlen(key) + strlen(value), "a URI's parameter");
-    }
-    return add_owned(query, key_copy, value_copy);
-}
-
 static void remember_asked(struct uri_query *query, const char *key)
 {
     for (size_t i = 0; i < query->asked_count; i++) {

@@ -33,9 +33,6 @@ struct uri_query {
 enum error uri_query_init(struct uri_query *query, const char *text) MUST_CHECK;
 void uri_query_release(struct uri_query *query);
 
-/* Adds one already decoded pair (both copied); ERROR_USAGE when the key is there already. */
-enum error uri_query_add(struct uri_query *query, const char *key, const char *value) MUST_CHECK;
-
 /* The value of `key`, or NULL; borrowed until uri_query_release(). Marks the key as known; `key`
  * itself is kept for the message of uri_query_finish() and must live until then (a literal). */
 const char *uri_query_get(struct uri_query *query, const char *key);

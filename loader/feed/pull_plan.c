@@ -85,8 +85,3 @@ void pull_plan_at(const struct pull_plan *plan, int64_t index, struct pull_reque
     if (plan->epoch_batches > 0)
         ret_request->rows = (size_t)(left < block * rows ? left : block * rows);
 }
-
-int64_t pull_plan_epoch(const struct pull_plan *plan, int64_t position)
-{
-    return position / plan->epoch_draws;
-}

@@ -51,7 +51,4 @@ void pull_plan_single(struct pull_plan *plan);
 /* The request whose answer starts with, or holds, batch number `index` (>= 0). */
 void pull_plan_at(const struct pull_plan *plan, int64_t index, struct pull_request *ret_request);
 
-/* The epoch of a position. */
-int64_t pull_plan_epoch(const struct pull_plan *plan, int64_t position);
-
 #endif

@@ -11,14 +11,12 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "common/array.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/stop.h"
-#include "common/text.h"
 
 #define SLOT_ALIGNMENT_BYTES ((size_t)4096)
 #define TICK_MS 100
@@ -408,11 +406,6 @@ void ring_stop(struct ring *ring)
     ring->stopped = true;
     wake_all(ring);
     pthread_mutex_unlock(&ring->lock);
-}
-
-size_t ring_slots(const struct ring *ring)
-{
-    return ring->shape.slots;
 }
 
 struct slot *ring_slot(struct ring *ring, size_t number)

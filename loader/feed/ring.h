@@ -98,7 +98,6 @@ void ring_end(struct ring *ring, int64_t sequence, const struct error_report *re
 /* All waits, now and later, end with ERROR_CANCELLED. */
 void ring_stop(struct ring *ring);
 
-size_t ring_slots(const struct ring *ring); /* K */
 struct slot *ring_slot(struct ring *ring, size_t number);
 /* How many slots are in `state` now. */
 size_t ring_count(struct ring *ring, enum slot_state state);

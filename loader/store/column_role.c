@@ -14,11 +14,6 @@ static const char *const keys[COLUMN_ROLES] = {
     [COLUMN_WEIGHT] = "weight",    [COLUMN_GROUP] = "group",
 };
 
-const char *column_role_key(enum column_role role)
-{
-    return keys[role];
-}
-
 void column_choice_read(struct column_choice *choice, struct uri_query *query)
 {
     for (size_t role = 0; role < COLUMN_ROLES; role++)

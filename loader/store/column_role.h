@@ -25,9 +25,6 @@ enum column_role {
 
 #define COLUMN_ROLES 6
 
-/* The URI's key for a role, "features" and so on; NULL for COLUMN_IGNORED. */
-const char *column_role_key(enum column_role role);
-
 /* By role: what the URI says; NULL: nothing. Borrowed from the URI. */
 struct column_choice {
     const char *names[COLUMN_ROLES];

@@ -80,10 +80,8 @@ static enum error use_uri(void)
 {
     struct uri uri;
     enum error error = uri_init(&uri, "csv:/a%20b.csv?label=0&header=no&id=x");
-    if (error)
-        return error;
-    error = uri_query_add(&uri.query, "more", "value");
-    uri_release(&uri);
+    if (!error)
+        uri_release(&uri);
     return error;
 }
 

@@ -37,7 +37,6 @@ static void check_index(const struct batching *batching, const struct pull_plan 
     int64_t left = larger.positions - skip;
     assert_int_equal(larger.first + skip, alone.first);
     assert_int_equal(left < rows ? left : rows, alone.positions);
-    assert_int_equal(pull_plan_epoch(plan, alone.first), alone.first / batching->epoch_positions);
 }
 
 static void check_walk(enum tail tail, const char *name, int64_t draws, int64_t rows,
