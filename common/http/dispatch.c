@@ -71,7 +71,7 @@ static bool fits(struct request *request, enum MHD_Result *ret_result)
 /* Whoever asks is known, or need not be. */
 static bool is_let_in(const struct server *server, struct request *request)
 {
-    const struct bearer_tokens *tokens = guard_tokens(server_guard(server));
+    const struct bearer_tokens *tokens = guard_tokens(server->guard);
     if (!tokens || (request->route && request->route->open))
         return true;
     request->guarded = true;
@@ -90,7 +90,7 @@ static enum MHD_Result refuse_stranger(struct request *request)
 
 bool dispatch_lets_in(struct request *request, int scopes, enum MHD_Result *ret_refusal)
 {
-    const struct bearer_tokens *tokens = guard_tokens(server_guard(request->thread->server));
+    const struct bearer_tokens *tokens = guard_tokens(request->thread->server->guard);
     if (!tokens)
         return true;
     request->guarded = true;

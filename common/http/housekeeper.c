@@ -5,13 +5,11 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "common/array.h"
 #include "common/clock.h"
 #include "common/http/refusals.h"
 #include "common/http/systemd.h"
-#include "common/log.h"
 
 #define SWEEP_MS 1000
 

@@ -8,7 +8,6 @@
 #include <sys/socket.h>
 
 #include "common/clock.h"
-#include "common/error.h"
 #include "common/http/server_state.h"
 
 static int hex_value(char c)

@@ -2,7 +2,6 @@
 
 #include <microhttpd.h>
 #include <sched.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +18,6 @@
 #include "common/http/http_thread.h"
 #include "common/http/listener.h"
 #include "common/http/request.h"
-#include "common/http/server_state.h"
 #include "common/log.h"
 
 #define THREADS_LIMIT 16

@@ -9,7 +9,8 @@
  *
  * Phases only go forward, through one function.
  *
- * Threads: the functions from every thread; the struct is server.c's.
+ * Threads: the functions from every thread. server.c sets the struct's members before the first
+ * request comes; every thread may read them.
  */
 #ifndef COMMON_HTTP_SERVER_STATE_H
 #define COMMON_HTTP_SERVER_STATE_H
@@ -54,25 +55,16 @@ struct server {
     struct listener *listener;
     struct housekeeper *housekeeper;
     struct thread_pool *slow_pool;
-    struct thread_pool *search_pool;
+    struct thread_pool *search_pool; /* for what may take many seconds: nothing else waits for it */
     _Atomic(struct service *) service; /* borrowed */
     _Atomic int phase;
-    int64_t started_seconds;
+    int64_t started_seconds; /* since 1970 */
 };
 
 enum server_phase server_phase(const struct server *server);
 /* A phase that is behind the server's changes nothing. */
 void server_enter(struct server *server, enum server_phase phase);
-int64_t server_started_seconds(const struct server *server); /* since 1970 */
-struct guard *server_guard(const struct server *server);
 /* NULL: it is not there yet. */
 struct service *server_service(const struct server *server);
-/* The sum over all threads. */
-void server_metrics(struct server *server, struct metrics *ret_sum);
-int64_t server_connections(struct server *server);
-struct thread_pool *server_slow_pool(struct server *server);
-/* For what may take many seconds: nothing else waits for it. */
-struct thread_pool *server_search_pool(struct server *server);
-const struct response_memory *server_response_memory(const struct server *server);
 
 #endif

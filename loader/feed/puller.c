@@ -11,7 +11,6 @@
 #include "loader/feed/pull_plan.h"
 #include "loader/feed/pull_push.h"
 #include "loader/feed/puller_private.h"
-#include "loader/feed/sampler_client.h"
 #include "loader/feed/stream_check.h"
 
 /* Units that one request of FEED_INDEX asks for, about. */

@@ -1,7 +1,6 @@
 /* Rows by id: one prepared statement on one connection a reader, binary both ways. */
 #include <libpq-fe.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/array.h"
 #include "common/log.h"

@@ -1,6 +1,5 @@
 /* Rows of an SQLite table by id: one prepared statement, ids in ascending order. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/array.h"
 #include "loader/sqlite/store_sqlite.h"

@@ -4,8 +4,6 @@
  * row is in both. A file that is there already is kept when it holds the same bytes, and never
  * overwritten unless --force says so: the names are also those of the real MNIST.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,6 @@
 #include "common/json.h"
 #include "common/options.h"
 #include "common/stop.h"
-#include "common/text.h"
 #include "loader/store/content_digest.h"
 #include "loader/store/feature_range.h"
 #include "loader/store/label_counts.h"

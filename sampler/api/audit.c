@@ -2,7 +2,6 @@
 #include "sampler/api/api_request.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "common/clock.h"
 #include "common/log_limit.h"

@@ -119,10 +119,10 @@ static enum MHD_Result run_in(struct thread_pool *pool, struct request *request,
 
 enum MHD_Result handler_run_slowly(struct request *request, request_continuation again)
 {
-    return run_in(server_slow_pool(request->thread->server), request, again);
+    return run_in(request->thread->server->slow_pool, request, again);
 }
 
 enum MHD_Result handler_search(struct request *request, request_continuation again)
 {
-    return run_in(server_search_pool(request->thread->server), request, again);
+    return run_in(request->thread->server->search_pool, request, again);
 }

@@ -41,8 +41,8 @@ static enum error add_server(struct request *request, struct service *service, s
     enum error error = buffer_print(out,
                                     "{\"server\":{\"version\":\"%s\",\"started\":%" PRId64
                                     ",\"now\":%.3f,\"phase\":\"%s\",\"durability\":",
-                                    PACKAGE_VERSION, server_started_seconds(server),
-                                    clock_wall_seconds(), phase_name(server_phase(server)));
+                                    PACKAGE_VERSION, server->started_seconds, clock_wall_seconds(),
+                                    phase_name(server_phase(server)));
     if (!error)
         error = service && service->state
                     ? buffer_print(out, "\"%s\"", durability_name(service->durability))

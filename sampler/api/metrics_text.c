@@ -217,7 +217,7 @@ static enum error add_requests(struct buffer *body, struct server *server, struc
         array_new(count + 1, sizeof(*sources), "the streams' counters");
     if (!sources)
         return ERROR_MEMORY;
-    server_metrics(server, &sum);
+    http_threads_metrics(&server->threads, &sum);
     sources[0] = (struct metrics_source){.sum = &sum};
     for (size_t i = 0; i < count; i++)
         sources[i + 1] = (struct metrics_source){.label = stream_definition(list[i])->name,
@@ -235,13 +235,13 @@ static enum error add_server(struct buffer *body, struct server *server)
     if (!error)
         error = metrics_add_value(body, "tombola_sampler_start_time_seconds", "gauge",
                                   "When the server started, in seconds since 1970.", "",
-                                  (uint64_t)server_started_seconds(server));
+                                  (uint64_t)server->started_seconds);
     if (!error)
         error = metrics_add_value(body, "tombola_sampler_connections", "gauge",
                                   "Connections that are open.", "",
-                                  (uint64_t)server_connections(server));
+                                  (uint64_t)connections_count(&server->connections));
     if (!error)
-        error = add_answer_memory(body, server_response_memory(server));
+        error = add_answer_memory(body, &server->threads.memory);
     if (!error)
         error = metrics_add_value(body, "tombola_sampler_ready", "gauge",
                                   "1 when the server can draw, as /readyz says.", "",

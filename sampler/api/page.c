@@ -2,7 +2,6 @@
  * The live page: GET / for browsers, its style and its script. The same bytes for everybody, so
  * that they ask for no token: what the page shows comes from /live.json, which does.
  */
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 

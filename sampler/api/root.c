@@ -1,7 +1,6 @@
 /* GET / for whoever does not ask for HTML: what there is. */
 #include "common/http/dispatch.h"
 #include "common/http/response.h"
-#include "common/http/server_state.h"
 #include "sampler/api/handler.h"
 #include "sampler/api/routes.h"
 

@@ -1,6 +1,5 @@
 /* /streams and what one stream can be asked for; POST /streams is in stream_create.c. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/http/response.h"
 #include "sampler/api/api_request.h"

@@ -10,7 +10,6 @@
 #include <sys/random.h>
 
 #include "common/http/response.h"
-#include "common/options.h"
 #include "common/text.h"
 #include "sampler/api/api_request.h"
 #include "sampler/api/audit.h"

@@ -1,7 +1,6 @@
 #include "sampler/build/class_column.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/array.h"
 

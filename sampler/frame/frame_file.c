@@ -1,6 +1,5 @@
 #include "sampler/frame/frame_file.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>

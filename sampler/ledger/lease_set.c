@@ -19,7 +19,6 @@
 #include "sampler/ledger/lease_set.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/array.h"
 

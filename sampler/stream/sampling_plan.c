@@ -1,7 +1,6 @@
 #include "sampler/stream/sampling_plan.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/array.h"
 #include "sampler/design/designs.h"

@@ -5,16 +5,13 @@
 #include "sampler/stream/stream.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/array.h"
 #include "common/clock.h"
-#include "common/log.h"
 #include "sampler/journal/journal_record.h"
 #include "sampler/ledger/conflicts.h"
-#include "sampler/ledger/ledger_plan.h"
 #include "sampler/stream/lease_events.h"
 #include "sampler/stream/stream_private.h"
 

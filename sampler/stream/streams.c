@@ -2,7 +2,6 @@
  * in streams_open.c. */
 #include "sampler/stream/streams.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 

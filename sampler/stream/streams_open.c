@@ -2,7 +2,6 @@
  * other stream's plan opened again. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/array.h"

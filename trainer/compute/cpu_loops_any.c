@@ -2,7 +2,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "trainer/compute/cpu_loops.h"
 #include "trainer/compute/cpu_loops_variants.h"
 
 #define LOOPS_TARGET

@@ -3,7 +3,6 @@
 #include <immintrin.h>
 #include <string.h>
 
-#include "trainer/compute/cpu_loops.h"
 #include "trainer/compute/cpu_loops_variants.h"
 
 #define LOOPS_TARGET __attribute__((target("avx2,fma,bmi,popcnt")))

@@ -3,7 +3,6 @@
 #include <immintrin.h>
 #include <string.h>
 
-#include "trainer/compute/cpu_loops.h"
 #include "trainer/compute/cpu_loops_variants.h"
 
 #define LOOPS_TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,fma,bmi,popcnt")))

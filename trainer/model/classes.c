@@ -1,6 +1,5 @@
 #include "trainer/model/classes.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,6 @@
 #include "trainer/model/feature_scaler.h"
 
 #include <assert.h>
-#include <stdint.h>
 #include <stdlib.h>
 
 #include "common/array.h"

@@ -1,6 +1,5 @@
 #include "trainer/run/report.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
