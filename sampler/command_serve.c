@@ -25,7 +25,7 @@ static enum error wait_for_end(const struct service *service)
     return error;
 }
 
-/* Draws are refused at once; who has one already hears it. */
+/* New draws are refused; draws in progress are still answered. */
 static enum error end_at_once(struct server *server, struct service *service, enum error error)
 {
     struct error_report why;

@@ -104,7 +104,8 @@ static enum error parse(struct serve_options *serve, const struct program *progr
          .minimum = LEASE_LEAST_S,
          .maximum = LEASE_MOST_S,
          .given = &serve->lease_given,
-         .help = "how long a batch is lent to a worker; not given: twice the mean time that "
+         .help = "how long a worker keeps a batch before it is redelivered; not given: twice the "
+                 "mean time that "
                  "batches are held, from 30 to 3600"},
         {.name = "rows",
          .type = OPTION_TEXT,

@@ -37,9 +37,9 @@ static enum error check_dates(gnutls_x509_crt_t own, const char *path)
     time_t end = gnutls_x509_crt_get_expiration_time(own);
     date_of(end, date);
     if (end < now)
-        return error_set(ERROR_INPUT, "--tls-cert %s: the certificate ran out on %s", path, date);
+        return error_set(ERROR_INPUT, "--tls-cert %s: the certificate expired on %s", path, date);
     if (end < now + SOON_SECONDS)
-        log_warning("--tls-cert %s: the certificate runs out on %s", path, date);
+        log_warning("--tls-cert %s: the certificate expires on %s", path, date);
     date_of(begin, date);
     if (begin > now)
         log_warning("--tls-cert %s: the certificate is valid from %s on, not yet", path, date);

@@ -59,7 +59,7 @@ struct connections {
 void connections_init(struct connections *set, int64_t limit, int64_t patience_ms, bool tls);
 void connections_release(struct connections *set);
 
-/* Connections beyond the limit that are still accepted, to be told so. */
+/* Connections accepted beyond the limit, so that they can be answered with 503. */
 #define CONNECTIONS_SURPLUS 64
 /* May one more be accepted? */
 bool connections_have_room(struct connections *set);
@@ -68,8 +68,8 @@ void connections_expect(struct connections *set);
 void connections_expect_less(struct connections *set);
 /* NULL: no memory; the connection then has no limits. */
 struct connection *connections_add(struct connections *set, int descriptor);
-/* Before the descriptor is closed. MHD closes a connection without a word when its request line has
- * no space in it: it hears 400 here (but for TLS). NULL is legal. */
+/* Before the descriptor is closed. libmicrohttpd silently closes a connection whose request line has
+ * no space; we send 400 first (not over TLS). NULL is legal. */
 void connections_remove(struct connections *set, struct connection *connection);
 int64_t connections_count(struct connections *set);
 

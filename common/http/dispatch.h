@@ -1,6 +1,6 @@
 /*
- * Who answers a request that is there as a whole: limits, token, path, method, scope, the server's
- * phase, and then the route's handler.
+ * Routes a complete request: limits, token, path, method, scope, the server's phase, then the
+ * route's handler.
  *
  * Threads: the request's HTTP thread.
  */

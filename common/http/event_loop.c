@@ -23,7 +23,7 @@ struct arrival {
     struct sockaddr_storage address;
 };
 
-/* ---- new connections ---- */
+/* ---- new connections ---------------------------------------------------- */
 
 static void free_arrivals(struct event_loop *loop)
 {
@@ -70,7 +70,7 @@ bool event_loop_add(struct event_loop *loop, int descriptor, const struct sockad
     return true;
 }
 
-/* ---- sleep ---- */
+/* ---- sleep -------------------------------------------------------------- */
 
 void event_loop_wake(struct event_loop *loop)
 {
@@ -117,9 +117,9 @@ static void *run(void *context)
     struct event_loop *loop = context;
     bool loaded = false;
     int looks = 0; /* that are left */
-    while (!atomic_load_explicit(&loop->ending, memory_order_relaxed)) {
+    while (!atomic_load(&loop->ending)) {
         uint64_t before = loop->requests;
-        if (atomic_load_explicit(&loop->arrivals, memory_order_relaxed))
+        if (atomic_load(&loop->arrivals)) /* never before AWAKE is stored */
             take_arrivals(loop);
         (void)MHD_run(loop->daemon);
         uint64_t requests = loop->requests - before;
@@ -140,7 +140,7 @@ static void *run(void *context)
     return NULL;
 }
 
-/* ---- life cycle ---- */
+/* ---- life cycle --------------------------------------------------------- */
 
 static bool watch(int epoll, int descriptor)
 {

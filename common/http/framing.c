@@ -9,7 +9,7 @@
 #include "common/http/server_state.h"
 #include "common/text.h"
 
-/* A body is read to its end, so that its sender hears the answer, unless it is longer than this. */
+/* A body is read to its end, so that its sender reads the response, unless it is longer than this. */
 #define BODY_SWALLOW_BYTES (16 << 20)
 #define BODY_TOO_LARGE "the body is longer than 1048576 bytes"
 /* What libmicrohttpd can surely take apart in SERVER_CONNECTION_BYTES. */

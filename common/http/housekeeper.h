@@ -1,7 +1,7 @@
 /*
  * The thread that looks after a server: SIGHUP reads tokens and certificates again, slow
  * connections are closed once a second, sums of what the log held back are written, systemd's
- * watchdog hears that the process works.
+ * watchdog is notified.
  */
 #ifndef COMMON_HTTP_HOUSEKEEPER_H
 #define COMMON_HTTP_HOUSEKEEPER_H

@@ -17,7 +17,7 @@
 #include "common/buffer.h"
 #include "common/error.h"
 
-/* Paths that are told apart: the application numbers them from 0; the last one stands for those
+/* Paths with counters of their own: the application numbers them from 0; the last one stands for those
  * that it does not know. */
 #define METRICS_PATHS 16
 #define METRICS_OTHER (METRICS_PATHS - 1)

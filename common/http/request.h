@@ -99,14 +99,13 @@ void request_peer(const struct request *request, char out[REQUEST_PEER_BYTES]);
  * (NULL: to anything)? */
 bool request_may(const struct request *request, int scopes, const char *name);
 
-/* Suspends the connection; it comes back through request_resume(), from any thread, into `again`.
- */
+/* Suspends the connection; request_resume(), from any thread, continues it in `again`. */
 void request_suspend(struct request *request, request_continuation again);
 void request_resume(struct request *request);
 
-/* For a call that may make its caller wait, and says so when it returns: request_gate() before it;
- * whoever is waited for calls request_pass(), from any thread, maybe before the call returns; where
- * it is to be waited for, request_wait() suspends the connection until then. */
+/* Wraps a call whose result may come later: request_gate() first; the finisher calls request_pass()
+ * from any thread, maybe before the call returns; if the call is pending, request_wait() suspends
+ * the connection until then. */
 void request_gate(struct request *request);
 void request_pass(struct request *request);
 void request_wait(struct request *request, request_continuation again);

@@ -34,8 +34,8 @@ enum error server_open(int descriptor, const struct server_options *options,
                        struct server **ret_server) MUST_CHECK;
 /* The service (borrowed until server_close()) is there: SERVER_READY. */
 void server_set_service(struct server *server, struct service *service);
-/* Answers on for `grace_ms` with `Connection: close`, so that who sends requests here hears of it;
- * then is SERVER_CLOSED, and waits until every request that was read is answered (at most until the
+/* Keeps answering for `grace_ms` with `Connection: close`, so that clients go elsewhere; then is
+ * SERVER_CLOSED, and waits until every request that was read is answered (at most until the
  * deadline; false: some were not). */
 bool server_drain(struct server *server, int64_t grace_ms, int64_t deadline_ns);
 /* Ends all threads. Nobody may resume a request any more. NULL is legal. */

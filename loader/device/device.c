@@ -140,7 +140,7 @@ enum error device_queue_wait(struct device *device, struct device_queue *queue)
     return device->ops->queue_wait(queue);
 }
 
-/* ---- events -------------------------------------------------------------- */
+/* ---- events ------------------------------------------------------------- */
 
 enum error device_event_new(struct device *device, struct device_event **ret_event)
 {

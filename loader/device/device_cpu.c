@@ -62,7 +62,7 @@ static void cpu_memory_free(struct device *device, void *memory)
     free(memory);
 }
 
-/* ---- queues and events: there is nothing to wait for --------------------- */
+/* ---- queues and events: there is nothing to wait for -------------------- */
 
 static enum error cpu_queue_new(struct device *device, struct device_queue **ret_queue)
 {

@@ -265,7 +265,7 @@ static enum error cuda_copy_out(struct device_queue *queue, void *to_host, const
     return copy(queue, to_host, from_device, bytes, cudaMemcpyDeviceToHost);
 }
 
-/* ---- events -------------------------------------------------------------- */
+/* ---- events ------------------------------------------------------------- */
 
 static enum error cuda_event_new(struct device *device, struct device_event **ret_event)
 {

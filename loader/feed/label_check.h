@@ -31,7 +31,7 @@ void label_check_free(struct label_check *check);
 enum error label_check_fetch(struct label_check *check, struct sampler_client *client) MUST_CHECK;
 
 /* `numbers[i]` is what the sampler says of the row `ids[i]`, `labels[i]` what the store does; rows
- * whose status is not ROW_OK are passed over. ERROR_INPUT naming id, both labels and the store. */
+ * whose status is not ROW_OK are skipped. ERROR_INPUT naming id, both labels and the store. */
 enum error label_check_rows(const struct label_check *check, const int64_t *ids,
                             const uint32_t *numbers, const double *labels,
                             const enum row_status *status, size_t rows) MUST_CHECK;

@@ -42,7 +42,7 @@ struct ring {
     struct error_report end_report;
 };
 
-static const char *const state_stages[SLOT_STATES] = {"pulled: the sampler is awaited",
+static const char *const state_stages[SLOT_STATES] = {"pulled: waiting for the sampler",
                                                       "fetched from the store",
                                                       "queued for its copy",
                                                       "copied to the device",

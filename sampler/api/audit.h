@@ -12,8 +12,8 @@
 #include "common/http/request.h"
 #include "common/log.h"
 
-/* The request may change something: `what` is told by audit_done() when it did, with `detail` (a
- * text of it lives as long as the request; key NULL: none). From the handler, before it waits. */
+/* Announces a change: audit_done() logs `what` and `detail` once it has happened (the text of
+ * `detail` lives as long as the request; key NULL: none). From the handler, before it waits. */
 void audit_expect(struct request *request, const char *what, struct log_field detail);
 /* It is kept. Nothing happens without audit_expect(). */
 void audit_done(struct request *request);

@@ -103,7 +103,7 @@ enum MHD_Result handler_finish(struct request *request, struct service *service,
     return MHD_YES;
 }
 
-/* ---- thread pools -------------------------------------------------------- */
+/* ---- thread pools ------------------------------------------------------- */
 
 static enum MHD_Result run_in(struct thread_pool *pool, struct request *request,
                               request_continuation again)

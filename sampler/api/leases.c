@@ -1,4 +1,4 @@
-/* POST /ack, /extend and /release: what a worker says of the batches that it was lent. */
+/* POST /ack, /extend and /release: what a worker says of the batches that it leases. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -169,7 +169,7 @@ static enum error add_worker(const struct stream_worker *worker, bool first, str
         worker->redelivered, worker->batches_per_s, worker->last_seen_ms);
 }
 
-/* Those whose oldest batch is lent longest come first, then those that were seen last. */
+/* Workers with the oldest lease come first, then those that were seen last. */
 static int compare_workers(const void *a, const void *b)
 {
     const struct stream_worker *one = a;

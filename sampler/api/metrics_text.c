@@ -13,7 +13,7 @@
 
 #define ANSWER_LIMIT_BYTES ((size_t)64 << 20)
 
-/* ---- requests ------------------------------------------------------------ */
+/* ---- requests ----------------------------------------------------------- */
 
 static const char *const path_names[METRICS_PATHS] = {
     [PATH_ROOT] = "/",           [PATH_BATCH] = "/batch",

@@ -7,7 +7,7 @@
 static const char text[] =
     "Tombola sampler\n\n"
     "GET /batch?size=100          the next batch of ids and labels\n"
-    "    &worker=W&seq=N          lent to W until it is acked: &ack=N, or POST /ack\n"
+    "    &worker=W&seq=N          leased to W until it acks it: &ack=N, or POST /ack\n"
     "    &index=K                 batch number K; nothing moves\n"
     "    &format=json|csv|binary  &sort=1  &weights=1  &stream=default\n"
     "POST /ack /extend /release   what W says of its batches\n"

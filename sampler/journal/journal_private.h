@@ -133,7 +133,7 @@ struct journal {
 
 /* Is PATH free, or a part of a journal that one of ours left? ERROR_INPUT: it is something else. */
 enum error journal_file_check_left(const char *path) MUST_CHECK;
-/* Creates PATH (borrowed) for a journal; what one of ours left there goes, all else is an error. */
+/* Creates PATH (borrowed) for a journal; removes a leftover of ours, any other file is an error. */
 enum error journal_file_create(struct journal_file *file, const char *path) MUST_CHECK;
 /* Never through a symbolic link; ERROR_INPUT: it is not a regular file. */
 enum error journal_file_open(struct journal_file *file, const char *path) MUST_CHECK;

@@ -59,7 +59,7 @@ void journal_rewrite_abandon(struct journal *journal)
     pthread_mutex_unlock(journal->owner.mutex);
 }
 
-/* ---- the ledgers as records ---------------------------------------------- */
+/* ---- the ledgers as records --------------------------------------------- */
 
 /* The LSN that the record will have is not known before all are there: it is sealed when written,
  * and has only its entry's length till then. */

@@ -49,7 +49,7 @@ int64_t forgotten_workers_find(const struct forgotten_workers *forgotten, int64_
 enum error forgotten_workers_reserve(struct forgotten_workers *forgotten, size_t more) MUST_CHECK;
 /* A name that is there already keeps the higher of both. */
 void forgotten_workers_add(struct forgotten_workers *forgotten, int64_t name, int64_t below);
-/* What is newer is older from now on, and what was older is gone: for books that are read. */
+/* What is newer is older from now on, and what was older is gone: for ledgers that are read. */
 void forgotten_workers_turn(struct forgotten_workers *forgotten);
 
 #endif

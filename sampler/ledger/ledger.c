@@ -149,7 +149,7 @@ static void lease_to(struct ledger *ledger, uint32_t number, const struct entry 
     lease_set_assign(&ledger->leases, number, worker, entry->seq, &record->leases);
     lease_set_start(&ledger->leases, number, now_ms, now_ms + ledger_lease_ms(ledger));
     intervals_add(&record->used, entry->seq, entry->seq + 1);
-    worker_table_lend(&ledger->workers, worker);
+    worker_table_lease(&ledger->workers, worker);
 }
 
 /* New positions, maybe behind some that the tail skips. */

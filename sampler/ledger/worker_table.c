@@ -16,14 +16,14 @@ static void record_free(struct worker_record *record)
     free(record);
 }
 
-void worker_table_release(struct worker_table *book)
+void worker_table_release(struct worker_table *table)
 {
-    for (size_t i = 0; i < book->count; i++)
-        record_free(book->records[i]);
-    free(book->records);
-    hash_table_release(&book->names);
-    forgotten_workers_release(&book->forgotten);
-    *book = (struct worker_table){0};
+    for (size_t i = 0; i < table->count; i++)
+        record_free(table->records[i]);
+    free(table->records);
+    hash_table_release(&table->names);
+    forgotten_workers_release(&table->forgotten);
+    *table = (struct worker_table){0};
 }
 
 bool worker_name_is_valid(const char *name)
@@ -33,9 +33,9 @@ bool worker_name_is_valid(const char *name)
     return length > 0 && length < WORKER_NAME_BYTES && name[length] == '\0';
 }
 
-struct worker_record *worker_table_get(const struct worker_table *book, uint32_t worker)
+struct worker_record *worker_table_get(const struct worker_table *table, uint32_t worker)
 {
-    return book->records[worker];
+    return table->records[worker];
 }
 
 static inline uint64_t hash_of(const void *keys, uint32_t worker)
@@ -45,75 +45,75 @@ static inline uint64_t hash_of(const void *keys, uint32_t worker)
 }
 
 struct name_key {
-    const struct worker_table *book;
+    const struct worker_table *table;
     const char *name;
 };
 
 static inline bool has_name(const void *key, uint32_t worker)
 {
     const struct name_key *wanted = key;
-    return strcmp(wanted->book->records[worker]->name, wanted->name) == 0;
+    return strcmp(wanted->table->records[worker]->name, wanted->name) == 0;
 }
 
-uint32_t worker_table_find(const struct worker_table *book, const char *name)
+uint32_t worker_table_find(const struct worker_table *table, const char *name)
 {
-    struct name_key key = {.book = book, .name = name};
-    return hash_table_find(&book->names, XXH3_64bits(name, strlen(name)), has_name, &key);
+    struct name_key key = {.table = table, .name = name};
+    return hash_table_find(&table->names, XXH3_64bits(name, strlen(name)), has_name, &key);
 }
 
 /* ---- who is idle -------------------------------------------------------- */
 
-static void leave_idle(struct worker_table *book, struct worker_record *record)
+static void leave_idle(struct worker_table *table, struct worker_record *record)
 {
     struct worker_record *before = record->idle_before;
     struct worker_record *after = record->idle_after;
-    *(before ? &before->idle_after : &book->idle_first) = after;
-    *(after ? &after->idle_before : &book->idle_last) = before;
+    *(before ? &before->idle_after : &table->idle_first) = after;
+    *(after ? &after->idle_before : &table->idle_last) = before;
 }
 
-static void join_idle(struct worker_table *book, struct worker_record *record)
+static void join_idle(struct worker_table *table, struct worker_record *record)
 {
-    record->idle_before = book->idle_last;
+    record->idle_before = table->idle_last;
     record->idle_after = NULL;
-    *(book->idle_last ? &book->idle_last->idle_after : &book->idle_first) = record;
-    book->idle_last = record;
+    *(table->idle_last ? &table->idle_last->idle_after : &table->idle_first) = record;
+    table->idle_last = record;
 }
 
-void worker_table_rank_last(struct worker_table *book, uint32_t worker)
+void worker_table_rank_last(struct worker_table *table, uint32_t worker)
 {
-    struct worker_record *record = book->records[worker];
-    if (record->leased > 0 || record == book->idle_last)
+    struct worker_record *record = table->records[worker];
+    if (record->leased > 0 || record == table->idle_last)
         return;
-    leave_idle(book, record);
-    join_idle(book, record);
+    leave_idle(table, record);
+    join_idle(table, record);
 }
 
-void worker_table_see(struct worker_table *book, uint32_t worker, int64_t now_ms)
+void worker_table_see(struct worker_table *table, uint32_t worker, int64_t now_ms)
 {
-    book->records[worker]->seen_ms = now_ms;
-    worker_table_rank_last(book, worker);
+    table->records[worker]->seen_ms = now_ms;
+    worker_table_rank_last(table, worker);
 }
 
-void worker_table_lend(struct worker_table *book, uint32_t worker)
+void worker_table_lease(struct worker_table *table, uint32_t worker)
 {
-    struct worker_record *record = book->records[worker];
+    struct worker_record *record = table->records[worker];
     if (record->leased++ == 0)
-        leave_idle(book, record);
+        leave_idle(table, record);
 }
 
-void worker_table_disown(struct worker_table *book, uint32_t worker)
+void worker_table_disown(struct worker_table *table, uint32_t worker)
 {
-    struct worker_record *record = book->records[worker];
+    struct worker_record *record = table->records[worker];
     if (--record->leased == 0)
-        join_idle(book, record);
+        join_idle(table, record);
 }
 
-void worker_table_withdraw(struct worker_table *book)
+void worker_table_withdraw(struct worker_table *table)
 {
-    for (size_t i = 0; i < book->count; i++) {
-        struct worker_record *record = book->records[i];
+    for (size_t i = 0; i < table->count; i++) {
+        struct worker_record *record = table->records[i];
         if (record->leased > 0)
-            join_idle(book, record);
+            join_idle(table, record);
         record->leased = 0;
         record->leases = LEASE_LIST_EMPTY;
         record->done_since = 0;
@@ -122,23 +122,23 @@ void worker_table_withdraw(struct worker_table *book)
 
 /* ---- new ones ----------------------------------------------------------- */
 
-enum error worker_table_room(const struct worker_table *book, const char *name,
+enum error worker_table_room(const struct worker_table *table, const char *name,
                              uint32_t *ret_number)
 {
-    if (book->count >= WORKER_TABLE_LIMIT && !book->idle_first)
+    if (table->count >= WORKER_TABLE_LIMIT && !table->idle_first)
         return error_set(
             ERROR_MEMORY,
             "worker=%s: all %d workers that a stream knows at most have batches of "
             "this one; it takes another when one of them has acked or released its own",
             name, WORKER_TABLE_LIMIT);
     *ret_number =
-        book->count < WORKER_TABLE_LIMIT ? (uint32_t)book->count : book->idle_first->number;
+        table->count < WORKER_TABLE_LIMIT ? (uint32_t)table->count : table->idle_first->number;
     return OK;
 }
 
-int64_t worker_table_forgotten_below(const struct worker_table *book, const char *name)
+int64_t worker_table_forgotten_below(const struct worker_table *table, const char *name)
 {
-    return forgotten_workers_find(&book->forgotten, forgotten_workers_hash(name, strlen(name)));
+    return forgotten_workers_find(&table->forgotten, forgotten_workers_hash(name, strlen(name)));
 }
 
 static enum error make_record(const char *name, size_t length, int64_t forgotten_below,
@@ -165,52 +165,52 @@ static enum error make_record(const char *name, size_t length, int64_t forgotten
     return OK;
 }
 
-static enum error reserve(struct worker_table *book, uint32_t number)
+static enum error reserve(struct worker_table *table, uint32_t number)
 {
-    void *records = book->records;
-    if (number < book->count)
-        return forgotten_workers_reserve(&book->forgotten, 1);
-    if (book->count >= WORKER_TABLE_LIMIT)
+    void *records = table->records;
+    if (number < table->count)
+        return forgotten_workers_reserve(&table->forgotten, 1);
+    if (table->count >= WORKER_TABLE_LIMIT)
         return error_set(ERROR_MEMORY, "a stream knows %d workers at most", WORKER_TABLE_LIMIT);
-    enum error error =
-        hash_table_reserve(&book->names, book->count + 1, hash_of, book, "the workers of a stream");
+    enum error error = hash_table_reserve(&table->names, table->count + 1, hash_of, table,
+                                          "the workers of a stream");
     if (!error)
-        error = array_grow(&records, &book->capacity, book->count + 1,
+        error = array_grow(&records, &table->capacity, table->count + 1,
                            sizeof(struct worker_record *), "the workers of a stream");
-    book->records = records;
+    table->records = records;
     return error;
 }
 
-static void forget(struct worker_table *book, struct worker_record *record)
+static void forget(struct worker_table *table, struct worker_record *record)
 {
     size_t used = record->used.count;
     if (used > 0)
-        forgotten_workers_add(&book->forgotten,
+        forgotten_workers_add(&table->forgotten,
                               forgotten_workers_hash(record->name, strlen(record->name)),
                               intervals_at(&record->used, used - 1)->end);
-    hash_table_remove(&book->names, record->number, hash_of, book);
-    leave_idle(book, record);
+    hash_table_remove(&table->names, record->number, hash_of, table);
+    leave_idle(table, record);
     record_free(record);
 }
 
-enum error worker_table_add(struct worker_table *book, uint32_t number, const char *name,
+enum error worker_table_add(struct worker_table *table, uint32_t number, const char *name,
                             size_t length, int64_t forgotten_below, uint64_t done_since)
 {
     struct worker_record *record;
-    enum error error = reserve(book, number);
+    enum error error = reserve(table, number);
     if (!error)
         error = make_record(name, length, forgotten_below, &record);
     if (error)
         return error;
-    if (number < book->count)
-        forget(book, book->records[number]);
+    if (number < table->count)
+        forget(table, table->records[number]);
     else
-        book->count++;
+        table->count++;
     record->number = number;
     record->done_since = done_since;
-    book->records[number] = record;
-    hash_table_put(&book->names, hash_of(book, number), number);
-    join_idle(book, record);
+    table->records[number] = record;
+    hash_table_put(&table->names, hash_of(table, number), number);
+    join_idle(table, record);
     return OK;
 }
 

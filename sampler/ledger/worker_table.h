@@ -4,7 +4,7 @@
  * one interval.
  *
  * A worker is known by a number. At most WORKER_TABLE_LIMIT of them: one more takes the number of
- * the one that is idle longest, which has no lease and was neither heard of nor lost one since. Of
+ * the one that is idle longest, which has no lease and was neither seen nor lost one since. Of
  * that one only its name's hash and how far its seqs went stay (forgotten_workers.h): it may come
  * back and count on.
  *
@@ -61,36 +61,36 @@ struct worker_table {
                               * where clients choose names that collide */
 };
 
-void worker_table_release(struct worker_table *book);
+void worker_table_release(struct worker_table *table);
 
 /* Is it 1 to 128 of [A-Za-z0-9._:-]? */
 bool worker_name_is_valid(const char *name);
 
-/* WORKER_NONE: never heard of. */
-uint32_t worker_table_find(const struct worker_table *book, const char *name);
-struct worker_record *worker_table_get(const struct worker_table *book, uint32_t worker);
+/* WORKER_NONE: never seen. */
+uint32_t worker_table_find(const struct worker_table *table, const char *name);
+struct worker_record *worker_table_get(const struct worker_table *table, uint32_t worker);
 
-/* The number that a new worker will have: book->count, or that of the longest idle one, which it
+/* The number that a new worker will have: table->count, or that of the longest idle one, which it
  * replaces. ERROR_MEMORY: all WORKER_TABLE_LIMIT have batches. */
-enum error worker_table_room(const struct worker_table *book, const char *name,
+enum error worker_table_room(const struct worker_table *table, const char *name,
                              uint32_t *ret_number) MUST_CHECK;
 /* Below which seqs a name that is not known had others before; 0: it is new. */
-int64_t worker_table_forgotten_below(const struct worker_table *book, const char *name);
-/* A new worker with that number, which is book->count or that of an idle one; its seqs below
+int64_t worker_table_forgotten_below(const struct worker_table *table, const char *name);
+/* A new worker with that number, which is table->count or that of an idle one; its seqs below
  * `forgotten_below` are used. `done_since`: what the lease history counts. ERROR_MEMORY, nothing
  * changed. */
-enum error worker_table_add(struct worker_table *book, uint32_t number, const char *name,
+enum error worker_table_add(struct worker_table *table, uint32_t number, const char *name,
                             size_t length, int64_t forgotten_below, uint64_t done_since) MUST_CHECK;
 
 /* It has a batch more, or fewer. */
-void worker_table_lend(struct worker_table *book, uint32_t worker);
-void worker_table_disown(struct worker_table *book, uint32_t worker);
+void worker_table_lease(struct worker_table *table, uint32_t worker);
+void worker_table_disown(struct worker_table *table, uint32_t worker);
 /* Nobody has a batch, and the lease history is empty. */
-void worker_table_withdraw(struct worker_table *book);
-/* It was heard of now. */
-void worker_table_see(struct worker_table *book, uint32_t worker, int64_t now_ms);
+void worker_table_withdraw(struct worker_table *table);
+/* It was seen now. */
+void worker_table_see(struct worker_table *table, uint32_t worker, int64_t now_ms);
 /* Of those that are idle it is the last to be forgotten. */
-void worker_table_rank_last(struct worker_table *book, uint32_t worker);
+void worker_table_rank_last(struct worker_table *table, uint32_t worker);
 
 /* `now_ms` is the clock of the leases. */
 void worker_record_count(struct worker_record *record, int64_t now_ms);

@@ -12,8 +12,8 @@
 #include "sampler/ledger/ledger_plan.h"
 
 struct lease_event {
-    char worker[WORKER_NAME_BYTES]; /* that has or had it; "": nobody */
-    char from[WORKER_NAME_BYTES];   /* redelivered: who had it before; "": nobody any more */
+    char worker[WORKER_NAME_BYTES]; /* the holder, or the last one; "": none */
+    char from[WORKER_NAME_BYTES];   /* redelivered: the holder before; "": forgotten */
     int64_t seq;                    /* of `worker` */
     int64_t attempt;
     int64_t first;

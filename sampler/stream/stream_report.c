@@ -150,7 +150,7 @@ enum error stream_workers(struct stream *stream, struct stream_worker *ret_worke
     return OK;
 }
 
-/* ---- what was drawn of an epoch ------------------------------------------- */
+/* ---- what was drawn of an epoch ----------------------------------------- */
 
 /* The rest of an epoch, [at, end), that `drawn` does not have yet. */
 struct reporting {

@@ -205,7 +205,7 @@ def test_bad_certificates_refuse_the_start(tmp_path):
         ["openssl", "req", "-x509", "-key", one[1], "-out", tmp_path / "old.crt", "-days", "-1", "-subj", "/CN=old"],
         capture_output=True, check=False)
     if old.returncode == 0:
-        run_fails(*start, "--tls-cert", tmp_path / "old.crt", "--tls-key", one[1], says="ran out")
+        run_fails(*start, "--tls-cert", tmp_path / "old.crt", "--tls-key", one[1], says="expired on")
 
 
 def test_beyond_this_machine_only_with_tokens_or_on_purpose(sampler, tmp_path):

@@ -249,7 +249,7 @@ static void test_ids_that_come_twice(void **state)
     free(rows);
 }
 
-/* ---- rows by category ------------------------------------------------------ */
+/* ---- rows by category --------------------------------------------------- */
 static void test_rows_by_class(void **state)
 {
     enum { COUNT = 700001, CLASSES = 300 };

@@ -271,7 +271,7 @@ static void test_gaps_are_not_drawn_yet(void **unused)
     end(&unit);
 }
 
-/* The book keeps LEDGER_SKIPPED_LIMIT spans; the lowest are forgotten. */
+/* The ledger keeps LEDGER_SKIPPED_LIMIT spans; the lowest are forgotten. */
 static void test_spans_passed_over_are_bounded(void **unused)
 {
     (void)unused;

@@ -1,6 +1,6 @@
 /*
- * The book against a naive model, by random requests; and against itself: whoever applies the same
- * entries, or those of ledger_write(), has the same book.
+ * The ledger against a naive model, by random requests; and against itself: whoever applies the same
+ * entries, or those of ledger_write(), has the same ledger.
  */
 #include "tests/unit/unit.h"
 
@@ -17,7 +17,7 @@
 #define SEQS 64
 #define LEASE_MS 1000
 
-/* ---- books as bytes ----------------------------------------------------- */
+/* ---- ledgers as bytes --------------------------------------------------- */
 
 struct bytes {
     uint8_t *items;
@@ -37,7 +37,7 @@ static enum error add_bytes(void *context, const struct entry *entry)
     return OK;
 }
 
-static void assert_same_book(const struct ledger *a, const struct ledger *b)
+static void assert_same_ledger(const struct ledger *a, const struct ledger *b)
 {
     struct bytes first = {0};
     struct bytes second = {0};
@@ -182,24 +182,24 @@ static bool model_cut(const struct model *model, int64_t size, struct model_batc
 
 /* ---- both, step by step ------------------------------------------------- */
 
-struct pair_of_books {
+struct pair_of_ledgers {
     struct ledger ledger;
     struct ledger replayed; /* from the entries alone, without the clock */
     struct model model;
     struct batching batching;
 };
 
-static void change(struct pair_of_books *books, const struct entry *entry)
+static void change(struct pair_of_ledgers *ledgers, const struct entry *entry)
 {
     uint8_t bytes[4096];
     struct entry_numbers numbers = {0};
     struct entry again;
-    apply(&books->ledger, entry, books->model.now_ms);
+    apply(&ledgers->ledger, entry, ledgers->model.now_ms);
     size_t length = entry_encode(entry, bytes);
     assert_ok(entry_decode(bytes, length, &numbers, &again));
-    apply(&books->replayed, &again, 0);
+    apply(&ledgers->replayed, &again, 0);
     entry_numbers_release(&numbers);
-    assert_same_book(&books->ledger, &books->replayed);
+    assert_same_ledger(&ledgers->ledger, &ledgers->replayed);
 }
 
 static void name_of(int worker, char out[WORKER_NAME_BYTES])
@@ -208,23 +208,23 @@ static void name_of(int worker, char out[WORKER_NAME_BYTES])
 }
 
 /* Workers get numbers as they come. */
-static int64_t number_of(struct pair_of_books *books, int worker)
+static int64_t number_of(struct pair_of_ledgers *ledgers, int worker)
 {
     char name[WORKER_NAME_BYTES];
     name_of(worker, name);
-    uint32_t number = worker_table_find(&books->ledger.workers, name);
+    uint32_t number = worker_table_find(&ledgers->ledger.workers, name);
     if (number != WORKER_NONE)
         return number;
     struct entry entry = {
         .type = ENTRY_WORKER, .worker = -1, .text = name, .text_bytes = strlen(name)};
-    change(books, &entry);
-    return (int64_t)books->ledger.workers.count - 1;
+    change(ledgers, &entry);
+    return (int64_t)ledgers->ledger.workers.count - 1;
 }
 
-static void check_plan(struct pair_of_books *books, const struct ledger_plan *plan, int worker,
+static void check_plan(struct pair_of_ledgers *ledgers, const struct ledger_plan *plan, int worker,
                        int64_t seq, int64_t size)
 {
-    struct model *model = &books->model;
+    struct model *model = &ledgers->model;
     struct model_batch *batch = worker >= 0 ? batch_of(model, worker, seq) : NULL;
     struct model_batch new_one;
     if (batch && batch->place == LENT) {
@@ -249,22 +249,22 @@ static void check_plan(struct pair_of_books *books, const struct ledger_plan *pl
     assert_int_equal(plan->span.units, new_one.size);
 }
 
-static void take(struct pair_of_books *books, const struct ledger_plan *plan, int worker,
+static void take(struct pair_of_ledgers *ledgers, const struct ledger_plan *plan, int worker,
                  int64_t seq, int64_t size)
 {
-    struct model *model = &books->model;
+    struct model *model = &ledgers->model;
     if (plan->kind == PLAN_KEPT)
         return;
     struct entry entry = {
         .type = plan->kind == PLAN_REDELIVER ? ENTRY_REDRAW : ENTRY_DRAW,
         .first = plan->span.first,
-        .worker = worker < 0 ? -1 : number_of(books, worker),
+        .worker = worker < 0 ? -1 : number_of(ledgers, worker),
         .seq = worker < 0 ? 0 : seq,
         .asked = worker < 0 ? 0 : size,
     };
     if (plan->kind != PLAN_REDELIVER)
         entry.positions = entry.units = plan->span.units;
-    change(books, &entry);
+    change(ledgers, &entry);
     if (plan->kind == PLAN_REDELIVER) {
         struct model_batch *batch = worker >= 0 ? batch_of(model, worker, seq) : NULL;
         model_give(model, batch ? batch : first_waiting(model), worker, seq, size);
@@ -277,9 +277,9 @@ static void take(struct pair_of_books *books, const struct ledger_plan *plan, in
     model_give(model, batch, worker, seq, size);
 }
 
-static void step_draw(struct pair_of_books *books)
+static void step_draw(struct pair_of_ledgers *ledgers)
 {
-    struct model *model = &books->model;
+    struct model *model = &ledgers->model;
     int worker = rand() % (WORKERS + 1) - 1;
     int64_t seq = rand() % SEQS;
     int64_t size = 1 + rand() % 3 * 10;
@@ -291,8 +291,8 @@ static void step_draw(struct pair_of_books *books)
     model_expire(model);
     struct ledger_pull pull = {.worker = worker < 0 ? NULL : name, .seq = seq, .size = size};
     enum error error =
-        ledger_plan_draw(&books->ledger, &books->batching, &search, &pull,
-                         ledger_worker(&books->ledger, pull.worker), model->now_ms, &plan);
+        ledger_plan_draw(&ledgers->ledger, &ledgers->batching, &search, &pull,
+                         ledger_worker(&ledgers->ledger, pull.worker), model->now_ms, &plan);
     enum pair pair = worker < 0 ? NEVER : model->pairs[worker][seq];
     struct model_batch *mine = worker < 0 ? NULL : batch_of(model, worker, seq);
     struct model_batch new_one;
@@ -315,13 +315,13 @@ static void step_draw(struct pair_of_books *books)
         return;
     }
     assert_ok(error);
-    check_plan(books, &plan, worker, seq, size);
-    take(books, &plan, worker, seq, size);
+    check_plan(ledgers, &plan, worker, seq, size);
+    take(ledgers, &plan, worker, seq, size);
 }
 
-static void step_ack(struct pair_of_books *books)
+static void step_ack(struct pair_of_ledgers *ledgers)
 {
-    struct model *model = &books->model;
+    struct model *model = &ledgers->model;
     int worker = rand() % WORKERS;
     int64_t seqs[3];
     size_t count = 1 + (size_t)(rand() % 3);
@@ -337,17 +337,18 @@ static void step_ack(struct pair_of_books *books)
         all = all && (pair == MINE || pair == ACKED);
     }
     struct ledger_pull pull = {.worker = name, .acks = seqs, .ack_count = count};
-    enum error error = ledger_plan_acks(&books->ledger, &pull, ledger_worker(&books->ledger, name),
-                                        model->now_ms, &live, &mean_ms);
+    enum error error =
+        ledger_plan_acks(&ledgers->ledger, &pull, ledger_worker(&ledgers->ledger, name),
+                         model->now_ms, &live, &mean_ms);
     assert_int_equal(error, all ? OK : ERROR_CONFLICT);
     if (!all || live == 0)
         return;
     struct entry entry = {.type = ENTRY_ACK,
-                          .worker = number_of(books, worker),
+                          .worker = number_of(ledgers, worker),
                           .list = seqs,
                           .count = count,
                           .value = mean_ms};
-    change(books, &entry);
+    change(ledgers, &entry);
     for (size_t i = 0; i < count; i++) {
         struct model_batch *batch = batch_of(model, worker, seqs[i]);
         if (!batch)
@@ -360,18 +361,19 @@ static void step_ack(struct pair_of_books *books)
     }
 }
 
-static void step_release(struct pair_of_books *books)
+static void step_release(struct pair_of_ledgers *ledgers)
 {
-    struct model *model = &books->model;
+    struct model *model = &ledgers->model;
     int worker = rand() % WORKERS;
-    struct entry entry = {.type = ENTRY_RELEASE, .worker = number_of(books, worker)};
+    struct entry entry = {.type = ENTRY_RELEASE, .worker = number_of(ledgers, worker)};
     model_expire(model);
-    ledger_expire(&books->ledger, model->now_ms);
+    ledger_expire(&ledgers->ledger, model->now_ms);
     /* The order of those that are released is the order in which they were lent: take them as the
      * book has them. */
-    struct worker_record *record = worker_table_get(&books->ledger.workers, (uint32_t)entry.worker);
+    struct worker_record *record =
+        worker_table_get(&ledgers->ledger.workers, (uint32_t)entry.worker);
     for (uint32_t number = record->leases.first; number != LEASE_NONE;) {
-        const struct lease *lease = lease_set_get(&books->ledger.leases, number);
+        const struct lease *lease = lease_set_get(&ledgers->ledger.leases, number);
         struct model_batch *batch = batch_of(model, worker, lease->seq);
         assert_non_null(batch);
         model->pairs[worker][lease->seq] = LOST;
@@ -380,7 +382,7 @@ static void step_release(struct pair_of_books *books)
         set_places(model, batch);
         number = lease->links[LEASE_WORKER].after;
     }
-    change(books, &entry);
+    change(ledgers, &entry);
 }
 
 static void forget_leases(struct model *model, enum pair left)
@@ -394,11 +396,11 @@ static void forget_leases(struct model *model, enum pair left)
     model->count = 0;
 }
 
-static void step_seek(struct pair_of_books *books)
+static void step_seek(struct pair_of_ledgers *ledgers)
 {
-    struct model *model = &books->model;
+    struct model *model = &ledgers->model;
     struct entry entry = {.type = ENTRY_SEEK, .worker = -1, .value = rand() % POSITIONS};
-    change(books, &entry);
+    change(ledgers, &entry);
     forget_leases(model, LOST);
     model->position = entry.value;
     for (int64_t i = 0; i < POSITIONS; i++)
@@ -408,14 +410,14 @@ static void step_seek(struct pair_of_books *books)
             model->places[i] = PASSED;
 }
 
-static void step_restore(struct pair_of_books *books)
+static void step_restore(struct pair_of_ledgers *ledgers)
 {
-    struct model *model = &books->model;
+    struct model *model = &ledgers->model;
     int64_t list[] = {5, 20, 90, 130, 200, 201};
     int64_t position = 201 + rand() % (POSITIONS - 201);
     struct entry entry = {
         .type = ENTRY_RESTORE, .worker = -1, .value = position, .list = list, .count = 6};
-    change(books, &entry);
+    change(ledgers, &entry);
     forget_leases(model, NEVER);
     model->position = position;
     for (int64_t i = 0; i < POSITIONS; i++)
@@ -426,10 +428,10 @@ static void step_restore(struct pair_of_books *books)
     }
 }
 
-static void check_places(struct pair_of_books *books)
+static void check_places(struct pair_of_ledgers *ledgers)
 {
-    const struct model *model = &books->model;
-    const struct ledger *ledger = &books->ledger;
+    const struct model *model = &ledgers->model;
+    const struct ledger *ledger = &ledgers->ledger;
     for (int64_t i = 0; i < POSITIONS; i++) {
         bool held = lease_set_at(&ledger->leases, i) != LEASE_NONE;
         bool ahead = !held && (i >= ledger->position || intervals_has(&ledger->gaps, i));
@@ -443,50 +445,50 @@ static void check_places(struct pair_of_books *books)
     assert_int_equal(ledger->leases.count, model->count);
 }
 
-static void step(struct pair_of_books *books)
+static void step(struct pair_of_ledgers *ledgers)
 {
     int what = rand() % 100;
-    books->model.now_ms += 1 + rand() % 90;
+    ledgers->model.now_ms += 1 + rand() % 90;
     if (what < 55)
-        step_draw(books);
+        step_draw(ledgers);
     else if (what < 85)
-        step_ack(books);
+        step_ack(ledgers);
     else if (what < 91)
-        step_release(books);
+        step_release(ledgers);
     else if (what < 92)
-        step_seek(books);
+        step_seek(ledgers);
     else if (what < 93)
-        step_restore(books);
+        step_restore(ledgers);
     else if (what < 97) {
         bool pause = what < 95;
-        change(books, &(struct entry){.type = pause ? ENTRY_PAUSE : ENTRY_RESUME, .worker = -1});
-        books->model.paused = pause;
+        change(ledgers, &(struct entry){.type = pause ? ENTRY_PAUSE : ENTRY_RESUME, .worker = -1});
+        ledgers->model.paused = pause;
     }
-    check_places(books);
+    check_places(ledgers);
 }
 
 static void test_the_book_is_what_the_model_says(void **unused)
 {
     (void)unused;
     int rounds = unit_is_long() ? 400 : 40;
-    static struct pair_of_books books;
+    static struct pair_of_ledgers ledgers;
     for (int round = 0; round < rounds; round++) {
         srand((unsigned)round);
-        memset(&books, 0, sizeof(books));
-        ledger_init(&books.ledger);
-        ledger_init(&books.replayed);
-        books.ledger.lease_ms = books.replayed.lease_ms = LEASE_MS;
-        books.batching =
+        memset(&ledgers, 0, sizeof(ledgers));
+        ledger_init(&ledgers.ledger);
+        ledger_init(&ledgers.replayed);
+        ledgers.ledger.lease_ms = ledgers.replayed.lease_ms = LEASE_MS;
+        ledgers.batching =
             (struct batching){.epoch_positions = EPOCH, .epochs = EPOCHS, .tail = TAIL_KEEP};
         for (int i = 0; i < 250; i++)
-            step(&books);
+            step(&ledgers);
         struct ledger copy; /* as a compaction makes it */
         ledger_init(&copy);
-        assert_ok(ledger_write(&books.ledger, 0, apply_to_copy, &copy));
-        assert_same_book(&books.ledger, &copy);
+        assert_ok(ledger_write(&ledgers.ledger, 0, apply_to_copy, &copy));
+        assert_same_ledger(&ledgers.ledger, &copy);
         ledger_release(&copy);
-        ledger_release(&books.ledger);
-        ledger_release(&books.replayed);
+        ledger_release(&ledgers.ledger);
+        ledger_release(&ledgers.replayed);
     }
 }
 

@@ -9,7 +9,7 @@
 
 static const struct batching cut = {.epoch_positions = INT64_C(1) << 40, .tail = TAIL_KEEP};
 
-/* ---- a book that a stream would have ------------------------------------ */
+/* ---- a table that a stream would have ----------------------------------- */
 
 static void apply(struct ledger *ledger, const struct entry *entry)
 {
@@ -36,18 +36,18 @@ static enum error plan(struct ledger *ledger, const char *worker, int64_t seq,
 static enum error lend(struct ledger *ledger, const char *worker, int64_t seq)
 {
     struct ledger_plan planned;
-    struct worker_table *book = &ledger->workers;
+    struct worker_table *table = &ledger->workers;
     enum error error = plan(ledger, worker, seq, &planned);
     if (error || planned.kind == PLAN_KEPT)
         return error;
-    uint32_t number = worker_table_find(book, worker);
+    uint32_t number = worker_table_find(table, worker);
     if (number == WORKER_NONE) {
-        error = worker_table_room(book, worker, &number);
+        error = worker_table_room(table, worker, &number);
         if (error)
             return error;
         apply(ledger, &(struct entry){.type = ENTRY_WORKER,
-                                      .worker = number < book->count ? (int64_t)number : -1,
-                                      .seq = worker_table_forgotten_below(book, worker),
+                                      .worker = number < table->count ? (int64_t)number : -1,
+                                      .seq = worker_table_forgotten_below(table, worker),
                                       .text = worker,
                                       .text_bytes = strlen(worker)});
     }

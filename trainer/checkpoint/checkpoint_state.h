@@ -7,7 +7,7 @@
  *   all_model_checkpoint_paths: "model.ckpt-200.safetensors"
  *
  * Names are relative to the folder, or absolute. Other fields of the message (timestamps) are
- * passed over. The newest is always one of those listed.
+ * skipped. The newest is always one of those listed.
  */
 #ifndef TRAINER_CHECKPOINT_CHECKPOINT_STATE_H
 #define TRAINER_CHECKPOINT_CHECKPOINT_STATE_H

@@ -13,7 +13,7 @@
  * that it names. Newer ones are never read or removed, so a person may go back by naming an older
  * one in it (what counts is `checkpoint`: a newer file that a kill left is whole too, but training
  * comes to the same bytes again); where `checkpoint` itself is missing, the file with the largest
- * step counts. A named file that is not there any more is passed over for the newest one that is,
+ * step counts. A named file that is not there any more is skipped for the newest one that is,
  * with a line in the log.
  *
  * Threads: one at a time.

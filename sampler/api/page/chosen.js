@@ -41,13 +41,13 @@ function definitionRows(stream) {
 function numberRows(stream) {
   const totals = [
     ["batches done", formatCount(stream.acked)],
-    ["lent now", formatCount(stream.leased)],
-    ["lent again", formatCount(stream.redelivered), stream.rate.redeliveries > 0 ? "warn" : ""],
+    ["leased now", formatCount(stream.leased)],
+    ["redelivered", formatCount(stream.redelivered), stream.rate.redeliveries > 0 ? "warn" : ""],
   ];
   if (stream.state === "ended") {
     const first = stream.ended ? ["ended", formatClock(new Date(stream.ended * 1000))]
       : ["before the server started", "ended"];
-    return [first, ...totals.filter(([what]) => what !== "lent now"), ["positions", formatCount(stream.position)]];
+    return [first, ...totals.filter(([what]) => what !== "leased now"), ["positions", formatCount(stream.position)]];
   }
   if (stream.state === "paused") {
     const left = formatCount(stream.epoch_draws - epochPosition(stream));

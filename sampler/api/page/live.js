@@ -57,7 +57,7 @@ function showServer(server) {
     ["version", server.version],
     ["up", formatDuration(server.now - server.started)],
     ["state", { fsync: "survives power loss", process: "survives kill -9", none: "kept by an orderly stop" }[kept] || "not kept",
-      kept ? `--durability ${kept}` : "no --state: a new start begins anew"],
+      kept ? `--durability ${kept}` : "no --state: a restart begins at position 0"],
   ]);
   setHidden(byId("failure"), !server.failing);
   setText(byId("failure"), server.failing ? `Draws are refused: the state cannot be written. ${server.failing}` : "");

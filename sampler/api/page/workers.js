@@ -1,14 +1,14 @@
-// Workers of the chosen stream: what each has, since when, how fast, when it was last heard of.
+// Workers of the chosen stream: what each has, since when, how fast, when it was last seen.
 
 const SILENT_MS = 60000;
 
 const KIND_TITLES = {
   working: "",
-  silent: "has batches, and was not heard of for a minute",
-  gone: "has no batch, and was not heard of for a minute",
+  silent: "has batches, and was not seen for a minute",
+  gone: "has no batch, and was not seen for a minute",
 };
 
-/** "working", "silent" (has batches, was not heard of for long) or "gone" (has none). */
+/** "working", "silent" (has batches, was not seen for long) or "gone" (has none). */
 function workerKind(worker) {
   if (worker.last_seen_ms >= 0 && worker.last_seen_ms < SILENT_MS) return "working";
   return worker.leased > 0 ? "silent" : "gone";
@@ -20,11 +20,11 @@ function agoText(milliseconds) {
 }
 
 const WORKER_COLUMNS = [
-  ["lent", (worker) => formatCount(worker.leased)],
+  ["leased", (worker) => formatCount(worker.leased)],
   ["oldest", (worker) => (worker.leased > 0 ? agoText(worker.oldest_ms) : UNKNOWN)],
   ["batches/s", (worker) => formatRate(worker.batches_per_s)],
   ["done", (worker) => formatCount(worker.acked)],
-  ["lent again", (worker) => formatCount(worker.redelivered)],
+  ["redelivered", (worker) => formatCount(worker.redelivered)],
   ["seen", (worker) => agoText(worker.last_seen_ms)],
 ];
 
@@ -85,7 +85,7 @@ const MOST_ROWS = 200; // that the server sends
 function moreText(workers) {
   const rest = workers.count - workers.rows.length;
   return workers.rows.length < MOST_ROWS
-    ? `${formatCount(rest)} more have nothing and were not heard of since the server started.`
+    ? `${formatCount(rest)} more have nothing and were not seen since the server started.`
     : `${formatCount(rest)} more: shown are those who have their oldest batch longest, then those seen last.`;
 }
 
@@ -102,7 +102,7 @@ function showWorkers(chosen) {
     (child, part) => {
       if (part === "empty") {
         setText(child, "No worker yet. Whoever draws with /batch?worker=NAME&seq=N is listed here; its batches " +
-          "are lent, and go to somebody else when it is lost.");
+          "are leased, and go to another worker when it is lost.");
       } else if (part === "more") {
         setText(child, moreText(workers));
       } else {
