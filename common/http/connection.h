@@ -31,12 +31,15 @@ enum connection_phase {
     CONNECTION_SENDING
 };
 
+struct request;
+
 struct connection {
     struct connection *next, *previous;
     int descriptor;
-    bool surplus;           /* beyond the limit: its request is refused */
-    _Atomic uint32_t phase; /* enum connection_phase, and 8 times how many requests there were */
-    _Atomic uint64_t bytes; /* of the body or the answer */
+    struct request *request; /* that is read or answered, the HTTP thread's own; NULL: none */
+    bool surplus;            /* beyond the limit: its request is refused */
+    _Atomic uint32_t phase;  /* enum connection_phase, and 8 times how many requests there were */
+    _Atomic uint64_t bytes;  /* of the body or the answer */
 
     /* The sweep's own. */
     uint32_t seen_phase;

@@ -63,6 +63,8 @@ static void *on_target(void *context, const char *target, struct MHD_Connection 
     event_loop_note(&thread->loop);
     if (request) {
         request->peer = peer_of(connection);
+        if (request->peer)
+            request->peer->request = request;
         connection_enter(request->peer, CONNECTION_HEADER, 0);
         framing_look_at_target(request);
     }
@@ -78,6 +80,13 @@ static void count_library_error(struct request *request)
         metrics_count(&request->thread->metrics, METRICS_OTHER, (int)info->http_status, 0, 0);
 }
 
+static void put(struct request *request)
+{
+    if (request->peer)
+        request->peer->request = NULL;
+    request_put(request);
+}
+
 static void on_completed(void *context, struct MHD_Connection *connection, void **request_context,
                          enum MHD_RequestTerminationCode code)
 {
@@ -88,7 +97,7 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
     if (request && !request->answered)
         count_library_error(request);
     if (request)
-        request_put(request);
+        put(request);
     *request_context = NULL;
 }
 
@@ -96,8 +105,11 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
                           enum MHD_ConnectionNotificationCode code)
 {
     struct server *server = ((struct http_thread *)context)->server;
+    struct connection *peer = *socket_context;
     if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
-        connections_remove(&server->connections, *socket_context);
+        if (peer && peer->request)
+            put(peer->request); /* MHD had no memory for its header, and completes none of those */
+        connections_remove(&server->connections, peer);
         *socket_context = NULL;
         return;
     }

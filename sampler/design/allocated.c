@@ -79,6 +79,11 @@ static enum error finish(struct order *order, struct allocation *allocation)
     return OK;
 }
 
+static void allocated_release(struct order *order)
+{
+    allocation_free(order->own);
+}
+
 static enum error equal_init(struct order *order, const struct design_fields *fields)
 {
     uint32_t labels = frame_labels(order->frame);
@@ -261,9 +266,10 @@ static double allocated_label_share(const struct order *order, uint32_t label)
 
 #define ALLOCATED(design, starter)                                                                \
     {                                                                                             \
-        .name = (design), .takes_replacement = true, .init = (starter), .units = allocated_units, \
-        .positions = allocated_positions, .label_count = allocated_label_count,                   \
-        .probability = allocated_probability, .label_share = allocated_label_share                \
+        .name = (design), .takes_replacement = true, .init = (starter),                           \
+        .release = allocated_release, .units = allocated_units, .positions = allocated_positions, \
+        .label_count = allocated_label_count, .probability = allocated_probability,               \
+        .label_share = allocated_label_share                                                      \
     }
 
 const struct design_ops design_equal = ALLOCATED("equal", equal_init);
