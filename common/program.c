@@ -53,7 +53,10 @@ static enum error finish_output(enum error error)
 static int run_command(const struct program *program, const struct command *command, int argc,
                        char **argv)
 {
-    enum error error = finish_output(command->run(program, argc, argv));
+    enum error error = stop_install();
+    if (!error)
+        error = command->run(program, argc, argv);
+    error = finish_output(error);
     if (error && error != ERROR_END)
         log_failure(program->name, command->name, error_message());
     options_release();

@@ -1,7 +1,8 @@
 /*
- * SIGINT and SIGTERM as a flag and a descriptor. stop_install() once in main, before threads start;
- * it also ignores SIGPIPE. Nothing happens in the handler but setting the flag and writing to an
- * eventfd, so that poll loops wake up. A second SIGINT ends the process at once (exit 130).
+ * SIGINT and SIGTERM as a flag and a descriptor. program_main() calls stop_install() before it
+ * calls the command, whose options are not even read then; SIGPIPE is ignored from then on. Nothing
+ * happens in the handler but setting the flag and writing to an eventfd, so that poll loops wake
+ * up. A second SIGINT ends the process at once (exit 130).
  */
 #ifndef COMMON_STOP_H
 #define COMMON_STOP_H

@@ -8,7 +8,6 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/options.h"
-#include "common/stop.h"
 #include "common/text.h"
 #include "sampler/build/frame_build.h"
 #include "sampler/commands.h"
@@ -123,8 +122,6 @@ static enum error run(const struct program *program, int argc, char **argv)
 {
     struct build_options options = {.store = NULL};
     enum error error = parse(&options, program, argc, argv);
-    if (!error)
-        error = stop_install();
     if (!error)
         error = build(&options);
     return error;

@@ -1,7 +1,6 @@
 #include <stdlib.h>
 
 #include "common/log.h"
-#include "common/stop.h"
 #include "trainer/commands.h"
 #include "trainer/run/tf_config.h"
 #include "trainer/run/training.h"
@@ -209,8 +208,6 @@ static enum error run(const struct program *program, int argc, char **argv)
                                        .print_every = 1,
                                        .cache_bytes = 256 << 20};
     enum error error = parse(program, argc, argv, &arguments, &options);
-    if (!error)
-        error = stop_install();
     if (!error)
         error = choose(&arguments, &options);
     return error ? error : training_run(&options);

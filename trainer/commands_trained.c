@@ -1,6 +1,5 @@
 #include <string.h>
 
-#include "common/stop.h"
 #include "trainer/commands.h"
 
 enum bad_rows commands_bad_rows(const char *name)
@@ -39,8 +38,6 @@ enum error commands_with_trained(const struct program *program, const struct com
     };
     enum error error =
         options_parse(program, command, table, sizeof(table) / sizeof(table[0]), argc, argv, NULL);
-    if (!error)
-        error = stop_install();
     if (error)
         return error;
     options.bad_rows = commands_bad_rows(bad_rows);

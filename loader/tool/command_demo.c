@@ -199,8 +199,7 @@ static enum error run(const struct program *program, int argc, char **argv)
     if (error)
         return error;
     demo.folder = positional[0];
-    error = stop_install();
-    return error ? error : make_files(&demo);
+    return make_files(&demo);
 }
 
 const struct command command_demo = {

@@ -138,8 +138,6 @@ static enum error run(const struct program *program, int argc, char **argv)
     };
     enum error error = options_parse(program, &command_import, options,
                                      sizeof(options) / sizeof(options[0]), argc, argv, &words);
-    if (!error)
-        error = stop_install();
     return error ? error : import(words[0], words[1], force);
 }
 

@@ -275,8 +275,6 @@ static enum error run(const struct program *program, int argc, char **argv)
     enum error error = options_parse(program, &command_info, options,
                                      sizeof(options) / sizeof(options[0]), argc, argv, &words);
     if (!error)
-        error = stop_install();
-    if (!error)
         error = store_open(words[0], false, &store);
     if (!error)
         error = show(store, verify, json);

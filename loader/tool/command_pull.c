@@ -10,7 +10,6 @@
 
 #include "common/log.h"
 #include "common/options.h"
-#include "common/stop.h"
 #include "common/text.h"
 #include "loader/device/device.h"
 #include "loader/feed/feed.h"
@@ -188,9 +187,7 @@ static enum error run(const struct program *program, int argc, char **argv)
      */
     if ((fcntl(STDOUT_FILENO, F_GETFL) & O_ACCMODE) == O_RDONLY)
         return error_set_errno(ERROR_IO, EBADF, "cannot write to " STDOUT_NAME);
-    error = stop_install();
-    if (!error)
-        error = output_open(STDOUT_FILENO, STDOUT_NAME, &output);
+    error = output_open(STDOUT_FILENO, STDOUT_NAME, &output);
     if (!error)
         error = pull_to(&pull, output);
     if (error && output && output_reader_gone(output)) {
