@@ -65,12 +65,12 @@ static enum error serve(struct serve_options *options)
     struct service *service = NULL;
     char url[LISTENER_URL_BYTES];
     int descriptor;
-    enum error error = stop_install();
     options->guard.grammar = &sampler_tokens;
+    if (options->allow_anonymous)
+        options->guard.anonymous_scopes = SCOPE_READ | SCOPE_DRAW;
     options->server.application = &sampler_application;
     housekeeper_block_signals();
-    if (!error)
-        error = guard_open(&options->guard, &guard);
+    enum error error = guard_open(&options->guard, &guard);
     if (!error)
         error = listener_bind(options->host, options->port, &descriptor, url);
     if (error) {

@@ -228,8 +228,8 @@ static enum error parse(struct serve_options *serve, const struct program *progr
         {.name = "allow_anonymous",
          .type = OPTION_FLAG,
          .target = &serve->allow_anonymous,
-         .help = "let everybody who reaches an address beyond this machine do everything, when "
-                 "there is no --token-file"},
+         .help = "let everybody who reaches the address read and draw without a token; streams "
+                 "are changed with a token of scope admin only"},
         {.name = "tls_cert",
          .type = OPTION_TEXT,
          .target = &serve->guard.tls_cert,
@@ -317,7 +317,7 @@ static enum error check_guard(const struct serve_options *serve)
         return OK;
     return error_set(ERROR_USAGE,
                      "--listen %s is reached from other machines: give --token-file FILE, or "
-                     "--allow-anonymous to let everybody in",
+                     "--allow-anonymous to let everybody read and draw",
                      serve->listen);
 }
 

@@ -23,6 +23,7 @@
 
 /* Every GET and HEAD but those of scoped routes; other scopes are the application's other bits. */
 #define SCOPE_READ 1
+#define SCOPE_ALL (~0)
 
 struct token_scope {
     const char *name;

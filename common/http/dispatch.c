@@ -68,15 +68,15 @@ static bool fits(struct request *request, enum MHD_Result *ret_result)
     return false;
 }
 
-/* Whoever asks is known, or need not be. */
-static bool is_let_in(const struct server *server, struct request *request)
+/* Notes the token; false: it is unknown, or needed and not there. */
+static bool is_let_in(struct request *request)
 {
-    const struct bearer_tokens *tokens = guard_tokens(server->guard);
-    if (!tokens || (request->route && request->route->open))
-        return true;
-    request->guarded = true;
-    request->token =
-        bearer_tokens_find(tokens, request_header(request, MHD_HTTP_HEADER_AUTHORIZATION));
+    const struct guard *guard = request->thread->server->guard;
+    const struct bearer_tokens *tokens = guard_tokens(guard);
+    const char *authorization = request_header(request, MHD_HTTP_HEADER_AUTHORIZATION);
+    if (!tokens || !authorization)
+        return guard_anonymous(guard) != 0;
+    request->token = bearer_tokens_find(tokens, authorization);
     return request->token != NULL;
 }
 
@@ -85,18 +85,12 @@ static enum MHD_Result refuse_stranger(struct request *request)
     return response_problem(request, MHD_HTTP_UNAUTHORIZED,
                             request_header(request, MHD_HTTP_HEADER_AUTHORIZATION)
                                 ? "the token is unknown; Authorization: Bearer TOKEN was expected"
-                                : "a token is needed: Authorization: Bearer TOKEN");
+                                : RESPONSE_TOKEN_NEEDED);
 }
 
 bool dispatch_lets_in(struct request *request, int scopes, enum MHD_Result *ret_refusal)
 {
-    const struct bearer_tokens *tokens = guard_tokens(request->thread->server->guard);
-    if (!tokens)
-        return true;
-    request->guarded = true;
-    request->token =
-        bearer_tokens_find(tokens, request_header(request, MHD_HTTP_HEADER_AUTHORIZATION));
-    if (!request->token)
+    if (!is_let_in(request))
         *ret_refusal = refuse_stranger(request);
     else if (!request_may(request, scopes, NULL))
         *ret_refusal = response_forbidden(request, scopes, NULL);
@@ -119,7 +113,7 @@ static enum MHD_Result hand_over(const struct server *server, struct request *re
     if (!handler)
         return refuse_method(request, method);
     bool reads = (request->method & (METHOD_GET | METHOD_HEAD)) != 0;
-    if (reads && !route->scoped && !request_may(request, SCOPE_READ, NULL))
+    if (reads && !route->scoped && !route->open && !request_may(request, SCOPE_READ, NULL))
         return response_forbidden(request, SCOPE_READ, NULL);
     if (!route->always && (!service || phase == SERVER_CLOSED))
         return refuse_phase(request, phase);
@@ -134,7 +128,8 @@ enum MHD_Result dispatch(struct request *request, const char *method)
         return request->again(request, server_service(server));
     if (!fits(request, &refusal))
         return refusal;
-    if (!is_let_in(server, request))
+    bool open = request->route && request->route->open;
+    if (!open && !is_let_in(request))
         return refuse_stranger(request);
     return hand_over(server, request, method);
 }

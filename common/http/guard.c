@@ -108,6 +108,8 @@ enum error guard_open(const struct guard_options *options, struct guard **ret_gu
     if (!guard)
         return ERROR_MEMORY;
     guard->options = *options;
+    if (!options->token_file && !options->anonymous_scopes)
+        guard->options.anonymous_scopes = SCOPE_ALL;
     enum error error = read_both(guard, true);
     if (error) {
         guard_close(guard);
@@ -134,6 +136,11 @@ void guard_close(struct guard *guard)
 const struct bearer_tokens *guard_tokens(const struct guard *guard)
 {
     return atomic_load_explicit(&guard->tokens, memory_order_acquire);
+}
+
+int guard_anonymous(const struct guard *guard)
+{
+    return guard->options.anonymous_scopes;
 }
 
 const struct token_grammar *guard_grammar(const struct guard *guard)

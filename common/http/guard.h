@@ -21,8 +21,10 @@
 /* Texts are borrowed until guard_close(). */
 struct guard_options {
     const struct token_grammar *grammar; /* of the file */
-    const char *token_file;              /* NULL: everybody may do everything */
-    const char *tls_cert;                /* NULL: no TLS; both or neither */
+    const char *token_file;              /* NULL: there are no tokens */
+    /* Of a request without a token; 0: none with a token_file, else all. */
+    int anonymous_scopes;
+    const char *tls_cert; /* NULL: no TLS; both or neither */
     const char *tls_key;
 };
 
@@ -32,8 +34,10 @@ enum error guard_open(const struct guard_options *options, struct guard **ret_gu
 /* When no server uses it any more. NULL is legal. */
 void guard_close(struct guard *guard);
 
-/* NULL: no tokens are asked for. */
+/* NULL: there are none. */
 const struct bearer_tokens *guard_tokens(const struct guard *guard);
+/* What a request without a token may do: scopes, or SCOPE_ALL. */
+int guard_anonymous(const struct guard *guard);
 const struct token_grammar *guard_grammar(const struct guard *guard);
 bool guard_uses_tls(const struct guard *guard);
 

@@ -174,7 +174,9 @@ void request_peer(const struct request *request, char out[REQUEST_PEER_BYTES])
 
 bool request_may(const struct request *request, int scopes, const char *name)
 {
-    return !request->guarded || bearer_token_may(request->token, scopes, name);
+    if (request->token)
+        return bearer_token_may(request->token, scopes, name);
+    return (guard_anonymous(request->thread->server->guard) & scopes) != 0;
 }
 
 void request_suspend(struct request *request, request_continuation again)

@@ -52,9 +52,7 @@ struct request {
     bool answered; /* a response is queued, and counted */
     bool recalled; /* its target is the one of request_remember(); name, query and path are NULL */
 
-    /* Who asks: NULL and not guarded, everybody may do everything. Until the first suspension. */
-    bool guarded;
-    const struct bearer_token *token;
+    const struct bearer_token *token; /* NULL: none was shown. Until the first suspension */
 
     struct metrics *metrics; /* where it is counted: the thread's, or the application's own */
     uint64_t items;          /* that its response carries, for the counters */

@@ -275,8 +275,14 @@ enum MHD_Result response_forbidden(struct request *request, int scopes, const ch
 {
     char detail[256];
     const struct token_grammar *grammar = guard_grammar(request->thread->server->guard);
-    const char *token = request->token ? bearer_token_name(request->token) : "";
-    if (name && (request->token && bearer_token_may(request->token, scopes, NULL)))
+    const char *token = request->token ? bearer_token_name(request->token) : NULL;
+    if (!token && guard_tokens(request->thread->server->guard))
+        return response_problem(request, MHD_HTTP_UNAUTHORIZED, RESPONSE_TOKEN_NEEDED);
+    if (!token)
+        snprintf(detail, sizeof(detail),
+                 "the scope \"%s\" needs a token, and there is no --token-file",
+                 token_scope_name(grammar, scopes));
+    else if (name && bearer_token_may(request->token, scopes, NULL))
         snprintf(detail, sizeof(detail), "the token \"%.64s\" is not for the %s \"%.64s\"", token,
                  grammar->noun, name);
     else

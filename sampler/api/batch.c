@@ -363,7 +363,7 @@ enum MHD_Result route_batch(struct request *request, struct service *service)
     else
         error = parse(request, service);
     bool pure = request->api->batch.index >= 0;
-    if (request->guarded && !request_may(request, SCOPE_DRAW | SCOPE_READ, NULL))
+    if (!request_may(request, SCOPE_DRAW | SCOPE_READ, NULL))
         return response_forbidden(request, SCOPE_DRAW, NULL);
     if (error)
         return response_error(request, error);

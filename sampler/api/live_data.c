@@ -48,7 +48,8 @@ static enum error add_server(struct request *request, struct service *service, s
                     ? buffer_print(out, "\"%s\"", durability_name(service->durability))
                     : buffer_add_text(out, "null");
     if (!error)
-        error = buffer_print(out, ",\"guarded\":%s", request->guarded ? "true" : "false");
+        error = buffer_print(out, ",\"guarded\":%s",
+                             guard_anonymous(server->guard) & SCOPE_READ ? "false" : "true");
     if (!error && service)
         error = buffer_print(out, ",\"max_size\":%" PRId64, service->max_size);
     if (!error)

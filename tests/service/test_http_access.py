@@ -19,6 +19,10 @@ TOKENS = {"ops": (["read", "draw", "admin"], ["*"]), "reader": (["read"], ["*"])
           "keeper": (["admin"], ["eval"])}
 
 
+CHANGES = (("POST", "/streams", b'{"name":"eval"}'), ("DELETE", "/streams/default", None),
+           *(("POST", f"/streams/default/{what}", b"{}") for what in ("pause", "resume", "seek", "checkpoint", "restore")))
+
+
 def token_file(path, tokens=None):
     entries = [{"name": name, "sha256": hashlib.sha256(f"secret-{name}".encode()).hexdigest(), "scopes": scopes, "streams": streams}
                for name, (scopes, streams) in (tokens or TOKENS).items()]
@@ -213,6 +217,35 @@ def test_beyond_this_machine_only_with_tokens_or_on_purpose(sampler, tmp_path):
     assert sampler(*STORE, "--allow-anonymous", listen="0.0.0.0:0").get("/healthz").status == 200
     guarded = sampler(*STORE, "--token-file", token_file(tmp_path / "tokens.json"), listen="0.0.0.0:0")
     assert guarded.get("/batch").status == 401
+
+
+def test_anonymous_reads_and_draws_and_changes_nothing(sampler):
+    """Wherever it listens: the option is a promise, not a wish for this machine's own address."""
+    server = sampler(*STORE, "--allow-anonymous")
+    for target in ("/", "/labels", "/frames", "/streams/default", "/metrics", "/live.json", "/batch?index=0", "/batch?worker=w&seq=0"):
+        assert server.get(target).status == 200, target
+    assert server.request("POST", "/ack", body=b'{"worker":"w","seqs":[0]}').status == 200
+    assert server.get("/live.json").json["server"]["guarded"] is False
+    before = server.get("/streams").json
+    for method, target, body in CHANGES:
+        for headers in ({}, {"Authorization": "Bearer secret-ops"}):
+            answer = server.request(method, target, body=body, headers=headers)
+            assert answer.status == 403, (method, target)
+            assert '"admin"' in answer.json["detail"] and "--token-file" in answer.json["detail"]
+    assert server.get("/streams").json == before
+
+
+def test_anonymous_beside_tokens(sampler, tmp_path):
+    """Who shows a token has what it gives; an unknown one is no request without a token."""
+    server = sampler(*STORE, "--allow-anonymous", "--token-file", token_file(tmp_path / "tokens.json"))
+    assert server.get("/batch").status == 200
+    assert server.get("/streams/default").status == 200
+    assert ask(server, "nobody", "GET", "/batch").status == 401
+    assert ask(server, "trainer", "GET", "/streams/default").status == 403, "a token of scope draw does not read"
+    for method, target, body in CHANGES:
+        assert server.request(method, target, body=body).status == 401, (method, target)
+    assert ask(server, "keeper", "POST", "/streams/default/pause").status == 403
+    assert ask(server, "ops", "POST", "/streams/default/pause").status == 200
 
 
 def test_a_loader_pulls_with_token_and_tls(sampler, tmp_path):
