@@ -55,6 +55,30 @@ static void test_scopes_and_streams(void **state)
     bearer_tokens_free(tokens);
 }
 
+/* A scope opens all streams only where it is the scope that was asked for. */
+static void test_to_read_all_streams_is_not_to_draw_from_them(void **state)
+{
+    (void)state;
+    struct bearer_tokens *tokens =
+        parsed("{\"tokens\":[{\"name\":\"a\",\"sha256\":\"" ALPHA "\","
+               "\"scopes\":[\"read\",\"draw\"],\"streams\":[\"train\"]},"
+               "{\"name\":\"b\",\"sha256\":\"" BETA "\","
+               "\"scopes\":[\"draw\",\"admin\"],\"streams\":[\"eval\"]}]}");
+    const struct bearer_token *reader = bearer_tokens_find(tokens, "Bearer alpha");
+    const struct bearer_token *admin = bearer_tokens_find(tokens, "Bearer beta");
+    assert_true(bearer_token_may(reader, SCOPE_READ, "eval"));
+    assert_true(bearer_token_may(reader, SCOPE_READ | SCOPE_DRAW, "eval"));
+    assert_true(bearer_token_may(reader, SCOPE_DRAW, "train"));
+    assert_false(bearer_token_may(reader, SCOPE_DRAW, "eval"));
+    assert_false(bearer_token_may(reader, SCOPE_DRAW | SCOPE_ADMIN, "eval"));
+    assert_false(bearer_token_may(reader, SCOPE_ADMIN, "train"));
+    assert_true(bearer_token_may(admin, SCOPE_ADMIN, "eval"));
+    assert_false(bearer_token_may(admin, SCOPE_ADMIN, "train"));
+    assert_false(bearer_token_may(admin, SCOPE_DRAW, "train"));
+    assert_false(bearer_token_may(admin, SCOPE_READ, "eval"));
+    bearer_tokens_free(tokens);
+}
+
 #define ENTRY(name, sha256, scopes, streams)                                      \
     "{\"name\":" name ",\"sha256\":" sha256 ",\"scopes\":" scopes ",\"streams\":" \
     "" streams "}"
@@ -107,6 +131,7 @@ static void test_bad_files_are_named(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_who_is_who),
     cmocka_unit_test(test_scopes_and_streams),
+    cmocka_unit_test(test_to_read_all_streams_is_not_to_draw_from_them),
     cmocka_unit_test(test_bad_files_are_named),
 };
 
