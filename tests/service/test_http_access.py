@@ -194,6 +194,25 @@ def test_a_new_certificate_without_dropping_connections(sampler, tmp_path):
     held.close()
 
 
+def test_tokens_and_certificate_are_read_again_each_by_itself(sampler, tmp_path):
+    tokens, (cert, key), new = token_file(tmp_path / "tokens.json"), make_certificate(tmp_path, "one"), make_certificate(tmp_path, "two")
+    good = tokens.read_bytes()
+    server = sampler(*STORE, "--token-file", tokens, "--tls-cert", cert, "--tls-key", key)
+    tokens.write_bytes(b"[]")
+    cert.write_bytes(new[0].read_bytes())
+    key.write_bytes(new[1].read_bytes())
+    run_fails("sampler", "serve", *STORE, "--listen", "127.0.0.1:0", "--token-file", tokens, "--tls-cert", tmp_path / "none",
+              "--tls-key", key, says=str(tokens))
+    server.signal(signal.SIGHUP)
+    server.wait_for_log("the old tokens stay in use")
+    server.wait_for_log("CN=two")
+    tokens.write_bytes(good.replace(b"ops", b"boss"))
+    cert.write_bytes(b"no certificate")
+    server.signal(signal.SIGHUP)
+    server.wait_for_log("the old certificate stays in use")
+    server.wait_for_log("tokens read again")
+
+
 def test_bad_certificates_refuse_the_start(tmp_path):
     one, two = make_certificate(tmp_path, "one"), make_certificate(tmp_path, "two")
     junk = tmp_path / "junk.pem"
