@@ -611,11 +611,298 @@ static void test_the_lease_adapts_itself(void **unused)
     ledger_release(&ledger);
 }
 
+/* ---- time after a restart ----------------------------------------------- */
+
+static struct ledger ledger_of(int64_t lease_ms, const char *worker)
+{
+    struct ledger ledger;
+    ledger_init(&ledger);
+    ledger.lease_ms = lease_ms;
+    apply(&ledger,
+          &(struct entry){
+              .type = ENTRY_WORKER, .worker = -1, .text = worker, .text_bytes = strlen(worker)},
+          0);
+    return ledger;
+}
+
+static void lend(struct ledger *ledger, int64_t first, int64_t seq, int64_t now_ms)
+{
+    apply(ledger,
+          &(struct entry){.type = ENTRY_DRAW,
+                          .first = first,
+                          .positions = 10,
+                          .units = 10,
+                          .worker = 0,
+                          .seq = seq,
+                          .asked = 10},
+          now_ms);
+}
+
+/* Since when a batch is held is not in the journal: a batch from before the restart says nothing of
+ * how long batches are held, whether it is acked or expires. */
+static void test_what_was_leased_before_a_restart_is_no_sample(void **unused)
+{
+    (void)unused;
+    const int64_t started_ms = 5000000;
+    struct ledger ledger = ledger_of(0, "w");
+    lend(&ledger, 0, 0, 0);
+    lend(&ledger, 10, 1, 0);
+    ledger_start(&ledger, started_ms);
+    size_t live;
+    int64_t mean_ms, seq = 0;
+    struct ledger_pull pull = {.worker = "w", .acks = &seq, .ack_count = 1};
+    assert_ok(ledger_plan_acks(&ledger, &pull, 0, started_ms + 10, &live, &mean_ms));
+    assert_int_equal(live, 1);
+    assert_int_equal(mean_ms, 0);
+    ledger_expire(&ledger, started_ms + LEDGER_LEASE_LEAST_MS - 1);
+    assert_int_equal(ledger.leases.heap_count, 2); /* a whole lease from the restart on */
+    struct ledger_plan plan;
+    struct batching batching = {.epoch_positions = 100};
+    struct batching_search search = {.size = 0};
+    struct ledger_pull draw = {.size = 10};
+    assert_ok(ledger_plan_draw(&ledger, &batching, &search, &draw, WORKER_NONE,
+                               started_ms + LEDGER_LEASE_LEAST_MS, &plan));
+    assert_int_equal(plan.kind, PLAN_REDELIVER);
+    assert_int_equal(plan.mean_ms, 0);
+    ledger_release(&ledger);
+}
+
+/* Workers that hold their batches longer than the lease would redeliver for ever: each batch that
+ * expired makes the next lease longer. */
+static void test_a_lease_that_expired_makes_leases_longer(void **unused)
+{
+    (void)unused;
+    struct ledger ledger = ledger_of(0, "w");
+    struct ledger_plan plan;
+    struct batching batching = {.epoch_positions = 100};
+    struct batching_search search = {.size = 0};
+    struct ledger_pull draw = {.size = 10};
+    lend(&ledger, 0, 0, 0);
+    assert_ok(ledger_plan_draw(&ledger, &batching, &search, &draw, WORKER_NONE, 100000, &plan));
+    assert_int_equal(plan.kind, PLAN_REDELIVER);
+    assert_int_equal(plan.mean_ms, 100000);
+    apply(&ledger,
+          &(struct entry){
+              .type = ENTRY_REDRAW, .first = plan.span.first, .worker = -1, .value = plan.mean_ms},
+          100000);
+    assert_int_equal(ledger_lease_ms(&ledger), 200000);
+    ledger_release(&ledger);
+}
+
+/* ---- workers whose place another one took ------------------------------- */
+
+static void ack(struct ledger *ledger, int64_t seq)
+{
+    apply(ledger, &(struct entry){.type = ENTRY_ACK, .worker = 0, .list = &seq, .count = 1}, 0);
+}
+
+/* In a compacted journal, too, a batch is not said to be done by whoever has the number now. */
+static void test_who_did_what_is_not_passed_on_with_a_number(void **unused)
+{
+    (void)unused;
+    struct ledger ledger = ledger_of(LEASE_MS, "old"), copy;
+    lend(&ledger, 0, 0, 0);
+    ack(&ledger, 0);
+    apply(&ledger, &(struct entry){.type = ENTRY_WORKER, .text = "new", .text_bytes = 3}, 0);
+    lend(&ledger, 10, 0, 0);
+    ack(&ledger, 0);
+    ledger_init(&copy);
+    assert_ok(ledger_write(&ledger, 0, apply_to_copy, &copy));
+    assert_null(lease_history_find(&copy.history, 5));
+    const struct lease_done *done = lease_history_find(&copy.history, 15);
+    assert_non_null(done);
+    assert_string_equal(worker_table_get(&copy.workers, done->worker)->name, "new");
+    assert_int_equal(done->attempt, 1);
+    ledger_release(&copy);
+    ledger_release(&ledger);
+}
+
+/* ---- entries that cannot follow ----------------------------------------- */
+
+#define FAR (INT64_C(1) << 62)
+#define LEASE(at, span, held, ...)                                                            \
+    {                                                                                         \
+        .type = ENTRY_LEASE, .first = (at), .positions = (span), .units = (held), __VA_ARGS__ \
+    }
+#define LIST(...) .list = (int64_t[]){__VA_ARGS__}, .count = sizeof((int64_t[]){__VA_ARGS__}) / 8
+
+/* [0, 10) is leased to worker 0 as seq 3, [10, 20) was acked as its seq 4, [20, 30) waits for anybody,
+ * and [30, 50) was drawn without a worker. */
+static struct ledger ledger_to_check(void)
+{
+    struct ledger ledger = ledger_of(LEASE_MS, "w");
+    lend(&ledger, 0, 3, 0);
+    lend(&ledger, 10, 4, 0);
+    ack(&ledger, 4);
+    apply(&ledger,
+          &(struct entry){
+              .type = ENTRY_DRAW, .first = 20, .positions = 30, .units = 30, .worker = -1},
+          0);
+    apply(&ledger, &(struct entry)LEASE(20, 10, 10, .worker = -1, .attempt = 1), 0);
+    return ledger;
+}
+
+static void check_all(const struct ledger *ledger, const struct entry *entries, size_t count,
+                      enum error expected)
+{
+    for (size_t i = 0; i < count; i++) {
+        enum error error = ledger_check(ledger, &entries[i]);
+        if (error != expected)
+            fail_msg("entry %zu of kind %d: %d, not %d", i, (int)entries[i].type, error, expected);
+    }
+}
+
+static void test_entries_that_can_follow(void **unused)
+{
+    (void)unused;
+    const struct entry entries[] = {
+        {.type = ENTRY_DRAW, .first = 50, .positions = 1, .units = 1, .worker = -1},
+        {.type = ENTRY_DRAW, .first = 60, .worker = -1}, /* the tail skips some */
+        {.type = ENTRY_DRAW, .first = 50, .positions = 9, .units = 9, .seq = 5, .asked = 9},
+        {.type = ENTRY_DRAW, .first = FAR - 1, .positions = FAR - 1, .units = 1, .worker = -1},
+        {.type = ENTRY_REDRAW, .first = 0, .worker = -1},
+        {.type = ENTRY_REDRAW, .first = 0, .seq = 3, .asked = 10}, /* its own, which expired */
+        {.type = ENTRY_REDRAW, .first = 20, .seq = 5, .asked = 10},
+        LEASE(40, 10, 10, .worker = -1),
+        LEASE(30, 5, 1, .worker = -1),
+        LEASE(40, 5, 5, .seq = 5, .asked = 5),
+        LEASE(40, 5, 5, .worker = -1, .attempt = INT32_MAX),
+        {.type = ENTRY_UNDO_DRAW, .first = 40, .positions = 10, .units = 10, .worker = -1},
+        {.type = ENTRY_UNDO_DRAW, .first = 10, .positions = 10, .units = 1, .attempt = INT32_MAX},
+        {.type = ENTRY_USED, LIST(0, 1, 3, 9)},
+        {.type = ENTRY_SEEK, .value = FAR - 1},
+        {.type = ENTRY_RESTORE, .value = 9, LIST(0, 1, 8, 9)},
+        {.type = ENTRY_LEDGER, LIST(FAR - 1, 0, 0, 0, 0, 0)},
+        {.type = ENTRY_GAPS, LIST(0, 50)},
+        {.type = ENTRY_SKIPPED, LIST(0, 50)},
+        {.type = ENTRY_DONE, .first = 10, .positions = 10, .units = 10},
+        {.type = ENTRY_IDLE, LIST(0)},
+        {.type = ENTRY_FORGOTTEN_WORKERS, LIST(1, 1)},
+        {.type = ENTRY_WORKER, .worker = -1, .text = "new", .text_bytes = 3},
+    };
+    struct ledger ledger = ledger_to_check();
+    check_all(&ledger, entries, sizeof(entries) / sizeof(entries[0]), OK);
+    ledger_release(&ledger);
+}
+
+static void test_entries_that_cannot_follow_are_refused(void **unused)
+{
+    (void)unused;
+    const struct entry entries[] = {
+        /* draws: of what was drawn; of a pair that has or had a batch; for nobody known */
+        {.type = ENTRY_DRAW, .first = 49, .positions = 1, .units = 1, .worker = -1},
+        {.type = ENTRY_DRAW, .first = 50, .positions = 1, .units = 2, .worker = -1},
+        {.type = ENTRY_DRAW, .first = -1, .positions = 60, .units = 1, .worker = -1},
+        {.type = ENTRY_DRAW, .first = FAR, .positions = 1, .units = 1, .worker = -1},
+        {.type = ENTRY_DRAW, .first = 50, .positions = FAR, .units = 1, .worker = -1},
+        {.type = ENTRY_DRAW, .first = 50, .positions = -1, .units = -1, .worker = -1},
+        {.type = ENTRY_DRAW, .first = 50, .positions = 9, .units = 9, .seq = 3, .asked = 9},
+        {.type = ENTRY_DRAW, .first = 50, .positions = 9, .units = 9, .seq = 4, .asked = 9},
+        {.type = ENTRY_DRAW, .first = 50, .positions = 9, .units = 9, .worker = 1, .asked = 9},
+        {.type = ENTRY_DRAW, .first = 50, .positions = 9, .units = 9, .seq = -1, .asked = 9},
+        {.type = ENTRY_DRAW, .first = 50, .positions = 9, .units = 9, .seq = 5},
+        /* redraws: of what nobody had, or from its middle; for a pair that has or had another */
+        {.type = ENTRY_REDRAW, .first = -1, .worker = -1},
+        {.type = ENTRY_REDRAW, .first = 10, .worker = -1},
+        {.type = ENTRY_REDRAW, .first = 1, .worker = -1},
+        {.type = ENTRY_REDRAW, .first = 20, .seq = 3, .asked = 10},
+        {.type = ENTRY_REDRAW, .first = 20, .seq = 4, .asked = 10},
+        {.type = ENTRY_REDRAW, .first = 0, .seq = 4, .asked = 10},
+        {.type = ENTRY_REDRAW, .first = 0, .worker = 1, .asked = 10},
+        /* leases: of nothing, of what is ahead, of what is leased, to a pair that has one */
+        LEASE(40, 5, 0, .worker = -1),
+        LEASE(40, 5, 5, .worker = -1, .attempt = -1),
+        LEASE(40, 5, 5, .worker = -1, .attempt = INT64_C(1) << 31),
+        LEASE(40, 11, 5, .worker = -1),
+        LEASE(40, 5, 6, .worker = -1),
+        LEASE(50, 5, 5, .worker = -1),
+        LEASE(5, 5, 5, .worker = -1),
+        LEASE(19, 2, 1, .worker = -1),
+        LEASE(29, 2, 1, .worker = -1),
+        LEASE(15, 20, 5, .worker = -1),
+        LEASE(40, 5, 5, .seq = 3, .asked = 5),
+        LEASE(40, 5, 5, .worker = 1, .asked = 5),
+        LEASE(40, 5, 5, .seq = -1, .asked = 5),
+        LEASE(40, 5, 5, .seq = 5),
+        /* undone: nothing, what was not drawn, what is leased */
+        {.type = ENTRY_UNDO_DRAW, .first = 40, .positions = 10, .worker = -1},
+        {.type = ENTRY_UNDO_DRAW, .first = 40, .positions = 11, .units = 10, .worker = -1},
+        {.type = ENTRY_UNDO_DRAW, .first = 20, .positions = 10, .units = 10, .worker = -1},
+        {.type = ENTRY_UNDO_DRAW, .first = 40, .positions = 9, .units = 9, .attempt = -1},
+        {.type = ENTRY_UNDO_DRAW,
+         .first = 40,
+         .positions = 9,
+         .units = 9,
+         .attempt = INT64_C(1) << 31},
+        /* workers that are not known, seqs and positions out of order */
+        {.type = ENTRY_ACK, .worker = 1},
+        {.type = ENTRY_RELEASE, .worker = -1},
+        {.type = ENTRY_USED, .worker = 1, LIST(0, 1)},
+        {.type = ENTRY_USED, LIST(0, 1, 1, 2)},
+        {.type = ENTRY_ACKED, LIST(0, 0)},
+        {.type = ENTRY_ACKED, LIST(-1, 2)},
+        {.type = ENTRY_USED, LIST(0)},
+        {.type = ENTRY_SEEK, .value = -1},
+        {.type = ENTRY_SEEK, .value = FAR},
+        {.type = ENTRY_RESTORE, .value = 9, LIST(0, 10)},
+        {.type = ENTRY_LEDGER, LIST(FAR, 0, 0, 0, 0, 0)},
+        {.type = ENTRY_LEDGER, LIST(-1, 0, 0, 0, 0, 0)},
+        {.type = ENTRY_LEDGER, LIST(0, 0, 0, 0, 0)},
+        {.type = ENTRY_GAPS, LIST(0, 51)},
+        {.type = ENTRY_SKIPPED, LIST(0, 51)},
+        {.type = ENTRY_DONE, .first = 10, .positions = 10, .units = 10, .worker = 1},
+        {.type = ENTRY_DONE, .first = -1, .positions = 10, .units = 10},
+        {.type = ENTRY_IDLE, LIST(1)},
+        {.type = ENTRY_IDLE, LIST(0, -1)},
+        {.type = ENTRY_FORGOTTEN_WORKERS, LIST(0, 1)},
+        {.type = ENTRY_FORGOTTEN_WORKERS, LIST(1, 0)},
+        {.type = ENTRY_FORGOTTEN_WORKERS, LIST(1)},
+        /* names: used, none, with signs, of one that has batches, below 0 */
+        {.type = ENTRY_WORKER, .worker = -1, .text = "w", .text_bytes = 1},
+        {.type = ENTRY_WORKER, .worker = -1, .text = "", .text_bytes = 0},
+        {.type = ENTRY_WORKER, .worker = -1, .text = "a b", .text_bytes = 3},
+        {.type = ENTRY_WORKER, .worker = 0, .text = "new", .text_bytes = 3},
+        {.type = ENTRY_WORKER, .worker = 1, .text = "new", .text_bytes = 3},
+        {.type = ENTRY_WORKER, .worker = -1, .seq = -1, .text = "new", .text_bytes = 3},
+    };
+    struct ledger ledger = ledger_to_check();
+    check_all(&ledger, entries, sizeof(entries) / sizeof(entries[0]), ERROR_INPUT);
+    ledger_release(&ledger);
+}
+
+/* What goes back is drawn first, from the front of the first gap, and not beyond it. */
+static void test_draws_from_gaps_are_checked(void **unused)
+{
+    (void)unused;
+    const struct entry can[] = {
+        {.type = ENTRY_DRAW, .first = 10, .positions = 5, .units = 5, .worker = -1},
+        {.type = ENTRY_DRAW, .first = 10, .positions = 10, .units = 10, .worker = -1}};
+    const struct entry cannot[] = {
+        {.type = ENTRY_DRAW, .first = 10, .positions = 11, .units = 10, .worker = -1},
+        {.type = ENTRY_DRAW, .first = 11, .positions = 5, .units = 5, .worker = -1},
+        {.type = ENTRY_DRAW, .first = 30, .positions = 5, .units = 5, .worker = -1},
+        {.type = ENTRY_DRAW, .first = 50, .positions = 5, .units = 5, .worker = -1},
+        {.type = ENTRY_DRAW, .first = 10, .worker = -1}};
+    struct ledger ledger = ledger_of(LEASE_MS, "w");
+    apply(&ledger,
+          &(struct entry){.type = ENTRY_RESTORE, .worker = -1, .value = 50, LIST(10, 20, 30, 40)},
+          0);
+    check_all(&ledger, can, 2, OK);
+    check_all(&ledger, cannot, 5, ERROR_INPUT);
+    ledger_release(&ledger);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_the_book_is_what_the_model_says),
     cmocka_unit_test(test_draws_that_nobody_heard_of_go_back),
     cmocka_unit_test(test_a_million_leases),
     cmocka_unit_test(test_the_lease_adapts_itself),
+    cmocka_unit_test(test_what_was_leased_before_a_restart_is_no_sample),
+    cmocka_unit_test(test_a_lease_that_expired_makes_leases_longer),
+    cmocka_unit_test(test_who_did_what_is_not_passed_on_with_a_number),
+    cmocka_unit_test(test_entries_that_can_follow),
+    cmocka_unit_test(test_entries_that_cannot_follow_are_refused),
+    cmocka_unit_test(test_draws_from_gaps_are_checked),
 };
 
 UNIT_MAIN(tests)
