@@ -248,21 +248,28 @@ static void test_batches_of_p_labels_with_k_units(void **state)
     unit_folder_remove(folder);
 }
 
-/* Passes of a label with an odd number of units are orders of their own. */
+/* Passes of a label are orders of their own also where its units are no multiple of k, from three
+ * times k units on. */
 static void test_passes_of_pxk_differ(void **state)
 {
     (void)state;
-    int64_t first[101], second[101];
-    struct frame *frame = range_frame(101, 1);
-    struct order *order = new_order(frame, "pxk", "{\"p\":1,\"k\":4}", 3);
-    order_rows(order, 0, 101, first);
-    order_rows(order, 101, 101, second);
-    size_t same = 0;
-    for (size_t i = 0; i < 101; i++)
-        same += first[i] == second[i];
-    assert_true(same < 10);
-    order_free(order);
-    frame_free(frame);
+    static const int64_t cases[][2] = {{101, 4}, {13, 4}, {769, 256}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        int64_t units = cases[i][0];
+        int64_t first[769], second[769];
+        char fields[64];
+        snprintf(fields, sizeof(fields), "{\"p\":1,\"k\":%lld}", (long long)cases[i][1]);
+        struct frame *frame = range_frame(units, 1);
+        struct order *order = new_order(frame, "pxk", fields, 3);
+        order_rows(order, 0, units, first);
+        order_rows(order, units, units, second);
+        int64_t same = 0;
+        for (int64_t k = 0; k < units; k++)
+            same += first[k] == second[k];
+        assert_in_range(same, 0, units / 4);
+        order_free(order);
+        frame_free(frame);
+    }
 }
 
 /* ---- weights ------------------------------------------------------------ */

@@ -291,6 +291,29 @@ static void test_blobs_of_others(void **state)
                  "element=u8", ERROR_USAGE, "no single BLOB");
 }
 
+/* Longer or shorter than the first one, or text of its length: no features are made of it. */
+static void test_blobs_of_another_length(void **state)
+{
+    static const int64_t ids[] = {1, 2, 3, 4, 5};
+    static const enum row_status expected[] = {ROW_OK, ROW_BAD, ROW_BAD, ROW_BAD, ROW_OK};
+    struct store *store = NULL;
+    struct reader *reader = NULL;
+    enum row_status status[5];
+    uint8_t features[15];
+    (void)state;
+    run_sql("lengths.db", "CREATE TABLE t(id INTEGER PRIMARY KEY, label, pixels BLOB);"
+                          "INSERT INTO t VALUES (1,3,x'0001ff'), (2,4,x'05060708'), (3,4,x'0506'),"
+                          " (4,5,'abc'), (5,6,x'090a0b')");
+    assert_ok(open_sqlite("lengths.db", "", &store));
+    assert_int_equal(store_info(store)->bad_rows, 3);
+    assert_ok(reader_open(store, &reader));
+    assert_ok(reader_fetch(reader, ids, 5, features, 3, NULL, status));
+    assert_memory_equal(status, expected, sizeof(status));
+    assert_memory_equal(features, "\0\x01\xff\0\0\0\0\0\0\0\0\0\x09\x0a\x0b", 15);
+    reader_close(reader);
+    store_close(store);
+}
+
 static void test_bad_rows(void **state)
 {
     struct store *store = NULL;
@@ -711,6 +734,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_many_ids_that_are_no_key, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_views, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_blobs_of_others, make_folder, remove_folder),
+    cmocka_unit_test_setup_teardown(test_blobs_of_another_length, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_bad_rows, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_tables_are_chosen, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_files_that_are_no_database, make_folder, remove_folder),
