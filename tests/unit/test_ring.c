@@ -1,9 +1,6 @@
-#include "tests/unit/unit.h"
+#include "tests/unit/fake_device.h"
 
-#include <pthread.h>
-#include <sched.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
@@ -169,6 +166,48 @@ static void test_stop_ends_everything(void **state)
     assert_fails(ring_take_ready(ring, 0, &slot), ERROR_CANCELLED, "closed");
     assert_fails(ring_take_copied(ring, 0, &slot), ERROR_CANCELLED, "closed");
     ring_free(ring);
+}
+
+/* ---- a device that is still at work ------------------------------------- */
+
+static struct device_queue *callers; /* the queue of whoever uses the batches */
+static bool freed_early;
+
+static void free_memory(struct device *device, void *memory)
+{
+    pthread_mutex_lock(&callers->lock);
+    freed_early |= callers->done + 1 < callers->added; /* the event itself is counted late */
+    pthread_mutex_unlock(&callers->lock);
+    fake_memory_free(device, memory);
+}
+
+/* Batches are put back when the work on them is enqueued: their memory stays until it is done. */
+static void test_memory_stays_until_the_device_is_done_with_it(void **state)
+{
+    (void)state;
+    char seen[ROWS * 32];
+    struct device_ops ops = fake_device_ops;
+    ops.memory_free = free_memory;
+    struct device late = {.kind = DEVICE_CUDA, .description = "late", .ops = &ops};
+    struct ring_shape shape = {.slots = 2, .rows = ROWS, .row_bytes = 8, .device_row_bytes = 32};
+    struct ring *ring;
+    struct slot *slot;
+    assert_ok(ring_new(&shape, &late, &ring));
+    assert_ok(fake_queue_new(&late, &callers));
+    for (int64_t i = 0; i < 2; i++) {
+        fill(ring, i);
+        copy(ring, i);
+    }
+    for (int64_t i = 0; i < 2; i++) {
+        assert_ok(ring_take_copied(ring, i, &slot));
+        for (int k = 0; k < 50; k++)
+            assert_ok(device_copy_out(&late, callers, seen, slot->device, sizeof(seen)));
+        assert_ok(device_event_record(&late, slot->released, callers));
+        ring_put(ring, slot);
+    }
+    ring_free(ring);
+    assert_false(freed_early);
+    fake_queue_free(&late, callers);
 }
 
 /* ---- wrong use aborts: each in a process of its own --------------------- */
@@ -376,6 +415,7 @@ int main(void)
         cmocka_unit_test(test_order_is_by_number),
         cmocka_unit_test(test_what_lies_before_the_end_is_delivered),
         cmocka_unit_test(test_stop_ends_everything),
+        cmocka_unit_test(test_memory_stays_until_the_device_is_done_with_it),
         cmocka_unit_test(test_wrong_transitions_abort),
         cmocka_unit_test(test_many_threads),
         cmocka_unit_test(test_stop_wakes_each_waiter),
