@@ -1,5 +1,9 @@
 #include "tests/unit/unit.h"
 
+#include <xxhash.h>
+
+#include "common/base64url.h"
+#include "common/varint.h"
 #include "sampler/stream/checkpoint_token.h"
 
 static void fill(struct checkpoint_token *token)
@@ -91,6 +95,95 @@ static void test_any_other_byte_is_refused(void **unused)
     checkpoint_token_release(&token);
 }
 
+/* What a token says, and how its bytes are written: a checksum is no secret. */
+struct words {
+    int64_t numbers[8]; /* units, positions an epoch, seed, replacement, rows, split, position */
+    const char *digest, *design;
+    size_t digest_bytes;
+    uint64_t open[6]; /* count, then what is skipped and how long it is */
+    size_t open_count, behind;
+};
+
+static const struct words right = {.numbers = {1000, 1000, 7, 1, 5, 1005, SPLIT_TEST, 900},
+                                   .digest = "0123456789abcdef0123456789abcdef",
+                                   .design = "srs",
+                                   .digest_bytes = 32,
+                                   .open = {2, 0, 100, 50, 750},
+                                   .open_count = 5};
+
+static enum error read_words(const struct words *words)
+{
+    struct checkpoint_token token;
+    uint8_t bytes[512] = "TMBLTOK1";
+    char text[700];
+    uint8_t *at = bytes + 8;
+    for (size_t i = 0; i < 8; i++)
+        at = varint_write_signed(at, words->numbers[i]);
+    at = varint_write(at, words->digest_bytes);
+    memcpy(at, words->digest, words->digest_bytes);
+    at = varint_write(at + words->digest_bytes, strlen(words->design));
+    memcpy(at, words->design, strlen(words->design));
+    at = varint_write(at + strlen(words->design), 0);
+    for (size_t i = 0; i < words->open_count; i++)
+        at = varint_write(at, words->open[i]);
+    memset(at, 0, words->behind);
+    at += words->behind;
+    uint64_t checksum = XXH3_64bits(bytes, (size_t)(at - bytes));
+    memcpy(at, &checksum, sizeof(checksum));
+    base64url_encode(bytes, (size_t)(at - bytes) + sizeof(checksum), text);
+    enum error error = checkpoint_token_read(text, &token);
+    if (!error)
+        checkpoint_token_release(&token);
+    return error;
+}
+
+static void refuse_words(struct words words)
+{
+    assert_fails(read_words(&words), ERROR_INPUT, "damaged");
+}
+
+static void test_tokens_that_cannot_be_are_refused(void **unused)
+{
+    (void)unused;
+    static const struct {
+        size_t at;
+        int64_t number;
+    } numbers[] = {
+        {0, -1}, {2, -1}, {3, 2}, {4, -5}, {6, SPLIT_TEST + 1}, {7, -1}, {7, INT64_C(1) << 62}};
+    static const uint64_t open[][5] = {
+        {2, 0, 100, 50, 751},        /* beyond the position */
+        {2, 0, 100, 801, 1},         /* begins there */
+        {2, 0, 100, 0, 1},           /* touches the one before */
+        {2, 0, 0, 50, 1},            /* of nothing */
+        {2, 0, 100, 50, UINT64_MAX}, /* longer than there are positions */
+        {2, 0, 100, UINT64_MAX, 1},  /* wraps around */
+        {3, 0, 100, 50, 1},          /* one is missing */
+        {UINT64_MAX, 0, 100, 50, 1}, /* so many do not fit */
+    };
+    struct words words = right;
+    assert_ok(read_words(&words));
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        words = right;
+        words.numbers[numbers[i].at] = numbers[i].number;
+        refuse_words(words);
+    }
+    for (size_t i = 0; i < sizeof(open) / sizeof(open[0]); i++) {
+        words = right;
+        memcpy(words.open, open[i], sizeof(open[i]));
+        refuse_words(words);
+    }
+    words = right;
+    words.behind = 1;
+    refuse_words(words);
+    words = right;
+    words.digest = "0123456789abcdef\0"
+                   "123456789abcdef";
+    refuse_words(words);
+    words = right;
+    words.design = "a name that is longer than that of any design there is or will be";
+    refuse_words(words);
+}
+
 static void test_each_difference_is_named(void **unused)
 {
     (void)unused;
@@ -117,6 +210,10 @@ static void test_each_difference_is_named(void **unused)
     assert_fails(checkpoint_token_check(&token, &here, &binding), ERROR_CONFLICT,
                  "rows 5:1005 there, 5:1006 here");
     here.rows_end = 1005;
+    here.rows_begin = 4;
+    assert_fails(checkpoint_token_check(&token, &here, &binding), ERROR_CONFLICT,
+                 "rows 5:1005 there, 4:1005 here");
+    here.rows_begin = 5;
     here.split = SPLIT_TEST;
     assert_fails(checkpoint_token_check(&token, &here, &binding), ERROR_CONFLICT,
                  "split train there, test here");
@@ -173,6 +270,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_round_trip),
     cmocka_unit_test(test_a_thousand_leases_take_a_few_kilobytes),
     cmocka_unit_test(test_any_other_byte_is_refused),
+    cmocka_unit_test(test_tokens_that_cannot_be_are_refused),
     cmocka_unit_test(test_each_difference_is_named),
     cmocka_unit_test(test_a_definition_comes_back_from_its_text),
 };
