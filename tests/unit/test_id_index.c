@@ -43,12 +43,15 @@ static void test_ids_of_every_kind(void **state)
     static const int64_t consecutive[] = {5, 6, 7};
     static const int64_t ascending[] = {0, 2, 5, 9};
     static const int64_t shuffled[] = {9, 0, INT64_MAX, 5, 2};
+    static const int64_t inside[] = {10, 12, 11,
+                                     13}; /* first and last are as of consecutive ones */
     static const int64_t one[] = {INT64_MAX};
     static const int64_t ends[] = {0, INT64_MAX};
     (void)state;
     check(consecutive, 3, absent, 6);
     check(ascending, 4, absent, 6);
     check(shuffled, 5, absent, 6);
+    check(inside, 4, absent, 6);
     check(one, 1, absent, 6);
     check(ends, 2, absent, 6);
 }
@@ -80,10 +83,12 @@ static void check_twice(const int64_t *ids, int64_t rows, int64_t first, int64_t
 static void test_ids_that_come_twice(void **state)
 {
     static const int64_t neighbours[] = {1, 2, 2, 3};
+    static const int64_t inside[] = {0, 1, 1, 3}; /* instead of 2 */
     static const int64_t apart[] = {7, 1, 9, 7, 1};
     static const int64_t same[] = {0, 0};
     (void)state;
     check_twice(neighbours, 4, 1, 2);
+    check_twice(inside, 4, 1, 2);
     check_twice(apart, 5, 0, 3);
     check_twice(same, 2, 0, 1);
 }
