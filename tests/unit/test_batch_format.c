@@ -100,6 +100,26 @@ static void test_integer_labels(void **state)
     label_texts_release(&texts);
 }
 
+static void test_probabilities_and_what_they_weigh(void **state)
+{
+    (void)state;
+    static const double probabilities[] = {1, 0.5, 0.5, 0.3, 8};
+    struct label_texts texts;
+    struct batch_answer answer = sample();
+    answer.probabilities = probabilities;
+    open_texts("range:30?labels=3", &texts);
+    check_text(&texts, &answer, BATCH_FORMAT_JSON,
+               "{\"stream\":\"default\",\"epoch\":3,\"first\":300,\"size\":5,"
+               "\"ids\":[7,0,9223372036854775807,59999,12345678901234567],"
+               "\"labels\":[2,0,1,2,1],\"probabilities\":[1,0.5,0.5,0.3,8],"
+               "\"weights\":[1,2,2,3.3333333333333335,0.125]}\n");
+    check_text(&texts, &answer, BATCH_FORMAT_CSV,
+               "id,label,probabilities,weights\n7,2,1,1\n0,0,0.5,2\n"
+               "9223372036854775807,1,0.5,2\n59999,2,0.3,3.3333333333333335\n"
+               "12345678901234567,1,8,0.125\n");
+    label_texts_release(&texts);
+}
+
 static void test_the_largest_answer_stays_in_its_bound(void **state)
 {
     (void)state;
@@ -218,6 +238,7 @@ static void test_text_labels_are_escaped(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_digits_are_those_of_printf),
     cmocka_unit_test(test_integer_labels),
+    cmocka_unit_test(test_probabilities_and_what_they_weigh),
     cmocka_unit_test(test_the_largest_answer_stays_in_its_bound),
     cmocka_unit_test(test_binary_layout),
     cmocka_unit_test(test_text_labels_are_escaped),

@@ -86,6 +86,7 @@ static void test_bad_values_are_named(void **state)
         {"worker=&seq=1", "1 to 128"},
         {"worker=a%20b&seq=1", "[A-Za-z0-9._:-]"},
         {"worker=w0&seq=-1", "seq"},
+        {"worker=w0&seq=9223372036854775807", "seq"}, /* its end would be beyond all integers */
         {"worker=w0&seq=9223372036854775808", "seq"},
         {"worker=w0&seq=1&ack=", "ack"},
         {"worker=w0&seq=1&ack=1,", "ack"},

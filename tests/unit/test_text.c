@@ -37,6 +37,27 @@ static void test_integers_are_exact(void **state)
     }
 }
 
+static void test_sizes_with_units(void **state)
+{
+    static const struct {
+        const char *text;
+        int64_t bytes;
+    } cases[] = {{"4096", 4096},           {"4K", 4096},
+                 {"1M", 1 << 20},          {"3G", INT64_C(3) << 30},
+                 {"1T", INT64_C(1) << 40}, {"8388607T", INT64_C(8388607) << 40}};
+    static const char *const wrong[] = {"4095", "3K",  "",     "K",        "-4K",
+                                        "4k",   "4KB", "4.5K", "8388608T", "1P"};
+    int64_t bytes;
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        assert_true(text_parse_bytes(cases[i].text, 4096, &bytes));
+        assert_true(bytes == cases[i].bytes);
+    }
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+        if (text_parse_bytes(wrong[i], 4096, &bytes))
+            fail_msg("\"%s\" was taken", wrong[i]);
+}
+
 static void test_bad_integers_are_refused(void **state)
 {
     (void)state;
@@ -336,6 +357,7 @@ static void test_one_is_not_many(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_integers_are_exact),
+    cmocka_unit_test(test_sizes_with_units),
     cmocka_unit_test(test_bad_integers_are_refused),
     cmocka_unit_test(test_integer_bounds_and_length),
     cmocka_unit_test(test_written_integers_equal_printf),
