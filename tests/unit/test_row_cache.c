@@ -80,6 +80,34 @@ static void test_rows_are_those_of_the_store(void **state)
     check_cache("a\n5\n6\n", "");
 }
 
+static enum error scan_of_two(struct store *store, enum scan_columns columns, store_sink *sink,
+                              void *context)
+{
+    static const double labels[] = {1, 2};
+    static const uint8_t features[] = {3, 4};
+    (void)store;
+    (void)columns;
+    return sink(context,
+                &(struct store_block){.rows = 2, .label_values = labels, .features = features});
+}
+
+/* Rows that a store said it has, and does not give, are no zeros. */
+static void test_a_store_that_gives_fewer_rows(void **state)
+{
+    static const struct store_ops ops = {.scheme = "two", .scan = scan_of_two};
+    static char uri[] = "two:";
+    struct store inner = {.ops = &ops,
+                          .info = {.uri = uri, .rows = 3, .features = 1, .element = ELEMENT_U8}};
+    struct store *cache = NULL;
+    (void)state;
+    assert_fails(row_cache_open(&inner, UINT64_MAX, &cache), ERROR_INPUT, "2 rows of 3");
+    inner.info.rows = 2;
+    assert_ok(row_cache_open(&inner, row_cache_bytes(&inner.info), &cache));
+    store_close(cache);
+    assert_fails(row_cache_open(&inner, row_cache_bytes(&inner.info) - 1, &cache), ERROR_MEMORY,
+                 "the limit is");
+}
+
 /* Each changes what rows are kept as, behind rows that were kept already. */
 static void test_rows_change_their_form(void **state)
 {
@@ -265,6 +293,7 @@ static void test_many_threads_read_at_once(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_rows_are_those_of_the_store, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_rows_change_their_form, make_folder, remove_folder),
+    cmocka_unit_test(test_a_store_that_gives_fewer_rows),
     cmocka_unit_test_setup_teardown(test_lines_are_not_rows, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_large_files, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_bad_and_missing_rows_keep_their_words, make_folder,
