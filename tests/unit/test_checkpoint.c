@@ -348,6 +348,16 @@ static void test_foreign_files_are_refused(void **state)
         {10, "a,b", "classes"},
         {11, "{}", "sampler position"},
         {11, "", "sampler position"},
+        {11,
+         "{\"name\":\"default\",\"digest\":\"00\",\"design\":\"srs\",\"replacement\":false,"
+         "\"seed\":1,\"tail\":\"keep\",\"units\":5,\"epochs\":0,\"epoch_draws\":5,"
+         "\"batch_size\":0,\"next_index\":0}",
+         "no counts"},
+        {11,
+         "{\"name\":\"default\",\"digest\":\"00\",\"design\":\"srs\",\"replacement\":false,"
+         "\"seed\":1,\"tail\":\"keep\",\"units\":5,\"epochs\":0,\"epoch_draws\":5,"
+         "\"batch_size\":1,\"next_index\":-1}",
+         "no counts"},
     };
     size_t count = sizeof(pairs) / sizeof(pairs[0]);
     struct checkpoint *checkpoint = NULL;

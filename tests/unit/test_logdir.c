@@ -36,6 +36,20 @@ int __wrap_rename(const char *from, const char *to)
     return -1;
 }
 
+static void (*at_open)(void); /* before a checkpoint is opened, once */
+
+enum error __real_checkpoint_open(const char *path, struct checkpoint **ret_checkpoint);
+enum error __wrap_checkpoint_open(const char *path, struct checkpoint **ret_checkpoint);
+enum error __wrap_checkpoint_open(const char *path, struct checkpoint **ret_checkpoint)
+{
+    void (*now)(void) = at_open;
+
+    at_open = NULL;
+    if (now)
+        now();
+    return __real_checkpoint_open(path, ret_checkpoint);
+}
+
 int __real_fsync(int descriptor);
 int __wrap_fsync(int descriptor);
 int __wrap_fsync(int descriptor)
@@ -392,6 +406,30 @@ static void test_what_is_gone_on_from_is_never_removed(void **state)
     assert_files(1, 1);
 }
 
+/* What a person named is forgotten in its turn, and the file is left to the person. */
+static void test_files_of_other_names_are_never_removed(void **state)
+{
+    char text[2100];
+    struct logdir *logdir = open_and_save(1, 5);
+
+    (void)state;
+    logdir_close(logdir);
+    put("best.safetensors", "mine");
+    snprintf(text, sizeof(text),
+             "model_checkpoint_path: \"model.ckpt-5.safetensors\"\n"
+             "all_model_checkpoint_paths: \"best.safetensors\"\n%s",
+             strchr(state_text(1, 5), '\n') + 1);
+    put("checkpoint", text);
+    assert_ok(logdir_open(folder, &logdir));
+    struct checkpoint *checkpoint = NULL;
+    assert_ok(logdir_newest(logdir, &checkpoint));
+    checkpoint_close(checkpoint);
+    save(logdir, 6);
+    logdir_close(logdir);
+    assert_content("checkpoint", state_text(2, 6));
+    assert_content("best.safetensors", "mine");
+}
+
 static void test_without_the_state_file_the_largest_step_counts(void **state)
 {
     struct logdir *logdir = open_and_save(8, 11);
@@ -400,6 +438,31 @@ static void test_without_the_state_file_the_largest_step_counts(void **state)
     logdir_close(logdir);
     assert_int_equal(unlink(in_folder("checkpoint")), 0);
     assert_newest(11);
+}
+
+static void train_on(void)
+{
+    struct checkpoint *checkpoint = NULL;
+    struct logdir *logdir = NULL;
+
+    assert_ok(logdir_open(folder, &logdir));
+    assert_ok(logdir_newest(logdir, &checkpoint));
+    checkpoint_close(checkpoint);
+    for (int64_t step = 6; step <= 12; step++)
+        save(logdir, step);
+    logdir_close(logdir);
+}
+
+/* The trainer saves on while somebody looks: all that was named a moment ago is gone. */
+static void test_who_looks_keeps_up_with_the_trainer(void **state)
+{
+    struct logdir *logdir = open_and_save(1, 5);
+
+    (void)state;
+    logdir_close(logdir);
+    at_open = train_on;
+    assert_newest(12);
+    assert_null(at_open);
 }
 
 static void test_missing_files_are_passed_over(void **state)
@@ -550,6 +613,28 @@ static void test_a_malformed_state_file_is_refused(void **state)
     }
 }
 
+/* The newest stays the newest when an older one goes, wherever they stand. */
+static void test_a_list_without_an_older_one(void **state)
+{
+    struct checkpoint_state list = CHECKPOINT_STATE_INIT;
+
+    (void)state;
+    assert_ok(checkpoint_state_add(&list, "a"));
+    assert_ok(checkpoint_state_add(&list, "b"));
+    assert_ok(checkpoint_state_add(&list, "c"));
+    checkpoint_state_remove(&list, 0);
+    assert_int_equal(list.count, 2);
+    assert_int_equal(list.newest, 1);
+    assert_ok(checkpoint_state_add(&list, "b")); /* again, as the newest */
+    assert_int_equal(list.count, 2);
+    assert_int_equal(list.newest, 1);
+    assert_string_equal(list.names[0], "c");
+    list.newest = 0;
+    checkpoint_state_remove(&list, 1);
+    assert_int_equal(list.newest, 0);
+    checkpoint_state_release(&list);
+}
+
 static void test_names_with_quotes_read_back(void **state)
 {
     struct checkpoint_state list = CHECKPOINT_STATE_INIT, again = CHECKPOINT_STATE_INIT;
@@ -661,13 +746,16 @@ static const struct CMUnitTest tests[] = {
     TEST(test_a_removal_that_was_cut_off_is_finished_by_the_next_run),
     TEST(test_a_removal_that_fails_is_done_by_a_later_save),
     TEST(test_what_is_gone_on_from_is_never_removed),
+    TEST(test_files_of_other_names_are_never_removed),
     TEST(test_without_the_state_file_the_largest_step_counts),
+    TEST(test_who_looks_keeps_up_with_the_trainer),
     TEST(test_missing_files_are_passed_over),
     TEST(test_a_damaged_newest_is_named_with_the_way_back),
     TEST(test_a_person_may_name_an_older_one),
     TEST(test_what_nothing_names_and_training_has_passed_is_removed),
     TEST(test_nothing_is_removed_that_a_person_may_have_meant),
     TEST(test_a_malformed_state_file_is_refused),
+    TEST(test_a_list_without_an_older_one),
     TEST(test_names_with_quotes_read_back),
     TEST(test_a_save_that_fails_changes_nothing),
     TEST(test_a_state_file_that_fails_undoes_the_save),
