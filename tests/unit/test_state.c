@@ -1,10 +1,23 @@
 #include "tests/unit/unit.h"
 
+#include <sys/file.h>
 #include <xxhash.h>
 
 #include "common/file.h"
 #include "common/log.h"
 #include "sampler/journal/state_folder.h"
+
+static const char *lost_lock; /* goes between its opening and its locking, once (-Wl,--wrap) */
+
+int __real_flock(int descriptor, int operation);
+int __wrap_flock(int descriptor, int operation);
+int __wrap_flock(int descriptor, int operation)
+{
+    if (lost_lock)
+        assert_int_equal(unlink(lost_lock), 0);
+    lost_lock = NULL;
+    return __real_flock(descriptor, operation);
+}
 
 static void put(uint8_t *slot, size_t at, uint64_t value)
 {
@@ -62,6 +75,18 @@ static void test_the_newer_slot_counts(void **unused)
     assert_ok(state_open(folder, &state));
     assert_null(state_position(state));
     state_close(state);
+    make_slot(slots, 6, 140); /* the newer one comes first, too */
+    make_slot(slots + STATE_SLOT_BYTES, 5, 130);
+    write_slots(folder, slots);
+    assert_ok(state_open(folder, &state));
+    assert_int_equal(state_position(state)->position, 140);
+    state_close(state);
+    make_slot(slots, 4, 120);
+    make_slot(slots + STATE_SLOT_BYTES, 6, 140); /* an even one belongs to the other place */
+    write_slots(folder, slots);
+    assert_ok(state_open(folder, &state));
+    assert_int_equal(state_position(state)->position, 120);
+    state_close(state);
     unit_folder_remove(folder);
 }
 
@@ -82,6 +107,9 @@ static void test_damage_is_no_start_at_zero(void **unused)
         assert_false(state_slot_decode(slots, &record, &sequence));
         slots[at] ^= 4;
     }
+    assert_true(state_slot_decode(slots, &record, &sequence));
+    make_slot(slots, 4, -1); /* sealed, and no position all the same */
+    assert_false(state_slot_decode(slots, &record, &sequence));
     unit_folder_remove(folder);
 }
 
@@ -104,6 +132,25 @@ static void test_a_folder_has_one_server(void **unused)
 static void make_path(char path[512], const char *folder, const char *name)
 {
     snprintf(path, 512, "%s/%s", folder, name);
+}
+
+/* Who held the lock may take it away when we have it open already: what is locked then is nobody's. */
+static void test_a_lock_that_goes_meanwhile_is_no_lock(void **unused)
+{
+    (void)unused;
+    char folder[256];
+    char path[512];
+    struct state *state;
+    struct state *second;
+    unit_folder_make(folder);
+    make_path(path, folder, "lock");
+    lost_lock = path;
+    assert_ok(state_open(folder, &state));
+    assert_null(lost_lock);
+    assert_ok(state_check(state));
+    assert_fails(state_open(folder, &second), ERROR_CONFLICT, "in use");
+    state_close(state);
+    unit_folder_remove(folder);
 }
 
 /* As it was: with a lock that another one left, or none; with a folder or without. */
@@ -197,6 +244,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup(test_the_newer_slot_counts, silence),
     cmocka_unit_test(test_damage_is_no_start_at_zero),
     cmocka_unit_test(test_a_folder_has_one_server),
+    cmocka_unit_test(test_a_lock_that_goes_meanwhile_is_no_lock),
     cmocka_unit_test(test_a_refused_start_changes_nothing),
     cmocka_unit_test(test_a_lock_of_somebody_else_stays),
     cmocka_unit_test(test_a_folder_that_was_replaced_is_told),
