@@ -123,6 +123,10 @@ static void test_impossible_cuts_are_refused(void **state)
     assert_fails(batching_check(&batching), ERROR_USAGE, "epochs -1");
     batching.epochs = INT64_MAX / 2;
     assert_fails(batching_check(&batching), ERROR_USAGE, "461168601842738790");
+    batching.epochs = (POSITION_LIMIT - 1) / 10;
+    assert_ok(batching_check(&batching));
+    batching.epochs++;
+    assert_fails(batching_check(&batching), ERROR_USAGE, "461168601842738790");
     batching = (struct batching){.epoch_positions = 10, .epochs = 1, .tail = TAIL_DROP};
     assert_ok(batching_check_size(&batching, 10));
     assert_fails(batching_check_size(&batching, 11), ERROR_USAGE, "tail=drop");

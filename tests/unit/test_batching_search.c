@@ -107,6 +107,36 @@ static void test_pieces_are_the_whole(void **unused)
     unit_folder_remove(folder);
 }
 
+/* Batch K is the one that K draws come to, also behind epochs of no unit. */
+static void test_an_index_counts_as_draws_do(void **unused)
+{
+    (void)unused;
+    struct frame *frame;
+    assert_ok(frame_build("range:5", &frame));
+    struct design_case empty = {"bernoulli", false, "{\"rate\":0.1}"};
+    struct order *order = design_order(frame, &empty, 7);
+    for (int tail = TAIL_KEEP; tail <= TAIL_SPAN; tail++) {
+        struct batching batching = {
+            .order = order, .epoch_positions = 5, .epochs = 400, .tail = (enum tail)tail};
+        for (int64_t size = 1; size <= 2; size++) {
+            int64_t position = 0;
+            for (int64_t index = 0;; index++) {
+                struct span drawn, found;
+                batching_next(&batching, position, size, &drawn);
+                assert_ok(batching_at(&batching, index, size, &found));
+                assert_int_equal(found.units, drawn.units);
+                assert_int_equal(found.first, drawn.first);
+                assert_int_equal(found.positions, drawn.positions);
+                if (drawn.units == 0)
+                    break;
+                position = drawn.first + drawn.positions;
+            }
+        }
+    }
+    order_free(order);
+    frame_free(frame);
+}
+
 /* An order without a unit for very long takes no longer than it is allowed to. */
 static void test_a_budget_is_kept(void **unused)
 {
@@ -132,6 +162,7 @@ static void test_a_budget_is_kept(void **unused)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_pieces_are_the_whole),
+    cmocka_unit_test(test_an_index_counts_as_draws_do),
     cmocka_unit_test(test_a_budget_is_kept),
 };
 

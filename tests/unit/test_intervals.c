@@ -53,6 +53,26 @@ static void test_random_unions(void **unused)
     }
 }
 
+/* What lies behind a number goes, also the end of what holds it. */
+static void test_cut_at_the_back(void **unused)
+{
+    (void)unused;
+    bool has[NUMBERS];
+    for (int64_t cut = 0; cut <= 40; cut++) {
+        struct intervals intervals = {0};
+        assert_ok(intervals_reserve(&intervals, 3));
+        memset(has, 0, sizeof(has));
+        for (int64_t begin = 5; begin < 35; begin += 10) {
+            intervals_add(&intervals, begin, begin + 5);
+            for (int64_t number = begin; number < begin + 5; number++)
+                has[number] = number < cut;
+        }
+        intervals_cut_back(&intervals, cut);
+        check(&intervals, has);
+        intervals_release(&intervals);
+    }
+}
+
 static void test_the_ends_of_the_numbers(void **unused)
 {
     (void)unused;
@@ -70,6 +90,7 @@ static void test_the_ends_of_the_numbers(void **unused)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_random_unions),
+    cmocka_unit_test(test_cut_at_the_back),
     cmocka_unit_test(test_the_ends_of_the_numbers),
 };
 

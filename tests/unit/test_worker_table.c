@@ -229,6 +229,28 @@ static void test_a_journal_cannot_forget_who_has_batches(void **state)
     ledger_release(&ledger);
 }
 
+/* Those that were forgotten before stay the older ones, and go first, after a compaction too. */
+static void test_generations_come_back_from_the_journal(void **state)
+{
+    (void)state;
+    const int64_t older[] = {1, 11}, newer[] = {2, 22};
+    struct ledger ledger, copy;
+    ledger_init(&ledger);
+    ledger_init(&copy);
+    struct entry entry = {
+        .type = ENTRY_FORGOTTEN_WORKERS, .worker = -1, .value = 1, .list = older, .count = 2};
+    apply(&ledger, &entry);
+    entry.value = 0;
+    entry.list = newer;
+    apply(&ledger, &entry);
+    assert_ok(ledger_write(&ledger, 0, apply_to_copy, &copy));
+    forgotten_workers_turn(&copy.workers.forgotten);
+    assert_int_equal(forgotten_workers_find(&copy.workers.forgotten, 1), 0);
+    assert_int_equal(forgotten_workers_find(&copy.workers.forgotten, 2), 22);
+    ledger_release(&ledger);
+    ledger_release(&copy);
+}
+
 static void test_the_last_ones_forgotten_are_known(void **state)
 {
     (void)state;
@@ -248,6 +270,9 @@ static void test_the_last_ones_forgotten_are_known(void **state)
     assert_ok(forgotten_workers_reserve(&forgotten, 1));
     forgotten_workers_add(&forgotten, last, 1); /* the higher one stays */
     assert_int_equal(forgotten_workers_find(&forgotten, last), count);
+    forgotten_workers_add(&forgotten, last, count + 5);
+    forgotten_workers_add(&forgotten, last, 2);
+    assert_int_equal(forgotten_workers_find(&forgotten, last), count + 5);
     forgotten_workers_release(&forgotten);
 }
 
@@ -257,6 +282,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_the_books_that_are_written_know_it_too),
     cmocka_unit_test(test_when_all_have_batches_nobody_is_forgotten),
     cmocka_unit_test(test_a_journal_cannot_forget_who_has_batches),
+    cmocka_unit_test(test_generations_come_back_from_the_journal),
     cmocka_unit_test(test_the_last_ones_forgotten_are_known),
 };
 
