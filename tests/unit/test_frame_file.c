@@ -262,6 +262,49 @@ static void test_facts_that_do_not_fit(void **state)
     free(bytes);
 }
 
+/* A section whose checksum fits but whose elements do not; `element` is one of `width` bytes. */
+static void expect_sealed_element(const uint8_t *original, size_t count, uint32_t kind,
+                                  size_t element, uint64_t value, const char *text)
+{
+    uint8_t *bytes = malloc(count);
+    assert_non_null(bytes);
+    memcpy(bytes, original, count);
+    struct frame_section *section = (struct frame_section *)(bytes + sizeof(struct frame_header));
+    while (section->kind != kind)
+        section++;
+    memcpy(bytes + section->offset + element * section->width, &value, section->width);
+    section->checksum =
+        XXH3_64bits(bytes + section->offset, frame_file_round_up(section->count * section->width));
+    seal(bytes);
+    expect(bytes, count, text);
+    free(bytes);
+}
+
+/* "ant", "bee", "cow", "owl", each ended by a zero: 16 bytes. */
+static void test_labels_that_cannot_be(void **state)
+{
+    (void)state;
+    static const char names[] = "the names of its labels are cut off";
+    static const char starts[] = "the starts of its strata do not ascend";
+    size_t count;
+    uint8_t *bytes = small_file(&count);
+    expect_sealed_element(bytes, count, FRAME_LABEL_OFFSETS, 0, 4, names);
+    expect_sealed_element(bytes, count, FRAME_LABEL_OFFSETS, 1, 0, names); /* an empty name */
+    expect_sealed_element(bytes, count, FRAME_LABEL_OFFSETS, 2, 4, names);
+    expect_sealed_element(bytes, count, FRAME_LABEL_OFFSETS, 3, 11, names); /* ends within */
+    expect_sealed_element(bytes, count, FRAME_LABEL_OFFSETS, 4, 15, names);
+    expect_sealed_element(bytes, count, FRAME_LABEL_OFFSETS, 4, 17, names);
+    expect_sealed_element(bytes, count, FRAME_LABEL_NAMES, 15, 'x', names);
+    expect_sealed_element(bytes, count, FRAME_LABEL_NAMES, 0, 0xff, names); /* no UTF-8 */
+    expect_sealed_element(bytes, count, FRAME_LABEL_NAMES, 14, 0, names);   /* a zero within */
+    expect_sealed_element(bytes, count, FRAME_LABEL_STARTS, 0, 1, starts);
+    expect_sealed_element(bytes, count, FRAME_LABEL_STARTS, 1, 0,
+                          starts); /* a label without units */
+    expect_sealed_element(bytes, count, FRAME_LABEL_STARTS, 1, 40, starts);
+    expect_sealed_element(bytes, count, FRAME_LABEL_STARTS, 4, 39, starts);
+    free(bytes);
+}
+
 /* A file too large to be read wholly when it is opened: damage in it gives wrong units, no crash,
  * and verify finds it. */
 static void test_damage_that_only_verify_finds(void **state)
@@ -454,6 +497,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_every_cut_is_noticed),
     cmocka_unit_test(test_foreign_files),
     cmocka_unit_test(test_facts_that_do_not_fit),
+    cmocka_unit_test(test_labels_that_cannot_be),
     cmocka_unit_test(test_damage_that_only_verify_finds),
     cmocka_unit_test(test_no_place_to_write),
     /* The handler is installed once, and cmocka has one of its own for each test: this one first.
