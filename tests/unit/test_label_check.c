@@ -67,6 +67,8 @@ static void test_another_label(void **state)
     assert_fails(check_second("1", "9007199254740992", &texts, 1), ERROR_INPUT, "0992");
     assert_fails(check("{\"labels\":[{\"label\":1},{\"label\":2}]}", &integers, 1, 2), ERROR_INPUT,
                  "\"?\"");
+    assert_fails(check("{\"labels\":[{\"label\":1},{\"label\":2}]}", &integers, 1, UINT32_MAX),
+                 ERROR_INPUT, "\"?\"");
 }
 
 static void test_nothing_to_compare(void **state)

@@ -71,6 +71,10 @@ static void test_every_other_length(void **state)
     (void)state;
     struct bytes bytes = batch_bytes();
     struct sampler_batch batch;
+    struct bytes head = bytes;
+    memset(head.data + 24, 0, 4); /* of no units, and as long as it says */
+    assert_fails(sampler_batch_parse(head.data, SAMPLER_BATCH_HEADER_BYTES, &batch), ERROR_INPUT,
+                 "a batch of 0 units");
     for (size_t length = 0; length < sizeof(bytes.data); length++)
         assert_int_equal(sampler_batch_parse(bytes.data, length, &batch), ERROR_INPUT);
 }
