@@ -2,40 +2,39 @@
 
 Each cell is the outcome of a run. For all four a row is its id, without data behind it. Workers are the
 ranks of a training; they take turns pulling batches of 100 (peer_worker.py), so that there is one order
-to compare. Where a peer has several ways, it gets its better one; the notes name what was left out:
+to compare. Where a peer has several ways, it gets its best one; the notes name what was left out:
 importing a library, shuffling and formatting ids for Redis. Starting Tombola's server is counted.
+tests/bench/run --write puts the first table into README.md.
 """
 import contextlib
 import json
 import os
 import random
 import re
+import struct
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import bench
-from bench_sampler import free_port, wait_for_port
 from peer_worker import BATCH, peak_bytes
 
-UNITS = 10**9  # of the first row; of the others:
+UNITS = bench.choose(10**9, 10**7)  # of the first row; of the others:
 FEW = 10000
 MANY = 64
 KILLED_AFTER = 2  # batches done; the third is held
-PART = 10**7  # of UNITS, for what is measured there and multiplied
+PART = bench.choose(10**7, 10**5)  # of UNITS, for what is measured there and multiplied
 BUFFER = 10**6  # of tf.data's shuffle
 WORKER = Path(__file__).with_name("peer_worker.py")
 TFDATA_SERVER = Path(__file__).with_name("peer_tfdata_server.py")
 QUIET = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
 
 
-def python(system):
-    return sys.executable if system in ("redis", "tombola") else bench.PEER_PYTHON
-
-
 def words_of(system, where, options):
-    return [python(system), WORKER, system, where, *(f"--{name}={value}" for name, value in options.items())]
+    module = {"redis": None, "tombola": None, "tfdata": "tensorflow", "tfglobal": "tensorflow"}.get(system, "torch")
+    python = bench.python_with(module) if module else sys.executable
+    return [python, WORKER, system, where, *(f"--{name}={value}" for name, value in options.items())]
 
 
 def pull(system, where="-", **options):
@@ -82,7 +81,10 @@ def amount(seconds, size, mark=""):
 
 
 class System:
-    """One column; `notes` say what was seen. Cells of its rows are what the four functions return."""
+    """One column; `notes` say what was seen. Cells of its rows are what the four functions return; `first` is what
+    the first of them measured, of a peer that has a global shuffle."""
+
+    first = ()
 
     def __init__(self, folder):
         self.folder = folder / self.name
@@ -138,7 +140,7 @@ class System:
 
 
 class Dataloader(System):
-    name, title, peer = "dataloader", "DataLoader", True
+    name, title, module = "dataloader", "DataLoader", "torch"
 
     def first_batch(self):
         units = UNITS if available_bytes() > 11 * UNITS else PART
@@ -148,6 +150,7 @@ class Dataloader(System):
         self.note(f"torch.randperm({units:,}) as its batch sampler: {amount(batch['seconds'], batch['bytes'])}. "
                   f"RandomSampler and DistributedSampler turn it into Python ints: {PART:,} took "
                   f"{amount(stock['seconds'], stock['bytes'])}, so {UNITS:,} would take {UNITS // PART} times that")
+        self.first = [bench.Sample(batch["seconds"] * scale)]
         return amount(batch["seconds"] * scale, batch["bytes"] * scale, "" if scale == 1 else "~")
 
     def same_order(self):
@@ -169,14 +172,14 @@ class Dataloader(System):
 
 
 class Tfdata(System):
-    name, title, peer = "tfdata", "tf.data service", True
+    name, title, module = "tfdata", "tf.data service", "tensorflow"
 
     def served(self, folder):
         """A dispatcher and one worker."""
-        port, worker_port = free_port(), free_port()
+        port, worker_port = bench.free_port(), bench.free_port()
         self.url = f"grpc://127.0.0.1:{port}"
         (self.folder / folder).mkdir()
-        return self.serving([bench.PEER_PYTHON, TFDATA_SERVER, port, worker_port, self.folder / folder],
+        return self.serving([bench.python_with("tensorflow"), TFDATA_SERVER, port, worker_port, self.folder / folder],
                             self.first_line)
 
     def first_batch(self):
@@ -217,32 +220,31 @@ class Tfdata(System):
 
 
 class Redis(System):
-    name, title, peer = "redis", "Redis list", False
+    name, title, module = "redis", "Redis list", None
 
     def served(self, folder, appendonly="no"):
-        self.port = free_port()
+        self.port = bench.free_port()
         (self.folder / folder).mkdir()
         return self.serving(["redis-server", "--port", self.port, "--bind", "127.0.0.1", "--dir", self.folder / folder,
                              "--appendonly", appendonly], self.wait)
 
     def wait(self):
-        wait_for_port(self.port)
+        bench.wait_for_port(self.port)
         while self.cli("PING") != "PONG":  # it is still reading what it kept
             time.sleep(0.05)
 
     def cli(self, *words, **options):
         return subprocess.run(["redis-cli", "-p", str(self.port), *words], check=True, stdout=subprocess.PIPE,
-                              text=True, **options).stdout.strip()
+                              text=True, errors="replace", **options).stdout.strip()
 
-    def fill(self, ids):
+    def fill(self, elements):
         """RPUSH of all, a thousand a command; the seconds that it took, those of writing the commands not counted."""
         commands = self.folder / "commands"
-        with open(commands, "w", encoding="ascii") as file:
-            for first in range(0, len(ids), 1000):
-                part = ids[first:first + 1000]
-                file.write(f"*{len(part) + 2}\r\n$5\r\nRPUSH\r\n$3\r\nids\r\n"
-                           + "".join(f"${len(str(number))}\r\n{number}\r\n" for number in part))
-        with open(commands, encoding="ascii") as file:
+        with open(commands, "wb") as file:
+            for first in range(0, len(elements), 1000):
+                words = [b"RPUSH", b"ids", *elements[first:first + 1000]]
+                file.write(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words))
+        with open(commands, "rb") as file:
             begin = time.monotonic()
             self.cli("--pipe", stdin=file)
             return time.monotonic() - begin
@@ -250,18 +252,29 @@ class Redis(System):
     def shuffled(self, count, largest):
         ids = list(range(0, largest, largest // count))
         random.Random(1).shuffle(ids)
-        return ids
+        return [b"%d" % number for number in ids]
+
+    def filled(self, folder, elements):
+        """Seconds and bytes."""
+        with self.served(folder):
+            before = peak_bytes(self.process.pid)
+            seconds = self.fill(elements)
+            begin = time.monotonic()
+            self.cli("LPOP", "ids")
+            return seconds + time.monotonic() - begin, peak_bytes(self.process.pid) - before
 
     def first_batch(self):
-        with self.served("first"):
-            before = peak_bytes(self.process.pid)
-            seconds = self.fill(self.shuffled(PART, UNITS))
-            [batch] = pull("redis", self.port, batches=1)
-            size = peak_bytes(self.process.pid) - before
+        ids = self.shuffled(PART, UNITS)
+        packed = [struct.pack(f"<{BATCH}i", *map(int, ids[first:first + BATCH])) for first in range(0, PART, BATCH)]
+        ways = {"an element an id": self.filled("ids", ids),
+                f"an element a batch of {BATCH}, 32 bits an id": self.filled("batches", packed)}
         scale = UNITS // PART
-        self.note(f"RPUSH of {PART:,} ids below {UNITS:,}, shuffled and formatted beforehand: {amount(seconds, size)}; "
-                  f"the cell is {scale} times that")
-        return amount((seconds + batch["seconds"]) * scale, size * scale, "~")
+        for way, found in ways.items():
+            self.note(f"RPUSH of {PART:,} ids below {UNITS:,}, {way}, shuffled and formatted beforehand: {amount(*found)}")
+        seconds, size = min(ways.values())
+        self.note(f"the cell is {scale} times the faster; the shuffle itself would come on top, see DataLoader")
+        self.first = [bench.Sample(seconds * scale)]
+        return amount(seconds * scale, size * scale, "~")
 
     def resumed(self, folder, appendonly):
         with self.served(folder, appendonly) as restart:
@@ -296,10 +309,10 @@ class Redis(System):
 
 
 class Tombola(System):
-    name, title, peer = "tombola", "Tombola", False
+    name, title, module = "tombola", "Tombola", None
 
     def served(self, *options):
-        port = free_port()
+        port = bench.free_port()
         self.url = f"http://127.0.0.1:{port}"
         return self.serving([bench.SAMPLER, "serve", "--listen", f"127.0.0.1:{port}", *options], self.first_line)
 
@@ -307,13 +320,18 @@ class Tombola(System):
         return ("--store", f"range:{FEW}?labels=10", "--seed", "1", "--epochs", "1", "--lease", "1",
                 "--state", self.folder / state)
 
-    def first_batch(self):
+    def started(self):
+        """Seconds and bytes from nothing to the first batch."""
         begin = time.monotonic()
         with self.served("--store", f"range:{UNITS}?labels=10"):
             [batch] = pull("tombola", self.url, batches=1)
-            seconds, size = time.monotonic() - begin, peak_bytes(self.process.pid)
-        self.note(f"server start to the answer of GET /batch; rows up to {max(batch['ids']):,}")
-        return amount(seconds, size)
+            return time.monotonic() - begin, peak_bytes(self.process.pid), max(batch["ids"])
+
+    def first_batch(self):
+        seconds, sizes, last = zip(*(self.started() for _ in range(bench.ROUNDS)))
+        self.first = [bench.Sample(value) for value in seconds]
+        self.note(f"server start to the answer of GET /batch, the median of {bench.ROUNDS}; rows up to {max(last):,}")
+        return amount(bench.median(seconds), max(sizes))
 
     def same_order(self):
         drawn = []
@@ -361,7 +379,14 @@ def listening_ports(pid):
     return {int(words[1].rsplit(":", 1)[1], 16) for words in lines if words[3] == "0A" and words[9] in sockets}
 
 
-def main():
+def first_batches(systems):
+    """A table of those that shuffle globally. Those that take minutes are measured once."""
+    results = {system.title: system.first for system in systems if system.first}
+    bench.table(f"From nothing to the first batch of a global shuffle of {power(UNITS)} rows", [
+        "by", "s", "min .. max", "CPU", "CPU ratio", "ratio"], bench.rows(results, best=min))
+
+
+def measure():
     with bench.folder() as folder:
         systems = [kind(folder) for kind in (Dataloader, Tfdata, Redis, Tombola)]
         rows = []
@@ -369,16 +394,17 @@ def main():
                            (f"same order for 1 or {MANY} workers, after a restart", "same_order"),
                            (f"a killed worker's rows, of {FEW:,}", "killed"),
                            ("any language, `curl`", "curl")):
-            there = [getattr(system, cell)() if bench.PEER_PYTHON or not system.peer else None for system in systems]
+            there = [None if system.module and not bench.python_with(system.module) else getattr(system, cell)()
+                     for system in systems]
             rows.append([what, *there])
-        notes = [note for system in systems for note in system.notes]
-    if not bench.PEER_PYTHON:
-        notes.append("PyTorch and TensorFlow were not asked for: no cells (tests/bench/run comparison installs them).")
+        notes = [f"{system.title}: not there" for system, found in zip(systems, rows[0][1:]) if found is None]
+        notes += [note for system in systems for note in system.notes]
     bench.table("One shuffle for a training job", ["", *(system.title for system in systems)], rows,
                 ["Memory is by how much the process that holds the order grew at its peak; for Tombola all it had.",
                  "~: measured with fewer rows and multiplied. Workers, and servers before a restart, end by kill -9.",
                  "Tombola was restarted with --state, Redis with and without appendonly.", *notes])
+    first_batches(systems)
 
 
 if __name__ == "__main__":
-    main()
+    bench.main(measure)

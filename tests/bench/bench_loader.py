@@ -1,92 +1,131 @@
-"""Rows a second of a feed, beside PyTorch's DataLoader, on the same SQLite file and the same CSV.
+"""Rows a second of a feed beside PyTorch's DataLoader, tensors and numpy, on the same SQLite file and the same CSV.
 
-One epoch is 60,000 rows of 784 bytes, shuffled, as float32 batches of 100. "First" counts from
-nothing: opening the store, the connections, the workers, and reading all rows where there is a
-cache. "Later" is the median of the epochs that follow. The files are in the page cache, for both.
+One epoch is 60,000 rows of 784 bytes, shuffled, as float32 batches of 100. Rows that are fetched each time compete
+with rows that are fetched, rows in memory with rows in memory. Of a peer's many variants each is tried once, and the
+best competes with us, round by round. "First epoch" counts from nothing: opening the store, the workers, and
+reading all rows where they are kept in memory. The files are in the page cache, for both.
 """
+import itertools
 import json
-import statistics
-import subprocess
-from pathlib import Path
 
-from bench import BUILD, PEER_PYTHON, demo_data, sampler, table
+import bench
+from bench import Sample
 
-PROGRAM = BUILD / "tests" / "bench" / "loader_epoch"
-PEER = Path(__file__).with_name("peer_loader.py")
+ROWS = bench.choose(60000, 2000)
+SECONDS = bench.choose(1, 0.1)  # of later epochs
+ROUNDS = bench.choose(3, 1)
 CACHE_BYTES = 1 << 30
 STEP_US = 200  # a training step of the MLP 784-100-10 takes about as long
+WORKERS = range(bench.choose(len(bench.CPUS) + 1, 2))
+KINDS = {
+    "numpy_batch": "numpy, a batch at once",
+    "row": "DataLoader, __getitem__",
+    "getitems": "DataLoader, __getitems__",
+    "batch": "DataLoader, a batch by BatchSampler",
+    "loaded_u8": "DataLoader, bytes, a batch by BatchSampler",
+    "tensor_u8": "torch, bytes, index_select and scale",
+    "tensor_f32": "torch, floats, index_select",
+    "numpy_u8": "numpy, bytes, take and scale",
+    "numpy_f32": "numpy, floats, take",
+}
+HEAD = ["rows", "by", "rows/s", "min .. max", "CPU us a row", "CPU ratio", "ratio"]
 
 
-def read_epochs(command):
-    """(first, median of the later ones) in rows/s, and the last epoch's facts."""
-    lines = subprocess.run([str(word) for word in command], check=True, capture_output=True,
-                           text=True).stdout.splitlines()
-    epochs = [json.loads(line) for line in lines]
-    later = [epoch["rows_per_s"] for epoch in epochs[1:]] or [epochs[0]["rows_per_s"]]
-    return epochs[0]["rows_per_s"], statistics.median(later), epochs[-1]
+class Variant:
+    """One way of a peer to read a store's rows."""
+
+    def __init__(self, peer, kind, path, workers=0, threads=1):
+        self.peer, self.question = peer, {"kind": kind, "path": path, "workers": workers, "threads": threads}
+        self.name = KINDS[kind]
+        if "DataLoader" in self.name:
+            self.name += f", workers {workers}"
+        elif "torch" in self.name:
+            self.name += f", threads {threads}"
+
+    def measure(self, seconds=SECONDS):
+        """Of the first epoch, and of the later ones."""
+        found, spent = self.peer.ask(**self.question, seconds=seconds)
+        return Sample(found["first"]), Sample(found["later"], 1e6 * spent / found["rows"])
 
 
-def ours(url, uri, *options, epochs=11):
-    return read_epochs([PROGRAM, "epoch", "--sampler", url, "--store", uri, "--epochs", epochs,
-                        *options])
+def variants(peer, kinds, path):
+    """Processes for a DataLoader, threads for torch alone; numpy has one."""
+    for kind in kinds:
+        if "DataLoader" in KINDS[kind]:
+            yield from (Variant(peer, kind, path, workers=number) for number in WORKERS)
+        else:
+            yield from (Variant(peer, kind, path, threads=number)
+                        for number in ({1, len(bench.CPUS)} if "torch" in KINDS[kind] else {1}))
 
 
-def peer(kind, path, workers, epochs):
-    return read_epochs([PEER_PYTHON, PEER, kind, path, workers, epochs])
+class Feed:
+    """Ours: the epochs of loader_epoch, of a sampler whose processor time counts as well."""
+
+    def __init__(self, sampler, uri, *options):
+        self.sampler = sampler
+        self.command = [bench.PROGRAMS / "loader_epoch", "epoch", "--sampler", sampler.url, "--store", uri, *options]
+        self.epochs = 3  # of which a first one
+
+    def measure(self):
+        before = bench.cpu_seconds(self.sampler.pid)
+        text, (_, spent, _) = bench.measured([*self.command, "--epochs", self.epochs])
+        spent += bench.cpu_seconds(self.sampler.pid) - before
+        first, *later = map(json.loads, text.splitlines())
+        seconds = sum(epoch["seconds"] for epoch in later)
+        self.waited = later[-1]["wait_share"]
+        self.epochs = 1 + max(2, round(SECONDS * len(later) / seconds))  # the next time
+        rows = sum(epoch["rows"] for epoch in (first, *later))
+        return Sample(first["rows_per_s"]), Sample(sum(epoch["rows"] for epoch in later) / seconds, 1e6 * spent / rows)
 
 
-def peers(csv, database):
-    """{store: [(what, first, later)]}, and torch's version."""
-    found, version = {"SQLite": [], "CSV": [], "RAM": []}, None
-    for store, kind, path, what in (("SQLite", "sqlite", database, "a query a row"),
-                                    ("SQLite", "batched", database, "a query a batch"),
-                                    ("CSV", "csv", csv, "by line offsets")):
-        for workers in (0, 1, 2, 4):
-            first, later, facts = peer(kind, path, workers, 2)
-            found[store].append((f"DataLoader, {what}, workers {workers}", first, later))
-            version = facts["torch"]
-    first, later, _ = peer("ram", database, 0, 4)
-    found["RAM"].append(("torch tensor of bytes, x[perm].float() / 255", first, later))
-    return found, version
+def compete(rows, ours, tried):
+    """Lines of three tables: first and later epochs of ours and of the peer's two best variants, measured in turn; and
+    each of its variants, measured once."""
+    heats = {variant.name: variant.measure(SECONDS / 4)[1] for variant in tried}
+    finalists = sorted(tried, key=lambda variant: -heats[variant.name].value)[:2]
+    results = bench.in_turn({name: entry.measure for name, entry in
+                             [*ours.items(), *((variant.name, variant) for variant in finalists)]}, ROUNDS)
+    first, later = ({name: [pair[i] for pair in pairs] for name, pairs in results.items()} for i in (0, 1))
+    return (bench.rows(first, [rows]), bench.rows(later, [rows]),
+            [[rows, name, sample.value, sample.cpu_us] for name, sample in heats.items()])
 
 
-def best(rows, word, column):
-    """The fastest of those whose name holds `word`."""
-    return max((row[column] for row in rows if word in row[0]), default=None)
+def groups(sampler, csv, database):
+    """What competes with what: the rows, ours by name, the peer's kinds, their file."""
+    fetched, kept = ["numpy_batch"], ["numpy_u8", "numpy_f32"]
+    if bench.python_with("torch"):
+        fetched += ["row", "getitems", "batch"]
+        kept += ["loaded_u8", "tensor_u8", "tensor_f32"]
+    in_memory = ("--cache-bytes", CACHE_BYTES)
+    for rows, uri, path in (("SQLite, fetched", f"sqlite:{database}", database),
+                            ("CSV, fetched", f"csv:{csv}?label=0&header=no", csv)):
+        yield rows, {f"Tombola, fetchers {number}": Feed(sampler, uri, "--fetchers", number)
+                     for number in (1, 2)}, fetched, path
+    yield "SQLite, kept in memory", {
+        "Tombola, bytes": Feed(sampler, f"sqlite:{database}", *in_memory),
+        "Tombola, bytes, by draws": Feed(sampler, f"sqlite:{database}", *in_memory, "--draws-ahead", 4),
+    }, kept, database
 
 
-def main():
-    subprocess.run(["make", "-s", "-C", BUILD, "tests/bench/loader_epoch"], check=True)
-    csv, database = demo_data()
-    uris = {"SQLite": f"sqlite:{database}", "CSV": f"csv:{csv}?label=0&header=no"}
-    found, version = peers(csv, database) if PEER_PYTHON else ({}, None)
-    rows, waits = [], []
-    with sampler("--store", uris["SQLite"], "--seed", "1") as url:
-        for store, uri in uris.items():
-            to_beat = [best(found.get(store, []), "a row" if store == "SQLite" else "", column)
-                       for column in (1, 2)]
-            for what, options in (("tombola, rows in memory", ["--cache-bytes", CACHE_BYTES]),
-                                  ("tombola, fetched one by one", []),
-                                  ("tombola, fetched by two threads", ["--fetchers", 2])):
-                first, later, _ = ours(url, uri, *options)
-                rows.append([store, what, first, later]
-                            + [mine / theirs if theirs else None
-                               for mine, theirs in zip((first, later), to_beat)])
-            rows += [[store, *row, None, None] for row in found.get(store, [])]
-            _, _, facts = ours(url, uri, "--cache-bytes", CACHE_BYTES, "--work-us", STEP_US)
-            waits.append(f"{store}, rows in memory, a caller that computes {STEP_US} us a batch: "
-                         f"waits {100 * facts['wait_share']:.2f} % of the time.")
-        first, later, _ = ours(url, uris["SQLite"], "--cache-bytes", CACHE_BYTES,
-                               "--draws-ahead", 4)
-        rows.append(["SQLite", "tombola, rows in memory, by draws", first, later, None, None])
-    rows += [["RAM", *row, None, None] for row in found.get("RAM", [])]
-    notes = waits + (
-        [f"Peer: PyTorch {version}. The ratio is to its best DataLoader with a query a row "
-         "(SQLite), by line offsets (CSV)."] if version
-        else ["PyTorch was not asked for: no peer (tests/bench/run loader installs it)."])
-    table("One shuffled epoch of 60,000 rows as float32 batches of 100: rows a second",
-          ["store", "by", "first", "later", "ratio first", "ratio later"], rows, notes)
+def measure():
+    csv, database = bench.demo_data(ROWS)
+    peer = bench.Peer(bench.python_with("torch") or bench.python_with("numpy"), "peer_loader.py")
+    tables = []
+    with bench.Sampler("--store", f"sqlite:{database}", "--seed", "1") as sampler:
+        for rows, ours, kinds, path in groups(sampler, csv, database):
+            tables.append(compete(rows, ours, list(variants(peer, kinds, path))))
+        worker = Feed(sampler, f"sqlite:{database}", "--cache-bytes", CACHE_BYTES, "--work-us", STEP_US)
+        worker.measure()
+    first, later, heats = (list(itertools.chain(*lines)) for lines in zip(*tables))
+    notes = [f"{ROWS:,} rows of 784 bytes as float32 batches of 100; {ROUNDS} rounds of {SECONDS} s at least. Processor "
+             "time: all processes, the sampler among them, of all epochs.",
+             f"A caller that works {STEP_US} us a batch waits {100 * worker.waited:.1f} % of the time for its next.",
+             "Workers of a DataLoader are persistent; pin_memory does nothing without a GPU. Importing is not counted."]
+    bench.table("Later epochs, shuffled: rows a second", HEAD, later, notes)
+    bench.table("First epoch, from nothing: rows a second", HEAD, first)
+    bench.table("The peer's variants, each once: the best two compete above", ["rows", "by", "rows/s", "CPU us a row"],
+                heats)
 
 
 if __name__ == "__main__":
-    main()
+    bench.main(measure)

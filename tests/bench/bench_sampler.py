@@ -1,115 +1,48 @@
-#!/usr/bin/python3
-"""GET /batch beside nginx (the same bytes from a file) and Redis LPOP: requests, ids, latency, seconds.
+"""GET /batch beside nginx and Redis: requests a second, processor time a request, latency; and seconds to start.
 
-All servers of a table are up at the same time and are measured in turn, round by round; a figure is
-the best and the median of the rounds. wrk's own processor time is watched: where it used up its
-thread, the server may be faster than the figure, and the table says so.
+Servers have a third of the processors, one at least, the client the others, with a thread on each. So it is known
+who was the limit: whoever spends more of its processors on a request. Where that is the client, the server could do
+more than the figure: there is no ratio then, and the servers' processor time is what compares them. (On a loopback
+the sender pays for the receiver's half of TCP; alike for all.) The servers of a table are all up the whole time.
 """
 import contextlib
-import http.client
+import functools
+import itertools
 import json
 import os
 import re
-import shutil
-import signal
-import socket
-import statistics
 import subprocess
 import sys
 import time
-import urllib.request
+from pathlib import Path
 
 import bench
+from bench import Sample, Sampler
 
 SIZE = 100
-SECONDS = 3
-ROUNDS = 3
-CONNECTIONS = (16, 64)
-CROWD = 1000  # connections, for the 99th percentile
-REDIS_DRAWS = 30000
-RECOVERED_BATCHES = 1000000
-BUSY = 0.97  # of a core: then wrk is the limit
-NGINX_NAME = "nginx, the same bytes from a file"
+SECONDS = 1
+CONNECTIONS = bench.choose((16, 64), (16,))
+CROWD = bench.choose(1000, 100)
+PIPELINED = 16  # requests that a connection sends at once
+REDIS_BATCHES = bench.choose(60000, 5000)
+RECOVERED_BATCHES = bench.choose(1000000, 10000)
+UNITS = 10**9
+SLOW = re.compile("10\\^9|fsync|leases|reuseport")  # left out by --quick, whose CI has seconds
+
+SERVER_CPUS = bench.CPUS[:max(1, len(bench.CPUS) // 3)]
+CLIENT_CPUS = bench.CPUS[len(SERVER_CPUS):] or bench.CPUS
 
 NGINX = """{user}daemon off; worker_processes {workers}; pid {folder}/pid; error_log {folder}/error.log;
 events {{ worker_connections 8192; }}
 http {{
-    access_log off; sendfile on; tcp_nopush on; open_file_cache max=16; keepalive_requests 1000000000;
-    default_type application/json;
+    access_log off; sendfile on; tcp_nopush on; tcp_nodelay on; open_file_cache max=16; keepalive_requests 1000000000;
+    open_file_cache_valid 1h; server_tokens off; default_type application/json;
     client_body_temp_path {folder}/1; proxy_temp_path {folder}/2; fastcgi_temp_path {folder}/3;
     uwsgi_temp_path {folder}/4; scgi_temp_path {folder}/5;
-    server {{ listen 127.0.0.1:{port}; root {folder}/root; }}
+    server {{ listen 127.0.0.1:{ports[0]}; root {folder}/root; {location} }}
+    server {{ listen 127.0.0.1:{ports[1]} reuseport; root {folder}/root; {location} }}
 }}
 """
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def wait_for_port(port):
-    deadline = time.monotonic() + 10
-    while True:
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-            return
-        if time.monotonic() > deadline:
-            sys.exit(f"nothing listens on port {port}")
-        time.sleep(0.02)
-
-
-@contextlib.contextmanager
-def nginx(folder, body):
-    """nginx with two workers that serves `body` from a file; yields the URL."""
-    port = free_port()
-    user = "user root; " if os.geteuid() == 0 else ""  # the folder is ours alone
-    (folder / "root").mkdir(parents=True)
-    (folder / "root" / "batch").write_bytes(body)
-    (folder / "nginx.conf").write_text(NGINX.format(folder=folder, port=port, workers=2, user=user))
-    process = bench.start(["nginx", "-c", folder / "nginx.conf", "-e", folder / "error.log"])
-    wait_for_port(port)
-    try:
-        yield f"http://127.0.0.1:{port}/batch"
-    finally:
-        bench.stop(process)
-
-
-@contextlib.contextmanager
-def redis(folder):
-    """Redis without persistence; yields the port."""
-    port = free_port()
-    folder.mkdir()
-    process = bench.start(["redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
-                           "--dir", folder], stdout=subprocess.DEVNULL)
-    wait_for_port(port)
-    try:
-        yield port
-    finally:
-        bench.stop(process)
-
-
-def fill_list(port, ids):
-    """RPUSH of `ids` ids, by the protocol's own bulk loader."""
-    def command(*words):
-        return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words)
-
-    step = 1000
-    loader = subprocess.Popen(["redis-cli", "-p", str(port), "--pipe"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
-    for first in range(0, ids, step):
-        loader.stdin.write(command(b"RPUSH", b"ids", *(b"%d" % id for id in range(first, first + step))))
-    loader.stdin.close()
-    loader.wait()
-
-
-def redis_draws(port, connections):
-    """LPOP ids 100, requests a second."""
-    fill_list(port, REDIS_DRAWS * SIZE)
-    text = subprocess.run(
-        ["redis-benchmark", "-p", str(port), "-c", str(connections), "-n", str(REDIS_DRAWS), "--csv",
-         "LPOP", "ids", str(SIZE)], check=True, capture_output=True, text=True).stdout
-    return float(text.splitlines()[-1].split('","')[1])
-
 
 # Each request leases a batch and acks the one that was leased 16,384 before it, long answered. The
 # first ones are not acked: wrk makes a request that it never sends.
@@ -117,217 +50,249 @@ LEASES = """
 local seq, name = -1, "w" .. os.time() .. "-" .. math.random(1e9)
 request = function()
     seq = seq + 1
-    local path = "/batch?size={size}&worker=" .. name .. "&seq=" .. seq
+    local path = "/batch?size=%d&worker=" .. name .. "&seq=" .. seq
     if seq >= 16384 + 64 then path = path .. "&ack=" .. (seq - 16384) end
     return wrk.format("GET", path)
 end
 """
+AT_ONCE = """
+init = function()
+    local one = wrk.format("GET")
+    together = string.rep(one, %d)
+end
+request = function() return together end
+"""
 
 
-class Load:
-    """What wrk measured once: rate a second, latencies in ms, its own share of its threads."""
-
-    def __init__(self, url, connections, threads=1, script=None):
-        command = ["wrk", "-t", str(threads), "-c", str(connections), "-d", f"{SECONDS}s", "--latency"]
-        before = os.times()
-        text = subprocess.run([*command, *(["-s", str(script)] if script else []), url],
-                              check=True, capture_output=True, text=True).stdout
-        after = os.times()
-        refused = re.search(r"Non-2xx or 3xx responses: (\d+)", text)
-        if refused:
-            sys.exit(f"{url}: {refused.group(1)} answers were errors")
-        self.rate = float(re.search(r"Requests/sec:\s*([\d.]+)", text).group(1))
-        self.p50, self.p99 = (self.latency(text, percent) for percent in ("50", "99"))
-        used = after.children_user + after.children_system - before.children_user - before.children_system
-        self.busy = used / SECONDS / threads
-
-    @staticmethod
-    def latency(text, percent):
-        value, unit = re.search(rf"^\s*{percent}%\s+([\d.]+)(us|ms|s)", text, re.M).groups()
-        return float(value) * {"us": 1e-3, "ms": 1.0, "s": 1e3}[unit]
+# ---- clients ------------------------------------------------------------------------------------
 
 
-def in_turn(measures):
-    """{name: [result of each round]}; every round measures each once."""
-    results = {name: [] for name in measures}
-    for _ in range(ROUNDS):
-        for name, measure in measures.items():
-            results[name].append(measure())
-    return results
+def loaded(server, command, read):
+    """A client's run as a Sample: what `read` finds in its output, and whose processors were the limit."""
+    for _ in range(10):  # on a machine that is busy enough, a client may get nothing done in its second
+        before = bench.cpu_seconds(server)
+        text, (_, client, _) = bench.measured(command, CLIENT_CPUS)
+        spent = bench.cpu_seconds(server) - before
+        rate, requests, facts = read(text)
+        if requests:
+            bound = client / len(CLIENT_CPUS) > spent / len(SERVER_CPUS)
+            return Sample(rate, 1e6 * spent / requests, (1e6 * client / requests, *facts), bound)
+    sys.exit(f"{command[0]} did no request at all")
 
 
-def load_rows(results, connections, scale=1, peer=NGINX_NAME):
-    """Rows of a table: best and median rate, latencies of the median round, the ratio to the peer."""
-    def best(loads):
-        return max(load.rate for load in loads)
+def wrk(server, url, connections, script=None):
+    command = ["wrk", "-t", len(CLIENT_CPUS), "-c", connections, "-d", f"{SECONDS}s", "--latency"]
+    return loaded(server, [*command, *(["-s", script] if script else []), url], read_wrk)
 
-    rows = []
-    for name, loads in results.items():
-        typical = sorted(loads, key=lambda load: load.rate)[len(loads) // 2]
-        limit = "wrk" if max(loads, key=lambda load: load.rate).busy > BUSY else ""
-        rows.append([name, connections, best(loads) * scale, typical.rate * scale, typical.p50, typical.p99,
-                     best(loads) / best(results[peer]), limit])
-    return rows
+
+def read_wrk(text):
+    if refused := re.search(r"Non-2xx or 3xx responses: \d+", text):
+        sys.exit(f"wrk: {refused[0]}")
+    latency = [float(value) * {"us": 1e-3, "ms": 1.0, "s": 1e3}[unit]
+               for value, unit in re.findall(r"^\s*(?:50|99)%\s+([\d.]+)(us|ms|s)", text, re.M)]
+    return float(re.search(r"Requests/sec:\s*([\d.]+)", text)[1]), int(re.search(r"(\d+) requests in", text)[1]), latency
+
+
+def read_redis_benchmark(text):
+    """Of the CSV: its head, and the one command."""
+    head, values = (line.strip('"').split('","') for line in text.splitlines()[-2:])
+    row = dict(zip(head, values))
+    return float(row["rps"]), REDIS_BATCHES, (float(row["p50_latency_ms"]), float(row["p99_latency_ms"]))
+
+
+# ---- servers ------------------------------------------------------------------------------------
+
+
+class Nginx:
+    """Serves `body` from a file, and `text` from its configuration, on two ports, the second with reuseport."""
+
+    def __init__(self, folder, body, text=None):
+        (folder / "root").mkdir(parents=True)
+        (folder / "root" / "batch").write_bytes(body)
+        location = f"location = /return {{ return 200 '{text}'; }}" if text else ""
+        self.ports = (bench.free_port(), bench.free_port())
+        (folder / "nginx.conf").write_text(NGINX.format(
+            folder=folder, ports=self.ports, workers=len(SERVER_CPUS), location=location,
+            user="user root; " if os.geteuid() == 0 else ""))  # the folder is ours alone
+        self.pid = bench.start(["nginx", "-c", folder / "nginx.conf", "-e", folder / "error.log"], SERVER_CPUS).pid
+        bench.wait_for_port(self.ports[1])
+
+    def urls(self):
+        """name -> URL of each way."""
+        return {f"nginx, {what}{how}": f"http://127.0.0.1:{port}/{path}"
+                for what, path in (("file", "batch"), ("return 200", "return"))
+                for port, how in zip(self.ports, ("", ", reuseport"))}
+
+
+class Redis:
+    """A list of ids, or one whose elements are whole batches as text."""
+
+    FILL = "redis.call('DEL', 'ids') for i = 1, ARGV[1] do redis.call('RPUSH', 'ids', unpack(ARGV, 2)) end"
+
+    def __init__(self, folder, *options):
+        self.port = bench.free_port()
+        folder.mkdir()
+        threads = ["--io-threads", len(SERVER_CPUS)] if len(SERVER_CPUS) > 1 else []
+        self.pid = bench.start(["redis-server", "--port", self.port, "--bind", "127.0.0.1", "--save", "", "--dir", folder,
+                                *threads, *options], SERVER_CPUS, stdout=subprocess.DEVNULL).pid
+        bench.wait_for_port(self.port)
+
+    def draws(self, batch, connections, pipelined=1):
+        """LPOP of all batches: of a list that has the elements of `batch` again and again."""
+        bench.measured(["redis-cli", "-p", self.port, "EVAL", self.FILL, 0, REDIS_BATCHES, *batch])
+        count = [len(batch)] if len(batch) > 1 else []
+        threads = ["--threads", len(CLIENT_CPUS)] if len(CLIENT_CPUS) > 1 else []
+        return loaded(self.pid, ["redis-benchmark", "-p", self.port, "-c", connections, "-n", REDIS_BATCHES, "--csv",
+                                 "-P", pipelined, *threads, "LPOP", "ids", *count], read_redis_benchmark)
 
 
 # ---- JSON batches of 100 ------------------------------------------------------------------------
 
-
 RANGE = ("--store", "range:60000?labels=10", "--seed", "1", "--lease", "600")
+COSTS = ["server CPU us", "client CPU us", "p50 ms", "p99 ms"]
 
 
 def kinds(folder):
-    """name -> options of the sampler: the frame and what a draw costs with it."""
-    def kept(how):
-        return (*RANGE, "--state", str(folder / f"state-{how}"), "--durability", how)
+    """name -> options of the sampler: the frame, and what a draw costs with it."""
+    def kept(how, where):
+        return (*RANGE, "--state", folder / where, "--durability", how)
 
     return {
         "Tombola, no state": RANGE,
-        "Tombola, 10^9 units, no state": ("--store", "range:1000000000?labels=10", "--seed", "1"),
-        "Tombola, --durability none": kept("none"),
-        "Tombola, --durability process": kept("process"),
-        "Tombola, --durability fsync": kept("fsync"),
-        "Tombola, leases and acks, process": (*kept("process")[:-3], str(folder / "state-leases"), "--durability", "process"),
+        "Tombola, 10^9 units, no state": ("--store", f"range:{UNITS}?labels=10", "--seed", "1"),
+        "Tombola, --durability process": kept("process", "process"),
+        "Tombola, --durability fsync": kept("fsync", "fsync"),
+        "Tombola, leases and acks, process": kept("process", "leases"),
     }
 
 
-def json_batches(folder):
-    rows = []
-    (folder / "leases.lua").write_text(LEASES.replace("{size}", str(SIZE)))
-    with contextlib.ExitStack() as servers:
-        urls = {name: servers.enter_context(bench.sampler(*options)) + f"/batch?size={SIZE}"
+class Contest:
+    """All servers that serve batches of 100, until the end of `servers`."""
+
+    def __init__(self, folder, servers):
+        self.folder = folder
+        (folder / "leases.lua").write_text(LEASES % SIZE)
+        (folder / "at-once.lua").write_text(AT_ONCE % PIPELINED)
+        ours = {name: servers.enter_context(Sampler(*options, cpus=SERVER_CPUS))
                 for name, options in kinds(folder).items()}
-        with urllib.request.urlopen(urls["Tombola, no state"] + "&index=3") as answer:
-            body = answer.read()
-        urls[NGINX_NAME] = servers.enter_context(nginx(folder / "nginx", body))
-        port = servers.enter_context(redis(folder / "redis")) if shutil.which("redis-benchmark") else None
+        self.body = ours["Tombola, no state"].call("GET", f"/batch?size={SIZE}&index=3")
+        self.text = self.body.decode("ascii").strip()
+        nginx = Nginx(folder / "nginx", self.body, self.text)
+        self.redis = Redis(folder / "redis")
+        self.durable = Redis(folder / "aof", "--appendonly", "yes", "--appendfsync", "always")
+        self.targets = {name: (server.pid, f"{server.url}/batch?size={SIZE}") for name, server in ours.items()}
+        self.targets |= {name: (nginx.pid, url) for name, url in nginx.urls().items()}
+
+    def measures(self, connections, pipelined):
+        """name -> function. A script either leases or sends several requests at once."""
+        for name, target in self.targets.items():
+            script = "leases.lua" if "leases" in name else "at-once.lua" if pipelined > 1 else None
+            if not (bench.QUICK and SLOW.search(name)) and not ("leases" in name and pipelined > 1):
+                yield name, functools.partial(wrk, *target, connections, script and self.folder / script)
+        ids = json.loads(self.body)["ids"]
+        yield "Redis, LPOP ids 100", functools.partial(self.redis.draws, ids, connections, pipelined)
+        yield "Redis, LPOP of a batch", functools.partial(self.redis.draws, [self.text], connections, pipelined)
+        yield "the same, appendfsync always", functools.partial(self.durable.draws, [self.text], connections, pipelined)
+
+    def compare(self, connections, pipelined=1, notes=()):
+        how = f", each with {pipelined} requests on the way" if pipelined > 1 else ""
+        results = bench.in_turn(dict(self.measures(connections, pipelined)))
+        bench.table(f"GET /batch?size={SIZE}, {len(self.body)} bytes, {connections:,} connections{how}", [
+            "server", "requests/s", "min .. max", *COSTS, "CPU ratio", "ratio"], bench.rows(results), notes)
+
+
+def json_batches(folder):
+    with contextlib.ExitStack() as servers:
+        contest = Contest(folder, servers)
         for connections in CONNECTIONS:
-            measures = {
-                name: lambda name=name, url=url: Load(url, connections, script=folder / "leases.lua" if "leases" in name else None)
-                for name, url in urls.items()}
-            draws = []
-            if port:
-                measures["Redis"] = lambda: draws.append(redis_draws(port, connections))
-            results = in_turn(measures)
-            results.pop("Redis", None)
-            rows += load_rows(results, connections)
-            if port:
-                rows.append(["Redis, LPOP ids 100", connections, max(draws), statistics.median(draws), None, None,
-                             max(draws) / max(load.rate for load in results[NGINX_NAME]), ""])
-        crowd = [name for name in urls if name in ("Tombola, no state", "Tombola, --durability process", NGINX_NAME)]
-        results = in_turn({name: lambda name=name: Load(urls[name], CROWD) for name in crowd})
-        rows += load_rows(results, CROWD)
-    bench.table(f"GET /batch?size={SIZE}, {len(body)} bytes", [
-        "server", "connections", "requests/s, best", "median", "p50 ms", "p99 ms", "of nginx", "limit"], rows,
-        [f"wrk, one thread, {SECONDS} s, {ROUNDS} rounds in turn; redis-benchmark for Redis. `of nginx` compares the best rounds.",
-         "limit wrk: wrk used up its thread in the best round; the server may do more."])
+            contest.compare(connections)
+        contest.compare(CONNECTIONS[0], PIPELINED)
+        contest.compare(CROWD, notes=[
+            f"Client: wrk, for Redis redis-benchmark; {bench.ROUNDS} rounds of {SECONDS} s. Servers have processors "
+            f"{SERVER_CPUS}, the client {CLIENT_CPUS}, with a thread or worker process on each.",
+            "client-bound: this client, or that of the best peer, spent more of its processors on a request than the "
+            "server did of its own. CPU ratio: the least processor time of a peer's server by that of ours.",
+            "nginx and Redis, but for appendfsync always, keep nothing durable, and they do not shuffle."])
 
 
 # ---- formats and sizes --------------------------------------------------------------------------
 
 
 def formats(folder):
-    """Ids a second, JSON and binary, and nginx with the same bytes of the largest."""
-    rows = []
-    with contextlib.ExitStack() as servers:
-        url = servers.enter_context(bench.sampler("--store", "range:100000000?labels=10", "--seed", "1"))
-        for size in (100, 1000, 10000, 100000):
-            target = f"{url}/batch?size={size}&format="
-            with urllib.request.urlopen(f"{target}binary&index=3") as answer:
-                body = answer.read()
-            name = f"nginx, the same {len(body):,} bytes"
-            peer = servers.enter_context(nginx(folder / f"nginx-{size}", body))
-            results = in_turn({
-                f"JSON, size={size}": lambda target=target: Load(target + "json", 16),
-                f"binary, size={size}": lambda target=target: Load(target + "binary", 16),
-                name: lambda peer=peer: Load(peer, 16)})
-            json_rate = max(load.rate for load in results[f"JSON, size={size}"])
-            for row in load_rows(results, 16, size, name):
-                rows.append([*row[:4], row[6], row[2] / size / json_rate, row[7]])
-    bench.table("Ids a second by format, 10^8 units", [
-        "format", "connections", "ids/s, best", "median", "of nginx", "of JSON", "limit"], rows)
+    """Ids a second, JSON and binary, beside nginx with the same bytes from a file."""
+    lines = []
+    with Sampler("--store", "range:100000000?labels=10", "--seed", "1", cpus=SERVER_CPUS) as server:
+        for size, kind in itertools.product(bench.choose((1000, 10000, 100000), (1000,)), ("json", "binary")):
+            target = f"/batch?size={size}&format={kind}"
+            body = server.call("GET", f"{target}&index=3")
+            nginx = Nginx(folder / f"nginx-{size}-{kind}", body)
+            results = bench.in_turn({
+                "Tombola": functools.partial(wrk, server.pid, server.url + target, 16),
+                "nginx, the same bytes": functools.partial(wrk, nginx.pid, nginx.urls()["nginx, file, reuseport"], 16)},
+                bench.choose(3, 1))
+            for batch, by, rate, *rest in bench.rows(results, [f"{kind}, {size:,} ids, {len(body):,} bytes"]):
+                lines.append([batch, by, rate * size, rate, *rest])
+    bench.table("Batches of many ids, 10^8 units, 16 connections", [
+        "batch", "by", "ids/s", "requests/s", "min .. max", *COSTS, "CPU ratio", "ratio"], lines)
 
 
 # ---- seconds ------------------------------------------------------------------------------------
 
 
-class Server:
-    """A sampler that is killed and started again."""
-
-    def __init__(self, *options):
-        begin = time.monotonic()
-        self.process = bench.start([bench.SAMPLER, "serve", "--listen", "127.0.0.1:0", *options],
-                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        line = self.process.stdout.readline()
-        found = re.search(r"http://([^:]+):(\d+)", line)
-        if not found:
-            sys.exit(f"the sampler did not start (it printed {line!r})")
-        self.url = found.group(0)
-        self.connection = http.client.HTTPConnection(found.group(1), int(found.group(2)))
-        self.call("GET", f"/batch?size={SIZE}")
-        self.seconds = time.monotonic() - begin
-
-    def call(self, method, target, body=None):
-        self.connection.request(method, target, body=None if body is None else json.dumps(body))
-        answer = self.connection.getresponse()
-        text = answer.read()
-        if answer.status != 200:
-            sys.exit(f"{method} {target}: {answer.status} {text[:300]!r}")
-        return json.loads(text)
-
-    def kill(self):
-        self.connection.close()
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
-        bench.stop(self.process)
+def start_seconds(*options):
+    """From the start of the process to its first batch; it then ends by kill -9."""
+    server = Sampler(*options)
+    server.call("GET", f"/batch?size={SIZE}")
+    seconds = time.monotonic() - server.begin
+    kill(server)
+    return Sample(seconds)
 
 
-def best_start(*options):
-    times = []
-    for _ in range(ROUNDS):
-        server = Server(*options)
-        times.append(server.seconds)
-        server.kill()
-    return [min(times), statistics.median(times)]
+def kill(server):
+    server.connection.close()
+    server.process.kill()
+    server.process.wait()
 
 
-def seek_seconds():
-    """POST seek to batch 10^7 of 10^9 units, and the first batch there."""
-    server, times = Server("--store", "range:1000000000?labels=10", "--seed", "1"), []
-    for number in range(ROUNDS):
-        server.call("POST", "/streams/default/seek", {"position": 0})
-        begin = time.monotonic()
-        server.call("POST", "/streams/default/seek", {"position": (10**7 + number) * SIZE})
-        server.call("GET", f"/batch?size={SIZE}")
-        times.append(time.monotonic() - begin)
-    server.kill()
-    return [min(times), statistics.median(times)]
+def seek_seconds(server):
+    """POST seek to batch 10^6 or more, and the first batch there."""
+    server.call("POST", "/streams/default/seek", {"position": 0})
+    begin = time.monotonic()
+    server.call("POST", "/streams/default/seek", {"position": 10**8})
+    server.call("GET", f"/batch?size={SIZE}")
+    return Sample(time.monotonic() - begin)
 
 
-def recovery_seconds(folder, leases):
-    """Start to first batch after kill -9 with 10^6 batches behind it."""
-    options = (*RANGE, "--state", str(folder / f"recover-{leases}"), "--durability", "process")
-    server, script = Server(*options), folder / "leases.lua"
-    drawn = 0
+def after_batches(folder, leases):
+    """Options of a sampler that was killed with RECOVERED_BATCHES behind it, and the bytes that it kept."""
+    state = folder / f"recover-{leases}"
+    options = (*RANGE, "--state", state, "--durability", "process")
+    server, drawn = Sampler(*options), 0
     while drawn < RECOVERED_BATCHES:
-        drawn += Load(f"{server.url}/batch?size={SIZE}", 64, script=script if leases else None).rate * SECONDS
-    kept = sum(file.stat().st_size for file in (folder / f"recover-{leases}").iterdir())
-    server.kill()
-    return [*best_start(*options), f"{kept / 1e6:.1f} MB of state"]
+        drawn += SECONDS * wrk(server.pid, f"{server.url}/batch?size={SIZE}", 64,
+                               folder / "leases.lua" if leases else None).value
+    kept = sum(file.stat().st_size for file in state.iterdir())
+    kill(server)
+    return options, f"{kept / 1e6:.1f}"
 
 
 def seconds(folder):
-    rows = [
-        ["start to first batch, 60,000 units", *best_start(*RANGE), ""],
-        ["start to first batch, 10^9 units", *best_start("--store", "range:1000000000?labels=10", "--seed", "1"), ""],
-        ["seek to batch 10^7 of 10^9 units and draw it", *seek_seconds(), ""],
-        [f"start after kill -9 with {RECOVERED_BATCHES:,} batches drawn", *recovery_seconds(folder, False)],
-        [f"the same, {RECOVERED_BATCHES:,} leased and acked", *recovery_seconds(folder, True)],
-    ]
-    bench.table("Seconds", ["what", "s, best", "median", ""], rows)
+    billion = ("--store", f"range:{UNITS}?labels=10", "--seed", "1")
+    drawn, drawn_kept = after_batches(folder, False)
+    leased, leased_kept = after_batches(folder, True)
+    with Sampler(*billion) as server:
+        results = bench.in_turn({
+            "start to first batch, 60,000 units": lambda: start_seconds(*RANGE),
+            "start to first batch, 10^9 units": lambda: start_seconds(*billion),
+            "seek to position 10^8 of 10^9 units, and a batch": lambda: seek_seconds(server),
+            f"start after kill -9, {RECOVERED_BATCHES:,} batches drawn": lambda: start_seconds(*drawn),
+            f"start after kill -9, {RECOVERED_BATCHES:,} leased and acked": lambda: start_seconds(*leased)})
+    kept = ["-", "-", "-", drawn_kept, leased_kept]
+    bench.table("Tombola: seconds", ["what", "s", "min .. max", "MB of state"], [
+        [*row[:3], size] for row, size in zip(bench.rows(results), kept)])
 
 
-def main():
+def measure():
     with bench.folder() as folder:
         json_batches(folder)
         formats(folder)
@@ -335,4 +300,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    bench.main(measure)

@@ -1,10 +1,19 @@
-"""PyTorch's DataLoader on the same rows: one JSON line an epoch. Run by bench_loader.py with the
-Python that has torch.
+"""PyTorch's DataLoader, tensors and numpy arrays on the rows of bench_loader.py, which asks: one shuffled epoch
+and again and again, as float32 batches of 100.
 
-    peer_loader.py sqlite FILE WORKERS     one query a row
-    peer_loader.py batched FILE WORKERS    one query a batch (__getitems__, IN)
-    peer_loader.py csv FILE WORKERS        seek to the line, read it, parse it
-    peer_loader.py ram FILE 0              all rows in a tensor of bytes, no DataLoader
+    {"kind": KIND, "path": FILE, "workers": N, "threads": N, "seconds": S}
+
+gives the rows a second of the first epoch, from nothing, and of the later ones, at least S seconds of them, and how
+many rows that were in all. Kinds:
+    row            a query, or a line by its offset, for each row: __getitem__, collated
+    getitems       a query a batch: __getitems__, collated
+    batch          a query a batch by a BatchSampler: a batch is made at once, and nothing is collated
+    numpy_batch    the same without a DataLoader and without torch
+    tensor_u8      all rows in memory as a tensor of bytes, no DataLoader; tensor_f32: as floats already
+    loaded_u8      the bytes in memory through a DataLoader with a BatchSampler
+    numpy_u8       all rows in memory as a numpy array of bytes; numpy_f32: as floats already
+
+Workers of a DataLoader are persistent. pin_memory does nothing without a GPU and is left out.
 """
 import json
 import sqlite3
@@ -12,57 +21,48 @@ import sys
 import time
 
 import numpy
-import torch
+
+try:
+    import torch
+    from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler
+except ImportError:  # then numpy alone is asked for
+    Dataset = object
 
 BATCH = 100
+SCALE = numpy.float32(1 / 255)
 
 
-class Rows(torch.utils.data.Dataset):
-    """What the SQLite sets share: a connection a process, opened at the first row."""
+class Sqlite(Dataset):
+    """A connection a process, opened at the first row."""
 
     def __init__(self, path):
-        self.path = path
-        self.connection = None
-        self.count = self.connect().execute("SELECT count(*) FROM samples").fetchone()[0]
+        self.path, self.connection = path, None
+        self.count = self.select("SELECT count(*) FROM samples").fetchone()[0]
         self.connection = None  # is not for the workers
 
-    def connect(self):
+    def select(self, query, values=()):
         if self.connection is None:
             self.connection = sqlite3.connect(f"file:{self.path}?mode=ro&immutable=1", uri=True)
-        return self.connection
+        return self.connection.execute(query, values)
 
     def __len__(self):
         return self.count
 
+    def bytes_of(self, index):
+        features, label = self.select("SELECT features, label FROM samples WHERE id = ?", (index,)).fetchone()
+        return numpy.frombuffer(features, numpy.uint8), label
 
-def row(features, label):
-    # A copy: torch wants writable memory.
-    return torch.from_numpy(numpy.frombuffer(features, numpy.uint8).copy()).float() / 255, label
-
-
-class Sqlite(Rows):
-    def __getitem__(self, index):
-        return row(*self.connect().execute(
-            "SELECT features, label FROM samples WHERE id = ?", (index,)).fetchone())
-
-
-class Batched(Rows):
-    def __getitem__(self, index):
-        return self.__getitems__([index])[0]
-
-    def __getitems__(self, indices):
-        marks = ",".join("?" * len(indices))
-        found = self.connect().execute(
-            f"SELECT id, features, label FROM samples WHERE id IN ({marks})", indices)
-        by_id = {number: row(features, label) for number, features, label in found}
-        return [by_id[index] for index in indices]
+    def stacked(self, indices):
+        """Rows in any order: a batch is a set."""
+        found = self.select(f"SELECT features, label FROM samples WHERE id IN ({','.join('?' * len(indices))})",
+                            indices).fetchall()
+        features = numpy.frombuffer(b"".join(row[0] for row in found), numpy.uint8)
+        return features.reshape(len(found), -1), [row[1] for row in found]
 
 
-class Csv(torch.utils.data.Dataset):
+class Csv(Dataset):
     def __init__(self, path):
-        self.path = path
-        self.file = None
-        self.offsets = [0]
+        self.path, self.file, self.offsets = path, None, [0]
         with open(path, "rb") as file:
             for line in file:
                 self.offsets.append(self.offsets[-1] + len(line))
@@ -71,50 +71,157 @@ class Csv(torch.utils.data.Dataset):
     def __len__(self):
         return len(self.offsets)
 
-    def __getitem__(self, index):
+    def line(self, index):
         if self.file is None:
             self.file = open(self.path, "rb")
         self.file.seek(self.offsets[index])
+        return self.file.readline()
+
+    def bytes_of(self, index):
         # Ten times as fast as parsing floats, or as split() and int().
-        numbers = numpy.fromstring(self.file.readline(), dtype=numpy.uint8, sep=",")
-        return torch.from_numpy(numbers[1:]).float() / 255, int(numbers[0])
+        numbers = numpy.fromstring(self.line(index), dtype=numpy.uint8, sep=",")
+        return numbers[1:], int(numbers[0])
+
+    def stacked(self, indices):
+        lines = b",".join(map(self.line, indices))
+        numbers = numpy.fromstring(lines, dtype=numpy.uint8, sep=",").reshape(len(indices), -1)
+        return numbers[:, 1:], numbers[:, 0].tolist()
 
 
-def ram(path):
-    """An epoch's batches, again and again."""
-    rows = sqlite3.connect(path).execute("SELECT features, label FROM samples").fetchall()
-    features = torch.from_numpy(numpy.stack([numpy.frombuffer(r[0], numpy.uint8) for r in rows]))
-    labels = torch.tensor([r[1] for r in rows])
-    while True:
-        order = torch.randperm(len(labels))
-        yield ((features[part].float() / 255, labels[part]) for part in order.split(BATCH))
+def row(features, label):
+    return torch.from_numpy(features.copy()).float() / 255, label  # a copy: torch wants writable memory
 
 
-def epochs(kind, path, workers):
-    """Iterables of batches, one an epoch."""
-    if kind == "ram":
-        yield from ram(path)
-    data = {"sqlite": Sqlite, "batched": Batched, "csv": Csv}[kind](path)
-    loader = torch.utils.data.DataLoader(data, batch_size=BATCH, shuffle=True, num_workers=workers,
-                                         persistent_workers=workers > 0)
-    while True:
-        yield loader
+class ByRow(Dataset):
+    def __init__(self, data):
+        self.data = data
+
+    def __len__(self):
+        return len(self.data)
+
+    def __getitem__(self, index):
+        return row(*self.data.bytes_of(index))
+
+
+class ByItems(ByRow):
+    def __getitems__(self, indices):
+        return [row(*pair) for pair in zip(*self.data.stacked(indices))]
+
+
+class ByBatch(ByRow):
+    def __getitem__(self, indices):
+        features, labels = self.data.stacked(indices)
+        return torch.from_numpy(features.copy()).float().mul_(1 / 255), torch.tensor(labels)
+
+
+class Tensors(Dataset):
+    def __init__(self, features, labels):
+        self.features, self.labels = features, labels
+
+    def __len__(self):
+        return len(self.labels)
+
+    def __getitem__(self, indices):
+        indices = torch.tensor(indices)
+        return self.features[indices].float().mul_(1 / 255), self.labels[indices]
+
+
+def all_rows(path):
+    """Every row, as bytes; straight into one array."""
+    found = sqlite3.connect(path).execute("SELECT features, label FROM samples").fetchall()
+    features = numpy.frombuffer(b"".join(pair[0] for pair in found), numpy.uint8).reshape(len(found), -1)
+    return features.copy(), numpy.array([pair[1] for pair in found])
+
+
+def batched(data, workers):
+    """A DataLoader whose data set is asked for whole batches."""
+    return DataLoader(data, batch_size=None, sampler=BatchSampler(RandomSampler(data), BATCH, False),
+                      num_workers=workers, persistent_workers=workers > 0)
+
+
+def collated(data, workers):
+    return DataLoader(data, batch_size=BATCH, shuffle=True, num_workers=workers, persistent_workers=workers > 0)
+
+
+def tensors(path, as_floats):
+    """A generator function of the batches of an epoch."""
+    features, labels = map(torch.from_numpy, all_rows(path))
+    features = features.float().mul_(1 / 255) if as_floats else features
+    prepared = (lambda rows: rows) if as_floats else (lambda rows: rows.float().mul_(1 / 255))
+
+    def epoch():
+        for part in torch.randperm(len(labels)).split(BATCH):
+            yield prepared(features.index_select(0, part)), labels.index_select(0, part)
+    return epoch
+
+
+def permuted(units):
+    """An epoch's batches of indices."""
+    order = numpy.random.default_rng().permutation(units)
+    return (order[first:first + BATCH] for first in range(0, units, BATCH))
+
+
+def arrays(path, as_floats):
+    features, labels = all_rows(path)
+    features = features * SCALE if as_floats else features
+    prepared = (lambda rows: rows) if as_floats else (lambda rows: rows * SCALE)
+
+    def epoch():
+        for part in permuted(len(labels)):
+            yield prepared(features.take(part, 0)), labels.take(part)
+    return epoch
+
+
+def stacked(data):
+    def epoch():
+        for part in permuted(len(data)):
+            features, labels = data.stacked(part.tolist())
+            yield features * SCALE, numpy.array(labels)
+    return epoch
+
+
+def opened(kind, path, workers):
+    """A function whose every call is an epoch: an iterable of batches."""
+    if kind.startswith("tensor"):
+        return tensors(path, kind.endswith("f32"))
+    if kind in ("numpy_u8", "numpy_f32"):
+        return arrays(path, kind.endswith("f32"))
+    if kind == "loaded_u8":
+        loader = batched(Tensors(*map(torch.from_numpy, all_rows(path))), workers)
+    else:
+        data = (Csv if path.endswith(".csv") else Sqlite)(path)
+        if kind == "numpy_batch":
+            return stacked(data)
+        loader = {"row": lambda: collated(ByRow(data), workers), "getitems": lambda: collated(ByItems(data), workers),
+                  "batch": lambda: batched(ByBatch(data), workers)}[kind]()
+    return lambda: loader
+
+
+def walk(epoch):
+    rows = 0
+    for features, labels in epoch():
+        assert str(features.dtype).endswith("float32")
+        rows += len(labels)
+    return rows
+
+
+def answer(kind, path, workers, threads, seconds):
+    if "torch" in sys.modules:
+        torch.set_num_threads(threads)
+    begin = time.perf_counter()
+    epoch = opened(kind, path, workers)
+    rows = walk(epoch)
+    first = rows / (time.perf_counter() - begin)
+    begin, later = time.perf_counter(), 0
+    while not later or time.perf_counter() - begin < seconds:
+        later += walk(epoch)
+    return {"first": first, "later": later / (time.perf_counter() - begin), "rows": rows + later}
 
 
 def main():
-    kind, path, workers, count = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
-    torch.set_num_threads(1)
-    started = time.perf_counter()
-    source = epochs(kind, path, workers)
-    for epoch in range(count):
-        total = 0
-        for features, labels in next(source):
-            assert features.dtype == torch.float32
-            total += len(labels)
-        seconds = time.perf_counter() - started
-        print(json.dumps({"epoch": epoch, "rows": total, "seconds": seconds,
-                          "rows_per_s": total / seconds, "torch": torch.__version__}), flush=True)
-        started = time.perf_counter()
+    print("ready", flush=True)
+    for question in sys.stdin:
+        print(json.dumps(answer(**json.loads(question))), flush=True)
 
 
 if __name__ == "__main__":
