@@ -221,7 +221,7 @@ def measured(command, cpus=None, **options):
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
-        sys.exit(f"{' '.join(map(str, command))} ended with {process.returncode}")
+        sys.exit(f"{' '.join(map(str, command))} ended with {process.returncode}\n{text[-2000:]}")
     return text, (time.perf_counter() - begin, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)
 
 
