@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from service import LONG, PATIENCE_S, program, environment, run_fails, wait_for
+from service import LONG, PATIENCE_S, SEED, program, environment, run_fails, wait_for
 
 UNITS = 100000
 STORE = ("--store", f"range:{UNITS}?labels=10", "--seed", 3, "--lease", 3000)
@@ -114,7 +114,7 @@ def test_a_full_disk_refuses_and_goes_on_when_there_is_room(sampler, mounted, ki
     server.kill()
     server = sampler(*options)
     assert server.get("/streams/default").json["position"] == position
-    check_pairs(server, client, random.Random(1))
+    check_pairs(server, client, random.Random(SEED))
     client.move(server)
     client.draw()
     check_no_gap(client.answered, position + 5)
@@ -150,7 +150,7 @@ def test_a_kill_while_the_disk_is_full_and_a_start_on_a_full_disk(sampler, mount
     ballast.unlink()
     server = sampler(*options)
     assert server.get("/streams/default").json["position"] == position
-    check_pairs(server, client, random.Random(2))
+    check_pairs(server, client, random.Random(SEED + 1))
     server.signal(signal.SIGTERM)
     assert server.wait() == 0
 
@@ -283,8 +283,7 @@ def last_frame(journal):
 @pytest.mark.parametrize("durability, orderly", [("fsync", False), ("process", False), ("fsync", True), ("none", True)])
 def test_damage_is_refused_and_nothing_answered_comes_again(sampler, tmp_path, durability, orderly):
     options, wanted = make_state(sampler, tmp_path / "state", durability, orderly)
-    seed = int(os.environ.get("TOMBOLA_FAULT_SEED", time.time_ns() % 2**31))
-    dice = random.Random(seed)
+    dice = random.Random(SEED)
     whole = {path.name: path.read_bytes() for path in sorted((tmp_path / "state").iterdir()) if path.name != "lock"}
     assert whole
     used = {name: len(data.rstrip(b"\0")) for name, data in whole.items()}
@@ -303,7 +302,7 @@ def test_damage_is_refused_and_nothing_answered_comes_again(sampler, tmp_path, d
         shutil.copytree(tmp_path / "state", folder)
         (folder / name).write_bytes(data)
         outcome = Outcome(options, folder, tmp_path / f"log{number}")
-        what = f"seed {seed}: {how} at {at} of {used[name]} of {name} ({durability}, orderly={orderly}): {outcome.log[-1500:]}"
+        what = f"seed {SEED}: {how} at {at} of {used[name]} of {name} ({durability}, orderly={orderly}): {outcome.log[-1500:]}"
         cut_short = not orderly and at + (512 if how == "zeros" else 1) > last_frame(whole["journal"])
         if outcome.streams is None:
             assert outcome.refused(folder), what

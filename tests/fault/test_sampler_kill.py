@@ -4,7 +4,7 @@ Real processes: a sampler that keeps its state, workers with leases (worker.py),
 At the end of a stream the journals of all workers are judged: acked ids are the frame exactly once
 an epoch, nothing comes twice unless it says so, draws without a lease never come twice.
 
-TOMBOLA_FAULT_SEED repeats the choices of a run (not its timing); the seed is printed.
+TOMBOLA_SEED repeats the choices of a run (not its timing).
 """
 
 import json
@@ -18,7 +18,7 @@ from collections import defaultdict
 
 import pytest
 
-from service import LONG, PATIENCE_S, ROOT, Sampler, environment
+from service import LONG, PATIENCE_S, ROOT, SEED, Sampler, environment
 from worker import read_journal
 
 UNITS, EPOCHS = 6007, 2
@@ -244,18 +244,16 @@ def judge_plain(lines, order, status):
 
 @pytest.mark.heavy
 def test_kills_and_stops_lose_nothing_and_repeat_nothing(tmp_path):
-    seed = int(os.environ.get("TOMBOLA_FAULT_SEED", time.time_ns() % 2**31))
-    print(f"TOMBOLA_FAULT_SEED={seed}")
     rounds, number = 0, 0
     while rounds < ROUNDS:
-        life = Life(tmp_path / f"life{number}", seed + number)
+        life = Life(tmp_path / f"life{number}", SEED + number)
         try:
             rounds += life.run(min(ROUNDS_A_LIFE, ROUNDS - rounds))
             life.judge()
         except BaseException:
-            print(f"life {number}: TOMBOLA_FAULT_SEED={seed + number}, {life.options}", file=sys.stderr)
+            print(f"life {number}: TOMBOLA_SEED={SEED + number}, {life.options}", file=sys.stderr)
             raise
         finally:
             life.finish()
         number += 1
-    print(f"{rounds} rounds in {number} lives, seed {seed}")
+    print(f"{rounds} rounds in {number} lives, seed {SEED}")

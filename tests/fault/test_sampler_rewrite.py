@@ -14,7 +14,7 @@ import shutil
 
 import pytest
 
-from service import LONG, wait_for
+from service import LONG, SEED, wait_for
 from test_sampler_disk import Client, check_pairs
 
 LABELS = 20000
@@ -101,7 +101,7 @@ def check(server, load, position):
     load.forget_acked()
     for seq in load.acked:
         assert server.get(f"/batch?size=5&worker={client.name}&seq={seq}").status == 409
-    check_pairs(server, client, random.Random(1))
+    check_pairs(server, client, random.Random(SEED))
     client.move(server)
     for _ in range(20):
         assert client.draw(lease=False)[0] == 200  # asserts itself that nothing is answered twice
@@ -145,4 +145,4 @@ def test_a_kill_at_each_step(sampler, tmp_path, name, call, count, durability):
     server = sampler(*options)
     assert server.get("/streams/default").json["position"] == position
     again.forget_acked()
-    check_pairs(server, again.client, random.Random(2), sample=10)
+    check_pairs(server, again.client, random.Random(SEED + 1), sample=10)

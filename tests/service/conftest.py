@@ -25,12 +25,18 @@ LONG = os.environ.get("TOMBOLA_LONG") == "1"
 SANITIZED = "fsanitize" in (
     (BUILD / "config.log").read_text(errors="replace") if (BUILD / "config.log").exists() else ""
 )
+# Where random choices begin: another one each day, so that they see new ground. Printed; TOMBOLA_SEED repeats it.
+SEED = int(os.environ.get("TOMBOLA_SEED") or time.time() // 86400)
 PATIENCE_S = 120  # for things that take well under a second; a loaded machine must not fail a test
 COMPLAINT = re.compile(r"ERROR: \w+Sanitizer|WARNING: ThreadSanitizer|runtime error:|Assertion .* failed")
 
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "heavy: left out of sanitizer runs, where it would take minutes")
+
+
+def pytest_terminal_summary(terminalreporter):
+    terminalreporter.write_line(f"TOMBOLA_SEED={SEED} repeats the random choices of this run")
 
 
 def pytest_collection_modifyitems(items):

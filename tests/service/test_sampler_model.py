@@ -11,10 +11,10 @@ import time
 from urllib.parse import quote, urlencode
 
 import pytest
-from hypothesis import HealthCheck, settings, strategies as st
+from hypothesis import HealthCheck, seed, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
 
-from conftest import LONG, SANITIZED, Sampler
+from conftest import LONG, SANITIZED, SEED, Sampler
 from design_laws import check_epoch
 from sampler_cases import (BAD_DEFINITIONS, BAD_QUERIES, BASE_FIELDS, LEASE_FIELDS, LONG_LEASE_S, SHORT_LEASE_S, WORKERS, Caller,
                            definitions, make_rows, write_store)
@@ -556,15 +556,14 @@ class Machine(RuleBasedStateMachine):
 def test_random_walks_agree_with_the_model(tmp_path):
     Machine.folder = tmp_path
     examples = 500 if LONG else 40
-    run_state_machine_as_test(Machine, settings=settings(
+    run_state_machine_as_test(seed(SEED)(Machine), settings=settings(
         max_examples=examples, stateful_step_count=80 if LONG else 60, deadline=None, database=None, print_blob=True,
-        derandomize=not LONG,  # new walks every time with --long
         suppress_health_check=list(HealthCheck)))
 
 
 def test_a_short_random_walk(tmp_path):
     """The same for sanitizer runs."""
     Machine.folder = tmp_path
-    run_state_machine_as_test(Machine, settings=settings(
-        max_examples=5 if SANITIZED else 2, stateful_step_count=25, deadline=None, database=None, derandomize=True,
+    run_state_machine_as_test(seed(SEED)(Machine), settings=settings(
+        max_examples=5 if SANITIZED else 2, stateful_step_count=25, deadline=None, database=None,
         suppress_health_check=list(HealthCheck)))

@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from conftest import PATIENCE_S, run, run_fails, wait_for
+from conftest import PATIENCE_S, SEED, run, run_fails, wait_for
 
 STORE = ("--store", "range:1000?labels=10")
 
@@ -94,7 +94,7 @@ def test_kill_9_under_load_repeats_and_skips_nothing(sampler, tmp_path, durabili
         server = sampler(*options)
         pullers = Pullers(server, sizes)
         wait_for(lambda: len(pullers.batches) > 3, "nothing was answered")  # pylint: disable=cell-var-from-loop
-        time.sleep(random.Random(kill).random() * 0.2)
+        time.sleep(random.Random(SEED + kill).random() * 0.2)
         server.kill()
         pullers.join()
         assert pullers.statuses == {200}

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import PATIENCE_S, Program, free_port, program, run, run_fails
+from conftest import PATIENCE_S, SEED, Program, free_port, program, run, run_fails
 
 
 class Server:
@@ -83,7 +83,7 @@ ROWS = 3000
 @pytest.fixture(scope="module")
 def csv(server, tmp_path_factory):
     """The same rows as a CSV file and as the tables `rows` (a column each) and `packed` (one bytea)."""
-    dice = random.Random(5)
+    dice = random.Random(SEED)
     path = tmp_path_factory.mktemp("rows") / "rows.csv"
     ids = dice.sample(range(10**12), ROWS)
     lines = [f"{i},{dice.choice(['cat', 'dog', 'äpfel', '7'])},{dice.random()},g{i % 7},"

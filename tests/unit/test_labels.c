@@ -69,7 +69,7 @@ static void test_any_spans_of_any_design(void **unused)
 {
     char folder[256];
     (void)unused;
-    srand(7);
+    srand((unsigned)unit_seed());
     unit_folder_make(folder);
     struct frame *frame = design_frame(folder, UNITS);
     assert_int_equal(frame_labels(frame), FRAME_LABELS);

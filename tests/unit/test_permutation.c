@@ -77,7 +77,9 @@ static void test_huge_sizes(void **state)
         struct permutation permutation;
         permutation_init(&permutation, units, s);
         for (uint64_t i = 0; i < 2000; i++) {
-            uint64_t position = i < 10 ? i : i < 20 ? units - 1 - (i - 10) : random_mix(i) % units;
+            uint64_t position = i < 10   ? i
+                                : i < 20 ? units - 1 - (i - 10)
+                                         : random_mix(unit_seed() + i) % units;
             uint64_t unit = permutation_at(&permutation, position);
             assert_true(unit < units);
             assert_true(permutation_find(&permutation, unit) == position);
@@ -95,7 +97,7 @@ static void test_runs_equal_single_positions(void **state)
     for (uint64_t trial = 0; trial < 300; trial++) {
         size_t total = 0;
         for (uint64_t i = 0; i < RUNS; i++) {
-            uint64_t chance = random_mix(trial * RUNS + i);
+            uint64_t chance = random_mix((unit_seed() + trial) * RUNS + i);
             uint64_t units = 1 + random_mix(chance) % (UINT64_C(1) << chance % 40);
             uint64_t first = random_mix(chance + 1) % units;
             uint64_t most = units - first < 700 ? units - first : 700;
@@ -180,10 +182,10 @@ static void test_few_runs(void **state)
     struct permutation_run runs[MOST];
     static uint64_t found[MOST * UNITS + 1];
     for (uint64_t trial = 0; trial < 2000; trial++) {
-        size_t count = 1 + random_mix(trial) % MOST;
+        size_t count = 1 + random_mix(unit_seed() + trial) % MOST;
         size_t total = 0;
         for (size_t i = 0; i < count; i++) {
-            uint64_t chance = random_mix(trial << 8 | i);
+            uint64_t chance = random_mix((unit_seed() + trial) << 8 | i);
             uint64_t power = UINT64_C(1) << (12 + chance % 51);
             uint64_t units = chance >> 8 & 1 ? power - power / 2 * (chance >> 9 & 1)
                                              : power - random_mix(chance) % (power / 2);

@@ -17,6 +17,8 @@ static uint64_t chance_state;
 
 static uint64_t chance(uint64_t below)
 {
+    if (chance_state == 0)
+        chance_state = random_mix(unit_seed());
     chance_state += RANDOM_STEP;
     return random_mix(chance_state) % below;
 }

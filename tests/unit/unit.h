@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/error.h"
@@ -48,6 +49,21 @@ static inline int unit_is_long(void)
 {
     const char *wanted = getenv("TOMBOLA_LONG");
     return wanted && strcmp(wanted, "1") == 0;
+}
+
+/* Where a test's random choices begin: another one each day, so that they see new ground, and printed,
+ * so that a run can be repeated with TOMBOLA_SEED. Only for what must hold whatever the choices are. */
+static inline uint64_t unit_seed(void)
+{
+    static uint64_t seed;
+    static int known;
+    if (!known) {
+        const char *wanted = getenv("TOMBOLA_SEED");
+        seed = wanted ? strtoull(wanted, NULL, 10) : (uint64_t)time(NULL) / 86400;
+        known = 1;
+        printf("# TOMBOLA_SEED=%llu repeats the choices of this run\n", (unsigned long long)seed);
+    }
+    return seed;
 }
 
 /* A new empty folder, its path in `out`; remove it with unit_folder_remove(). */
