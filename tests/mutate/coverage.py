@@ -1,0 +1,118 @@
+"""Which tests run which line, measured once: every unit program, fuzz corpus and service test file apart, on a
+gcov build of its own copy of the tree.
+
+The copy stays as it was when it was measured, but for its tests: a test that is new or changed is measured
+again. A line of the tree of today counts as the line it was there; a line that was not there is covered by all
+tests that run any line of the file. --coverage measures again.
+"""
+
+import difflib
+import hashlib
+import json
+import shutil
+import subprocess
+import tempfile
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from build import Build, copy_tree
+from suite import all_tests, failed_tests, run_test
+
+LIMIT_S = 900  # of one test, in the gcov build
+
+
+class Coverage:
+    def __init__(self, project, folder):
+        self.project, self.folder, self.tree = project, folder, folder / "tree"
+        self.build = Build(self.tree, folder / "build", project.flags("--coverage", "-O0"))
+        self.noted = folder / "tests.json"
+        self.tests = json.loads(self.noted.read_text()) if self.noted.exists() else {}
+        self.lines = {}  # file -> line -> names of tests
+
+    @property
+    def commit(self):
+        return (self.folder / "commit").read_text()
+
+    def forget(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.tests = {}
+
+    def measure(self, progress, workers):
+        """What is not measured yet, or in tests of another text."""
+        is_new = not self.tree.exists()
+        self.tree.mkdir(parents=True, exist_ok=True)
+        copy_tree(self.project.root, self.tree, "" if is_new else "tests/")
+        if is_new:
+            (self.folder / "commit").write_text(self.project.commit())
+        tests = all_tests(self.tree)
+        wanted = [test for test in tests if self.tests.get(test.name, {}).get("text") != self.text_of(test)]
+        self.build.make(progress) if wanted or is_new else self.build.read_log((self.build.folder / "make.log").read_text())
+        with ThreadPoolExecutor(workers) as pool:
+            for number, (test, noted) in enumerate(zip(wanted, pool.map(self.measure_one, wanted)), 1):
+                self.tests[test.name] = noted
+                self.noted.write_text(json.dumps(self.tests, indent=1))
+                progress(f"coverage {number}/{len(wanted)}: {test.name}, {noted['seconds']} s, exit {noted['status']}")
+        for name in set(self.tests) - {test.name for test in tests}:
+            del self.tests[name]
+
+    def text_of(self, test):
+        return hashlib.sha256((self.tree / test.path).read_bytes()).hexdigest()
+
+    def measure_one(self, test):
+        counts = self.folder / "counts" / test.name
+        shutil.rmtree(counts, ignore_errors=True)
+        log = self.folder / "logs" / test.name
+        log.parent.mkdir(parents=True, exist_ok=True)
+        status, seconds = run_test(test, self.tree, self.build.folder, log, LIMIT_S, all_of_it=True, GCOV_PREFIX=counts,
+                                   GCOV_PREFIX_STRIP=len(self.build.folder.parts) - 1)
+        noted = {"text": self.text_of(test), "status": status, "seconds": round(seconds, 2), "without": []}
+        if status == 1 and test.is_service:  # the others of the file count
+            noted.update(status=0, without=sorted(set(failed_tests(log))))
+        return noted
+
+    def broken(self):
+        """What fails without a mutation, or was not built, and catches nothing."""
+        for name, noted in sorted(self.tests.items()):
+            yield from [name] if noted["status"] != 0 else [f"{name}::{one}" for one in noted["without"]]
+
+    def lines_of(self, source):
+        """line -> names of the tests that run it, in the tree that was measured."""
+        if source not in self.lines:
+            self.lines[source] = self.read_counts(source) if source in self.build.compiles else {}
+        return self.lines[source]
+
+    def read_counts(self, source):
+        built = Path(self.build.object_of(source))
+        found = defaultdict(list)
+        with tempfile.TemporaryDirectory() as folder:
+            names = []
+            for name in self.tests:
+                counts = (self.folder / "counts" / name / built).with_suffix(".gcda")
+                if counts.exists() and self.tests[name]["status"] == 0:
+                    names.append(name)
+                    (Path(folder) / f"{len(names) - 1}.gcda").symlink_to(counts)
+                    (Path(folder) / f"{len(names) - 1}.gcno").symlink_to((self.build.folder / built).with_suffix(".gcno"))
+            for number, name in enumerate(names):
+                said = subprocess.run(["gcov", "--json-format", "--stdout", f"{number}.gcda"], cwd=folder,
+                                      stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False).stdout
+                for one in json.loads(said)["files"] if said else []:
+                    for line in one["lines"] if one["file"].endswith("/" + source) else []:
+                        found[line["line_number"]] += [name] if line["count"] else []
+        return found
+
+    def tests_of(self, source, text, first, last):
+        """Names of the tests that run one of these lines of today's text, the fastest first."""
+        covered = self.lines_of(source)
+        was = (self.tree / source).read_text().splitlines() if (self.tree / source).exists() else []
+        then = {}
+        for then_first, now_first, size in difflib.SequenceMatcher(None, was, text.splitlines(), False).get_matching_blocks():
+            then.update({now_first + i + 1: then_first + i + 1 for i in range(size)})
+        names = set()
+        for line in range(first, last + 1):
+            if line in then:
+                # gcov counts a statement where it begins.
+                names.update(covered.get(max((one for one in covered if one <= then[line]), default=0), []))
+            else:
+                names.update(name for all in covered.values() for name in all)
+        return sorted(names, key=lambda name: self.tests[name]["seconds"])
