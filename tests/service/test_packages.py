@@ -1,13 +1,16 @@
 """deploy/install: asks apt for what is missing and for nothing else, and says what to do where it cannot."""
 
+import hashlib
 import os
 import re
 import shutil
 import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from conftest import PATIENCE_S, ROOT, environment
+from conftest import PATIENCE_S, ROOT, environment, wait_for
 
 INSTALL = ROOT / "deploy" / "install"
 PACKAGES = ROOT / "deploy" / "packages"
@@ -181,6 +184,77 @@ def test_old_lists_will_do_when_the_network_is_away(machine):
     machine.write("fails", "update")
     machine.install("build")
     assert "make" in machine.asked()
+
+
+def test_another_dpkg_is_waited_for(machine):
+    machine.write("audit", "The following packages are only half configured:\n")
+    machine.program("dpkg", """cat "$FAKE/audit"
+        echo "dpkg $*" >>"$FAKE/calls"
+        [[ $1 == --audit || $(grep -c -- --configure "$FAKE/calls") == 3 ]] && exit
+        echo "dpkg: error: dpkg frontend lock was locked by another process with pid 1" >&2
+        exit 2""")
+    assert machine.install("build").stdout.count("waiting for it") == 1
+    assert machine.calls.count("dpkg --configure -a") == 3
+    assert "make" in machine.asked()
+
+
+# A holder of a lock as apt's are: by fcntl, until its standard input is closed.
+HOLDER = """import fcntl, sys
+file = open(sys.argv[1], "w")
+fcntl.lockf(file, fcntl.LOCK_EX)
+print(flush=True)
+sys.stdin.read()"""
+
+
+@pytest.fixture
+def real_apt(machine):
+    """The machine with its real apt-get: a repository that knows every package of the set `sampler`, and state of its own."""
+    root = machine.folder / "apt"
+    for name in ("lists/partial", "archives/partial", "dpkg", "repository"):
+        (root / name).mkdir(parents=True)
+    (root / "dpkg" / "status").write_text("")
+    packages = []
+    for name in sorted({first(line) for line in names("sampler")}):
+        control = f"Package: {name}\nVersion: 1\nArchitecture: all\nMaintainer: nobody <nobody@example.com>\nDescription: nothing\n"
+        folder = root / name
+        (folder / "DEBIAN").mkdir(parents=True)
+        (folder / "DEBIAN" / "control").write_text(control)
+        archive = root / "repository" / f"{name}.deb"
+        subprocess.run(["dpkg-deb", "--root-owner-group", "-Znone", "--build", folder, archive], check=True, capture_output=True)
+        content = archive.read_bytes()
+        packages.append(f"{control}Filename: ./{name}.deb\nSize: {len(content)}\nSHA256: {hashlib.sha256(content).hexdigest()}\n")
+    (root / "repository" / "Packages").write_text("\n".join(packages))
+    (root / "sources").write_text(f"deb [trusted=yes] copy:{root}/repository ./\n")
+    machine.write("apt.conf", f"""Dir::State "{root}"; Dir::State::Lists "{root}/lists"; Dir::State::status "{root}/dpkg/status";
+        Dir::State::extended_states "{root}/extended"; Dir::Cache "{root}"; Dir::Cache::archives "{root}/archives";
+        Dir::Etc::sourcelist "{root}/sources"; Dir::Etc::sourceparts "/dev/null"; Dir::Etc::preferencesparts "/dev/null";
+        Dir::Log "{root}"; APT::Sandbox::User "root"; Dir::Bin::dpkg "{machine.bin}/dpkg"; DPkg::Path "{machine.bin}:/usr/bin:/bin";
+        DPkg::Pre-Install-Pkgs {{}}; DPkg::Post-Invoke {{}}; APT::Update::Post-Invoke {{}};""")
+    for name in ("apt-get", "apt-cache"):
+        (machine.bin / name).unlink()
+        machine.program(name, f'echo "{name} $*" >>"$FAKE/calls"; APT_CONFIG=$FAKE/apt.conf exec /usr/bin/{name} "$@"')
+    return machine
+
+
+@pytest.mark.parametrize("lock", ["lists/lock", "archives/lock", "dpkg/lock-frontend"])
+def test_another_apt_is_waited_for(real_apt, lock):
+    """Whichever lock it holds: apt-get itself fails at once where it is that of the lists or of the archives."""
+    path = real_apt.folder / "apt" / lock
+    with subprocess.Popen([sys.executable, "-c", HOLDER, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout.readline() == b"\n"
+        with ThreadPoolExecutor(1) as pool:
+            installing = pool.submit(real_apt.install, "sampler")
+            log = wait_for(lambda: next(iter(real_apt.folder.glob("tombola-install*")), None), "it never began")
+            if lock == "dpkg/lock-frontend":  # for this one apt-get waits
+                wait_for(lambda: "Waiting for cache lock" in log.read_text(), "it never met the lock")
+            else:
+                wait_for(lambda: log.read_text().count("Could not get lock") >= 2, "it never met the lock")
+            assert not installing.done()
+            holder.stdin.close()
+            said = installing.result(PATIENCE_S).stdout
+    assert ("waiting for it" in said) == (lock != "dpkg/lock-frontend")
+    assert real_apt.asked() == sorted({first(line) for line in names("sampler")})
+    assert [call for call in real_apt.calls if call.startswith("dpkg ") and "--unpack" in call]
 
 
 def test_no_log_is_left_after_success(machine):
