@@ -6,7 +6,6 @@ import os
 import random
 import re
 import shutil
-import signal
 import subprocess
 import threading
 import time
@@ -118,8 +117,7 @@ def test_a_full_disk_refuses_and_goes_on_when_there_is_room(sampler, mounted, ki
     client.move(server)
     client.draw()
     check_no_gap(client.answered, position + 5)
-    server.signal(signal.SIGTERM)  # on the small disk nothing may be open when it goes
-    assert server.wait() == 0
+    server.stop()  # on the small disk nothing may be open when it goes
 
 
 def test_a_kill_while_the_disk_is_full_and_a_start_on_a_full_disk(sampler, mounted):
@@ -151,8 +149,7 @@ def test_a_kill_while_the_disk_is_full_and_a_start_on_a_full_disk(sampler, mount
     server = sampler(*options)
     assert server.get("/streams/default").json["position"] == position
     check_pairs(server, client, random.Random(SEED + 1))
-    server.signal(signal.SIGTERM)
-    assert server.wait() == 0
+    server.stop()
 
 
 @pytest.mark.heavy
@@ -243,8 +240,7 @@ def make_state(sampler, folder, durability, orderly):
     client.draw()
     wanted = {name: server.get(f"/streams/{name}").json for name in ("default", "eval")}
     if orderly:
-        server.signal(signal.SIGTERM)
-        assert server.wait() == 0
+        server.stop()
     else:
         server.kill()
     return options, wanted

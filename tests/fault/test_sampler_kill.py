@@ -88,8 +88,7 @@ class Life:
         self.start_server()
 
     def end_server(self):
-        self.server.signal(signal.SIGTERM)
-        assert self.server.wait() == 0
+        self.server.stop()
         self.start_server()
 
     def stop_server(self):

@@ -84,6 +84,12 @@ def run_fails(name, *arguments, says, status=2, **more):
     return done
 
 
+def catches(pid, number):
+    """Has the process a handler of this signal? A zombie has none."""
+    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
+    return int(re.search(r"^SigCgt:\s*(\w+)", status, re.MULTILINE).group(1), 16) >> (number - 1) & 1
+
+
 def wait_for(condition, what):
     """What `condition` returns, as soon as it is true; `what` says what never came."""
     deadline = time.monotonic() + PATIENCE_S
@@ -141,6 +147,9 @@ class Program:
     def __init__(self, name, *arguments, folder, env=None, prefix=()):
         """`prefix`: a program that runs it, with that program's arguments."""
         self.name = name
+        self.prefix = prefix
+        self.serves = arguments[:1] == ("serve",)
+        self.sent = set()  # signals
         self.log = folder / f"{name}-{time.monotonic_ns()}.log"
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
@@ -169,7 +178,22 @@ class Program:
         assert ready, f"no line from {self.name}"
         return self.process.stdout.readline().decode()
 
+    def terminate(self, number=signal.SIGTERM):
+        """Asks it to end, as soon as its handler stands: while its libraries are bound, it would die of the signal. What
+        stands before it (`prefix`) has none."""
+        if not self.prefix:
+            wait_for(lambda: self.process.poll() is not None or catches(self.process.pid, number), f"{self.name} has no handler")
+        self.signal(number)
+
+    def stop(self, number=signal.SIGTERM, status=None):
+        """Asks it to end and waits until it has, with `status`: 0 of a server, else 128 and the signal."""
+        self.terminate(number)
+        expected = status if status is not None else 0 if self.serves else 128 + number
+        got = self.wait()
+        assert got == expected, f"{self.name} ended with {got}, not {expected}, after signal {number}\n{self.stderr[-4000:]}"
+
     def signal(self, number):
+        self.sent.add(number)
         self.process.send_signal(number)
 
     def wait(self, timeout=PATIENCE_S):
@@ -179,20 +203,26 @@ class Program:
 
     def kill(self):
         """kill -9, as a power cut would."""
-        self.process.kill()
+        self.signal(signal.SIGKILL)
         self.process.wait()
 
     def finish(self):
-        """SIGTERM, SIGKILL when that does not help; a complaint of a sanitizer fails the test."""
-        if self.process.poll() is None:
-            self.process.terminate()
+        """SIGTERM, SIGKILL when that does not help. It must have ended as it should: a server with 0, and nothing by a
+        signal that no test sent; a complaint of a sanitizer fails the test."""
+        running = self.process.poll() is None
+        if running:
+            self.terminate()
             try:
                 self.process.communicate(timeout=PATIENCE_S)
             except subprocess.TimeoutExpired:
                 self.kill()
                 raise AssertionError(f"{self.name} did not end after SIGTERM\n{self.stderr[-4000:]}") from None
         self.process.stdout.close()
-        check_alive_to_the_end(self.process.returncode, self.stderr, (signal.SIGKILL, signal.SIGTERM, signal.SIGINT))
+        status = self.process.returncode
+        check_alive_to_the_end(status, self.stderr, self.sent if self.prefix else self.sent & {signal.SIGKILL})
+        if running and status >= 0:  # what is no server may just have been through
+            expected = (0,) if self.serves else (0, 128 + signal.SIGTERM)
+            assert status in expected, f"{self.name} ended with {status} after SIGTERM\n{self.stderr[-4000:]}"
 
 
 class Sampler(Program):

@@ -128,8 +128,7 @@ def test_promtool_agrees(sampler):
 def test_json_logs(sampler, tmp_path):
     server = sampler(*STORE, "--log-format", "json", "--log-level", "debug")
     server.get("/nowhere")
-    server.signal(signal.SIGTERM)
-    assert server.wait() == 0
+    server.stop()
     lines = server.stderr.splitlines()
     assert lines
     for line in lines:
@@ -175,7 +174,7 @@ def test_systemd_hears(sampler, tmp_path, abstract):
         server.signal(signal.SIGHUP)
         assert any(line.startswith("MONOTONIC_USEC=") for line in wait_for("RELOADING=1"))
         wait_for("READY=1")
-        server.signal(signal.SIGTERM)
+        server.terminate()
         wait_for("STOPPING=1")
         assert server.wait() == 0
 

@@ -1,7 +1,6 @@
 """Requests that take long: they are bounded, what they did is remembered, and a stop ends them."""
 
 import json
-import signal
 import threading
 
 import pytest
@@ -54,8 +53,7 @@ def test_a_stop_ends_what_takes_long(sampler):
     for thread in waiting:
         thread.start()
     server.get("/batch?size=1")
-    server.signal(signal.SIGTERM)
-    assert server.wait() == 0, server.stderr()
+    server.stop()
     for thread in waiting:
         thread.join()
     assert set(statuses) <= {400, 503, None}, statuses
@@ -75,8 +73,7 @@ def test_a_long_search_holds_up_nothing_but_searches(sampler):
     assert server.get("/batch?stream=sparse&size=10&index=5").status == 200
     assert server.get("/labels").status == 200
     assert not done, "they end long after"
-    server.signal(signal.SIGTERM)
-    assert server.wait() == 0, server.stderr
+    server.stop()
     for thread in searches:
         thread.join()
     assert set(done) <= {503, None}, done

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import signal
 import stat
 
 import pytest
@@ -96,8 +95,7 @@ def test_what_a_killed_server_left_goes_and_other_names_of_it_do_not(sampler, tm
     os.link(state / "journal.new", tmp_path / "other")
     server = sampler(*STORE, "--state", state, "--durability", durability)
     assert server.batch("size=10")["first"] == 0
-    server.signal(signal.SIGTERM)
-    assert server.wait() == 0
+    server.stop()
     assert (tmp_path / "other").read_bytes() == content
     assert sorted(os.listdir(state)) == ["journal", "lock"]
     assert sampler(*STORE, "--state", state).batch("size=10")["first"] == 10
@@ -178,8 +176,7 @@ def test_a_signal_right_after_the_loss_is_no_good_end(sampler, tmp_path):
     server = sampler(*STORE, "--state", state)
     server.batch()
     shutil.rmtree(state)
-    server.signal(signal.SIGTERM)
-    assert server.wait() == 1
+    server.stop(status=1)
     assert "was removed or replaced" in server.stderr
 
 

@@ -2,7 +2,6 @@
 and an answer at once where labels can only be counted."""
 
 import json
-import signal
 import time
 from collections import Counter
 
@@ -59,8 +58,7 @@ def test_a_stop_while_labels_are_counted(sampler):
     for _ in range(20):
         assert server.request("GET", "/batch?size=1000000&format=binary").status == 200
     assert labels_of(server)["epoch"] == 0
-    server.signal(signal.SIGTERM)
-    assert server.wait() == 0, server.stderr()
+    server.stop()
 
 
 def test_an_ended_stream_tells_its_last_epoch(sampler):
@@ -95,8 +93,7 @@ def test_a_seek_draws_nothing(sampler, tmp_path, design):
     assert drawn_of(server) == Counter(batch["labels"] + lent["labels"])
     post(server, "/streams/default/seek", {"position": 900})  # what is lent is withdrawn
     assert drawn_of(server) == Counter(batch["labels"])
-    server.signal(signal.SIGTERM)
-    assert server.wait() == 0, server.stderr()
+    server.stop()
     server = sampler(*options)
     assert drawn_of(server) == Counter(batch["labels"])
     assert server.get(f"/where?id={batch['ids'][0]}").json["state"] == "done"

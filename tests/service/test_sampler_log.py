@@ -135,8 +135,7 @@ def test_refusals_are_told_and_bounded(sampler, tmp_path):
     by_status = {entry["status"]: entry for entry in refused}
     assert by_status[401]["path"] == "/batch" and "token" not in by_status[401]
     assert by_status[403]["path"] == "/streams/*/pause" and by_status[403]["token"] == "reader"
-    server.signal(signal.SIGTERM)
-    assert server.wait() == 0
+    server.stop()
     sums = {entry["status"]: entry["count"] for entry in entries(server, "more requests were refused")}
     assert sums == {401: 299, 403: 299}
 

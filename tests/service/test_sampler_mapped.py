@@ -124,8 +124,7 @@ def test_a_new_file_under_the_name_disturbs_nobody(sampler, tmp_path, frame):
     assert server.get("/frames").json["frames"][0]["digest"] == digest
     frame.unlink()
     assert server.batch("size=100&index=3") == before
-    server.signal(signal.SIGTERM)
-    assert server.wait() == 0
+    server.stop()
     assert "rename it over" not in server.stderr
 
 

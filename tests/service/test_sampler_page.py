@@ -169,8 +169,7 @@ def test_live_says_when_a_stream_ended(sampler, tmp_path):
     server.batch("size=500")
     again = wait_for(lambda: (lambda stream: stream if "ended" in stream else None)(live(server)["streams"][0]), "the second end")
     assert again["ended"] >= stream["ended"]
-    server.signal(signal.SIGTERM)
-    assert server.wait() == 0
+    server.stop()
     server = sampler(*arguments)
     stream = live(server)["streams"][0]
     assert stream["state"] == "ended" and "ended" not in stream, "this server has not seen it end"

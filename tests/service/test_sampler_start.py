@@ -98,7 +98,7 @@ def test_one_line_on_standard_output(start):
     program = start("sampler", "serve", *STORE, *ANY)
     line = program.read_line()
     assert re.fullmatch(r"listening on http://127\.0\.0\.1:[1-9]\d*\n", line)
-    program.signal(signal.SIGTERM)
+    program.terminate()
     rest, _ = program.process.communicate(timeout=PATIENCE_S)
     assert rest == b""
     assert program.process.returncode == 0
@@ -180,16 +180,14 @@ def test_a_signal_while_it_starts(start, tmp_path):
     for pause in (0.0, 0.02, 0.05, 0.1):
         program = start("sampler", "serve", "--store", f"csv:{path}", *ANY, "--log-level", "debug")
         time.sleep(pause)
-        program.signal(signal.SIGTERM)
-        assert program.wait() in (0, 128 + signal.SIGTERM, -signal.SIGTERM)
+        program.stop()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_with_0(sampler, number):
     server = sampler(*STORE)
     server.batch("size=3")
-    server.signal(number)
-    assert server.wait() == 0
+    server.stop(number)
 
 
 def draw_status(server):
@@ -211,7 +209,7 @@ def test_draining(sampler):
     slow.sendall(b"GET /batch?size=1000000 HTTP/1.1\r\nHost: x\r\n\r\n")
     head = slow.recv(1000)  # the answer has begun, and does not fit into the sockets
     assert head.startswith(b"HTTP/1.1 200")
-    server.signal(signal.SIGTERM)
+    server.terminate()
     server.wait_for_log("stopping")
     deadline = time.monotonic() + PATIENCE_S
     while draw_status(server) != 503:
@@ -234,8 +232,7 @@ def test_idle_connections_do_not_hold_it(sampler):
     for connection in idle[:10]:
         connection.sendall(b"GET /batch HTTP/1.1\r\n")
     server.batch("size=3")
-    server.signal(signal.SIGTERM)
-    assert server.wait() == 0
+    server.stop()
     for connection in idle:
         connection.close()
 
@@ -243,7 +240,7 @@ def test_idle_connections_do_not_hold_it(sampler):
 def test_after_sigterm_it_answers_on_and_says_that_it_is_not_ready(start, tmp_path):
     from conftest import Sampler
     server = Sampler("--store", "range:100", "--drain", 5, folder=tmp_path)
-    server.signal(signal.SIGTERM)
+    server.terminate()
     server.wait_for_log("stopping")
     answer = server.get("/readyz")
     assert answer.status == 503 and answer.headers["connection"] == "close"

@@ -6,7 +6,6 @@ import json
 import random
 import re
 import resource
-import signal
 import socket
 import threading
 import time
@@ -80,8 +79,7 @@ def test_a_restart_goes_on_exactly(sampler, tmp_path, durability):
         batch = server.batch(f"size={size}")
         assert (batch["first"], batch["size"]) == (first, size)
         first += size
-        server.signal(signal.SIGTERM)
-        assert server.wait() == 0
+        server.stop()
     assert sampler(*options, "--seed", seed).batch("size=5")["first"] == first
 
 
@@ -117,8 +115,7 @@ def test_sigterm_under_load_loses_nothing(sampler, tmp_path, durability):
         server = sampler(*options)
         pullers = Pullers(server, [10] * 32)
         wait_for(lambda: len(pullers.batches) > 50, "nothing was answered")  # pylint: disable=cell-var-from-loop
-        server.signal(signal.SIGTERM)
-        assert server.wait() == 0
+        server.stop()
         pullers.join()
         assert pullers.statuses <= {200, 503}
         answered += pullers.batches
@@ -133,8 +130,7 @@ def test_a_restart_in_the_middle_keeps_every_unit_once(sampler, tmp_path):
         server = sampler(*options)
         pullers = Pullers(server, [37] * 8)
         wait_for(lambda: len(pullers.batches) > 40 or 204 in pullers.statuses, "no answer")  # pylint: disable=cell-var-from-loop
-        server.signal(signal.SIGTERM)
-        server.wait()
+        server.stop()
         pullers.join()
         answered += pullers.batches
         if 204 in pullers.statuses:
@@ -161,8 +157,7 @@ def test_clients_that_leave_while_the_disk_works(sampler, tmp_path):
             connection.sendall(b"GET /batch?size=7 HTTP/1.1\r\nHost: x\r\n\r\n")
     last = server.batch("size=7")
     assert last["first"] % 7 == 0 and last["first"] <= 300 * 7
-    server.signal(signal.SIGTERM)
-    assert server.wait() == 0
+    server.stop()
     after = sampler("--store", "range:100000", "--state", tmp_path / "state").batch("size=7")
     assert after["first"] >= last["first"] + 7
 
@@ -188,8 +183,7 @@ def test_another_order_is_refused_by_name(sampler, tmp_path, change, says):
     state = ("--state", tmp_path / "state")
     server = sampler(*STORE, *state, "--seed", 1)
     server.batch("size=7")
-    server.signal(signal.SIGTERM)
-    assert server.wait() == 0
+    server.stop()
     before = (tmp_path / "state/journal").read_bytes()
     run_fails("sampler", "serve", "--listen", "127.0.0.1:0", *change, *state, says=says)
     assert (tmp_path / "state/journal").read_bytes() == before
@@ -206,8 +200,7 @@ def journal_with_draws(sampler, state, options, draws, orderly=True):
     for _ in range(draws):
         server.batch("size=10")
     if orderly:
-        server.signal(signal.SIGTERM)
-        assert server.wait() == 0
+        server.stop()
     else:
         server.kill()
     journal = bytearray((state / "journal").read_bytes())

@@ -196,7 +196,7 @@ def interrupt(start, served, store, logdir, number, **more):
     trainer = start("trainer", *options(served, store, logdir, train_steps=1500, **more))
     while "training step" not in trainer.read_line():
         pass
-    trainer.signal(number)
+    trainer.terminate(number)
     return trainer
 
 
@@ -303,8 +303,7 @@ def test_a_second_trainer_is_refused(start, served, store, tmp_path):
         pass
     train_fails(served, store, tmp_path / "run", ["in use by another trainer", f"process {first.process.pid}"])
     run("trainer", "evaluate", "--store", store, "--logdir", tmp_path / "run")
-    first.signal(signal.SIGTERM)
-    assert first.wait() == 143
+    first.stop()
 
 
 def test_lines_reach_a_pipe_while_training_waits(start, sampler, store, tmp_path):
@@ -315,8 +314,7 @@ def test_lines_reach_a_pipe_while_training_waits(start, sampler, store, tmp_path
     served.signal(signal.SIGSTOP)
     try:
         trainer.wait_for_log(r"wait for data (9\d\.\d|100\.0) %")
-        trainer.signal(signal.SIGTERM)
-        assert trainer.wait() == 143
+        trainer.stop()
     finally:
         served.signal(signal.SIGCONT)
 
@@ -507,8 +505,7 @@ def test_a_full_disk_loses_nothing_that_was_saved(small_disk, start, served, sto
         pass
     filler = small_disk / "filler"
     fill(filler)
-    trainer.signal(signal.SIGTERM)
-    assert trainer.wait() == 1
+    trainer.stop(status=1)
     assert re.search(r"step \d+ was not saved, training can go on from step 0 \(.*model\.ckpt-0\.safetensors\): .*No space left", trainer.stderr)
     assert checkpoints(logdir) == [0] and not list(logdir.glob("*.tmp.*"))
     filler.unlink()

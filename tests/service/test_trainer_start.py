@@ -52,8 +52,7 @@ def test_a_signal_before_the_first_batch_leaves_no_checkpoint(sampler, store, st
     try:
         trainer = start("trainer", *options(served, store, tmp_path / "run"))
         trainer.wait_for_log("features are multiplied")
-        trainer.signal(signal.SIGTERM)
-        assert trainer.wait() == 143
+        trainer.stop()
     finally:
         served.signal(signal.SIGCONT)
     assert checkpoints(tmp_path / "run") == []
@@ -348,4 +347,5 @@ def test_a_sampler_without_descriptors_serves(sampler, store, tmp_path):
         assert all(b" info " not in path.read_bytes() for path in state.rglob("*") if path.is_file())
     finally:
         os.kill(process.pid, signal.SIGTERM)
-        process.communicate(timeout=PATIENCE_S)
+        assert process.communicate(timeout=PATIENCE_S) == (b"", None)
+    assert process.returncode == 0
