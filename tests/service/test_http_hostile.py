@@ -6,10 +6,11 @@ import re
 import signal
 import socket
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from conftest import raw_exchange
+from conftest import PATIENCE_S, raw_exchange
 
 STORE = "range:1000?labels=10"
 HOST = b"Host: x\r\n"
@@ -194,7 +195,7 @@ def test_pipelined_posts_are_answered_in_order(server):
 # ---- slow clients and many of them --------------------------------------------------------------
 
 
-def trickle(server, data, limit):
+def trickle(server, data, limit=PATIENCE_S):
     """Sends a byte now and then: how long until the server has enough of it."""
     with socket.create_connection((server.host, server.port)) as connection:
         connection.settimeout(0.2)
@@ -216,9 +217,14 @@ def trickle(server, data, limit):
     b"GET /healthz" * 1000, b"GET /healthz HTTP/1.1\r\nX: " + b"a" * 7000,
     b"POST /ack HTTP/1.1\r\nHost: x\r\nContent-Length: 9999\r\n\r\n" + b" " * 9999])
 def test_clients_that_trickle_are_closed(sampler, data):
-    server = sampler("--store", STORE, "--header-timeout", 1)
-    assert trickle(server, data, 60) > 0.9
-    assert server.get("/healthz").status == 200
+    """After the time that the option gives, not before it, and not after that of a more patient server."""
+    patience = (1, 5)
+    servers = [sampler("--store", STORE, "--header-timeout", seconds) for seconds in patience]
+    with ThreadPoolExecutor(2) as pool:
+        lasted = list(pool.map(lambda server: trickle(server, data), servers))
+    assert lasted[0] < lasted[1]
+    assert all(time_s > 0.9 * seconds for time_s, seconds in zip(lasted, patience)), lasted
+    assert [server.get("/healthz").status for server in servers] == [200, 200]
 
 
 def test_a_silent_client_is_closed_and_a_resting_one_is_not(sampler):

@@ -148,6 +148,11 @@ def test_a_second_one_in_the_same_folder_is_refused(quickstart):
 # ---- the whole way --------------------------------------------------------------------------------
 
 
+def accuracy_of(output):
+    """By chance it would be 0.1."""
+    return float(re.search(r"evaluate\s+[\d.]+ s\s+accuracy: (0\.\d+|1\.0+)", output).group(1))
+
+
 def test_build_only(quickstart, tmp_path):
     output = done(quickstart("--build-only"))
     assert "build" in output and "train" not in output
@@ -158,7 +163,7 @@ def test_from_data_to_checkpoint_and_again(quickstart):
     output = small(quickstart)
     assert "/batch?size=100'" in output
     assert '{"stream":"default","epoch":0,"first":0,"size":100,"ids":[' in output
-    assert re.search(r"evaluate\s+[\d.]+ s\s+accuracy: (0\.\d+|1\.0+)", output)
+    assert accuracy_of(output) > 0.75
     assert os.path.getsize(checkpoint_of(output)) > 0
 
     again = small(quickstart)
@@ -196,7 +201,7 @@ def test_own_data(quickstart, demo, tmp_path, header):
         (folder / name).write_text((head if header else "") + text)
     before = files(folder)
     output = done(quickstart("--data", folder, "--steps", STEPS))
-    assert re.search(r"evaluate\s+[\d.]+ s\s+accuracy: ", output)
+    assert accuracy_of(output) > 0.75
     assert files(folder) == before
     assert "samples.sqlite is there" in done(quickstart("--data", folder, "--steps", STEPS))
 
