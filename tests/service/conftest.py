@@ -19,6 +19,9 @@ from pathlib import Path
 
 import pytest
 
+from limits import pytest_runtest_call, pytest_runtest_setup, pytest_runtest_teardown  # noqa: F401, hooks
+from skips import pytest_make_collect_report, pytest_runtest_makereport  # noqa: F401, hooks
+
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("TOMBOLA_BUILD", ROOT / "build")).resolve()
 LONG = os.environ.get("TOMBOLA_LONG") == "1"

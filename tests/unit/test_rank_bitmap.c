@@ -127,8 +127,10 @@ static void test_past_the_first_base(void **state)
     enum { STEP = 1009 };
     int64_t positions = (INT64_C(480) << RANK_BITMAP_BASE_SHIFT) + 100000000;
     struct rank_bitmap *bitmap;
-    if (!unit_is_long())
+    if (!unit_is_long()) {
+        print_message("# 270 MB: with --long only\n");
         skip();
+    }
     assert_ok(rank_bitmap_new(positions, &bitmap));
     for (int64_t i = 0; i < positions; i += STEP)
         rank_bitmap_put(bitmap, i, true);

@@ -21,6 +21,40 @@
 
 #include "common/error.h"
 
+/* The group that runs, and how many of it have begun. */
+static const struct CMUnitTest *unit_tests;
+static size_t unit_begun;
+
+/* Names the test on standard output before anything of it runs: where a program hangs or dies, it was in the test that
+ * it named last. */
+static inline int unit_begin(void **state)
+{
+    const struct CMUnitTest *test = &unit_tests[unit_begun++];
+    printf("# begin %s\n", test->name);
+    return test->setup_func ? test->setup_func(state) : 0;
+}
+
+static inline int unit_run(const struct CMUnitTest *tests, size_t count, CMFixtureFunction setup,
+                           CMFixtureFunction teardown)
+{
+    struct CMUnitTest *named = calloc(count, sizeof(*named));
+    if (!named)
+        return 1;
+    for (size_t i = 0; i < count; i++) {
+        named[i] = tests[i];
+        named[i].setup_func = unit_begin;
+    }
+    unit_tests = tests;
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    int failed = _cmocka_run_group_tests("tests", named, count, setup, teardown);
+    free(named);
+    return failed;
+}
+
+#undef cmocka_run_group_tests
+#define cmocka_run_group_tests(tests, setup, teardown) \
+    unit_run(tests, sizeof(tests) / sizeof((tests)[0]), setup, teardown)
+
 /* The body of main(): runs the array `tests`. */
 #define UNIT_MAIN(tests)                                  \
     int main(void)                                        \
