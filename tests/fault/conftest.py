@@ -28,6 +28,15 @@ for _name, _value in vars(load_service()).items():
 
 
 @pytest.fixture
+def strace():
+    """The program; skips where it may not trace."""
+    tried = subprocess.run(["strace", "-o", "/dev/null", "true"], capture_output=True, text=True, check=False)
+    if tried.returncode != 0:
+        pytest.skip(f"strace may not trace here: {tried.stderr.strip()}")
+    return "strace"
+
+
+@pytest.fixture
 def mounted(tmp_path):
     """mounted(kind, bytes) -> a folder on a small file system of its own: "tmpfs" or "ext4"."""
     folders = []

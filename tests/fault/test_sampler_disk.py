@@ -154,22 +154,20 @@ def test_a_kill_while_the_disk_is_full_and_a_start_on_a_full_disk(sampler, mount
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("durability", ["fsync", "process"])
-def test_a_disk_that_fails_now_and_then_repeats_and_skips_nothing(sampler, tmp_path, durability):
+def test_a_disk_that_fails_now_and_then_repeats_and_skips_nothing(sampler, strace, tmp_path, durability):
     """EIO of every fifth fdatasync, and of writes to the state, by strace."""
-    if shutil.which("strace") is None:
-        pytest.skip("strace is not installed")
     options = (*STORE, "--state", tmp_path / "state", "--durability", durability)
     server = sampler(*options)
     clients = [Client(server, f"w{number}") for number in range(6)]
-    strace = subprocess.Popen(
-        ["strace", "-f", "-q", "-p", str(server.process.pid), "-o", str(tmp_path / "trace"),
+    tracer = subprocess.Popen(
+        [strace, "-f", "-q", "-p", str(server.process.pid), "-o", str(tmp_path / "trace"),
          "-e", "trace=fdatasync,fsync,pwrite64,pwritev", "-e", "inject=fdatasync,fsync:error=EIO:when=3+5",
          "-e", "inject=pwrite64,pwritev:error=EIO:when=20+31"], stderr=subprocess.PIPE, text=True)
     try:
         deadline = time.monotonic() + PATIENCE_S
-        while f"{strace.pid}" != (re.search(r"TracerPid:\s*(\d+)", open(f"/proc/{server.process.pid}/status").read()) or [0, 0])[1]:
-            if strace.poll() is not None:
-                pytest.skip(f"strace may not attach here: {strace.stderr.read().strip()}")
+        while f"{tracer.pid}" != (re.search(r"TracerPid:\s*(\d+)", open(f"/proc/{server.process.pid}/status").read()) or [0, 0])[1]:
+            if tracer.poll() is not None:
+                pytest.skip(f"strace may not attach here: {tracer.stderr.read().strip()}")
             assert time.monotonic() < deadline
             time.sleep(0.01)
 
@@ -187,8 +185,8 @@ def test_a_disk_that_fails_now_and_then_repeats_and_skips_nothing(sampler, tmp_p
         for thread in threads:
             thread.join()
     finally:
-        strace.terminate()
-        strace.communicate()
+        tracer.terminate()
+        tracer.communicate()
     statuses = {status for client in clients for status in client.statuses}
     assert statuses <= {200, 503}, statuses
     if durability == "fsync":

@@ -10,7 +10,6 @@ import http.client
 import json
 import os
 import random
-import shutil
 
 import pytest
 
@@ -35,11 +34,11 @@ STEPS = [
 ]
 
 
-def tracing(tmp_path, name, call, count):
+def tracing(strace, tmp_path, name, call, count):
     """What stands before the program's name so that strace kills it at that call. A descriptor is known by the name that its
     file has or had."""
     path = tmp_path / "state" / name if name else tmp_path / "state"
-    return ("strace", "-D", "-f", "-q", "-o", str(tmp_path / "trace"), "-P", str(path), "-e", f"trace={call},openat",
+    return (strace, "-D", "-f", "-q", "-o", str(tmp_path / "trace"), "-P", str(path), "-e", f"trace={call},openat",
             "-e", f"inject={call}:signal=KILL:when={count}")
 
 
@@ -118,16 +117,11 @@ CASES = [(*step, durability) for number, step in enumerate(STEPS) for durability
 @pytest.mark.heavy
 @pytest.mark.parametrize("name, call, count, durability", CASES,
                          ids=[f"{name or 'folder'}-{call}-{count}-{durability}" for name, call, count, durability in CASES])
-def test_a_kill_at_each_step(sampler, tmp_path, name, call, count, durability):
-    if shutil.which("strace") is None:
-        pytest.skip("strace is not installed")
+def test_a_kill_at_each_step(sampler, strace, tmp_path, name, call, count, durability):
     options = (*STORE, "--state", tmp_path / "state", "--durability", durability)
     sampler(*options).kill()  # the first journal is made beside the one that is to be killed
     before = os.stat(tmp_path / "state" / "journal").st_ino
-    try:
-        server = sampler(*options, prefix=tracing(tmp_path, name, call, count))
-    except AssertionError as problem:
-        pytest.skip(f"strace cannot run the sampler here: {problem}")
+    server = sampler(*options, prefix=tracing(strace, tmp_path, name, call, count))
     load = Load(server)
     assert not load.run(lambda: rewrites(server) >= 2), f"{call} {count} of {name or 'the folder'} never came"
     position = max((first + len(ids) for first, ids in load.client.answered.items()), default=0)

@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import subprocess
 
 import pytest
@@ -12,7 +11,6 @@ from conftest import BUILD, SANITIZED
 pytestmark = [
     pytest.mark.heavy,
     pytest.mark.skipif(SANITIZED, reason="a program without the sanitizer cannot load its library"),
-    pytest.mark.skipif(not shutil.which("pkg-config"), reason="pkg-config is not installed"),
 ]
 
 CLIENT = """

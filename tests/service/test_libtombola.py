@@ -17,15 +17,13 @@ HEADER = ROOT / "loader" / "tombola.h"
 
 @pytest.fixture(scope="module", autouse=True)
 def library():
-    if not LIBRARY.exists():
-        pytest.skip(f"{LIBRARY} is not there (built with --disable-shared?)")
+    assert LIBRARY.exists(), f"{LIBRARY} is not there (built with --disable-shared?)"
     return LIBRARY
 
 
 def compiler(name):
     path = shutil.which(name)
-    if not path:
-        pytest.skip(f"no {name} on this machine")
+    assert path, f"no {name} on this machine (deploy/install build test)"
     return path
 
 

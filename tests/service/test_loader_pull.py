@@ -11,6 +11,7 @@ import subprocess
 import threading
 import time
 
+import numpy
 import pytest
 
 from conftest import PATIENCE_S, SANITIZED, check_alive_to_the_end, environment, free_port, program, run, run_fails
@@ -111,7 +112,6 @@ def test_npy(stores, classic, sampler, tmp_path):
         number, label = struct.unpack_from("<qq", records, at)
         assert str(label) == classic[number][0]
         assert list(records[at + 16 : at + 800]) == [int(pixel) for pixel in classic[number][1]]
-    numpy = pytest.importorskip("numpy")
     array = numpy.load(path)
     assert array.shape == (500,) and array["x"].shape == (500, 784)
     assert array["label"][7] == int(classic[array["id"][7]][0])

@@ -250,7 +250,7 @@ def test_the_page_asks_for_no_token_but_live_does(sampler, tmp_path):
 # ---- in a browser ----------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", params=["chromium"])  # named in tests/skips
 def chromium():
     selenium = pytest.importorskip("selenium.webdriver", reason="python3-selenium is not installed (deploy/packages/page)")
     program, driver = shutil.which("chromium"), shutil.which("chromedriver")

@@ -59,8 +59,7 @@ class Server:
 def server():
     found = sorted(glob.glob("/usr/lib/postgresql/*/bin"))
     programs = found[-1] if found else os.path.dirname(shutil.which("initdb") or "")
-    if not programs or not shutil.which("psql"):
-        pytest.skip("PostgreSQL is not installed here")
+    assert programs and shutil.which("psql"), "PostgreSQL is not installed (deploy/install test)"
     folder = Path(tempfile.mkdtemp(prefix="tombola-postgres-"))  # pytest's own folders are for one user only
     try:
         one = Server(programs, folder)

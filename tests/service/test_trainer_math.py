@@ -7,12 +7,12 @@ so nothing but the arithmetic is compared: layers, losses, gradients and optimiz
 import csv
 import io
 
+import numpy as np
 import pytest
 
 from conftest import run
 from test_trainer import csv_uri, read_checkpoint, train
 
-np = pytest.importorskip("numpy", reason="numpy (Debian: python3-numpy) is the oracle")
 
 STEPS, BATCH, SCALE = 50, 64, np.float64(np.float32(1) / np.float32(255))
 
