@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <pthread.h>
 
+#include "sampler/stream/checkpoint_token.h"
+
 #define THREADS 8
 
 static _Atomic int refuse_sync; /* errno */
@@ -195,6 +197,39 @@ static void test_another_order_is_refused(void **unused)
 
 /* ---- leases ------------------------------------------------------------- */
 
+static enum error seek(struct stream *stream, int64_t position)
+{
+    struct stream_caller caller = {.waiter.ready = stream_caller_ready};
+    bool waits;
+    enum error error = stream_seek(stream, position, &caller.waiter, &waits);
+    return stream_caller_wait(&caller, error, waits);
+}
+
+/* Behind its last batch a stream has ended; behind that there is nothing. */
+static void test_a_seek_reaches_to_the_end(void **unused)
+{
+    (void)unused;
+    struct stream_unit unit;
+    struct stream_batch batch;
+    begin(&unit, 2, TAIL_KEEP);
+    stream_unit_open(&unit, DURABILITY_PROCESS);
+    assert_ok(seek(unit.stream, 1999));
+    assert_ok(unit_draw(unit.stream, 10, &batch));
+    assert_int_equal(batch.span.units, 1);
+    assert_ok(seek(unit.stream, 2000));
+    assert_int_equal(unit_draw(unit.stream, 10, &batch), ERROR_END);
+    assert_fails(seek(unit.stream, 2001), ERROR_USAGE, "must be from 0 to 2000");
+    assert_fails(seek(unit.stream, -1), ERROR_USAGE, "position is -1");
+    stream_unit_close(&unit);
+    stream_unit_end(&unit);
+    begin(&unit, 0, TAIL_KEEP);
+    stream_unit_open(&unit, DURABILITY_PROCESS);
+    assert_ok(seek(unit.stream, (INT64_C(1) << 62) - 2));
+    assert_fails(seek(unit.stream, (INT64_C(1) << 62) - 1), ERROR_USAGE, "must be from 0 to");
+    stream_unit_close(&unit);
+    stream_unit_end(&unit);
+}
+
 static void test_a_batch_that_ran_out_is_lent_again(void **unused)
 {
     (void)unused;
@@ -345,6 +380,145 @@ static void test_what_a_token_calls_done_is_done(void **unused)
     token[10] = token[10] == 'A' ? 'B' : 'A';
     assert_fails(stream_restore(unit.stream, token, NULL, &waits), ERROR_INPUT, "token");
     free(token);
+    stream_unit_close(&unit);
+    stream_unit_end(&unit);
+}
+
+static enum error restore(struct stream *stream, const char *token)
+{
+    struct stream_caller caller = {.waiter.ready = stream_caller_ready};
+    bool waits;
+    enum error error = stream_restore(stream, token, &caller.waiter, &waits);
+    return stream_caller_wait(&caller, error, waits);
+}
+
+/* A token of this stream by which [begin, end) is to be drawn first, then from `position` on. */
+static char *token_of(struct stream *stream, int64_t begin, int64_t end, int64_t position)
+{
+    struct checkpoint_token token;
+    char *text;
+    bool waits;
+    assert_ok(stream_checkpoint(stream, NULL, &text, &waits));
+    assert_ok(checkpoint_token_read(text, &token));
+    free(text);
+    intervals_clear(&token.open);
+    assert_ok(intervals_reserve(&token.open, 1));
+    intervals_add(&token.open, begin, end);
+    token.position = position;
+    assert_ok(checkpoint_token_write(&token, &text));
+    checkpoint_token_release(&token);
+    return text;
+}
+
+/* What is still to be drawn first after a restore is open in the next token, too. */
+static void test_a_token_after_a_restore(void **unused)
+{
+    (void)unused;
+    struct stream_unit unit;
+    struct stream_batch batch;
+    bool waits;
+    begin(&unit, 1, TAIL_KEEP);
+    stream_unit_open(&unit, DURABILITY_PROCESS);
+    char *token = token_of(unit.stream, 100, 200, 1000);
+    assert_ok(restore(unit.stream, token));
+    free(token);
+    assert_ok(unit_draw(unit.stream, 30, &batch));
+    assert_int_equal(batch.span.first, 100);
+    assert_ok(stream_checkpoint(unit.stream, NULL, &token, &waits));
+    assert_ok(seek(unit.stream, 1000));
+    assert_ok(restore(unit.stream, token));
+    free(token);
+    assert_ok(unit_draw(unit.stream, 1000, &batch));
+    assert_int_equal(batch.span.first, 130);
+    assert_int_equal(batch.span.units, 70);
+    assert_int_equal(unit_draw(unit.stream, 1000, &batch), ERROR_END);
+    stream_unit_close(&unit);
+    stream_unit_end(&unit);
+}
+
+/* Positions without a unit are to be drawn first: the answer is the first unit behind them. */
+static void test_open_positions_without_a_unit(void **unused)
+{
+    (void)unused;
+    static char fields[] = "{\"rate\":0.05}";
+    struct stream_unit unit;
+    struct stream_batch batch;
+    begin(&unit, 1, TAIL_KEEP);
+    strcpy(unit.definition.design, "bernoulli");
+    unit.definition.fields = fields;
+    stream_unit_open(&unit, DURABILITY_PROCESS);
+    do
+        assert_ok(unit_draw(unit.stream, 1, &batch));
+    while (batch.span.positions < 2);
+    int64_t end = batch.span.first + batch.span.positions;
+    char *token = token_of(unit.stream, batch.span.first, end - 1, end);
+    assert_ok(restore(unit.stream, token));
+    free(token);
+    assert_ok(unit_draw(unit.stream, 1, &batch));
+    assert_int_equal(batch.span.first, end);
+    assert_int_equal(batch.span.units, 1);
+    stream_unit_close(&unit);
+    stream_unit_end(&unit);
+}
+
+/* A draw that the disk refuses, and the next one that it takes. */
+static void draw_refused(struct stream *stream, int64_t size, struct stream_batch *ret_batch)
+{
+    int64_t deadline_ns = clock_deadline_ns(UNIT_STREAM_PATIENCE_MS);
+    atomic_store(&refuse_sync, EIO);
+    assert_int_equal(unit_draw(stream, size, ret_batch), ERROR_IO);
+    atomic_store(&refuse_sync, 0);
+    while (unit_draw(stream, size, ret_batch) == ERROR_IO)
+        assert_true(clock_left_ms(deadline_ns) > 0);
+}
+
+/* What goes back is what it was: a batch that somebody had before, or positions to be drawn first,
+ * which no tail drops. */
+static void test_what_goes_back_is_what_it_was(void **unused)
+{
+    (void)unused;
+    struct stream_caller caller = {.waiter.ready = stream_caller_ready};
+    struct stream_unit unit;
+    struct stream_batch batch;
+    struct stream_status status;
+    int64_t released;
+    bool waits;
+    begin(&unit, 2, TAIL_DROP);
+    stream_unit_open(&unit, DURABILITY_FSYNC);
+    assert_ok(unit_lend(unit.stream, "a", 0, 40, &batch));
+    enum error error = stream_release(unit.stream, "a", &caller.waiter, &released, &waits);
+    assert_ok(stream_caller_wait(&caller, error, waits));
+    draw_refused(unit.stream, 300, &batch);
+    assert_int_equal(batch.span.first, 0);
+    assert_int_equal(batch.span.units, 40);
+    assert_int_equal(batch.attempt, 2);
+    assert_true(batch.redelivered);
+    stream_status(unit.stream, &status);
+    assert_int_equal(status.redelivered, 1);
+    char *token = token_of(unit.stream, 990, 1000, 1000);
+    assert_ok(restore(unit.stream, token));
+    free(token);
+    draw_refused(unit.stream, 300, &batch);
+    assert_int_equal(batch.span.first, 990);
+    assert_int_equal(batch.span.units, 10);
+    stream_unit_close(&unit);
+    stream_unit_end(&unit);
+}
+
+/* What tail drop skips at the end is behind the stream when it has ended. */
+static void test_a_stream_that_ended_stands_at_its_end(void **unused)
+{
+    (void)unused;
+    struct stream_unit unit;
+    struct stream_batch batch;
+    struct stream_status status;
+    begin(&unit, 1, TAIL_DROP);
+    stream_unit_open(&unit, DURABILITY_PROCESS);
+    assert_ok(seek(unit.stream, 995));
+    assert_int_equal(unit_draw(unit.stream, 10, &batch), ERROR_END);
+    stream_status(unit.stream, &status);
+    assert_int_equal(status.position, 1000);
+    assert_int_equal(status.state, STREAM_ENDED);
     stream_unit_close(&unit);
     stream_unit_end(&unit);
 }
@@ -567,9 +741,14 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_restart_goes_on),
     cmocka_unit_test(test_leases_survive_a_kill),
     cmocka_unit_test(test_another_order_is_refused),
+    cmocka_unit_test(test_a_seek_reaches_to_the_end),
     cmocka_unit_test(test_a_batch_that_ran_out_is_lent_again),
     cmocka_unit_test(test_a_batch_needs_room),
     cmocka_unit_test(test_a_peek_says_what_a_draw_would),
+    cmocka_unit_test(test_a_token_after_a_restore),
+    cmocka_unit_test(test_open_positions_without_a_unit),
+    cmocka_unit_test_setup(test_what_goes_back_is_what_it_was, silence),
+    cmocka_unit_test(test_a_stream_that_ended_stands_at_its_end),
     cmocka_unit_test(test_a_token_of_all_rows),
     cmocka_unit_test(test_a_token_waits_for_the_disk),
     cmocka_unit_test(test_a_rare_design_holds_nobody_up),
