@@ -689,6 +689,53 @@ static void test_a_lease_that_expired_makes_leases_longer(void **unused)
     ledger_release(&ledger);
 }
 
+/* ---- expired batches ---------------------------------------------------- */
+
+/* More expire at once than one call takes: the worker's own is redelivered to it, not kept. */
+static void test_an_own_batch_that_expired_is_redelivered(void **unused)
+{
+    (void)unused;
+    const int64_t count = LEDGER_EXPIRE_AT_ONCE + 1;
+    struct ledger ledger = ledger_of(LEASE_MS, "w");
+    struct batching batching = {.epoch_positions = 10000};
+    struct batching_search search = {.size = 0};
+    struct ledger_plan plan;
+    for (int64_t seq = 0; seq < count; seq++)
+        lend(&ledger, 10 * seq, seq, seq);
+    struct ledger_pull pull = {.worker = "w", .seq = count - 1, .size = 10};
+    assert_ok(ledger_plan_draw(&ledger, &batching, &search, &pull, 0, count - 2 + LEASE_MS, &plan));
+    assert_int_equal(plan.kind, PLAN_KEPT); /* for one more millisecond */
+    assert_int_equal(plan.expires_ms, 1);
+    ledger_release(&ledger);
+    ledger = ledger_of(LEASE_MS, "w");
+    for (int64_t seq = 0; seq < count; seq++)
+        lend(&ledger, 10 * seq, seq, seq);
+    assert_ok(ledger_plan_draw(&ledger, &batching, &search, &pull, 0, count - 1 + LEASE_MS, &plan));
+    assert_int_equal(ledger.leases.heap_count, 1);
+    assert_int_equal(plan.kind, PLAN_REDELIVER);
+    assert_int_equal(plan.span.first, 10 * (count - 1));
+    ledger_release(&ledger);
+}
+
+/* Acks are of the worker's own seqs: another worker's batch of that seq is redelivered. */
+static void test_acks_do_not_count_for_others(void **unused)
+{
+    (void)unused;
+    struct ledger ledger = ledger_of(LEASE_MS, "a");
+    struct batching batching = {.epoch_positions = 100};
+    struct batching_search search = {.size = 0};
+    struct ledger_plan plan;
+    int64_t seq = 0;
+    apply(&ledger,
+          &(struct entry){.type = ENTRY_WORKER, .worker = -1, .text = "b", .text_bytes = 1}, 0);
+    lend(&ledger, 0, 0, 0);
+    struct ledger_pull pull = {.worker = "b", .seq = 1, .size = 10, .acks = &seq, .ack_count = 1};
+    assert_ok(ledger_plan_draw(&ledger, &batching, &search, &pull, 1, LEASE_MS, &plan));
+    assert_int_equal(plan.kind, PLAN_REDELIVER);
+    assert_int_equal(plan.span.first, 0);
+    ledger_release(&ledger);
+}
+
 /* ---- workers whose place another one took ------------------------------- */
 
 static void ack(struct ledger *ledger, int64_t seq)
@@ -899,6 +946,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_the_lease_adapts_itself),
     cmocka_unit_test(test_what_was_leased_before_a_restart_is_no_sample),
     cmocka_unit_test(test_a_lease_that_expired_makes_leases_longer),
+    cmocka_unit_test(test_an_own_batch_that_expired_is_redelivered),
+    cmocka_unit_test(test_acks_do_not_count_for_others),
     cmocka_unit_test(test_who_did_what_is_not_passed_on_with_a_number),
     cmocka_unit_test(test_entries_that_can_follow),
     cmocka_unit_test(test_entries_that_cannot_follow_are_refused),
