@@ -305,6 +305,39 @@ static void test_labels_that_cannot_be(void **state)
     free(bytes);
 }
 
+static size_t first_of(const uint8_t *bytes, uint32_t kind)
+{
+    const struct frame_section *section =
+        (const struct frame_section *)(bytes + sizeof(struct frame_header));
+    while (section->kind != kind)
+        section++;
+    return (size_t)((const uint8_t *)&section->first - bytes);
+}
+
+/* Columns that are not kept but counted: ids one after the other, labels in turns. */
+static void test_counted_columns_that_cannot_be(void **state)
+{
+    (void)state;
+    struct frame *frame;
+    size_t count;
+    assert_ok(frame_build("range:30?labels=3", &frame));
+    assert_ok(frame_write(frame, frame_path));
+    frame_free(frame);
+    uint8_t *bytes = contents(frame_path, &count);
+    size_t ids = first_of(bytes, FRAME_IDS), codes = first_of(bytes, FRAME_LABEL_CODES);
+    expect_sealed(bytes, count, codes, 3, 8, "do not repeat as they say");
+    expect_sealed(bytes, count, codes, UINT64_MAX, 8, "do not repeat as they say");
+    expect_sealed(bytes, count, ids, INT64_MAX - 29, 8, "ids are out of range");
+    expect_sealed(bytes, count, ids, UINT64_MAX, 8, "ids are out of range");
+    memcpy(bytes + ids, &(int64_t){INT64_MAX - 30}, 8);
+    seal(bytes);
+    put(bytes, count);
+    assert_ok(frame_open(other_path, &frame));
+    assert_int_equal(frame_find(frame, INT64_MAX - 1), 29);
+    frame_free(frame);
+    free(bytes);
+}
+
 /* A file too large to be read wholly when it is opened: damage in it gives wrong units, no crash,
  * and verify finds it. */
 static void test_damage_that_only_verify_finds(void **state)
@@ -499,6 +532,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_foreign_files),
     cmocka_unit_test(test_facts_that_do_not_fit),
     cmocka_unit_test(test_labels_that_cannot_be),
+    cmocka_unit_test(test_counted_columns_that_cannot_be),
     cmocka_unit_test(test_damage_that_only_verify_finds),
     cmocka_unit_test(test_no_place_to_write),
     /* The handler is installed once, and cmocka has one of its own for each test: this one first.

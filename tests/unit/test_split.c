@@ -20,11 +20,24 @@ static void test_shares_that_can_be(void **state)
 static void test_shares_that_cannot_be(void **state)
 {
     (void)state;
-    static const char *const texts[] = {
-        "",           "0.8",         "0.8,0.2",      "0.8,0.1,0.1,0", "0.8,0.1,",
-        ",0.5,0.5",   "0.8,0.1,0.2", "1.1,-0.1,0",   "-0,0.5,0.6",    "a,b,c",
-        "nan,0,1",    "inf,0,0",     "0.8 ,0.1,0.1", "0.8;0.1;0.1",   "0.8,0.1,0.1 ",
-        "0.9,0.1,0.1"};
+    static const char *const texts[] = {"",
+                                        "0.8",
+                                        "0.8,0.2",
+                                        "0.8,0.1,0.1,0",
+                                        "0.8,0.1,",
+                                        ",0.5,0.5",
+                                        "0.8,0.1,0.2",
+                                        "1.1,-0.1,0",
+                                        "-0,0.5,0.6",
+                                        "a,b,c",
+                                        "nan,0,1",
+                                        "inf,0,0",
+                                        "0.8 ,0.1,0.1",
+                                        "0.8;0.1;0.1",
+                                        "0.8,0.1,0.1 ",
+                                        "0.9,0.1,0.1",
+                                        "0.3,0.3,0.3",
+                                        "0.6,-0.1,0.5"};
     struct split_shares shares;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
         assert_fails(split_shares_parse(texts[i], &shares), ERROR_USAGE, "0.8,0.1,0.1");
