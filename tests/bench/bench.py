@@ -10,7 +10,6 @@ time.
 import contextlib
 import functools
 import http.client
-import itertools
 import json
 import os
 import re
@@ -91,7 +90,8 @@ def ratio(ours, peer, best=max):
     if _client_bound(ours) or _client_bound(peer):
         return "client-bound"
     above, below = (ours, peer) if best is max else (peer, ours)
-    rounds = [a.value / b.value for a, b in zip(itertools.cycle(above), below)]
+    turns = range(max(len(ours), len(peer)))  # what was measured only once meets every round of the other
+    rounds = [above[i % len(above)].value / below[i % len(below)].value for i in turns]
     return f"{cell(_value(above) / _value(below))} ({spread(rounds)})"
 
 
@@ -102,7 +102,8 @@ def rows(results, head=(), best=max):
     least_cpu_us = min(filter(None, map(_cpu_us, peers.values())), default=None)
     lines = []
     for name, samples in results.items():
-        verdicts = ["", "best peer" if name == winner else ""]
+        limit = "client-bound" if _client_bound(samples) else ""
+        verdicts = ["", f"best peer {limit}".strip() if name == winner else limit]
         if winner and name not in peers:
             cpu_us = _cpu_us(samples)
             verdicts = [least_cpu_us / cpu_us if cpu_us and least_cpu_us else None, ratio(samples, peers[winner], best)]

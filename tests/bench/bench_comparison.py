@@ -270,7 +270,8 @@ class Redis(System):
                 f"an element a batch of {BATCH}, 32 bits an id": self.filled("batches", packed)}
         scale = UNITS // PART
         for way, found in ways.items():
-            self.note(f"RPUSH of {PART:,} ids below {UNITS:,}, {way}, shuffled and formatted beforehand: {amount(*found)}")
+            self.note(f"RPUSH of {PART:,} ids below {UNITS:,}, {way}, shuffled and formatted beforehand: "
+                      f"{amount(*found)}")
         seconds, size = min(ways.values())
         self.note(f"the cell is {scale} times the faster; the shuffle itself would come on top, see DataLoader")
         self.first = [bench.Sample(seconds * scale)]

@@ -117,8 +117,8 @@ def measure():
         worker = Feed(sampler, f"sqlite:{database}", "--cache-bytes", CACHE_BYTES, "--work-us", STEP_US)
         worker.measure()
     first, later, heats = (list(itertools.chain(*lines)) for lines in zip(*tables))
-    notes = [f"{ROWS:,} rows of 784 bytes as float32 batches of 100; {ROUNDS} rounds of {SECONDS} s at least. Processor "
-             "time: all processes, the sampler among them, of all epochs.",
+    notes = [f"{ROWS:,} rows of 784 bytes as float32 batches of 100; {ROUNDS} rounds of {SECONDS} s at least.",
+             "Processor time: of all processes, the sampler among them, and all epochs.",
              f"A caller that works {STEP_US} us a batch waits {100 * worker.waited:.1f} % of the time for its next.",
              "Workers of a DataLoader are persistent; pin_memory does nothing without a GPU. Importing is not counted."]
     bench.table("Later epochs, shuffled: rows a second", HEAD, later, notes)

@@ -106,7 +106,7 @@ def measure():
         "drawn", "by", "ms", "min .. max", "CPU", "CPU ratio", "ratio"], starts, notes)
     bench.table("Tombola's designs, one thread: million ids a second of processor time, the median of 9 slices", [
         "drawn", "design", "batch", "first batch ms", "private MiB", "million ids/s", "chi2/df"], designs(), [
-        "weighted, alias: memory beyond the 8 bytes a weight of the frame itself. alias is a peer, of the same weights."])
+        "weighted, alias: memory beyond the 8 bytes a weight of the frame. alias is a peer, on the same weights."])
 
 
 if __name__ == "__main__":

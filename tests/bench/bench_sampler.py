@@ -14,7 +14,6 @@ import re
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import bench
 from bench import Sample, Sampler
@@ -90,7 +89,8 @@ def read_wrk(text):
         sys.exit(f"wrk: {refused[0]}")
     latency = [float(value) * {"us": 1e-3, "ms": 1.0, "s": 1e3}[unit]
                for value, unit in re.findall(r"^\s*(?:50|99)%\s+([\d.]+)(us|ms|s)", text, re.M)]
-    return float(re.search(r"Requests/sec:\s*([\d.]+)", text)[1]), int(re.search(r"(\d+) requests in", text)[1]), latency
+    requests = int(re.search(r"(\d+) requests in", text)[1])
+    return float(re.search(r"Requests/sec:\s*([\d.]+)", text)[1]), requests, latency
 
 
 def read_redis_benchmark(text):
@@ -133,8 +133,8 @@ class Redis:
         self.port = bench.free_port()
         folder.mkdir()
         threads = ["--io-threads", len(SERVER_CPUS)] if len(SERVER_CPUS) > 1 else []
-        self.pid = bench.start(["redis-server", "--port", self.port, "--bind", "127.0.0.1", "--save", "", "--dir", folder,
-                                *threads, *options], SERVER_CPUS, stdout=subprocess.DEVNULL).pid
+        self.pid = bench.start(["redis-server", "--port", self.port, "--bind", "127.0.0.1", "--save", "", "--dir",
+                                folder, *threads, *options], SERVER_CPUS, stdout=subprocess.DEVNULL).pid
         bench.wait_for_port(self.port)
 
     def draws(self, batch, connections, pipelined=1):

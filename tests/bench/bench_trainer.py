@@ -53,10 +53,10 @@ class Ours:
         with bench.folder() as logdir:
             before = bench.cpu_seconds(self.sampler.pid)
             text, (_, spent, _) = bench.measured([
-                bench.TRAINER, "train", "--sampler", self.sampler.url, "--store", self.store, "--logdir", logdir / "run",
-                "--model", "mlp", "--hidden_units", "100", "--optimizer", "adagrad", "--learning_rate", "0.01",
-                "--batch_size", "100", "--train_steps", STEPS, "--seed", "1", "--save_secs", "0", "--print_every", "1000",
-                "--threads", self.threads], stderr=subprocess.STDOUT)
+                bench.TRAINER, "train", "--sampler", self.sampler.url, "--store", self.store, "--logdir",
+                logdir / "run", "--model", "mlp", "--hidden_units", "100", "--optimizer", "adagrad", "--learning_rate",
+                "0.01", "--batch_size", "100", "--train_steps", STEPS, "--seed", "1", "--save_secs", "0",
+                "--print_every", "1000", "--threads", self.threads], stderr=subprocess.STDOUT)
             spent += bench.cpu_seconds(self.sampler.pid) - before
         found = re.search(r"([\d.]+) steps/s,.* waited for data ([\d.]+) %", text)
         if not found:

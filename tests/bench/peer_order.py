@@ -33,7 +33,8 @@ def from_grain(units):
     """Its function, an id a call: faster than what it has for many at once."""
     from grain._src.python.experimental.index_shuffle.python.index_shuffle_module import index_shuffle
     fixed = repeat(units - 1), repeat(SEED), repeat(4)
-    return lambda first, count: numpy.fromiter(map(index_shuffle, range(first, first + count), *fixed), numpy.int64, count)
+    return lambda first, count: numpy.fromiter(map(index_shuffle, range(first, first + count), *fixed), numpy.int64,
+                                               count)
 
 
 def from_grain_slices(units):
