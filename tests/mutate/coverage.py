@@ -39,14 +39,14 @@ class Coverage:
         self.tests = {}
 
     def measure(self, progress, workers):
-        """What is not measured yet, or in tests of another text."""
+        """What is not measured yet, was measured of another text, or failed."""
         is_new = not self.tree.exists()
         self.tree.mkdir(parents=True, exist_ok=True)
         copy_tree(self.project.root, self.tree, "" if is_new else "tests/")
         if is_new:
             (self.folder / "commit").write_text(self.project.commit())
         tests = all_tests(self.tree)
-        wanted = [test for test in tests if self.tests.get(test.name, {}).get("text") != self.text_of(test)]
+        wanted = [test for test in tests if not self.is_measured(test)]
         self.build.make(progress) if wanted or is_new else self.build.read_log((self.build.folder / "make.log").read_text())
         with ThreadPoolExecutor(workers) as pool:
             for number, (test, noted) in enumerate(zip(wanted, pool.map(self.measure_one, wanted)), 1):
@@ -55,6 +55,10 @@ class Coverage:
                 progress(f"coverage {number}/{len(wanted)}: {test.name}, {noted['seconds']} s, exit {noted['status']}")
         for name in set(self.tests) - {test.name for test in tests}:
             del self.tests[name]
+
+    def is_measured(self, test):
+        noted = self.tests.get(test.name, {})
+        return noted.get("status") == 0 and noted["text"] == self.text_of(test)
 
     def text_of(self, test):
         return hashlib.sha256((self.tree / test.path).read_bytes()).hexdigest()

@@ -33,6 +33,8 @@ class Verdict:
 class Judge:
     """One worker: its view of each build, used for one mutation after the other."""
 
+    passing = {}  # (build, test) -> whether it passes without a mutation; shared by all
+
     def __init__(self, builds, coverage, tests, listed, folder, patience):
         self.plain, self.asan = (build and Bench(build, folder / build.folder.name) for build in builds)
         self.coverage, self.tests, self.listed = coverage, tests, listed
@@ -89,11 +91,19 @@ class Judge:
                     continue
                 found.by = self.failure(bench, test)
                 found.ran += (test.name + suffix,)
-                if found.by:
+                if found.by and self.passes_without(bench, test):
                     found.by += suffix
                     break
+                found.by = ""
         finally:
             bench.restore()
+
+    def passes_without(self, bench, test):
+        """Whether the test passes in this build without a mutation: its first failure of a run is not believed."""
+        if (bench.build, test) not in self.passing:
+            bench.restore()
+            self.passing[bench.build, test] = not self.failure(bench, test)
+        return self.passing[bench.build, test]
 
     def failure(self, bench, test):
         """The test and how it failed, or ""."""
