@@ -1,25 +1,32 @@
 /*
- * malloc() and its relatives that fail once, for programs linked with --wrap: allocation number
- * `allocations_left` from now on answers NULL. Included by one file of a program.
+ * malloc() and its relatives that fail once, and are counted, for programs linked with --wrap:
+ * allocation number `allocations_left` from now on answers NULL. Included by one file of a program.
  */
 #ifndef TESTS_UNIT_FAILING_ALLOCATOR_H
 #define TESTS_UNIT_FAILING_ALLOCATOR_H
 
 #include <stdlib.h>
 
-static long allocations_left = -1; /* until one fails; -1: none does */
-static int failures;
+#include "tests/unit/unit.h"
+
+#define ALLOCATIONS_LIMIT 10000
+
+static _Atomic long allocations_left = -1; /* until one fails; -1: none does */
+static _Atomic int failures;
+static _Atomic long blocks; /* that our objects have, but for those that libraries gave or took */
 
 void *__real_malloc(size_t bytes);
 void *__real_calloc(size_t count, size_t bytes);
 void *__real_realloc(void *block, size_t bytes);
 char *__real_strdup(const char *text);
 char *__real_strndup(const char *text, size_t length);
+void __real_free(void *block);
 void *__wrap_malloc(size_t bytes);
 void *__wrap_calloc(size_t count, size_t bytes);
 void *__wrap_realloc(void *block, size_t bytes);
 char *__wrap_strdup(const char *text);
 char *__wrap_strndup(const char *text, size_t length);
+void __wrap_free(void *block);
 
 static int fails_now(void)
 {
@@ -29,29 +36,68 @@ static int fails_now(void)
     return 1;
 }
 
+static void *counted(void *block)
+{
+    blocks += block != NULL;
+    return block;
+}
+
 void *__wrap_malloc(size_t bytes)
 {
-    return fails_now() ? NULL : __real_malloc(bytes);
+    return fails_now() ? NULL : counted(__real_malloc(bytes));
 }
 
 void *__wrap_calloc(size_t count, size_t bytes)
 {
-    return fails_now() ? NULL : __real_calloc(count, bytes);
+    return fails_now() ? NULL : counted(__real_calloc(count, bytes));
 }
 
 void *__wrap_realloc(void *block, size_t bytes)
 {
-    return fails_now() ? NULL : __real_realloc(block, bytes);
+    if (fails_now())
+        return NULL;
+    void *moved = __real_realloc(block, bytes);
+    return block ? moved : counted(moved);
 }
 
 char *__wrap_strdup(const char *text)
 {
-    return fails_now() ? NULL : __real_strdup(text);
+    return fails_now() ? NULL : counted(__real_strdup(text));
 }
 
 char *__wrap_strndup(const char *text, size_t length)
 {
-    return fails_now() ? NULL : __real_strndup(text, length);
+    return fails_now() ? NULL : counted(__real_strndup(text, length));
+}
+
+void __wrap_free(void *block)
+{
+    blocks -= block != NULL;
+    __real_free(block);
+}
+
+/* Runs `work` with its first, second, ... allocation failing, until none is left to fail, and
+ * `check` on each answer of a run in which one failed. Every run gives back what it got; the first
+ * one, in which nothing fails, may keep what is made once. */
+static inline void fail_each(enum error (*work)(void), void (*check)(long nth, enum error error))
+{
+    assert_ok(work());
+    long before = blocks;
+    for (long nth = 0; nth < ALLOCATIONS_LIMIT; nth++) {
+        failures = 0;
+        allocations_left = nth;
+        enum error error = work();
+        allocations_left = -1;
+        if (blocks > before)
+            fail_msg("allocation %ld failed and %ld were not given back", nth, blocks - before);
+        if (failures == 0) {
+            assert_true(nth > 0); /* else nothing was tested */
+            assert_ok(error);
+            return;
+        }
+        check(nth, error);
+    }
+    fail_msg("more than %d allocations", ALLOCATIONS_LIMIT);
 }
 
 #endif
