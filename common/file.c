@@ -256,6 +256,23 @@ size_t file_folders_there(const char *path)
     return failed ? strlen(path) : there; /* rather leave a folder than take another's */
 }
 
+void file_sync_above(const char *path)
+{
+    char *folder = realpath(path, NULL);
+    for (char *slash = folder ? strrchr(folder, '/') : NULL; slash; slash = strrchr(folder, '/')) {
+        bool is_top = slash == folder;
+        slash[is_top] = '\0';
+        int descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (descriptor >= 0) {
+            (void)fsync(descriptor);
+            close(descriptor);
+        }
+        if (is_top)
+            break;
+    }
+    free(folder);
+}
+
 void file_remove_folders(const char *path, size_t there)
 {
     char *part = strdup(path);

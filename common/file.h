@@ -54,6 +54,10 @@ enum error file_make_folders(const char *path) MUST_CHECK;
 size_t file_folders_there(const char *path);
 void file_remove_folders(const char *path, size_t there);
 
+/* fsync of every folder above `path`, which survives power loss from then on if its own folder lets
+ * it: who makes a folder syncs its name. Those that cannot be opened or synced are passed by. */
+void file_sync_above(const char *path);
+
 struct file_writer;
 
 /* Creates the temporary file beside `path` (its folder must exist), and removes what killed writers

@@ -159,6 +159,8 @@ static enum error make_files(const struct demo *demo)
     size_t there = file_folders_there(demo->folder);
     enum error error = file_make_folders(demo->folder);
     if (!error)
+        file_sync_above(demo->folder);
+    if (!error)
         error = make_file(demo, "mnist_train.csv", 0, demo->rows);
     if (!error)
         error = make_file(demo, "mnist_test.csv", demo->rows,

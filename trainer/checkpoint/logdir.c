@@ -111,6 +111,7 @@ enum error logdir_open(const char *path, struct logdir **ret_logdir)
         logdir_close(logdir);
         return error;
     }
+    file_sync_above(path);
     *ret_logdir = logdir;
     return OK;
 }
