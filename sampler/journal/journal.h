@@ -83,11 +83,8 @@ enum error journal_open(struct state *state, enum durability durability, uint64_
 enum error journal_begin(struct journal *journal) MUST_CHECK;
 /* Was no file there? Before journal_begin(). */
 bool journal_is_new(const struct journal *journal);
-/* Everything that was appended is on the disk when this returns. No committer runs, nobody waits.
- */
-enum error journal_sync(struct journal *journal) MUST_CHECK;
-/* The orderly end: the same, and the journal says so; changes are refused from now on. With
- * DURABILITY_NONE it is written here. */
+/* The orderly end: everything that was appended is on the disk, and the journal says so; changes are
+ * refused from now on. With DURABILITY_NONE it is written here. */
 enum error journal_finish(struct journal *journal) MUST_CHECK;
 /* NULL is legal. */
 void journal_close(struct journal *journal);

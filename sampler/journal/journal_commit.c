@@ -311,11 +311,6 @@ static bool needs_whole(const struct journal *journal)
     return journal->condition == JOURNAL_MEMORY || journal->condition == JOURNAL_FAILING;
 }
 
-enum error journal_sync(struct journal *journal)
-{
-    return needs_whole(journal) ? journal_rewrite_whole(journal) : sync_file(journal);
-}
-
 enum error journal_finish(struct journal *journal)
 {
     pthread_mutex_lock(journal->owner.mutex);

@@ -47,9 +47,11 @@ static enum error take_over(struct journal *journal)
     else if (error)
         return error;
     error = journal_file_sync(&journal->file);
+    if (!error) /* who gave it its name may have been killed before that was on the disk */
+        error = journal_sync_folder(journal->folder);
     if (!error)
         (void)journal_write_watermark(journal, journal->end, journal->file.length, false);
-    return error ? error : journal_file_sync(&journal->file);
+    return error;
 }
 
 static void tell_torn(const struct journal *journal, size_t end)

@@ -164,18 +164,29 @@ enum error state_check(const struct state *state)
                      state->folder);
 }
 
-/* A process number and its end, or nothing; power loss may leave zeros. */
-static bool is_holder(const char *text, size_t length)
+static size_t count_digits(const char *text, size_t length)
 {
-    static const char zeros[HOLDER_BYTES];
     size_t digits = 0;
     while (digits < length && text[digits] >= '0' && text[digits] <= '9')
         digits++;
+    return digits;
+}
+
+/* A process number and its end, or nothing. Power loss may leave zeros, and behind a number and its
+ * end what it did not cover of a longer one: digits and their end, or zeros again. */
+static bool is_holder(const char *text, size_t length)
+{
+    static const char zeros[HOLDER_BYTES];
+    size_t digits = count_digits(text, length);
     if (length >= HOLDER_BYTES)
         return false;
-    if (digits == 0)
-        return memcmp(text, zeros, length) == 0;
-    return digits == length || (digits + 1 == length && text[digits] == '\n');
+    if (digits == 0 || digits == length)
+        return digits > 0 || memcmp(text, zeros, length) == 0;
+    const char *left = text + digits + 1;
+    size_t left_bytes = length - digits - 1;
+    size_t left_digits = count_digits(left, left_bytes);
+    bool is_end = left_digits + 1 == left_bytes && left[left_digits] == '\n';
+    return text[digits] == '\n' && (is_end || memcmp(left, zeros, left_bytes) == 0);
 }
 
 static enum error refuse_second(const struct state *state)
@@ -333,22 +344,4 @@ void state_close(struct state *state)
 const char *state_folder(const struct state *state)
 {
     return state->folder;
-}
-
-/* The entry of a new folder in the one above it must survive power loss as well; where the one
- * above cannot be opened, it was not us who made it. */
-void state_sync_parents(const struct state *state)
-{
-    char *path = realpath(state->folder, NULL);
-    for (char *slash = path ? strrchr(path, '/') : NULL; slash; slash = strrchr(path, '/')) {
-        slash[slash == path] = '\0';
-        int descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (descriptor >= 0) {
-            (void)fsync(descriptor);
-            close(descriptor);
-        }
-        if (slash == path)
-            break;
-    }
-    free(path);
 }

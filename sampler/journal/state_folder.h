@@ -54,8 +54,6 @@ const char *state_folder(const struct state *state);
 const struct state_record *state_position(const struct state *state);
 /* It is in the journal: DIR/position goes. */
 enum error state_forget_position(struct state *state) MUST_CHECK;
-/* The entries of a new folder in those above it survive power loss from now on. */
-void state_sync_parents(const struct state *state);
 
 /* One slot; false for anything damaged. */
 bool state_slot_decode(const uint8_t bytes[STATE_SLOT_BYTES], struct state_record *ret_record,

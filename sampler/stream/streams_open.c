@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/array.h"
+#include "common/file.h"
 #include "common/log.h"
 #include "sampler/journal/committer.h"
 #include "sampler/journal/state_folder.h"
@@ -182,8 +183,8 @@ static enum error open_journal(struct streams *streams)
                         streams->options.accept_loss, &owner, &streams->journal);
 }
 
-/* From here on the state is ours: what is new is on the disk before the first draw; then the
- * position of before is not needed. */
+/* From here on the state is ours: the journal is on the disk before the first draw, as is the folder's
+ * own name, whoever made it and was killed; then the position of before is not needed. */
 static enum error settle(struct streams *streams, const struct stream_definition *first)
 {
     struct journal *journal = streams->journal;
@@ -192,13 +193,13 @@ static enum error settle(struct streams *streams, const struct stream_definition
     enum error error = journal ? journal_begin(journal) : OK;
     if (!error && !is_same(&stream->definition, first))
         error = redefine(streams, stream, first);
-    if (error || !journal || streams->options.durability == DURABILITY_NONE)
+    if (error || !journal)
         return error;
-    error = journal_sync(journal);
-    if (!error && is_new) {
-        state_sync_parents(streams->options.state);
+    file_sync_above(state_folder(streams->options.state));
+    if (streams->options.durability == DURABILITY_NONE)
+        return OK;
+    if (is_new)
         error = state_forget_position(streams->options.state);
-    }
     return error ? error : committer_new(journal, &streams->committer);
 }
 

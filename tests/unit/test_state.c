@@ -191,8 +191,8 @@ static void test_a_refused_start_changes_nothing(void **unused)
 static void test_a_lock_of_somebody_else_stays(void **unused)
 {
     (void)unused;
-    static const char *const texts[] = {"data", "\n",   "1\n1",
-                                        "1 \n", "-1\n", "11111111111111111111111111111111"};
+    static const char *const texts[] = {
+        "data", "\n", "1\n1", "1 \n", "-1\n", "1\nx\n", "11111111111111111111111111111111"};
     char folder[256];
     char path[512];
     struct state *state;
@@ -205,6 +205,27 @@ static void test_a_lock_of_somebody_else_stays(void **unused)
         assert_ok(file_read_whole(path, &content));
         assert_string_equal(content.data, texts[i]);
         buffer_release(&content);
+    }
+    unit_folder_remove(folder);
+}
+
+/* The disk may keep a number without the size that it gave the file, or the size without the number. */
+static void test_a_lock_after_power_loss_is_ours(void **unused)
+{
+    (void)unused;
+    static const struct {
+        size_t length;
+        char text[8];
+    } left[] = {{4, ""}, {3, "12\n"}, {2, "12"}, {4, "7\n2\n"}, {4, "77\n\n"}, {5, "7\n"}};
+    char folder[256];
+    char path[512];
+    struct state *state;
+    unit_folder_make(folder);
+    make_path(path, folder, "lock");
+    for (size_t i = 0; i < sizeof(left) / sizeof(left[0]); i++) {
+        assert_ok(file_write_whole(path, left[i].text, left[i].length));
+        assert_ok(state_open(folder, &state));
+        state_close(state);
     }
     unit_folder_remove(folder);
 }
@@ -247,6 +268,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_lock_that_goes_meanwhile_is_no_lock),
     cmocka_unit_test(test_a_refused_start_changes_nothing),
     cmocka_unit_test(test_a_lock_of_somebody_else_stays),
+    cmocka_unit_test(test_a_lock_after_power_loss_is_ours),
     cmocka_unit_test(test_a_folder_that_was_replaced_is_told),
 };
 
