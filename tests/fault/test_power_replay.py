@@ -1,0 +1,471 @@
+"""No promise is broken by a power cut, wherever it comes: every program under the recorder, its disk replayed.
+
+The systematic cuts keep nothing that was not synced, everything, or all but one change, or one change alone; the others keep
+what dice say. Then each sync that the programs make is taken out of the log, one by one, and the replay must notice.
+"""
+
+import http.client
+import json
+import random
+import re
+import signal
+import threading
+from functools import partial
+from itertools import chain
+
+import pytest
+
+from power_case import LONG, SEED, Recording, build_recorder
+from power_disk import ENDED, materialise
+from service import PATIENCE_S, Sampler, run, wait_for
+
+MOST = None if LONG else 12  # disks judged by chance, beside those where nothing was kept
+UNITS = 20000
+STATE, LOGDIR = "new/state", "new/logs"  # below a folder that is on the disk for sure
+NOT_MISSED = {  # places of syncs that may go without a loss, and why they are there
+    "journal_file_sync < sync_file < journal_finish": "the watermark names what is on the disk for sure, so it "
+    "is written after that; without it, a cut between the two makes the next start refuse a journal, as `process` allows it to",
+    "journal_file_sync < streams_finish < service_finish": "the watermark of an orderly end: damage that comes later is known as such",
+    "journal_file_sync < complete_file < journal_rewrite_step": "half of what is to be synced before the switch; commits go on in between",
+}
+BY_CHANCE = {"journal_file_sync < catch_up < switch_over"}  # nothing to sync, unless a draw comes between two pieces of a compaction
+
+pytestmark = pytest.mark.heavy
+
+
+@pytest.fixture(scope="module")
+def recorder(tmp_path_factory):
+    print(f"TOMBOLA_FAULT_SEED={SEED}")
+    return build_recorder(tmp_path_factory.mktemp("recorder"))
+
+
+# ---- the sampler's state ------------------------------------------------------------------------
+
+
+class Caller(threading.Thread):
+    """One client with one connection; its n-th request got the n-th answer that went to its port."""
+
+    def __init__(self, server, requests, until=None):
+        """`until`: an event that ends them; till then they come slowly."""
+        super().__init__()
+        self.until = until
+        self.connection = http.client.HTTPConnection(server.host, server.port, timeout=PATIENCE_S)
+        self.connection.connect()
+        self.port, self.requests, self.asked = self.connection.sock.getsockname()[1], requests, []
+
+    def run(self):
+        try:
+            for method, target, body in self.requests:
+                if self.until and self.until.wait(0.003):
+                    break
+                self.asked.append((method, target, body))
+                self.connection.request(method, target, body=None if body is None else json.dumps(body))
+                self.connection.getresponse().read()
+        except (OSError, http.client.HTTPException):
+            pass  # the sampler was killed
+        self.connection.close()
+
+
+def leased_requests(worker, count, dice):
+    """Draws of one worker, of which it acks most."""
+    for seq in range(count):
+        yield "GET", f"/batch?size={dice.randint(1, 9)}&worker={worker}&seq={seq}", None
+        if seq % 3:
+            yield "POST", "/ack", {"stream": "default", "worker": worker, "seqs": [seq]}
+
+
+def plain_requests(count, dice):
+    for _ in range(count):
+        yield "GET", f"/batch?size={dice.randint(1, 9)}", None
+
+
+def stream_requests(prefix, count):
+    """Streams come and go; each request names the one that it is about."""
+    for number in range(count):
+        name = f"{prefix}{number}"
+        yield "POST", "/streams", {"name": name, "seed": number}
+        yield "POST", f"/streams/{name}/seek", {"position": 100 + number}
+        yield "POST", f"/streams/{name}/pause", None
+        if number % 2:
+            yield "DELETE", f"/streams/{name}", None
+
+
+class Promises:
+    """What the sampler had answered at each position of a recording, request by request."""
+
+    def __init__(self, recording, callers):
+        asked = {}
+        for caller in callers:
+            asked[caller.port] = chain(asked.get(caller.port, ()), caller.asked)
+        self.heard = [(position, *next(asked[port]), status, json.loads(body) if body else None)
+                      for position, port, status, body in recording.answers() if port in asked]
+        assert self.heard and all(status in (200, 201, 204) for *_, status, _ in self.heard)
+
+    def until(self, position):
+        """(batches {first: size}, leases {(worker, seq): batch}, acked pairs, streams [(name, what it was answered)])."""
+        batches, leases, acked, streams = {}, {}, set(), []
+        for heard, method, target, asked, _, body in self.heard:
+            if heard > position:
+                break
+            if target.startswith("/batch"):
+                batches[body["first"]] = body["size"]
+                if "worker" in body:
+                    leases[body["worker"], body["seq"]] = body
+            elif target == "/ack":
+                acked |= {(asked["worker"], seq) for seq in asked["seqs"]}
+            else:
+                streams.append((target.split("/")[2] if method == "DELETE" else body["name"], None if method == "DELETE" else body))
+        return batches, leases, acked, streams
+
+    def streams_at(self, position):
+        """{name: (its answer, the one after that)}: of the request on its way either may hold."""
+        answers = self.until(float("inf"))[3]
+        heard = len(self.until(position)[3])
+        return dict(answers[:heard]), dict(answers[: heard + 1])
+
+
+def same_stream(found, answered):
+    """Whether GET /streams/NAME (None: 404) is what a change of the stream had answered."""
+    if found is None or answered is None:
+        return found is answered
+    return all(found[field] == answered[field] for field in ("digest", "design", "seed", "generation", "position", "state"))
+
+
+class Judge:
+    """Starts the sampler on what a cut left, and asks for what had been answered."""
+
+    def __init__(self, promises, options, folder):
+        self.promises, self.options, self.folder = promises, options, folder
+
+    def __call__(self, disk, position):
+        server = Sampler(*self.options, "--state", disk / STATE, folder=self.folder)
+        try:
+            self.judge(server, *self.promises.until(position)[:3], *self.promises.streams_at(position))
+        finally:
+            server.kill()
+            server.process.stdout.close()
+
+    def starts(self, disk):
+        """With --accept-loss where it asks for that."""
+        state = ("--state", disk / STATE)
+        try:
+            Sampler(*self.options, *state, folder=self.folder).kill()
+        except AssertionError as refusal:
+            byte = re.search(r"start once with --accept-loss (\d+)", str(refusal))
+            assert byte, refusal
+            Sampler(*self.options, *state, "--accept-loss", byte[1], folder=self.folder).kill()
+
+    def judge(self, server, batches, leases, acked, before, after):
+        dice = random.Random(len(batches))
+        connection = http.client.HTTPConnection(server.host, server.port, timeout=PATIENCE_S)
+
+        def get(target):
+            connection.request("GET", target)
+            answer = connection.getresponse()
+            body = answer.read()
+            return answer.status, json.loads(body) if body else None
+
+        end = max((first + size for first, size in batches.items()), default=0)
+        reached = get("/streams/default")[1]["position"]
+        assert reached >= end, f"position {reached} after a batch up to {end} was answered"
+        open_leases = sorted(leases.keys() - acked)
+        for worker, seq in {*open_leases[-4:], *dice.sample(open_leases, min(4, len(open_leases)))}:
+            asked = leases[worker, seq]
+            status, body = get(f"/batch?size={asked['size']}&worker={worker}&seq={seq}")
+            # its ack may have been on the way
+            assert status == 409 or (body["first"], body["ids"], body["attempt"]) == (asked["first"], asked["ids"], 1), \
+                f"{worker}'s batch {seq} is another one: {status} {body}"
+        for worker, seq in {*sorted(acked)[-4:], *dice.sample(sorted(acked), min(4, len(acked)))}:
+            size = leases[worker, seq]["size"]
+            assert get(f"/batch?size={size}&worker={worker}&seq={seq}")[0] == 409, f"{worker}'s ack of {seq} is lost"
+        for name in before.keys() | after.keys():
+            status, body = get(f"/streams/{name}")
+            body = body if status == 200 else None
+            assert same_stream(body, before.get(name)) or same_stream(body, after.get(name)), \
+                f"stream {name} is {status} {body}, not as answered: {before.get(name)}"
+        answered = {at for first, size in batches.items() for at in range(first, first + size)}
+        for _ in range(3):
+            _, body = get("/batch?size=7")
+            assert answered.isdisjoint(range(body["first"], body["first"] + body["size"])), f"{body['first']} was answered twice"
+
+
+OPTIONS = ("--store", f"range:{UNITS}?labels=5", "--seed", 3, "--lease", 3000)
+
+
+def use(server, leases=15, draws=20, streams=4, name="a"):
+    """Four clients at once; those who asked."""
+    dice = random.Random(SEED)
+    callers = [Caller(server, leased_requests(f"{name}{number}", leases, random.Random(dice.random()))) for number in range(2)]
+    callers += [Caller(server, plain_requests(draws, dice)), Caller(server, stream_requests(name, streams))]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    return callers
+
+
+def stop_at_rest(server):
+    """kill -9 when the log has all answers, since one more came after them."""
+    assert server.get("/streams/default").status == 200
+    server.kill()
+
+
+def record_state(recorder, tmp_path, durability="fsync", end="kill"):
+    """A sampler that makes its state folder, is used, and is killed or stopped."""
+    recording = begin(recorder, tmp_path)
+    options = (*OPTIONS, "--durability", durability)
+    server = Sampler(*options, "--state", recording.folder / STATE, folder=tmp_path, env=recording.environment())
+    callers = use(server)
+    stop_at_rest(server) if end == "kill" else server.finish()
+    recording.finish("sampler")
+    return recording, Judge(Promises(recording, callers), options, tmp_path)
+
+
+def begin(recorder, tmp_path):
+    folder = tmp_path / "disk"
+    folder.mkdir(exist_ok=True)
+    return Recording(recorder, folder, tmp_path / "log")
+
+
+def check(recording, judge, tmp_path, most=MOST):
+    judged, broken = recording.find_broken(judge, tmp_path, most=most)
+    print(f"{len(recording.events)} events, {judged} disks judged")
+    assert judged and not broken, "\n".join(broken)
+
+
+def miss_each_sync(recording, judge, tmp_path, found, of=""):
+    """Takes out each place of a sync that has not been missed yet; {place: was it missed}."""
+    for site in recording.syncs():
+        name = re.sub(r":\d+", "", site)
+        if re.search(of, name) and not found.get(name):
+            judged, problem = recording.misses(judge, tmp_path, site, most=MOST)
+            print(f"without {site}: {problem or f'{judged} disks, nothing'}")
+            found[name] = bool(problem) or (judged == 0 and name in BY_CHANCE)
+    return found
+
+
+def check_each_sync(recording, judge, tmp_path, of=""):
+    """A sync that nobody misses is either not needed, or not tested. `of`: those whose place has this in it."""
+    found = miss_each_sync(recording, judge, tmp_path, {}, of)
+    assert {name for name, missed in found.items() if not missed} <= NOT_MISSED.keys()
+
+
+def test_what_the_sampler_answered_survives(recorder, tmp_path):
+    recording, judge = record_state(recorder, tmp_path)
+    check(recording, judge, tmp_path)
+    check_each_sync(recording, judge, tmp_path)
+
+
+@pytest.mark.parametrize("durability", ["process", "none"])
+def test_an_orderly_end_is_kept(recorder, tmp_path, durability):
+    """Whatever --durability says, and a power cut on the way to it is survived by a start, if need be by one that accepts the loss."""
+    recording, judge = record_state(recorder, tmp_path, durability, end="stop")
+
+    def judge_end(disk, position):
+        if position == len(recording.events):
+            judge(disk, position)
+        else:
+            judge.starts(disk)
+
+    check(recording, judge_end, tmp_path)
+    check_each_sync(recording, judge_end, tmp_path)
+
+
+def test_what_a_killed_sampler_owed_is_paid(recorder, tmp_path):
+    """What it had not synced is for the next one to sync. kill -9 at each change of a start and at some of the first draws, then
+    another start, draws, and the cut."""
+    found = {}
+    for kill_at in range(count_changes(recorder, tmp_path) + 8):
+        case = tmp_path / f"kill{kill_at}"
+        case.mkdir()
+        recording = begin(recorder, case)
+        callers = use_until_killed(recording, kill_at)
+        server = Sampler(*OPTIONS, "--state", recording.folder / STATE, folder=case, env=recording.environment())
+        callers += use(server, leases=2, draws=3, streams=1, name="b")
+        stop_at_rest(server)
+        recording.finish("sampler")
+        judge = Judge(Promises(recording, callers), OPTIONS, case)
+        judged, broken = recording.find_broken(judge, case, kinds="nkl" if LONG else "n")
+        assert judged and not broken, f"killed at change {kill_at}: " + "\n".join(broken)
+        miss_each_sync(recording, judge, case, found)
+    assert {name for name, missed in found.items() if not missed} <= NOT_MISSED.keys()
+
+
+def use_until_killed(recording, kill_at):
+    """Those who asked, if it came so far."""
+    folder = recording.log.parent
+    try:
+        server = Sampler(*OPTIONS, "--state", recording.folder / STATE, folder=folder, env=recording.environment(kill=kill_at))
+    except AssertionError:
+        return []  # killed before it listened
+    callers = use(server, leases=3, draws=5, streams=1)
+    assert server.wait() == -signal.SIGKILL
+    return callers
+
+
+def count_changes(recorder, tmp_path):
+    """How many changes a start makes until it answers."""
+    folder = tmp_path / "whole"
+    folder.mkdir()
+    recording = begin(recorder, folder)
+    stop_at_rest(Sampler(*OPTIONS, "--state", recording.folder / STATE, folder=folder, env=recording.environment()))
+    return len(recording.finish("sampler").changes())
+
+
+def test_a_compaction_loses_nothing(recorder, tmp_path):
+    """A long journal, made before the recording, is compacted as soon as the sampler starts."""
+    labels, rows = [f"{number:0>1000}" for number in range(900)], tmp_path / "rows.csv"
+    rows.write_text("label,a\n" + "".join(f"{label},{number}\n" for number, label in enumerate(labels)))
+    options = ("--store", rows, "--design", "srs", "--seed", 3, "--lease", 3000)
+    state = ("--state", tmp_path / "disk" / STATE)
+    large = json.dumps({"name": "large", "design": "quota", "shares": dict.fromkeys(labels, 1)})
+    server = Sampler(*options, *state, "--durability", "process", folder=tmp_path)
+    while (tmp_path / "disk" / STATE / "journal").stat().st_size < 18 << 20:
+        assert server.request("POST", "/streams", body=large).status == 201
+        assert server.request("DELETE", "/streams/large").status == 204
+    server.finish()
+    recording = begin(recorder, tmp_path)
+    server = Sampler(*options, *state, folder=tmp_path, env=recording.environment(sync_us=10000))
+    done = threading.Event()
+    callers = [Caller(server, requests(1 << 20, random.Random(SEED)), done)
+               for requests in (plain_requests, partial(leased_requests, "w"))]
+    for caller in callers:
+        caller.start()
+    wait_for(lambda: "journal_rewrites_total 1" in server.get("/metrics").text, "it is not compacted")
+    done.set()
+    for caller in callers:
+        caller.join()
+    callers += use(server, leases=3, draws=5, streams=1, name="b")
+    stop_at_rest(server)
+    recording.finish("sampler")
+    judge = Judge(Promises(recording, callers), options, tmp_path)
+    check(recording, judge, tmp_path, most=MOST and MOST // 2)
+    check_each_sync(recording, judge, tmp_path, of="rewrite_step|switch_over|commit")
+
+
+def test_a_second_cut_finds_no_more_than_the_first(recorder, tmp_path):
+    """What a start makes of a torn journal is on the disk before anything new: a cut, a start that draws, and another cut."""
+    recording, first = record_state(recorder, tmp_path)
+    dice = random.Random(SEED)
+    for number, position, disk in recording.torn(dice, 40 if LONG else 2):
+        case = tmp_path / f"torn{number}"
+        case.mkdir()
+        materialise(disk, case / "disk")
+        again = begin(recorder, case)
+        server = Sampler(*OPTIONS, "--state", again.folder / STATE, folder=case, env=again.environment())
+        callers = use(server, leases=2, draws=3, streams=1, name="b")
+        stop_at_rest(server)
+        again.finish("sampler")
+        second = Judge(Promises(again, callers), OPTIONS, case)
+
+        def judge(disk, heard):
+            first(disk, position)  # pylint: disable=cell-var-from-loop
+            second(disk, heard)  # pylint: disable=cell-var-from-loop
+
+        judged, broken = again.find_broken(judge, case, most=MOST)
+        assert judged and not broken, f"after the first cut at {position}: " + "\n".join(broken)
+
+
+# ---- checkpoints --------------------------------------------------------------------------------
+
+
+STEPS = range(10, 80, 10)  # of one training after the other: more checkpoints than are kept
+
+
+def test_a_checkpoint_that_was_announced_is_there(recorder, tmp_path):
+    """The next training goes on from it, to the same bytes as without a cut."""
+    rows = tmp_path / "rows.csv"
+    rows.write_text("label,a,b\n" + "".join(f"{n % 3},{n % 7},{n % 11}\n" for n in range(300)))
+    served = Sampler("--store", rows, "--seed", 7, folder=tmp_path)
+
+    def train(logdir, steps, env=None):
+        return run("trainer", "train", "--sampler", served.url, "--store", rows, "--logdir", logdir, "--model", "softmax",
+                   "--seed", 3, "--batch_size", 20, "--train_steps", steps, env=env, status=None)
+
+    try:
+        recording = begin(recorder, tmp_path)
+        for steps in STEPS:
+            assert train(recording.folder / LOGDIR, steps, recording.environment()).returncode == 0
+        recording.finish("trainer")
+        last = f"model.ckpt-{STEPS[-1]}.safetensors"
+        whole = (recording.folder / LOGDIR / last).read_bytes()
+        saved = recording.said(r"saved \S*model\.ckpt-(\d+)\.safetensors")
+        assert [int(match[1]) for _, match in saved] == [0, *STEPS]
+
+        def judge(disk, position):
+            newest = max((int(match[1]) for heard, match in saved if heard <= position), default=-1)
+            if newest >= 0:
+                named = re.match(r'model_checkpoint_path: "model\.ckpt-(\d+)\.safetensors"', (disk / LOGDIR / "checkpoint").read_text()) \
+                    if (disk / LOGDIR / "checkpoint").exists() else None
+                assert named and int(named[1]) >= newest, f"step {newest} was announced; `checkpoint` names {named and named[1]}"
+            done = train(disk / LOGDIR, STEPS[-1])
+            assert done.returncode == 0, done.stderr
+            assert (disk / LOGDIR / last).read_bytes() == whole, "the training went on from elsewhere"
+            assert not list((disk / LOGDIR).glob("*.tmp.*")), "what the cut left stays"
+
+        check(recording, judge, tmp_path)
+        check_each_sync(recording, judge, tmp_path)
+    finally:
+        served.finish()
+
+
+# ---- what is published whole --------------------------------------------------------------------
+
+
+def write_rows(path, rows):
+    path.write_text("label,a\n" + "".join(f"{n % 3},{n}\n" for n in range(rows)))
+    return path
+
+
+def check_published(recorder, tmp_path, name, files, make, shows, folders=("old", "new")):
+    """make(folder, source) publishes files in a folder, over older ones; shows() them as they must be, or fails. `folders` are there."""
+    folder = tmp_path / "disk"
+    for below in folders:
+        (folder / below).mkdir(parents=True)
+    make(folder / "old", "old", None)
+    old = [shows(folder / "old" / file) for file in files]
+    recording = begin(recorder, tmp_path)
+    for below in ("old", "new"):
+        make(recording.folder / below, "new", recording.environment())
+    new = [shows(folder / "new" / file) for file in files]
+    recording.finish(name)
+    ends = [index + 1 for index, event in enumerate(recording.events) if event.kind == ENDED]
+
+    def judge(disk, position):
+        for below, end in zip(("old", "new"), ends, strict=True):
+            for file, before, after in zip(files, old, new):
+                path = disk / below / file
+                allowed = [after] if position >= end else [before if below == "old" else None, after]
+                assert (shows(path) if path.exists() else None) in allowed, f"{below}/{file} is neither the old nor the new one"
+            make(disk / below, "new", None)
+            assert [shows(disk / below / file) for file in files] == new
+            assert not [path for path in (disk / below).iterdir() if path.name not in files], "what the cut left stays"
+
+    check(recording, judge, tmp_path)
+    check_each_sync(recording, judge, tmp_path)
+
+
+def test_an_import_is_whole(recorder, tmp_path):
+    sources = {"old": write_rows(tmp_path / "old.csv", 100), "new": write_rows(tmp_path / "new.csv", 3000)}
+
+    def make(folder, source, env):
+        run("loader", "import", sources[source], f"sqlite:{folder}/rows.db?table=samples", env=env)
+
+    check_published(recorder, tmp_path, "loader", ["rows.db"], make,
+                    lambda path: run("loader", "info", f"sqlite:{path}?table=samples").stdout and path.read_bytes())
+
+
+def test_a_frame_is_whole(recorder, tmp_path):
+    sources = {"old": write_rows(tmp_path / "old.csv", 100), "new": write_rows(tmp_path / "new.csv", 3000)}
+
+    def make(folder, source, env):
+        run("sampler", "build", "--store", sources[source], "--out", folder / "frame", env=env)
+
+    check_published(recorder, tmp_path, "sampler", ["frame"], make, lambda path: run("sampler", "info", path).stdout and path.read_bytes())
+
+
+def test_demo_data_is_whole(recorder, tmp_path):
+    def make(folder, source, env):
+        run("loader", "demo", folder, "--rows", 20 if source == "old" else 60, "--force", env=env)
+
+    check_published(recorder, tmp_path, "loader", ["mnist_train.csv", "mnist_test.csv"], make, lambda path: path.read_bytes(), ["old"])
