@@ -4,7 +4,7 @@ A case is a folder that a program changes, and a promise. Recording.find_broken(
 disks that a cut may leave, writes each as files, and calls check(folder, position): position is how
 many events had happened, so the case knows what had been answered or announced by then.
 
-TOMBOLA_FAULT_SEED repeats a run's choices; the seed is printed, and is the day's otherwise.
+TOMBOLA_SEED repeats a run's choices, though not what happened while it was recorded.
 """
 
 import copy
@@ -13,15 +13,13 @@ import random
 import re
 import shutil
 import subprocess
-import time
 from collections import Counter
 from pathlib import Path
 
 from power_disk import ENDED, HINT, SAID, SENT, SYNC_BEGIN, SYNC_END, Choice, Dice, Disk, materialise, name_sites, read_log, same_as
-from service import LONG, environment, program
+from service import SEED, program
 
 NOTHING = (Choice, (False,))  # of what is pending is kept
-SEED = int(os.environ.get("TOMBOLA_FAULT_SEED", time.time() // 86400))
 FAULT = Path(__file__).resolve().parent
 
 

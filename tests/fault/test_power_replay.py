@@ -15,9 +15,9 @@ from itertools import chain
 
 import pytest
 
-from power_case import LONG, SEED, Recording, build_recorder
+from power_case import Recording, build_recorder
 from power_disk import ENDED, materialise
-from service import PATIENCE_S, Sampler, run, wait_for
+from service import LONG, PATIENCE_S, SEED, Sampler, run, wait_for
 
 MOST = None if LONG else 12  # disks judged by chance, beside those where nothing was kept
 UNITS = 20000
@@ -35,7 +35,6 @@ pytestmark = pytest.mark.heavy
 
 @pytest.fixture(scope="module")
 def recorder(tmp_path_factory):
-    print(f"TOMBOLA_FAULT_SEED={SEED}")
     return build_recorder(tmp_path_factory.mktemp("recorder"))
 
 
