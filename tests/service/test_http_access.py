@@ -79,6 +79,8 @@ def test_scopes(server):
     assert ask(server, "trainer", "POST", "/release", b'{"worker":"w"}').status == 200
     assert ask(server, "trainer", "POST", "/streams/default/pause").status == 403
     assert ask(server, "ops", "POST", "/streams/default/pause").status == 200
+    for target in ("/streams", "/ack", "/extend", "/release", "/streams/default/seek"):
+        assert ask(server, "reader", "POST", target, b"no JSON").status == 403, target  # whatever the body says
     refused = ask(server, "reader", "GET", "/batch")
     assert "reader" in refused.json["detail"] and "draw" in refused.json["detail"]
 
