@@ -764,6 +764,32 @@ static void test_who_did_what_is_not_passed_on_with_a_number(void **unused)
     ledger_release(&ledger);
 }
 
+/* ---- entries as bytes --------------------------------------------------- */
+
+/* Cut, longer than it says, of a list longer than it is, of no stream's number. */
+static void test_bytes_that_are_no_entry(void **unused)
+{
+    (void)unused;
+    int64_t list[] = {3, 1, 2};
+    const struct entry entry = {
+        .type = ENTRY_ACK, .stream = 7, .list = list, .count = 3, .text = "w", .text_bytes = 1};
+    const uint8_t far[] = {ENTRY_SEEK, 0, 0, 0x80, 0x80, 0x80, 0x80, 0x10}; /* stream 2^32 */
+    struct entry_numbers numbers = {0};
+    struct entry again;
+    uint8_t bytes[256] = {0};
+    size_t length = entry_encode(&entry, bytes);
+    assert_ok(entry_decode(bytes, length, &numbers, &again));
+    assert_memory_equal(again.list, list, sizeof(list));
+    for (size_t cut = 0; cut < length; cut++)
+        assert_int_equal(entry_decode(bytes, cut, &numbers, &again), ERROR_INPUT);
+    assert_int_equal(entry_decode(bytes, length + 1, &numbers, &again), ERROR_INPUT);
+    bytes[length - 4] = 4; /* what the list says it has */
+    assert_fails(entry_decode(bytes, length, &numbers, &again), ERROR_INPUT,
+                 "has a list that is longer");
+    assert_fails(entry_decode(far, sizeof(far), &numbers, &again), ERROR_INPUT, "out of range");
+    entry_numbers_release(&numbers);
+}
+
 /* ---- entries that cannot follow ----------------------------------------- */
 
 #define FAR (INT64_C(1) << 62)
@@ -949,6 +975,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_an_own_batch_that_expired_is_redelivered),
     cmocka_unit_test(test_acks_do_not_count_for_others),
     cmocka_unit_test(test_who_did_what_is_not_passed_on_with_a_number),
+    cmocka_unit_test(test_bytes_that_are_no_entry),
     cmocka_unit_test(test_entries_that_can_follow),
     cmocka_unit_test(test_entries_that_cannot_follow_are_refused),
     cmocka_unit_test(test_draws_from_gaps_are_checked),
