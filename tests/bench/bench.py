@@ -45,7 +45,7 @@ def choose(full, quick):
     return quick if QUICK else full
 
 
-ROUNDS = choose(5, 1)
+ROUNDS = choose(3, 1)
 
 
 # ---- rounds, medians, spread --------------------------------------------------------------------
@@ -58,10 +58,10 @@ class Sample:
         self.value, self.cpu_us, self.facts, self.client_bound = value, cpu_us, facts, client_bound
 
 
-def in_turn(measures, rounds=ROUNDS):
+def in_turn(measures):
     """{name: function} to {name: [its result of each round]}."""
     results = {name: [] for name in measures}
-    for _ in range(rounds):
+    for _ in range(ROUNDS):
         for name, measure in measures.items():
             results[name].append(measure())
     return results

@@ -16,7 +16,6 @@ from bench import Sample
 
 ROWS = int(float(os.environ.get("TOMBOLA_BENCH_ROWS", bench.choose("2e7", "2e5"))))
 LABELS = 1000
-ROUNDS = bench.choose(3, 1)
 THREADS = len(bench.CPUS)
 HEAD = ["list", "by", "s", "min .. max", "CPU us a row", "peak MB", "file MB", "CPU ratio", "ratio"]
 
@@ -60,13 +59,13 @@ def compete(what, place, shuffled):
     source, out = place / "list.csv", place / "out"
     write_list(source, shuffled)
     measures = {name: lambda command=command: measure_once(command, out) for name, command in contestants(source, out)}
-    return bench.rows(bench.in_turn(measures, ROUNDS), [what], min)
+    return bench.rows(bench.in_turn(measures), [what], min)
 
 
 def measure():
     with bench.folder() as place:
         lines = compete("ids ascend", place, False) + compete("ids in no order", place, True)
-    notes = [f"{ROWS:,} rows, {LABELS} labels, {THREADS} threads at most; {ROUNDS} rounds."]
+    notes = [f"{ROWS:,} rows, {LABELS} labels, {THREADS} threads at most; {bench.ROUNDS} rounds."]
     if not bench.python_with("duckdb"):
         notes.append("DuckDB is not there: no row.")
     bench.table("A CSV of (id, label), ordered by label", HEAD, lines, notes)

@@ -13,7 +13,6 @@ from bench import Sample
 
 ROWS = bench.choose(60000, 2000)
 SECONDS = bench.choose(1, 0.1)  # of later epochs
-ROUNDS = bench.choose(3, 1)
 CACHE_BYTES = 1 << 30
 STEP_US = 200  # a training step of the MLP 784-100-10 takes about as long
 WORKERS = range(bench.choose(len(bench.CPUS) + 1, 2))
@@ -84,7 +83,7 @@ def compete(rows, ours, tried):
     heats = {variant.name: variant.measure(SECONDS / 4)[1] for variant in tried}
     finalists = sorted(tried, key=lambda variant: -heats[variant.name].value)[:2]
     results = bench.in_turn({name: entry.measure for name, entry in
-                             [*ours.items(), *((variant.name, variant) for variant in finalists)]}, ROUNDS)
+                             [*ours.items(), *((variant.name, variant) for variant in finalists)]})
     first, later = ({name: [pair[i] for pair in pairs] for name, pairs in results.items()} for i in (0, 1))
     return (bench.rows(first, [rows]), bench.rows(later, [rows]),
             [[rows, name, sample.value, sample.cpu_us] for name, sample in heats.items()])
@@ -117,7 +116,7 @@ def measure():
         worker = Feed(sampler, f"sqlite:{database}", "--cache-bytes", CACHE_BYTES, "--work-us", STEP_US)
         worker.measure()
     first, later, heats = (list(itertools.chain(*lines)) for lines in zip(*tables))
-    notes = [f"{ROWS:,} rows of 784 bytes as float32 batches of 100; {ROUNDS} rounds of {SECONDS} s at least.",
+    notes = [f"{ROWS:,} rows of 784 bytes as float32 batches of 100; {bench.ROUNDS} rounds of {SECONDS} s at least.",
              "Processor time: of all processes, the sampler among them, and all epochs.",
              f"A caller that works {STEP_US} us a batch waits {100 * worker.waited:.1f} % of the time for its next.",
              "Workers of a DataLoader are persistent; pin_memory does nothing without a GPU. Importing is not counted."]

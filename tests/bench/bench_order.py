@@ -13,7 +13,6 @@ import bench
 from bench import Sample
 
 BATCH = 100
-ROUNDS = bench.choose(3, 1)
 LONG = os.environ.get("TOMBOLA_BENCH_LONG") == "1"
 PROGRAM = bench.PROGRAMS / "bench_order"
 
@@ -73,7 +72,7 @@ def compete(units):
     for name, (module, shown, most) in PEERS.items():
         if bench.python_with(module) and (units <= most or LONG):
             measures[shown] = lambda name=name: theirs(name, units)
-    results = bench.in_turn(measures, ROUNDS)
+    results = bench.in_turn(measures)
     starts = {name: [Sample(1e3 * start) for start, *_ in rounds] for name, rounds in results.items()}
     rates = {name: [Sample(rate / 1e6, None, (kilobytes / 1024, chi)) for _, rate, kilobytes, chi in rounds]
              for name, rounds in results.items()}

@@ -228,8 +228,7 @@ def formats(folder):
             nginx = Nginx(folder / f"nginx-{size}-{kind}", body)
             results = bench.in_turn({
                 "Tombola": functools.partial(wrk, server.pid, server.url + target, 16),
-                "nginx, the same bytes": functools.partial(wrk, nginx.pid, nginx.urls()["nginx, file, reuseport"], 16)},
-                bench.choose(3, 1))
+                "nginx, the same bytes": functools.partial(wrk, nginx.pid, nginx.urls()["nginx, file, reuseport"], 16)})
             for batch, by, rate, *rest in bench.rows(results, [f"{kind}, {size:,} ids, {len(body):,} bytes"]):
                 lines.append([batch, by, rate * size, rate, *rest])
     bench.table("Batches of many ids, 10^8 units, 16 connections", [

@@ -18,7 +18,6 @@ from bench import Sample
 STEPS = bench.choose(3000, 100)
 SECONDS = bench.choose(1.5, 0.05)
 ROWS = bench.choose(20000, 1000)
-ROUNDS = bench.choose(3, 1)
 THREADS = bench.choose(sorted({1, len(bench.CPUS)}), [1])
 HOW = bench.choose(("plain", "foreach", "fused", "compile", "compile all"), ("fused",))
 
@@ -97,7 +96,7 @@ def compete(name, csv, database):
         ours = {f"Tombola, {kind}, threads {threads}": Ours(sampler, store, threads)
                 for kind, store in (("SQLite", f"sqlite:{database}"), ("CSV", uri)) for threads in THREADS}
         competing = ours | {name: tried[name] for name in finalists}
-        lines = bench.rows(bench.in_turn({name: entry.measure for name, entry in competing.items()}, ROUNDS), [name])
+        lines = bench.rows(bench.in_turn({name: entry.measure for name, entry in competing.items()}), [name])
     return lines, [[name, variant, sample.value, sample.cpu_us] for variant, sample in heats.items()]
 
 
@@ -105,7 +104,8 @@ def measure():
     finals, heats = zip(*(compete(name, *files) for name, files in (("digits", digits()), ("no zeros", dense()))))
     bench.table("Training 784-100-10, batches of 100, Adagrad", [
         "rows", "by", "steps/s", "min .. max", "CPU us a step", "waited %", "CPU ratio", "ratio"], sum(finals, []), [
-        f"Ours pulls from the sampler and fetches, theirs have all {ROWS:,} rows in memory as floats; {ROUNDS} rounds.",
+        f"Ours pulls from the sampler and fetches, theirs have all {ROWS:,} rows in memory as floats; {bench.ROUNDS} "
+        "rounds.",
         "Processor time of ours counts the start of the programs as well, and the sampler's."])
     bench.table("The peers' variants, each once: the best two compete above",
                 ["rows", "by", "steps/s", "CPU us a step"], sum(heats, []))
