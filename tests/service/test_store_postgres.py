@@ -243,6 +243,22 @@ def test_a_server_that_restarts_goes_unnoticed(server, csv, sampler, tmp_path):
         assert len(set(ids[epoch * ROWS:(epoch + 1) * ROWS])) == ROWS
 
 
+def test_a_table_that_goes_ends_the_pull_at_once(server, csv, sampler, tmp_path):
+    """Only a server that went away is asked again; one that answers with an error has answered."""
+    server.sql("CREATE TABLE leaving AS SELECT * FROM rows", "ALTER TABLE leaving ADD PRIMARY KEY (id)")
+    one = sampler("--store", f"csv:{csv}", "--seed", "4")
+    errors = tmp_path / "errors"
+    with open(errors, "wb") as log, subprocess.Popen(
+            [program("loader"), "pull", "--sampler", one.url, "--store", server.uri("leaving", "&" + KEYS), "--size", "50"],
+            stdout=subprocess.PIPE, stderr=log) as pulling:
+        assert pulling.stdout.read(10000)  # it is on its way, and waits for the reader of the pipe
+        server.sql("DROP TABLE leaving")
+        pulling.communicate(timeout=PATIENCE_S)
+    text = errors.read_text()
+    assert pulling.returncode == 2, text
+    assert 'leaving" does not exist' in text and "connecting again" not in text, text
+
+
 def test_sigterm_while_the_server_is_silent(server, tmp_path):
     server.sql("CREATE OR REPLACE VIEW slow AS SELECT 1 AS id, (SELECT 2 FROM pg_sleep(600)) AS label")
     building = Program("sampler", "build", "--store", server.uri("slow"), "--out", tmp_path / "out", folder=tmp_path)
