@@ -36,16 +36,26 @@ COMPLAINT = re.compile(r"ERROR: \w+Sanitizer|WARNING: ThreadSanitizer|runtime er
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "heavy: left out of sanitizer runs, where it would take minutes")
+    config.addinivalue_line("markers", "xdist_group(name): these run in one worker of pytest-xdist")
 
 
 def pytest_terminal_summary(terminalreporter):
     terminalreporter.write_line(f"TOMBOLA_SEED={SEED} repeats the random choices of this run")
 
 
+@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in its own
 def pytest_collection_modifyitems(items):
     for item in items:
         if "mnist" in item.fixturenames:
             item.add_marker("heavy")
+        if shares_fixtures(item):
+            item.add_marker(pytest.mark.xdist_group(item.module.__name__))
+
+
+def shares_fixtures(item):
+    """Whether a fixture serves several tests of its file, which is then made in one worker only."""
+    found = item._fixtureinfo.name2fixturedefs.values()
+    return any(definition.scope == "module" for definitions in found for definition in definitions)
 
 
 def program(name):
@@ -56,9 +66,10 @@ def program(name):
 
 
 def environment(changes=None):
-    """The environment without TOMBOLA_* of the person who runs the tests; samplers stop at once."""
+    """The environment without TOMBOLA_* of the person who runs the tests; samplers stop at once, and one that is not
+    given a port takes a free one: 8080 may be somebody else's."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith("TOMBOLA_")}
-    return {**kept, "TOMBOLA_DRAIN": "0", **(changes or {})}
+    return {**kept, "TOMBOLA_DRAIN": "0", "TOMBOLA_LISTEN": "127.0.0.1:0", **(changes or {})}
 
 
 def check_alive_to_the_end(returncode, stderr, allowed_signals=()):

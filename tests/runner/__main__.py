@@ -1,0 +1,123 @@
+"""tests/run, once Python is there. usage.txt says what it can do."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import builds
+import parts
+import process
+import record
+import tools
+from changed import take_changes
+from links import Links
+from places import BUILD, LONG, ROOT, shown
+from report import Report
+from schedule import Schedule
+from selection import BadUsage, Selection, all_programs
+
+SUPPRESSIONS = ROOT / "tests/sanitizers"
+# No detect_stack_use_after_return: GCC 12 misaligns vectors of 64 bytes on the stack that ASan puts aside
+# for it (GCC bug 110027), and their aligned stores fault.
+SANITIZERS = {
+    "ASAN_OPTIONS": "allocator_may_return_null=1:detect_stack_use_after_return=0",
+    "LSAN_OPTIONS": f"suppressions={SUPPRESSIONS}/lsan.supp:print_suppressions=0",
+    "UBSAN_OPTIONS": "print_stacktrace=1",
+    "TSAN_OPTIONS": f"suppressions={SUPPRESSIONS}/tsan.supp:print_suppressions=0:second_deadlock_stack=1:"
+                    "allocator_may_return_null=1",
+}
+
+
+class Stopped(Exception):
+    """By a signal."""
+
+
+def on_signal(number, _):
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise Stopped(number)
+
+
+def give_up(reason):
+    """Nothing can be tested: that is one failure."""
+    print(f"run: {reason}; nothing was tested", file=sys.stderr)
+    print("0 passed, 1 failed, 0 skipped")
+    return 1
+
+
+def install():
+    """deploy/install stops when it can: dpkg is not to be interrupted in the middle of a package."""
+    sets = ["build", "run", "test", "bench", *(["page"] if LONG else [])]
+    child = subprocess.Popen([ROOT / "deploy/install", *sets])
+    try:
+        return child.wait()
+    except Stopped as stopped:
+        child.send_signal(stopped.args[0])
+        child.wait()
+        raise
+
+
+def perform(steps, report):
+    """Runs steps and the builds that they need. False: the programs do not compile, nothing can be tested."""
+    needed = {"autoreconf", *(name for step in steps for name in step.needs)} - {step.name for step in report.ended}
+    schedule = Schedule([step for step in builds.steps() if step.name in needed] + steps, report.ended)
+    while step := schedule.next_done():
+        report.add(step)
+        if step.failure and not step.counts:
+            if step.name not in builds.SANITIZED:
+                process.end_all()
+                return False
+    return True
+
+
+def run(chosen, is_changed):
+    report = Report()
+    if chosen.folders or is_changed:
+        if not perform([builds.objects_step()], report):
+            return give_up("the build failed")
+        links = Links(builds.PLAIN, all_programs())
+        chosen.take_folders(links)
+        if is_changed:
+            print(f"== {take_changes(chosen, links, parts.NAMES)}: {', '.join(chosen.parts)}")
+    is_whole = chosen.is_empty and not is_changed
+    if is_whole:
+        chosen.take_all(parts.NAMES)
+    if not perform(parts.steps(chosen), report):
+        return give_up("the build failed")
+    if is_whole and LONG:
+        record.write(report)
+    return report.close()
+
+
+def main(arguments):
+    options = [argument for argument in arguments if argument.startswith("-")]
+    for option in options:
+        if option not in ("--long", "--changed"):
+            raise BadUsage(f"unknown option {option}")
+    chosen = Selection([argument for argument in arguments if not argument.startswith("-")], parts.NAMES)
+    os.environ.update(SANITIZERS)
+    if install() != 0:
+        return give_up("the packages are not all there")
+    lock = builds.claim()
+    if not lock:
+        return give_up(f"another tests/run is at work in {shown(BUILD)}")
+    if LONG:
+        tools.install_schemathesis()
+    return run(chosen, "--changed" in options)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, on_signal)
+    signal.signal(signal.SIGTERM, on_signal)
+    try:
+        status = main(sys.argv[1:])
+    except BadUsage as problem:
+        print(f"run: {problem} (--help says how)", file=sys.stderr)
+        status = 2
+    except Stopped as stopped:
+        print("run: stopped", file=sys.stderr)
+        process.end_all()
+        status = 128 + stopped.args[0]
+    sys.stdout.flush()
+    os._exit(status)  # threads of steps that were stopped may still wait

@@ -1,0 +1,55 @@
+"""The parts of a run, as steps: which build each needs and what it does for a selection."""
+
+import bench
+import dist
+import fuzz
+import layering
+import lint
+import service
+import unit
+from builds import ASAN, FUZZ, PLAIN, TSAN
+from selection import all_tests
+from step import Step
+
+NAMES = ("unit", "layering", "lint", "service", "fault", "asan", "tsan", "fuzz", "dist", "bench")
+LIGHT = ("-m", "not heavy")  # of the service tests, under a sanitizer
+NO_GPU = {"CUDA_VISIBLE_DEVICES": ""}
+
+
+def unit_step(name, build, chosen):
+    check = unit.check_threads if build is TSAN else unit.check
+    return Step(name, lambda step: check(step, build, chosen.tests["unit"]), needs=[build.name])
+
+
+def service_step(name, build, files, *more, env=None):
+    return Step(name, lambda step: service.test(step, build, files, *more, env=env), needs=[build.name], waits=True)
+
+
+def sanitized(name, build, chosen):
+    found = []
+    files = chosen.tests["service"] or ["tests/service"]
+    if chosen.wants("unit"):
+        found.append(unit_step(f"{name}-unit", build, chosen))
+    if chosen.wants("service"):
+        found.append(service_step(f"{name}-service", build, files, *LIGHT, env=NO_GPU))
+    if build is ASAN and chosen.wants("service") and not chosen.tests["service"]:
+        found.append(service_step("asan-gpu", build, ["tests/service/test_trainer_math.py"], *LIGHT))
+    return found
+
+
+def steps(chosen):
+    """The steps of every part that is chosen, in the order in which they are to start where they can."""
+    targets = chosen.tests["fuzz"] or all_tests("fuzz")
+    makers = {
+        "unit": lambda: [unit_step("unit", PLAIN, chosen)],
+        "layering": lambda: [Step("layering", layering.check, needs=[PLAIN.name])],
+        "lint": lambda: [Step("lint", lambda step: lint.check(step, chosen.lints), needs=[PLAIN.name])],
+        "service": lambda: [service_step("service", PLAIN, chosen.tests["service"] or ["tests/service"])],
+        "fault": lambda: [service_step("fault", PLAIN, chosen.tests["fault"] or ["tests/fault"])],
+        "asan": lambda: sanitized("asan", ASAN, chosen),
+        "tsan": lambda: sanitized("tsan", TSAN, chosen),
+        "fuzz": lambda: [Step("fuzz", lambda step: fuzz.test(step, targets), needs=[FUZZ.name])],
+        "dist": lambda: [Step("dist", dist.check, needs=[PLAIN.name])],
+        "bench": lambda: [Step("bench", bench.check, needs=[PLAIN.name])],
+    }
+    return [step for name in NAMES if name in chosen.parts for step in makers[name]()]

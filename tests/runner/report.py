@@ -1,0 +1,44 @@
+"""What a person reads of a run: each step's lines at once when it ends, what it all took, and the closing line."""
+
+import time
+
+
+class Report:
+    def __init__(self):
+        self.started = time.monotonic()
+        self.ended = []
+
+    def add(self, step):
+        """Prints a step that ended. A build that succeeded has nothing to say."""
+        self.ended.append(step)
+        print(f"== {step.name}")
+        for line in step.lines:
+            print(f"   {line}")
+        counts = "{:5} passed {:4} failed {:4} skipped".format(*step.counts) if step.counts else ""
+        print(f"   {step.name:<13} {counts:<37} {cost(step)}", flush=True)
+
+    def sums(self):
+        return [sum(step.counts[kind] for step in self.ended if step.counts) for kind in range(3)]
+
+    @property
+    def wall_s(self):
+        return time.monotonic() - self.started
+
+    def close(self):
+        """Returns the exit status."""
+        print("== what took longest")
+        for step in sorted(self.ended, key=lambda step: -step.cpu_s)[:8]:
+            print(f"   {step.name:<13} {cost(step)}")
+        cpu_s = sum(step.cpu_s for step in self.ended)
+        print(f"   {'all':<13} {minutes(self.wall_s)} min, {minutes(cpu_s)} processor min")
+        passed, failed, skipped = self.sums()
+        print(f"{passed} passed, {failed} failed, {skipped} skipped")
+        return 1 if failed else 0
+
+
+def minutes(seconds):
+    return f"{seconds / 60:5.1f}"
+
+
+def cost(step):
+    return f"{minutes(step.wall_s)} min, {minutes(step.cpu_s)} processor min"

@@ -1,0 +1,44 @@
+"""Tests of running programs, by pytest: those of tests/service and tests/fault.
+
+More workers than processors: a test mostly waits for its programs. They are niced less than what compiles beside.
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+
+from places import JOBS, ROOT, shown
+
+WORKERS = 3 * JOBS
+COUNTED = re.compile(r"(\d+) (passed|failed|skipped|error)")
+NONE_COLLECTED = 5
+
+
+def has(python, module):
+    return subprocess.run([python, "-c", f"import {module}"], capture_output=True, check=False).returncode == 0
+
+
+def python_with_pytest():
+    return sys.executable if has(sys.executable, "pytest") else "python3"
+
+
+def test(step, build, files, *more, env=None):
+    """pytest on these files with the programs of that build."""
+    base = build.folder / f"{step.name}-tests"
+    python = python_with_pytest()
+    spread = ["-n", WORKERS, "--dist", "loadgroup"] if has(python, "xdist") else []
+    command = [*build.prefix, python, "-m", "pytest", "-q", "-rs", "--tb=short", "-p", "no:cacheprovider",
+               "--basetemp", base, *spread, *more, *files]
+    status = step.run(command, cwd=ROOT, env={**build.environment, "TOMBOLA_BUILD": str(build.folder),
+                                              "PYTHONDONTWRITEBYTECODE": "1", **(env or {})})
+    shutil.rmtree(base, ignore_errors=True)
+    said = step.log_path.read_text(errors="replace").splitlines()
+    step.show(said)
+    number = dict.fromkeys(("passed", "failed", "skipped", "error"), 0)
+    number.update({kind: int(count) for count, kind in COUNTED.findall(said[-1] if said else "")})
+    bad = number["failed"] + number["error"]
+    if status not in (0, NONE_COLLECTED) and bad == 0:
+        step.broken(f"pytest ended with {status}; {shown(step.log_path)}")
+    else:
+        step.count(number["passed"], bad, number["skipped"])

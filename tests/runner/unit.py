@@ -1,0 +1,53 @@
+"""Unit tests of one build: `make check`, counted from what the TAP driver noted for each single test."""
+
+import re
+
+from links import Links
+from places import shown
+from selection import all_programs
+
+RESULT = re.compile(r"^:test-result: (\w+)", re.MULTILINE)
+GOOD, BAD = {"PASS", "XFAIL"}, {"FAIL", "ERROR", "XPASS"}
+
+# They compute for minutes under ThreadSanitizer, and start only threads that other tests start too.
+TSAN_SLOW = {"tests/unit/test_frame", "tests/unit/test_frame_file"}
+
+
+def clear(folder):
+    for pattern in ("*.trs", "test_*.log", "fuzz_*.log"):
+        for path in (folder / "tests").rglob(pattern):
+            path.unlink()
+
+
+def check_threads(step, build, names=None):
+    """Those programs of `names`, or of all, that are linked with what starts a thread: ThreadSanitizer has nothing to
+    say of the others."""
+    names = names or all_programs()
+    if build.make(step, "test-objects") != 0:
+        step.broken("unit tests could not be built")
+        return
+    links = Links(build, names)
+    names = [name for name in names if links.starts_threads(name) and name not in TSAN_SLOW]
+    if names:
+        check(step, build, names)
+    else:
+        step.count(0, 0, 0)
+
+
+def check(step, build, names=None):
+    """Runs the programs `names` (tests/unit/test_X, tests/fuzz/fuzz_X), or all."""
+    clear(build.folder)
+    chosen = ["test_objects=", f"check_PROGRAMS={' '.join(names)}", f"TESTS={' '.join(names)}"] if names else []
+    status = build.make(step, "-k", "check", *chosen, env=build.environment, prefix=build.prefix)
+    noted = sorted((build.folder / "tests").rglob("*.trs"))
+    results = [(path, RESULT.findall(path.read_text())) for path in noted]
+    for path, found in results:
+        if BAD.intersection(found):
+            step.say(f"failed: {shown(path.with_suffix('.log'))}")
+            step.show_end(path.with_suffix(".log"))
+    found = [result for _, several in results for result in several]
+    bad = sum(result in BAD for result in found)
+    if status != 0 and bad == 0:
+        step.broken("unit tests could not be built")
+    else:
+        step.count(sum(result in GOOD for result in found), bad, found.count("SKIP"))
