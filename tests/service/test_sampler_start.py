@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import PATIENCE_S, Program, environment, free_port, program, run, run_fails
+from conftest import PATIENCE_S, SANITIZED, Program, environment, free_port, program, run, run_fails
 
 STORE = ("--store", "range:1000?labels=10")
 ANY = ("--listen", "127.0.0.1:0")
@@ -253,3 +253,19 @@ def test_after_sigterm_it_answers_on_and_says_that_it_is_not_ready(start, tmp_pa
     assert answer.status == 503 and answer.headers["connection"] == "close"
     assert server.batch("size=1")["first"] == 0
     assert server.wait() == 0
+
+
+@pytest.mark.skipif(SANITIZED, reason="a sanitizer opens files of its own")
+def test_short_of_descriptors_it_says_which_step_failed(tmp_path):
+    """One descriptor more each time: each step of the start fails once, until there are enough."""
+    said = ""
+    for limit in range(4, 200):
+        one = Program("sampler", "serve", *STORE, *ANY, folder=tmp_path, prefix=("prlimit", f"--nofile={limit}"))
+        if one.read_line().startswith("listening on"):
+            break
+        assert one.wait() == 1, one.stderr
+        said += one.stderr
+        one.finish()
+    one.stop()
+    for step in ("cannot start the HTTP server", "cannot wait for requests", "cannot start to accept connections"):
+        assert step in said, said
