@@ -127,7 +127,7 @@ class Function:
 
     def walk(self, cursor, parent):
         """`cursor` and what is below it; what only talks is passed by."""
-        if is_talk(cursor):
+        if is_talk(cursor) or only_decides_talk(cursor):
             return
         opens = cursor.kind == CursorKind.COMPOUND_STMT or cursor.kind in LOOPS
         if opens:
@@ -177,9 +177,6 @@ class Function:
             self.add("constant", first, end, f"({text} + 1)")
 
     def visit_if(self, cursor, parent):
-        condition, body, *otherwise = cursor.get_children()
-        if is_only_talk(body) and all(map(is_only_talk, otherwise)):
-            return
         first, end = self.parenthesized(cursor.extent.start.offset)
         text = self.source.text(first, end)
         for new in (f"!({text})", f"(({text}), 1)", f"(({text}), 0)"):
@@ -262,6 +259,15 @@ def is_only_talk(cursor):
     if cursor.kind == CursorKind.COMPOUND_STMT:
         return all(map(is_only_talk, cursor.get_children()))
     return is_talk(cursor)
+
+
+def only_decides_talk(cursor):
+    """An if that says something or not, and whose condition does nothing itself."""
+    if cursor.kind != CursorKind.IF_STMT:
+        return False
+    condition, *branches = cursor.get_children()
+    calls = any(one.kind == CursorKind.CALL_EXPR for one in condition.walk_preorder())
+    return not calls and all(map(is_only_talk, branches))
 
 
 def is_statement(cursor, parent):
