@@ -88,6 +88,34 @@ static void test_an_epoch(void **state)
     fake_stop(&sampler);
 }
 
+#define PAIR(first, second) "{\"label\":\"" first "\"},{\"label\":\"" second "\"}"
+#define LABELS(pair) "{\"labels\":[" pair "," pair "," pair "," pair "," pair "]}"
+
+/* What comes first from a sampler that says these ten labels. */
+static int first_batch(const char *labels, int trust_labels)
+{
+    struct fake_sampler sampler = {.units = 250, .epochs = 1, .labels = labels};
+    struct tombola_feed *feed;
+    const struct tombola_batch *batch;
+    fake_start(&sampler);
+    struct tombola_options options = options_for(&sampler);
+    options.trust_labels = trust_labels;
+    assert_int_equal(tombola_feed_open(&options, &feed), TOMBOLA_OK);
+    int status = tombola_feed_next(feed, NULL, &batch);
+    tombola_feed_close(feed);
+    fake_stop(&sampler);
+    return status;
+}
+
+static void test_labels_are_compared_unless_they_are_trusted(void **state)
+{
+    (void)state;
+    static const char right[] = LABELS(PAIR("even", "odd")), wrong[] = LABELS(PAIR("odd", "even"));
+    assert_int_equal(first_batch(right, 0), TOMBOLA_OK);
+    assert_refused(first_batch(wrong, 0), TOMBOLA_INPUT, "the sampler says its label is");
+    assert_int_equal(first_batch(wrong, 1), TOMBOLA_OK);
+}
+
 static void test_description(void **state)
 {
     (void)state;
@@ -243,6 +271,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_an_epoch),
+        cmocka_unit_test(test_labels_are_compared_unless_they_are_trusted),
         cmocka_unit_test(test_description),
         cmocka_unit_test(test_close_with_batches_out),
         cmocka_unit_test(test_refusals),
