@@ -468,11 +468,37 @@ static void test_any_number_of_threads(void **state)
     for_every_design(check_threads);
 }
 
+/* Nothing is left to be drawn by chance, and one unit never comes. */
+static void test_a_sample_of_all_that_has_weight(void **state)
+{
+    static const struct design_case all = {"weighted", false, "{\"size\":2}"};
+    static const int64_t rows[] = {0, 1, 2};
+    char folder[256], path[400], uri[512];
+    struct frame *frame;
+    double probabilities[3];
+    (void)state;
+    unit_folder_make(folder);
+    snprintf(path, sizeof(path), "%s/units.csv", folder);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs("id,label,weight\n5,a,3\n6,a,0\n7,a,4\n", file);
+    assert_int_equal(fclose(file), 0);
+    snprintf(uri, sizeof(uri), "csv:%s?id=id&label=label&weight=weight", path);
+    assert_ok(frame_build(uri, &frame));
+    struct order *order = design_order(frame, &all, 1);
+    order_probabilities(order, rows, 3, probabilities);
+    assert_true(probabilities[0] == 1 && probabilities[1] == 0 && probabilities[2] == 1);
+    order_free(order);
+    frame_free(frame);
+    unit_folder_remove(folder);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_the_same_however_it_is_asked),
     cmocka_unit_test(test_every_position_is_found_again),
     cmocka_unit_test(test_labels_are_counted_as_they_come),
     cmocka_unit_test(test_probabilities_are_what_comes),
+    cmocka_unit_test(test_a_sample_of_all_that_has_weight),
     cmocka_unit_test(test_batches_follow_each_other),
     cmocka_unit_test(test_other_seeds_and_fields_share_nothing),
     cmocka_unit_test(test_published_orders_stay),
