@@ -108,7 +108,7 @@ class Judge:
     def failure(self, bench, test):
         """The test and how it failed, or ""."""
         noted = self.coverage.tests[test.name]
-        limit = SLACK_S + 10 * noted["seconds"]
+        limit = SLACK_S + 4 * noted["seconds"]
         options = sanitizer_options(bench.build.tree) if bench is self.asan else {}
         log = self.folder / "log"
         status, _ = run_test(test, bench.build.tree, bench.folder, log, limit, noted["without"], **options)
