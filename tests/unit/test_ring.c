@@ -188,7 +188,8 @@ static void test_memory_stays_until_the_device_is_done_with_it(void **state)
     char seen[ROWS * 32];
     struct device_ops ops = fake_device_ops;
     ops.memory_free = free_memory;
-    struct device late = {.kind = DEVICE_CUDA, .description = "late", .ops = &ops};
+    struct device late = fake_device;
+    late.ops = &ops;
     struct ring_shape shape = {.slots = 2, .rows = ROWS, .row_bytes = 8, .device_row_bytes = 32};
     struct ring *ring;
     struct slot *slot;
