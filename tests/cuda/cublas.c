@@ -1,6 +1,8 @@
 /* The part of cuBLAS that Tombola loads, on the emulated GPU's streams: column-major, float32, sums
  * in ascending order. */
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "emulator.h"
 
@@ -17,12 +19,33 @@ struct product {
     int a_stride, b_stride, c_stride;
 };
 
-enum { SUCCESS = 0, ALLOCATION_FAILED = 3, INVALID_VALUE = 7, VERSION = 130000 };
+enum { SUCCESS = 0, ALLOCATION_FAILED = 3, INVALID_VALUE = 7, EXECUTION_FAILED = 13 };
+enum { VERSION = 130000 };
+
+/* EMULATED_GPU_FAILS=cublas:N, counted since it was set. */
+static bool fails(void)
+{
+    static const char kind[] = "cublas:";
+    static char plan[40];
+    static long calls;
+    const char *wanted = getenv("EMULATED_GPU_FAILS");
+    if (!wanted)
+        wanted = "";
+    if (strcmp(wanted, plan) != 0) {
+        snprintf(plan, sizeof(plan), "%s", wanted);
+        calls = 0;
+    }
+    calls++;
+    return strncmp(plan, kind, sizeof(kind) - 1) == 0 && atol(plan + sizeof(kind) - 1) == calls;
+}
 
 int cublasCreate_v2(struct cublasContext **ret_handle)
 {
-    *ret_handle = calloc(1, sizeof(**ret_handle));
-    return *ret_handle ? SUCCESS : ALLOCATION_FAILED;
+    struct cublasContext *made = fails() ? NULL : calloc(1, sizeof(*made));
+    if (!made)
+        return ALLOCATION_FAILED;
+    *ret_handle = made;
+    return SUCCESS;
 }
 
 int cublasDestroy_v2(struct cublasContext *handle)
@@ -31,8 +54,16 @@ int cublasDestroy_v2(struct cublasContext *handle)
     return SUCCESS;
 }
 
+/* A handle belongs to the GPU that is current when it is made: the emulation looks for it here. */
 int cublasSetStream_v2(struct cublasContext *handle, cudaStream_t stream)
 {
+    if (!stream) {
+        fputs("emulated cuBLAS: the default stream is not emulated\n", stderr);
+        abort();
+    }
+    const struct emulated_stream_head *head = (const void *)stream;
+    if (fails() || !head->is_current(stream))
+        return INVALID_VALUE;
     handle->stream = stream;
     return SUCCESS;
 }
@@ -40,19 +71,28 @@ int cublasSetStream_v2(struct cublasContext *handle, cudaStream_t stream)
 int cublasSetMathMode(struct cublasContext *handle, int mode)
 {
     (void)handle;
-    return mode == 0 ? SUCCESS : INVALID_VALUE;
+    return mode == 0 && !fails() ? SUCCESS : INVALID_VALUE;
 }
 
 int cublasGetVersion_v2(struct cublasContext *handle, int *version)
 {
     (void)handle;
     *version = VERSION;
-    return SUCCESS;
+    return fails() ? INVALID_VALUE : SUCCESS;
 }
 
 const char *cublasGetStatusString(int status)
 {
-    return status == SUCCESS ? "CUBLAS_STATUS_SUCCESS" : "CUBLAS_STATUS_INVALID_VALUE";
+    switch (status) {
+    case SUCCESS:
+        return "CUBLAS_STATUS_SUCCESS";
+    case ALLOCATION_FAILED:
+        return "CUBLAS_STATUS_ALLOC_FAILED";
+    case EXECUTION_FAILED:
+        return "CUBLAS_STATUS_EXECUTION_FAILED";
+    default:
+        return "CUBLAS_STATUS_INVALID_VALUE";
+    }
 }
 
 static void multiply(void *closure)
@@ -95,6 +135,9 @@ int cublasSgemm_v2(struct cublasContext *handle, int a_operation, int b_operatio
                               .b_stride = b_stride,
                               .c_stride = c_stride};
     const struct emulated_stream_head *head = (const void *)handle->stream;
-    head->enqueue(handle->stream, multiply, &product, sizeof(product));
-    return SUCCESS;
+    const void *const pointers[] = {a, b, c};
+    cudaError_t error =
+        fails() ? cudaErrorUnknown
+                : head->submit(handle->stream, multiply, &product, sizeof(product), pointers, 3);
+    return error ? EXECUTION_FAILED : SUCCESS;
 }

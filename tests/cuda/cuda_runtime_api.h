@@ -1,13 +1,30 @@
 /*
- * The part of CUDA's runtime that Tombola uses, on an emulated GPU: so that its CUDA files are
- * compiled by a plain C++ compiler, their kernels run on any machine, and AddressSanitizer sees
- * what they read and write. tests/cuda/toolkit makes a toolkit of it. Names, values and meanings
- * are those of NVIDIA's documentation of the runtime.
+ * The part of CUDA's runtime that Tombola uses, on two emulated GPUs: its CUDA files are compiled
+ * by a plain C++ compiler, their kernels run on any machine, and AddressSanitizer sees what they
+ * read and write. tests/cuda/toolkit makes a toolkit of it. Names, values and meanings are those of
+ * NVIDIA's documentation of the runtime.
  *
- * Like a real one it is asynchronous: a stream does its work in a thread of its own, in order, some
- * of it late. Memory is not cleared. There is one GPU, which CUDA_VISIBLE_DEVICES= hides.
+ * A real GPU works at any time between a call and the wait for it. These work at the last moment: a
+ * stream does what it was given when somebody waits for it, and no more than they wait for, so that
+ * a missing wait shows in every run. What is wrong, and a real GPU may let pass, ends the program
+ * with a message:
+ *   - host code that touches GPU memory, work that touches another GPU's memory or host memory that
+ *     is not page-locked
+ *   - work that uses memory freed after it was enqueued. A real cudaFree() waits for the GPU,
+ *     cudaFreeHost() promises no wait; here neither waits, and no address is given out twice
+ *   - threads of a block, or lanes of a mask, that wait for each other at different places; a lane
+ *     outside its own mask, a value from a lane outside it; shared memory above 48 KiB
+ *   - a thread that never called cudaSetDevice(): a real one gets the first GPU
+ *   - memory, streams and events that are still there when the program ends
+ * Memory, shared memory too, is filled with bytes that are never right.
  *
- * What it cannot tell: host code that reads device memory, and how the hardware rounds expf().
+ * CUDA_VISIBLE_DEVICES hides GPUs ("" both, "0" the second). EMULATED_GPU_FAILS=call:N makes the
+ * N-th call from now on fail, work:N the N-th piece of work, cublas:N the N-th call of cuBLAS. An
+ * error of work shows in the call that waits for it and in every later one for that GPU, until the
+ * variable changes.
+ *
+ * What it cannot tell: how the hardware rounds expf(), races between blocks, and host code that
+ * touches GPU memory just while another thread waits for work on it.
  */
 #ifndef TESTS_CUDA_RUNTIME_API_H
 #define TESTS_CUDA_RUNTIME_API_H
@@ -18,6 +35,7 @@
 #define CUDART_VERSION 13000
 
 #ifdef __cplusplus
+#include <cstring>
 #include <type_traits>
 extern "C" {
 #endif
@@ -29,16 +47,19 @@ enum cudaError {
     cudaErrorInvalidConfiguration = 9,
     cudaErrorNoDevice = 100,
     cudaErrorInvalidDevice = 101,
-    cudaErrorInvalidResourceHandle = 400
+    cudaErrorInvalidResourceHandle = 400,
+    cudaErrorLaunchFailure = 719,
+    cudaErrorUnknown = 999
 };
 typedef enum cudaError cudaError_t;
 
 enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2 };
 
-enum { cudaHostAllocPortable = 1, cudaStreamNonBlocking = 1 };
+enum { cudaHostAllocPortable = 1 };
+enum { cudaStreamDefault = 0, cudaStreamNonBlocking = 1 };
 enum { cudaEventBlockingSync = 1, cudaEventDisableTiming = 2 };
 
-typedef struct emulated_stream *cudaStream_t;
+typedef struct emulated_stream *cudaStream_t; /* NULL: the current GPU's default stream */
 typedef struct emulated_event *cudaEvent_t;
 
 struct cudaDeviceProp {
@@ -76,19 +97,30 @@ cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
 
+/* For tests: how many failures EMULATED_GPU_FAILS=call:N and work:N have caused so far, and on which
+ * GPU memory lies. */
+long emulated_gpu_failures(void);
+int emulated_gpu_of(const void *memory);
+
 /* ---- launches and what kernels call ------------------------------------- */
 
 struct emulated_size {
     unsigned int x, y, z;
 };
 
-/* Runs body(closure) once for each thread of the grid; the closure is copied. */
-void emulated_launch(struct emulated_size grid, struct emulated_size block, cudaStream_t stream,
-                     void (*body)(void *closure), const void *closure, size_t closure_bytes);
-/* To the thread's neighbours in its warp; `gives` goes in, that of lane `of` comes out. */
-double emulated_exchange(double gives, unsigned int of);
-int emulated_all(int holds);
+/* Runs body(closure) once for each thread of the grid; the closure is copied. `pointers` are the
+ * kernel's, or NULL. */
+void emulated_launch(struct emulated_size grid, struct emulated_size block, size_t shared_bytes,
+                     cudaStream_t stream, void (*body)(void *closure), const void *closure,
+                     size_t closure_bytes, const void *const *pointers, size_t pointer_count);
+
+/* Of the lanes in `mask`, which is the calling lane's own too. */
+uint64_t emulated_shuffle(unsigned int mask, uint64_t gives, unsigned int from_lane);
+unsigned int emulated_ballot(unsigned int mask, int holds);
+void emulated_warp_barrier(unsigned int mask);
 void emulated_barrier(void);
+/* A __shared__ variable, which the emulated nvcc names where it is declared. */
+void emulated_shared(void *variable, size_t bytes);
 
 /* Those of the thread that runs now. */
 extern struct emulated_size threadIdx, blockIdx, blockDim, gridDim;
@@ -102,28 +134,41 @@ struct dim3 : emulated_size {
     }
 };
 
+template <typename Type> const void *emulated_pointer(Type *pointer)
+{
+    return pointer;
+}
+template <typename Type> const void *emulated_pointer(const Type &)
+{
+    return nullptr;
+}
+
 /* kernel<<<grid, block, shared, stream>>>(arguments) becomes
  * emulated_kernel(kernel, grid, block, shared, stream)(arguments). */
 template <typename... Parameters> struct emulated_configuration {
     void (*kernel)(Parameters...);
     dim3 grid, block;
+    size_t shared_bytes;
     cudaStream_t stream;
 
     void operator()(Parameters... arguments) const
     {
         auto thread = [kernel = kernel, arguments...] { kernel(arguments...); };
         static_assert(std::is_trivially_copyable<decltype(thread)>::value, "goes to a device");
+        const void *pointers[] = {emulated_pointer(arguments)...};
         emulated_launch(
-            grid, block, stream, [](void *closure) { (*(decltype(thread) *)closure)(); }, &thread,
-            sizeof(thread));
+            grid, block, shared_bytes, stream,
+            [](void *closure) { (*(decltype(thread) *)closure)(); }, &thread, sizeof(thread),
+            pointers, sizeof...(arguments));
     }
 };
 
 template <typename... Parameters>
 emulated_configuration<Parameters...> emulated_kernel(void (*kernel)(Parameters...), dim3 grid,
-                                                      dim3 block, size_t, cudaStream_t stream)
+                                                      dim3 block, size_t shared_bytes = 0,
+                                                      cudaStream_t stream = nullptr)
 {
-    return {kernel, grid, block, stream};
+    return {kernel, grid, block, shared_bytes, stream};
 }
 
 #define __global__
@@ -163,18 +208,49 @@ inline float __fsqrt_rn(float a)
     return __builtin_sqrtf(a);
 }
 
-#define EMULATED_WARP 32
+#define EMULATED_WARP 32u
 inline unsigned int emulated_lane()
 {
     return (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % EMULATED_WARP;
 }
-inline float __shfl_xor_sync(unsigned int, float value, int lanes)
+template <typename Type> Type __shfl_sync(unsigned int mask, Type value, int lane)
 {
-    return (float)emulated_exchange(value, emulated_lane() ^ (unsigned int)lanes);
+    static_assert(std::is_arithmetic<Type>::value && sizeof(Type) <= 8, "as CUDA's");
+    uint64_t bits = 0;
+    memcpy(&bits, &value, sizeof(value));
+    bits = emulated_shuffle(mask, bits, (unsigned int)lane % EMULATED_WARP);
+    memcpy(&value, &bits, sizeof(value));
+    return value;
 }
-inline int __all_sync(unsigned int, int holds)
+template <typename Type> Type __shfl_xor_sync(unsigned int mask, Type value, int lanes)
 {
-    return emulated_all(holds);
+    return __shfl_sync(mask, value, (int)(emulated_lane() ^ (unsigned int)lanes));
+}
+template <typename Type> Type __shfl_down_sync(unsigned int mask, Type value, unsigned int lanes)
+{
+    unsigned int lane = emulated_lane(), of = lane + lanes;
+    return __shfl_sync(mask, value, (int)(of < EMULATED_WARP ? of : lane));
+}
+template <typename Type> Type __shfl_up_sync(unsigned int mask, Type value, unsigned int lanes)
+{
+    unsigned int lane = emulated_lane();
+    return __shfl_sync(mask, value, (int)(lanes <= lane ? lane - lanes : lane));
+}
+inline unsigned int __ballot_sync(unsigned int mask, int holds)
+{
+    return emulated_ballot(mask, holds);
+}
+inline int __all_sync(unsigned int mask, int holds)
+{
+    return emulated_ballot(mask, !holds) == 0;
+}
+inline int __any_sync(unsigned int mask, int holds)
+{
+    return emulated_ballot(mask, holds) != 0;
+}
+inline void __syncwarp(unsigned int mask = 0xffffffffu)
+{
+    emulated_warp_barrier(mask);
 }
 inline void __syncthreads()
 {

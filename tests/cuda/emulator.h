@@ -1,5 +1,7 @@
-/* What the pieces of the emulated GPU have of each other: streams do work, in order, each in a
- * thread of its own. */
+/*
+ * What the files of the emulated GPUs know of each other. One lock guards all of it: every call of
+ * the runtime takes it when it begins and releases it when it ends, and work runs while it is held.
+ */
 #ifndef TESTS_CUDA_EMULATOR_H
 #define TESTS_CUDA_EMULATOR_H
 
@@ -7,23 +9,63 @@
 
 #include "cuda_runtime_api.h"
 
-/* The calling thread's last error, as cudaGetLastError() tells it; returns `error`. */
-cudaError_t emulated_note(cudaError_t error);
+#define EMULATED_GPUS 2
+#define EMULATED_GPU_BYTES ((size_t)4 << 30)
+#define EMULATED_GARBAGE 0xa5 /* as floats it is tiny and negative, as integers huge */
+
 /* Says what the program did wrong where CUDA would go wrong silently, and aborts. */
 void emulated_abort(const char *what) __attribute__((noreturn));
 
-/* work(closure) after all that the stream has to do; the closure is copied. */
-typedef void emulated_enqueuer(cudaStream_t stream, void (*work)(void *closure),
-                               const void *closure, size_t closure_bytes);
-emulated_enqueuer emulated_enqueue;
-/* What a stream begins with, for libraries that know the runtime by its streams alone. */
-struct emulated_stream_head {
-    emulated_enqueuer *enqueue;
-};
-/* After all that all streams have to do. */
-void emulated_synchronize(void);
+/* ---- calls: device.c ---------------------------------------------------- */
 
-/* Page-locked by cudaHostAlloc(): copies of it are asynchronous. */
-bool emulated_is_page_locked(const void *memory);
+/* Takes the lock; what the call must return, if not cudaSuccess: `failure` where EMULATED_GPU_FAILS
+ * wants this call to fail, or the error that the current GPU is stuck in. */
+cudaError_t emulated_begin(cudaError_t failure);
+/* As emulated_begin(), for what a program calls while it cleans up: nothing makes it fail. */
+void emulated_begin_cleanup(void);
+/* Releases the lock. The calling thread's cudaGetLastError() will return `error`, and so does this. */
+cudaError_t emulated_end(cudaError_t error);
+
+int emulated_current(void);
+/* The error of work that failed: every later call for this GPU returns it. */
+cudaError_t emulated_stuck(int device);
+/* Before each piece of work: false when this one or one before it failed. */
+bool emulated_may_work(int device);
+
+/* ---- memory: memory.c --------------------------------------------------- */
+
+/* Lets this process touch this GPU's memory alone; -1: none, as between pieces of work. */
+void emulated_reach(int device);
+/* Does [memory, memory + bytes) lie in one allocation that work of this GPU may use? */
+bool emulated_is_reachable(const void *memory, size_t bytes, int device);
+/* How many were not freed. */
+size_t emulated_allocations(void);
+
+/* ---- streams: streams.c ------------------------------------------------- */
+
+/* The current GPU's default stream for NULL; NULL for what is no stream. */
+struct emulated_stream *emulated_stream(cudaStream_t handle);
+int emulated_stream_device(const struct emulated_stream *stream);
+/* work(closure) after all that the stream has to do; the closure is copied. Under the lock. */
+void emulated_enqueue(struct emulated_stream *stream, void (*work)(void *closure),
+                      const void *closure, size_t closure_bytes);
+/* Does all that it has to do, and what that waits for. */
+void emulated_run(struct emulated_stream *stream);
+/* Does all that is to be done on this GPU. */
+void emulated_run_device(int device);
+/* How many streams and events were not destroyed. */
+size_t emulated_handles(void);
+
+/* A whole call, but for cudaGetLastError(): work of a launch, or of a library, which knows the
+ * runtime by its streams alone and has errors of its own. The stream must be one of the current
+ * GPU, the memory such that its work may use it. */
+struct emulated_stream_head {
+    cudaError_t (*submit)(cudaStream_t stream, void (*work)(void *closure), const void *closure,
+                          size_t closure_bytes, const void *const *pointers, size_t pointer_count);
+    bool (*is_current)(cudaStream_t stream);
+};
+cudaError_t emulated_submit(cudaStream_t stream, void (*work)(void *closure), const void *closure,
+                            size_t closure_bytes, const void *const *pointers,
+                            size_t pointer_count);
 
 #endif

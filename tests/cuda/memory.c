@@ -1,182 +1,210 @@
+/*
+ * Memory of the GPUs and page-locked memory. Each allocation has pages of its own: a GPU's are
+ * closed but while work of this GPU runs, and end where an unusable page begins; AddressSanitizer
+ * knows the exact end. Addresses are never given out again: what is freed stays closed.
+ */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "emulator.h"
 
-#include <pthread.h>
+/* AddressSanitizer's, in programs that have it. */
+void __asan_poison_memory_region(const volatile void *memory, size_t bytes) __attribute__((weak));
 
-#define GPU_BYTES ((size_t)4 << 30)
-#define GPU_ALIGNMENT 256
-#define PAGE_BYTES 4096
-#define GARBAGE 0xa5 /* as floats it is tiny and negative, as integers huge */
+#define ALIGNMENT ((size_t)256)
+#define PAGE_BYTES ((size_t)4096)
+#define PAGE_LOCKED (-1)
 
-/* All that is allocated, of both kinds. */
 struct allocation {
     struct allocation *next;
-    char *memory;
-    size_t bytes;
-    bool page_locked;
+    char *memory, *pages;
+    size_t bytes, page_bytes; /* behind the pages comes an unusable one */
+    int device;               /* or PAGE_LOCKED */
 };
-static struct allocation *allocations;
-static size_t gpu_bytes;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct allocation *allocations, *freed;
+static size_t used_bytes[EMULATED_GPUS];
+static int reached = -1;
 
-static __thread cudaError_t last_error;
-
-cudaError_t emulated_note(cudaError_t error)
+static size_t round_up(size_t bytes, size_t to)
 {
-    if (error != cudaSuccess)
-        last_error = error;
-    return error;
+    return (bytes + to - 1) / to * to;
 }
 
-void emulated_abort(const char *what)
+/* ---- who touches it ----------------------------------------------------- */
+
+static const struct allocation *find_page(const struct allocation *list, const char *address)
 {
-    fprintf(stderr, "emulated GPU: %s\n", what);
-    abort();
+    const struct allocation *one = list;
+    while (one && (address < one->pages || address >= one->pages + one->page_bytes + PAGE_BYTES))
+        one = one->next;
+    return one;
 }
 
-/* ---- the GPU ------------------------------------------------------------ */
-
-static bool is_hidden(void)
+/* Says what lay at the address that must not be touched. Then the fault comes again, as it would
+ * have come to AddressSanitizer or to nobody when the program began: a test's own handler would leave
+ * the work, and the lock, behind. */
+static struct sigaction at_start;
+static void explain(int number, siginfo_t *fault, void *context)
 {
-    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
-    return visible && strcmp(visible, "0") != 0;
+    static const char was_freed[] = "emulated GPU: memory is used that was freed\n";
+    static const char is_closed[] =
+        "emulated GPU: host code touches a GPU's memory, or work what lies beyond an allocation or "
+        "on another GPU\n";
+    ssize_t written = 0;
+    (void)number;
+    (void)context;
+    if (find_page(freed, fault->si_addr))
+        written = write(STDERR_FILENO, was_freed, sizeof(was_freed) - 1);
+    else if (find_page(allocations, fault->si_addr))
+        written = write(STDERR_FILENO, is_closed, sizeof(is_closed) - 1);
+    (void)written;
+    sigaction(SIGSEGV, &at_start, NULL);
 }
 
-cudaError_t cudaGetDeviceCount(int *count)
+__attribute__((constructor)) static void note_handler(void)
 {
-    *count = is_hidden() ? 0 : 1;
-    return emulated_note(is_hidden() ? cudaErrorNoDevice : cudaSuccess);
+    sigaction(SIGSEGV, NULL, &at_start);
 }
 
-cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device)
+static void watch(void)
 {
-    if (device != 0 || is_hidden())
-        return emulated_note(cudaErrorInvalidDevice);
-    *properties = (struct cudaDeviceProp){.name = "emulated GPU", .totalGlobalMem = GPU_BYTES};
-    return cudaSuccess;
+    struct sigaction action = {.sa_sigaction = explain, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    sigaction(SIGSEGV, &action, NULL);
 }
 
-cudaError_t cudaDriverGetVersion(int *version)
+static void protect(int device, int protection)
 {
-    *version = CUDART_VERSION;
-    return cudaSuccess;
-}
-
-cudaError_t cudaSetDevice(int device)
-{
-    return emulated_note(device == 0 && !is_hidden() ? cudaSuccess : cudaErrorInvalidDevice);
-}
-
-cudaError_t cudaDeviceSynchronize(void)
-{
-    emulated_synchronize();
-    return cudaSuccess;
-}
-
-cudaError_t cudaGetLastError(void)
-{
-    cudaError_t error = last_error;
-    last_error = cudaSuccess;
-    return error;
-}
-
-const char *cudaGetErrorString(cudaError_t error)
-{
-    switch (error) {
-    case cudaSuccess:
-        return "no error";
-    case cudaErrorInvalidValue:
-        return "invalid argument";
-    case cudaErrorMemoryAllocation:
-        return "out of memory";
-    case cudaErrorInvalidConfiguration:
-        return "invalid configuration argument";
-    case cudaErrorNoDevice:
-        return "no CUDA-capable device is detected";
-    case cudaErrorInvalidDevice:
-        return "invalid device ordinal";
-    case cudaErrorInvalidResourceHandle:
-        return "invalid resource handle";
+    for (const struct allocation *one = allocations; one; one = one->next) {
+        if (one->device == device && mprotect(one->pages, one->page_bytes, protection) != 0)
+            emulated_abort("mprotect() fails");
     }
-    return "unrecognized error code";
 }
 
-cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const void *kernel)
+void emulated_reach(int device)
 {
-    attributes->maxThreadsPerBlock = 1024;
-    return emulated_note(kernel ? cudaSuccess : cudaErrorInvalidValue);
+    if (device == reached)
+        return;
+    if (reached >= 0)
+        protect(reached, PROT_NONE);
+    if (device >= 0) {
+        watch();
+        protect(device, PROT_READ | PROT_WRITE);
+    }
+    reached = device;
 }
 
 /* ---- allocations -------------------------------------------------------- */
 
-static cudaError_t allocate(void **memory, size_t bytes, bool page_locked)
+static struct allocation *make(size_t bytes, int device)
 {
+    size_t page_bytes = round_up(bytes, PAGE_BYTES);
     struct allocation *made = malloc(sizeof(*made));
-    void *got = NULL;
-    pthread_mutex_lock(&lock);
-    bool fits = page_locked || bytes <= GPU_BYTES - gpu_bytes;
-    if (!made || !fits || bytes > GPU_BYTES ||
-        posix_memalign(&got, page_locked ? PAGE_BYTES : GPU_ALIGNMENT, bytes) != 0) {
-        pthread_mutex_unlock(&lock);
+    if (!made)
+        return NULL;
+    char *pages = mmap(NULL, page_bytes + PAGE_BYTES, PROT_NONE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (pages == MAP_FAILED || mprotect(pages, page_bytes, PROT_READ | PROT_WRITE) != 0) {
         free(made);
-        return emulated_note(cudaErrorMemoryAllocation);
+        return NULL;
     }
-    *made = (struct allocation){
-        .next = allocations, .memory = got, .bytes = bytes, .page_locked = page_locked};
+    size_t lead = device == PAGE_LOCKED ? 0 : page_bytes - round_up(bytes, ALIGNMENT);
+    *made = (struct allocation){.next = allocations,
+                                .memory = pages + lead,
+                                .pages = pages,
+                                .bytes = bytes,
+                                .page_bytes = page_bytes,
+                                .device = device};
+    return made;
+}
+
+static cudaError_t allocate(void **ret_memory, size_t bytes, int device)
+{
+    size_t limit = EMULATED_GPU_BYTES - (device >= 0 ? used_bytes[device] : 0);
+    struct allocation *made = bytes <= limit ? make(bytes, device) : NULL;
+    if (!made)
+        return cudaErrorMemoryAllocation;
+    watch();
+    memset(made->pages, EMULATED_GARBAGE, made->page_bytes);
+    if (__asan_poison_memory_region) {
+        char *end = made->memory + bytes;
+        __asan_poison_memory_region(made->pages, (size_t)(made->memory - made->pages));
+        __asan_poison_memory_region(end, (size_t)(made->pages + made->page_bytes - end));
+    }
+    if (device >= 0) {
+        used_bytes[device] += bytes;
+        mprotect(made->pages, made->page_bytes, PROT_NONE);
+    }
     allocations = made;
-    gpu_bytes += page_locked ? 0 : bytes;
-    pthread_mutex_unlock(&lock);
-    memset(got, GARBAGE, bytes);
-    *memory = got;
+    *ret_memory = made->memory;
     return cudaSuccess;
 }
 
-/* As CUDA does: first all work ends. */
-static cudaError_t release(void *memory, bool page_locked)
+static cudaError_t release(const void *memory, bool page_locked)
 {
-    if (!memory)
-        return cudaSuccess;
-    emulated_synchronize();
-    pthread_mutex_lock(&lock);
     struct allocation **link = &allocations;
-    while (*link && ((*link)->memory != memory || (*link)->page_locked != page_locked))
+    while (*link && ((*link)->memory != memory || ((*link)->device == PAGE_LOCKED) != page_locked))
         link = &(*link)->next;
     struct allocation *found = *link;
-    if (found) {
-        *link = found->next;
-        gpu_bytes -= page_locked ? 0 : found->bytes;
-    }
-    pthread_mutex_unlock(&lock);
     if (!found)
-        return emulated_note(cudaErrorInvalidValue);
-    free(found->memory);
-    free(found);
+        return cudaErrorInvalidValue;
+    *link = found->next;
+    found->next = freed;
+    freed = found;
+    if (found->device >= 0)
+        used_bytes[found->device] -= found->bytes;
+    if (mmap(found->pages, found->page_bytes, PROT_NONE,
+             MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) == MAP_FAILED)
+        emulated_abort("mmap() fails");
     return cudaSuccess;
+}
+
+size_t emulated_allocations(void)
+{
+    size_t count = 0;
+    for (const struct allocation *one = allocations; one; one = one->next)
+        count++;
+    return count;
 }
 
 cudaError_t cudaMalloc(void **memory, size_t bytes)
 {
-    return allocate(memory, bytes, false);
-}
-
-cudaError_t cudaFree(void *memory)
-{
-    return release(memory, false);
+    cudaError_t error = emulated_begin(cudaErrorMemoryAllocation);
+    if (error == cudaSuccess)
+        error = allocate(memory, bytes, emulated_current());
+    return emulated_end(error);
 }
 
 cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned int flags)
 {
+    cudaError_t error = emulated_begin(cudaErrorMemoryAllocation);
     (void)flags;
-    return allocate(memory, bytes, true);
+    if (error == cudaSuccess)
+        error = allocate(memory, bytes, PAGE_LOCKED);
+    return emulated_end(error);
+}
+
+static cudaError_t call_release(const void *memory, bool page_locked)
+{
+    emulated_begin_cleanup();
+    cudaError_t error = memory ? release(memory, page_locked) : cudaSuccess;
+    return emulated_end(error ? error : emulated_stuck(emulated_current()));
+}
+
+cudaError_t cudaFree(void *memory)
+{
+    return call_release(memory, false);
 }
 
 cudaError_t cudaFreeHost(void *memory)
 {
-    return release(memory, true);
+    return call_release(memory, true);
 }
+
+/* ---- looking it up ------------------------------------------------------ */
 
 /* The allocation that `bytes` from `memory` on lie in. */
 static const struct allocation *find(const char *memory, size_t bytes)
@@ -187,60 +215,96 @@ static const struct allocation *find(const char *memory, size_t bytes)
     return one;
 }
 
-static bool lies_in(const void *memory, size_t bytes, bool page_locked)
+static bool lies_in(const void *memory, size_t bytes, int device)
 {
-    pthread_mutex_lock(&lock);
     const struct allocation *found = find(memory, bytes);
-    bool lies = found && found->page_locked == page_locked;
-    pthread_mutex_unlock(&lock);
-    return lies;
+    return found && found->device == device;
 }
 
-bool emulated_is_page_locked(const void *memory)
+bool emulated_is_reachable(const void *memory, size_t bytes, int device)
 {
-    return lies_in(memory, 1, true);
+    return lies_in(memory, bytes, device) || lies_in(memory, bytes, PAGE_LOCKED);
 }
 
-cudaError_t cudaMemset(void *memory, int value, size_t bytes)
+int emulated_gpu_of(const void *memory)
 {
-    if (!lies_in(memory, bytes, false))
-        return emulated_note(cudaErrorInvalidValue);
-    memset(memory, value, bytes);
-    return cudaSuccess;
+    emulated_begin_cleanup();
+    const struct allocation *found = find(memory, 1);
+    emulated_end(cudaSuccess);
+    return found ? found->device : PAGE_LOCKED;
 }
 
-/* ---- copies ------------------------------------------------------------- */
+/* ---- setting and copying ------------------------------------------------ */
 
-struct copying {
+struct transfer {
     void *to;
-    const void *from;
+    const void *from; /* NULL: `staged` */
     size_t bytes;
-    void *staged; /* to be freed */
+    int device, value;
+    bool sets, outwards, page_locked;
+    char staged[];
 };
 
-static void copy(void *closure)
+static void transfer(void *closure)
 {
-    struct copying *one = closure;
-    memcpy(one->to, one->from, one->bytes);
-    free(one->staged);
+    const struct transfer *one = closure;
+    const void *there = one->outwards ? one->from : one->to,
+               *here = one->outwards ? one->to : one->from;
+    if (!lies_in(there, one->bytes, one->device) ||
+        (one->page_locked && !lies_in(here, one->bytes, PAGE_LOCKED)))
+        emulated_abort("a copy, or a memset, uses memory that was freed");
+    if (one->sets)
+        memset(one->to, one->value, one->bytes);
+    else
+        memcpy(one->to, one->from ? one->from : one->staged, one->bytes);
 }
 
-/* Memory that is not page-locked is read before the call returns, and written before it returns. */
-cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
-                            cudaStream_t stream)
+/* The host does not wait for it, and streams that do not block do not either. */
+cudaError_t cudaMemset(void *memory, int value, size_t bytes)
 {
-    bool inwards = kind == cudaMemcpyHostToDevice;
-    if (!lies_in(inwards ? to : from, bytes, false))
-        return emulated_note(cudaErrorInvalidValue);
-    struct copying one = {.to = to, .from = from, .bytes = bytes};
-    bool page_locked = emulated_is_page_locked(inwards ? from : to);
-    if (inwards && !page_locked) {
-        one.staged = malloc(bytes);
-        if (!one.staged)
-            return emulated_note(cudaErrorMemoryAllocation);
-        memcpy(one.staged, from, bytes);
-        one.from = one.staged;
-    }
-    emulated_enqueue(stream, copy, &one, sizeof(one));
-    return inwards || page_locked ? cudaSuccess : cudaStreamSynchronize(stream);
+    cudaError_t error = emulated_begin(cudaErrorUnknown);
+    struct transfer one = {
+        .to = memory, .bytes = bytes, .device = emulated_current(), .value = value, .sets = true};
+    if (error == cudaSuccess && !lies_in(memory, bytes, one.device))
+        error = cudaErrorInvalidValue;
+    if (error == cudaSuccess)
+        emulated_enqueue(emulated_stream(NULL), transfer, &one, sizeof(one));
+    return emulated_end(error);
+}
+
+/* Host memory that is not page-locked is read before the call returns, and written before it
+ * returns. */
+static cudaError_t copy(struct transfer *one, const void *from, struct emulated_stream *stream)
+{
+    const void *host = one->outwards ? one->to : from, *there = one->outwards ? from : one->to;
+    one->device = emulated_stream_device(stream);
+    if (!lies_in(there, one->bytes, one->device))
+        return cudaErrorInvalidValue;
+    one->page_locked = lies_in(host, one->bytes, PAGE_LOCKED);
+    bool stages = !one->outwards && !one->page_locked;
+    if (stages)
+        memcpy(one->staged, from, one->bytes);
+    else
+        one->from = from;
+    emulated_enqueue(stream, transfer, one, sizeof(*one) + (stages ? one->bytes : 0));
+    if (one->outwards && !one->page_locked)
+        emulated_run(stream);
+    return emulated_stuck(one->device);
+}
+
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
+                            cudaStream_t handle)
+{
+    cudaError_t error = emulated_begin(cudaErrorUnknown);
+    struct emulated_stream *stream = emulated_stream(handle);
+    struct transfer *one = calloc(1, sizeof(*one) + bytes);
+    if (!one)
+        emulated_abort("no memory for a copy");
+    one->to = to;
+    one->bytes = bytes;
+    one->outwards = kind == cudaMemcpyDeviceToHost;
+    if (error == cudaSuccess)
+        error = stream ? copy(one, from, stream) : cudaErrorInvalidResourceHandle;
+    free(one);
+    return emulated_end(error);
 }

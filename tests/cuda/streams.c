@@ -1,261 +1,285 @@
 /*
- * Streams and events. Each stream is a thread with a list of work. One lock guards all of it: what
- * streams do is short, and the lock is not held meanwhile.
+ * Streams and events. A stream is a list of work, numbered in the order in which it was enqueued
+ * anywhere. It is done when somebody waits for it: up to the number that is waited for, by the
+ * thread that waits. A stream that waits for an event makes the other one go as far first.
  */
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "emulator.h"
 
-/* Some work is late, so that whoever does not wait for it meets what was there before. */
-#define LATE_EVERY 8
-#define LATE_NS 200000
-
 struct work {
     struct work *next;
+    uint64_t number;
     void (*run)(void *closure);
     _Alignas(16) char closure[];
 };
 
+/* Never freed: events, and work elsewhere, go on naming it. */
 struct emulated_stream {
     struct emulated_stream_head head; /* first */
     struct emulated_stream *next;
-    struct work *first, **end;
-    uint64_t asked, done; /* pieces of work */
-    bool ending;
-    pthread_t thread;
+    struct work *first, *last;
+    int device;
+    bool blocking, destroyed; /* blocking: in order with the default stream */
 };
 
 struct emulated_event {
-    uint64_t recorded, reached; /* how often */
-    int references;
+    struct emulated_event *next;
+    struct emulated_stream *stream; /* where it was recorded; NULL: nowhere yet */
+    uint64_t number;                /* of the last work before it */
+    int device;
+    bool destroyed;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static struct emulated_stream *streams;
+static struct emulated_stream *streams, defaults[EMULATED_GPUS];
+static struct emulated_event *events;
+static uint64_t numbers;
 
 /* ---- work --------------------------------------------------------------- */
 
-static void delay(uint64_t number)
-{
-    const struct timespec late = {.tv_nsec = LATE_NS};
-    if (number % LATE_EVERY == 0)
-        nanosleep(&late, NULL);
-}
+static void run_until(struct emulated_stream *stream, uint64_t number);
 
-static struct work *take(struct emulated_stream *stream)
+/* The default stream's work comes after what blocking streams were given before it, and theirs
+ * after what it was given. */
+static void run_what_is_before(const struct emulated_stream *stream, uint64_t number)
 {
-    pthread_mutex_lock(&lock);
-    while (!stream->first && !stream->ending)
-        pthread_cond_wait(&changed, &lock);
-    struct work *work = stream->first;
-    if (work) {
-        stream->first = work->next;
-        if (!stream->first)
-            stream->end = &stream->first;
+    if (stream->blocking)
+        run_until(&defaults[stream->device], number);
+    if (stream != &defaults[stream->device])
+        return;
+    for (struct emulated_stream *other = streams; other; other = other->next) {
+        if (other->blocking && other->device == stream->device)
+            run_until(other, number);
     }
-    pthread_mutex_unlock(&lock);
-    return work;
 }
 
-static void *serve(void *context)
+static void run_until(struct emulated_stream *stream, uint64_t number)
 {
-    struct emulated_stream *stream = context;
     struct work *work;
-    while ((work = take(stream))) {
-        delay(stream->done);
-        work->run(work->closure);
+    while ((work = stream->first) && work->number <= number) {
+        run_what_is_before(stream, work->number);
+        stream->first = work->next;
+        if (emulated_may_work(stream->device)) {
+            emulated_reach(stream->device);
+            work->run(work->closure);
+        }
         free(work);
-        pthread_mutex_lock(&lock);
-        stream->done++;
-        pthread_cond_broadcast(&changed);
-        pthread_mutex_unlock(&lock);
     }
-    return NULL;
 }
 
-void emulated_enqueue(cudaStream_t stream, void (*run)(void *closure), const void *closure,
-                      size_t closure_bytes)
+void emulated_run(struct emulated_stream *stream)
 {
-    if (!stream)
-        emulated_abort("work for the default stream, which is not emulated");
+    run_until(stream, numbers);
+}
+
+void emulated_run_device(int device)
+{
+    emulated_run(&defaults[device]);
+    for (struct emulated_stream *stream = streams; stream; stream = stream->next) {
+        if (stream->device == device)
+            emulated_run(stream);
+    }
+}
+
+void emulated_enqueue(struct emulated_stream *stream, void (*run)(void *closure),
+                      const void *closure, size_t closure_bytes)
+{
     struct work *work = malloc(sizeof(*work) + closure_bytes);
     if (!work)
         emulated_abort("no memory for a stream's work");
     work->next = NULL;
+    work->number = ++numbers;
     work->run = run;
     memcpy(work->closure, closure, closure_bytes);
-    pthread_mutex_lock(&lock);
-    *stream->end = work;
-    stream->end = &work->next;
-    stream->asked++;
-    pthread_cond_broadcast(&changed);
-    pthread_mutex_unlock(&lock);
+    if (stream->first)
+        stream->last->next = work;
+    else
+        stream->first = work;
+    stream->last = work;
 }
 
-static void wait_for(const struct emulated_stream *stream)
+static void check_pointers(const struct emulated_stream *stream, const void *const *pointers,
+                           size_t count)
 {
-    uint64_t asked = stream->asked;
-    while (stream->done < asked)
-        pthread_cond_wait(&changed, &lock);
+    for (size_t i = 0; i < count; i++) {
+        if (pointers[i] && !emulated_is_reachable(pointers[i], 1, stream->device))
+            emulated_abort("work is given memory of the host, of another GPU, or that was freed");
+    }
 }
 
-static bool is_idle(void)
+cudaError_t emulated_submit(cudaStream_t handle, void (*work)(void *closure), const void *closure,
+                            size_t closure_bytes, const void *const *pointers, size_t pointer_count)
 {
-    const struct emulated_stream *stream = streams;
-    while (stream && stream->done == stream->asked)
-        stream = stream->next;
-    return !stream;
-}
-
-void emulated_synchronize(void)
-{
-    pthread_mutex_lock(&lock);
-    while (!is_idle())
-        pthread_cond_wait(&changed, &lock);
-    pthread_mutex_unlock(&lock);
+    cudaError_t error = emulated_begin(cudaErrorUnknown);
+    struct emulated_stream *stream = emulated_stream(handle);
+    if (error == cudaSuccess && (!stream || stream->device != emulated_current()))
+        error = cudaErrorInvalidResourceHandle;
+    if (error == cudaSuccess) {
+        check_pointers(stream, pointers, pointer_count);
+        emulated_enqueue(stream, work, closure, closure_bytes);
+    }
+    emulated_end(cudaSuccess);
+    return error;
 }
 
 /* ---- streams ------------------------------------------------------------ */
 
+__attribute__((constructor)) static void number_defaults(void)
+{
+    for (int device = 0; device < EMULATED_GPUS; device++)
+        defaults[device].device = device;
+}
+
+struct emulated_stream *emulated_stream(cudaStream_t handle)
+{
+    if (!handle)
+        return &defaults[emulated_current()];
+    struct emulated_stream *stream = streams;
+    while (stream && stream != handle)
+        stream = stream->next;
+    return stream && !stream->destroyed ? stream : NULL;
+}
+
+int emulated_stream_device(const struct emulated_stream *stream)
+{
+    return stream->device;
+}
+
+static bool is_current(cudaStream_t stream)
+{
+    return stream->device == emulated_current();
+}
+
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *ret_stream, unsigned int flags)
 {
-    struct emulated_stream *stream = calloc(1, sizeof(*stream));
-    (void)flags;
+    cudaError_t error = emulated_begin(cudaErrorMemoryAllocation);
+    if (error == cudaSuccess && flags > cudaStreamNonBlocking)
+        error = cudaErrorInvalidValue;
+    if (error == cudaSuccess) {
+        struct emulated_stream *stream = calloc(1, sizeof(*stream));
+        if (!stream)
+            emulated_abort("no memory for a stream");
+        stream->head = (struct emulated_stream_head){emulated_submit, is_current};
+        stream->device = emulated_current();
+        stream->blocking = !(flags & cudaStreamNonBlocking);
+        stream->next = streams;
+        *ret_stream = streams = stream;
+    }
+    return emulated_end(error);
+}
+
+/* Waits for nothing, as CUDA's: what the stream was given is still to be done. */
+cudaError_t cudaStreamDestroy(cudaStream_t handle)
+{
+    emulated_begin_cleanup();
+    struct emulated_stream *stream = handle ? emulated_stream(handle) : NULL;
+    if (stream)
+        stream->destroyed = true;
+    return emulated_end(stream ? emulated_stuck(stream->device) : cudaErrorInvalidResourceHandle);
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t handle)
+{
+    cudaError_t error = emulated_begin(cudaErrorUnknown);
+    struct emulated_stream *stream = emulated_stream(handle);
     if (!stream)
-        return emulated_note(cudaErrorMemoryAllocation);
-    stream->head.enqueue = emulated_enqueue;
-    stream->end = &stream->first;
-    if (pthread_create(&stream->thread, NULL, serve, stream) != 0) {
-        free(stream);
-        return emulated_note(cudaErrorMemoryAllocation);
-    }
-    pthread_mutex_lock(&lock);
-    stream->next = streams;
-    streams = stream;
-    pthread_mutex_unlock(&lock);
-    *ret_stream = stream;
-    return cudaSuccess;
-}
-
-/* Where the list names it; where it ends, if it does not. */
-static struct emulated_stream **find_link(const struct emulated_stream *stream)
-{
-    struct emulated_stream **link = &streams;
-    while (*link && *link != stream)
-        link = &(*link)->next;
-    return link;
-}
-
-cudaError_t cudaStreamDestroy(cudaStream_t stream)
-{
-    pthread_mutex_lock(&lock);
-    if (!*find_link(stream)) {
-        pthread_mutex_unlock(&lock);
-        return emulated_note(cudaErrorInvalidResourceHandle);
-    }
-    wait_for(stream);
-    *find_link(stream) = stream->next; /* others may have come or gone meanwhile */
-    stream->ending = true;
-    pthread_cond_broadcast(&changed);
-    pthread_mutex_unlock(&lock);
-    pthread_join(stream->thread, NULL);
-    free(stream);
-    return cudaSuccess;
-}
-
-cudaError_t cudaStreamSynchronize(cudaStream_t stream)
-{
-    pthread_mutex_lock(&lock);
-    wait_for(stream);
-    pthread_mutex_unlock(&lock);
-    return cudaSuccess;
+        return emulated_end(cudaErrorInvalidResourceHandle);
+    emulated_run(stream); /* also before an error */
+    return emulated_end(error ? error : emulated_stuck(stream->device));
 }
 
 /* ---- events ------------------------------------------------------------- */
 
-struct event_use {
-    struct emulated_event *event;
-    uint64_t number; /* which of its records is meant */
-};
-
-static void let_go(struct emulated_event *event)
+static struct emulated_event *find_event(cudaEvent_t handle)
 {
-    if (--event->references == 0)
-        free(event);
-}
-
-static void reach(void *closure)
-{
-    struct event_use *use = closure;
-    pthread_mutex_lock(&lock);
-    if (use->event->reached < use->number)
-        use->event->reached = use->number;
-    pthread_cond_broadcast(&changed);
-    let_go(use->event);
-    pthread_mutex_unlock(&lock);
-}
-
-static void await(void *closure)
-{
-    struct event_use *use = closure;
-    pthread_mutex_lock(&lock);
-    while (use->event->reached < use->number)
-        pthread_cond_wait(&changed, &lock);
-    let_go(use->event);
-    pthread_mutex_unlock(&lock);
-}
-
-static struct event_use use_event(struct emulated_event *event, bool records)
-{
-    pthread_mutex_lock(&lock);
-    event->references++;
-    event->recorded += records;
-    struct event_use use = {.event = event, .number = event->recorded};
-    pthread_mutex_unlock(&lock);
-    return use;
+    struct emulated_event *event = events;
+    while (event && event != handle)
+        event = event->next;
+    return event && !event->destroyed ? event : NULL;
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *ret_event, unsigned int flags)
 {
-    struct emulated_event *event = calloc(1, sizeof(*event));
+    cudaError_t error = emulated_begin(cudaErrorMemoryAllocation);
     (void)flags;
+    if (error == cudaSuccess) {
+        struct emulated_event *event = calloc(1, sizeof(*event));
+        if (!event)
+            emulated_abort("no memory for an event");
+        event->device = emulated_current();
+        event->next = events;
+        *ret_event = events = event;
+    }
+    return emulated_end(error);
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t handle)
+{
+    emulated_begin_cleanup();
+    struct emulated_event *event = find_event(handle);
+    if (event)
+        event->destroyed = true;
+    return emulated_end(event ? emulated_stuck(event->device) : cudaErrorInvalidResourceHandle);
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t handle, cudaStream_t stream_handle)
+{
+    cudaError_t error = emulated_begin(cudaErrorUnknown);
+    struct emulated_event *event = find_event(handle);
+    struct emulated_stream *stream = emulated_stream(stream_handle);
+    if (error == cudaSuccess && (!event || !stream || event->device != stream->device))
+        error = cudaErrorInvalidResourceHandle;
+    if (error == cudaSuccess) {
+        event->stream = stream;
+        event->number = numbers;
+    }
+    return emulated_end(error);
+}
+
+struct await {
+    struct emulated_stream *stream;
+    uint64_t number;
+};
+
+static void await(void *closure)
+{
+    const struct await *await = closure;
+    run_until(await->stream, await->number);
+}
+
+/* An event that was never recorded is reached. */
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream_handle, cudaEvent_t handle, unsigned int flags)
+{
+    cudaError_t error = emulated_begin(cudaErrorUnknown);
+    struct emulated_event *event = find_event(handle);
+    struct emulated_stream *stream = emulated_stream(stream_handle);
+    if (error == cudaSuccess && (!event || !stream || flags != 0))
+        error = cudaErrorInvalidResourceHandle;
+    if (error == cudaSuccess && event->stream) {
+        struct await one = {.stream = event->stream, .number = event->number};
+        emulated_enqueue(stream, await, &one, sizeof(one));
+    }
+    return emulated_end(error);
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t handle)
+{
+    cudaError_t error = emulated_begin(cudaErrorUnknown);
+    struct emulated_event *event = find_event(handle);
     if (!event)
-        return emulated_note(cudaErrorMemoryAllocation);
-    event->references = 1;
-    *ret_event = event;
-    return cudaSuccess;
+        return emulated_end(cudaErrorInvalidResourceHandle);
+    if (event->stream)
+        run_until(event->stream, event->number);
+    return emulated_end(error ? error : emulated_stuck(event->device));
 }
 
-cudaError_t cudaEventDestroy(cudaEvent_t event)
+size_t emulated_handles(void)
 {
-    pthread_mutex_lock(&lock);
-    let_go(event);
-    pthread_mutex_unlock(&lock);
-    return cudaSuccess;
-}
-
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
-{
-    struct event_use use = use_event(event, true);
-    emulated_enqueue(stream, reach, &use, sizeof(use));
-    return cudaSuccess;
-}
-
-cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int flags)
-{
-    (void)flags;
-    struct event_use use = use_event(event, false);
-    emulated_enqueue(stream, await, &use, sizeof(use));
-    return cudaSuccess;
-}
-
-cudaError_t cudaEventSynchronize(cudaEvent_t event)
-{
-    struct event_use use = use_event(event, false);
-    await(&use);
-    return cudaSuccess;
+    size_t count = 0;
+    for (const struct emulated_stream *stream = streams; stream; stream = stream->next)
+        count += !stream->destroyed;
+    for (const struct emulated_event *event = events; event; event = event->next)
+        count += !event->destroyed;
+    return count;
 }

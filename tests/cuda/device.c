@@ -1,0 +1,228 @@
+/*
+ * The GPUs themselves: which is current, errors, failures that a test asks for, and what must be so
+ * when the program ends.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "emulator.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static cudaError_t stuck[EMULATED_GPUS];
+static char plan[40];      /* EMULATED_GPU_FAILS as it was last seen */
+static long calls, pieces; /* since then */
+static long failures;
+
+static __thread cudaError_t last_error;
+static __thread int current;
+static __thread bool has_chosen;
+
+void emulated_abort(const char *what)
+{
+    fflush(NULL);
+    fprintf(stderr, "emulated GPU: %s\n", what);
+    abort();
+}
+
+/* ---- errors ------------------------------------------------------------- */
+
+static void read_plan(void)
+{
+    const char *wanted = getenv("EMULATED_GPU_FAILS");
+    if (!wanted)
+        wanted = "";
+    if (strcmp(wanted, plan) == 0)
+        return;
+    snprintf(plan, sizeof(plan), "%s", wanted);
+    calls = pieces = 0;
+    memset(stuck, 0, sizeof(stuck));
+    last_error = cudaSuccess;
+}
+
+/* Is this number of calls, or of pieces of work, the one that the plan lets fail? */
+static bool is_planned(const char *kind, long number)
+{
+    bool planned = strncmp(plan, kind, strlen(kind)) == 0 && atol(plan + strlen(kind)) == number;
+    failures += planned;
+    return planned;
+}
+
+long emulated_gpu_failures(void)
+{
+    return failures;
+}
+
+/* Of a call that uses no GPU. */
+static cudaError_t begin(void)
+{
+    pthread_mutex_lock(&lock);
+    read_plan();
+    return is_planned("call:", ++calls) ? cudaErrorUnknown : cudaSuccess;
+}
+
+void emulated_begin_cleanup(void)
+{
+    if (!has_chosen)
+        emulated_abort("a thread uses a GPU and has not chosen one: CUDA would start the first");
+    pthread_mutex_lock(&lock);
+    read_plan();
+}
+
+cudaError_t emulated_begin(cudaError_t failure)
+{
+    emulated_begin_cleanup();
+    return is_planned("call:", ++calls) ? failure : stuck[current];
+}
+
+cudaError_t emulated_end(cudaError_t error)
+{
+    emulated_reach(-1);
+    pthread_mutex_unlock(&lock);
+    if (error != cudaSuccess)
+        last_error = error;
+    return error;
+}
+
+int emulated_current(void)
+{
+    return current;
+}
+
+cudaError_t emulated_stuck(int device)
+{
+    return stuck[device];
+}
+
+bool emulated_may_work(int device)
+{
+    if (is_planned("work:", ++pieces))
+        stuck[device] = cudaErrorLaunchFailure;
+    return stuck[device] == cudaSuccess;
+}
+
+cudaError_t cudaGetLastError(void)
+{
+    cudaError_t error = stuck[current] ? stuck[current] : last_error;
+    last_error = cudaSuccess;
+    return error;
+}
+
+const char *cudaGetErrorString(cudaError_t error)
+{
+    switch (error) {
+    case cudaSuccess:
+        return "no error";
+    case cudaErrorInvalidValue:
+        return "invalid argument";
+    case cudaErrorMemoryAllocation:
+        return "out of memory";
+    case cudaErrorInvalidConfiguration:
+        return "invalid configuration argument";
+    case cudaErrorNoDevice:
+        return "no CUDA-capable device is detected";
+    case cudaErrorInvalidDevice:
+        return "invalid device ordinal";
+    case cudaErrorInvalidResourceHandle:
+        return "invalid resource handle";
+    case cudaErrorLaunchFailure:
+        return "unspecified launch failure";
+    case cudaErrorUnknown:
+        return "unknown error";
+    }
+    return "unrecognized error code";
+}
+
+/* ---- the GPUs ----------------------------------------------------------- */
+
+/* CUDA_VISIBLE_DEVICES is a list of ordinals; what follows an unknown one is hidden. */
+static int count_visible(void)
+{
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    if (!visible)
+        return EMULATED_GPUS;
+    int count = 0;
+    while (count < EMULATED_GPUS && visible[0] >= '0' && visible[0] < '0' + EMULATED_GPUS &&
+           (visible[1] == ',' || visible[1] == '\0')) {
+        count++;
+        visible += visible[1] == ',' ? 2 : 1;
+    }
+    return count;
+}
+
+cudaError_t cudaGetDeviceCount(int *count)
+{
+    cudaError_t error = begin();
+    if (error == cudaSuccess) {
+        *count = count_visible();
+        error = *count == 0 ? cudaErrorNoDevice : cudaSuccess;
+    }
+    return emulated_end(error);
+}
+
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device)
+{
+    cudaError_t error = begin();
+    if (error == cudaSuccess && (device < 0 || device >= count_visible()))
+        error = cudaErrorInvalidDevice;
+    if (error == cudaSuccess)
+        *properties =
+            (struct cudaDeviceProp){.name = "emulated GPU", .totalGlobalMem = EMULATED_GPU_BYTES};
+    return emulated_end(error);
+}
+
+cudaError_t cudaDriverGetVersion(int *version)
+{
+    cudaError_t error = begin();
+    if (error == cudaSuccess)
+        *version = CUDART_VERSION;
+    return emulated_end(error);
+}
+
+cudaError_t cudaSetDevice(int device)
+{
+    cudaError_t error = begin();
+    if (error == cudaSuccess && (device < 0 || device >= count_visible()))
+        error = cudaErrorInvalidDevice;
+    if (error == cudaSuccess) {
+        current = device;
+        has_chosen = true;
+    }
+    return emulated_end(error);
+}
+
+cudaError_t cudaDeviceSynchronize(void)
+{
+    cudaError_t error = emulated_begin(cudaErrorUnknown);
+    emulated_run_device(current); /* also before an error */
+    return emulated_end(error ? error : stuck[current]);
+}
+
+cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const void *kernel)
+{
+    cudaError_t error = emulated_begin(cudaErrorUnknown);
+    if (error == cudaSuccess)
+        error = kernel ? cudaSuccess : cudaErrorInvalidValue;
+    if (error == cudaSuccess)
+        attributes->maxThreadsPerBlock = 1024;
+    return emulated_end(error);
+}
+
+/* ---- the end ------------------------------------------------------------ */
+
+/* Work that nobody waited for is done now: whether it uses what was freed since, shows here. */
+__attribute__((destructor)) static void end(void)
+{
+    char left[120];
+    pthread_mutex_lock(&lock);
+    read_plan();
+    for (int device = 0; device < EMULATED_GPUS; device++)
+        emulated_run_device(device);
+    snprintf(left, sizeof(left),
+             "the program ends; %zu allocations, %zu streams and events are left",
+             emulated_allocations(), emulated_handles());
+    if (emulated_allocations() + emulated_handles() > 0)
+        emulated_abort(left);
+    emulated_end(cudaSuccess);
+}
