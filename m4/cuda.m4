@@ -1,3 +1,28 @@
+# TOMBOLA_CHECK_NVCC_ARCH: NVCC_ARCH, the code that goes into the programs: for each generation of
+# GPUs that this nvcc compiles for (a generation runs the code of its first member), and PTX of the
+# newest, which the driver translates for those that come after it.
+AC_DEFUN([TOMBOLA_CHECK_NVCC_ARCH], [
+    AC_ARG_VAR([NVCC_ARCH], [nvcc's -gencode options])
+    AC_MSG_CHECKING([which GPUs $NVCC compiles for])
+    AS_IF([test -n "$NVCC_ARCH"], [cuda_archs="$NVCC_ARCH (NVCC_ARCH)"], [
+        AS_ECHO(["__global__ void probe(float *x) { *x = 1; }"]) >conftest.cu
+        cuda_archs=
+        for cuda_arch in 70 75 80 90 100 120; do
+            cuda_code="-gencode arch=compute_$cuda_arch,code=sm_$cuda_arch"
+            AS_IF([$NVCC -Wno-deprecated-gpu-targets $cuda_code -c -o conftest.o conftest.cu \
+                       >&AS_MESSAGE_LOG_FD 2>&1],
+                [NVCC_ARCH="$NVCC_ARCH $cuda_code"
+                 cuda_archs="${cuda_archs}sm_$cuda_arch "
+                 cuda_newest=$cuda_arch])
+        done
+        rm -f conftest.cu conftest.o
+        AS_IF([test -n "$NVCC_ARCH"],
+            [NVCC_ARCH="$NVCC_ARCH -gencode arch=compute_$cuda_newest,code=compute_$cuda_newest"
+             cuda_archs="${cuda_archs}and PTX $cuda_newest"])
+    ])
+    AC_MSG_RESULT([${cuda_archs:-none}])
+])
+
 # TOMBOLA_CHECK_CUDA: NVCC, CUDA_CPPFLAGS, CUDA_LIBS and the conditional HAVE_CUDA, from
 # --with-cuda[=DIR]. The runtime is linked statically, so that the programs start where there is no
 # toolkit, no driver and no GPU; cuBLAS is loaded when it is wanted.
@@ -31,17 +56,17 @@ AC_DEFUN([TOMBOLA_CHECK_CUDA], [
             AC_MSG_RESULT([$have_cuda])
             LIBS="$save_LIBS"
             CPPFLAGS="$save_CPPFLAGS"
+            AS_IF([test "$have_cuda" = yes],
+                [TOMBOLA_CHECK_NVCC_ARCH
+                 AS_IF([test -z "$NVCC_ARCH"], [have_cuda=no])])
         ])
         AS_IF([test "$have_cuda" = yes],
-            [cuda_summary="$NVCC"
+            [cuda_summary="$NVCC, $cuda_archs"
              AC_DEFINE([HAVE_CUDA], [1], [built with the CUDA device and kernels])],
             [AS_IF([test "$with_cuda" != auto],
                 [AC_MSG_ERROR([--with-cuda was given, but no working nvcc and libcudart_static in: $cuda_folders])])
              cuda_summary="no (no toolkit found; the CPU does the work)"])
     ])
-    AC_ARG_VAR([NVCC_ARCH], [nvcc's -gencode options])
-    AS_IF([test -z "$NVCC_ARCH"],
-        [NVCC_ARCH="-gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90 -gencode arch=compute_90,code=compute_90"])
     AC_SUBST([NVCC])
     AC_SUBST([CUDA_CPPFLAGS])
     AC_SUBST([CUDA_LIBS])

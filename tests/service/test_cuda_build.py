@@ -1,0 +1,46 @@
+"""CUDA objects of the build: made again when a header changes, and removed with the rest."""
+
+import os
+import subprocess
+
+import pytest
+from conftest import BUILD, PATIENCE_S, ROOT
+
+OBJECTS = ("loader/device/device_cuda", "trainer/compute/kernel_cuda")
+
+
+@pytest.fixture(autouse=True)
+def has_cuda():
+    if "#define HAVE_CUDA 1" not in (BUILD / "config.h").read_text():
+        pytest.skip("the build has no CUDA")
+
+
+def plan(*arguments):
+    """What make would do."""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("MAKE")}
+    command = ["make", "-C", BUILD, "--dry-run", *arguments]
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=True, timeout=PATIENCE_S
+    )
+    return done.stdout
+
+
+def headers_of(name):
+    """Those of the tree that the compiler read, as make names them."""
+    words = (BUILD / f"{name}.d").read_text().replace("\\\n", " ").split(":")[1].split()
+    folders = [ROOT / folder for folder in ("common", "loader", "trainer")]
+    return [word for word in words if any(folder in (BUILD / word).resolve().parents for folder in folders)]
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_a_changed_header_makes_the_object_again(name):
+    headers = [word for word in headers_of(name) if word.endswith(".h")]
+    assert any(header.endswith("loader/device/device.h") for header in headers)
+    assert "nvcc-compile" not in plan(f"{name}.lo")
+    for header in headers:
+        assert f"nvcc-compile {name}.lo" in plan("-W", header, f"{name}.lo"), header
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_what_make_knows_of_headers_is_cleaned_up(name):
+    assert f"{name}.d" in plan("clean")
