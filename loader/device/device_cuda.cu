@@ -134,6 +134,12 @@ static enum error enter(const struct device *device)
     return status == cudaSuccess ? OK : fail(device, status, "the GPU cannot be chosen");
 }
 
+/* What is freed is found without it, but CUDA would then start a GPU that this thread never used. */
+static void choose_to_free(const struct device *device)
+{
+    cudaSetDevice(device->index);
+}
+
 /* ---- memory ------------------------------------------------------------- */
 
 static enum error cuda_host_new(struct device *device, size_t bytes, void **ret_memory)
@@ -153,8 +159,8 @@ static enum error cuda_host_new(struct device *device, size_t bytes, void **ret_
 
 static void cuda_host_free(struct device *device, void *memory)
 {
-    if (!enter(device))
-        cudaFreeHost(memory);
+    choose_to_free(device);
+    cudaFreeHost(memory);
 }
 
 static enum error cuda_memory_new(struct device *device, size_t bytes, void **ret_memory)
@@ -180,8 +186,8 @@ static enum error cuda_memory_new(struct device *device, size_t bytes, void **re
 
 static void cuda_memory_free(struct device *device, void *memory)
 {
-    if (!enter(device))
-        cudaFree(memory);
+    choose_to_free(device);
+    cudaFree(memory);
 }
 
 /* ---- queues ------------------------------------------------------------- */
@@ -222,7 +228,8 @@ static enum error cuda_queue_borrow(struct device *device, void *native,
 
 static void cuda_queue_free(struct device *device, struct device_queue *queue)
 {
-    if (!queue->borrowed && !enter(device))
+    choose_to_free(device);
+    if (!queue->borrowed)
         cudaStreamDestroy(queue->stream);
     free(queue);
 }
@@ -290,8 +297,8 @@ static enum error cuda_event_new(struct device *device, struct device_event **re
 
 static void cuda_event_free(struct device *device, struct device_event *event)
 {
-    if (!enter(device))
-        cudaEventDestroy(event->event);
+    choose_to_free(device);
+    cudaEventDestroy(event->event);
     free(event);
 }
 

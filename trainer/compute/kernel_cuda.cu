@@ -107,7 +107,7 @@ static __global__ void sum_columns(const float *values, size_t rows, size_t colu
 }
 
 /* c[m,n] = op(a)[m,k] op(b)[k,n], all packed: a transposed matrix is stored [k,m] (or [n,k]), so
- * its stride is m (or k). stream_of() for the choice of GPU alone; cuBLAS has its stream. */
+ * its stride is m (or k). cuBLAS has its stream. */
 static enum error multiply(struct kernel *kernel, size_t m, size_t n, size_t k, const float *a,
                            bool a_transposed, const float *b, bool b_transposed, float *c)
 {
@@ -124,7 +124,8 @@ static enum error multiply(struct kernel *kernel, size_t m, size_t n, size_t k, 
     product.add = false;
     product.c = c;
     product.c_stride = n;
-    stream_of(kernel);
+    if (cudaSetDevice(kernel->device->index) != cudaSuccess)
+        return launched(kernel, "cudaSetDevice");
     return cublas_multiply(cuda(kernel)->cublas, &product);
 }
 

@@ -1,0 +1,189 @@
+/*
+ * Every call of CUDA and cuBLAS fails once, and every piece of work: whoever called hears of it, and
+ * nothing is left behind (the emulated GPUs of tests/cuda end a program that leaves memory, streams
+ * or events; AddressSanitizer sees the rest). Skipped on a real GPU, which cannot be made to fail.
+ */
+#include "tests/unit/kernel_unit.h"
+
+#define ROWS 5
+#define INPUTS 3
+#define OUTPUTS 4
+#define FLOATS 64
+
+/* The emulation's, in a program that has it. */
+long emulated_gpu_failures(void) __attribute__((weak));
+
+struct work {
+    struct device_queue *other;
+    struct device_event *event;
+    void *host, *memory, *result;
+};
+
+static enum error open_all(struct work *w)
+{
+    enum error error = device_open("cuda", &device);
+    if (!error)
+        error = device_queue_new(device, &queue);
+    if (!error)
+        error = device_queue_new(device, &w->other);
+    if (!error)
+        error = device_event_new(device, &w->event);
+    if (!error)
+        error = kernel_open(device, queue, NULL, &kernel);
+    if (!error)
+        error = kernel_reserve(kernel, ROWS, INPUTS);
+    if (!error)
+        error = device_host_new(device, FLOATS * sizeof(float), &w->host);
+    if (!error)
+        error = device_memory_new(device, FLOATS * sizeof(float), &w->memory);
+    if (!error)
+        error = device_memory_new(device, sizeof(struct kernel_result), &w->result);
+    return error;
+}
+
+/* On arrays that overlap, since no value matters. */
+static enum error compute(struct work *w)
+{
+    float *x = w->memory, *y = x + FLOATS / 2;
+    const int32_t *labels = w->memory;
+    struct kernel_input input;
+    struct optimizer optimizer;
+    struct kernel_update update = {
+        .count = FLOATS / 4, .gradient = x, .parameters = y, .slots = {x, x}};
+    enum error error = kernel_input(kernel, x, ROWS, INPUTS, &input);
+    if (!error)
+        error = kernel_forward(kernel, &input, x, x, OUTPUTS, ACTIVATION_RELU, y);
+    if (!error)
+        error = kernel_backward_input(kernel, &input, x, x, OUTPUTS, y);
+    if (!error)
+        error = kernel_softmax(kernel, x, ROWS, OUTPUTS, y);
+    if (!error)
+        error = kernel_cross_entropy(kernel, LOSS_MEAN, x, labels, ROWS, OUTPUTS, y, w->result);
+    if (!error)
+        error = kernel_squared_error(kernel, LOSS_SQUARED_MEAN, x, x, ROWS, y, w->result);
+    if (!error)
+        error = optimizer_init(&optimizer, "adam", 0.1);
+    if (!error)
+        error = kernel_update(kernel, &optimizer, 1, &update);
+    if (!error)
+        error = kernel_backward(kernel, &input, x, OUTPUTS, y, y + INPUTS * OUTPUTS);
+    return error;
+}
+
+static enum error move(struct work *w)
+{
+    size_t bytes = FLOATS * sizeof(float);
+    float *x = w->memory;
+    enum error error = device_copy_in(device, w->other, w->memory, w->host, bytes);
+    if (!error)
+        error = device_u8_to_f32(device, w->other, x, w->memory, FLOATS - 1, 0);
+    if (!error)
+        error = device_scale_f32(device, w->other, x + 1, x, FLOATS - 1, 0);
+    if (!error)
+        error = device_event_record(device, w->event, w->other);
+    if (!error)
+        error = device_queue_await(device, queue, w->event);
+    if (!error)
+        error = compute(w);
+    if (!error)
+        error = device_event_record(device, w->event, queue);
+    if (!error)
+        error = device_event_wait(device, w->event);
+    if (!error)
+        error = device_copy_out(device, queue, w->host, w->memory, bytes);
+    if (!error)
+        error = device_queue_wait(device, queue);
+    return error;
+}
+
+static void close_all(struct work *w)
+{
+    if (!device)
+        return;
+    if (queue && device_queue_wait(device, queue))
+        print_message("# %s\n", error_message());
+    if (w->other && device_queue_wait(device, w->other))
+        print_message("# %s\n", error_message());
+    kernel_close(kernel);
+    device_host_free(device, w->host);
+    device_memory_free(device, w->memory);
+    device_memory_free(device, w->result);
+    device_event_free(device, w->event);
+    device_queue_free(device, w->other);
+    device_queue_free(device, queue);
+    device_close(device);
+}
+
+/* Has there been a failure since there were `before`, and did it become the error? The emulated
+ * cuBLAS does not count its own. */
+static bool check(const char *plan, long before, enum error error)
+{
+    bool failed = strncmp(plan, "cublas", 6) == 0 ? error != OK : emulated_gpu_failures() > before;
+    if ((error != OK) != failed)
+        fail_msg("%s makes error %d: %s", plan, error, error ? error_message() : "-");
+    if (error && !strstr(error_message(), "cu"))
+        fail_msg("%s: the message is \"%s\"", plan, error_message());
+    return failed;
+}
+
+/* Was there a failure? Those while closing are no errors. */
+static bool try(const char *kind, long number)
+{
+    struct work w = {0};
+    char plan[32];
+    snprintf(plan, sizeof(plan), "%s:%ld", kind, number);
+    device = NULL;
+    queue = NULL;
+    kernel = NULL;
+    long before = emulated_gpu_failures();
+    setenv("EMULATED_GPU_FAILS", plan, 1);
+    enum error error = open_all(&w);
+    bool failed = check(plan, before, error);
+    if (!error) {
+        error = move(&w);
+        failed = check(plan, before, error);
+    }
+    close_all(&w);
+    unsetenv("EMULATED_GPU_FAILS");
+    return failed || emulated_gpu_failures() > before;
+}
+
+static void walk(const char *kind, long at_least)
+{
+    long number = 1;
+    struct device *found;
+    if (!emulated_gpu_failures || device_open("cuda", &found)) {
+        print_message("# no emulated GPU\n");
+        skip();
+    }
+    device_close(found);
+    while (try(kind, number))
+        number++;
+    assert_true(number > at_least);
+}
+
+static void test_calls(void **state)
+{
+    (void)state;
+    walk("call", 60);
+}
+
+static void test_calls_of_cublas(void **state)
+{
+    (void)state;
+    walk("cublas", 7);
+}
+
+static void test_pieces_of_work(void **state)
+{
+    (void)state;
+    walk("work", 15);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_calls),
+    cmocka_unit_test(test_calls_of_cublas),
+    cmocka_unit_test(test_pieces_of_work),
+};
+
+UNIT_MAIN(tests)
