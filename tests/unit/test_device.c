@@ -59,8 +59,13 @@ static void test_too_much_memory(void **state)
     void *memory;
     assert_int_equal(device_memory_new(device, (size_t)1 << 60, &memory), ERROR_MEMORY);
     assert_int_equal(device_host_new(device, SIZE_MAX, &memory), ERROR_MEMORY);
-    assert_ok(device_memory_new(device, 100, &memory)); /* the failure is forgotten */
+    struct device_queue *queue;
+    assert_ok(device_queue_new(device, &queue)); /* the failures are forgotten */
+    assert_ok(device_memory_new(device, 100, &memory));
+    assert_ok(device_scale_f32(device, queue, memory, memory, 25, 1));
+    assert_ok(device_queue_wait(device, queue));
     device_memory_free(device, memory);
+    device_queue_free(device, queue);
     device_close(device);
 }
 
@@ -186,6 +191,72 @@ static void test_scales_floats(void **state)
     free(input);
 }
 
+/* A grid has at most 4096 blocks of 256 threads here, of one or four elements each. */
+static void test_more_elements_than_a_grid_takes(void **state)
+{
+    enum { MANY = 4096 * 256 * 4 + 4096 * 3 + 1 };
+    struct device *device = open_or_skip(state);
+    struct device_queue *queue;
+    void *bytes, *floats, *source, *target;
+    assert_ok(device_queue_new(device, &queue));
+    assert_ok(device_host_new(device, MANY, &bytes));
+    assert_ok(device_host_new(device, (size_t)MANY * sizeof(float), &floats));
+    assert_ok(device_memory_new(device, MANY, &source));
+    assert_ok(device_memory_new(device, (size_t)MANY * sizeof(float), &target));
+    for (size_t i = 0; i < MANY; i++)
+        ((uint8_t *)bytes)[i] = (uint8_t)(i * 7 + i / 4096);
+    assert_ok(device_copy_in(device, queue, source, bytes, MANY));
+    for (size_t offset = 0; offset < 2; offset++) { /* by four, by one */
+        size_t count = (offset == 0 ? MANY : MANY / 4 + 2) - offset;
+        float *to = (float *)target + offset;
+        assert_ok(
+            device_u8_to_f32(device, queue, to, (uint8_t *)source + offset, count, 1.0f / 255));
+        assert_ok(device_scale_f32(device, queue, to, to, count, 3));
+        assert_ok(device_copy_out(device, queue, floats, to, count * sizeof(float)));
+        assert_ok(device_queue_wait(device, queue));
+        for (size_t i = 0; i < count; i++) {
+            float right = (float)((uint8_t *)bytes)[offset + i] * (1.0f / 255) * 3;
+            if (((float *)floats)[i] != right)
+                fail_msg("element %zu of %zu is %g, not %g", i, count, (double)((float *)floats)[i],
+                         (double)right);
+        }
+    }
+    device_memory_free(device, source);
+    device_memory_free(device, target);
+    device_host_free(device, bytes);
+    device_host_free(device, floats);
+    device_queue_free(device, queue);
+    device_close(device);
+}
+
+/* What comes behind the elements, and before them, stays as it is. */
+static void test_writes_only_its_elements(void **state)
+{
+    static const uint8_t bytes[16] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
+    float around[24];
+    struct bench bench;
+    bench_init(&bench, state);
+    for (size_t i = 0; i < 24; i++)
+        around[i] = -1;
+    for (size_t count = 0; count < 16; count++) {
+        for (size_t offset = 4; offset < 6; offset++) {
+            float *target = (float *)bench.target + offset;
+            assert_ok(
+                device_copy_in(bench.device, bench.queue, bench.target, around, sizeof(around)));
+            assert_ok(device_copy_in(bench.device, bench.queue, bench.source, bytes, 16));
+            assert_ok(device_u8_to_f32(bench.device, bench.queue, target, bench.source, count, 1));
+            assert_ok(device_scale_f32(bench.device, bench.queue, target, target, count, 2));
+            assert_ok(device_copy_out(bench.device, bench.queue, bench.out, bench.target,
+                                      sizeof(around)));
+            assert_ok(device_queue_wait(bench.device, bench.queue));
+            for (size_t i = 0; i < 24; i++)
+                assert_true(bench.out[i] ==
+                            (i < offset || i >= offset + count ? -1 : 2 * bytes[i - offset]));
+        }
+    }
+    bench_release(&bench);
+}
+
 /* ---- queues and events -------------------------------------------------- */
 
 static void test_a_mark_orders_two_queues(void **state)
@@ -250,6 +321,58 @@ static void *work(void *context)
     return floats[255] == 127.5f ? NULL : "wrong";
 }
 
+struct leftover {
+    struct device *device;
+    struct device_queue *queue;
+    struct device_event *event;
+    void *host, *memory;
+};
+
+static void *free_memory(void *context)
+{
+    struct leftover *all = context;
+    device_memory_free(all->device, all->memory);
+    return NULL;
+}
+
+static void *free_host(void *context)
+{
+    struct leftover *all = context;
+    device_host_free(all->device, all->host);
+    return NULL;
+}
+
+static void *free_event(void *context)
+{
+    struct leftover *all = context;
+    device_event_free(all->device, all->event);
+    return NULL;
+}
+
+static void *free_queue(void *context)
+{
+    struct leftover *all = context;
+    device_queue_free(all->device, all->queue);
+    return NULL;
+}
+
+/* Threads that never did anything else with the device. */
+static void test_threads_that_only_free(void **state)
+{
+    void *(*const frees[])(void *) = {free_memory, free_host, free_event, free_queue};
+    struct leftover all = {.device = open_or_skip(state)};
+    assert_ok(device_queue_new(all.device, &all.queue));
+    assert_ok(device_event_new(all.device, &all.event));
+    assert_ok(device_host_new(all.device, 100, &all.host));
+    assert_ok(device_memory_new(all.device, 100, &all.memory));
+    for (size_t i = 0; i < 4; i++) {
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, frees[i], &all), 0);
+        pthread_join(thread, NULL);
+    }
+    device_close(all.device);
+}
+
 static void test_many_threads(void **state)
 {
     struct device *device = open_or_skip(state);
@@ -262,6 +385,56 @@ static void test_many_threads(void **state)
         assert_null(result);
     }
     device_close(device);
+}
+
+/* ---- two GPUs ----------------------------------------------------------- */
+
+/* The emulation's, in a program that has it. */
+int emulated_gpu_of(const void *memory) __attribute__((weak));
+
+/* As the pieces of one program that use one GPU each from one thread. */
+static void test_in_turn_with_the_second(void **state)
+{
+    char *names[] = {"cuda:0", "cuda:1"};
+    struct bench benches[2];
+    struct device_queue *defaults[2];
+    struct device_event *events[2];
+    uint8_t bytes[2][COUNT];
+    (void)state;
+    for (int i = 1; i >= 0; i--) { /* the second may be missing */
+        void *name = names[i];
+        bench_init(&benches[i], &name);
+        if (emulated_gpu_of)
+            assert_int_equal(emulated_gpu_of(benches[i].target), i);
+        memset(bytes[i], i + 1, COUNT);
+    }
+    /* Each call comes after one for the other GPU. */
+#define ON_BOTH(call)                      \
+    for (int i = 0; i < 2; i++) {          \
+        struct bench *b = &benches[i];     \
+        struct device *device = b->device; \
+        assert_ok(call);                   \
+    }
+    ON_BOTH(device_queue_borrow(device, NULL, &defaults[i]));
+    ON_BOTH(device_event_new(device, &events[i]));
+    ON_BOTH(device_copy_in(device, defaults[i], b->source, bytes[i], COUNT));
+    ON_BOTH(device_event_record(device, events[i], defaults[i]));
+    ON_BOTH(device_queue_await(device, b->queue, events[i]));
+    ON_BOTH(device_u8_to_f32(device, b->queue, b->target, b->source, COUNT, 4));
+    ON_BOTH(device_event_record(device, events[i], b->queue));
+    ON_BOTH(device_queue_await(device, defaults[i], events[i]));
+    ON_BOTH(device_scale_f32(device, defaults[i], b->target, b->target, COUNT, 0.5f));
+    ON_BOTH(device_copy_out(device, defaults[i], b->out, b->target, COUNT * sizeof(float)));
+    ON_BOTH(device_queue_wait(device, defaults[i]));
+    for (int i = 0; i < 2; i++) {
+        for (size_t at = 0; at < COUNT; at++)
+            assert_true(benches[i].out[at] == (float)(i + 1) * 2);
+    }
+    for (int i = 0; i < 2; i++) {
+        device_queue_free(benches[i].device, defaults[i]);
+        device_event_free(benches[i].device, events[i]);
+        bench_release(&benches[i]);
+    }
 }
 
 /* ---- names -------------------------------------------------------------- */
@@ -283,7 +456,7 @@ static void test_names(void **state)
 
 int main(void)
 {
-    static char cpu[] = "cpu", cuda[] = "cuda";
+    static char cpu[] = "cpu", cuda[] = "cuda", second[] = "cuda:1";
 #define ON(device, test)                               \
     {                                                  \
 #test " on " #device, test, NULL, NULL, device \
@@ -304,6 +477,16 @@ int main(void)
         ON(cuda, test_a_mark_orders_two_queues),
         ON(cpu, test_many_threads),
         ON(cuda, test_many_threads),
+        ON(second, test_many_threads),
+        ON(cpu, test_threads_that_only_free),
+        ON(cuda, test_threads_that_only_free),
+        ON(second, test_threads_that_only_free),
+        ON(second, test_a_mark_orders_two_queues),
+        ON(cpu, test_more_elements_than_a_grid_takes),
+        ON(cuda, test_more_elements_than_a_grid_takes),
+        ON(cpu, test_writes_only_its_elements),
+        ON(cuda, test_writes_only_its_elements),
+        cmocka_unit_test(test_in_turn_with_the_second),
     };
     log_set_level(LOG_ERROR);
     cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -9,9 +9,21 @@ struct layer {
 };
 
 static const struct layer layers[] = {
-    {1, 1, 1, 100},     {1, 784, 10, 19},   {100, 784, 100, 19}, {100, 784, 100, 80},
-    {7, 65, 33, 30},    {33, 100, 10, 100}, {300, 50, 129, 10},  {64, 128, 64, 50},
-    {31, 40, 300, 100}, {257, 3, 5, 100},   {2, 784, 10, 0},
+    {1, 1, 1, 100},
+    {1, 784, 10, 19},
+    {100, 784, 100, 19},
+    {100, 784, 100, 80},
+    {7, 65, 33, 30},
+    {33, 100, 10, 100},
+    {300, 50, 129, 10},
+    {64, 128, 64, 50},
+    {31, 40, 300, 100},
+    {257, 3, 5, 100},
+    {2, 784, 10, 0},
+    /* More elements than 4096 blocks of a GPU have threads, and columns of biases. */
+    {1100, 1, 1000, 100},
+    {1100, 1000, 1, 100},
+    {9, 1, 131200, 100},
 };
 
 static void check_forward(const struct layer *l, const struct kernel_input *input, const float *x,
@@ -194,14 +206,66 @@ static void check_update(const char *name, size_t count)
 static void test_updates_give_the_same_bits_everywhere(void **state)
 {
     open_kernel(state);
-    static const size_t counts[] = {1, 17, 256, 79510};
-    for (size_t i = 0; i < 4; i++) {
+    static const size_t counts[] = {1, 17, 256, 79510, 4096 * 256 + 300};
+    for (size_t i = 0; i < 5; i++) {
         check_update("sgd", counts[i]);
         check_update("momentum", counts[i]);
         check_update("adagrad", counts[i]);
         check_update("adam", counts[i]);
     }
     close_kernel();
+}
+
+/* ---- two GPUs ----------------------------------------------------------- */
+
+static struct device *other;
+static struct device_queue *other_queue;
+
+/* As a program that uses both GPUs from one thread. */
+#define BEHIND_THE_OTHER(call)                            \
+    do {                                                  \
+        assert_ok(device_queue_wait(other, other_queue)); \
+        assert_ok(call);                                  \
+    } while (0)
+
+static void test_a_step_on_the_second_GPU(void **state)
+{
+    enum { ROWS = 5, INPUTS = 3, OUTPUTS = 4 };
+    open_kernel(state);
+    kernel_close(kernel);
+    assert_ok(device_open("cuda:0", &other));
+    assert_ok(device_queue_new(other, &other_queue));
+    BEHIND_THE_OTHER(kernel_open(device, queue, NULL, &kernel));
+    BEHIND_THE_OTHER(kernel_reserve(kernel, ROWS, INPUTS));
+    struct array x = sent_array(ROWS * INPUTS, 50), y = sent_array(ROWS * OUTPUTS, 50);
+    struct array weights = sent_array(INPUTS * OUTPUTS, 50), bias = sent_array(OUTPUTS, 50);
+    struct array labels = array_of(ROWS, 0), result = array_of(4, 0);
+    struct kernel_result *sums = (void *)result.there;
+    struct optimizer optimizer;
+    struct kernel_update update = {
+        .count = weights.count, .gradient = weights.there, .parameters = x.there};
+    struct kernel_input input;
+    assert_ok(optimizer_init(&optimizer, "sgd", 0.1));
+    BEHIND_THE_OTHER(kernel_input(kernel, x.there, ROWS, INPUTS, &input));
+    BEHIND_THE_OTHER(kernel_forward(kernel, &input, weights.there, bias.there, OUTPUTS,
+                                    ACTIVATION_NONE, y.there));
+    BEHIND_THE_OTHER(kernel_backward(kernel, &input, y.there, OUTPUTS, weights.there, bias.there));
+    BEHIND_THE_OTHER(
+        kernel_backward_input(kernel, &input, y.there, weights.there, OUTPUTS, x.there));
+    BEHIND_THE_OTHER(kernel_softmax(kernel, y.there, ROWS, OUTPUTS, y.there));
+    BEHIND_THE_OTHER(
+        kernel_squared_error(kernel, LOSS_SQUARED_SUM, x.there, x.there, ROWS, y.there, sums));
+    BEHIND_THE_OTHER(kernel_cross_entropy(kernel, LOSS_MEAN, weights.there,
+                                          (const int32_t *)(const void *)labels.there, 3, OUTPUTS,
+                                          y.there, sums));
+    BEHIND_THE_OTHER(kernel_update(kernel, &optimizer, 1, &update));
+    assert_ok(device_queue_wait(device, queue));
+    struct array *const arrays[] = {&x, &y, &weights, &bias, &labels, &result};
+    for (size_t i = 0; i < sizeof(arrays) / sizeof(*arrays); i++)
+        release(arrays[i]);
+    close_kernel();
+    device_queue_free(other, other_queue);
+    device_close(other);
 }
 
 static void test_the_description_names_the_parts(void **state)
@@ -234,6 +298,7 @@ static const struct CMUnitTest tests[] = {
     ON_EACH_DEVICE(test_the_same_input_gives_the_same_bits),
     ON_EACH_DEVICE(test_updates_give_the_same_bits_everywhere),
     ON_EACH_DEVICE(test_the_description_names_the_parts),
+    {"test_a_step_on_the_second_GPU", test_a_step_on_the_second_GPU, NULL, NULL, (void *)"cuda:1"},
     cmocka_unit_test(test_a_wrong_blas_is_refused),
 };
 

@@ -115,6 +115,32 @@ static void test_dead_rows_have_no_gradient(void **state)
     close_kernel();
 }
 
+static void assert_softmax(const struct array *logits, const struct array *p, size_t classes)
+{
+    double normal = 0;
+    for (size_t at = 0; at < p->count; at++) {
+        if (at % classes == 0)
+            normal = log_sum(logits->host + at, classes);
+        double wanted = exp(logits->host[at] - normal);
+        assert_near(p->host[at], wanted, wanted, "p", at);
+    }
+}
+
+/* A GPU has at most 4096 blocks of four rows at a time. */
+static void test_more_rows_than_a_grid_takes(void **state)
+{
+    open_kernel(state);
+    struct losses l = losses_new(4096 * 4 + 6, 3, 2);
+    check_cross_entropy(&l, LOSS_MEAN);
+    struct array p = array_of(l.logits.count, 0);
+    assert_ok(kernel_softmax(kernel, l.logits.there, l.rows, 3, p.there));
+    fetch(&p);
+    assert_softmax(&l.logits, &p, 3);
+    release(&p);
+    losses_free(&l);
+    close_kernel();
+}
+
 static void test_enormous_logits_stay_finite(void **state)
 {
     open_kernel(state);
@@ -162,11 +188,7 @@ static void test_softmax(void **state)
         struct array logits = sent_array(count, 100), p = array_of(count, 0);
         assert_ok(kernel_softmax(kernel, logits.there, rows, classes[i], p.there));
         fetch(&p);
-        for (size_t at = 0; at < count; at++) {
-            const float *row = logits.host + at / classes[i] * classes[i];
-            double wanted = exp(logits.host[at] - log_sum(row, classes[i]));
-            assert_near(p.host[at], wanted, wanted, "p", at);
-        }
+        assert_softmax(&logits, &p, classes[i]);
         assert_ok(kernel_softmax(kernel, logits.there, rows, classes[i], logits.there));
         fetch(&logits);
         assert_memory_equal(logits.host, p.host, count * sizeof(float));
@@ -179,8 +201,8 @@ static void test_softmax(void **state)
 static void test_squared_errors(void **state)
 {
     open_kernel(state);
-    static const size_t rows[] = {1, 2, 100, 1025};
-    for (size_t i = 0; i < 4; i++) {
+    static const size_t rows[] = {1, 2, 100, 1025, 4096 * 256 + 300};
+    for (size_t i = 0; i < 5; i++) {
         struct array y = sent_array(rows[i], 100), targets = sent_array(rows[i], 100);
         struct array gradient = sent_array(rows[i], 100);
         struct kernel_result result;
@@ -212,6 +234,7 @@ static void test_squared_errors(void **state)
 static const struct CMUnitTest tests[] = {
     ON_EACH_DEVICE(test_cross_entropies),
     ON_EACH_DEVICE(test_dead_rows_have_no_gradient),
+    ON_EACH_DEVICE(test_more_rows_than_a_grid_takes),
     ON_EACH_DEVICE(test_enormous_logits_stay_finite),
     ON_EACH_DEVICE(test_ties_and_nan_when_counting),
     ON_EACH_DEVICE(test_softmax),
