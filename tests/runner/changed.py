@@ -22,7 +22,7 @@ RULES = [
     ("tests/k8s/*", ["lint"], []),
     ("tests/layering/*", ["layering"], []),
     ("tests/lint/*", ["lint"], []),
-    ("tests/cuda/*", ["lint", "asan"], []),
+    ("tests/cuda/*", ["lint", "asan"], ["test_emulated_gpu"]),
     ("deploy/*", ["lint", "layering", "service"],
      ["test_install", "test_packages", "test_quickstart", "test_first_steps"]),
     ("*.md", ["layering"], []),
@@ -60,6 +60,8 @@ def take_changes(chosen, links, all_parts):
         if not take_by_rule(chosen, path):
             chosen.take_all(all_parts)
             return f"{path} can touch everything"
+    if any(path.endswith(".cu") for path, _ in found):
+        chosen.take_part("asan", "cuda")
     take_code(chosen, links, {path for path, _ in found if path.endswith(CODE)})
     return f"{len(found)} files differ from {base()[:12]}"
 

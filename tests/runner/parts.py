@@ -1,6 +1,7 @@
 """The parts of a run, as steps: which build each needs and what it does for a selection."""
 
 import bench
+import cuda
 import dist
 import fuzz
 import layering
@@ -11,7 +12,7 @@ from builds import ASAN, FUZZ, PLAIN, TSAN
 from selection import all_tests
 from step import Step
 
-NAMES = ("unit", "layering", "lint", "service", "fault", "asan", "tsan", "fuzz", "dist", "bench")
+NAMES = ("unit", "layering", "lint", "service", "fault", "asan", "tsan", "fuzz", "cuda", "dist", "bench")
 LIGHT = ("-m", "not heavy")  # of the service tests, under a sanitizer
 NO_GPU = {"CUDA_VISIBLE_DEVICES": ""}
 
@@ -49,6 +50,7 @@ def steps(chosen):
         "asan": lambda: sanitized("asan", ASAN, chosen),
         "tsan": lambda: sanitized("tsan", TSAN, chosen),
         "fuzz": lambda: [Step("fuzz", lambda step: fuzz.test(step, targets), needs=[FUZZ.name])],
+        "cuda": lambda: [Step("cuda", cuda.check, needs=["autoreconf"])],
         "dist": lambda: [Step("dist", dist.check, needs=[PLAIN.name])],
         "bench": lambda: [Step("bench", bench.check, needs=[PLAIN.name])],
     }
