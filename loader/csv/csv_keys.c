@@ -243,7 +243,7 @@ static const char *quick_record(const struct quick *quick, struct csv_keys *keys
 
 /* ---- slow path ---------------------------------------------------------- */
 
-static enum error keep_row(struct csv_keys *keys, const struct csv_row *row)
+static enum error keep_row(struct csv_keys *keys, const struct store_row *row)
 {
     size_t i = keys->rows;
     enum error error = OK;
@@ -262,7 +262,7 @@ static enum error keep_row(struct csv_keys *keys, const struct csv_row *row)
 
 static enum error slow_record(struct csv_keys *keys, char *record, size_t length, bool plain)
 {
-    struct csv_row row;
+    struct store_row row;
     enum error error =
         csv_decode_row(&keys->decoder, record, length, plain, ELEMENT_U8, NULL, &row);
     return error ? error : keep_row(keys, &row);

@@ -81,7 +81,7 @@ static const char *quick_text(const char *at, char delimiter, struct text *ret_t
     return at;
 }
 
-static bool set_key(struct csv_row *row, enum column_role role, const struct text *text)
+static bool set_key(struct store_row *row, enum column_role role, const struct text *text)
 {
     switch (role) {
     case COLUMN_ID:
@@ -121,7 +121,7 @@ static const char *quick_skip(const char *at, const char *end, size_t count, cha
  * last one), or NULL. `*features` moves on. */
 static const char *quick_run(const struct csv_decoder *decoder, const struct column_run *run,
                              const char *at, const char *end, uint8_t **features,
-                             struct csv_row *row)
+                             struct store_row *row)
 {
     char delimiter = decoder->splitter.delimiter;
     bool is_last = run->first + run->count == decoder->columns->count;
@@ -140,24 +140,17 @@ static const char *quick_run(const struct csv_decoder *decoder, const struct col
     return is_last ? at : *at == delimiter ? at + 1 : NULL;
 }
 
-static const struct csv_row fresh_row = {.id = -1,
-                                         .label = {.data = ""},
-                                         .group = {.data = ""},
-                                         .weight = 1,
-                                         .is_u8 = true,
-                                         .status = ROW_OK};
-
 /* A record without quotes whose LF lies in front of `end`: returns what follows it, or NULL. A
  * blank record may pass for one of empty fields. */
 static const char *decode_quickly(const struct csv_decoder *decoder, const char *record,
                                   const char *end, enum element element, void *features,
-                                  struct csv_row *row)
+                                  struct store_row *row)
 {
     const struct csv_columns *columns = decoder->columns;
     const char *at = record;
     uint8_t *bytes = features && element == ELEMENT_F32 ? decoder->bytes : features;
     uint8_t *next = bytes;
-    *row = fresh_row;
+    *row = store_row_fresh;
     for (size_t i = 0; i < columns->run_count && at; i++)
         at = quick_run(decoder, &columns->runs[i], at, end, &next, row);
     at = at ? quick_line_end(at) : NULL;
@@ -192,7 +185,7 @@ static enum error check_count(const struct csv_decoder *decoder)
 }
 
 static enum error take_key(const struct csv_decoder *decoder, size_t column, enum column_role role,
-                           struct csv_row *row)
+                           struct store_row *row)
 {
     static const char *const wanted[COLUMN_ROLES] = {
         [COLUMN_ID] = "an id from 0 to 9223372036854775807",
@@ -210,7 +203,7 @@ static enum error take_key(const struct csv_decoder *decoder, size_t column, enu
 
 /* Sets ROW_BAD and the message for the row's first bad feature. */
 static void take_feature(const struct csv_decoder *decoder, size_t column, enum element element,
-                         void *features, size_t feature, struct csv_row *row)
+                         void *features, size_t feature, struct store_row *row)
 {
     const struct text *field = &decoder->splitter.fields[column];
     double value;
@@ -232,7 +225,7 @@ static void take_feature(const struct csv_decoder *decoder, size_t column, enum 
 }
 
 static enum error decode_slowly(struct csv_decoder *decoder, char *record, size_t length,
-                                enum element element, void *features, struct csv_row *row)
+                                enum element element, void *features, struct store_row *row)
 {
     const struct csv_columns *columns = decoder->columns;
     size_t feature = 0;
@@ -251,13 +244,13 @@ static enum error decode_slowly(struct csv_decoder *decoder, char *record, size_
 }
 
 enum error csv_decode_row(struct csv_decoder *decoder, char *record, size_t length, bool plain,
-                          enum element element, void *features, struct csv_row *ret_row)
+                          enum element element, void *features, struct store_row *ret_row)
 {
     if (!plain)
         plain = !memchr(record, '"', length);
     if (plain && decode_quickly(decoder, record, record + length, element, features, ret_row))
         return OK;
-    *ret_row = fresh_row;
+    *ret_row = store_row_fresh;
     return decode_slowly(decoder, record, length, element, features, ret_row);
 }
 
@@ -269,7 +262,7 @@ static bool may_be_blank(const char *record)
 /* The quick path finds the record's end by itself; where it does not go, it is looked for first. */
 enum error csv_decode_next(struct csv_decoder *decoder, struct csv_block *block,
                            struct csv_cursor *cursor, enum element element, void *features,
-                           struct csv_row *ret_row)
+                           struct store_row *ret_row)
 {
     const char *record = block->data + cursor->at;
     const char *next = NULL;

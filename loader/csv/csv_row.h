@@ -19,18 +19,10 @@
 #include "loader/csv/csv_bytes.h"
 #include "loader/csv/csv_columns.h"
 #include "loader/csv/csv_split.h"
+#include "loader/store/store_row.h"
 
 /* Bytes that may be read (never used) behind a record. */
 #define CSV_PADDING_BYTES CSV_BYTES_PADDING
-
-struct csv_row {
-    int64_t id;        /* -1 without an id column */
-    struct text label; /* in the record; length 0 without a label column */
-    struct text group;
-    double weight; /* 1 without a weight column */
-    bool is_u8;    /* every feature is an integer 0..255; true without features */
-    enum row_status status;
-};
 
 struct csv_decoder {
     const struct csv_columns *columns; /* borrowed */
@@ -46,7 +38,8 @@ void csv_decoder_release(struct csv_decoder *decoder);
  * no quote. `features` NULL: keys only; else [F] of `element`: for ELEMENT_U8 a row that is not
  * is_u8 leaves them undefined. A ROW_BAD row leaves them undefined too. */
 enum error csv_decode_row(struct csv_decoder *decoder, char *record, size_t length, bool plain,
-                          enum element element, void *features, struct csv_row *ret_row) MUST_CHECK;
+                          enum element element, void *features,
+                          struct store_row *ret_row) MUST_CHECK;
 
 /* A walk over the rows of a block. Zeroed: in front of the first. */
 struct csv_cursor {
@@ -60,6 +53,6 @@ struct csv_cursor {
  * none. Other errors are about cursor->line. */
 enum error csv_decode_next(struct csv_decoder *decoder, struct csv_block *block,
                            struct csv_cursor *cursor, enum element element, void *features,
-                           struct csv_row *ret_row) MUST_CHECK;
+                           struct store_row *ret_row) MUST_CHECK;
 
 #endif

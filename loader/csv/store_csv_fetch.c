@@ -75,7 +75,7 @@ static size_t find_rows(struct fetch *fetch, size_t count)
             continue;
         }
         error_set(ERROR_INPUT, "%s has no row with the id %lld", fetch->store->path, (long long)id);
-        fetch_call_refuse(&fetch->call, i, ROW_MISSING);
+        fetch_call_set(&fetch->call, i, ROW_MISSING, 0);
     }
     return found;
 }
@@ -88,36 +88,23 @@ static enum error prefix_row(const struct fetch *fetch, int64_t row)
                         (long long)id_index_id(&store->ids, row));
 }
 
-static enum error refuse_other(const struct fetch *fetch, int64_t row)
-{
-    error_set(ERROR_INPUT, "the row is not what it was when the file was opened");
-    return prefix_row(fetch, row);
-}
-
 static enum error decode_row(struct fetch *fetch, const struct fetch_place *place, char *record,
                              size_t length)
 {
     const struct csv_store *store = fetch->store;
-    enum element element = store->store.info.element;
-    struct csv_row row;
-    double label;
-    enum error error = csv_decode_row(&fetch->reader->decoder, record, length, false, element,
+    const struct store_info *info = &store->store.info;
+    int64_t id = fetch->call.ids[place->index];
+    struct store_row row;
+    double label = 0;
+    enum error error = csv_decode_row(&fetch->reader->decoder, record, length, false, info->element,
                                       fetch_call_slot(&fetch->call, place->index), &row);
-    if (error == ERROR_INPUT)
-        return prefix_row(fetch, place->key);
-    if (error)
-        return error;
-    if (row.status == ROW_BAD) {
+    if (!error)
+        error = store_row_check(&row, id, info, &store->labels, "the file", &label);
+    if (error == ERROR_INPUT || row.status == ROW_BAD)
         prefix_row(fetch, place->key);
-        fetch_call_refuse(&fetch->call, place->index, ROW_BAD);
-        return OK;
-    }
-    if ((!row.is_u8 && element == ELEMENT_U8) ||
-        (row.id >= 0 && row.id != fetch->call.ids[place->index]) ||
-        !label_value(&store->labels, row.label.data, row.label.length, &label))
-        return refuse_other(fetch, place->key);
-    fetch_call_accept(&fetch->call, place->index, label);
-    return OK;
+    if (!error)
+        fetch_call_set(&fetch->call, place->index, row.status, label);
+    return error;
 }
 
 static enum error reserve_window(struct csv_reader *reader, size_t bytes)

@@ -44,7 +44,7 @@ uint8_t *csv_fill_slot(struct csv_fill *fill, const struct csv_fill_block *share
     return index < share->rows ? row_slots_at(&fill->slots, share->first + index) : NULL;
 }
 
-void csv_fill_label(const struct csv_fill *fill, uint8_t *slot, const struct csv_row *row,
+void csv_fill_label(const struct csv_fill *fill, uint8_t *slot, const struct store_row *row,
                     size_t number)
 {
     double value = 0;

@@ -48,7 +48,7 @@ uint8_t *csv_fill_slot(struct csv_fill *fill, const struct csv_fill_block *share
 /* The row is decoded: its label (`number` is the one of its text with `texts`); a bad row is
  * zeroed.
  */
-void csv_fill_label(const struct csv_fill *fill, uint8_t *slot, const struct csv_row *row,
+void csv_fill_label(const struct csv_fill *fill, uint8_t *slot, const struct store_row *row,
                     size_t number);
 
 /* The caller's thread, in file order: the block's `rows` rows become those from `row` on. `numbers`

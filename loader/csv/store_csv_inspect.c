@@ -87,7 +87,7 @@ static enum error note_bad(const struct csv_store *store, struct facts *facts, i
 
 /* `slot` NULL: the row is not kept. */
 static enum error note_row(const struct csv_store *store, struct facts *facts,
-                           const struct csv_row *row, uint8_t *slot, int64_t line)
+                           const struct store_row *row, uint8_t *slot, int64_t line)
 {
     uint32_t number = 0;
     enum error error = OK;
@@ -111,7 +111,7 @@ static enum error note_row(const struct csv_store *store, struct facts *facts,
 static enum error inspect_row(struct csv_store *store, struct facts *facts, struct csv_block *block,
                               struct csv_cursor *cursor)
 {
-    struct csv_row row;
+    struct store_row row;
     uint8_t *slot = csv_fill_slot(&store->fill, &facts->share, facts->rows);
     enum error error =
         csv_decode_next(&facts->decoder, block, cursor, slot ? store->fill.element : ELEMENT_U8,

@@ -102,36 +102,23 @@ static enum error prepare(const struct scan *scan, struct scanned *scanned, size
     return there ? OK : ERROR_MEMORY;
 }
 
-/* The row differs from what open() saw: the file changed, and its identity did not show it. */
-static enum error refuse_other(const struct csv_store *store)
-{
-    return error_set(ERROR_INPUT, "the row is not what it was when %s was opened", store->path);
-}
-
 static enum error keep_features(const struct scan *scan, struct scanned *scanned,
-                                const struct csv_row *row)
+                                const struct store_row *row)
 {
     const struct csv_store *store = scan->store;
     size_t bytes = row_bytes(store);
     size_t i = scanned->rows;
     scanned->status[i] = row->status;
-    scanned->label_values[i] = 0;
-    if (row->status == ROW_BAD) {
-        if (!(scan->columns & SCAN_BAD_ROWS))
-            return ERROR_INPUT;
+    if (row->status == ROW_BAD && !(scan->columns & SCAN_BAD_ROWS))
+        return ERROR_INPUT;
+    if (row->status == ROW_BAD)
         memset(scanned->features + i * bytes, 0, bytes);
-        return OK;
-    }
-    if (!row->is_u8 && store->store.info.element == ELEMENT_U8)
-        return refuse_other(store);
-    return label_value(&store->labels, row->label.data, row->label.length,
-                       &scanned->label_values[i])
-               ? OK
-               : refuse_other(store);
+    return store_row_check(row, row->id, &store->store.info, &store->labels, store->path,
+                           &scanned->label_values[i]);
 }
 
 static enum error keep_row(const struct scan *scan, struct scanned *scanned,
-                           const struct csv_row *row)
+                           const struct store_row *row)
 {
     size_t i = scanned->rows;
     enum error error = OK;
@@ -165,7 +152,7 @@ static enum error scan_block(void *context, void *result, struct csv_block *bloc
     if (error)
         return error;
     for (;;) {
-        struct csv_row row;
+        struct store_row row;
         uint8_t *features =
             scanned->features ? scanned->features + scanned->rows * row_bytes(store) : NULL;
         error = csv_decode_next(&scanned->decoder, block, &cursor, store->store.info.element,

@@ -5,8 +5,3 @@ enum error postgres_store_prefix(const struct postgres_store *store, enum error 
     return error_prefix(code, "postgresql:%s, table %s, id %lld: ", store->place.shown,
                         store->table.name, (long long)id);
 }
-
-enum error postgres_store_refuse_other(void)
-{
-    return error_set(ERROR_INPUT, "the row is not what it was when the store was opened");
-}

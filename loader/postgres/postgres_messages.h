@@ -6,7 +6,5 @@
 
 /* "postgresql:PLACE, table T, id N: " in front of this thread's message; returns `code`. */
 enum error postgres_store_prefix(const struct postgres_store *store, enum error code, int64_t id);
-/* ERROR_INPUT: a row that is not what it was when the store was opened. */
-enum error postgres_store_refuse_other(void) MUST_CHECK;
 
 #endif

@@ -104,7 +104,7 @@ static bool take_text(const struct postgres_value *value, struct text *ret_text)
 }
 
 static enum error take_keys(const struct postgres_format *format,
-                            const struct postgres_value **value, struct postgres_row *row)
+                            const struct postgres_value **value, struct store_row *row)
 {
     const struct postgres_value *next = *value;
     if (!take_integer(next, &row->id) || row->id < 0)
@@ -125,7 +125,7 @@ static enum error take_keys(const struct postgres_format *format,
 }
 
 static void take_blob(const struct postgres_format *format, const struct postgres_value *value,
-                      void *features, struct postgres_row *row)
+                      void *features, struct store_row *row)
 {
     char words[80];
     size_t wanted = format->features * element_bytes(format->element);
@@ -147,7 +147,7 @@ static void take_blob(const struct postgres_format *format, const struct postgre
 }
 
 static void take_columns(const struct postgres_format *format, const struct postgres_value *values,
-                         enum element element, void *features, struct postgres_row *row)
+                         enum element element, void *features, struct store_row *row)
 {
     for (size_t i = 0; i < format->features; i++) {
         double value = 0;
@@ -164,10 +164,9 @@ static void take_columns(const struct postgres_format *format, const struct post
 
 enum error postgres_decode_row(const struct postgres_format *format,
                                const struct postgres_value *values, enum element element,
-                               void *features, struct postgres_row *ret_row)
+                               void *features, struct store_row *ret_row)
 {
-    *ret_row = (struct postgres_row){
-        .label = {.data = ""}, .group = {.data = ""}, .weight = 1, .is_u8 = true, .status = ROW_OK};
+    *ret_row = store_row_fresh;
     enum error error = take_keys(format, &values, ret_row);
     if (error || !features)
         return error;

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
-#include "loader/store/store.h"
+#include "loader/store/store_row.h"
 
 /* How a value comes. */
 enum postgres_form {
@@ -45,19 +45,11 @@ struct postgres_format {
 /* Values of a whole row, of a row of keys only. */
 size_t postgres_value_count(const struct postgres_format *format, bool keys_only);
 
-struct postgres_row {
-    int64_t id;
-    struct text label, group; /* in the values; "" where there is none */
-    double weight;
-    bool is_u8;
-    enum row_status status;
-};
-
 /* `features` NULL: keys only; else [F] of `element`: for ELEMENT_U8 a row that is not is_u8 leaves
  * them undefined, and so does a bad one. */
 enum error postgres_decode_row(const struct postgres_format *format,
                                const struct postgres_value *values, enum element element,
-                               void *features, struct postgres_row *ret_row) MUST_CHECK;
+                               void *features, struct store_row *ret_row) MUST_CHECK;
 
 /* COPY BINARY: what stands in front of the first row. Moves *at behind it. */
 enum error postgres_copy_head(const uint8_t *bytes, size_t length, size_t *at) MUST_CHECK;

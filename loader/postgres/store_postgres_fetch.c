@@ -8,6 +8,7 @@
 #include "loader/postgres/postgres_messages.h"
 #include "loader/postgres/store_postgres.h"
 #include "loader/store/fetch_call.h"
+#include "loader/store/store_row.h"
 
 #define STATEMENT "rows"
 #define TYPE_INTEGER_8 20
@@ -190,26 +191,29 @@ static void take_values(struct postgres_reader *reader, const PGresult *result, 
             .length = (size_t)PQgetlength(result, row, i)};
 }
 
-static enum error decode(struct postgres_reader *reader, uint8_t *slot, struct postgres_row *row,
-                         double *ret_label)
+static enum error decode(struct postgres_reader *reader, int64_t id, struct fetch_call *call,
+                         size_t index)
 {
     const struct postgres_store *store = store_of(reader);
     const struct store_info *info = &store->store.info;
+    struct store_row row;
+    uint8_t none[1];
+    double label = 0;
+    uint8_t *slot = call->row_bytes > 0 ? fetch_call_slot(call, index) : none;
     enum error error =
-        postgres_decode_row(&store->table.format, reader->values, info->element, slot, row);
-    if (error || row->status == ROW_BAD)
-        return error;
-    bool is_other = (!row->is_u8 && info->element == ELEMENT_U8) ||
-                    !label_value(&store->labels, row->label.data, row->label.length, ret_label);
-    return is_other ? postgres_store_refuse_other() : OK;
+        postgres_decode_row(&store->table.format, reader->values, info->element, slot, &row);
+    if (!error)
+        error = store_row_check(&row, id, info, &store->labels, "the store", &label);
+    if (error || row.status == ROW_BAD)
+        postgres_store_prefix(store, error, id);
+    if (!error)
+        fetch_call_set(call, index, row.status, label);
+    return error;
 }
 
 static enum error take_row(struct postgres_reader *reader, struct fetch_call *call, size_t count)
 {
     const struct postgres_store *store = store_of(reader);
-    struct postgres_row row;
-    uint8_t none[1];
-    double label = 0;
     struct postgres_value id = reader->values[0];
     uint64_t number = 0;
     for (size_t i = 0; i < id.length && i < 8; i++)
@@ -221,16 +225,9 @@ static enum error take_row(struct postgres_reader *reader, struct fetch_call *ca
                          "%lld, which was not asked for",
                          store->place.shown, store->table.name, (long long)number);
     size_t index = reader->places[place].index;
-    uint8_t *slot = call->row_bytes > 0 ? fetch_call_slot(call, index) : none;
-    enum error error = decode(reader, slot, &row, &label);
+    enum error error = decode(reader, (int64_t)number, call, index);
     if (error)
-        return postgres_store_prefix(store, error, (int64_t)number);
-    if (row.status == ROW_OK) {
-        fetch_call_accept(call, index, label);
-    } else {
-        postgres_store_prefix(store, ERROR_INPUT, (int64_t)number);
-        fetch_call_refuse(call, index, ROW_BAD);
-    }
+        return error;
     for (; place < count && reader->places[place].key == (int64_t)number; place++) {
         reader->is_found[place] = true;
         if (reader->places[place].index != index)
@@ -258,7 +255,7 @@ static enum error take_result(struct postgres_reader *reader, struct fetch_call 
             continue;
         error_set(ERROR_NOT_FOUND, "postgresql:%s, table %s has no row with the id %lld",
                   store->place.shown, store->table.name, (long long)reader->places[i].key);
-        fetch_call_refuse(call, reader->places[i].index, ROW_MISSING);
+        fetch_call_set(call, reader->places[i].index, ROW_MISSING, 0);
     }
     return error;
 }

@@ -124,17 +124,18 @@ static enum error take_id(const struct sqlite_table *table, sqlite3_stmt *statem
 }
 
 static enum error take_keys(const struct sqlite_table *table, sqlite3_stmt *statement,
-                            struct sqlite_row *row)
+                            struct sqlite_row *ret_row)
 {
+    struct store_row *row = &ret_row->row;
     const char *label = table->key_of[COLUMN_LABEL];
     const char *weight = table->key_of[COLUMN_WEIGHT];
     const char *group = table->key_of[COLUMN_GROUP];
     enum error error = take_id(table, statement, &row->id);
     if (error)
         return error;
-    if (label && !take_text(statement, LABEL_AT, row->label_text, &row->label))
+    if (label && !take_text(statement, LABEL_AT, ret_row->label_text, &row->label))
         return refuse_value(statement, LABEL_AT, label, "a label");
-    if (group && !take_text(statement, GROUP_AT, row->group_text, &row->group))
+    if (group && !take_text(statement, GROUP_AT, ret_row->group_text, &row->group))
         return refuse_value(statement, GROUP_AT, group, "a group");
     if (weight && (!take_number(statement, WEIGHT_AT, &row->weight) || row->weight < 0 ||
                    !isfinite(row->weight)))
@@ -145,7 +146,7 @@ static enum error take_keys(const struct sqlite_table *table, sqlite3_stmt *stat
 /* ---- features ----------------------------------------------------------- */
 
 static void take_blob(const struct sqlite_format *format, sqlite3_stmt *statement, void *features,
-                      struct sqlite_row *row)
+                      struct store_row *row)
 {
     size_t wanted = format->features * element_bytes(format->element);
     int type = sqlite3_column_type(statement, FEATURES_AT);
@@ -165,7 +166,7 @@ static void take_blob(const struct sqlite_format *format, sqlite3_stmt *statemen
 }
 
 static void take_columns(const struct sqlite_format *format, sqlite3_stmt *statement,
-                         enum element element, void *features, struct sqlite_row *row)
+                         enum element element, void *features, struct store_row *row)
 {
     for (size_t i = 0; i < format->features; i++) {
         double value = 0;
@@ -183,17 +184,13 @@ static void take_columns(const struct sqlite_format *format, sqlite3_stmt *state
 enum error sqlite_decode_row(const struct sqlite_format *format, sqlite3_stmt *statement,
                              enum element element, void *features, struct sqlite_row *ret_row)
 {
-    ret_row->label = (struct text){.data = "", .length = 0};
-    ret_row->group = ret_row->label;
-    ret_row->weight = 1;
-    ret_row->is_u8 = true;
-    ret_row->status = ROW_OK;
+    ret_row->row = store_row_fresh;
     enum error error = take_keys(format->table, statement, ret_row);
     if (error || !features)
         return error;
     if (format->blob)
-        take_blob(format, statement, features, ret_row);
+        take_blob(format, statement, features, &ret_row->row);
     else
-        take_columns(format, statement, element, features, ret_row);
+        take_columns(format, statement, element, features, &ret_row->row);
     return OK;
 }

@@ -16,18 +16,13 @@
 
 #include "common/error.h"
 #include "loader/sqlite/sqlite_table.h"
-#include "loader/store/label_dictionary.h"
-#include "loader/store/store.h"
+#include "loader/store/store_row.h"
 
 #define SQLITE_ROW_TEXT_BYTES 40
 
 struct sqlite_row {
-    int64_t id;
-    struct text label; /* valid until the statement's next step, or this row's next use */
-    struct text group;
-    double weight;
-    bool is_u8;
-    enum row_status status;
+    struct store_row row; /* label and group: valid until the statement's next step, or this
+                           * struct's next use */
     char label_text[SQLITE_ROW_TEXT_BYTES], group_text[SQLITE_ROW_TEXT_BYTES];
 };
 

@@ -52,32 +52,22 @@ static enum error find_row(const struct sqlite_store *store, struct sqlite_curso
     return error ? error_prefix(error, "id %lld: ", (long long)id) : OK;
 }
 
-static enum error refuse_other(const struct sqlite_store *store, int64_t id)
-{
-    error_set(ERROR_INPUT, "the row is not what it was when the file was opened");
-    return sqlite_store_prefix(store, ERROR_INPUT, id);
-}
-
 static enum error take_row(const struct sqlite_store *store, sqlite3_stmt *statement,
                            struct fetch_call *call, size_t index)
 {
-    enum element element = store->store.info.element;
-    struct sqlite_row row;
-    double label;
-    enum error error =
-        sqlite_decode_row(&store->format, statement, element, fetch_call_slot(call, index), &row);
-    if (error)
-        return sqlite_store_prefix(store, error, call->ids[index]);
-    if (row.status == ROW_BAD) {
-        sqlite_store_prefix(store, ERROR_INPUT, row.id);
-        fetch_call_refuse(call, index, ROW_BAD);
-        return OK;
-    }
-    if (row.id != call->ids[index] || (!row.is_u8 && element == ELEMENT_U8) ||
-        !label_value(&store->labels, row.label.data, row.label.length, &label))
-        return refuse_other(store, row.id);
-    fetch_call_accept(call, index, label);
-    return OK;
+    const struct store_info *info = &store->store.info;
+    struct sqlite_row decoded;
+    const struct store_row *row = &decoded.row;
+    double label = 0;
+    enum error error = sqlite_decode_row(&store->format, statement, info->element,
+                                         fetch_call_slot(call, index), &decoded);
+    if (!error)
+        error = store_row_check(row, call->ids[index], info, &store->labels, "the file", &label);
+    if (error || row->status == ROW_BAD)
+        sqlite_store_prefix(store, error, call->ids[index]);
+    if (!error)
+        fetch_call_set(call, index, row->status, label);
+    return error;
 }
 
 static enum error fetch_one(struct sqlite_reader *reader, struct fetch_call *call, size_t index)
@@ -92,7 +82,7 @@ static enum error fetch_one(struct sqlite_reader *reader, struct fetch_call *cal
         return take_row(store, reader->cursor.statement, call, index);
     error_set(ERROR_INPUT, "%s, table \"%s\", has no row with the id %lld", store->path,
               store->table.name, (long long)id);
-    fetch_call_refuse(call, index, ROW_MISSING);
+    fetch_call_set(call, index, ROW_MISSING, 0);
     return OK;
 }
 

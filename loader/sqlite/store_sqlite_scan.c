@@ -3,26 +3,23 @@
  * they are (inspect).
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/array.h"
-#include "common/buffer.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/stop.h"
 #include "loader/sqlite/store_sqlite.h"
+#include "loader/store/scan_block.h"
 
-#define BLOCK_ROWS 1024
-#define TEXTS_LIMIT_BYTES ((size_t)1 << 30)
 #define PROGRESS_NS INT64_C(2000000000)
 #define PROGRESS_ROWS 1024 /* the clock is looked at so often */
 
-/* ---- walking ------------------------------------------------------------ */
+/* ---- a pass over all rows ----------------------------------------------- */
 
 /* Called for every row; `row` is borrowed. */
-typedef enum error row_visitor(void *context, sqlite3_stmt *statement, struct sqlite_row *row);
+typedef enum error row_visitor(void *context, sqlite3_stmt *statement, const struct store_row *row);
 
-struct walk {
+struct pass {
     const struct sqlite_store *store;
     const char *what;     /* "reading", for the log */
     enum element element; /* that features are wanted as */
@@ -32,17 +29,17 @@ struct walk {
     int64_t rows, last_id, last_row_number, progress_ns;
 };
 
-static enum error show_progress(struct walk *walk)
+static enum error show_progress(struct pass *pass)
 {
-    const struct sqlite_store *store = walk->store;
-    if (walk->rows % PROGRESS_ROWS != 0)
+    const struct sqlite_store *store = pass->store;
+    if (pass->rows % PROGRESS_ROWS != 0)
         return OK;
     if (stop_requested())
-        return error_set(ERROR_CANCELLED, "stopped while %s %s", walk->what, store->path);
-    if (clock_now_ns() < walk->progress_ns)
+        return error_set(ERROR_CANCELLED, "stopped while %s %s", pass->what, store->path);
+    if (clock_now_ns() < pass->progress_ns)
         return OK;
-    walk->progress_ns = clock_now_ns() + PROGRESS_NS;
-    log_info("%s %s: %lld rows", walk->what, store->path, (long long)walk->rows);
+    pass->progress_ns = clock_now_ns() + PROGRESS_NS;
+    log_info("%s %s: %lld rows", pass->what, store->path, (long long)pass->rows);
     return OK;
 }
 
@@ -51,22 +48,22 @@ static int64_t row_number(sqlite3_stmt *statement)
     return sqlite3_column_int64(statement, sqlite3_column_count(statement) - 1);
 }
 
-static enum error refuse_order(const struct walk *walk, sqlite3_stmt *statement, int64_t id)
+static enum error refuse_order(const struct pass *pass, sqlite3_stmt *statement, int64_t id)
 {
-    const struct sqlite_store *store = walk->store;
+    const struct sqlite_store *store = pass->store;
     const char *name = store->table.name;
-    if (id == walk->last_id && store->table.row_name)
+    if (id == pass->last_id && store->table.row_name)
         return error_set(ERROR_INPUT,
                          "%s: table \"%s\" has the id %lld twice, in the rows with the %s %lld and "
                          "%lld; each may come only once",
                          store->path, name, (long long)id, store->table.row_name,
-                         (long long)walk->last_row_number, (long long)row_number(statement));
-    if (id == walk->last_id && store->table.view)
+                         (long long)pass->last_row_number, (long long)row_number(statement));
+    if (id == pass->last_id && store->table.view)
         return error_set(ERROR_INPUT,
                          "%s: view \"%s\" has the id %lld twice; each may come only once",
                          store->path, name, (long long)id);
     return error_set(ERROR_INPUT, "%s: table \"%s\" is damaged: id %lld comes %s", store->path,
-                     name, (long long)id, id == walk->last_id ? "twice" : "out of its order");
+                     name, (long long)id, id == pass->last_id ? "twice" : "out of its order");
 }
 
 /* A row whose id is none is named by its number, if by anything. */
@@ -81,39 +78,40 @@ static enum error prefix_row(const struct sqlite_store *store, sqlite3_stmt *sta
     return error_prefix(error, "%s, table \"%s\": ", store->path, store->table.name);
 }
 
-static enum error visit_row(struct walk *walk, sqlite3_stmt *statement)
+static enum error visit_row(struct pass *pass, sqlite3_stmt *statement)
 {
-    struct sqlite_row row;
+    struct sqlite_row decoded;
+    const struct store_row *row = &decoded.row;
     enum error error =
-        sqlite_decode_row(&walk->store->format, statement, walk->element, walk->features, &row);
+        sqlite_decode_row(&pass->store->format, statement, pass->element, pass->features, &decoded);
     if (error)
-        return prefix_row(walk->store, statement, error);
-    if (row.status == ROW_BAD)
-        sqlite_store_prefix(walk->store, ERROR_INPUT, row.id);
-    if (walk->rows > 0 && row.id <= walk->last_id)
-        return refuse_order(walk, statement, row.id);
-    error = walk->visit(walk->context, statement, &row);
+        return prefix_row(pass->store, statement, error);
+    if (row->status == ROW_BAD)
+        sqlite_store_prefix(pass->store, ERROR_INPUT, row->id);
+    if (pass->rows > 0 && row->id <= pass->last_id)
+        return refuse_order(pass, statement, row->id);
+    error = pass->visit(pass->context, statement, row);
     if (error)
         return error;
-    walk->rows++;
-    walk->last_id = row.id;
-    if (walk->store->table.row_name)
-        walk->last_row_number = row_number(statement);
-    return show_progress(walk);
+    pass->rows++;
+    pass->last_id = row->id;
+    if (pass->store->table.row_name)
+        pass->last_row_number = row_number(statement);
+    return show_progress(pass);
 }
 
-static enum error walk_rows(struct walk *walk, const char *sql)
+static enum error pass_run(struct pass *pass, const char *sql)
 {
     struct sqlite_cursor cursor;
     bool row = true;
-    enum error error = sqlite_cursor_open(&cursor, walk->store, sql);
+    enum error error = sqlite_cursor_open(&cursor, pass->store, sql);
     if (error)
         return error;
-    walk->progress_ns = clock_now_ns() + PROGRESS_NS;
+    pass->progress_ns = clock_now_ns() + PROGRESS_NS;
     while (!error && row) {
         error = sqlite_cursor_step(&cursor, &row);
         if (!error && row)
-            error = visit_row(walk, cursor.statement);
+            error = visit_row(pass, cursor.statement);
     }
     if (!error)
         error = sqlite_cursor_check(&cursor);
@@ -149,7 +147,7 @@ static enum error keep_place(struct inspection *all, sqlite3_stmt *statement, in
     return OK;
 }
 
-/* The walk has seen to it that they ascend. */
+/* The pass has checked that they ascend. */
 static enum error index_places(struct inspection *all)
 {
     int64_t twice[2];
@@ -159,7 +157,7 @@ static enum error index_places(struct inspection *all)
     return error;
 }
 
-static enum error inspect_row(void *context, sqlite3_stmt *statement, struct sqlite_row *row)
+static enum error inspect_row(void *context, sqlite3_stmt *statement, const struct store_row *row)
 {
     struct inspection *all = context;
     if (all->store->table.row_name) {
@@ -175,7 +173,7 @@ static enum error inspect_row(void *context, sqlite3_stmt *statement, struct sql
     return OK;
 }
 
-static enum error collect_label(void *context, sqlite3_stmt *statement, struct sqlite_row *row)
+static enum error collect_label(void *context, sqlite3_stmt *statement, const struct store_row *row)
 {
     struct sqlite_store *store = context;
     (void)statement;
@@ -184,9 +182,9 @@ static enum error collect_label(void *context, sqlite3_stmt *statement, struct s
 
 static enum error collect_labels(struct sqlite_store *store)
 {
-    struct walk walk = {
+    struct pass pass = {
         .store = store, .what = "reading the labels of", .visit = collect_label, .context = store};
-    enum error error = walk_rows(&walk, store->keys_sql);
+    enum error error = pass_run(&pass, store->keys_sql);
     if (!error)
         label_dictionary_finish(&store->labels);
     return error;
@@ -195,23 +193,23 @@ static enum error collect_labels(struct sqlite_store *store)
 enum error sqlite_store_inspect(struct sqlite_store *store)
 {
     struct inspection all = {.store = store, .is_u8 = true};
-    struct walk walk = {.store = store,
+    struct pass pass = {.store = store,
                         .what = "looking at",
                         .element = ELEMENT_U8,
                         .visit = inspect_row,
                         .context = &all};
     size_t bytes = store->format.features * sizeof(float);
-    walk.features = array_new(bytes, 1, "a row of an SQLite table");
-    if (!walk.features)
+    pass.features = array_new(bytes, 1, "a row of an SQLite table");
+    if (!pass.features)
         return ERROR_MEMORY;
-    enum error error = walk_rows(&walk, store->scan_sql);
+    enum error error = pass_run(&pass, store->scan_sql);
     if (!error && store->table.row_name)
         error = index_places(&all);
     free(all.ids);
-    free(walk.features);
+    free(pass.features);
     if (error)
         return error;
-    store->store.info.rows = walk.rows;
+    store->store.info.rows = pass.rows;
     store->store.info.element = all.is_u8 ? ELEMENT_U8 : ELEMENT_F32;
     if (store->format.blob)
         store->store.info.element = store->format.element;
@@ -222,172 +220,47 @@ enum error sqlite_store_inspect(struct sqlite_store *store)
 
 /* ---- scan --------------------------------------------------------------- */
 
-/* A block that fills up. Texts are kept as offsets until it is handed out: their memory moves. */
-struct block {
+struct scan {
     const struct sqlite_store *store;
-    enum scan_columns columns;
-    store_sink *sink;
-    void *context;
-    int64_t first_row;
-    size_t rows;
-    int64_t *ids;
-    struct text *labels, *groups; /* data: filled in at the end */
-    size_t *label_at, *group_at;
-    double *label_values, *weights;
-    uint8_t *features;
-    enum row_status *status;
-    size_t row_bytes;
-    struct buffer texts;
-    uint8_t *row_features; /* the next row's, BLOB or not */
+    struct scan_block *block; /* owned */
+    struct pass pass;
 };
 
-static void release_block(struct block *block)
+static enum error keep_row(void *context, sqlite3_stmt *statement, const struct store_row *row)
 {
-    free(block->ids);
-    free(block->labels);
-    free(block->groups);
-    free(block->label_at);
-    free(block->group_at);
-    free(block->label_values);
-    free(block->weights);
-    free(block->features);
-    free(block->status);
-    buffer_release(&block->texts);
-}
-
-static enum error init_block(struct block *block)
-{
-    static const char what[] = "a block of rows";
-    const struct sqlite_store *store = block->store;
-    block->row_bytes = store->format.features * element_bytes(store->store.info.element);
-    block->ids = array_new(BLOCK_ROWS, sizeof(*block->ids), what);
-    block->labels = array_new(BLOCK_ROWS, sizeof(*block->labels), what);
-    block->groups = array_new(BLOCK_ROWS, sizeof(*block->groups), what);
-    block->label_at = array_new(BLOCK_ROWS, sizeof(*block->label_at), what);
-    block->group_at = array_new(BLOCK_ROWS, sizeof(*block->group_at), what);
-    block->label_values = array_new(BLOCK_ROWS, sizeof(*block->label_values), what);
-    block->weights = array_new(BLOCK_ROWS, sizeof(*block->weights), what);
-    block->status = array_new(BLOCK_ROWS, sizeof(*block->status), what);
-    size_t rows = block->columns & SCAN_FEATURES ? BLOCK_ROWS : 0;
-    block->features = array_new(rows, block->row_bytes + 1, what);
-    bool there = block->ids && block->labels && block->groups && block->label_at &&
-                 block->group_at && block->label_values && block->weights && block->status &&
-                 block->features;
-    return there ? OK : ERROR_MEMORY;
-}
-
-static void place_texts(struct block *block)
-{
-    for (size_t i = 0; i < block->rows; i++) {
-        block->labels[i].data = block->texts.data + block->label_at[i];
-        block->groups[i].data = block->texts.data + block->group_at[i];
-    }
-}
-
-static enum error hand_out(struct block *block)
-{
-    const struct sqlite_table *table = &block->store->table;
-    bool features = block->columns & SCAN_FEATURES;
-    if (block->rows == 0)
-        return OK;
-    place_texts(block);
-    struct store_block rows = {
-        .rows = block->rows,
-        .first_row = block->first_row,
-        .ids = block->ids,
-        .labels = block->labels,
-        .weights = table->key_of[COLUMN_WEIGHT] ? block->weights : NULL,
-        .groups = table->key_of[COLUMN_GROUP] ? block->groups : NULL,
-        .label_values = features ? block->label_values : NULL,
-        .features = features ? block->features : NULL,
-        .status = block->columns & SCAN_BAD_ROWS ? block->status : NULL,
-    };
-    enum error error = block->sink(block->context, &rows);
-    block->first_row += (int64_t)block->rows;
-    block->rows = 0;
-    buffer_clear(&block->texts);
-    return error;
-}
-
-static enum error keep_text(struct block *block, const struct text *text, struct text *kept,
-                            size_t *at)
-{
-    *at = block->texts.length;
-    kept->length = text->length;
-    return buffer_add(&block->texts, text->data, text->length);
-}
-
-static enum error refuse_other(const struct sqlite_store *store, int64_t id)
-{
-    error_set(ERROR_INPUT, "the row is not what it was when the file was opened");
-    return sqlite_store_prefix(store, ERROR_INPUT, id);
-}
-
-static enum error keep_features(struct block *block, const struct sqlite_row *row)
-{
-    const struct sqlite_store *store = block->store;
-    uint8_t *slot = block->features + block->rows * block->row_bytes;
-    block->status[block->rows] = row->status;
-    block->label_values[block->rows] = 0;
-    if (row->status == ROW_BAD) {
-        if (!(block->columns & SCAN_BAD_ROWS))
-            return ERROR_INPUT;
-        memset(slot, 0, block->row_bytes);
-        return OK;
-    }
-    if (!row->is_u8 && store->store.info.element == ELEMENT_U8)
-        return refuse_other(store, row->id);
-    memcpy(slot, block->row_features, block->row_bytes);
-    return label_value(&store->labels, row->label.data, row->label.length,
-                       &block->label_values[block->rows])
-               ? OK
-               : refuse_other(store, row->id);
-}
-
-static enum error keep_row(void *context, sqlite3_stmt *statement, struct sqlite_row *row)
-{
-    struct block *block = context;
-    size_t i = block->rows;
+    struct scan *scan = context;
+    const struct sqlite_store *store = scan->store;
+    double label = 0;
+    enum error error = OK;
     (void)statement;
-    block->ids[i] = row->id;
-    block->weights[i] = row->weight;
-    enum error error = keep_text(block, &row->label, &block->labels[i], &block->label_at[i]);
-    if (!error)
-        error = keep_text(block, &row->group, &block->groups[i], &block->group_at[i]);
-    if (!error && block->columns & SCAN_FEATURES)
-        error = keep_features(block, row);
+    if (scan->pass.features)
+        error =
+            store_row_check(row, row->id, &store->store.info, &store->labels, "the file", &label);
     if (error)
-        return error;
-    block->rows++;
-    return block->rows == BLOCK_ROWS ? hand_out(block) : OK;
+        return sqlite_store_prefix(store, error, row->id);
+    error = scan_block_add(scan->block, row, label);
+    scan->pass.features = scan_block_slot(scan->block);
+    return error;
 }
 
 enum error sqlite_store_scan(struct store *base, enum scan_columns columns, store_sink *sink,
                              void *context)
 {
     const struct sqlite_store *store = (const struct sqlite_store *)base;
-    bool features = columns & SCAN_FEATURES;
-    struct block block = {.store = store,
-                          .columns = columns,
-                          .sink = sink,
-                          .context = context,
-                          .texts = BUFFER_INIT(TEXTS_LIMIT_BYTES)};
-    struct walk walk = {.store = store,
-                        .what = "reading",
-                        .element = store->store.info.element,
-                        .visit = keep_row,
-                        .context = &block};
-    enum error error = init_block(&block);
-    if (!error && features) {
-        walk.features = array_new(block.row_bytes, 1, "a row of an SQLite table");
-        error = walk.features ? OK : ERROR_MEMORY;
-    }
-    block.row_features = walk.features;
+    struct scan scan = {.store = store,
+                        .block = scan_block_new(&base->info, columns, sink, context)};
+    if (!scan.block)
+        return ERROR_MEMORY;
+    scan.pass = (struct pass){.store = store,
+                              .what = "reading",
+                              .element = base->info.element,
+                              .features = scan_block_slot(scan.block),
+                              .visit = keep_row,
+                              .context = &scan};
+    enum error error =
+        pass_run(&scan.pass, columns & SCAN_FEATURES ? store->scan_sql : store->keys_sql);
     if (!error)
-        error = walk_rows(&walk, features ? store->scan_sql : store->keys_sql);
-    if (!error)
-        error = hand_out(&block);
-    free(walk.features);
-    release_block(&block);
+        error = scan_block_finish(scan.block);
+    scan_block_free(scan.block);
     return error;
 }

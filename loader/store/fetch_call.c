@@ -20,24 +20,17 @@ uint8_t *fetch_call_slot(const struct fetch_call *call, size_t index)
     return call->features + index * call->stride_bytes;
 }
 
-void fetch_call_accept(struct fetch_call *call, size_t index, double label)
+void fetch_call_set(struct fetch_call *call, size_t index, enum row_status status, double label)
 {
-    call->status[index] = ROW_OK;
-    if (call->labels)
-        call->labels[index] = label;
-}
-
-void fetch_call_refuse(struct fetch_call *call, size_t index, enum row_status status)
-{
-    if (index < call->worst) {
+    if (status != ROW_OK && call->row_bytes > 0)
+        memset(fetch_call_slot(call, index), 0, call->row_bytes);
+    if (status != ROW_OK && index < call->worst) {
         call->worst = index;
         error_report_take(ERROR_INPUT, &call->report);
     }
-    if (call->row_bytes > 0)
-        memset(fetch_call_slot(call, index), 0, call->row_bytes);
     call->status[index] = status;
     if (call->labels)
-        call->labels[index] = 0;
+        call->labels[index] = status == ROW_OK ? label : 0;
 }
 
 void fetch_call_copy(struct fetch_call *call, size_t from, size_t to)

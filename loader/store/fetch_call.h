@@ -27,9 +27,8 @@ void fetch_call_init(struct fetch_call *call, const struct store_info *info, con
 
 /* Where the features of the row at `index` go. */
 uint8_t *fetch_call_slot(const struct fetch_call *call, size_t index);
-void fetch_call_accept(struct fetch_call *call, size_t index, double label);
-/* Zeroes the row; this thread's message says what is wrong with it. */
-void fetch_call_refuse(struct fetch_call *call, size_t index, enum row_status status);
+/* What became of a row. Not ROW_OK: zeroes it; this thread's message says what is wrong with it. */
+void fetch_call_set(struct fetch_call *call, size_t index, enum row_status status, double label);
 /* The row at `to` was asked for a second time; from < to. */
 void fetch_call_copy(struct fetch_call *call, size_t from, size_t to);
 /* OK; the first bad row's message, when there is one, is the thread's now. */

@@ -212,7 +212,7 @@ static enum error refuse_bad(struct cache_reader *reader, struct fetch_call *cal
         reader_fetch(reader->inner, &call->ids[index], 1, fetch_call_slot(call, index),
                      call->stride_bytes, &label, &status);
     if (!error)
-        fetch_call_refuse(call, index, ROW_BAD);
+        fetch_call_set(call, index, ROW_BAD, 0);
     return error;
 }
 
@@ -223,7 +223,7 @@ static enum error take_row(struct cache_reader *reader, struct fetch_call *call,
     if (row < 0) {
         error_set(ERROR_INPUT, "%s has no row with the id %lld", cache->store.info.uri,
                   (long long)call->ids[index]);
-        fetch_call_refuse(call, index, ROW_MISSING);
+        fetch_call_set(call, index, ROW_MISSING, 0);
         return OK;
     }
     if (row_slots_is_bad(&cache->slots, (uint64_t)row))
@@ -233,7 +233,7 @@ static enum error take_row(struct cache_reader *reader, struct fetch_call *call,
     memcpy(&label, slot, sizeof(label));
     if (cache->slots.row_bytes > 0)
         memcpy(fetch_call_slot(call, index), slot + sizeof(label), cache->slots.row_bytes);
-    fetch_call_accept(call, index, label);
+    fetch_call_set(call, index, ROW_OK, label);
     return OK;
 }
 

@@ -206,7 +206,7 @@ static void refuse_missing(struct fetch_call *call, const struct union_store *st
 {
     error_set(ERROR_NOT_FOUND, "%s and %zu more: no row has the id %lld",
               store->parts[0].store->info.uri, store->count - 1, (long long)call->ids[index]);
-    fetch_call_refuse(call, index, ROW_MISSING);
+    fetch_call_set(call, index, ROW_MISSING, 0);
 }
 
 static void take_row(struct fetch_call *call, const struct union_store *store,
@@ -217,14 +217,14 @@ static void take_row(struct fetch_call *call, const struct union_store *store,
     size_t bytes = features * element_bytes(part->store->info.element);
     const uint8_t *row = reader->features + i * bytes;
     if (reader->status[i] != ROW_OK) {
-        fetch_call_refuse(call, index, reader->status[i]);
+        fetch_call_set(call, index, reader->status[i], 0);
         return;
     }
     if (union_widens(store, part))
         union_widen(row, features, fetch_call_slot(call, index));
     else if (bytes > 0)
         memcpy(fetch_call_slot(call, index), row, bytes);
-    fetch_call_accept(call, index, union_label(store, part, reader->labels[i]));
+    fetch_call_set(call, index, ROW_OK, union_label(store, part, reader->labels[i]));
 }
 
 /* The places [begin, end) are of one part. Of its bad rows, the message is that of the first. */

@@ -17,7 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length);
 static void check_row(const struct postgres_format *format, const struct postgres_value *values,
                       enum element element)
 {
-    struct postgres_row rows[2];
+    struct store_row rows[2];
     uint8_t features[2][256] = {{0}};
     for (int i = 0; i < 2; i++) {
         if (postgres_decode_row(format, values, element, features[i], &rows[i]))

@@ -31,7 +31,7 @@ static void close_decoder(void)
 
 struct decoded {
     enum error error;
-    struct csv_row row;
+    struct store_row row;
     char label[64];
     char message[ERROR_MESSAGE_BYTES];
     union {
@@ -191,7 +191,7 @@ static void test_messages_name_the_column(void **state)
 static void test_nul_is_no_number_and_no_label(void **state)
 {
     char record[64 + CSV_PADDING_BYTES] = "7,1,0,0,0,0,0,0\n";
-    struct csv_row row;
+    struct store_row row;
     float features[FEATURES];
     (void)state;
     open_decoder("label,id,a,b,c,d,e,f", NULL, NULL);
@@ -210,7 +210,7 @@ static void test_keys_only_counts_fields(void **state)
     char good[64 + CSV_PADDING_BYTES] = "7,12,x,,0,0,0,0\n";
     char less[64 + CSV_PADDING_BYTES] = "7,12,x,,0,0,0\n";
     char more[64 + CSV_PADDING_BYTES] = "7,12,x,,0,0,0,0,0\n";
-    struct csv_row row;
+    struct store_row row;
     (void)state;
     open_decoder("label,id,a,b,c,d,e,f", NULL, NULL);
     assert_ok(csv_decode_row(&decoder, good, strlen(good), true, ELEMENT_U8, NULL, &row));

@@ -1,0 +1,124 @@
+#include "loader/store/scan_block.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+
+#define BLOCK_ROWS 1024
+#define TEXTS_LIMIT_BYTES ((size_t)1 << 30) /* a block of longer texts is handed out early */
+
+struct scan_block {
+    const struct store_info *info;
+    enum scan_columns columns;
+    store_sink *sink;
+    void *context;
+    size_t rows, row_bytes;
+    int64_t first_row;
+    int64_t ids[BLOCK_ROWS];
+    struct text labels[BLOCK_ROWS], groups[BLOCK_ROWS]; /* data: set when it is handed out, */
+    size_t label_at[BLOCK_ROWS], group_at[BLOCK_ROWS];  /* from these: `texts` moves */
+    double weights[BLOCK_ROWS], label_values[BLOCK_ROWS];
+    enum row_status status[BLOCK_ROWS];
+    uint8_t *features; /* owned; [BLOCK_ROWS, F]; NULL: keys only */
+    char *texts;       /* owned */
+    size_t text_bytes, text_capacity;
+};
+
+struct scan_block *scan_block_new(const struct store_info *info, enum scan_columns columns,
+                                  store_sink *sink, void *context)
+{
+    static const char what[] = "a block of rows";
+    struct scan_block *block = array_new(1, sizeof(*block), what);
+    if (!block)
+        return NULL;
+    block->info = info;
+    block->columns = columns;
+    block->sink = sink;
+    block->context = context;
+    block->row_bytes = info->features * element_bytes(info->element);
+    if (columns & SCAN_FEATURES) {
+        block->features = array_new(BLOCK_ROWS, block->row_bytes + 1, what);
+        if (!block->features) {
+            free(block);
+            return NULL;
+        }
+    }
+    return block;
+}
+
+void scan_block_free(struct scan_block *block)
+{
+    if (!block)
+        return;
+    free(block->features);
+    free(block->texts);
+    free(block);
+}
+
+void *scan_block_slot(const struct scan_block *block)
+{
+    return block->features ? block->features + block->rows * block->row_bytes : NULL;
+}
+
+static enum error add_text(struct scan_block *block, const struct text *text, size_t *ret_at,
+                           struct text *ret_text)
+{
+    enum error error = array_grow((void **)&block->texts, &block->text_capacity,
+                                  block->text_bytes + text->length + 1, 1, "the labels of a block");
+    if (error)
+        return error;
+    memcpy(block->texts + block->text_bytes, text->data, text->length);
+    *ret_at = block->text_bytes;
+    ret_text->length = text->length;
+    block->text_bytes += text->length;
+    return OK;
+}
+
+enum error scan_block_finish(struct scan_block *block)
+{
+    const struct store_info *info = block->info;
+    if (block->rows == 0)
+        return OK;
+    for (size_t i = 0; i < block->rows; i++) {
+        block->labels[i].data = block->texts + block->label_at[i];
+        block->groups[i].data = block->texts + block->group_at[i];
+    }
+    struct store_block rows = {
+        .rows = block->rows,
+        .first_row = block->first_row,
+        .ids = block->ids,
+        .labels = block->labels,
+        .weights = info->weight_column ? block->weights : NULL,
+        .groups = info->group_column ? block->groups : NULL,
+        .label_values = block->features ? block->label_values : NULL,
+        .features = block->features,
+        .status = block->columns & SCAN_BAD_ROWS ? block->status : NULL,
+    };
+    block->first_row += (int64_t)block->rows;
+    block->rows = 0;
+    block->text_bytes = 0;
+    return block->sink(block->context, &rows);
+}
+
+enum error scan_block_add(struct scan_block *block, const struct store_row *row, double label)
+{
+    size_t i = block->rows;
+    if (row->status == ROW_BAD && block->features) {
+        if (!(block->columns & SCAN_BAD_ROWS))
+            return ERROR_INPUT;
+        memset(scan_block_slot(block), 0, block->row_bytes);
+    }
+    block->ids[i] = row->id;
+    block->weights[i] = row->weight;
+    block->status[i] = row->status;
+    block->label_values[i] = label;
+    enum error error = add_text(block, &row->label, &block->label_at[i], &block->labels[i]);
+    if (!error)
+        error = add_text(block, &row->group, &block->group_at[i], &block->groups[i]);
+    if (error)
+        return error;
+    block->rows++;
+    bool is_full = block->rows == BLOCK_ROWS || block->text_bytes > TEXTS_LIMIT_BYTES;
+    return is_full ? scan_block_finish(block) : OK;
+}
