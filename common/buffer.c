@@ -14,11 +14,24 @@ void buffer_release(struct buffer *buffer)
     buffer->data = NULL;
     buffer->length = 0;
     buffer->capacity = 0;
+    buffer->error = OK;
+}
+
+enum error buffer_take(struct buffer *buffer, char **ret_text)
+{
+    enum error error = buffer->error;
+    if (!error) {
+        *ret_text = buffer->data;
+        buffer->data = NULL;
+    }
+    buffer_release(buffer);
+    return error;
 }
 
 void buffer_clear(struct buffer *buffer)
 {
     buffer->length = 0;
+    buffer->error = OK;
     if (buffer->data)
         buffer->data[0] = '\0';
 }
@@ -40,12 +53,17 @@ static enum error grow(struct buffer *buffer, size_t needed)
 
 enum error buffer_reserve(struct buffer *buffer, size_t bytes)
 {
+    if (buffer->error)
+        return buffer->error;
+    size_t needed = buffer->length + bytes + 1; /* the NUL */
     if (bytes > buffer->limit_bytes || buffer->length > buffer->limit_bytes - bytes ||
         buffer->limit_bytes > SIZE_MAX - 1)
-        return error_set(ERROR_MEMORY, "%zu bytes and %zu more are over the limit of %zu bytes",
-                         buffer->length, bytes, buffer->limit_bytes);
-    size_t needed = buffer->length + bytes + 1; /* the NUL */
-    return needed <= buffer->capacity ? OK : grow(buffer, needed);
+        buffer->error =
+            error_set(ERROR_MEMORY, "%zu bytes and %zu more are over the limit of %zu bytes",
+                      buffer->length, bytes, buffer->limit_bytes);
+    else if (needed > buffer->capacity)
+        buffer->error = grow(buffer, needed);
+    return buffer->error;
 }
 
 enum error buffer_add(struct buffer *buffer, const void *bytes, size_t length)
@@ -63,6 +81,16 @@ enum error buffer_add(struct buffer *buffer, const void *bytes, size_t length)
 enum error buffer_add_text(struct buffer *buffer, const char *text)
 {
     return buffer_add(buffer, text, strlen(text));
+}
+
+enum error buffer_add_csv(struct buffer *buffer, const char *text)
+{
+    if (!strpbrk(text, ",\"\r\n"))
+        return buffer_add_text(buffer, text);
+    buffer_add_text(buffer, "\"");
+    for (; *text; text++)
+        buffer_add(buffer, *text == '"' ? "\"\"" : text, *text == '"' ? 2 : 1);
+    return buffer_add_text(buffer, "\"");
 }
 
 enum error buffer_print(struct buffer *buffer, const char *format, ...)

@@ -61,13 +61,10 @@ int http_status_of_error(enum error error)
 
 enum error http_problem_add(struct buffer *buffer, int status, const char *kind, const char *detail)
 {
-    enum error error = buffer_print(buffer, "{\"type\":\"%s%s\",\"title\":",
-                                    kind ? "/problems/" : "about:", kind ? kind : "blank");
-    if (!error)
-        error = json_add_string(buffer, http_status_title(status));
-    if (!error)
-        error = buffer_print(buffer, ",\"status\":%d,\"detail\":", status);
-    if (!error)
-        error = json_add_string(buffer, detail);
-    return error ? error : buffer_add_text(buffer, "}\n");
+    buffer_print(buffer, "{\"type\":\"%s%s\",\"title\":", kind ? "/problems/" : "about:",
+                 kind ? kind : "blank");
+    json_add_string(buffer, http_status_title(status));
+    buffer_print(buffer, ",\"status\":%d,\"detail\":", status);
+    json_add_string(buffer, detail);
+    return buffer_add_text(buffer, "}\n");
 }

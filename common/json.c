@@ -205,29 +205,28 @@ enum error json_get_array(const cJSON *object, const char *key, const char *what
     return OK;
 }
 
-static enum error add_escaped(struct buffer *buffer, char letter)
+static void add_escaped(struct buffer *buffer, char letter)
 {
     static const char plain[] = "\"\\\b\f\n\r\t";
     static const char escaped[] = "\"\\bfnrt";
     const char *found = strchr(plain, letter);
-    if (found) {
-        char pair[] = {'\\', escaped[found - plain]};
-        return buffer_add(buffer, pair, sizeof(pair));
-    }
-    return buffer_print(buffer, "\\u%04x", (unsigned)(unsigned char)letter);
+    if (found)
+        buffer_print(buffer, "\\%c", escaped[found - plain]);
+    else
+        buffer_print(buffer, "\\u%04x", (unsigned)(unsigned char)letter);
 }
 
 enum error json_add_string(struct buffer *buffer, const char *text)
 {
-    enum error error = buffer_add(buffer, "\"", 1);
-    while (*text && !error) {
+    buffer_add(buffer, "\"", 1);
+    while (*text) {
         size_t plain = 0;
         while ((unsigned char)text[plain] >= 0x20 && text[plain] != '"' && text[plain] != '\\')
             plain++;
-        error = buffer_add(buffer, text, plain);
+        buffer_add(buffer, text, plain);
         text += plain;
-        if (*text && !error)
-            error = add_escaped(buffer, *text++);
+        if (*text)
+            add_escaped(buffer, *text++);
     }
-    return error ? error : buffer_add(buffer, "\"", 1);
+    return buffer_add(buffer, "\"", 1);
 }

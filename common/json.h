@@ -37,6 +37,11 @@ enum error json_get_array(const cJSON *object, const char *key, const char *what
                           const cJSON **ret_value) MUST_CHECK;
 
 /* Appends `text` as a JSON string with quotes; control characters escaped. */
-enum error json_add_string(struct buffer *buffer, const char *text) MUST_CHECK;
+enum error json_add_string(struct buffer *buffer, const char *text);
+
+static inline const char *json_truth(bool value)
+{
+    return value ? "true" : "false";
+}
 
 #endif

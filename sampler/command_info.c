@@ -44,6 +44,8 @@ static enum error parse(struct info_options *info, const struct program *program
 /* Writes out what has gathered, so that a million labels need no memory. */
 static enum error flush(struct buffer *text)
 {
+    if (text->error)
+        return text->error;
     if (fwrite(text->data, 1, text->length, stdout) != text->length || fflush(stdout) != 0)
         return error_set(ERROR_IO, "cannot write to standard output");
     buffer_clear(text);
@@ -52,7 +54,7 @@ static enum error flush(struct buffer *text)
 
 static enum error flush_if_long(struct buffer *text)
 {
-    return text->length > FLUSH_BYTES ? flush(text) : OK;
+    return text->error || text->length > FLUSH_BYTES ? flush(text) : OK;
 }
 
 /* ---- summaries ---------------------------------------------------------- */
@@ -99,140 +101,124 @@ static const char *kind_of_ids(const struct id_column *ids)
     return ids->is_ascending ? "ascending" : "in no order";
 }
 
-static enum error print_weights(const struct frame *frame, struct buffer *text)
+static void print_weights(const struct frame *frame, struct buffer *text)
 {
     char smallest[TEXT_REAL_BYTES], largest[TEXT_REAL_BYTES], sum[TEXT_REAL_BYTES];
-    if (!frame_weights(frame))
-        return buffer_add_text(text, "weights  no\n");
+    if (!frame_weights(frame)) {
+        buffer_add_text(text, "weights  no\n");
+        return;
+    }
     struct weight_summary summary = sum_weights(frame);
-    return buffer_print(text, "weights  %s to %s, sum %s, %" PRId64 " of them 0\n",
-                        text_of_real(summary.smallest, smallest),
-                        text_of_real(summary.largest, largest), text_of_real(summary.sum, sum),
-                        summary.zeros);
+    buffer_print(text, "weights  %s to %s, sum %s, %" PRId64 " of them 0\n",
+                 text_of_real(summary.smallest, smallest), text_of_real(summary.largest, largest),
+                 text_of_real(summary.sum, sum), summary.zeros);
 }
 
-static enum error print_groups(const struct frame *frame, struct buffer *text)
+static void print_groups(const struct frame *frame, struct buffer *text)
 {
     int64_t smallest, largest;
     if (!frame_groups(frame))
-        return OK;
+        return;
     measure_groups(frame_groups(frame), &smallest, &largest);
-    return buffer_print(text, "groups   %" PRIu32 ", of %" PRId64 " to %" PRId64 " units\n",
-                        frame_groups(frame)->count, smallest, largest);
+    buffer_print(text, "groups   %" PRIu32 ", of %" PRId64 " to %" PRId64 " units\n",
+                 frame_groups(frame)->count, smallest, largest);
 }
 
-static enum error print_head(const struct frame *frame, const struct info_options *options,
-                             struct buffer *text)
+static void print_head(const struct frame *frame, const struct info_options *options,
+                       struct buffer *text)
 {
     char digest[FRAME_DIGEST_TEXT_BYTES];
     const struct id_column *ids = frame_id_column(frame);
     frame_digest_text(frame_digest(frame), digest);
-    enum error error =
-        buffer_print(text,
-                     "file     %s\nversion  %d\nbytes    %" PRIu64 "\nunits    %" PRId64
-                     "\nids      %" PRId64 " to %" PRId64 ", %s\ndigest   %s\n",
-                     options->path, FRAME_FILE_VERSION, frame_file_bytes(frame), frame_units(frame),
-                     id_column_smallest(ids), id_column_largest(ids), kind_of_ids(ids), digest);
-    if (!error)
-        error = print_weights(frame, text);
-    if (!error)
-        error = print_groups(frame, text);
-    if (!error && options->verify)
-        error = buffer_print(text, "verified all checksums are right\n");
-    if (!error && !frame_has_labels(frame))
-        error = buffer_print(text, "labels   none\n");
-    else if (!error)
-        error = buffer_print(
-            text, "labels   %" PRIu32 ", %s%s\n\n%12s  %-10s  label\n", frame_labels(frame),
-            frame_labels_are_integers(frame) ? "integers" : "texts",
-            frame_labels_are_hardly_classes(frame)
-                ? "; nearly every unit has one of its own: serve it with --design srs"
-                : "",
-            "units", "share");
-    return error;
+    buffer_print(text,
+                 "file     %s\nversion  %d\nbytes    %" PRIu64 "\nunits    %" PRId64
+                 "\nids      %" PRId64 " to %" PRId64 ", %s\ndigest   %s\n",
+                 options->path, FRAME_FILE_VERSION, frame_file_bytes(frame), frame_units(frame),
+                 id_column_smallest(ids), id_column_largest(ids), kind_of_ids(ids), digest);
+    print_weights(frame, text);
+    print_groups(frame, text);
+    if (options->verify)
+        buffer_add_text(text, "verified all checksums are right\n");
+    if (!frame_has_labels(frame)) {
+        buffer_add_text(text, "labels   none\n");
+        return;
+    }
+    buffer_print(text, "labels   %" PRIu32 ", %s%s\n\n%12s  %-10s  label\n", frame_labels(frame),
+                 frame_labels_are_integers(frame) ? "integers" : "texts",
+                 frame_labels_are_hardly_classes(frame)
+                     ? "; nearly every unit has one of its own: serve it with --design srs"
+                     : "",
+                 "units", "share");
 }
 
 static enum error print_labels(const struct frame *frame, struct buffer *text)
 {
     enum error error = OK;
     double units = (double)frame_units(frame);
-    for (uint32_t label = 0; frame_has_labels(frame) && label < frame_labels(frame); label++) {
+    for (uint32_t label = 0; !error && frame_has_labels(frame) && label < frame_labels(frame);
+         label++) {
         int64_t own = frame_label_units(frame, label);
-        error = buffer_print(text, "%12" PRId64 "  %-10.6f  %s\n", own, (double)own / units,
-                             frame_label_text(frame, label));
-        if (!error)
-            error = flush_if_long(text);
-        if (error)
-            break;
+        buffer_print(text, "%12" PRId64 "  %-10.6f  %s\n", own, (double)own / units,
+                     frame_label_text(frame, label));
+        error = flush_if_long(text);
     }
     return error;
 }
 
 /* ---- for programs ------------------------------------------------------- */
-static enum error json_weights(const struct frame *frame, struct buffer *text)
+static void json_weights(const struct frame *frame, struct buffer *text)
 {
     char smallest[TEXT_REAL_BYTES], largest[TEXT_REAL_BYTES], sum[TEXT_REAL_BYTES];
     struct weight_summary summary = sum_weights(frame);
-    return buffer_print(text,
-                        ",\"weight_summary\":{\"smallest\":%s,\"largest\":%s,"
-                        "\"sum\":%s,\"zeros\":%" PRId64 "}",
-                        text_of_real(summary.smallest, smallest),
-                        text_of_real(summary.largest, largest), text_of_real(summary.sum, sum),
-                        summary.zeros);
+    buffer_print(text,
+                 ",\"weight_summary\":{\"smallest\":%s,\"largest\":%s,"
+                 "\"sum\":%s,\"zeros\":%" PRId64 "}",
+                 text_of_real(summary.smallest, smallest), text_of_real(summary.largest, largest),
+                 text_of_real(summary.sum, sum), summary.zeros);
 }
 
-static enum error json_summaries(const struct frame *frame, struct buffer *text)
+static void json_groups(const struct frame *frame, struct buffer *text)
 {
-    enum error error = OK;
     int64_t smallest, largest;
-    if (frame_weights(frame))
-        error = json_weights(frame, text);
-    if (error || !frame_groups(frame))
-        return error;
     measure_groups(frame_groups(frame), &smallest, &largest);
-    return buffer_print(text,
-                        ",\"group_summary\":{\"groups\":%" PRIu32 ",\"smallest\":%" PRId64
-                        ",\"largest\":%" PRId64 "}",
-                        frame_groups(frame)->count, smallest, largest);
+    buffer_print(text,
+                 ",\"group_summary\":{\"groups\":%" PRIu32 ",\"smallest\":%" PRId64
+                 ",\"largest\":%" PRId64 "}",
+                 frame_groups(frame)->count, smallest, largest);
 }
 
-static enum error json_head(const struct frame *frame, const struct info_options *options,
-                            struct buffer *text)
+static void json_head(const struct frame *frame, const struct info_options *options,
+                      struct buffer *text)
 {
     char digest[FRAME_DIGEST_TEXT_BYTES];
     const struct id_column *ids = frame_id_column(frame);
     frame_digest_text(frame_digest(frame), digest);
-    enum error error = buffer_add_text(text, "{\"file\":");
-    if (!error)
-        error = json_add_string(text, options->path);
-    if (!error)
-        error = buffer_print(
-            text,
-            ",\"version\":%d,\"bytes\":%" PRIu64 ",\"units\":%" PRId64 ",\"digest\":\"%s\","
-            "\"ids\":{\"smallest\":%" PRId64 ",\"largest\":%" PRId64 ",\"consecutive\":%s},"
-            "\"weights\":%s,\"groups\":%" PRIu32 ",\"verified\":%s",
-            FRAME_FILE_VERSION, frame_file_bytes(frame), frame_units(frame), digest,
-            id_column_smallest(ids), id_column_largest(ids), ids->is_consecutive ? "true" : "false",
-            frame_weights(frame) ? "true" : "false",
-            frame_groups(frame) ? frame_groups(frame)->count : 0,
-            options->verify ? "true" : "false");
-    if (!error)
-        error = json_summaries(frame, text);
-    if (!error)
-        error = buffer_add_text(text, ",\"labels\":[");
-    return error;
+    buffer_add_text(text, "{\"file\":");
+    json_add_string(text, options->path);
+    buffer_print(text,
+                 ",\"version\":%d,\"bytes\":%" PRIu64 ",\"units\":%" PRId64 ",\"digest\":\"%s\","
+                 "\"ids\":{\"smallest\":%" PRId64 ",\"largest\":%" PRId64 ",\"consecutive\":%s},"
+                 "\"weights\":%s,\"groups\":%" PRIu32 ",\"verified\":%s",
+                 FRAME_FILE_VERSION, frame_file_bytes(frame), frame_units(frame), digest,
+                 id_column_smallest(ids), id_column_largest(ids), json_truth(ids->is_consecutive),
+                 json_truth(frame_weights(frame)),
+                 frame_groups(frame) ? frame_groups(frame)->count : 0, json_truth(options->verify));
+    if (frame_weights(frame))
+        json_weights(frame, text);
+    if (frame_groups(frame))
+        json_groups(frame, text);
+    buffer_add_text(text, ",\"labels\":[");
 }
 
 static enum error json_label(const struct frame *frame, uint32_t label, struct buffer *text)
 {
-    enum error error = buffer_add_text(text, label > 0 ? ",{\"label\":" : "{\"label\":");
-    if (!error)
-        error = frame_labels_are_integers(frame)
-                    ? buffer_add_text(text, frame_label_text(frame, label))
-                    : json_add_string(text, frame_label_text(frame, label));
-    if (!error)
-        error = buffer_print(text, ",\"units\":%" PRId64 "}", frame_label_units(frame, label));
-    return error ? error : flush_if_long(text);
+    buffer_add_text(text, label > 0 ? ",{\"label\":" : "{\"label\":");
+    if (frame_labels_are_integers(frame))
+        buffer_add_text(text, frame_label_text(frame, label));
+    else
+        json_add_string(text, frame_label_text(frame, label));
+    buffer_print(text, ",\"units\":%" PRId64 "}", frame_label_units(frame, label));
+    return flush_if_long(text);
 }
 
 static enum error json_labels(const struct frame *frame, struct buffer *text)
@@ -248,10 +234,11 @@ static enum error json_labels(const struct frame *frame, struct buffer *text)
 static enum error print(const struct frame *frame, const struct info_options *options)
 {
     struct buffer text = BUFFER_INIT(OUTPUT_LIMIT_BYTES);
-    enum error error =
-        options->json ? json_head(frame, options, &text) : print_head(frame, options, &text);
-    if (!error)
-        error = options->json ? json_labels(frame, &text) : print_labels(frame, &text);
+    if (options->json)
+        json_head(frame, options, &text);
+    else
+        print_head(frame, options, &text);
+    enum error error = options->json ? json_labels(frame, &text) : print_labels(frame, &text);
     if (!error)
         error = flush(&text);
     buffer_release(&text);

@@ -2,7 +2,6 @@
 
 #include <inttypes.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,21 +104,19 @@ void metrics_sum(struct metrics *sum, const struct metrics *part)
         add(&to[i], atomic_load_explicit(&from[i], memory_order_relaxed));
 }
 
-enum error metrics_add_head(struct buffer *buffer, const char *name, const char *type,
-                            const char *help)
+void metrics_add_head(struct buffer *buffer, const char *name, const char *type, const char *help)
 {
-    return buffer_print(buffer, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+    buffer_print(buffer, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-enum error metrics_add_value(struct buffer *buffer, const char *name, const char *type,
-                             const char *help, const char *labels, uint64_t value)
+void metrics_add_value(struct buffer *buffer, const char *name, const char *type, const char *help,
+                       const char *labels, uint64_t value)
 {
-    enum error error = metrics_add_head(buffer, name, type, help);
-    if (error)
-        return error;
+    metrics_add_head(buffer, name, type, help);
     if (*labels)
-        return buffer_print(buffer, "%s{%s} %" PRIu64 "\n", name, labels, value);
-    return buffer_print(buffer, "%s %" PRIu64 "\n", name, value);
+        buffer_print(buffer, "%s{%s} %" PRIu64 "\n", name, labels, value);
+    else
+        buffer_print(buffer, "%s %" PRIu64 "\n", name, value);
 }
 
 /* ---- the text ----------------------------------------------------------- */
@@ -136,56 +133,44 @@ static void read_source(const struct metrics_source *source, struct metrics *ret
     }
 }
 
-#define LABEL_BYTES 96
-
-/* `,stream="NAME"`, or nothing. */
-static const char *write_label(const struct metrics_words *words,
-                               const struct metrics_source *source, char out[LABEL_BYTES])
-{
-    out[0] = '\0';
-    if (source->label)
-        snprintf(out, LABEL_BYTES, ",%s=\"%s\"", words->label, source->label);
-    return out;
-}
-
-static enum error add_requests(struct buffer *buffer, const struct metrics_words *words,
-                               const char *name, const struct metrics_source *source)
-{
+/* What one family says of one source, whose counters were summed up. */
+struct reading {
     struct metrics sum;
-    char label[LABEL_BYTES];
-    enum error error = OK;
-    read_source(source, &sum);
-    write_label(words, source, label);
+    const char *name; /* of the family */
+    const struct metrics_words *words;
+    const char *source; /* its label's value, or NULL */
+    char label[96];     /* `,stream="NAME"` where the words' label is "stream", or "" */
+};
+
+static void add_requests(struct buffer *buffer, const struct reading *reading)
+{
     for (int path = 0; path < METRICS_PATHS; path++) {
-        for (int i = 0; !error && i < METRICS_STATUSES; i++) {
-            uint64_t count = sum.requests[path][i];
+        for (int i = 0; i < METRICS_STATUSES; i++) {
+            uint64_t count = reading->sum.requests[path][i];
             if (count > 0)
-                error = buffer_print(buffer, "%s{path=\"%s\"%s,status=\"%d\"} %" PRIu64 "\n", name,
-                                     words->paths[path], label, statuses[i], count);
+                buffer_print(buffer, "%s{path=\"%s\"%s,status=\"%d\"} %" PRIu64 "\n", reading->name,
+                             reading->words->paths[path], reading->label, statuses[i], count);
         }
     }
-    return error;
 }
 
-static enum error add_histogram(struct buffer *buffer, const struct metrics *sum, int path,
-                                const char *name, const char *path_name, const char *label)
+static void add_histogram(struct buffer *buffer, const struct reading *reading, int path)
 {
+    const char *name = reading->name, *label = reading->label;
+    const char *path_name = reading->words->paths[path];
     uint64_t count = 0;
-    enum error error = OK;
-    for (int i = 0; !error && i < METRICS_BUCKETS; i++) {
-        count += sum->seconds[path][i];
+    for (int i = 0; i < METRICS_BUCKETS; i++) {
+        count += reading->sum.seconds[path][i];
         if (i < METRICS_BUCKETS - 1)
-            error = buffer_print(buffer, "%s_bucket{path=\"%s\"%s,le=\"%g\"} %" PRIu64 "\n", name,
-                                 path_name, label, (double)bounds_ns[i] * 1e-9, count);
+            buffer_print(buffer, "%s_bucket{path=\"%s\"%s,le=\"%g\"} %" PRIu64 "\n", name,
+                         path_name, label, (double)bounds_ns[i] * 1e-9, count);
     }
-    if (error)
-        return error;
-    return buffer_print(buffer,
-                        "%s_bucket{path=\"%s\"%s,le=\"+Inf\"} %" PRIu64 "\n"
-                        "%s_sum{path=\"%s\"%s} %.9f\n"
-                        "%s_count{path=\"%s\"%s} %" PRIu64 "\n",
-                        name, path_name, label, count, name, path_name, label,
-                        (double)sum->nanoseconds[path] * 1e-9, name, path_name, label, count);
+    buffer_print(buffer,
+                 "%s_bucket{path=\"%s\"%s,le=\"+Inf\"} %" PRIu64 "\n"
+                 "%s_sum{path=\"%s\"%s} %.9f\n"
+                 "%s_count{path=\"%s\"%s} %" PRIu64 "\n",
+                 name, path_name, label, count, name, path_name, label,
+                 (double)reading->sum.nanoseconds[path] * 1e-9, name, path_name, label, count);
 }
 
 static bool was_asked(const struct metrics *sum, int path)
@@ -197,44 +182,32 @@ static bool was_asked(const struct metrics *sum, int path)
     return false;
 }
 
-static enum error add_histograms(struct buffer *buffer, const struct metrics_words *words,
-                                 const char *name, const struct metrics_source *source)
+static void add_histograms(struct buffer *buffer, const struct reading *reading)
 {
-    struct metrics sum;
-    char label[LABEL_BYTES];
-    enum error error = OK;
-    read_source(source, &sum);
-    write_label(words, source, label);
-    for (int path = 0; !error && path < METRICS_PATHS; path++) {
-        if (was_asked(&sum, path))
-            error = add_histogram(buffer, &sum, path, name, words->paths[path], label);
+    for (int path = 0; path < METRICS_PATHS; path++) {
+        if (was_asked(&reading->sum, path))
+            add_histogram(buffer, reading, path);
     }
-    return error;
 }
 
 /* A number of each source; of the one without a label only where it counted something. */
-static enum error add_total(struct buffer *buffer, const struct metrics_words *words,
-                            const char *name, const struct metrics_source *source, size_t offset)
+static void add_total(struct buffer *buffer, const struct reading *reading, uint64_t value)
 {
-    struct metrics sum;
-    read_source(source, &sum);
-    uint64_t value = *(const metrics_counter *)((const char *)&sum + offset);
-    if (source->label)
-        return buffer_print(buffer, "%s{%s=\"%s\"} %" PRIu64 "\n", name, words->label,
-                            source->label, value);
-    return value > 0 ? buffer_print(buffer, "%s %" PRIu64 "\n", name, value) : OK;
+    if (reading->source)
+        buffer_print(buffer, "%s{%s=\"%s\"} %" PRIu64 "\n", reading->name, reading->words->label,
+                     reading->source, value);
+    else if (value > 0)
+        buffer_print(buffer, "%s %" PRIu64 "\n", reading->name, value);
 }
 
-static enum error add_items(struct buffer *buffer, const struct metrics_words *words,
-                            const char *name, const struct metrics_source *source)
+static void add_items(struct buffer *buffer, const struct reading *reading)
 {
-    return add_total(buffer, words, name, source, offsetof(struct metrics, items));
+    add_total(buffer, reading, reading->sum.items);
 }
 
-static enum error add_bytes(struct buffer *buffer, const struct metrics_words *words,
-                            const char *name, const struct metrics_source *source)
+static void add_bytes(struct buffer *buffer, const struct reading *reading)
 {
-    return add_total(buffer, words, name, source, offsetof(struct metrics, body_bytes));
+    add_total(buffer, reading, reading->sum.body_bytes);
 }
 
 enum error metrics_add_text(struct buffer *buffer, const struct metrics_words *words,
@@ -242,22 +215,28 @@ enum error metrics_add_text(struct buffer *buffer, const struct metrics_words *w
 {
     const struct {
         const char *name, *end, *type, *help;
-        enum error (*add)(struct buffer *buffer, const struct metrics_words *words,
-                          const char *name, const struct metrics_source *source);
+        void (*add)(struct buffer *buffer, const struct reading *reading);
     } families[] = {
         {"requests", "_total", "counter", words->requests_help, add_requests},
         {"request", "_seconds", "histogram",
-         "Time from a request's first line to its answer's last byte.", add_histograms},
+         "Time from a request's first line to its response's last byte.", add_histograms},
         {words->items, "_total", "counter", words->items_help, add_items},
         {"body_bytes", "_total", "counter", words->bytes_help, add_bytes},
     };
     char name[METRICS_NAME_BYTES];
-    enum error error = OK;
-    for (size_t i = 0; !error && i < sizeof(families) / sizeof(families[0]); i++) {
+    struct reading reading = {.name = name, .words = words};
+    for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
         snprintf(name, sizeof(name), "%s_%s%s", words->program, families[i].name, families[i].end);
-        error = metrics_add_head(buffer, name, families[i].type, families[i].help);
-        for (size_t k = 0; !error && k < count; k++)
-            error = families[i].add(buffer, words, name, &sources[k]);
+        metrics_add_head(buffer, name, families[i].type, families[i].help);
+        for (size_t k = 0; k < count; k++) {
+            reading.source = sources[k].label;
+            reading.label[0] = '\0';
+            if (reading.source)
+                snprintf(reading.label, sizeof(reading.label), ",%s=\"%s\"", words->label,
+                         reading.source);
+            read_source(&sources[k], &reading.sum);
+            families[i].add(buffer, &reading);
+        }
     }
-    return error;
+    return buffer->error;
 }

@@ -78,10 +78,9 @@ struct metrics_words {
 enum error metrics_add_text(struct buffer *buffer, const struct metrics_words *words,
                             const struct metrics_source *sources, size_t count) MUST_CHECK;
 /* Appends HELP and TYPE of a family; its samples follow. */
-enum error metrics_add_head(struct buffer *buffer, const char *name, const char *type,
-                            const char *help) MUST_CHECK;
+void metrics_add_head(struct buffer *buffer, const char *name, const char *type, const char *help);
 /* Appends one gauge or counter with its HELP and TYPE; `labels` like `stream="default"`, or "". */
-enum error metrics_add_value(struct buffer *buffer, const char *name, const char *type,
-                             const char *help, const char *labels, uint64_t value) MUST_CHECK;
+void metrics_add_value(struct buffer *buffer, const char *name, const char *type, const char *help,
+                       const char *labels, uint64_t value);
 
 #endif

@@ -332,15 +332,15 @@ enum error postgres_table_init(struct postgres_table *table, const struct postgr
 
 /* ---- SQL ---------------------------------------------------------------- */
 /* A double quote inside is written twice. */
-static enum error add_quoted(struct buffer *sql, const char *name, const char *cast)
+static void add_quoted(struct buffer *sql, const char *name, const char *cast)
 {
-    enum error error = buffer_add_text(sql, "\"");
-    for (; *name && !error; name++) {
-        error = buffer_add(sql, name, 1);
-        if (!error && *name == '"')
-            error = buffer_add(sql, "\"", 1);
+    buffer_add_text(sql, "\"");
+    for (; *name; name++) {
+        buffer_add(sql, name, 1);
+        if (*name == '"')
+            buffer_add(sql, name, 1);
     }
-    return error ? error : buffer_print(sql, "\"%s", cast);
+    buffer_print(sql, "\"%s", cast);
 }
 
 static unsigned type_of(const struct postgres_table *table, const char *name)
@@ -359,53 +359,39 @@ static const char *cast_of(const struct postgres_table *table, const char *name)
     return is_text(type) ? "::text" : "";
 }
 
-static enum error add_values(const struct postgres_table *table, bool keys_only, struct buffer *sql)
+/* With ", " before it. */
+static void add_value(struct buffer *sql, const char *name, const char *cast)
+{
+    if (name) {
+        buffer_add_text(sql, ", ");
+        add_quoted(sql, name, cast);
+    }
+}
+
+static void add_values(const struct postgres_table *table, bool keys_only, struct buffer *sql)
 {
     const struct postgres_format *format = &table->format;
-    enum error error = add_quoted(sql, format->id, "");
-    if (!error && format->label)
-        error = buffer_add_text(sql, ", ");
-    if (!error && format->label)
-        error = add_quoted(sql, format->label, "::text");
-    if (!error && format->weight)
-        error = buffer_add_text(sql, ", ");
-    if (!error && format->weight)
-        error = add_quoted(sql, format->weight, cast_of(table, format->weight));
-    if (!error && format->group)
-        error = buffer_add_text(sql, ", ");
-    if (!error && format->group)
-        error = add_quoted(sql, format->group, "::text");
-    for (size_t i = 0; i < format->feature_columns && !keys_only && !error; i++) {
-        error = buffer_add_text(sql, ", ");
-        if (!error)
-            error =
-                add_quoted(sql, format->feature_names[i], cast_of(table, format->feature_names[i]));
-    }
-    return error;
+    add_quoted(sql, format->id, "");
+    add_value(sql, format->label, "::text");
+    add_value(sql, format->weight, cast_of(table, format->weight));
+    add_value(sql, format->group, "::text");
+    for (size_t i = 0; i < format->feature_columns && !keys_only; i++)
+        add_value(sql, format->feature_names[i], cast_of(table, format->feature_names[i]));
 }
 
 char *postgres_table_select(const struct postgres_table *table, bool keys_only, const char *before,
                             const char *tail)
 {
     struct buffer sql = BUFFER_INIT(SQL_LIMIT_BYTES);
-    enum error error = buffer_print(&sql, "%sSELECT ", before);
-    if (!error)
-        error = add_values(table, keys_only, &sql);
-    if (!error)
-        error = buffer_print(&sql, " FROM %s", table->name);
+    char *text = NULL;
     const char *id = strstr(tail, "$id");
-    if (!error && id) {
-        error = buffer_print(&sql, "%.*s", (int)(id - tail), tail);
-        if (!error)
-            error = add_quoted(&sql, table->format.id, "");
-        if (!error)
-            error = buffer_add_text(&sql, id + 3);
-    } else if (!error) {
-        error = buffer_add_text(&sql, tail);
+    buffer_print(&sql, "%sSELECT ", before);
+    add_values(table, keys_only, &sql);
+    buffer_print(&sql, " FROM %s", table->name);
+    if (id) {
+        buffer_add(&sql, tail, (size_t)(id - tail));
+        add_quoted(&sql, table->format.id, "");
     }
-    char *text = error ? NULL : strdup(sql.data);
-    if (!error && !text)
-        error_set_memory(sql.length, "SQL");
-    buffer_release(&sql);
-    return text;
+    buffer_add_text(&sql, id ? id + 3 : tail);
+    return buffer_take(&sql, &text) ? NULL : text;
 }

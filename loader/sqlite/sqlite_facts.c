@@ -286,15 +286,12 @@ static enum error write_number(const struct writing *writing, const char *name, 
 static enum error write_names(const struct writing *writing, const struct store_info *info)
 {
     struct buffer names = BUFFER_INIT(NAMES_LIMIT_BYTES);
-    enum error error = buffer_add_text(&names, "[");
-    for (size_t i = 0; i < info->features && !error; i++) {
-        if (i > 0)
-            error = buffer_add_text(&names, ",");
-        if (!error)
-            error = json_add_string(&names, info->feature_names[i]);
+    buffer_add_text(&names, "[");
+    for (size_t i = 0; i < info->features; i++) {
+        buffer_add_text(&names, i > 0 ? "," : "");
+        json_add_string(&names, info->feature_names[i]);
     }
-    if (!error)
-        error = buffer_add_text(&names, "]");
+    enum error error = buffer_add_text(&names, "]");
     if (!error)
         error = write_text(writing, "feature_names", names.data);
     buffer_release(&names);

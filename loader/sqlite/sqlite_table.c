@@ -373,77 +373,67 @@ char *sqlite_quoted(const char *name)
     return sqlite3_mprintf("\"%w\"", name);
 }
 
-static enum error add_quoted(struct buffer *sql, const char *name)
+static void add_quoted(struct buffer *sql, const char *name)
 {
     char *quoted = sqlite_quoted(name);
-    enum error error =
-        quoted ? buffer_add_text(sql, quoted) : error_set_memory(strlen(name), "an SQL statement");
+    if (quoted)
+        buffer_add_text(sql, quoted);
+    else
+        sql->error = error_set_memory(strlen(name), "an SQL statement");
     sqlite3_free(quoted);
-    return error;
 }
 
 /* Quoted, "rowid" would be a text where the table has no rowid. */
-static enum error add_column(struct buffer *sql, const char *name)
+static void add_column(struct buffer *sql, const char *name)
 {
-    if (!name)
-        return buffer_add_text(sql, "NULL");
-    return name == rowid ? buffer_add_text(sql, rowid) : add_quoted(sql, name);
+    if (!name || name == rowid)
+        buffer_add_text(sql, name ? rowid : "NULL");
+    else
+        add_quoted(sql, name);
 }
 
-static enum error add_columns(struct buffer *sql, const struct sqlite_table *table, bool features)
+static void add_columns(struct buffer *sql, const struct sqlite_table *table, bool features)
 {
     static const enum column_role keys[] = {COLUMN_ID, COLUMN_LABEL, COLUMN_WEIGHT, COLUMN_GROUP};
-    enum error error = buffer_add_text(sql, "SELECT ");
-    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]) && !error; i++) {
-        if (i > 0)
-            error = buffer_add_text(sql, ", ");
-        if (!error)
-            error = add_column(sql, table->key_of[keys[i]]);
+    buffer_add_text(sql, "SELECT ");
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        buffer_add_text(sql, i > 0 ? ", " : "");
+        add_column(sql, table->key_of[keys[i]]);
     }
-    for (size_t i = 0; i < table->feature_count && features && !error; i++) {
-        error = buffer_add_text(sql, ", ");
-        if (!error)
-            error = add_quoted(sql, table->features[i]);
+    for (size_t i = 0; i < table->feature_count && features; i++) {
+        buffer_add_text(sql, ", ");
+        add_quoted(sql, table->features[i]);
     }
-    if (!error && table->row_name)
-        error = buffer_add_text(sql, ", ");
-    if (!error && table->row_name)
-        error = add_quoted(sql, table->name);
-    if (!error && table->row_name)
-        error = buffer_add_text(sql, ".");
-    if (!error && table->row_name)
-        error = buffer_add_text(sql, table->row_name);
-    return error;
+    if (table->row_name) {
+        buffer_add_text(sql, ", ");
+        add_quoted(sql, table->name);
+        buffer_print(sql, ".%s", table->row_name);
+    }
 }
 
-static enum error add_table(struct buffer *sql, const char *name, const char *index)
+static void add_table(struct buffer *sql, const char *name, const char *index)
 {
-    enum error error = add_quoted(sql, name);
-    if (!error && index)
-        error = buffer_add_text(sql, " INDEXED BY ");
-    if (!error && index)
-        error = add_quoted(sql, index);
-    return error;
+    add_quoted(sql, name);
+    if (index) {
+        buffer_add_text(sql, " INDEXED BY ");
+        add_quoted(sql, index);
+    }
 }
 
 enum error sqlite_table_select(const struct sqlite_table *table, bool features, const char *index,
                                const char *tail, char **ret_sql)
 {
     struct buffer sql = BUFFER_INIT(SQL_LIMIT_BYTES);
-    enum error error = add_columns(&sql, table, features);
-    for (; *tail && !error; tail++) {
+    add_columns(&sql, table, features);
+    for (; *tail; tail++) {
         if (*tail == '@')
-            error = add_column(&sql, table->key_of[COLUMN_ID]);
+            add_column(&sql, table->key_of[COLUMN_ID]);
         else if (*tail == '$')
-            error = add_table(&sql, table->name, index);
+            add_table(&sql, table->name, index);
         else if (*tail == '#')
-            error = buffer_add_text(&sql, table->row_name);
+            buffer_add_text(&sql, table->row_name);
         else
-            error = buffer_add(&sql, tail, 1);
+            buffer_add(&sql, tail, 1);
     }
-    if (error)
-        buffer_release(&sql);
-    else
-        *ret_sql = sql.data;
-    return error;
+    return buffer_take(&sql, ret_sql);
 }

@@ -15,11 +15,11 @@ void content_digest_release(struct content_digest *digest)
     buffer_release(&digest->row);
 }
 
-static enum error add_text(struct buffer *row, const struct text *text)
+static void add_text(struct buffer *row, const struct text *text)
 {
     uint64_t length = text->length;
-    enum error error = buffer_add(row, &length, sizeof(length));
-    return error ? error : buffer_add(row, text->data, text->length);
+    buffer_add(row, &length, sizeof(length));
+    buffer_add(row, text->data, text->length);
 }
 
 static enum error add_row(struct content_digest *digest, const struct store_block *block, size_t i,
@@ -31,15 +31,11 @@ static enum error add_row(struct content_digest *digest, const struct store_bloc
     XXH128_canonical_t hash;
     XXH128_canonicalFromHash(&hash, XXH3_128bits(features, row_bytes));
     buffer_clear(&digest->row);
-    enum error error = buffer_add(&digest->row, &block->ids[i], sizeof(block->ids[i]));
-    if (!error)
-        error = add_text(&digest->row, &block->labels[i]);
-    if (!error)
-        error = buffer_add(&digest->row, &weight, sizeof(weight));
-    if (!error)
-        error = add_text(&digest->row, block->groups ? &block->groups[i] : &nothing);
-    if (!error)
-        error = buffer_add(&digest->row, &hash, sizeof(hash));
+    buffer_add(&digest->row, &block->ids[i], sizeof(block->ids[i]));
+    add_text(&digest->row, &block->labels[i]);
+    buffer_add(&digest->row, &weight, sizeof(weight));
+    add_text(&digest->row, block->groups ? &block->groups[i] : &nothing);
+    enum error error = buffer_add(&digest->row, &hash, sizeof(hash));
     if (error)
         return error;
     XXH128_hash_t sum = XXH3_128bits(digest->row.data, digest->row.length);

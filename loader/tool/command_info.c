@@ -152,79 +152,65 @@ static void print_text(const struct findings *findings)
 
 /* ---- JSON --------------------------------------------------------------- */
 
-static enum error add_text(struct buffer *json, const char *key, const char *text)
+static void add_text(struct buffer *json, const char *key, const char *text)
 {
-    enum error error = buffer_print(json, ",\"%s\":", key);
-    if (error)
-        return error;
-    return text ? json_add_string(json, text) : buffer_add_text(json, "null");
+    buffer_print(json, ",\"%s\":", key);
+    if (text)
+        json_add_string(json, text);
+    else
+        buffer_add_text(json, "null");
 }
 
-static enum error add_names(struct buffer *json, const struct store_info *info)
+static void add_names(struct buffer *json, const struct store_info *info)
 {
-    enum error error = buffer_add_text(json, ",\"columns\":[");
-    for (size_t i = 0; i < info->features && !error; i++) {
-        if (i > 0)
-            error = buffer_add_text(json, ",");
-        if (!error)
-            error = json_add_string(json, info->feature_names[i]);
+    buffer_add_text(json, ",\"columns\":[");
+    for (size_t i = 0; i < info->features; i++) {
+        buffer_add_text(json, i > 0 ? "," : "");
+        json_add_string(json, info->feature_names[i]);
     }
-    return error ? error : buffer_add_text(json, "]");
+    buffer_add_text(json, "]");
 }
 
-static enum error add_labels(struct buffer *json, const struct findings *findings)
+static void add_labels(struct buffer *json, const struct findings *findings)
 {
     bool integers = kind_of(findings->info) == LABEL_INTEGER;
-    enum error error = buffer_add_text(json, ",\"labels\":[");
-    for (size_t i = 0; i < findings->labels.texts.count && !error; i++) {
+    buffer_add_text(json, ",\"labels\":[");
+    for (size_t i = 0; i < findings->labels.texts.count; i++) {
         const struct label_count *label = &findings->labels.counts[i];
-        error = buffer_print(json, "%s{\"label\":", i ? "," : "");
-        if (!error)
-            error =
-                integers ? buffer_add_text(json, label->text) : json_add_string(json, label->text);
-        if (!error)
-            error = buffer_print(json, ",\"rows\":%" PRId64 "}", label->rows);
+        buffer_print(json, "%s{\"label\":", i ? "," : "");
+        if (integers)
+            buffer_add_text(json, label->text);
+        else
+            json_add_string(json, label->text);
+        buffer_print(json, ",\"rows\":%" PRId64 "}", label->rows);
     }
-    return error ? error : buffer_add_text(json, "]");
-}
-
-static enum error add_columns(struct buffer *json, const struct store_info *info)
-{
-    enum error error = add_text(json, "id_column", info->id_column);
-    if (!error)
-        error = add_text(json, "label_column", info->label_column);
-    if (!error)
-        error = add_text(json, "weight_column", info->weight_column);
-    if (!error)
-        error = add_text(json, "group_column", info->group_column);
-    return error ? error : add_names(json, info);
+    buffer_add_text(json, "]");
 }
 
 static enum error print_json(const struct findings *findings)
 {
     const struct store_info *info = findings->info;
     struct buffer json = BUFFER_INIT(JSON_LIMIT_BYTES);
-    const char *digest = findings->digest_text[0] ? findings->digest_text : info->digest;
-    enum error error = buffer_add_text(&json, "{\"store\":");
+    buffer_add_text(&json, "{\"store\":");
+    json_add_string(&json, info->uri);
+    buffer_print(&json,
+                 ",\"rows\":%" PRId64 ",\"features\":%zu,\"element\":\"%s\","
+                 "\"bad_rows\":%" PRId64 ",\"label_kind\":\"%s\"",
+                 info->rows, info->features, element_names[info->element], info->bad_rows,
+                 kind_names[kind_of(info)]);
+    add_text(&json, "id_column", info->id_column);
+    add_text(&json, "label_column", info->label_column);
+    add_text(&json, "weight_column", info->weight_column);
+    add_text(&json, "group_column", info->group_column);
+    add_names(&json, info);
+    add_labels(&json, findings);
+    add_text(&json, "digest", findings->digest_text[0] ? findings->digest_text : info->digest);
+    if (findings->range.rows > 0)
+        buffer_print(&json, ",\"largest_value\":%d,\"largest_value_rows\":%" PRId64,
+                     findings->range.largest, findings->range.rows);
+    enum error error = buffer_add_text(&json, "}\n");
     if (!error)
-        error = json_add_string(&json, info->uri);
-    if (!error)
-        error = buffer_print(&json,
-                             ",\"rows\":%" PRId64 ",\"features\":%zu,\"element\":\"%s\","
-                             "\"bad_rows\":%" PRId64 ",\"label_kind\":\"%s\"",
-                             info->rows, info->features, element_names[info->element],
-                             info->bad_rows, kind_names[kind_of(info)]);
-    if (!error)
-        error = add_columns(&json, info);
-    if (!error)
-        error = add_labels(&json, findings);
-    if (!error)
-        error = add_text(&json, "digest", digest);
-    if (!error && findings->range.rows > 0)
-        error = buffer_print(&json, ",\"largest_value\":%d,\"largest_value_rows\":%" PRId64,
-                             findings->range.largest, findings->range.rows);
-    if (!error)
-        printf("%s}\n", json.data);
+        fputs(json.data, stdout);
     buffer_release(&json);
     return error;
 }

@@ -39,26 +39,22 @@ enum MHD_Result route_readyz(struct request *request, struct service *service)
 
 /* ---- /frames ------------------------------------------------------------ */
 
-static enum error add_frame(struct buffer *body, const struct named_frame *named)
+static void add_frame(struct buffer *body, const struct named_frame *named)
 {
-    return buffer_print(
-        body, "{\"name\":\"%s\",\"units\":%" PRId64 ",\"labels\":%" PRIu32 ",\"digest\":\"%s\"}",
-        named->name, frame_units(named->frame), frame_labels(named->frame), named->digest);
+    buffer_print(body,
+                 "{\"name\":\"%s\",\"units\":%" PRId64 ",\"labels\":%" PRIu32 ",\"digest\":\"%s\"}",
+                 named->name, frame_units(named->frame), frame_labels(named->frame), named->digest);
 }
 
 enum MHD_Result route_frames(struct request *request, struct service *service)
 {
     struct buffer body = BUFFER_INIT(ANSWER_LIMIT_BYTES);
     enum error error = handler_refuse_query(request);
-    if (!error)
-        error = buffer_add_text(&body, "{\"frames\":[");
-    for (size_t i = 0; !error && i < frame_set_count(service->frames); i++) {
-        if (i > 0)
-            error = buffer_add(&body, ",", 1);
-        if (!error)
-            error = add_frame(&body, frame_set_at(service->frames, i));
+    buffer_add_text(&body, "{\"frames\":[");
+    for (size_t i = 0; i < frame_set_count(service->frames); i++) {
+        buffer_add_text(&body, i > 0 ? "," : "");
+        add_frame(&body, frame_set_at(service->frames, i));
     }
-    if (!error)
-        error = buffer_add_text(&body, "]}\n");
-    return response_json(request, error, MHD_HTTP_OK, &body, NULL);
+    buffer_add_text(&body, "]}\n");
+    return response_json(request, error ? error : body.error, MHD_HTTP_OK, &body, NULL);
 }

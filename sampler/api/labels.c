@@ -23,32 +23,26 @@ struct counts {
     int64_t *minute; /* [L] or, where it is not known, NULL */
 };
 
-static enum error add_count(struct buffer *body, const char *key, const int64_t *count)
+static void add_count(struct buffer *body, const char *key, const int64_t *count)
 {
-    return count ? buffer_print(body, ",\"%s\":%" PRId64, key, *count)
-                 : buffer_print(body, ",\"%s\":null", key);
+    if (count)
+        buffer_print(body, ",\"%s\":%" PRId64, key, *count);
+    else
+        buffer_print(body, ",\"%s\":null", key);
 }
 
-static enum error add_label(struct buffer *body, const struct sampling_plan *plan, uint32_t label,
-                            const struct counts *counts)
+static void add_label(struct buffer *body, const struct sampling_plan *plan, uint32_t label,
+                      const struct counts *counts)
 {
-    const struct label_texts *texts = plan->label_texts;
-    const struct label_text *text = &texts->json[label];
     int64_t units = frame_label_units(plan->frame, label);
-    enum error error = buffer_add_text(body, label > 0 ? ",{\"label\":" : "{\"label\":");
-    if (!error)
-        error = buffer_add(body, texts->json_long[label] ? texts->json_long[label] : text->bytes,
-                           text->length); /* with its ',' */
-    if (!error)
-        error = buffer_print(body, "\"units\":%" PRId64 ",\"share\":%.10g,\"wanted\":%.10g", units,
-                             (double)units / (double)frame_units(plan->frame),
-                             order_label_share(plan->order, label));
-    if (!error)
-        error =
-            add_count(body, "drawn", counts->drawn.left > 0 ? NULL : &counts->drawn.drawn[label]);
-    if (!error)
-        error = add_count(body, "last_minute", counts->minute ? &counts->minute[label] : NULL);
-    return error ? error : buffer_add_text(body, "}");
+    buffer_add_text(body, label > 0 ? ",{\"label\":" : "{\"label\":");
+    label_texts_add_json(plan->label_texts, label, body); /* with its ',' */
+    buffer_print(body, "\"units\":%" PRId64 ",\"share\":%.10g,\"wanted\":%.10g", units,
+                 (double)units / (double)frame_units(plan->frame),
+                 order_label_share(plan->order, label));
+    add_count(body, "drawn", counts->drawn.left > 0 ? NULL : &counts->drawn.drawn[label]);
+    add_count(body, "last_minute", counts->minute ? &counts->minute[label] : NULL);
+    buffer_add_text(body, "}");
 }
 
 /* Can the answer still fit when `written` labels are in it? No is said as soon as it is sure: all
@@ -72,9 +66,8 @@ static enum error write_labels(struct buffer *body, const struct sampling_plan *
     uint32_t labels = frame_labels(plan->frame);
     enum error error = buffer_add_text(body, "{\"labels\":[");
     for (uint32_t label = 0; !error && label < labels; label++) {
-        error = add_label(body, plan, label, counts);
-        if (!error)
-            error = check_size(body, labels, label + 1);
+        add_label(body, plan, label, counts);
+        error = body->error ? body->error : check_size(body, labels, label + 1);
     }
     if (error)
         return error;

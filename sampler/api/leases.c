@@ -102,11 +102,10 @@ static struct lease_words *open_words(struct request *request, struct service *s
     return NULL;
 }
 
-static enum error add_list(struct buffer *buffer, const int64_t *list, size_t count)
+static void add_list(struct buffer *buffer, const int64_t *list, size_t count)
 {
-    enum error error = buffer_reserve(buffer, count * (TEXT_INTEGER_BYTES + 1) + 1);
-    if (error)
-        return error;
+    if (buffer_reserve(buffer, count * (TEXT_INTEGER_BYTES + 1) + 1))
+        return;
     char *out = buffer->data + buffer->length;
     for (size_t i = 0; i < count; i++) {
         if (i > 0)
@@ -115,7 +114,6 @@ static enum error add_list(struct buffer *buffer, const int64_t *list, size_t co
     }
     *out = '\0';
     buffer->length = (size_t)(out - buffer->data);
-    return OK;
 }
 
 static enum MHD_Result reply_acked(struct request *request, struct service *service)
@@ -123,11 +121,9 @@ static enum MHD_Result reply_acked(struct request *request, struct service *serv
     const struct lease_words *words = request->api->work;
     struct buffer body = BUFFER_INIT(ANSWER_LIMIT_BYTES);
     (void)service;
-    enum error error = buffer_add_text(&body, "{\"acked\":[");
-    if (!error)
-        error = add_list(&body, words->seqs, words->count);
-    if (!error)
-        error = buffer_add_text(&body, "]}\n");
+    buffer_add_text(&body, "{\"acked\":[");
+    add_list(&body, words->seqs, words->count);
+    enum error error = buffer_add_text(&body, "]}\n");
     return response_json(request, error, MHD_HTTP_OK, &body, NULL);
 }
 

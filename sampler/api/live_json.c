@@ -1,19 +1,27 @@
-#include "sampler/api/live_json.h"
-
+/*
+ * GET /live.json: what the live page asks for once a second: server, streams, and one of them in
+ * detail. For the page alone: fields come and go with it. At most LIVE_STREAMS streams and
+ * LIVE_WORKERS workers are listed, beside how many there are.
+ */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/array.h"
 #include "common/clock.h"
+#include "common/http/response.h"
+#include "common/http/server_state.h"
+#include "common/json.h"
+#include "common/uri.h"
+#include "config.h"
+#include "sampler/api/live_json.h"
+#include "sampler/api/routes.h"
 
+#define LIVE_LIMIT_BYTES ((size_t)64 << 20)
+#define LIVE_STREAMS 100
+#define LIVE_WORKERS 200
 #define DENSITY_POSITIONS 4096
 #define WORKERS_SEEN 4096 /* of which LIVE_WORKERS are chosen */
-
-static const char *truth(bool value)
-{
-    return value ? "true" : "false";
-}
 
 static const char *state_name(enum stream_state state)
 {
@@ -22,7 +30,7 @@ static const char *state_name(enum stream_state state)
     return state == STREAM_ENDED ? "ended" : "running";
 }
 
-/* Units a position holds, near the last ones; 1 but where the design passes positions over. */
+/* Units a position holds, near the last ones; 1 but where the design skips positions. */
 static double density(const struct sampling_plan *plan, int64_t position)
 {
     int64_t ids[DENSITY_POSITIONS];
@@ -37,88 +45,85 @@ static double density(const struct sampling_plan *plan, int64_t position)
 
 /* ---- a stream in the list ----------------------------------------------- */
 
-static enum error add_definition(const struct stream *stream, struct buffer *out)
+static void add_definition(const struct stream *stream, struct buffer *out)
 {
     const struct stream_definition *definition = stream_definition(stream);
     const struct sampling_plan *plan = stream_plan(stream);
     const char *fields = order_fields(plan->order);
-    return buffer_print(
-        out,
-        "{\"name\":\"%s\",\"frame\":\"%s\",\"design\":\"%s\",\"fields\":%s,"
-        "\"replacement\":%s,\"units\":%" PRId64 ",\"epochs\":%" PRId64 ",\"epoch_draws\":%" PRId64,
-        definition->name, definition->frame, definition->design, *fields ? fields : "null",
-        truth(definition->replacement), frame_units(plan->frame), definition->epochs,
-        plan->batching.epoch_positions);
+    buffer_print(out,
+                 "{\"name\":\"%s\",\"frame\":\"%s\",\"design\":\"%s\",\"fields\":%s,"
+                 "\"replacement\":%s,\"units\":%" PRId64 ",\"epochs\":%" PRId64
+                 ",\"epoch_draws\":%" PRId64,
+                 definition->name, definition->frame, definition->design, *fields ? fields : "null",
+                 json_truth(definition->replacement), frame_units(plan->frame), definition->epochs,
+                 plan->batching.epoch_positions);
 }
 
-static enum error add_status(const struct stream_status *status, struct buffer *out)
+static void add_status(const struct stream_status *status, struct buffer *out)
 {
-    return buffer_print(out,
-                        ",\"generation\":%" PRId64 ",\"position\":%" PRId64 ",\"epoch\":%" PRId64
-                        ",\"leased\":%" PRId64 ",\"waiting\":%" PRId64 ",\"acked\":%" PRId64
-                        ",\"redelivered\":%" PRId64 ",\"state\":\"%s\"",
-                        status->generation, status->position, status->epoch, status->leased,
-                        status->waiting, status->acked, status->redelivered,
-                        state_name(status->state));
+    buffer_print(out,
+                 ",\"generation\":%" PRId64 ",\"position\":%" PRId64 ",\"epoch\":%" PRId64
+                 ",\"leased\":%" PRId64 ",\"waiting\":%" PRId64 ",\"acked\":%" PRId64
+                 ",\"redelivered\":%" PRId64 ",\"state\":\"%s\"",
+                 status->generation, status->position, status->epoch, status->leased,
+                 status->waiting, status->acked, status->redelivered, state_name(status->state));
 }
 
-static enum error add_left(const char *key, int64_t positions, double rate, struct buffer *out)
+static void add_left(const char *key, int64_t positions, double rate, struct buffer *out)
 {
     if (rate <= 0 || positions < 0)
-        return buffer_print(out, ",\"%s\":null", key);
-    return buffer_print(out, ",\"%s\":%.1f", key, (double)positions / rate);
+        buffer_print(out, ",\"%s\":null", key);
+    else
+        buffer_print(out, ",\"%s\":%.1f", key, (double)positions / rate);
 }
 
-static enum error add_rates(const struct sampling_plan *plan, const struct stream_status *status,
-                            const struct history_rates *rates, struct buffer *out)
+static void add_rates(const struct sampling_plan *plan, const struct stream_status *status,
+                      const struct history_rates *rates, struct buffer *out)
 {
     const struct batching *batching = &plan->batching;
     int64_t end = batching_end(batching);
     int64_t epoch_end = (status->epoch + 1) * batching->epoch_positions;
     double units = density(plan, status->position);
-    enum error error = buffer_print(
-        out,
-        ",\"rate\":{\"seconds\":%.1f,\"ids\":%.6g,\"batches\":%.6g,\"acks\":%.6g,"
-        "\"redeliveries\":%.6g}",
-        rates->seconds, rates->positions * units, rates->batches, rates->acks, rates->redeliveries);
-    if (!error)
-        error = add_left("epoch_left_s", epoch_end - status->position + status->gaps,
-                         rates->positions, out);
-    if (!error)
-        error =
-            add_left("left_s", batching->epochs > 0 ? end - status->position + status->gaps : -1,
-                     rates->positions, out);
-    return error;
+    buffer_print(out,
+                 ",\"rate\":{\"seconds\":%.1f,\"ids\":%.6g,\"batches\":%.6g,\"acks\":%.6g,"
+                 "\"redeliveries\":%.6g}",
+                 rates->seconds, rates->positions * units, rates->batches, rates->acks,
+                 rates->redeliveries);
+    add_left("epoch_left_s", epoch_end - status->position + status->gaps, rates->positions, out);
+    add_left("left_s", batching->epochs > 0 ? end - status->position + status->gaps : -1,
+             rates->positions, out);
 }
 
-static enum error add_course(struct history *history, const char *name, int64_t generation,
-                             double units, struct buffer *out)
+static void add_course(struct history *history, const char *name, int64_t generation, double units,
+                       struct buffer *out)
 {
     float values[HISTORY_SLOTS];
     size_t count = history_course(history, name, generation, values);
-    enum error error = buffer_print(out, ",\"history_slots\":%d,\"history_s\":%d,\"history\":[",
-                                    HISTORY_SLOTS, HISTORY_SLOT_SECONDS);
-    for (size_t i = 0; !error && i < count; i++) {
+    buffer_print(out, ",\"history_slots\":%d,\"history_s\":%d,\"history\":[", HISTORY_SLOTS,
+                 HISTORY_SLOT_SECONDS);
+    for (size_t i = 0; i < count; i++) {
         double value = (double)values[i] * units;
         const char *comma = i > 0 ? "," : "";
-        error = value < 99.5 ? buffer_print(out, "%s%.3g", comma, value)
-                             : buffer_print(out, "%s%" PRId64, comma, (int64_t)value);
+        if (value < 99.5)
+            buffer_print(out, "%s%.3g", comma, value);
+        else
+            buffer_print(out, "%s%" PRId64, comma, (int64_t)value);
     }
-    return error ? error : buffer_add_text(out, "]}");
+    buffer_add_text(out, "]}");
 }
 
 /* The time of day at which the stream ended, as far as this server has seen it end. */
-static enum error add_ended(struct history *history, const char *name,
-                            const struct stream_status *status, struct buffer *out)
+static void add_ended(struct history *history, const char *name, const struct stream_status *status,
+                      struct buffer *out)
 {
     int64_t ended_ns = history_ended_ns(history, name, status->generation);
     if (status->state != STREAM_ENDED || ended_ns == 0)
-        return OK;
+        return;
     double ago = 1e-9 * (double)(clock_now_ns() - ended_ns);
-    return buffer_print(out, ",\"ended\":%.0f", clock_wall_seconds() - ago);
+    buffer_print(out, ",\"ended\":%.0f", clock_wall_seconds() - ago);
 }
 
-static enum error add_stream(struct stream *stream, struct live *live, struct buffer *out)
+static void add_stream(struct stream *stream, struct live *live, struct buffer *out)
 {
     struct stream_status status;
     struct history_rates rates;
@@ -127,46 +132,39 @@ static enum error add_stream(struct stream *stream, struct live *live, struct bu
     const struct sampling_plan *plan = stream_plan(stream);
     stream_status(stream, &status);
     (void)history_rates(history, name, status.generation, &rates);
-    enum error error = add_definition(stream, out);
-    if (!error)
-        error = add_status(&status, out);
-    if (!error)
-        error = add_ended(history, name, &status, out);
-    if (!error)
-        error = add_rates(plan, &status, &rates, out);
-    if (!error)
-        error = add_course(history, name, status.generation, density(plan, status.position), out);
-    return error;
+    add_definition(stream, out);
+    add_status(&status, out);
+    add_ended(history, name, &status, out);
+    add_rates(plan, &status, &rates, out);
+    add_course(history, name, status.generation, density(plan, status.position), out);
 }
 
 /* ---- the chosen one ----------------------------------------------------- */
 
-static enum error add_chosen_definition(const struct stream *stream, struct buffer *out)
+static void add_chosen_definition(const struct stream *stream, struct buffer *out)
 {
     const struct stream_definition *definition = stream_definition(stream);
     const struct sampling_plan *plan = stream_plan(stream);
-    enum error error =
-        buffer_print(out,
-                     "{\"name\":\"%s\",\"digest\":\"%s\",\"seed\":\"%" PRIu64
-                     "\",\"tail\":\"%s\",\"lease_s\":%.10g",
-                     definition->name, plan->binding.digest, definition->seed,
-                     tail_name(definition->tail), (double)definition->lease_ms * 1e-3);
-    if (!error && definition->rows_end > 0)
-        error = buffer_print(out, ",\"rows\":\"%" PRId64 ":%" PRId64 "\"", definition->rows_begin,
-                             definition->rows_end);
-    if (!error && definition->split != SPLIT_NONE)
-        error = buffer_print(out, ",\"split\":\"%s\"", split_name(definition->split));
-    return error;
+    buffer_print(out,
+                 "{\"name\":\"%s\",\"digest\":\"%s\",\"seed\":\"%" PRIu64
+                 "\",\"tail\":\"%s\",\"lease_s\":%.10g",
+                 definition->name, plan->binding.digest, definition->seed,
+                 tail_name(definition->tail), (double)definition->lease_ms * 1e-3);
+    if (definition->rows_end > 0)
+        buffer_print(out, ",\"rows\":\"%" PRId64 ":%" PRId64 "\"", definition->rows_begin,
+                     definition->rows_end);
+    if (definition->split != SPLIT_NONE)
+        buffer_print(out, ",\"split\":\"%s\"", split_name(definition->split));
 }
 
-static enum error add_worker(const struct stream_worker *worker, bool first, struct buffer *out)
+static void add_worker(const struct stream_worker *worker, bool first, struct buffer *out)
 {
-    return buffer_print(
-        out,
-        "%s{\"name\":\"%s\",\"leased\":%" PRId64 ",\"oldest_ms\":%" PRId64 ",\"acked\":%" PRId64
-        ",\"redelivered\":%" PRId64 ",\"batches_per_s\":%.4g,\"last_seen_ms\":%" PRId64 "}",
-        first ? "" : ",", worker->name, worker->leased, worker->oldest_age_ms, worker->acked,
-        worker->redelivered, worker->batches_per_s, worker->last_seen_ms);
+    buffer_print(out,
+                 "%s{\"name\":\"%s\",\"leased\":%" PRId64 ",\"oldest_ms\":%" PRId64
+                 ",\"acked\":%" PRId64 ",\"redelivered\":%" PRId64
+                 ",\"batches_per_s\":%.4g,\"last_seen_ms\":%" PRId64 "}",
+                 first ? "" : ",", worker->name, worker->leased, worker->oldest_age_ms,
+                 worker->acked, worker->redelivered, worker->batches_per_s, worker->last_seen_ms);
 }
 
 /* Workers with the oldest lease come first, then those that were seen last. */
@@ -196,9 +194,9 @@ static enum error add_workers(struct stream *stream, const struct stream_status 
         count = LIVE_WORKERS;
     }
     if (!error)
-        error = buffer_print(out, ",\"workers\":{\"count\":%zu,\"rows\":[", known);
+        buffer_print(out, ",\"workers\":{\"count\":%zu,\"rows\":[", known);
     for (size_t i = 0; !error && i < count; i++)
-        error = add_worker(&workers[i], i == 0, out);
+        add_worker(&workers[i], i == 0, out);
     free(workers);
     return error ? error : buffer_add_text(out, "]}}");
 }
@@ -207,11 +205,9 @@ static enum error add_chosen(struct stream *stream, struct live *live, struct bu
 {
     struct stream_status status;
     stream_status(stream, &status);
-    enum error error = add_chosen_definition(stream, out);
-    if (!error)
-        error = buffer_add_text(out, ",\"labels\":");
-    if (!error)
-        error = live_add_balance(live, stream, out);
+    add_chosen_definition(stream, out);
+    buffer_add_text(out, ",\"labels\":");
+    enum error error = live_add_balance(live, stream, out);
     if (!error)
         error = add_workers(stream, &status, out);
     return error;
@@ -220,21 +216,19 @@ static enum error add_chosen(struct stream *stream, struct live *live, struct bu
 /* ---- all of it ---------------------------------------------------------- */
 
 /* The first LIVE_STREAMS, and the chosen one wherever it is. */
-static enum error add_list(struct stream *const *streams, size_t count, size_t chosen,
-                           struct live *live, struct buffer *out)
+static void add_list(struct stream *const *streams, size_t count, size_t chosen, struct live *live,
+                     struct buffer *out)
 {
-    enum error error = buffer_print(out, "\"streams_count\":%zu,\"streams\":[", count);
     bool first = true;
-    for (size_t i = 0; !error && i < count; i++) {
+    buffer_print(out, "\"streams_count\":%zu,\"streams\":[", count);
+    for (size_t i = 0; i < count; i++) {
         if (i >= LIVE_STREAMS && i != chosen)
             continue;
-        if (!first)
-            error = buffer_add_text(out, ",");
-        if (!error)
-            error = add_stream(streams[i], live, out);
+        buffer_add_text(out, first ? "" : ",");
+        add_stream(streams[i], live, out);
         first = false;
     }
-    return error ? error : buffer_add_text(out, "]");
+    buffer_add_text(out, "],\"chosen\":");
 }
 
 static size_t find(struct stream *const *streams, size_t count, const char *name)
@@ -255,13 +249,85 @@ enum error live_json_add(struct streams *streams, struct live *live, const char 
     if (error)
         return error;
     size_t at = find(list, count, chosen);
-    error = add_list(list, count, at, live, out);
-    if (!error)
-        error = buffer_add_text(out, ",\"chosen\":");
-    if (!error)
-        error = count > 0 ? add_chosen(list[at], live, out) : buffer_add_text(out, "null");
+    add_list(list, count, at, live, out);
+    error = count > 0 ? add_chosen(list[at], live, out) : buffer_add_text(out, "null");
     for (size_t i = 0; i < count; i++)
         stream_put(list[i]);
     free(list);
     return error;
+}
+
+/* ---- the server --------------------------------------------------------- */
+
+static const char *phase_name(enum server_phase phase)
+{
+    if (phase == SERVER_STARTING)
+        return "starting";
+    return phase == SERVER_READY ? "ready" : "stopping";
+}
+
+static const char *durability_name(enum durability durability)
+{
+    if (durability == DURABILITY_PROCESS)
+        return "process";
+    return durability == DURABILITY_NONE ? "none" : "fsync";
+}
+
+static void add_failure(struct streams *streams, struct buffer *out)
+{
+    if (!streams_failing(streams)) {
+        buffer_add_text(out, "null");
+        return;
+    }
+    (void)streams_failure(streams);
+    json_add_string(out, error_message());
+}
+
+static void add_server(struct request *request, struct service *service, struct buffer *out)
+{
+    struct server *server = request->thread->server;
+    buffer_print(out,
+                 "{\"server\":{\"version\":\"%s\",\"started\":%" PRId64
+                 ",\"now\":%.3f,\"phase\":\"%s\",\"durability\":",
+                 PACKAGE_VERSION, server->started_seconds, clock_wall_seconds(),
+                 phase_name(server_phase(server)));
+    if (service && service->state)
+        buffer_print(out, "\"%s\"", durability_name(service->durability));
+    else
+        buffer_add_text(out, "null");
+    buffer_print(out, ",\"guarded\":%s",
+                 json_truth(!(guard_anonymous(server->guard) & SCOPE_READ)));
+    if (service)
+        buffer_print(out, ",\"max_size\":%" PRId64, service->max_size);
+    buffer_add_text(out, ",\"failing\":");
+    if (service)
+        add_failure(service->streams, out);
+    else
+        buffer_add_text(out, "null");
+    buffer_add_text(out, "},");
+}
+
+static enum error add_all(struct request *request, struct service *service, const char *chosen,
+                          struct buffer *out)
+{
+    add_server(request, service, out);
+    enum error error =
+        service ? live_json_add(service->streams, service->live, chosen, out)
+                : buffer_add_text(out, "\"streams_count\":0,\"streams\":[],\"chosen\":null");
+    return error ? error : buffer_add_text(out, "}\n");
+}
+
+enum MHD_Result route_live(struct request *request, struct service *service)
+{
+    struct buffer body = BUFFER_INIT(LIVE_LIMIT_BYTES);
+    struct uri_query query;
+    enum error error = uri_query_init(&query, request->query);
+    if (error)
+        return response_error(request, error);
+    const char *chosen = uri_query_get(&query, "stream");
+    error = uri_query_finish(&query);
+    if (!error)
+        error = add_all(request, service, chosen ? chosen : STREAM_DEFAULT, &body);
+    uri_query_release(&query);
+    return response_json(request, error, MHD_HTTP_OK, &body, NULL);
 }

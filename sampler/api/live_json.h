@@ -1,8 +1,4 @@
-/*
- * What the live page asks for once a second: server, streams, and one of them in detail, as JSON.
- * For the page alone: fields come and go with it. At most LIVE_STREAMS streams and LIVE_WORKERS
- * workers are told, beside how many there are.
- */
+/* What the live page asks for, without HTTP. */
 #ifndef SAMPLER_API_LIVE_JSON_H
 #define SAMPLER_API_LIVE_JSON_H
 
@@ -10,9 +6,6 @@
 #include "common/error.h"
 #include "sampler/service/live.h"
 #include "sampler/stream/streams.h"
-
-#define LIVE_STREAMS 100
-#define LIVE_WORKERS 200
 
 /* Appends
  *   "streams_count":S,"streams":[{...},...],"chosen":{...}|null

@@ -71,7 +71,7 @@ static const struct {
      offsetof(struct reading, status.acked)},
     {"tombola_sampler_redelivered_batches_total", "counter", "Batches that were redelivered.",
      offsetof(struct reading, status.redelivered)},
-    {"tombola_sampler_leased_batches", "gauge", "Batches that somebody has.",
+    {"tombola_sampler_leased_batches", "gauge", "Batches that are leased now.",
      offsetof(struct reading, status.leased)},
     {"tombola_sampler_waiting_batches", "gauge",
      "Batches that expired or were released, to be redelivered first.",
@@ -102,74 +102,76 @@ static void read_stream(struct stream *stream, struct reading *reading)
     reading->failing = reading->status.failing;
 }
 
-static enum error add_families(struct buffer *body, const struct reading *readings, size_t count)
+static void add_families(struct buffer *body, const struct reading *readings, size_t count)
 {
-    enum error error = OK;
-    for (size_t i = 0; !error && i < sizeof(families) / sizeof(families[0]); i++) {
-        error = metrics_add_head(body, families[i].name, families[i].type, families[i].help);
-        for (size_t k = 0; !error && k < count; k++) {
+    for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
+        metrics_add_head(body, families[i].name, families[i].type, families[i].help);
+        for (size_t k = 0; k < count; k++) {
             const char *at = (const char *)&readings[k] + families[i].offset;
-            error = buffer_print(body, "%s{stream=\"%s\"} %" PRId64 "\n", families[i].name,
-                                 readings[k].name, *(const int64_t *)(const void *)at);
+            buffer_print(body, "%s{stream=\"%s\"} %" PRId64 "\n", families[i].name,
+                         readings[k].name, *(const int64_t *)(const void *)at);
         }
     }
-    return error;
 }
 
-static enum error add_leases(struct buffer *body, const struct reading *readings, size_t count)
+static void add_leases(struct buffer *body, const struct reading *readings, size_t count)
 {
-    enum error error = metrics_add_head(body, "tombola_sampler_lease_seconds", "gauge",
-                                        "How long a lease is at the moment.");
-    for (size_t i = 0; !error && i < count; i++)
-        error = buffer_print(body, "tombola_sampler_lease_seconds{stream=\"%s\"} %.3f\n",
-                             readings[i].name, (double)readings[i].status.lease_ms / 1000);
-    return error;
+    metrics_add_head(body, "tombola_sampler_lease_seconds", "gauge",
+                     "How long a lease is at the moment.");
+    for (size_t i = 0; i < count; i++)
+        buffer_print(body, "tombola_sampler_lease_seconds{stream=\"%s\"} %.3f\n", readings[i].name,
+                     (double)readings[i].status.lease_ms / 1000);
 }
 
 static enum error add_streams(struct buffer *body, struct stream **list, size_t count)
 {
     struct reading *readings = array_new(count, sizeof(*readings), "the streams' counters");
-    for (size_t i = 0; readings && i < count; i++)
+    if (!readings)
+        return ERROR_MEMORY;
+    for (size_t i = 0; i < count; i++)
         read_stream(list[i], &readings[i]);
-    enum error error = readings ? add_families(body, readings, count) : ERROR_MEMORY;
-    if (!error)
-        error = add_leases(body, readings, count);
+    add_families(body, readings, count);
+    add_leases(body, readings, count);
     free(readings);
-    return error;
+    return body->error;
 }
 
 /* ---- the journal -------------------------------------------------------- */
 
-static enum error add_sync_histogram(struct buffer *body, const struct journal_counts *counts)
+static void add_sync_histogram(struct buffer *body, const struct journal_counts *counts)
 {
     static const int bounds_us[JOURNAL_SYNC_BUCKETS - 1] = JOURNAL_SYNC_BOUNDS_US;
     const char *name = "tombola_sampler_commit_seconds";
     uint64_t sum = 0;
-    enum error error = metrics_add_head(body, name, "histogram",
-                                        "Time that a commit took to be on the disk (fdatasync).");
-    for (int i = 0; !error && i < JOURNAL_SYNC_BUCKETS; i++) {
+    metrics_add_head(body, name, "histogram",
+                     "Time that a commit took to be on the disk (fdatasync).");
+    for (int i = 0; i < JOURNAL_SYNC_BUCKETS; i++) {
         sum += counts->sync_buckets[i];
         if (i < JOURNAL_SYNC_BUCKETS - 1)
-            error = buffer_print(body, "%s_bucket{le=\"%g\"} %" PRIu64 "\n", name,
-                                 bounds_us[i] * 1e-6, sum);
+            buffer_print(body, "%s_bucket{le=\"%g\"} %" PRIu64 "\n", name, bounds_us[i] * 1e-6,
+                         sum);
     }
-    if (error)
-        return error;
-    return buffer_print(body,
-                        "%s_bucket{le=\"+Inf\"} %" PRIu64 "\n%s_sum %.9f\n%s_count %" PRIu64 "\n",
-                        name, sum, name, counts->sync_seconds, name, sum);
+    buffer_print(body, "%s_bucket{le=\"+Inf\"} %" PRIu64 "\n%s_sum %.9f\n%s_count %" PRIu64 "\n",
+                 name, sum, name, counts->sync_seconds, name, sum);
 }
 
-static enum error add_journal(struct buffer *body, struct service *service)
+struct value {
+    const char *name, *type, *help;
+    uint64_t value;
+};
+
+static void add_values(struct buffer *body, const struct value *values, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        metrics_add_value(body, values[i].name, values[i].type, values[i].help, "",
+                          values[i].value);
+}
+
+static void add_journal(struct buffer *body, struct service *service)
 {
     struct journal_counts counts;
     streams_journal_counts(service->streams, &counts);
-    const struct {
-        const char *name;
-        const char *type;
-        const char *help;
-        uint64_t value;
-    } values[] = {
+    const struct value values[] = {
         {"tombola_sampler_commits_total", "counter", "Writes of the state with fdatasync().",
          counts.commits},
         {"tombola_sampler_commit_failures_total", "counter", "Writes that failed.",
@@ -182,31 +184,11 @@ static enum error add_journal(struct buffer *body, struct service *service)
         {"tombola_sampler_journal_file_bytes", "gauge", "Bytes of the journal in use.",
          counts.file_bytes},
     };
-    enum error error = add_sync_histogram(body, &counts);
-    for (size_t i = 0; !error && i < sizeof(values) / sizeof(values[0]); i++)
-        error = metrics_add_value(body, values[i].name, values[i].type, values[i].help, "",
-                                  values[i].value);
-    return error;
+    add_sync_histogram(body, &counts);
+    add_values(body, values, sizeof(values) / sizeof(values[0]));
 }
 
-/* ---- the handler -------------------------------------------------------- */
-
-static enum error add_answer_memory(struct buffer *body, const struct response_memory *memory)
-{
-    enum error error = metrics_add_value(
-        body, "tombola_sampler_answer_memory_bytes", "gauge",
-        "Memory of answers above 64 KiB that are made or not read yet.", "",
-        (uint64_t)atomic_load_explicit(&memory->held_bytes, memory_order_relaxed));
-    if (!error)
-        error = metrics_add_value(body, "tombola_sampler_answer_memory_limit_bytes", "gauge",
-                                  "How much that may be (--max-answer-memory).", "",
-                                  (uint64_t)memory->limit_bytes);
-    if (!error)
-        error = metrics_add_value(body, "tombola_sampler_answers_refused_total", "counter",
-                                  "Answers that were refused with 503 because they did not fit.",
-                                  "", atomic_load_explicit(&memory->refused, memory_order_relaxed));
-    return error;
-}
+/* ---- the server --------------------------------------------------------- */
 
 /* Of requests: those that belong to no stream, and those of each. */
 static enum error add_requests(struct buffer *body, struct server *server, struct stream **list,
@@ -227,26 +209,28 @@ static enum error add_requests(struct buffer *body, struct server *server, struc
     return error;
 }
 
-static enum error add_server(struct buffer *body, struct server *server)
+static void add_server(struct buffer *body, struct server *server)
 {
-    enum error error = metrics_add_value(body, "tombola_sampler_build_info", "gauge",
-                                         "1, with the version of the program.",
-                                         "version=\"" PACKAGE_VERSION "\"", 1);
-    if (!error)
-        error = metrics_add_value(body, "tombola_sampler_start_time_seconds", "gauge",
-                                  "When the server started, in seconds since 1970.", "",
-                                  (uint64_t)server->started_seconds);
-    if (!error)
-        error = metrics_add_value(body, "tombola_sampler_connections", "gauge",
-                                  "Connections that are open.", "",
-                                  (uint64_t)connections_count(&server->connections));
-    if (!error)
-        error = add_answer_memory(body, &server->threads.memory);
-    if (!error)
-        error = metrics_add_value(body, "tombola_sampler_ready", "gauge",
-                                  "1 when the server can draw, as /readyz says.", "",
-                                  server_phase(server) == SERVER_READY);
-    return error;
+    const struct response_memory *memory = &server->threads.memory;
+    const struct value values[] = {
+        {"tombola_sampler_start_time_seconds", "gauge",
+         "When the server started, in seconds since 1970.", (uint64_t)server->started_seconds},
+        {"tombola_sampler_connections", "gauge", "Connections that are open.",
+         (uint64_t)connections_count(&server->connections)},
+        {"tombola_sampler_answer_memory_bytes", "gauge",
+         "Memory of responses above 64 KiB that are made or not read yet.",
+         (uint64_t)atomic_load_explicit(&memory->held_bytes, memory_order_relaxed)},
+        {"tombola_sampler_answer_memory_limit_bytes", "gauge",
+         "How much that may be (--max-answer-memory).", (uint64_t)memory->limit_bytes},
+        {"tombola_sampler_answers_refused_total", "counter",
+         "Responses that were refused with 503 because they did not fit.",
+         atomic_load_explicit(&memory->refused, memory_order_relaxed)},
+        {"tombola_sampler_ready", "gauge", "1 when the server can draw, as /readyz says.",
+         server_phase(server) == SERVER_READY},
+    };
+    metrics_add_value(body, "tombola_sampler_build_info", "gauge",
+                      "1, with the version of the program.", "version=\"" PACKAGE_VERSION "\"", 1);
+    add_values(body, values, sizeof(values) / sizeof(values[0]));
 }
 
 static enum error add_all(struct buffer *body, struct server *server, struct service *service)
@@ -256,16 +240,15 @@ static enum error add_all(struct buffer *body, struct server *server, struct ser
     enum error error = service ? streams_list(service->streams, &list, &count) : OK;
     if (!error)
         error = add_requests(body, server, list, count);
-    if (!error)
-        error = add_server(body, server);
+    add_server(body, server);
     if (!error && service)
         error = add_streams(body, list, count);
     if (!error && service)
-        error = add_journal(body, service);
+        add_journal(body, service);
     for (size_t i = 0; i < count; i++)
         stream_put(list[i]);
     free(list);
-    return error;
+    return error ? error : body->error;
 }
 
 enum MHD_Result route_metrics(struct request *request, struct service *service)

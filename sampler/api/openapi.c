@@ -11,12 +11,11 @@
 #define ANSWER_LIMIT_BYTES ((size_t)1 << 20)
 
 /* Copies up to `mark`, which is in the text, and goes behind it. */
-static enum error copy_until(struct buffer *body, const char **text, const char *mark)
+static void copy_until(struct buffer *body, const char **text, const char *mark)
 {
     const char *found = strstr(*text, mark);
-    enum error error = buffer_add(body, *text, (size_t)(found - *text));
+    buffer_add(body, *text, (size_t)(found - *text));
     *text = found + strlen(mark);
-    return error;
 }
 
 enum MHD_Result route_openapi(struct request *request, struct service *service)
@@ -24,15 +23,10 @@ enum MHD_Result route_openapi(struct request *request, struct service *service)
     struct buffer body = BUFFER_INIT(ANSWER_LIMIT_BYTES);
     const char *text = openapi_text;
     enum error error = handler_refuse_query(request);
-    if (!error)
-        error = copy_until(&body, &text, "@VERSION@");
-    if (!error)
-        error = buffer_add_text(&body, PACKAGE_VERSION);
-    if (!error)
-        error = copy_until(&body, &text, "1000000");
-    if (!error)
-        error = buffer_print(&body, "%" PRId64, service->max_size);
-    if (!error)
-        error = buffer_add_text(&body, text);
+    copy_until(&body, &text, "@VERSION@");
+    buffer_add_text(&body, PACKAGE_VERSION);
+    copy_until(&body, &text, "1000000");
+    buffer_print(&body, "%" PRId64, service->max_size);
+    buffer_add_text(&body, text);
     return response_json(request, error, MHD_HTTP_OK, &body, NULL);
 }

@@ -45,7 +45,7 @@ extern const struct metrics_words sampler_metrics; /* metrics_text.c */
 /* sampler/api/batch.c */
 enum MHD_Result route_batch(struct request *request, struct service *service);
 
-/* sampler/api/root.c, sampler/api/page.c, sampler/api/live_data.c */
+/* sampler/api/root.c, sampler/api/page.c, sampler/api/live_json.c */
 enum MHD_Result route_root(struct request *request, struct service *service);
 enum MHD_Result route_page(struct request *request, struct service *service);
 enum MHD_Result route_page_style(struct request *request, struct service *service);

@@ -15,14 +15,12 @@
 
 static enum error add_all(struct buffer *body, struct stream **list, size_t count)
 {
-    enum error error = buffer_add_text(body, "{\"streams\":[");
-    for (size_t i = 0; i < count && !error; i++) {
-        if (i > 0)
-            error = buffer_add(body, ",", 1);
-        if (!error)
-            error = stream_text_add(body, list[i]);
+    buffer_add_text(body, "{\"streams\":[");
+    for (size_t i = 0; i < count; i++) {
+        buffer_add_text(body, i > 0 ? "," : "");
+        stream_text_add(body, list[i]);
     }
-    return error ? error : buffer_add_text(body, "]}\n");
+    return buffer_add_text(body, "]}\n");
 }
 
 enum MHD_Result route_streams(struct request *request, struct service *service)
@@ -45,9 +43,8 @@ static enum MHD_Result reply_stream(struct request *request, struct service *ser
 {
     struct buffer body = BUFFER_INIT(ANSWER_LIMIT_BYTES);
     (void)service;
-    enum error error = stream_text_add(&body, request->api->stream);
-    if (!error)
-        error = buffer_add_text(&body, "\n");
+    stream_text_add(&body, request->api->stream);
+    enum error error = buffer_add_text(&body, "\n");
     return response_json(request, error, MHD_HTTP_OK, &body, NULL);
 }
 

@@ -287,9 +287,8 @@ static enum MHD_Result reply_created(struct request *request, struct service *se
     snprintf(location, sizeof(location), "/streams/%s",
              stream_definition(request->api->stream)->name);
     const struct response_header header = {MHD_HTTP_HEADER_LOCATION, location};
-    enum error error = stream_text_add(&body, request->api->stream);
-    if (!error)
-        error = buffer_add_text(&body, "\n");
+    stream_text_add(&body, request->api->stream);
+    enum error error = buffer_add_text(&body, "\n");
     return response_json(request, error, MHD_HTTP_CREATED, &body, &header);
 }
 

@@ -8,6 +8,6 @@
 
 /* Appends {"name":...,"state":"running"}; the design's own fields stand among the others, as in
  * POST /streams. */
-enum error stream_text_add(struct buffer *buffer, struct stream *stream) MUST_CHECK;
+enum error stream_text_add(struct buffer *buffer, struct stream *stream);
 
 #endif

@@ -103,51 +103,44 @@ static const char *const state_names[] = {[PLACE_AHEAD] = "ahead",
                                           [PLACE_DONE] = "done",
                                           [PLACE_SKIPPED] = "ahead"};
 
-static enum error add_unit(struct buffer *body, const struct request *request,
-                           const struct search *search)
+static void add_unit(struct buffer *body, const struct request *request,
+                     const struct search *search)
 {
     const struct sampling_plan *plan = stream_plan(request->api->stream);
     uint32_t label = frame_label(plan->frame, search->row);
-    const struct label_text *text = &plan->label_texts->json[label];
-    char *longer = plan->label_texts->json_long[label];
-    enum error error = buffer_print(body, "{\"id\":%" PRId64 ",\"label\":", search->id);
-    if (!error)
-        error = buffer_add(body, longer ? longer : text->bytes, text->length); /* with its ',' */
-    return error ? error : buffer_print(body, "\"epoch\":%" PRId64, search->epoch);
+    buffer_print(body, "{\"id\":%" PRId64 ",\"label\":", search->id);
+    label_texts_add_json(plan->label_texts, label, body); /* with its ',' */
+    buffer_print(body, "\"epoch\":%" PRId64, search->epoch);
 }
 
-static enum error add_place(struct buffer *body, const struct request *request, int64_t position)
+static void add_place(struct buffer *body, const struct request *request, int64_t position)
 {
     struct stream_place place;
     stream_where(request->api->stream, position, &place);
-    enum error error = buffer_print(body, ",\"state\":\"%s\"%s", state_names[place.state],
-                                    place.state == PLACE_SKIPPED ? ",\"passed\":true" : "");
-    if (error || !place.worker[0])
-        return error;
-    return buffer_print(body, ",\"worker\":\"%s\",\"seq\":%" PRId64 ",\"attempt\":%" PRId64,
-                        place.worker, place.seq, place.attempt);
+    buffer_print(body, ",\"state\":\"%s\"%s", state_names[place.state],
+                 place.state == PLACE_SKIPPED ? ",\"passed\":true" : "");
+    if (place.worker[0])
+        buffer_print(body, ",\"worker\":\"%s\",\"seq\":%" PRId64 ",\"attempt\":%" PRId64,
+                     place.worker, place.seq, place.attempt);
 }
 
 static enum MHD_Result reply_position(struct request *request, const struct search *search,
                                       int64_t position)
 {
     struct buffer body = BUFFER_INIT(ANSWER_LIMIT_BYTES);
-    enum error error = add_unit(&body, request, search);
-    if (!error)
-        error = buffer_print(&body, ",\"position\":%" PRId64, position);
-    if (!error)
-        error = add_place(&body, request, position);
-    if (!error)
-        error = buffer_add_text(&body, "}\n");
+    add_unit(&body, request, search);
+    buffer_print(&body, ",\"position\":%" PRId64, position);
+    add_place(&body, request, position);
+    enum error error = buffer_add_text(&body, "}\n");
     return response_json(request, error, MHD_HTTP_OK, &body, NULL);
 }
 
-static enum error add_positions(struct buffer *body, const struct search *search)
+static void add_positions(struct buffer *body, const struct search *search)
 {
-    enum error error = buffer_add_text(body, ",\"positions\":[");
-    for (size_t i = 0; i < search->count && !error; i++)
-        error = buffer_print(body, "%s%" PRId64, i > 0 ? "," : "", search->positions[i]);
-    return error ? error : buffer_print(body, "],\"draws\":%zu", search->draws);
+    buffer_add_text(body, ",\"positions\":[");
+    for (size_t i = 0; i < search->count; i++)
+        buffer_print(body, "%s%" PRId64, i > 0 ? "," : "", search->positions[i]);
+    buffer_print(body, "],\"draws\":%zu", search->draws);
 }
 
 /* The state is that of the last time it came; else it may come yet, or the epoch is over without
@@ -160,17 +153,16 @@ static enum MHD_Result reply_positions(struct request *request, struct service *
     enum error error = !request->api->outcome ? OK : error_restore(&request->api->report);
     if (error == ERROR_CANCELLED)
         error = error_set(ERROR_UNAVAILABLE, "the server is stopping");
-    if (!error)
-        error = add_unit(&body, request, search);
-    if (!error)
-        error = add_positions(&body, search);
-    if (!error && search->count > 0)
-        error = add_place(&body, request, search->positions[search->count - 1]);
-    else if (!error)
-        error = buffer_print(&body, ",\"state\":\"%s\"",
-                             state_names[search->over ? PLACE_DONE : PLACE_AHEAD]);
-    if (!error)
-        error = buffer_add_text(&body, "}\n");
+    if (error)
+        return response_error(request, error);
+    add_unit(&body, request, search);
+    add_positions(&body, search);
+    if (search->count > 0)
+        add_place(&body, request, search->positions[search->count - 1]);
+    else
+        buffer_print(&body, ",\"state\":\"%s\"",
+                     state_names[search->over ? PLACE_DONE : PLACE_AHEAD]);
+    error = buffer_add_text(&body, "}\n");
     return response_json(request, error, MHD_HTTP_OK, &body, NULL);
 }
 

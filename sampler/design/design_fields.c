@@ -329,90 +329,62 @@ void design_fields_release(struct design_fields *fields)
 }
 
 /* ---- and back to text --------------------------------------------------- */
-static enum error add_name(struct buffer *text, unsigned field)
+static void add_name(struct buffer *text, unsigned field)
 {
-    return buffer_print(text, "%s\"%s\":", text->length > 1 ? "," : "", list[field].name);
+    buffer_print(text, "%s\"%s\":", text->length > 1 ? "," : "", list[field].name);
 }
 
-static enum error add_count(struct buffer *text, unsigned field, int64_t count)
+static void add_count(struct buffer *text, unsigned field, int64_t count)
 {
     if (count == 0)
-        return OK;
-    enum error error = add_name(text, field);
-    return error ? error : buffer_print(text, "%" PRId64, count);
+        return;
+    add_name(text, field);
+    buffer_print(text, "%" PRId64, count);
 }
 
-static enum error add_rate(struct buffer *text, double rate)
+static void add_label_numbers(struct buffer *text, const struct frame *frame, unsigned field,
+                              const double *numbers)
 {
     char number[TEXT_REAL_BYTES];
-    if (rate == 0)
-        return OK;
-    text_of_real(rate, number);
-    enum error error = add_name(text, FIELD_OF_RATE);
-    return error ? error : buffer_add_text(text, number);
-}
-
-static enum error add_label_numbers(struct buffer *text, const struct frame *frame, unsigned field,
-                                    const double *numbers)
-{
-    char number[TEXT_REAL_BYTES];
+    const char *before = "{";
     if (!numbers)
-        return OK;
-    enum error error = add_name(text, field);
-    char before = '{';
-    for (uint32_t label = 0; !error && label < frame_labels(frame); label++) {
+        return;
+    add_name(text, field);
+    for (uint32_t label = 0; label < frame_labels(frame); label++) {
         if (numbers[label] == 0)
             continue;
-        text_of_real(numbers[label], number);
-        error = buffer_add(text, &before, 1);
-        if (!error)
-            error = json_add_string(text, frame_label_text(frame, label));
-        if (!error)
-            error = buffer_print(text, ":%s", number);
-        before = ',';
+        buffer_add_text(text, before);
+        json_add_string(text, frame_label_text(frame, label));
+        buffer_print(text, ":%s", text_of_real(numbers[label], number));
+        before = ",";
     }
-    return error ? error : buffer_add_text(text, "}");
-}
-
-static enum error add_column(struct buffer *text, const char *column)
-{
-    if (!column)
-        return OK;
-    enum error error = add_name(text, FIELD_COLUMN);
-    return error ? error : json_add_string(text, column);
+    buffer_add_text(text, "}");
 }
 
 enum error design_fields_text(const struct frame *frame, const struct design_fields *fields,
                               char **ret_text)
 {
+    char rate[TEXT_REAL_BYTES];
     struct buffer text = BUFFER_INIT(TEXT_LIMIT_BYTES);
-    enum error error = buffer_add_text(&text, "{");
-    if (!error)
-        error = add_label_numbers(&text, frame, FIELD_SHARES, fields->shares);
-    if (!error)
-        error = add_column(&text, fields->column);
-    if (!error)
-        error = add_label_numbers(&text, frame, FIELD_DEVIATIONS, fields->deviations);
-    if (!error)
-        error = add_count(&text, FIELD_P, fields->p);
-    if (!error)
-        error = add_count(&text, FIELD_K, fields->k);
-    if (!error)
-        error = add_count(&text, FIELD_SIZE, fields->size);
-    if (!error)
-        error = add_count(&text, FIELD_GROUPS, fields->groups);
-    if (!error)
-        error = add_rate(&text, fields->rate);
-    if (!error)
-        error = buffer_add_text(&text, "}");
-    if (error) {
-        buffer_release(&text);
-        return error;
+    buffer_add_text(&text, "{");
+    add_label_numbers(&text, frame, FIELD_SHARES, fields->shares);
+    if (fields->column) {
+        add_name(&text, FIELD_COLUMN);
+        json_add_string(&text, fields->column);
     }
-    if (text.length == 2)
+    add_label_numbers(&text, frame, FIELD_DEVIATIONS, fields->deviations);
+    add_count(&text, FIELD_P, fields->p);
+    add_count(&text, FIELD_K, fields->k);
+    add_count(&text, FIELD_SIZE, fields->size);
+    add_count(&text, FIELD_GROUPS, fields->groups);
+    if (fields->rate != 0) {
+        add_name(&text, FIELD_OF_RATE);
+        buffer_add_text(&text, text_of_real(fields->rate, rate));
+    }
+    buffer_add_text(&text, "}");
+    if (text.length == 2) /* no field at all: "" */
         text.data[0] = '\0';
-    *ret_text = text.data;
-    return OK;
+    return buffer_take(&text, ret_text);
 }
 
 enum error design_fields_canonical(const struct frame *frame, const char *design, bool replacement,

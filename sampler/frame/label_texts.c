@@ -3,24 +3,9 @@
 #include <stdlib.h>
 
 #include "common/array.h"
-#include "common/buffer.h"
 #include "common/json.h"
 
 #define TEXT_LIMIT_BYTES (64 << 20)
-
-static enum error add_csv(struct buffer *buffer, const char *text)
-{
-    if (!strpbrk(text, ",\"\r\n"))
-        return buffer_add_text(buffer, text);
-    enum error error = buffer_add_text(buffer, "\"");
-    for (const char *at = text; !error && *at; at++) {
-        if (*at == '"')
-            error = buffer_add_text(buffer, "\"");
-        if (!error)
-            error = buffer_add(buffer, at, 1);
-    }
-    return error ? error : buffer_add_text(buffer, "\"");
-}
 
 /* Moves what `buffer` holds into (text, *ret_long). */
 static enum error keep(const struct buffer *buffer, struct label_text *text, char **ret_long,
@@ -45,10 +30,11 @@ static enum error render_json(struct label_texts *texts, const struct frame *fra
 {
     const char *text = frame_label_text(frame, label);
     buffer_clear(buffer);
-    enum error error = frame_labels_are_integers(frame) ? buffer_add_text(buffer, text)
-                                                        : json_add_string(buffer, text);
-    if (!error)
-        error = buffer_add_text(buffer, ",");
+    if (frame_labels_are_integers(frame))
+        buffer_add_text(buffer, text);
+    else
+        json_add_string(buffer, text);
+    enum error error = buffer_add_text(buffer, ",");
     return error ? error
                  : keep(buffer, &texts->json[label], &texts->json_long[label],
                         &texts->json_longest_bytes);
@@ -58,9 +44,8 @@ static enum error render_csv(struct label_texts *texts, const struct frame *fram
                              struct buffer *buffer)
 {
     buffer_clear(buffer);
-    enum error error = add_csv(buffer, frame_label_text(frame, label));
-    if (!error)
-        error = buffer_add_text(buffer, "\n");
+    buffer_add_csv(buffer, frame_label_text(frame, label));
+    enum error error = buffer_add_text(buffer, "\n");
     return error ? error
                  : keep(buffer, &texts->csv[label], &texts->csv_long[label],
                         &texts->csv_longest_bytes);
@@ -94,6 +79,13 @@ enum error label_texts_init(struct label_texts *texts, const struct frame *frame
     if (error)
         label_texts_release(texts);
     return error;
+}
+
+void label_texts_add_json(const struct label_texts *texts, uint32_t label, struct buffer *buffer)
+{
+    const struct label_text *text = &texts->json[label];
+    buffer_add(buffer, texts->json_long[label] ? texts->json_long[label] : text->bytes,
+               text->length);
 }
 
 static void free_all(char **longs, uint32_t count)

@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "common/buffer.h"
 #include "common/error.h"
 #include "sampler/frame/frame.h"
 
@@ -51,6 +52,9 @@ static inline char *label_text_write(char *out, const struct label_text *text, c
         memcpy(out, longs[label], length);
     return out + length;
 }
+
+/* Appends one label as JSON, with its ','. */
+void label_texts_add_json(const struct label_texts *texts, uint32_t label, struct buffer *buffer);
 
 /* The same of CSV, with the end of the line behind it. */
 static inline char *label_texts_write_csv(const struct label_texts *texts, char *out,

@@ -162,22 +162,18 @@ static void choose(struct balance *balance)
     }
 }
 
-static enum error add_row(const struct balance *balance, uint32_t label, bool first,
-                          const int64_t *minute, struct buffer *out)
+static void add_row(const struct balance *balance, uint32_t label, bool first,
+                    const int64_t *minute, struct buffer *out)
 {
     const struct sampling_plan *plan = balance->plan;
-    const struct label_texts *texts = plan->label_texts;
-    const char *text = texts->json_long[label] ? texts->json_long[label] : texts->json[label].bytes;
-    enum error error = buffer_add_text(out, first ? "[" : ",[");
-    if (!error)
-        error = buffer_add(out, text, texts->json[label].length); /* with its ',' */
-    if (!error)
-        error = buffer_print(out, "%" PRId64 ",%" PRId64 ",%.10g,",
-                             frame_label_units(plan->frame, label), balance->drawn[label],
-                             order_label_share(plan->order, label));
-    if (error)
-        return error;
-    return minute ? buffer_print(out, "%" PRId64 "]", *minute) : buffer_add_text(out, "null]");
+    buffer_add_text(out, first ? "[" : ",[");
+    label_texts_add_json(plan->label_texts, label, out); /* with its ',' */
+    buffer_print(out, "%" PRId64 ",%" PRId64 ",%.10g,", frame_label_units(plan->frame, label),
+                 balance->drawn[label], order_label_share(plan->order, label));
+    if (minute)
+        buffer_print(out, "%" PRId64 "]", *minute);
+    else
+        buffer_add_text(out, "null]");
 }
 
 static enum error add_rows(const struct balance *balance, const char *key, const struct best *best,
@@ -186,12 +182,12 @@ static enum error add_rows(const struct balance *balance, const char *key, const
     int64_t minute[BALANCE_ALL];
     enum error error = label_window_counts(balance->plan, balance->spans, balance->span_count,
                                            best->labels, best->count, minute);
-    bool counted = !error;
-    if (!error || error == ERROR_UNAVAILABLE)
-        error = buffer_print(out, ",\"%s\":[", key);
-    for (size_t i = 0; !error && i < best->count; i++)
-        error = add_row(balance, best->labels[i], i == 0, counted ? &minute[i] : NULL, out);
-    return error ? error : buffer_add_text(out, "]");
+    if (error && error != ERROR_UNAVAILABLE)
+        return error;
+    buffer_print(out, ",\"%s\":[", key);
+    for (size_t i = 0; i < best->count; i++)
+        add_row(balance, best->labels[i], i == 0, error ? NULL : &minute[i], out);
+    return buffer_add_text(out, "]");
 }
 
 static enum error write(struct balance *balance, struct buffer *out)

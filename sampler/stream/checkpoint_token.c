@@ -191,16 +191,15 @@ enum error checkpoint_token_read(const char *text, struct checkpoint_token *ret_
 static enum error compare_views(const struct stream_definition *there,
                                 const struct stream_definition *here, struct buffer *out)
 {
-    enum error error = OK;
     if (there->rows_begin != here->rows_begin || there->rows_end != here->rows_end)
-        error = buffer_print(
+        buffer_print(
             out, "; rows %" PRId64 ":%" PRId64 " there, %" PRId64 ":%" PRId64 " here (0:0 are all)",
             there->rows_begin, there->rows_end, here->rows_begin, here->rows_end);
-    if (!error && there->split != here->split)
-        error = buffer_print(out, "; split %s there, %s here",
-                             there->split ? split_name(there->split) : "none",
-                             here->split ? split_name(here->split) : "none");
-    return error;
+    if (there->split != here->split)
+        buffer_print(out, "; split %s there, %s here",
+                     there->split ? split_name(there->split) : "none",
+                     here->split ? split_name(here->split) : "none");
+    return out->error;
 }
 
 enum error checkpoint_token_check(const struct checkpoint_token *token,

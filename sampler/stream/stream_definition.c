@@ -32,7 +32,7 @@ enum error stream_definition_copy(const struct stream_definition *definition,
 enum error stream_definition_write(const struct stream_definition *definition,
                                    const struct stream_binding *binding, struct buffer *buffer)
 {
-    enum error error = buffer_print(
+    buffer_print(
         buffer,
         "{\"name\":\"%s\",\"frame\":\"%s\",\"digest\":\"%s\",\"units\":%" PRId64
         ",\"epoch_draws\":%" PRId64 ",\"design\":\"%s\",\"replacement\":%s,\"seed\":%" PRIu64
@@ -42,9 +42,8 @@ enum error stream_definition_write(const struct stream_definition *definition,
         binding->epoch_positions, definition->design, definition->replacement ? "true" : "false",
         definition->seed, definition->epochs, tail_name(definition->tail), definition->lease_ms,
         definition->rows_begin, definition->rows_end, split_name(definition->split));
-    if (!error)
-        error = json_add_string(buffer, definition->fields ? definition->fields : "");
-    return error ? error : buffer_add_text(buffer, "}");
+    json_add_string(buffer, definition->fields ? definition->fields : "");
+    return buffer_add_text(buffer, "}");
 }
 
 static enum error read_text(const cJSON *json, const char *key, char *out, size_t bytes)
@@ -162,40 +161,36 @@ static const char *with(bool replacement)
     return replacement ? "with" : "without";
 }
 
-static enum error add_rows(const struct stream_definition *definition, const char *where,
-                           struct buffer *out)
+static void add_rows(const struct stream_definition *definition, const char *where,
+                     struct buffer *out)
 {
-    const char *split = split_name(definition->split);
-    enum error error;
     if (definition->rows_end == 0)
-        error = buffer_print(out, " all rows");
+        buffer_add_text(out, " all rows");
     else
-        error = buffer_print(out, " rows %" PRId64 ":%" PRId64, definition->rows_begin,
-                             definition->rows_end);
-    if (!error && definition->split != SPLIT_NONE)
-        error = buffer_print(out, " split %s", split);
-    return error ? error : buffer_print(out, " %s", where);
+        buffer_print(out, " rows %" PRId64 ":%" PRId64, definition->rows_begin,
+                     definition->rows_end);
+    if (definition->split != SPLIT_NONE)
+        buffer_print(out, " split %s", split_name(definition->split));
+    buffer_print(out, " %s", where);
 }
 
-static enum error compare_frames(const struct stream_definition *there,
-                                 const struct stream_binding *there_binding,
-                                 const struct stream_definition *here,
-                                 const struct stream_binding *here_binding, struct buffer *out)
+static void compare_frames(const struct stream_definition *there,
+                           const struct stream_binding *there_binding,
+                           const struct stream_definition *here,
+                           const struct stream_binding *here_binding, struct buffer *out)
 {
     if (strcmp(there_binding->digest, here_binding->digest) == 0)
-        return OK;
-    enum error error = buffer_print(
-        out, "; frame %s of %" PRId64 " %s there, %s of %" PRId64 " here", there_binding->digest,
-        there_binding->units, text_plural(there_binding->units, "unit", "units"),
-        here_binding->digest, here_binding->units);
+        return;
+    buffer_print(out, "; frame %s of %" PRId64 " %s there, %s of %" PRId64 " here",
+                 there_binding->digest, there_binding->units,
+                 text_plural(there_binding->units, "unit", "units"), here_binding->digest,
+                 here_binding->units);
     if (there->rows_begin == here->rows_begin && there->rows_end == here->rows_end &&
         there->split == here->split)
-        return error;
-    if (!error)
-        error = buffer_add_text(out, ";");
-    if (!error)
-        error = add_rows(there, "there,", out);
-    return error ? error : add_rows(here, "here", out);
+        return;
+    buffer_add_text(out, ";");
+    add_rows(there, "there,", out);
+    add_rows(here, "here", out);
 }
 
 static const char *or_none(const char *fields)
@@ -210,24 +205,23 @@ enum error stream_definition_compare(const struct stream_definition *there,
                                      struct buffer *differences)
 {
     size_t before = differences->length;
-    enum error error = compare_frames(there, there_binding, here, here_binding, differences);
-    if (!error && strcmp(there->design, here->design) != 0)
-        error =
-            buffer_print(differences, "; design %s there, %s here", there->design, here->design);
-    if (!error && strcmp(or_none(there->fields), or_none(here->fields)) != 0)
-        error = buffer_print(differences, "; the design's fields %s there, %s here",
-                             or_none(there->fields), or_none(here->fields));
-    if (!error && there->replacement != here->replacement)
-        error = buffer_print(differences, "; %s replacement there, %s here",
-                             with(there->replacement), with(here->replacement));
-    if (!error && there->seed != here->seed)
-        error = buffer_print(differences, "; seed %" PRIu64 " there, %" PRIu64 " here", there->seed,
-                             here->seed);
-    if (!error && differences->length == before &&
+    compare_frames(there, there_binding, here, here_binding, differences);
+    if (strcmp(there->design, here->design) != 0)
+        buffer_print(differences, "; design %s there, %s here", there->design, here->design);
+    if (strcmp(or_none(there->fields), or_none(here->fields)) != 0)
+        buffer_print(differences, "; the design's fields %s there, %s here", or_none(there->fields),
+                     or_none(here->fields));
+    if (there->replacement != here->replacement)
+        buffer_print(differences, "; %s replacement there, %s here", with(there->replacement),
+                     with(here->replacement));
+    if (there->seed != here->seed)
+        buffer_print(differences, "; seed %" PRIu64 " there, %" PRIu64 " here", there->seed,
+                     here->seed);
+    if (differences->length == before &&
         there_binding->epoch_positions != here_binding->epoch_positions)
-        error = buffer_print(differences, "; %" PRId64 " %s an epoch there, %" PRId64 " here",
-                             there_binding->epoch_positions,
-                             text_plural(there_binding->epoch_positions, "position", "positions"),
-                             here_binding->epoch_positions);
-    return error;
+        buffer_print(differences, "; %" PRId64 " %s an epoch there, %" PRId64 " here",
+                     there_binding->epoch_positions,
+                     text_plural(there_binding->epoch_positions, "position", "positions"),
+                     here_binding->epoch_positions);
+    return differences->error;
 }

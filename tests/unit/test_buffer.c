@@ -29,10 +29,11 @@ static void test_limit_is_exact(void **state)
     assert_fails(buffer_add_text(&buffer, "z"), ERROR_MEMORY, "limit of 1000 bytes");
     assert_int_equal(buffer.length, 1000);
     assert_string_equal(buffer.data + 998, "xy");
-    assert_ok(buffer_add_text(&buffer, ""));
     buffer_clear(&buffer);
     assert_fails(buffer_add(&buffer, bytes, 1001), ERROR_MEMORY, "limit of 1000 bytes");
+    buffer_clear(&buffer);
     assert_fails(buffer_reserve(&buffer, SIZE_MAX), ERROR_MEMORY, "limit");
+    buffer_clear(&buffer);
     assert_ok(buffer_add(&buffer, bytes, 1000));
     assert_fails(buffer_print(&buffer, "%s", "!"), ERROR_MEMORY, "limit");
     buffer_release(&buffer);
@@ -43,10 +44,46 @@ static void test_no_limit_is_still_checked(void **state)
     (void)state;
     struct buffer buffer = BUFFER_INIT(SIZE_MAX);
     assert_int_equal(buffer_reserve(&buffer, 10), ERROR_MEMORY); /* no room for the NUL */
+    buffer_clear(&buffer);
     buffer.limit_bytes = SIZE_MAX - 1;
     assert_ok(buffer_add_text(&buffer, "ok"));
     assert_fails(buffer_reserve(&buffer, SIZE_MAX - 8), ERROR_MEMORY, "");
     assert_string_equal(buffer.data, "ok");
+    buffer_release(&buffer);
+}
+
+/* A text of many parts is checked once, at its end. */
+static void test_first_failure_stays(void **state)
+{
+    (void)state;
+    char *text = NULL;
+    struct buffer buffer = BUFFER_INIT(10);
+    assert_ok(buffer_add_text(&buffer, "12345678"));
+    assert_fails(buffer_add_text(&buffer, "9ab"), ERROR_MEMORY, "limit of 10 bytes");
+    assert_int_equal(buffer_add_text(&buffer, ""), ERROR_MEMORY);
+    assert_int_equal(buffer_print(&buffer, "%d", 9), ERROR_MEMORY);
+    assert_int_equal(buffer_reserve(&buffer, 1), ERROR_MEMORY);
+    assert_string_equal(buffer.data, "12345678");
+    assert_int_equal(buffer_take(&buffer, &text), ERROR_MEMORY);
+    assert_null(text);
+    assert_null(buffer.data);
+    assert_ok(buffer_add_text(&buffer, "again"));
+    assert_ok(buffer_take(&buffer, &text));
+    assert_string_equal(text, "again");
+    assert_null(buffer.data);
+    free(text);
+}
+
+static void test_csv_is_quoted_where_it_has_to_be(void **state)
+{
+    (void)state;
+    struct buffer buffer = BUFFER_INIT(1000);
+    static const char *const fields[] = {"plain", "", "a,b", "say \"x\"", "two\nlines"};
+    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+        assert_ok(buffer_add_csv(&buffer, fields[i]));
+        assert_ok(buffer_add_text(&buffer, ";"));
+    }
+    assert_string_equal(buffer.data, "plain;;\"a,b\";\"say \"\"x\"\"\";\"two\nlines\";");
     buffer_release(&buffer);
 }
 
@@ -122,6 +159,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_grows_and_stays_a_string),
     cmocka_unit_test(test_limit_is_exact),
     cmocka_unit_test(test_no_limit_is_still_checked),
+    cmocka_unit_test(test_first_failure_stays),
+    cmocka_unit_test(test_csv_is_quoted_where_it_has_to_be),
     cmocka_unit_test(test_clear_keeps_the_memory),
     cmocka_unit_test(test_reserved_room_may_be_written),
     cmocka_unit_test(test_array_is_zeroed_and_checked),

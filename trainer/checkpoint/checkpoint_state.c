@@ -155,14 +155,10 @@ enum error checkpoint_state_parse(struct checkpoint_state *state, const char *te
 
 static enum error print_name(struct buffer *out, const char *field, const char *name)
 {
-    enum error error = buffer_print(out, "%s \"", field);
-    for (; *name && !error; name++) {
-        if (*name == '"' || *name == '\\')
-            error = buffer_add(out, "\\", 1);
-        if (!error)
-            error = buffer_add(out, name, 1);
-    }
-    return error ? error : buffer_add_text(out, "\"\n");
+    buffer_print(out, "%s \"", field);
+    for (; *name; name++)
+        buffer_print(out, *name == '"' || *name == '\\' ? "\\%c" : "%c", *name);
+    return buffer_add_text(out, "\"\n");
 }
 
 enum error checkpoint_state_print(const struct checkpoint_state *state, struct buffer *out)

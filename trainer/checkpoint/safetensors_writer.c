@@ -31,40 +31,30 @@ static int compare_entries(const void *a, const void *b)
     return strcmp(left->name, right->name);
 }
 
-static enum error add_metadata(struct buffer *header, const struct safetensors_pair *metadata,
-                               size_t count, size_t *ret_digest_at)
+static void add_metadata(struct buffer *header, const struct safetensors_pair *metadata,
+                         size_t count, size_t *ret_digest_at)
 {
-    enum error error = buffer_add_text(header, "{\"__metadata__\":{\"" SAFETENSORS_DIGEST "\":\"");
-    if (error)
-        return error;
+    buffer_add_text(header, "{\"__metadata__\":{\"" SAFETENSORS_DIGEST "\":\"");
     *ret_digest_at = header->length;
-    if ((error = buffer_print(header, "%s\"", no_digest)))
-        return error;
+    buffer_print(header, "%s\"", no_digest);
     for (size_t i = 0; i < count; i++) {
-        if ((error = buffer_add_text(header, ",")) ||
-            (error = json_add_string(header, metadata[i].key)) ||
-            (error = buffer_add_text(header, ":")) ||
-            (error = json_add_string(header, metadata[i].value)))
-            return error;
+        buffer_add_text(header, ",");
+        json_add_string(header, metadata[i].key);
+        buffer_add_text(header, ":");
+        json_add_string(header, metadata[i].value);
     }
-    return buffer_add_text(header, "}");
+    buffer_add_text(header, "}");
 }
 
-static enum error add_entry(struct buffer *header, const struct safetensors_entry *entry,
-                            uint64_t begin)
+static void add_entry(struct buffer *header, const struct safetensors_entry *entry, uint64_t begin)
 {
-    enum error error;
-    if ((error = buffer_add_text(header, ",")) || (error = json_add_string(header, entry->name)) ||
-        (error = buffer_print(header, ":{\"dtype\":\"%s\",\"shape\":[",
-                              safetensors_type_name(entry->type))))
-        return error;
-    for (size_t i = 0; i < entry->rank; i++) {
-        error = buffer_print(header, "%s%" PRIu64, i ? "," : "", entry->shape[i]);
-        if (error)
-            return error;
-    }
-    return buffer_print(header, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", begin,
-                        begin + entry_bytes(entry));
+    buffer_add_text(header, ",");
+    json_add_string(header, entry->name);
+    buffer_print(header, ":{\"dtype\":\"%s\",\"shape\":[", safetensors_type_name(entry->type));
+    for (size_t i = 0; i < entry->rank; i++)
+        buffer_print(header, "%s%" PRIu64, i ? "," : "", entry->shape[i]);
+    buffer_print(header, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", begin,
+                 begin + entry_bytes(entry));
 }
 
 /* Header with the spaces that let the data begin at a multiple of 8. */
@@ -73,16 +63,15 @@ static enum error make_header(struct buffer *header, const struct safetensors_en
                               size_t metadata_count, size_t *ret_digest_at)
 {
     uint64_t begin = 0;
-    enum error error = add_metadata(header, metadata, metadata_count, ret_digest_at);
-    for (size_t i = 0; i < count && !error; i++) {
-        error = add_entry(header, sorted[i], begin);
+    add_metadata(header, metadata, metadata_count, ret_digest_at);
+    for (size_t i = 0; i < count; i++) {
+        add_entry(header, sorted[i], begin);
         begin += entry_bytes(sorted[i]);
     }
-    if (!error)
-        error = buffer_add_text(header, "}");
-    while (!error && header->length % 8 != 0)
-        error = buffer_add_text(header, " ");
-    return error;
+    buffer_add_text(header, "}");
+    while (!header->error && header->length % 8 != 0)
+        buffer_add_text(header, " ");
+    return header->error;
 }
 
 static void digest_text(XXH3_state_t *state, char out[DIGEST_DIGITS + 1])

@@ -109,23 +109,21 @@ enum error stream_position_compare(const struct stream_position *theirs, const c
     return error ? error : stream_position_compare_size(theirs, called, ours->batch_rows);
 }
 
-static enum error print_text(struct buffer *out, const char *key, const char *value)
+static void print_text(struct buffer *out, const char *key, const char *value)
 {
-    enum error error = buffer_print(out, "\"%s\":", key);
-    if (!error)
-        error = json_add_string(out, value);
-    return error ? error : buffer_add_text(out, ",");
+    buffer_print(out, "\"%s\":", key);
+    json_add_string(out, value);
+    buffer_add_text(out, ",");
 }
 
 enum error stream_position_print(const struct stream_position *position, struct buffer *out)
 {
     const struct sampler_stream *stream = &position->stream;
-    enum error error;
-    if ((error = buffer_add_text(out, "{")) || (error = print_text(out, "name", stream->name)) ||
-        (error = print_text(out, "digest", stream->digest)) ||
-        (error = print_text(out, "design", stream->design)) ||
-        (error = print_text(out, "tail", stream->tail)))
-        return error;
+    buffer_add_text(out, "{");
+    print_text(out, "name", stream->name);
+    print_text(out, "digest", stream->digest);
+    print_text(out, "design", stream->design);
+    print_text(out, "tail", stream->tail);
     return buffer_print(
         out,
         "\"replacement\":%s,\"seed\":%" PRId64 ",\"units\":%" PRId64 ",\"epochs\":%" PRId64

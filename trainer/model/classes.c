@@ -105,14 +105,15 @@ void classes_free(struct classes *classes)
 
 enum error classes_print(const struct classes *classes, struct buffer *out)
 {
-    enum error error = buffer_add_text(out, "[");
-    for (size_t i = 0; i < classes->count && !error; i++) {
-        if (i > 0 && (error = buffer_add_text(out, ",")))
-            break;
-        error = classes->integers ? buffer_add_text(out, classes->texts[i])
-                                  : json_add_string(out, classes->texts[i]);
+    buffer_add_text(out, "[");
+    for (size_t i = 0; i < classes->count; i++) {
+        buffer_add_text(out, i > 0 ? "," : "");
+        if (classes->integers)
+            buffer_add_text(out, classes->texts[i]);
+        else
+            json_add_string(out, classes->texts[i]);
     }
-    return error ? error : buffer_add_text(out, "]");
+    return buffer_add_text(out, "]");
 }
 
 int32_t classes_find(const struct classes *classes, const char *text)

@@ -111,16 +111,14 @@ enum error feature_names_print(const struct feature_names *names, struct buffer 
 {
     if (names->by_position)
         return buffer_print(out, "{\"count\":%zu,\"by_position\":true}", names->count);
-    enum error error = buffer_print(
-        out, "{\"count\":%zu,\"list\":\"%0*" PRIx64 "\",\"set\":\"%0*" PRIx64 "\",\"first\":[",
-        names->count, DIGEST_DIGITS, names->list, DIGEST_DIGITS, names->set);
-    for (size_t i = 0; i < names->first_count && !error; i++) {
-        if (i > 0)
-            error = buffer_add(out, ",", 1);
-        if (!error)
-            error = json_add_string(out, names->first[i]);
+    buffer_print(out,
+                 "{\"count\":%zu,\"list\":\"%0*" PRIx64 "\",\"set\":\"%0*" PRIx64 "\",\"first\":[",
+                 names->count, DIGEST_DIGITS, names->list, DIGEST_DIGITS, names->set);
+    for (size_t i = 0; i < names->first_count; i++) {
+        buffer_add_text(out, i > 0 ? "," : "");
+        json_add_string(out, names->first[i]);
     }
-    return error ? error : buffer_add_text(out, "]}");
+    return buffer_add_text(out, "]}");
 }
 
 static enum error read_digest(const cJSON *json, const char *key, const char *what,

@@ -23,52 +23,28 @@ struct predicting {
     FILE *out;
 };
 
-/* A field that CSV readers take as one text. */
-static enum error add_field(struct buffer *lines, const char *text)
-{
-    if (!text[strcspn(text, ",\"\r\n")])
-        return buffer_add_text(lines, text);
-    enum error error = buffer_add(lines, "\"", 1);
-    for (; *text && !error; text++) {
-        if (*text == '"')
-            error = buffer_add(lines, "\"", 1);
-        if (!error)
-            error = buffer_add(lines, text, 1);
-    }
-    return error ? error : buffer_add(lines, "\"", 1);
-}
-
-static enum error add_integer(struct buffer *lines, int64_t value)
+static void add_integer(struct buffer *lines, int64_t value)
 {
     char text[TEXT_INTEGER_BYTES];
-    return buffer_add(lines, text, (size_t)(text_write_integer(text, value) - text));
-}
-
-static enum error add_real(struct buffer *lines, double value)
-{
-    char text[TEXT_REAL_BYTES];
-    return buffer_add_text(lines, text_of_real(value, text));
+    buffer_add(lines, text, (size_t)(text_write_integer(text, value) - text));
 }
 
 /* A class as the sampler writes it, so that it compares with `predicted`; what is no class, as the
  * store has it. */
-static enum error add_label(struct predicting *predicting, double label)
+static void add_label(struct predicting *predicting, double label)
 {
     struct buffer *lines = &predicting->lines;
     int32_t number = predicting->targets ? targets_find(predicting->targets, label) : -1;
+    enum label_kind kind = predicting->info->label_kind;
+    char real[TEXT_REAL_BYTES];
     if (number >= 0)
-        return add_field(lines, predicting->classes->texts[number]);
-    switch (predicting->info->label_kind) {
-    case LABEL_NONE:
-        return OK;
-    case LABEL_INTEGER:
-        return add_integer(lines, (int64_t)label);
-    case LABEL_TEXT:
-        return add_field(lines, predicting->info->label_texts[(size_t)label]);
-    case LABEL_REAL:
-        break;
-    }
-    return add_real(lines, label);
+        buffer_add_csv(lines, predicting->classes->texts[number]);
+    else if (kind == LABEL_INTEGER)
+        add_integer(lines, (int64_t)label);
+    else if (kind == LABEL_TEXT)
+        buffer_add_csv(lines, predicting->info->label_texts[(size_t)label]);
+    else if (kind == LABEL_REAL)
+        buffer_add_text(lines, text_of_real(label, real));
 }
 
 static size_t largest(const float *values, size_t count)
@@ -81,22 +57,17 @@ static size_t largest(const float *values, size_t count)
     return best;
 }
 
-static enum error add_prediction(struct predicting *predicting, const float *output)
+static void add_prediction(struct predicting *predicting, const float *output)
 {
     const struct classes *classes = predicting->classes;
     struct buffer *lines = &predicting->lines;
-    if (!classes)
-        return buffer_print(lines, ",%.9g\n", (double)output[0]);
-    enum error error;
-    if ((error = buffer_add(lines, ",", 1)) ||
-        (error = add_field(lines, classes->texts[largest(output, classes->count)])))
-        return error;
-    for (size_t i = 0; i < classes->count; i++) {
-        error = buffer_print(lines, ",%.9g", (double)output[i]);
-        if (error)
-            return error;
+    if (classes) {
+        buffer_add(lines, ",", 1);
+        buffer_add_csv(lines, classes->texts[largest(output, classes->count)]);
     }
-    return buffer_add(lines, "\n", 1);
+    for (size_t i = 0; i < (classes ? classes->count : 1); i++)
+        buffer_print(lines, ",%.9g", (double)output[i]);
+    buffer_add(lines, "\n", 1);
 }
 
 static enum error write_lines(struct predicting *predicting)
@@ -115,11 +86,11 @@ static enum error predict_rows(void *context, const struct trained_model_rows *r
     enum error error =
         model_predict(predicting->trained->model, rows->features, rows->rows, predicting->output);
     for (size_t i = 0; i < rows->rows && !error; i++) {
-        if ((error = add_integer(&predicting->lines, rows->ids[i])) ||
-            (error = buffer_add(&predicting->lines, ",", 1)) ||
-            (error = add_label(predicting, rows->labels[i])) ||
-            (error = add_prediction(predicting, predicting->output + i * predicting->outputs)))
-            return error;
+        add_integer(&predicting->lines, rows->ids[i]);
+        buffer_add(&predicting->lines, ",", 1);
+        add_label(predicting, rows->labels[i]);
+        add_prediction(predicting, predicting->output + i * predicting->outputs);
+        error = predicting->lines.error;
     }
     return error ? error : write_lines(predicting);
 }
@@ -136,7 +107,7 @@ static void look_up_labels(struct predicting *predicting, const struct store *st
 static enum error predict_store(struct predicting *predicting, struct store *store)
 {
     const struct model_options *model = model_get_options(predicting->trained->model);
-    enum error error = buffer_add_text(&predicting->lines, "id,label,predicted");
+    struct buffer *lines = &predicting->lines;
     predicting->info = store_info(store);
     predicting->classes = checkpoint_get_facts(predicting->trained->checkpoint)->classes;
     predicting->outputs = model->shape.outputs;
@@ -145,11 +116,11 @@ static enum error predict_store(struct predicting *predicting, struct store *sto
     if (!predicting->output)
         return ERROR_MEMORY;
     look_up_labels(predicting, store);
-    for (size_t i = 0; predicting->classes && i < predicting->outputs && !error; i++)
-        error = buffer_print(&predicting->lines, ",p%zu", i);
-    if (error || (error = buffer_add(&predicting->lines, "\n", 1)))
-        return error;
-    error = trained_model_scan(predicting->trained, store, predict_rows, predicting);
+    buffer_add_text(lines, "id,label,predicted");
+    for (size_t i = 0; predicting->classes && i < predicting->outputs; i++)
+        buffer_print(lines, ",p%zu", i);
+    buffer_add(lines, "\n", 1);
+    enum error error = trained_model_scan(predicting->trained, store, predict_rows, predicting);
     return error ? error : write_lines(predicting);
 }
 
