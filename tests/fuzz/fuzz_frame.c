@@ -69,7 +69,6 @@ static void ask_labels(const struct frame *frame)
 {
     for (uint32_t i = 0; i < QUESTIONS && i < frame_labels(frame); i++) {
         check(strlen(frame_label_text(frame, i)) <= FILE_LIMIT);
-        (void)frame_label_integer(frame, i);
         check(frame_label_units(frame, i) >= 1);
         check(frame_find_label(frame, frame_label_text(frame, i)) < frame_labels(frame));
     }

@@ -18,7 +18,6 @@ static void check(bool holds)
 static void use_members(const cJSON *json)
 {
     int64_t integer = 0;
-    double real = 0;
     const char *text = NULL;
     const cJSON *array = NULL;
     struct buffer buffer = BUFFER_INIT(1 << 20);
@@ -31,8 +30,6 @@ static void use_members(const cJSON *json)
         check(json_integer(number, &back) && back == integer);
         cJSON_Delete(number);
     }
-    if (!json_get_real(json, "r", "input", &real))
-        check(real - real == 0);
     if (!json_get_array(json, "a", "input", &array))
         check(cJSON_IsArray(array));
     if (!json_get_text(json, "t", "input", &text) && !json_add_string(&buffer, text)) {

@@ -16,7 +16,7 @@ sys.dont_write_bytecode = True  # `make dist` ships this folder whole
 from object_checks import check_built, check_calls, check_rings
 from readme_checks import check_readmes, check_tables
 from text_checks import (check_comments, check_cuda, check_exit, check_guards, check_headers, check_includes, check_rooms,
-                         check_typedefs)
+                         check_typedefs, check_unit_tests)
 from tree import Tree
 
 CHECKS = [
@@ -33,6 +33,7 @@ CHECKS = [
     ("guards are named after the file", check_guards),
     ("structs, unions and enums have no typedefs", check_typedefs),
     ("nothing below main ends the process", check_exit),
+    ("a unit test begins with the object and room that it covers", check_unit_tests),
 ]
 
 

@@ -59,6 +59,7 @@ def good_tree():
     files["sampler/api/page.h"] = header("sampler/api/page.h", "extern const char page[];")
     files["sampler/api/README.md"] = readme(10, "part.h, page.h")
     files["build/sampler/api/page.c"] = "extern const char page[];\nconst char page[] = {0};\n"
+    files["tests/unit/test_part.c"] = "/*\n * Covers common/part: all of it. */\n"
     files["build/common/.libs/gone.o"] = "an object of a source that went away"
     return files
 
@@ -141,6 +142,10 @@ CASES = [
      {"loader/tombola.h": header("tombola.h", "int loader(int new);")}),
     ("a wrong guard", text_checks.check_guards, "COMMON_PART_H around", {"common/part.h": header("part.h", "int part;")}),
     ("a typedef", text_checks.check_typedefs, "typedef of a struct", {"common/part.c": "typedef struct {\n    int a;\n} part;\n"}),
+    ("a unit test that names no object", text_checks.check_unit_tests, "test_new.c does not begin",
+     {"tests/unit/test_new.c": '#include "common/part.h"\n/* Covers common/part. */\n'}),
+    ("a unit test of what is not there", text_checks.check_unit_tests, "covers common/lost, which is not there",
+     {"tests/unit/test_part.c": "/* Covers common/lost. */\n"}),
     ("an exit", text_checks.check_exit, "ends the process", {"common/part.c": "void part(void)\n{\n    exit(1);\n}\n"}),
 ]
 

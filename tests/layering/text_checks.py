@@ -12,6 +12,7 @@ ROOM_LIMIT = 40  # a name.c and its name.h are one
 CUDA_HEADER = re.compile(r"^(cuda|cublas|cudnn|curand|cusparse|nccl|nvrtc|device_launch)[\w/.]*$")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
 NAMED_FILE = re.compile(r"(?<![\w/.<*])(?:\w+/)*[\w*]+\.(?:\[ch\]|cu|inc|md|[ch])(?![\w(])")  # not <system.h>
+COVERS = re.compile(r"/\*\s+(?:\* )?Covers ([\w/]+)[.:]")
 COMPILERS = {"c": ["gcc", "-std=gnu11", "-x", "c"], "c++": ["g++", "-std=c++11", "-x", "c++"]}
 PUBLIC_HEADERS = {"loader/tombola.h": "TOMBOLA_H"}  # installed without its folder
 
@@ -98,3 +99,12 @@ def check_headers(tree):
     jobs += [(tree, name, "c++") for name in sorted(PUBLIC_HEADERS) if (tree.root / name).is_file()]
     with ThreadPoolExecutor(max_workers=2) as pool:
         yield from filter(None, pool.map(lambda job: compile_alone(*job), jobs))
+
+
+def check_unit_tests(tree):
+    for path in sorted((tree.root / "tests/unit").glob("test_*.c")):
+        named = COVERS.match(path.read_text())
+        if not named:
+            yield f'{tree.name(path)} does not begin with a comment "Covers room/object"'
+        elif room_of(named[1]) not in ROOMS or not list(tree.root.glob(f"{named[1]}.*")):
+            yield f"{tree.name(path)} covers {named[1]}, which is not there"

@@ -46,7 +46,7 @@ struct fake_sampler {
     int64_t units;    /* N */
     int64_t epochs;   /* 0: without end */
     int64_t max_size; /* 0: no limit */
-    const char *tail; /* as GET /streams tells it; NULL: "keep" */
+    const char *tail; /* as GET /streams gives it; NULL: "keep" */
     bool new_seed;    /* another seed from the second description on, as after a restart */
     enum fake_answer (*script)(int64_t request, void *context); /* NULL: always right */
     void *context;

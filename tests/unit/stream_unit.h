@@ -28,7 +28,7 @@ struct stream_unit {
 static inline enum error stream_unit_try(struct stream_unit *unit, enum durability durability)
 {
     struct streams_options options = {.durability = durability, .max_streams = 100};
-    struct sampling_plan *walk;
+    struct sampling_plan *plan;
     unit->state = NULL;
     unit->streams = NULL;
     if (!unit->frames) {
@@ -40,9 +40,9 @@ static inline enum error stream_unit_try(struct stream_unit *unit, enum durabili
     options.state = unit->state;
     enum error error = streams_open(&options, &unit->streams);
     if (!error)
-        error = sampling_plan_open(unit->frames, NULL, &unit->definition, &walk);
+        error = sampling_plan_open(unit->frames, NULL, &unit->definition, &plan);
     if (!error)
-        error = streams_start(unit->streams, unit->frames, NULL, &unit->definition, walk);
+        error = streams_start(unit->streams, unit->frames, NULL, &unit->definition, plan);
     return error;
 }
 
@@ -92,13 +92,13 @@ static inline void stream_unit_end(struct stream_unit *unit)
 
 struct stream_caller {
     struct journal_waiter waiter;
-    _Atomic bool told;
+    _Atomic bool called;
 };
 
 static inline void stream_caller_ready(struct journal_waiter *waiter)
 {
     struct stream_caller *caller = (struct stream_caller *)waiter; /* its first member */
-    atomic_store(&caller->told, true);
+    atomic_store(&caller->called, true);
 }
 
 static inline enum error stream_caller_wait(struct stream_caller *caller, enum error error,
@@ -107,7 +107,7 @@ static inline enum error stream_caller_wait(struct stream_caller *caller, enum e
     if (!waits)
         return error;
     int64_t deadline_ns = clock_deadline_ns(UNIT_STREAM_PATIENCE_MS);
-    while (!atomic_load(&caller->told)) {
+    while (!atomic_load(&caller->called)) {
         if (clock_left_ms(deadline_ns) == 0)
             return ERROR_CANCELLED;
         sched_yield();

@@ -1,3 +1,4 @@
+/* Covers sampler/batch/batch_format. */
 #include "tests/unit/unit.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* Covers sampler/batch/batch_request. */
 #include "tests/unit/unit.h"
 
 #include "sampler/batch/batch_request.h"

@@ -1,11 +1,12 @@
+/* Covers sampler/order/batching. */
 #include "tests/unit/unit.h"
 
 #include "sampler/order/batching.h"
 
 static const enum tail tails[] = {TAIL_KEEP, TAIL_DROP, TAIL_SPAN};
 
-/* What a walk may give, said anew: positions in order, none skipped but by drop at an epoch's end.
- */
+/* What a walk may give, written again: positions in order, none skipped but by drop at an epoch's
+ * end. */
 static void check_span(const struct batching *batching, int64_t position, int64_t size,
                        struct span span)
 {

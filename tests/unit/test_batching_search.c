@@ -1,4 +1,7 @@
-/* A search a piece at a time finds what batching_next() finds at once. */
+/*
+ * Covers sampler/order/batching_search: A search a piece at a time finds what batching_next()
+ * finds at once.
+ */
 #include "tests/unit/design_unit.h"
 
 #include "sampler/build/frame_build.h"

@@ -1,3 +1,4 @@
+/* Covers common/http/bearer_tokens. */
 #include "tests/unit/unit.h"
 
 #include "common/http/bearer_tokens.h"

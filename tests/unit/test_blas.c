@@ -1,6 +1,7 @@
 /*
- * Every BLAS library that is installed, and the plain product, against sums in double. A library
- * reads its environment once a process, so each runs in a child of its own.
+ * Covers trainer/compute/blas: Every BLAS library that is installed, and the plain product,
+ * against sums in double. A library reads its environment once a process, so each runs in a child
+ * of its own.
  */
 #include "tests/unit/unit.h"
 

@@ -1,3 +1,4 @@
+/* Covers sampler/api/json_body. */
 #include "tests/unit/unit.h"
 
 #include "sampler/api/json_body.h"

@@ -1,3 +1,4 @@
+/* Covers common/buffer. */
 #include "tests/unit/unit.h"
 
 #include "common/array.h"

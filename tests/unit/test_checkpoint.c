@@ -1,3 +1,4 @@
+/* Covers trainer/checkpoint/checkpoint. */
 #include "tests/unit/fake_sampler.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* Covers sampler/stream/checkpoint_token. */
 #include "tests/unit/unit.h"
 
 #include <xxhash.h>

@@ -1,7 +1,8 @@
 /*
- * Every variant of the CPU's loops that this machine can run, against scalar C. Element-wise loops
- * must agree bit for bit, products within rounding. Arrays are exactly as long as needed, so that
- * the address sanitizer sees a vector that reaches over an end.
+ * Covers trainer/compute/cpu_loops: Every variant of the CPU's loops that this machine can run,
+ * against scalar C. Element-wise loops must agree bit for bit, products within rounding. Arrays
+ * are exactly as long as needed, so that the address sanitizer sees a vector that reaches over an
+ * end.
  */
 #include "tests/unit/trainer_unit.h"
 #include "trainer/compute/cpu_loops.h"

@@ -1,3 +1,4 @@
+/* Covers loader/csv/store_csv. */
 #include "tests/unit/store_unit.h"
 
 #include <dlfcn.h>

@@ -1,3 +1,4 @@
+/* Covers loader/csv/csv_block. */
 #include "tests/unit/store_unit.h"
 
 #include <unistd.h>

@@ -1,3 +1,4 @@
+/* Covers loader/csv/csv_bytes. */
 #include "tests/unit/store_unit.h"
 
 #include <sys/mman.h>

@@ -1,4 +1,6 @@
-/* The quick way to the keys of CSV rows gives what csv_decode_row() gives, whatever is in the file.
+/*
+ * Covers loader/csv/csv_keys: The quick way to the keys of CSV rows gives what csv_decode_row()
+ * gives, whatever is in the file.
  */
 #include "tests/unit/unit.h"
 

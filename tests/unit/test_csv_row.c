@@ -1,3 +1,4 @@
+/* Covers loader/csv/csv_row. */
 #include "tests/unit/store_unit.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* Covers loader/csv/csv_split. */
 #include "tests/unit/store_unit.h"
 
 #include "loader/csv/csv_split.h"

@@ -1,4 +1,7 @@
-/* A design's own fields: what is taken, one canonical text for it, and a message for all else. */
+/*
+ * Covers sampler/design/design_fields: A design's own fields: what is taken, one canonical text
+ * for it, and a message for all else.
+ */
 #include "sampler/design/designs.h"
 #include "tests/unit/design_unit.h"
 
@@ -123,6 +126,7 @@ static void test_all_else_is_named(void **state)
 }
 
 /* ---- deviations that are measured --------------------------------------- */
+
 static void write_store(const char *folder, char uri[512])
 {
     char path[400];

@@ -1,6 +1,7 @@
 /*
- * What one design promises and others do not: balance at every prefix, batches of p labels and k
- * units, exact shares, weights of any size and number, and which frames and fields are refused.
+ * Covers sampler/design/designs: What one design promises and others do not: balance at every
+ * prefix, batches of p labels and k units, exact shares, weights of any size and number, and which
+ * frames and fields are refused.
  */
 #include "sampler/design/designs.h"
 #include "tests/unit/design_unit.h"
@@ -58,6 +59,7 @@ static struct order *new_order(const struct frame *frame, const char *name, cons
 }
 
 /* ---- balance ------------------------------------------------------------ */
+
 /* Over `epochs` epochs: each label is less than `most` off its share at every prefix, and exact at
  * an epoch's end; n_l draws of a label from a multiple of n_l on are its n_l units. */
 static void check_balance(const struct order *order, const struct frame *frame, double most,
@@ -183,6 +185,7 @@ static void test_shares_are_what_the_decimals_say(void **state)
 }
 
 /* ---- p x k -------------------------------------------------------------- */
+
 static void check_batches(const struct order *order, const struct frame *frame, int64_t p,
                           int64_t k)
 {
@@ -273,6 +276,7 @@ static void test_passes_of_pxk_differ(void **state)
 }
 
 /* ---- weights ------------------------------------------------------------ */
+
 static void test_weights_of_any_size(void **state)
 {
     (void)state;
@@ -412,6 +416,7 @@ static void test_wrong_weights_are_named(void **state)
 }
 
 /* ---- edges -------------------------------------------------------------- */
+
 static void test_one_unit(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /*
- * What every design must keep, whatever it is: the same units however they are asked for, its own
- * inverse, label counts that agree with the walk, probabilities that agree with what comes, and
- * totals estimated without bias from what was drawn.
+ * Covers sampler/design/designs: What every design must keep, whatever it is: the same units
+ * however they are asked for, its own inverse, label counts that agree with the walk,
+ * probabilities that agree with what comes, and totals estimated without bias from what was drawn.
  */
 #include "tests/unit/design_unit.h"
 
@@ -66,6 +66,7 @@ static int64_t *walk_of(const struct setup *setup)
 }
 
 /* ---- pure --------------------------------------------------------------- */
+
 static void check_purity(const struct setup *setup)
 {
     int64_t *walk = walk_of(setup);
@@ -99,6 +100,7 @@ static void test_the_same_however_it_is_asked(void **state)
 }
 
 /* ---- and back ----------------------------------------------------------- */
+
 static void check_row(const struct setup *setup, const int64_t *walk, int64_t row, int64_t epoch)
 {
     int64_t m = order_epoch_positions(setup->order);
@@ -179,6 +181,7 @@ static void test_labels_are_counted_as_they_come(void **state)
 }
 
 /* ---- probabilities and totals ------------------------------------------- */
+
 enum { SEEDS = 1500 };
 
 /* Counts of each row over SEEDS seeds of two epochs against probabilities, and the total of a
@@ -272,6 +275,7 @@ static void test_probabilities_are_what_comes(void **state)
 }
 
 /* ---- cut into batches --------------------------------------------------- */
+
 static const enum tail tails[] = {TAIL_KEEP, TAIL_DROP, TAIL_SPAN};
 
 /* A batch as it must be, from the walk: shortest run with `size` units, and so on. */
@@ -350,6 +354,7 @@ static void test_batches_follow_each_other(void **state)
 }
 
 /* ---- seeds and fields are other orders ---------------------------------- */
+
 static void test_other_seeds_and_fields_share_nothing(void **state)
 {
     (void)state;
@@ -388,6 +393,7 @@ static void test_other_seeds_and_fields_share_nothing(void **state)
 }
 
 /* ---- published orders --------------------------------------------------- */
+
 /* The units of the first 1000 positions (3000 where some are passed over) of each case, hashed: the
  * same on every machine, for ever. */
 static const uint64_t published[DESIGN_CASES] = {
@@ -420,6 +426,7 @@ static void test_published_orders_stay(void **state)
 }
 
 /* ---- many threads ------------------------------------------------------- */
+
 enum { THREADS = 4 };
 
 struct asker {

@@ -1,4 +1,6 @@
-/* The same checks on every device there is; the CPU is the reference. */
+/*
+ * Covers loader/device/device: The same checks on every device there is; the CPU is the reference.
+ */
 #include "tests/unit/unit.h"
 
 #include <math.h>

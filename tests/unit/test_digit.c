@@ -1,5 +1,7 @@
-/* The digits of the demo data: the same everywhere, all ten about equally often, none of them empty
- * or outside its page, and no two of them the same. */
+/*
+ * Covers loader/tool/digit: The digits of the demo data: the same everywhere, all ten about equally
+ * often, none of them empty or outside its page, and no two of them the same.
+ */
 #include "tests/unit/unit.h"
 
 #include "loader/tool/digit.h"

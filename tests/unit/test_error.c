@@ -1,3 +1,4 @@
+/* Covers common/error. */
 #include "tests/unit/unit.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* Covers trainer/model/feature_names. */
 #include "tests/unit/unit.h"
 
 #include "common/log.h"

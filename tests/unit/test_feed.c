@@ -1,5 +1,7 @@
-/* What a feed delivers when nothing fails: the right rows in the right order, whatever the threads
- * do. test_feed_failures.c has the rest. */
+/*
+ * Covers loader/feed/feed: What a feed delivers when nothing fails: the right rows in the right
+ * order, whatever the threads do. test_feed_failures.c has the rest.
+ */
 #include "tests/unit/feed_unit.h"
 
 /* ---- FEED_INDEX --------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /*
- * "No allocation in the steady state": this program's malloc() and its relatives are counted while
- * a feed hands out batches 10 to 1000. Calls that come from our own code (everything that is linked
- * into this program) must be none; those of libcurl are shown.
+ * Covers loader/feed/feed: "No allocation in the steady state": this program's malloc() and its
+ * relatives are counted while a feed hands out batches 10 to 1000. Calls that come from our own
+ * code (everything that is linked into this program) must be none; those of libcurl are shown.
  */
 #include "tests/unit/feed_unit.h"
 

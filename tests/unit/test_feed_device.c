@@ -1,5 +1,8 @@
-/* A feed onto a device that works late (fake_device.h): the rows that the caller's queue sees are
- * the right ones, although neither the feed nor the caller waits for it. */
+/*
+ * Covers loader/feed/copier: A feed onto a device that works late (fake_device.h): the rows that
+ * the caller's queue sees are the right ones, although neither the feed nor the caller waits for
+ * it.
+ */
 #include "tests/unit/fake_device.h"
 #include "tests/unit/feed_unit.h"
 

@@ -1,3 +1,4 @@
+/* Covers common/file. */
 #include "tests/unit/folder_unit.h"
 
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /*
- * The parts of a large build, with so little memory that everything goes by the file and in many
- * passes: what comes out is what a plain sort says.
+ * Covers sampler/build/frame_build: The parts of a large build, with so little memory that
+ * everything goes by the file and in many passes: what comes out is what a plain sort says.
  */
 #include "tests/unit/frame_unit.h"
 
@@ -22,6 +22,7 @@ static const char *path_in(const char *name)
 }
 
 /* ---- spools ------------------------------------------------------------- */
+
 static void fill(struct spool *spool, const uint64_t *values, size_t count)
 {
     uint64_t seed = count;
@@ -124,6 +125,7 @@ static void test_nothing_is_seen_of_what_is_put_aside(void **state)
 }
 
 /* ---- rows by id --------------------------------------------------------- */
+
 struct id_row {
     uint64_t id;
     uint64_t row;
@@ -250,6 +252,7 @@ static void test_ids_that_come_twice(void **state)
 }
 
 /* ---- rows by category --------------------------------------------------- */
+
 static void test_rows_by_class(void **state)
 {
     enum { COUNT = 700001, CLASSES = 300 };
@@ -301,6 +304,7 @@ static void test_rows_by_class(void **state)
 }
 
 /* ---- all of it ---------------------------------------------------------- */
+
 static void test_a_file_holds_what_the_frame_in_memory_holds(void **state)
 {
     static const char *const rows[] = {

@@ -1,5 +1,7 @@
-/* Frame files: what comes back is what was written; whatever else is in the file is told, never
- * met. */
+/*
+ * Covers sampler/frame/frame_file: Frame files: what comes back is what was written; whatever else
+ * is in the file is reported, never used.
+ */
 #include "sampler/design/designs.h"
 #include "tests/unit/frame_unit.h"
 
@@ -54,6 +56,7 @@ static struct frame *listed_frame(size_t count, int64_t step)
 }
 
 /* ---- there and back ----------------------------------------------------- */
+
 static void check_round_trip(struct frame *frame)
 {
     struct frame *mapped;
@@ -146,6 +149,7 @@ static void test_the_order_does_not_see_the_file(void **state)
 }
 
 /* ---- damage ------------------------------------------------------------- */
+
 static uint8_t *contents(const char *path, size_t *ret_bytes)
 {
     struct buffer buffer = BUFFER_INIT(64 << 20);
@@ -388,6 +392,7 @@ static void test_damage_that_only_verify_finds(void **state)
 }
 
 /* ---- writing ------------------------------------------------------------ */
+
 static void test_no_place_to_write(void **state)
 {
     (void)state;

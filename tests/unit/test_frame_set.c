@@ -1,4 +1,7 @@
-/* The frames of a server: their names, and what is said of those that cannot be. */
+/*
+ * Covers sampler/build/frame_set: The frames of a server: their names, and what is said of those
+ * that cannot be.
+ */
 #include "tests/unit/unit.h"
 
 #include "sampler/build/frame_set.h"

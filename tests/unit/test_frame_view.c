@@ -1,6 +1,7 @@
 /*
- * Views: whatever the frame and whatever the part of it, a view is the frame of a store that holds
- * just these rows. The random test builds both and asks every question of each.
+ * Covers sampler/frame/frame_view: Views: whatever the frame and whatever the part of it, a view
+ * is the frame of a store that holds just these rows. The random test builds both and asks every
+ * question of each.
  */
 #include "tests/unit/frame_unit.h"
 
@@ -14,6 +15,7 @@
 #include "sampler/shuffle/random.h"
 
 /* ---- lists -------------------------------------------------------------- */
+
 #define TEXT_BYTES 24
 
 struct listed_row {
@@ -124,6 +126,7 @@ static struct list keep(const struct list *list, int64_t begin, int64_t end,
 }
 
 /* ---- questions ---------------------------------------------------------- */
+
 static void check_equal_partitions(const struct partition *a, const struct partition *b)
 {
     assert_int_equal(a->count, b->count);
@@ -254,6 +257,7 @@ static void check_part(const struct frame *whole, const struct list *list, int64
 }
 
 /* ---- every part of every frame ------------------------------------------ */
+
 static void check_parts(const struct frame *whole, const struct list *list)
 {
     static const struct split_shares all[] = {
@@ -307,8 +311,8 @@ static void test_sides_of_a_range(void **state)
         assert_non_null(list.rows);
         for (size_t i = 0; i < list.count; i++) {
             list.rows[i].id = (int64_t)i;
-            snprintf(list.rows[i].label, TEXT_BYTES, "%" PRId64,
-                     frame_label_integer(whole, frame_label(whole, (int64_t)i)));
+            snprintf(list.rows[i].label, TEXT_BYTES, "%s",
+                     frame_label_text(whole, frame_label(whole, (int64_t)i)));
         }
         for (enum split split = SPLIT_TRAIN; split <= SPLIT_TEST; split++) {
             check_part(whole, &list, 0, (int64_t)list.count, &shares, split);
@@ -320,6 +324,7 @@ static void test_sides_of_a_range(void **state)
 }
 
 /* ---- what a split promises ---------------------------------------------- */
+
 /* Every unit is in one of the three views, and its id says which: not its row, label or frame. */
 static void test_sides_part_the_frame(void **state)
 {
@@ -449,6 +454,7 @@ static void test_shares_come_out_in_every_label(void **state)
 }
 
 /* ---- edges -------------------------------------------------------------- */
+
 /* 2^61 units: rows of a range cost nothing at any size; their split does not fit in memory. */
 static void test_rows_of_a_huge_range(void **state)
 {

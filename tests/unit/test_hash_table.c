@@ -1,5 +1,7 @@
-/* Of common: the hash table against a list that is searched from end to end, with hashes that are
- * kind and such that are not. */
+/*
+ * Covers common/hash_table: Of common: the hash table against a list that is searched from end to
+ * end, with hashes that are kind and such that are not.
+ */
 #include "tests/unit/unit.h"
 
 #include <stdbool.h>

@@ -1,4 +1,7 @@
-/* Rates, courses and spans out of readings; steps of seeks; streams that go. */
+/*
+ * Covers sampler/service/history: Rates, courses and spans out of readings; steps of seeks;
+ * streams that go.
+ */
 #include "tests/unit/unit.h"
 
 #include "sampler/service/history.h"

@@ -1,4 +1,7 @@
-/* A server of a few lines on loopback, a thread, scripted: each connection is answered in turn. */
+/*
+ * Covers common/http_client: A server of a few lines on loopback, a thread, scripted: each
+ * connection is answered in turn.
+ */
 #include "tests/unit/unit.h"
 
 #include <arpa/inet.h>

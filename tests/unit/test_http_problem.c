@@ -1,3 +1,4 @@
+/* Covers common/http_problem. */
 #include "tests/unit/unit.h"
 
 #include "common/http_problem.h"

@@ -1,3 +1,4 @@
+/* Covers loader/store/id_index. */
 #include "tests/unit/store_unit.h"
 
 #include "loader/store/id_index.h"

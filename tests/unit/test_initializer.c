@@ -1,3 +1,4 @@
+/* Covers trainer/compute/initializer. */
 #include "tests/unit/unit.h"
 
 #include <math.h>

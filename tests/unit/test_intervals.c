@@ -1,3 +1,4 @@
+/* Covers sampler/ledger/intervals. */
 #include "tests/unit/unit.h"
 
 #include <stdbool.h>

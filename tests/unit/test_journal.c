@@ -1,7 +1,7 @@
 /*
- * The journal with an owner that is a list of numbers: power loss at every byte, sectors that were
- * not written, disks that refuse, before a compaction and meanwhile. What it asks of the
- * system is wrapped (-Wl,--wrap).
+ * Covers sampler/journal/journal: The journal with an owner that is a list of numbers: power loss
+ * at every byte, sectors that were not written, disks that refuse, before a compaction and
+ * meanwhile. What it asks of the system is wrapped (-Wl,--wrap).
  */
 #include "tests/unit/unit.h"
 
@@ -116,12 +116,12 @@ static enum error write_all(void *books, enum error (*add)(void *adding, const s
 
 struct waiter {
     struct journal_waiter waiter;
-    int told;
+    int calls;
 };
 
 static void ready(struct journal_waiter *waiter)
 {
-    ((struct waiter *)waiter)->told++;
+    ((struct waiter *)waiter)->calls++;
 }
 
 static enum error ledgers_new(void **ret_ledgers)
@@ -130,7 +130,7 @@ static enum error ledgers_new(void **ret_ledgers)
     return *ret_ledgers ? OK : ERROR_MEMORY;
 }
 
-/* What nobody heard of is the newest number. */
+/* Entries without a response have the newest numbers. */
 static void undo_draw(void *books, struct journal_waiter *waiter)
 {
     assert_ptr_equal(books, &owner);
@@ -296,7 +296,7 @@ static void test_power_loss_at_every_byte(void **unused)
     size_t length = record(20, ends, &count);
     read_journal(&whole);
     for (size_t cut = JOURNAL_HEADER_BYTES; cut <= length; cut++) {
-        size_t least = 0; /* entries that somebody heard of */
+        size_t least = 0; /* entries that were answered */
         while (least < count && ends[least] <= cut)
             least++;
         char *copy = without_tail(&whole, cut);
@@ -557,13 +557,13 @@ static void check_refusal(int *refusal, int errno_value, enum error expected)
     open_owner(DURABILITY_FSYNC);
     assert_ok(append(7, &waiters[0]));
     commit();
-    assert_true(waiters[0].told == 1 && !waiters[0].waiter.error);
+    assert_true(waiters[0].calls == 1 && !waiters[0].waiter.error);
     *refusal = errno_value;
     for (int i = 0; i < 3; i++)
         assert_ok(append(1007 + i, &waiters[i])); /* there is room: they are taken */
     commit();
     for (int i = 0; i < 3; i++)
-        assert_true(waiters[i].told == 1 && waiters[i].waiter.error == expected);
+        assert_true(waiters[i].calls == 1 && waiters[i].waiter.error == expected);
     assert_int_equal(owner.count, 1);
     assert_fails(append(1007, NULL), expected, "journal");
     (void)journal_work(owner.journal, clock_now_ns(), false); /* tries, and fails */
@@ -787,7 +787,7 @@ static void check_refusals(int *refused, int errno_value, enum durability durabi
         }
         commit();
         for (int i = 0; i < 2 && durability == DURABILITY_FSYNC; i++)
-            assert_int_equal(waiters[i].told, 1);
+            assert_int_equal(waiters[i].calls, 1);
         check_after_a_kill(durability);
         unit_folder_remove(owner.folder);
     }
@@ -860,7 +860,7 @@ static void test_a_damaged_file_is_left(void **unused)
         assert_int_equal(counts_now().failures, 1);
         append_next(NULL);
         commit();
-        assert_true(durability == DURABILITY_PROCESS || waiter.told == 1);
+        assert_true(durability == DURABILITY_PROCESS || waiter.calls == 1);
         assert_int_equal(waiter.waiter.error, OK);
         check_after_a_kill((enum durability)durability);
         unit_folder_remove(owner.folder);

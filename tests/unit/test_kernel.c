@@ -1,4 +1,7 @@
-/* Layers and updates on every device there is, against the formulas in double and in float. */
+/*
+ * Covers trainer/compute/kernel: Layers and updates on every device there is, against the formulas
+ * in double and in float.
+ */
 #include "tests/unit/kernel_unit.h"
 
 /* ---- dense layers ------------------------------------------------------- */

@@ -1,4 +1,7 @@
-/* Softmax and the losses on every device there is, against the formulas in double. */
+/*
+ * Covers trainer/compute/kernel: Softmax and the losses on every device there is, against the
+ * formulas in double.
+ */
 #include "tests/unit/kernel_unit.h"
 
 struct losses {

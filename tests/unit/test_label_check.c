@@ -1,4 +1,4 @@
-/* Labels of the store against those that the sampler says. */
+/* Covers loader/feed/label_check: Labels of the store against those that the sampler says. */
 #include "tests/unit/feed_unit.h"
 
 #include "loader/feed/label_check.h"
@@ -123,7 +123,7 @@ static void test_feeds_compare(void **state)
     }
 }
 
-/* A bad row that the store knows of is told before the first batch, if it will come. */
+/* A bad row that the store knows of is reported before the first batch, if it will come. */
 static void test_a_known_bad_row(void **state)
 {
     (void)state;

@@ -1,3 +1,4 @@
+/* Covers loader/store/label_dictionary. */
 #include "tests/unit/store_unit.h"
 
 #include "loader/store/label_dictionary.h"

@@ -1,5 +1,7 @@
-/* How many units of each label were handed out: counted right whatever is asked for next, and told
- * truly of what a seek, a restore, a tail or an end left. */
+/*
+ * Covers sampler/service/label_counter: How many units of each label were handed out: counted right
+ * whatever is asked for next, and told truly of what a seek, a restore, a tail or an end left.
+ */
 #include "tests/unit/design_unit.h"
 #include "tests/unit/stream_unit.h"
 
@@ -190,7 +192,7 @@ static void test_a_seek_hands_nothing_out(void **unused)
     draw(&unit, 10);
     assert_ok(unit_lend(unit.stream, "w", 0, 20, &batch));
     DRAWN(&unit, 0, {500, 530});
-    seek(&unit, 600); /* what is lent is withdrawn, and was never done */
+    seek(&unit, 600); /* what is leased is withdrawn, and was never done */
     draw(&unit, 5);
     for (int i = 0; i < 2; i++) {
         DRAWN(&unit, 0, {500, 510}, {600, 605});

@@ -1,6 +1,6 @@
 /*
- * The ledger against a naive model, by random requests; and against itself: whoever applies the same
- * entries, or those of ledger_write(), has the same ledger.
+ * Covers sampler/ledger/ledger: The ledger against a naive model, by random requests; and against
+ * itself: whoever applies the same entries, or those of ledger_write(), has the same ledger.
  */
 #include "tests/unit/unit.h"
 
@@ -368,7 +368,7 @@ static void step_release(struct pair_of_ledgers *ledgers)
     struct entry entry = {.type = ENTRY_RELEASE, .worker = number_of(ledgers, worker)};
     model_expire(model);
     ledger_expire(&ledgers->ledger, model->now_ms);
-    /* The order of those that are released is the order in which they were lent: take them as the
+    /* The order of those that are released is the order in which they were leased: take them as the
      * book has them. */
     struct worker_record *record =
         worker_table_get(&ledgers->ledger.workers, (uint32_t)entry.worker);

@@ -1,4 +1,4 @@
-/* What the live page is told, from streams that draw. */
+/* Covers sampler/service/live: What the live page gets, from streams that draw. */
 #include "tests/unit/unit.h"
 
 #include "common/clock.h"
@@ -16,9 +16,9 @@ struct server {
 static struct sampling_plan *open_walk(struct server *server,
                                        const struct stream_definition *definition)
 {
-    struct sampling_plan *walk;
-    assert_int_equal(sampling_plan_open(server->frames, NULL, definition, &walk), OK);
-    return walk;
+    struct sampling_plan *plan;
+    assert_int_equal(sampling_plan_open(server->frames, NULL, definition, &plan), OK);
+    return plan;
 }
 
 static struct stream_definition define(const char *name, const char *design)

@@ -1,4 +1,4 @@
-/* Lines of the log, as they reach standard error. */
+/* Covers common/log: Lines of the log, as they reach standard error. */
 #include "tests/unit/unit.h"
 
 #include <cjson/cJSON.h>
@@ -50,7 +50,7 @@ static void listen_in(void)
 }
 
 /* What was logged since listen_in(). */
-static const char *heard(void)
+static const char *logged(void)
 {
     char path[300];
     path_of_log(path);
@@ -77,7 +77,7 @@ static void test_levels_are_called_as_the_option_calls_them(void **state)
     assert_string_equal(log_level_name(LOG_ERROR), "error");
     listen_in();
     log_warning("careful");
-    assert_non_null(strstr(heard(), "Z warning careful\n"));
+    assert_non_null(strstr(logged(), "Z warning careful\n"));
 }
 
 static void test_fields_of_a_text_line(void **state)
@@ -86,8 +86,8 @@ static void test_fields_of_a_text_line(void **state)
     listen_in();
     log_event(LOG_INFO, "stream deleted", log_text("stream", "a.b-c"), log_number("generation", -2),
               log_text("nobody", NULL), log_text("odd", "a b=\"c\"\n"), log_text("empty", ""));
-    assert_non_null(strstr(heard(), "Z info    stream deleted stream=a.b-c generation=-2 "
-                                    "odd=\"a b=\\\"c\\\"\\u000a\" empty=\"\"\n"));
+    assert_non_null(strstr(logged(), "Z info    stream deleted stream=a.b-c generation=-2 "
+                                      "odd=\"a b=\\\"c\\\"\\u000a\" empty=\"\"\n"));
 }
 
 static void test_fields_of_a_json_line(void **state)
@@ -97,7 +97,7 @@ static void test_fields_of_a_json_line(void **state)
     listen_in();
     log_event(LOG_ERROR, "a \"b\"", log_text("stream", "x"), log_number("seq", INT64_MAX),
               log_text("nobody", NULL), log_text("odd", "q\"\\\x01\xc3\xa9"));
-    cJSON *line = cJSON_Parse(heard());
+    cJSON *line = cJSON_Parse(logged());
     assert_non_null(line);
     assert_string_equal(text_of(line, "level"), "error");
     assert_string_equal(text_of(line, "msg"), "a \"b\"");
@@ -117,7 +117,7 @@ static void test_long_values_are_cut(void **state)
     log_set_format(LOG_JSON);
     listen_in();
     log_event(LOG_INFO, "long", log_text("value", value), log_number("behind", 1));
-    cJSON *line = cJSON_Parse(heard());
+    cJSON *line = cJSON_Parse(logged());
     assert_non_null(line);
     size_t length = strlen(text_of(line, "value"));
     assert_true(length > LOG_VALUE_BYTES - 4 && length < LOG_VALUE_BYTES && length % 2 == 0);
@@ -143,7 +143,7 @@ static void test_the_longest_line(void **state)
         listen_in();
         log_message(LOG_INFO, "%s", message);
         log_fields(LOG_INFO, message, fields);
-        const char *lines = heard();
+        const char *lines = logged();
         assert_int_equal(lines[strlen(lines) - 1], '\n');
     }
     const char *last = strchr(written.data, '\n');
@@ -159,7 +159,7 @@ static void test_what_is_below_the_level_is_not_written(void **state)
     log_set_level(LOG_ERROR);
     listen_in();
     log_event(LOG_WARNING, "quiet", log_number("seq", 1));
-    assert_string_equal(heard(), "");
+    assert_string_equal(logged(), "");
 }
 
 static void test_failures(void **state)
@@ -168,11 +168,11 @@ static void test_failures(void **state)
     log_set_level((enum log_level)(LOG_ERROR + 1)); /* a failure is always told */
     listen_in();
     log_failure("drum", "serve", "no \"room\"");
-    assert_string_equal(heard(), "drum serve: no \"room\"\n");
+    assert_string_equal(logged(), "drum serve: no \"room\"\n");
     log_set_format(LOG_JSON);
     listen_in();
     log_failure("drum", "serve", "no \"room\"");
-    cJSON *line = cJSON_Parse(heard());
+    cJSON *line = cJSON_Parse(logged());
     assert_non_null(line);
     assert_string_equal(text_of(line, "program"), "drum");
     assert_string_equal(text_of(line, "command"), "serve");

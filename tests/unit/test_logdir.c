@@ -1,3 +1,4 @@
+/* Covers trainer/checkpoint/logdir. */
 #include "tests/unit/unit.h"
 
 #include <dirent.h>

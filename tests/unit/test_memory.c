@@ -1,7 +1,8 @@
 /*
- * Every allocation of common fails once: the program is linked with --wrap, so that the Nth call of
- * malloc and its relatives from our objects answers NULL. The function must say ERROR_MEMORY, give
- * back what it had (the sanitizer's leak check looks), leave no file, and work the next time.
+ * Covers common/array: Every allocation of common fails once: the program is linked with --wrap,
+ * so that the Nth call of malloc and its relatives from our objects answers NULL. The function
+ * must say ERROR_MEMORY, give back what it had (the sanitizer's leak check looks), leave no file,
+ * and work the next time.
  */
 #include "tests/unit/folder_unit.h"
 

@@ -1,3 +1,4 @@
+/* Covers common/http/metrics. */
 #include "tests/unit/unit.h"
 
 #include "common/http/metrics.h"

@@ -1,6 +1,6 @@
 /*
- * Whole models on every device there is: gradients against finite differences of a forward pass in
- * double that is written here on its own, and what is refused.
+ * Covers trainer/model/model: Whole models on every device there is: gradients against finite
+ * differences of a forward pass in double that is written here on its own, and what is refused.
  */
 #include "tests/unit/model_unit.h"
 

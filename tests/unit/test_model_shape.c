@@ -1,3 +1,4 @@
+/* Covers trainer/model/model_shape. */
 #include "tests/unit/unit.h"
 
 #include <stdbool.h>

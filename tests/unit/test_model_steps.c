@@ -1,4 +1,7 @@
-/* Training, states that are read and written, scores and predictions, on every device there is. */
+/*
+ * Covers trainer/model/model: Training, states that are read and written, scores and predictions,
+ * on every device there is.
+ */
 #include "tests/unit/model_unit.h"
 
 /* ---- steps -------------------------------------------------------------- */

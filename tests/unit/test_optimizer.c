@@ -1,3 +1,4 @@
+/* Covers trainer/compute/optimizer. */
 #include "tests/unit/unit.h"
 
 #include <math.h>

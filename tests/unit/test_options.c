@@ -1,3 +1,4 @@
+/* Covers common/options. */
 #include "tests/unit/unit.h"
 
 #include <fcntl.h>

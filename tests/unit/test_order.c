@@ -1,7 +1,8 @@
 /*
- * Orders: every unit exactly once an epoch, the same however it is asked, and not to be told from
- * chance; stratified ones as even as promised. Frames of any size come from range: stores, where a
- * label-sorted frame is one whose labels are the tenths (halves, hundredths) of its rows.
+ * Covers sampler/order/order: Orders: every unit exactly once an epoch, the same however it is
+ * asked, and not to be told from chance; stratified ones as even as promised. Frames of any size
+ * come from range: stores, where a label-sorted frame is one whose labels are the tenths (halves,
+ * hundredths) of its rows.
  */
 #include "tests/unit/unit.h"
 
@@ -40,6 +41,7 @@ static const char *const without_replacement[] = {"proportional", "srs", "sequen
 enum { DESIGNS = 3 };
 
 /* ---- exactly once ------------------------------------------------------- */
+
 static void check_epoch(const struct order *order, const struct frame *frame, int64_t epoch)
 {
     int64_t units = frame_units(frame);
@@ -134,6 +136,7 @@ static void test_position_and_back_at_a_billion(void **state)
 }
 
 /* ---- as good as chance -------------------------------------------------- */
+
 enum { SEEDS = 20, TENTHS = 10, BATCH = 100 };
 
 /* Batches of srs against `labels` equal parts of the rows, summed over the batches that start at
@@ -314,6 +317,7 @@ static void test_tiny_frames_are_uniform(void **state)
 }
 
 /* ---- stratified --------------------------------------------------------- */
+
 /* Counts at every prefix of an epoch, and the closed form of them. */
 static void check_prefixes(const struct order *order, const struct frame *frame, int64_t epoch)
 {
@@ -418,6 +422,7 @@ static void test_label_counts_of_other_designs(void **state)
 }
 
 /* ---- with replacement --------------------------------------------------- */
+
 /* Each unit as often as any other over many epochs, and as unevenly within one as chance has it. */
 static void check_replacement(const char *name, double expected_distinct)
 {
@@ -454,6 +459,7 @@ static void test_with_replacement(void **state)
 }
 
 /* ---- errors, threads, contract ------------------------------------------ */
+
 static void test_what_cannot_be(void **state)
 {
     (void)state;
@@ -544,6 +550,7 @@ static void test_orders_stay(void **state)
 }
 
 /* ---- promise 4 ---------------------------------------------------------- */
+
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define HAS_OWN_MEMORY 0 /* sanitizers keep shadows */
 #else

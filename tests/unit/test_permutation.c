@@ -1,6 +1,6 @@
 /*
- * Permutations are bijections with a working inverse at every size, the same with every kernel and
- * for ever, and cannot be told from uniform ones.
+ * Covers sampler/shuffle/permutation: Permutations are bijections with a working inverse at every
+ * size, the same with every kernel and for ever, and cannot be told from uniform ones.
  */
 #include "tests/unit/unit.h"
 
@@ -232,6 +232,7 @@ static void test_values_stay(void **state)
 }
 
 /* ---- as good as chance -------------------------------------------------- */
+
 /* The number of a permutation of n units among all n! (its Lehmer code). */
 static uint32_t number_of(const uint64_t *units, uint32_t n)
 {

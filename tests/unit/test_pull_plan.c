@@ -1,5 +1,8 @@
-/* The larger requests must cut into the same batches that the sampler would give one by one; the
- * sampler's own arithmetic (sampler/order/batching.h) is the judge. */
+/*
+ * Covers loader/feed/pull_plan: The larger requests must cut into the same batches that the
+ * sampler would give one by one; the sampler's own arithmetic (sampler/order/batching.h) is the
+ * judge.
+ */
 #include "tests/unit/unit.h"
 
 #include "loader/feed/pull_plan.h"

@@ -1,3 +1,4 @@
+/* Covers loader/feed/pull_queue. */
 #include "tests/unit/unit.h"
 
 #include <pthread.h>

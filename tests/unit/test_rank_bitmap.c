@@ -1,4 +1,7 @@
-/* Selections against a plain list of the chosen positions, with every kernel that runs here. */
+/*
+ * Covers sampler/frame/rank_bitmap: Selections against a plain list of the chosen positions, with
+ * every kernel that runs here.
+ */
 #include "tests/unit/unit.h"
 
 #include "sampler/frame/rank_bitmap.h"
@@ -120,7 +123,8 @@ static void test_every_question(void **state)
     }
 }
 
-/* Lines beyond the first base count anew. Only a few positions are chosen: 270 MB, so only long. */
+/* Lines beyond the first base count from 0 again. Only a few positions are chosen: 270 MB, so only
+ * long. */
 static void test_past_the_first_base(void **state)
 {
     (void)state;

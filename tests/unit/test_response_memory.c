@@ -1,3 +1,4 @@
+/* Covers common/http/response_memory. */
 #include "tests/unit/unit.h"
 
 #include <pthread.h>

@@ -1,8 +1,7 @@
 /*
- * The journal compacted again and again, beside draws, acks, releases and leases that expire.
- * What every caller was told is in a plain list; before and after a start each position must be
- * what the lists say.
- */
+ * Covers sampler/journal/journal_rewrite: The journal compacted again and again, beside draws,
+ * acks, releases and leases that expire. The answers that each caller got stand in a plain list;
+ * before and after a start each position must be what the lists say. */
 #include "tests/unit/stream_unit.h"
 
 #include <pthread.h>
@@ -14,12 +13,12 @@
 #define ROUNDS 4000
 #define POSITIONS_MOST (THREADS * ROUNDS * 8)
 
-/* What somebody was told of a position, last. */
-enum told { TOLD_NOTHING, TOLD_DONE, TOLD_LEASED, TOLD_ACKED, TOLD_LOST };
+/* The last answer about a position. */
+enum said { SAID_NOTHING, SAID_DONE, SAID_LEASED, SAID_ACKED, SAID_LOST };
 
 struct given {
     int64_t first, units, seq;
-    enum told told;
+    enum said said;
 };
 
 struct caller {
@@ -41,10 +40,10 @@ static unsigned roll(struct caller *caller, unsigned sides)
     return (caller->dice >> 12) % sides;
 }
 
-static void note(struct caller *caller, const struct stream_batch *batch, enum told told)
+static void note(struct caller *caller, const struct stream_batch *batch, enum said said)
 {
     caller->given[caller->count++] =
-        (struct given){batch->span.first, batch->span.units, caller->seq, told};
+        (struct given){batch->span.first, batch->span.units, caller->seq, said};
 }
 
 static void ack_one(struct caller *caller)
@@ -52,11 +51,11 @@ static void ack_one(struct caller *caller)
     if (caller->count == 0)
         return;
     struct given *given = &caller->given[roll(caller, (unsigned)caller->count)];
-    if (given->told != TOLD_LEASED)
+    if (given->said != SAID_LEASED)
         return;
     enum error error = unit_ack(caller->stream, caller->worker, given->seq);
     assert_true(!error || error == ERROR_CONFLICT);
-    given->told = !error ? TOLD_ACKED : TOLD_LOST;
+    given->said = !error ? SAID_ACKED : SAID_LOST;
 }
 
 static void release_all(struct caller *caller)
@@ -68,8 +67,8 @@ static void release_all(struct caller *caller)
         stream_release(caller->stream, caller->worker, &waiting.waiter, &released, &waits);
     assert_ok(stream_caller_wait(&waiting, error, waits));
     for (size_t i = 0; i < caller->count; i++) {
-        if (caller->given[i].told == TOLD_LEASED)
-            caller->given[i].told = TOLD_LOST;
+        if (caller->given[i].said == SAID_LEASED)
+            caller->given[i].said = SAID_LOST;
     }
 }
 
@@ -82,11 +81,11 @@ static void *call(void *context)
         int64_t size = 1 + roll(caller, 7);
         if (side < 25) {
             assert_ok(unit_draw(caller->stream, size, &batch));
-            note(caller, &batch, TOLD_DONE);
+            note(caller, &batch, SAID_DONE);
         } else if (side < 70) {
             caller->seq++;
             assert_ok(unit_lend(caller->stream, caller->worker, caller->seq, size, &batch));
-            note(caller, &batch, TOLD_LEASED);
+            note(caller, &batch, SAID_LEASED);
         } else if (side < 99) {
             ack_one(caller);
         } else {
@@ -139,7 +138,7 @@ static void run(struct stream_unit *unit)
     assert_true(rewrites(unit->streams) >= before + 3);
 }
 
-/* What is told last of a position stands above what was before: who lost it, and who then had it.
+/* The last answer about a position stands above what was before: who lost it, and who then had it.
  */
 static void check_lists(struct stream *stream)
 {
@@ -149,14 +148,14 @@ static void check_lists(struct stream *stream)
     for (int i = 0; i < THREADS; i++) {
         for (size_t j = 0; j < callers[i].count; j++) {
             const struct given *given = &callers[i].given[j];
-            if (given->told == TOLD_LOST)
+            if (given->said == SAID_LOST)
                 continue;
             stream_where(stream, given->first, &place);
             bool mine = strcmp(place.worker, callers[i].worker) == 0 && place.seq == given->seq;
-            if (given->told == TOLD_LEASED && !(place.state == PLACE_LEASED && mine))
+            if (given->said == SAID_LEASED && !(place.state == PLACE_LEASED && mine))
                 continue; /* it expired, and somebody else got it: that list tells */
-            assert_true(given->told == TOLD_LEASED || place.state == PLACE_DONE);
-            assert_true(given->told != TOLD_ACKED || mine);
+            assert_true(given->said == SAID_LEASED || place.state == PLACE_DONE);
+            assert_true(given->said != SAID_ACKED || mine);
             for (int64_t at = 0; at < given->units; at++)
                 times[given->first + at]++;
         }
@@ -263,11 +262,11 @@ static void test_streams_come_and_go_meanwhile(void **unused)
     for (int round = 0; round < 60; round++) {
         struct stream_definition definition = unit.definition;
         struct stream *stream;
-        struct sampling_plan *walk;
+        struct sampling_plan *plan;
         bool waits;
         snprintf(definition.name, sizeof(definition.name), "s%d", round);
-        assert_ok(sampling_plan_open(unit.frames, NULL, &definition, &walk));
-        assert_ok(streams_create(unit.streams, &definition, walk, 100, NULL, &stream, &waits));
+        assert_ok(sampling_plan_open(unit.frames, NULL, &definition, &plan));
+        assert_ok(streams_create(unit.streams, &definition, plan, 100, NULL, &stream, &waits));
         for (int64_t seq = 0; seq < 100; seq++)
             assert_ok(unit_lend(stream, "w", seq, 3, &batch));
         if (round % 3 == 0)

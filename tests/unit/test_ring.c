@@ -1,3 +1,4 @@
+/* Covers loader/feed/ring. */
 #include "tests/unit/fake_device.h"
 
 #include <signal.h>

@@ -1,3 +1,4 @@
+/* Covers loader/store/row_cache. */
 #include "tests/unit/store_unit.h"
 
 #include <pthread.h>

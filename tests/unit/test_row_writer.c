@@ -1,3 +1,4 @@
+/* Covers loader/tool/row_writer. */
 #include "tests/unit/unit.h"
 
 #include <math.h>

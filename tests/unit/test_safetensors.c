@@ -1,3 +1,4 @@
+/* Covers trainer/checkpoint/safetensors. */
 #include "tests/unit/unit.h"
 
 #include <fcntl.h>

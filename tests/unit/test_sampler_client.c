@@ -1,3 +1,4 @@
+/* Covers loader/feed/sampler_client. */
 #include "tests/unit/fake_sampler.h"
 
 #include "common/log.h"

@@ -1,4 +1,4 @@
-/* Splits: what --splits may say, and on which side a unit is. */
+/* Covers sampler/frame/split: Splits: what --splits may say, and on which side a unit is. */
 #include "tests/unit/unit.h"
 
 #include <math.h>

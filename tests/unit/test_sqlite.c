@@ -1,3 +1,4 @@
+/* Covers loader/sqlite/store_sqlite. */
 #include "tests/unit/store_unit.h"
 
 #include <errno.h>

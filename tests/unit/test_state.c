@@ -1,3 +1,4 @@
+/* Covers sampler/journal/state_folder. */
 #include "tests/unit/unit.h"
 
 #include <sys/file.h>

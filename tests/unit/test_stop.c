@@ -1,4 +1,7 @@
-/* Signals change the process for good: each test is a child, judged by how it ends. */
+/*
+ * Covers common/stop: Signals change the process for good: each test is a child, judged by how it
+ * ends.
+ */
 #include "tests/unit/unit.h"
 
 #include <poll.h>

@@ -1,3 +1,4 @@
+/* Covers loader/store/store. */
 #include "config.h"
 
 #include "tests/unit/store_unit.h"

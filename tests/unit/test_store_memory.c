@@ -1,7 +1,8 @@
 /*
- * Every allocation of the stores fails once: the program is linked with --wrap, so that the Nth
- * call of malloc and its relatives from our objects answers NULL. The answer must be ERROR_MEMORY,
- * what was allocated is given back (the sanitizer's leak check looks), and no file is left.
+ * Covers loader/store/store: Every allocation of the stores fails once: the program is linked with
+ * --wrap, so that the Nth call of malloc and its relatives from our objects answers NULL. The
+ * answer must be ERROR_MEMORY, what was allocated is given back (the sanitizer's leak check
+ * looks), and no file is left.
  */
 #include "tests/unit/store_unit.h"
 

@@ -1,4 +1,7 @@
-/* Several stores as one give what one store with all their rows gives. */
+/*
+ * Covers loader/store/store_union: Several stores as one give what one store with all their rows
+ * gives.
+ */
 #include "tests/unit/store_unit.h"
 
 #include <sys/stat.h>

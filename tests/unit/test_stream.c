@@ -1,3 +1,4 @@
+/* Covers sampler/stream/stream. */
 #include "tests/unit/stream_unit.h"
 
 #include <errno.h>
@@ -368,7 +369,7 @@ static void test_what_a_token_calls_done_is_done(void **unused)
     assert_ok(stream_checkpoint(unit.stream, NULL, &token, &waits));
     for (int i = 0; i < 5; i++)
         assert_ok(unit_draw(unit.stream, 50, &batch)); /* is forgotten */
-    atomic_store(&caller.told, false);
+    atomic_store(&caller.called, false);
     enum error error = stream_restore(unit.stream, token, &caller.waiter, &waits);
     assert_ok(stream_caller_wait(&caller, error, waits));
     stream_unit_close(&unit);
@@ -576,7 +577,7 @@ static void test_a_token_waits_for_the_disk(void **unused)
         assert_true(waits);
         free(token);
         clock_sleep_ms(20);
-        assert_false(atomic_load(&saver.told));
+        assert_false(atomic_load(&saver.called));
         atomic_store(&refuse_sync, refusals[i]);
         atomic_store(&hold_sync, false);
         enum error expected = refusals[i] ? ERROR_IO : OK;
@@ -589,7 +590,7 @@ static void test_a_token_waits_for_the_disk(void **unused)
         while (unit_draw(unit.stream, 10, &batch))
             assert_true(clock_left_ms(deadline_ns) > 0);
         assert_int_equal(batch.span.first, refusals[i] ? 0 : 10);
-        atomic_store(&saver.told, false);
+        atomic_store(&saver.called, false);
         enum error error = stream_checkpoint(unit.stream, &saver.waiter, &token, &waits);
         assert_ok(stream_caller_wait(&saver, error, waits));
         free(token);
@@ -618,7 +619,7 @@ static void test_a_rare_design_holds_nobody_up(void **unused)
     struct stream_unit unit;
     struct stream_definition rare;
     struct stream_batch batch;
-    struct sampling_plan *walk;
+    struct sampling_plan *plan;
     struct drawer drawer = {.times = finished};
     pthread_t thread;
     int meanwhile = 0;
@@ -630,8 +631,8 @@ static void test_a_rare_design_holds_nobody_up(void **unused)
     rare.fields = fields;
     rare.tail = TAIL_SPAN;
     stream_unit_open(&unit, DURABILITY_PROCESS);
-    assert_ok(sampling_plan_open(unit.frames, NULL, &rare, &walk));
-    assert_ok(streams_create(unit.streams, &rare, walk, 0, NULL, &drawer.stream, &waits));
+    assert_ok(sampling_plan_open(unit.frames, NULL, &rare, &plan));
+    assert_ok(streams_create(unit.streams, &rare, plan, 0, NULL, &drawer.stream, &waits));
     assert_int_equal(pthread_create(&thread, NULL, draw_rare, &drawer), 0);
     while (!atomic_load(&finished[0])) {
         assert_ok(unit_draw(unit.stream, 1, &batch));
@@ -663,15 +664,15 @@ static void test_names_come_and_go(void **unused)
     strcpy(eval.name, "eval");
     eval.rows_end = 100;
     for (int64_t generation = 1; generation <= 3; generation++) {
-        struct sampling_plan *walk;
+        struct sampling_plan *plan;
         stream_unit_open(&unit, DURABILITY_PROCESS);
-        assert_ok(sampling_plan_open(unit.frames, NULL, &eval, &walk));
-        assert_ok(streams_create(unit.streams, &eval, walk, 10, NULL, &stream, &waits));
+        assert_ok(sampling_plan_open(unit.frames, NULL, &eval, &plan));
+        assert_ok(streams_create(unit.streams, &eval, plan, 10, NULL, &stream, &waits));
         stream_status(stream, &status);
         assert_int_equal(status.generation, generation);
         assert_int_equal(status.position, 10);
-        assert_ok(sampling_plan_open(unit.frames, NULL, &eval, &walk));
-        assert_fails(streams_create(unit.streams, &eval, walk, 0, NULL, &stream, &waits),
+        assert_ok(sampling_plan_open(unit.frames, NULL, &eval, &plan));
+        assert_fails(streams_create(unit.streams, &eval, plan, 0, NULL, &stream, &waits),
                      ERROR_CONFLICT, "in use");
         assert_ok(unit_draw(stream, 5, &batch));
         stream_put(stream);

@@ -1,3 +1,4 @@
+/* Covers trainer/model/targets. */
 #include "tests/unit/unit.h"
 
 #include <math.h>

@@ -1,4 +1,7 @@
-/* Teams, and what their parts do together: pieces of a section, places of a counting sort. */
+/*
+ * Covers common/team: Teams, and what their parts do together: pieces of a section, places of a
+ * counting sort.
+ */
 #include "tests/unit/frame_unit.h"
 
 #include <stdatomic.h>
@@ -73,6 +76,7 @@ static void test_a_failure_ends_the_work(void **state)
 }
 
 /* ---- pieces ------------------------------------------------------------- */
+
 struct pieces {
     struct section_writer writer;
     const uint32_t *values;
@@ -131,6 +135,7 @@ static void test_pieces_come_in_order(void **state)
 }
 
 /* ---- places ------------------------------------------------------------- */
+
 static void test_places_keep_the_order_of_rows(void **state)
 {
     enum { ROWS = 3000, KINDS = 7 };

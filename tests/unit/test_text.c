@@ -1,3 +1,4 @@
+/* Covers common/text. */
 #include "tests/unit/unit.h"
 
 #include <inttypes.h>

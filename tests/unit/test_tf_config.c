@@ -1,3 +1,4 @@
+/* Covers trainer/run/tf_config. */
 #include "tests/unit/unit.h"
 
 #include "trainer/run/tf_config.h"

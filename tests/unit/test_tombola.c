@@ -1,4 +1,7 @@
-/* libtombola as its users see it: linked against the library and nothing else of ours. */
+/*
+ * Covers loader/tombola: libtombola as its users see it: linked against the library and nothing
+ * else of ours.
+ */
 #include "tests/unit/fake_sampler.h"
 
 #include "loader/tombola.h"

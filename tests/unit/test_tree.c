@@ -1,6 +1,6 @@
 /*
- * The stratified tree: totals exact, every prefix within 2 of the shares, j without gaps, closed
- * forms equal to counting, on frames of every shape.
+ * Covers sampler/shuffle/tree: The stratified tree: totals exact, every prefix within 2 of the
+ * shares, j without gaps, closed forms equal to counting, on frames of every shape.
  */
 #include "tests/unit/unit.h"
 
@@ -29,6 +29,7 @@ static struct random_key some_key(void)
 }
 
 /* ---- frames ------------------------------------------------------------- */
+
 static void equal_sizes(int64_t *sizes, uint32_t strata)
 {
     for (uint32_t h = 0; h < strata; h++)
@@ -72,6 +73,7 @@ static void (*const shapes[])(int64_t *sizes, uint32_t strata) = {
 enum { SHAPES = sizeof(shapes) / sizeof(shapes[0]) };
 
 /* ---- one epoch ---------------------------------------------------------- */
+
 /* The strata at positions first ... first + count - 1, and their j. */
 static void deal(const struct tree *tree, struct random_key key, int64_t first, uint32_t count,
                  uint32_t *ret_strata, int64_t *ret_j)
@@ -89,7 +91,7 @@ static void deal(const struct tree *tree, struct random_key key, int64_t first, 
     assert_int_equal(done, count);
 }
 
-struct sampling_plan {
+struct dealing {
     const struct tree *tree;
     const int64_t *sizes;
     struct random_key key;
@@ -98,21 +100,23 @@ struct sampling_plan {
     double worst; /* |count - t * share| */
 };
 
-static void take(struct sampling_plan *walk, uint32_t stratum, int64_t j)
+static void take(struct dealing *dealing, uint32_t stratum, int64_t j)
 {
-    const struct tree *tree = walk->tree;
-    assert_true(j == walk->counts[stratum]);
-    if (walk->position % 13 == 0)
-        assert_true(tree_position(tree, walk->key, stratum, j) == walk->position);
-    walk->counts[stratum]++;
-    walk->position++;
+    const struct tree *tree = dealing->tree;
+    assert_true(j == dealing->counts[stratum]);
+    if (dealing->position % 13 == 0)
+        assert_true(tree_position(tree, dealing->key, stratum, j) == dealing->position);
+    dealing->counts[stratum]++;
+    dealing->position++;
     for (uint32_t h = 0; h < tree->strata; h++) {
-        double expected = (double)walk->position * (double)walk->sizes[h] / (double)tree->positions;
-        walk->worst = fmax(walk->worst, fabs((double)walk->counts[h] - expected));
+        double expected =
+            (double)dealing->position * (double)dealing->sizes[h] / (double)tree->positions;
+        dealing->worst = fmax(dealing->worst, fabs((double)dealing->counts[h] - expected));
     }
-    if (walk->position % 29 == 0) {
+    if (dealing->position % 29 == 0) {
         uint32_t asked = (uint32_t)chance(tree->strata);
-        assert_true(tree_count(tree, walk->key, asked, walk->position) == walk->counts[asked]);
+        assert_true(tree_count(tree, dealing->key, asked, dealing->position) ==
+                    dealing->counts[asked]);
     }
 }
 
@@ -120,23 +124,23 @@ static void take(struct sampling_plan *walk, uint32_t stratum, int64_t j)
 static double walk_epoch(const struct tree *tree, const int64_t *sizes, struct random_key key,
                          uint32_t batch)
 {
-    struct sampling_plan walk = {.tree = tree, .sizes = sizes, .key = key};
-    while (walk.position < tree->positions) {
+    struct dealing dealing = {.tree = tree, .sizes = sizes, .key = key};
+    while (dealing.position < tree->positions) {
         uint32_t strata[TREE_BLOCK];
         int64_t j[TREE_BLOCK];
         uint32_t count = batch ? batch : 1 + (uint32_t)chance(TREE_BLOCK);
-        if (count > tree->positions - walk.position)
-            count = (uint32_t)(tree->positions - walk.position);
-        deal(tree, key, walk.position, count, strata, j);
+        if (count > tree->positions - dealing.position)
+            count = (uint32_t)(tree->positions - dealing.position);
+        deal(tree, key, dealing.position, count, strata, j);
         for (uint32_t i = 0; i < count; i++)
-            take(&walk, strata[i], j[i]);
+            take(&dealing, strata[i], j[i]);
     }
     for (uint32_t h = 0; h < tree->strata; h++) {
-        assert_true(walk.counts[h] == sizes[h]);
+        assert_true(dealing.counts[h] == sizes[h]);
         assert_true(tree_count(tree, key, h, tree->positions) == sizes[h]);
         assert_true(tree_count(tree, key, h, 0) == 0);
     }
-    return walk.worst;
+    return dealing.worst;
 }
 
 /* 2 to 400 labels of every shape, epochs of their own phases, batches larger and smaller than one

@@ -1,3 +1,4 @@
+/* Covers sampler/batch/unit_sort. */
 #include "tests/unit/unit.h"
 
 #include "sampler/batch/unit_sort.h"

@@ -1,3 +1,4 @@
+/* Covers common/uri. */
 #include "tests/unit/unit.h"
 
 #include "common/uri.h"

@@ -1,4 +1,7 @@
-/* Who is forgotten when a stream has as many workers as it may, and what stays known of them. */
+/*
+ * Covers sampler/ledger/worker_table: Who is forgotten when a stream has as many workers as it
+ * may, and what stays known of them.
+ */
 #include "tests/unit/unit.h"
 
 #include <stdbool.h>
