@@ -16,7 +16,7 @@
 #include "common/buffer.h"
 #include "common/error.h"
 
-/* What tells that a file is still the one that was read: all four must be equal. */
+/* Whether a file is still the one that was read: all four must be equal. */
 struct file_identity {
     uint64_t size_bytes;
     int64_t modified_ns;

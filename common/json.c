@@ -176,15 +176,6 @@ enum error json_get_integer(const cJSON *object, const char *key, const char *wh
                      text_of_real(item->valuedouble, given));
 }
 
-enum error json_get_real(const cJSON *object, const char *key, const char *what, double *ret_value)
-{
-    const cJSON *item = find(object, key, what, "a number", cJSON_IsNumber);
-    if (!item)
-        return ERROR_INPUT;
-    *ret_value = item->valuedouble;
-    return OK;
-}
-
 enum error json_get_text(const cJSON *object, const char *key, const char *what,
                          const char **ret_value)
 {
@@ -229,4 +220,14 @@ enum error json_add_string(struct buffer *buffer, const char *text)
             add_escaped(buffer, *text++);
     }
     return buffer_add(buffer, "\"", 1);
+}
+
+enum error json_add_strings(struct buffer *buffer, const char *const texts[], size_t count)
+{
+    buffer_add_text(buffer, "[");
+    for (size_t i = 0; i < count; i++) {
+        buffer_add_text(buffer, i > 0 ? "," : "");
+        json_add_string(buffer, texts[i]);
+    }
+    return buffer_add_text(buffer, "]");
 }

@@ -29,8 +29,6 @@ const char *json_kind(const cJSON *item);
  * Strings are borrowed from the tree. */
 enum error json_get_integer(const cJSON *object, const char *key, const char *what,
                             int64_t *ret_value) MUST_CHECK;
-enum error json_get_real(const cJSON *object, const char *key, const char *what,
-                         double *ret_value) MUST_CHECK;
 enum error json_get_text(const cJSON *object, const char *key, const char *what,
                          const char **ret_value) MUST_CHECK;
 enum error json_get_array(const cJSON *object, const char *key, const char *what,
@@ -38,6 +36,8 @@ enum error json_get_array(const cJSON *object, const char *key, const char *what
 
 /* Appends `text` as a JSON string with quotes; control characters escaped. */
 enum error json_add_string(struct buffer *buffer, const char *text);
+/* `["a","b"]` */
+enum error json_add_strings(struct buffer *buffer, const char *const texts[], size_t count);
 
 static inline const char *json_truth(bool value)
 {

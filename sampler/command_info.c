@@ -58,6 +58,7 @@ static enum error flush_if_long(struct buffer *text)
 }
 
 /* ---- summaries ---------------------------------------------------------- */
+
 struct weight_summary {
     double smallest, largest, sum;
     int64_t zeros;
@@ -94,6 +95,7 @@ static void measure_groups(const struct partition *groups, int64_t *ret_smallest
 }
 
 /* ---- for people --------------------------------------------------------- */
+
 static const char *kind_of_ids(const struct id_column *ids)
 {
     if (ids->is_consecutive)
@@ -166,6 +168,7 @@ static enum error print_labels(const struct frame *frame, struct buffer *text)
 }
 
 /* ---- for programs ------------------------------------------------------- */
+
 static void json_weights(const struct frame *frame, struct buffer *text)
 {
     char smallest[TEXT_REAL_BYTES], largest[TEXT_REAL_BYTES], sum[TEXT_REAL_BYTES];
@@ -231,6 +234,7 @@ static enum error json_labels(const struct frame *frame, struct buffer *text)
 }
 
 /* ---- the command -------------------------------------------------------- */
+
 static enum error print(const struct frame *frame, const struct info_options *options)
 {
     struct buffer text = BUFFER_INIT(OUTPUT_LIMIT_BYTES);

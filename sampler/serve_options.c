@@ -382,7 +382,7 @@ static enum error refuse_field(const struct serve_options *serve, const char *na
                      serve->service.replacement ? " with --replacement" : "", advice);
 }
 
-/* What is wrong whatever the frame is told before any is read. */
+/* Errors that do not depend on the frame come before any is read. */
 static enum error check_design(const struct serve_options *serve, const cJSON *fields)
 {
     bool replacement = serve->service.replacement;

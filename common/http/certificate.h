@@ -19,7 +19,7 @@ struct certificate {
 
 /* ERROR_INPUT: no PEM, key and certificate do not belong together, or it has run out; ERROR_IO,
  * ERROR_NOT_FOUND: a file cannot be read. The message names the option and the file. Warns of a
- * certificate that is not valid yet or runs out within a week, and of a key that all may read. */
+ * certificate that is not valid yet or expires within a week, and of a key that all may read. */
 enum error certificate_read(const char *cert_path, const char *key_path,
                             struct certificate **ret_certificate) MUST_CHECK;
 /* NULL is legal. */

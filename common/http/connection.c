@@ -49,7 +49,7 @@ static bool was_answered(const struct connection *connection)
 /* Bytes came, but never a request line. */
 static void say_bad_request(const struct connections *set, const struct connection *connection)
 {
-    static const char answer[] =
+    static const char response[] =
         "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n"
         "Content-Type: application/problem+json\r\nContent-Length: 109\r\n\r\n"
         "{\"type\":\"about:blank\",\"title\":\"Bad Request\",\"status\":400,"
@@ -59,7 +59,7 @@ static void say_bad_request(const struct connections *set, const struct connecti
         received_bytes(connection) == 0)
         return;
     ssize_t sent =
-        send(connection->descriptor, answer, sizeof(answer) - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+        send(connection->descriptor, response, sizeof(response) - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
     (void)sent; /* whoever sent nonsense may miss it */
 }
 
@@ -96,7 +96,7 @@ struct connection *connections_add(struct connections *set, int descriptor)
         return NULL;
     }
     connection->descriptor = descriptor;
-    /* The same for an answer that the kernel has taken whole. */
+    /* The same for a response that the kernel has taken whole. */
     unsigned int patience_ms = (unsigned int)(set->patience_ns / (SECOND_NS / 1000));
     (void)setsockopt(descriptor, IPPROTO_TCP, TCP_USER_TIMEOUT, &patience_ms, sizeof(patience_ms));
     pthread_mutex_lock(&set->mutex);
@@ -138,7 +138,7 @@ int64_t connections_count(struct connections *set)
 
 /* ---- the sweep ---------------------------------------------------------- */
 
-/* Has the client read nothing of its answer for too long? */
+/* Has the client read nothing of its response for too long? */
 static bool is_stuck(const struct connections *set, struct connection *connection, int64_t now_ns)
 {
     struct tcp_info info;

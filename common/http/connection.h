@@ -1,8 +1,8 @@
 /*
  * The server's connections, and which of them are too slow: one that takes longer than the limit
- * for its request's header, for its body, or to read its answer, is shut down, however often it
- * sends or reads a byte; so is one that reads nothing of its answer for as long as the limit. What
- * a request may take in between (disk, thread pool) is not limited here.
+ * for its request's header, for its body, or to read its response, is shut down, however often it
+ * sends or reads a byte; so is one that reads nothing of its response for as long as the limit.
+ * What a request may take in between (disk, thread pool) is not limited here.
  *
  * A client that has closed its side within a request is not waited for either.
  *
@@ -20,7 +20,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Bodies and answers get this much time beyond the limit: a rate that modems had. */
+/* Bodies and responses get this much time beyond the limit: a rate that modems had. */
 #define CONNECTION_BYTES_PER_SECOND 16384
 
 enum connection_phase {
@@ -39,7 +39,7 @@ struct connection {
     struct request *request; /* that is read or answered, the HTTP thread's own; NULL: none */
     bool surplus;            /* beyond the limit: its request is refused */
     _Atomic uint32_t phase;  /* enum connection_phase, and 8 times how many requests there were */
-    _Atomic uint64_t bytes;  /* of the body or the answer */
+    _Atomic uint64_t bytes;  /* of the body or the response */
 
     /* The sweep's own. */
     uint32_t seen_phase;
@@ -71,8 +71,8 @@ void connections_expect(struct connections *set);
 void connections_expect_less(struct connections *set);
 /* NULL: no memory; the connection then has no limits. */
 struct connection *connections_add(struct connections *set, int descriptor);
-/* Before the descriptor is closed. libmicrohttpd silently closes a connection whose request line has
- * no space; we send 400 first (not over TLS). NULL is legal. */
+/* Before the descriptor is closed. libmicrohttpd silently closes a connection whose request line
+ * has no space; we send 400 first (not over TLS). NULL is legal. */
 void connections_remove(struct connections *set, struct connection *connection);
 int64_t connections_count(struct connections *set);
 

@@ -92,7 +92,7 @@ struct output *http_thread_output_take(struct http_thread *thread, size_t bytes)
     output = malloc(sizeof(*output) + capacity);
     if (!output) {
         response_memory_put(thread->memory, counted);
-        (void)error_set_memory(capacity, "an answer");
+        (void)error_set_memory(capacity, "a response");
         return NULL;
     }
     output->thread = thread;

@@ -139,7 +139,7 @@ struct reading {
     const char *name; /* of the family */
     const struct metrics_words *words;
     const char *source; /* its label's value, or NULL */
-    char label[96];     /* `,stream="NAME"` where the words' label is "stream", or "" */
+    char label[96];     /* `,LABEL="SOURCE"`, or "" */
 };
 
 static void add_requests(struct buffer *buffer, const struct reading *reading)

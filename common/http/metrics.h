@@ -2,7 +2,7 @@
  * What the server counts. Each HTTP thread has counters of its own, which only it writes (relaxed
  * atomics: no lock, no shared cache line); GET /metrics adds them up.
  *
- * Where an application tells requests apart by more than their path (the sampler by their stream),
+ * Where an application counts requests apart by more than their path (by a label),
  * they are counted in a block of each thread's own for each such thing (struct metrics_blocks), and
  * their samples carry its label. So every request is in one sample of a family, and the family's
  * sum counts all. Blocks go with what they belong to.
@@ -17,8 +17,8 @@
 #include "common/buffer.h"
 #include "common/error.h"
 
-/* Paths with counters of their own: the application numbers them from 0; the last one stands for those
- * that it does not know. */
+/* Paths with counters of their own: the application numbers them from 0; the last one stands for
+ * those that it does not know. */
 #define METRICS_PATHS 16
 #define METRICS_OTHER (METRICS_PATHS - 1)
 #define METRICS_STATUSES 20
@@ -48,8 +48,8 @@ struct metrics *metrics_block(struct metrics_blocks *blocks, uint32_t thread);
 /* When no thread counts there any more. */
 void metrics_blocks_release(struct metrics_blocks *blocks);
 
-/* From the thread that owns `metrics`: an answer was made, so that whoever has it finds it counted.
- */
+/* From the thread that owns `metrics`: a response was made, so that whoever has it finds it
+ * counted. */
 void metrics_count(struct metrics *metrics, int path, int status, uint64_t body_bytes,
                    uint64_t items);
 /* And its last byte was sent, or could not be. */

@@ -146,6 +146,8 @@ void request_put(struct request *request)
     http_thread_output_put(request->output);
     buffer_release(&request->body);
     connection_rest(request->peer);
+    if (request->peer)
+        request->peer->request = NULL;
     request->next = thread->requests;
     thread->requests = request;
 }

@@ -1,5 +1,5 @@
 /*
- * One HTTP request from its first line to its answer's last byte. Recycled by its thread; belongs
+ * One HTTP request from its first line to its response's last byte. Recycled by its thread; belongs
  * to one thread, except while its connection is suspended: then somebody whom it
  * waits for or a job of a thread pool has it, and only resumes the connection when it is done.
  */

@@ -10,8 +10,8 @@
 #include "common/http_problem.h"
 
 #define PROBLEM_LIMIT_BYTES (16 << 10)
-/* The fewest that Retry-After can say. Never more, also when the first lease runs out much later:
- * an ack or a release that comes before changes the answer. */
+/* The fewest that Retry-After can say. Never more: what a request waits for may end at any moment.
+ */
 #define RETRY_SECONDS "1"
 
 static bool add(struct MHD_Response *response, const char *name, const char *value)
@@ -248,10 +248,10 @@ static void send_bytes(struct MHD_Connection *connection, const struct buffer *b
 void response_at_once(struct request *request, int status, const char *detail)
 {
     struct buffer body = BUFFER_INIT(PROBLEM_LIMIT_BYTES);
-    struct buffer answer = BUFFER_INIT(2 * PROBLEM_LIMIT_BYTES);
+    struct buffer response = BUFFER_INIT(2 * PROBLEM_LIMIT_BYTES);
     enum error error = http_problem_add(&body, status, NULL, detail);
     if (!error)
-        error = buffer_print(&answer,
+        error = buffer_print(&response,
                              "HTTP/1.1 %d %s\r\nConnection: close\r\nContent-Type: %s\r\n"
                              "Content-Length: %zu\r\n\r\n%.*s",
                              status, http_status_title(status), HTTP_PROBLEM_CONTENT_TYPE,
@@ -259,10 +259,10 @@ void response_at_once(struct request *request, int status, const char *detail)
     if (!error) {
         request->answered = true;
         metrics_count(request->metrics, request_path(request), status, body.length, 0);
-        send_bytes(request->connection, &answer);
+        send_bytes(request->connection, &response);
     }
     buffer_release(&body);
-    buffer_release(&answer);
+    buffer_release(&response);
 }
 
 enum MHD_Result response_error(struct request *request, enum error error)

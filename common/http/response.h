@@ -1,5 +1,5 @@
 /*
- * Answers: each function queues one response for the request and notes what the counters want.
+ * Responses: each function queues one response for the request and notes what the counters want.
  * Texts are copied. All return what an MHD handler returns.
  */
 #ifndef COMMON_HTTP_RESPONSE_H

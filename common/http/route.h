@@ -29,7 +29,7 @@ struct route {
     int metrics;       /* what it is counted under, below METRICS_OTHER */
     bool always;       /* answers while there is no service yet; `service` may be NULL */
     bool open;         /* asks for no token */
-    bool no_store;     /* its answers carry Cache-Control: no-store */
+    bool no_store;     /* its responses carry Cache-Control: no-store */
     bool scoped;       /* its handlers ask request_may() themselves; else GET needs SCOPE_READ */
     route_handler get; /* and HEAD */
     route_handler post;

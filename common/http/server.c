@@ -80,13 +80,6 @@ static void count_library_error(struct request *request)
         metrics_count(&request->thread->metrics, METRICS_OTHER, (int)info->http_status, 0, 0);
 }
 
-static void put(struct request *request)
-{
-    if (request->peer)
-        request->peer->request = NULL;
-    request_put(request);
-}
-
 static void on_completed(void *context, struct MHD_Connection *connection, void **request_context,
                          enum MHD_RequestTerminationCode code)
 {
@@ -97,7 +90,7 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
     if (request && !request->answered)
         count_library_error(request);
     if (request)
-        put(request);
+        request_put(request);
     *request_context = NULL;
 }
 
@@ -108,7 +101,7 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
     struct connection *peer = *socket_context;
     if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
         if (peer && peer->request)
-            put(peer->request); /* MHD had no memory for its header, and completes none of those */
+            request_put(peer->request); /* MHD had no memory for its header: it completes none */
         connections_remove(&server->connections, peer);
         *socket_context = NULL;
         return;
@@ -138,7 +131,7 @@ static unsigned int thread_count(void)
     if (sched_getaffinity(0, sizeof(processors), &processors) == 0)
         count = CPU_COUNT(&processors);
     if (count < 2)
-        return 2; /* one thread formats a batch of a million while the other one answers */
+        return 2; /* one thread may make a large response while the other one answers */
     return count > THREADS_LIMIT ? THREADS_LIMIT : (unsigned int)count;
 }
 

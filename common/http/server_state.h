@@ -3,7 +3,7 @@
  * limits. server.h starts and ends it.
  *
  *   SERVER_STARTING   only routes that are `always` there answer; everything else is 503
- *   SERVER_READY      all answers
+ *   SERVER_READY      all routes answer
  *   SERVER_DRAINING   what is asked is answered with Connection: close, for a moment
  *   SERVER_CLOSED     as STARTING; the connections are closed
  *
@@ -29,12 +29,13 @@
 
 enum server_phase { SERVER_STARTING, SERVER_READY, SERVER_DRAINING, SERVER_CLOSED };
 
-/* A connection's memory: request line, header and answer's header. MHD clears it for each request,
- * so that more of it costs time. */
+/* A connection's memory: request line, header and response's header. MHD clears it for each
+ * request, so that more of it costs time. */
 #define SERVER_CONNECTION_BYTES (12 << 10)
 
 /* What an application brings. Its service is known by struct service, what it keeps for a thread
- * and for a request by struct api_thread and struct api_request: this folder only points to them. */
+ * and for a request by struct api_thread and struct api_request; this folder only points to
+ * them. */
 struct application {
     struct route_table routes;
     size_t thread_bytes; /* of a struct api_thread; zeros at the start */

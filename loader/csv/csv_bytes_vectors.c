@@ -22,7 +22,7 @@ struct chunk_bits {
     uint64_t one, two, three, four; /* so many digits, or more, stand in front */
 };
 
-struct walk {
+struct run {
     const char *at;   /* the chunk */
     const char *rest; /* behind the last field that is done */
     uint8_t *out;
@@ -30,23 +30,23 @@ struct walk {
     uint64_t digits; /* of the chunk before */
 };
 
-INLINE struct walk walk_begin(const char *at, size_t count, uint8_t *out)
+INLINE struct run run_begin(const char *at, size_t count, uint8_t *out)
 {
-    return (struct walk){.at = at, .rest = at, .out = out, .left = count};
+    return (struct run){.at = at, .rest = at, .out = out, .left = count};
 }
 
-INLINE uint64_t digits_before(const struct walk *walk, uint64_t digits, unsigned places)
+INLINE uint64_t digits_before(const struct run *run, uint64_t digits, unsigned places)
 {
-    return digits << places | walk->digits >> (CHUNK_BYTES - places);
+    return digits << places | run->digits >> (CHUNK_BYTES - places);
 }
 
-INLINE struct chunk_bits chunk_bits(const struct walk *walk, uint64_t digits, uint64_t delimiters)
+INLINE struct chunk_bits chunk_bits(const struct run *run, uint64_t digits, uint64_t delimiters)
 {
     struct chunk_bits bits = {.digits = digits, .delimiters = delimiters};
-    bits.one = digits_before(walk, digits, 1);
-    bits.two = bits.one & digits_before(walk, digits, 2);
-    bits.three = bits.two & digits_before(walk, digits, 3);
-    bits.four = bits.three & digits_before(walk, digits, 4);
+    bits.one = digits_before(run, digits, 1);
+    bits.two = bits.one & digits_before(run, digits, 2);
+    bits.three = bits.two & digits_before(run, digits, 3);
+    bits.four = bits.three & digits_before(run, digits, 4);
     return bits;
 }
 
@@ -59,40 +59,40 @@ INLINE uint64_t ends_of(const struct chunk_bits *bits)
 
 /* Do fields of one to three digits end at `ends`, none of them at `over` (its value is over 255),
  * and no more than are left? */
-INLINE bool walk_accepts(const struct walk *walk, const struct chunk_bits *bits, uint64_t ends,
-                         uint64_t over)
+INLINE bool run_accepts(const struct run *run, const struct chunk_bits *bits, uint64_t ends,
+                        uint64_t over)
 {
     return !(ends & (over | ~bits->one | bits->four)) &&
-           (size_t)__builtin_popcountll(ends) <= walk->left;
+           (size_t)__builtin_popcountll(ends) <= run->left;
 }
 
 /* Where the values of a chunk are put: up to STORE_BYTES are written. */
-INLINE uint8_t *walk_target(const struct walk *walk, uint8_t last[STORE_BYTES])
+INLINE uint8_t *run_target(const struct run *run, uint8_t last[STORE_BYTES])
 {
-    return walk->left < STORE_BYTES ? last : walk->out;
+    return run->left < STORE_BYTES ? last : run->out;
 }
 
 /* The fields that end at `ends` are done, and were put to `target`; false: something else follows
  * them. */
-INLINE bool walk_on(struct walk *walk, const struct chunk_bits *bits, uint64_t ends,
-                    const uint8_t *target)
+INLINE bool run_on(struct run *run, const struct chunk_bits *bits, uint64_t ends,
+                   const uint8_t *target)
 {
     size_t fields = (size_t)__builtin_popcountll(ends);
-    if (target != walk->out)
-        memcpy(walk->out, target, fields);
+    if (target != run->out)
+        memcpy(run->out, target, fields);
     if (ends)
-        walk->rest = walk->at + CHUNK_BYTES - __builtin_clzll(ends);
-    walk->out += fields;
-    walk->left -= fields;
-    walk->at += CHUNK_BYTES;
-    walk->digits = bits->digits;
-    return walk->left > 0 && !~(bits->digits | bits->delimiters);
+        run->rest = run->at + CHUNK_BYTES - __builtin_clzll(ends);
+    run->out += fields;
+    run->left -= fields;
+    run->at += CHUNK_BYTES;
+    run->digits = bits->digits;
+    return run->left > 0 && !~(bits->digits | bits->delimiters);
 }
 
-INLINE size_t walk_end(const struct walk *walk, const char **at, size_t count)
+INLINE size_t run_end(const struct run *run, const char **at, size_t count)
 {
-    *at = walk->rest;
-    return count - walk->left;
+    *at = run->rest;
+    return count - run->left;
 }
 
 /* What a digit is worth in the second and third place, and how much may follow the latter. */
@@ -138,14 +138,14 @@ AVX512 static size_t decode_avx512(const char **at, size_t count, char delimiter
     const __m512i places[] = {places_before(1), places_before(2), places_before(3)};
     const __m512i delimiters = _mm512_set1_epi8(delimiter);
     __m512i before = _mm512_setzero_si512();
-    struct walk walk = walk_begin(*at, count, out);
+    struct run run = run_begin(*at, count, out);
     uint8_t last[STORE_BYTES];
     bool goes_on = true;
     while (goes_on) {
-        __m512i text = _mm512_loadu_si512(walk.at);
+        __m512i text = _mm512_loadu_si512(run.at);
         __m512i digits = _mm512_sub_epi8(text, _mm512_set1_epi8('0'));
         struct chunk_bits bits =
-            chunk_bits(&walk, _mm512_cmple_epu8_mask(digits, _mm512_set1_epi8(9)),
+            chunk_bits(&run, _mm512_cmple_epu8_mask(digits, _mm512_set1_epi8(9)),
                        _mm512_cmpeq_epi8_mask(text, delimiters));
         __m512i first = _mm512_maskz_permutex2var_epi8(bits.three, digits, places[2], before);
         __m512i second = _mm512_maskz_permutex2var_epi8(bits.two, digits, places[1], before);
@@ -153,16 +153,16 @@ AVX512 static size_t decode_avx512(const char **at, size_t count, char delimiter
         __m512i behind = _mm512_add_epi8(_mm512_shuffle_epi8(tens, second), third);
         uint64_t over = _mm512_cmpgt_epi8_mask(behind, _mm512_shuffle_epi8(most_behind, first));
         uint64_t ends = ends_of(&bits);
-        if (!walk_accepts(&walk, &bits, ends, over))
+        if (!run_accepts(&run, &bits, ends, over))
             break;
         __m512i values = _mm512_add_epi8(_mm512_shuffle_epi8(hundreds, first), behind);
         __m512i kept = _mm512_maskz_compress_epi8(ends, values);
-        uint8_t *target = walk_target(&walk, last);
+        uint8_t *target = run_target(&run, last);
         _mm256_storeu_si256((void *)target, _mm512_castsi512_si256(kept));
         before = digits;
-        goes_on = walk_on(&walk, &bits, ends, target);
+        goes_on = run_on(&run, &bits, ends, target);
     }
-    return walk_end(&walk, at, count);
+    return run_end(&run, at, count);
 }
 
 static const struct csv_bytes_way way_avx512 = {"AVX-512", supports_avx512, decode_avx512};
@@ -258,24 +258,24 @@ AVX2 static size_t decode_avx2(const char **at, size_t count, char delimiter, ui
 {
     const __m256i delimiters = _mm256_set1_epi8(delimiter);
     struct half high = {.digits = _mm256_setzero_si256(), .is_digit = _mm256_setzero_si256()};
-    struct walk walk = walk_begin(*at, count, out);
+    struct run run = run_begin(*at, count, out);
     uint8_t last[STORE_BYTES];
     bool goes_on = true;
     pthread_once(&shuffles_once, make_shuffles);
     while (goes_on) {
-        struct half low = read_half(walk.at, &high, delimiters);
-        high = read_half(walk.at + CHUNK_BYTES / 2, &low, delimiters);
-        struct chunk_bits bits = chunk_bits(&walk, both(low.digit_bits, high.digit_bits),
+        struct half low = read_half(run.at, &high, delimiters);
+        high = read_half(run.at + CHUNK_BYTES / 2, &low, delimiters);
+        struct chunk_bits bits = chunk_bits(&run, both(low.digit_bits, high.digit_bits),
                                             both(low.delimiter_bits, high.delimiter_bits));
         uint64_t ends = ends_of(&bits);
-        if (!walk_accepts(&walk, &bits, ends, both(low.over_bits, high.over_bits)))
+        if (!run_accepts(&run, &bits, ends, both(low.over_bits, high.over_bits)))
             break;
-        uint8_t *target = walk_target(&walk, last);
+        uint8_t *target = run_target(&run, last);
         uint8_t *next = gather_half(low.values, (uint32_t)ends, target);
         gather_half(high.values, (uint32_t)(ends >> 32), next);
-        goes_on = walk_on(&walk, &bits, ends, target);
+        goes_on = run_on(&run, &bits, ends, target);
     }
-    return walk_end(&walk, at, count);
+    return run_end(&run, at, count);
 }
 
 static const struct csv_bytes_way way_avx2 = {"AVX2", supports_avx2, decode_avx2};

@@ -106,6 +106,7 @@ static enum error make_names(struct csv_columns *columns, const struct csv_split
 }
 
 /* ---- another delimiter? ------------------------------------------------- */
+
 static const struct delimiter {
     char byte;
     const char *shown, *parameter;

@@ -48,6 +48,7 @@ enum error csv_store_refuse_empty(const struct csv_store *store)
 }
 
 /* ---- the line of a row -------------------------------------------------- */
+
 struct search {
     const struct csv_store *store;
     const int64_t *rows; /* wanted; [count] */

@@ -41,7 +41,7 @@ enum error csv_decode_row(struct csv_decoder *decoder, char *record, size_t leng
                           enum element element, void *features,
                           struct store_row *ret_row) MUST_CHECK;
 
-/* A walk over the rows of a block. Zeroed: in front of the first. */
+/* Where a reader of a block is. Zeroed: in front of the first row. */
 struct csv_cursor {
     size_t at;     /* of the block: what comes next */
     int64_t lines; /* of the block, in front of it */

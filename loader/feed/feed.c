@@ -31,9 +31,9 @@
 #define QUEUE_CAPACITY_LIMIT 64
 
 struct feed {
-    struct feed_options options;  /* defaults filled in */
-    char *url, *stream;           /* owned copies of the options' texts */
-    struct sampler_stream walked; /* a copy of the options' */
+    struct feed_options options;    /* defaults filled in */
+    char *url, *stream;             /* owned copies of the options' texts */
+    struct sampler_stream expected; /* a copy of the options' */
     struct store *cache; /* of options.store; NULL: rows are fetched from the store itself */
     struct ring *ring;
     struct pull_queue *queue;
@@ -184,7 +184,7 @@ static enum error start_stages(struct feed *feed)
                                     .patience_ms = options->patience_ms,
                                     .pull = options->pull,
                                     .first_index = options->first_index,
-                                    .walked = options->walked,
+                                    .expected = options->expected,
                                     .batches = options->batches,
                                     .batch_rows = options->batch_rows,
                                     .connections = options->draws_ahead,
@@ -210,9 +210,9 @@ static enum error feed_init(struct feed *feed, const struct feed_options *option
         error = copy_text(options->stream, &feed->stream);
     feed->options.sampler_url = feed->url;
     feed->options.stream = feed->stream;
-    if (options->walked) {
-        feed->walked = *options->walked;
-        feed->options.walked = &feed->walked;
+    if (options->expected) {
+        feed->expected = *options->expected;
+        feed->options.expected = &feed->expected;
     }
     if (!error)
         error = make_cache(feed);

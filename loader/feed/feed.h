@@ -38,7 +38,7 @@ enum feed_pull { FEED_DRAW, FEED_INDEX };
 
 enum bad_rows {
     BAD_ROWS_FAIL,   /* feed_next() fails, naming file, row and column: at once when the store has
-                      * fewer rows than the stream walks units, or as many and knows of a bad one */
+                      * fewer rows than the stream has units, or as many and knows of a bad one */
     BAD_ROWS_SKIP,   /* the row is left out, the batch is shorter; counted */
     BAD_ROWS_REPLACE /* the row is zeros with its label 0; counted */
 };
@@ -61,8 +61,9 @@ struct feed_options {
     bool expand;         /* true: features arrive as f32 (u8 times `scale`); false: as stored */
     float scale;         /* 1/255 for u8 pixels; applied to u8 only */
     int64_t patience_ms; /* give up on a silent sampler after this long; < 0: never */
-    const struct sampler_stream *walked; /* the order that the stream must have from the first batch
-                        * on, else ERROR_CONFLICT; copied; NULL: FEED_DRAW, or any */
+    /* The order that the stream must have from the first batch on, else ERROR_CONFLICT; copied;
+     * NULL: FEED_DRAW, or any. */
+    const struct sampler_stream *expected;
     bool trust_labels; /* the store's labels are not compared with the sampler's (label_check.h) */
 };
 
@@ -92,11 +93,11 @@ enum error feed_open(const struct feed_options *options, struct feed **ret_feed)
  * frees everything. NULL is legal. */
 void feed_close(struct feed *feed);
 
-/* The next batch, the caller's until feed_put(). `queue` (the trainer's; NULL will do on the CPU) is made
- * to wait for the copy; the thread is not. ERROR_END after the last one, ERROR_CANCELLED when the
- * program is to stop, else what failed in any stage; asked again, it answers the same. One or two
- * batches may be out at a time (ERROR_USAGE when all K slots are). With BAD_ROWS_SKIP a batch may
- * have no rows left. */
+/* The next batch, the caller's until feed_put(). `queue` (the trainer's; NULL will do on the CPU)
+ * is made to wait for the copy; the thread is not. ERROR_END after the last one, ERROR_CANCELLED
+ * when the program is to stop, else what failed in any stage; asked again, it answers the same. One
+ * or two batches may be out at a time (ERROR_USAGE when all K slots are). With BAD_ROWS_SKIP a
+ * batch may have no rows left. */
 enum error feed_next(struct feed *feed, struct device_queue *queue,
                      const struct feed_batch **ret_batch) MUST_CHECK;
 /* Gives a batch back; the slot is reused once all that is in `queue` now is done. ERROR_USAGE when

@@ -127,11 +127,11 @@ static enum error read_labels(struct label_check *check, const char *text, size_
 enum error label_check_fetch(struct label_check *check, struct sampler_client *client)
 {
     struct buffer body = BUFFER_INIT(SAMPLER_LABELS_BYTES_LIMIT);
-    bool told = false;
+    bool given = false;
     if (check->store->label_kind == LABEL_NONE)
         return OK;
-    enum error error = sampler_client_labels(client, &body, &told);
-    if (!error && told)
+    enum error error = sampler_client_labels(client, &body, &given);
+    if (!error && given)
         error = read_labels(check, body.data ? body.data : "", body.length);
     else if (!error)
         log_debug("labels are not compared: %s", error_message());

@@ -1,10 +1,10 @@
 /*
- * Is the store the one that the sampler's frame was made of? Ids alone do not tell: another file
- * may have the same. The sampler says each unit's label with its id, the store with its row; this
- * compares them. One comparison a row; the labels' texts are fetched once.
+ * Is the store the one that the sampler's frame was made of? Ids alone do not show it: another
+ * file may have the same. The sampler says each unit's label with its id, the store with its row;
+ * this compares them. One comparison a row; the labels' texts are fetched once.
  *
  * Labels are the same when they are the same number (1, 1.0, 1e0), or else the same text. Nothing
- * is compared where the frame has no labels, or the store has none, or the sampler does not tell
+ * is compared where the frame has no labels, or the store has none, or the sampler does not give
  * them (no right to read, more than fit the limit).
  *
  * Threads: label_check_fetch() from one, once; label_check_rows() from every fetcher, for batches

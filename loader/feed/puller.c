@@ -19,13 +19,13 @@
 /* ---- stream and store --------------------------------------------------- */
 
 /* A bad row that a batch must hold is an error now rather than after hours of training. Rows are
- * counted unless the caller names the stream (`walked`): it has done so. */
+ * counted unless the caller names the stream (`expected`): it has done so. */
 static enum error check_stream(const struct puller *puller, const struct sampler_stream *stream)
 {
     const struct puller_options *options = &puller->options;
     const struct store_info *store = options->store;
     enum error error = OK;
-    if (!options->walked)
+    if (!options->expected)
         error = stream_check_rows(stream, options->url, store, options->fails_on_bad_rows);
     if (!error && options->fails_on_bad_rows && store->first_bad_row &&
         stream->units == store->rows)
@@ -107,7 +107,7 @@ static enum error check_position(const struct puller *puller, const struct pull_
     return OK;
 }
 
-/* A sampler that was started again must walk the same order; asked on the connection that the
+/* A sampler that was started again must give the same order; asked on the connection that the
  * batch came from, else the batch is asked for again. Behind a gateway, which keeps connections
  * while it answers for a sampler that is away, a repeated request is the sign of it. */
 static enum error ask_the_same(struct pull_connection *connection,
@@ -136,8 +136,8 @@ static enum error index_loop(struct pull_connection *connection)
     struct pull_plan plan;
     int64_t left = puller->options.batches;
     enum error error = sampler_client_describe(connection->client, &stream);
-    if (!error && puller->options.walked) {
-        error = sampler_stream_compare(puller->options.walked, &stream);
+    if (!error && puller->options.expected) {
+        error = sampler_stream_compare(puller->options.expected, &stream);
         if (error)
             error = error_prefix(error, "%s: ", puller->options.url);
     }

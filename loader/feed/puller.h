@@ -31,8 +31,8 @@ struct puller_options {
     const char *stream; /* NULL: "default" */
     int64_t patience_ms;
     enum feed_pull pull;
-    int64_t first_index;                 /* FEED_INDEX */
-    const struct sampler_stream *walked; /* FEED_INDEX: what the stream must be; NULL: anything */
+    int64_t first_index;                   /* FEED_INDEX */
+    const struct sampler_stream *expected; /* FEED_INDEX: what the stream must be; NULL: anything */
     int64_t batches; /* requests that count as one batch each; < 0: without end */
     size_t batch_rows;
     size_t connections;             /* FEED_DRAW: 1 to PULLER_CONNECTIONS_LIMIT */

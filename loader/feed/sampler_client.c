@@ -252,17 +252,18 @@ enum error sampler_client_describe(struct sampler_client *client, struct sampler
     return error;
 }
 
-enum error sampler_client_labels(struct sampler_client *client, struct buffer *body, bool *ret_told)
+enum error sampler_client_labels(struct sampler_client *client, struct buffer *body,
+                                 bool *ret_given)
 {
     struct http_response response = HTTP_RESPONSE_INIT(SAMPLER_LABELS_BYTES_LIMIT);
     char target[TARGET_BYTES];
     snprintf(target, sizeof(target), "/labels?stream=%s", client->stream);
     enum error error = get(client, target, &response);
-    bool told = !error && response.status == 200;
+    bool given = !error && response.status == 200;
     bool kept = response.status == 401 || response.status == 403 || response.status == 404;
     if (error == ERROR_NETWORK && response.status == 200) /* over the limit, in the middle of it */
         error = OK;
-    else if (!error && !told)
+    else if (!error && !given)
         error = refuse_status(client, target, &response);
     if (error && kept)
         error = OK;
@@ -270,7 +271,7 @@ enum error sampler_client_labels(struct sampler_client *client, struct buffer *b
         struct buffer empty = *body;
         *body = response.body;
         response.body = empty;
-        *ret_told = told;
+        *ret_given = given;
     }
     http_response_release(&response);
     return error;

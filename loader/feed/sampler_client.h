@@ -27,7 +27,7 @@
 /* About a million labels with their counts. */
 #define SAMPLER_LABELS_BYTES_LIMIT ((size_t)64 << 20)
 
-/* What GET /streams/NAME says: which order it walks. */
+/* What GET /streams/NAME says: its order. */
 struct sampler_stream {
     char name[SAMPLER_NAME_BYTES];
     char digest[SAMPLER_NAME_BYTES]; /* of the frame */
@@ -62,10 +62,10 @@ enum error sampler_client_describe(struct sampler_client *client,
                                    struct sampler_stream *ret_stream) MUST_CHECK;
 
 /* The labels of the stream's frame as JSON, into `body` (GET /labels); batches hold their numbers
- * in this list. *ret_told false: the sampler refuses them (401, 403, 404) or they are more than
+ * in this list. *ret_given false: the sampler refuses them (401, 403, 404) or they are more than
  * SAMPLER_LABELS_BYTES_LIMIT; error_message() then says which. */
 enum error sampler_client_labels(struct sampler_client *client, struct buffer *body,
-                                 bool *ret_told) MUST_CHECK;
+                                 bool *ret_given) MUST_CHECK;
 
 /* The stream's next batch; the stream moves. It may hold more than `size` units: a batch that was
  * leased to another worker and expired is redelivered whole. ERROR_END when the stream has ended.
@@ -83,8 +83,8 @@ bool sampler_client_reconnected(const struct sampler_client *client);
 /* Did it take several tries, on whatever connection? */
 bool sampler_client_repeated(const struct sampler_client *client);
 
-/* OK when both walk the same order in the same way (digest, design, replacement, seed, tail, M,
- * epochs), else ERROR_CONFLICT naming the first difference. */
+/* OK when both have the same order, cut in the same way (digest, design, replacement, seed, tail,
+ * M, epochs), else ERROR_CONFLICT naming the first difference. */
 enum error sampler_stream_compare(const struct sampler_stream *before,
                                   const struct sampler_stream *now) MUST_CHECK;
 

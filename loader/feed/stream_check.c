@@ -8,7 +8,7 @@
 
 /* Without replacement an epoch that is as long as the frame holds every unit (bernoulli: perhaps).
  */
-static bool walks_all(const struct sampler_stream *stream)
+static bool draws_all(const struct sampler_stream *stream)
 {
     return !stream->replacement && stream->epoch_draws >= stream->units &&
            strcmp(stream->design, "bernoulli") != 0;
@@ -34,7 +34,7 @@ enum error stream_check_rows(const struct sampler_stream *stream, const char *ur
     if (stream->units == store->rows)
         return OK;
     bool lacks = stream->units > store->rows;
-    if (lacks && fails_on_missing && walks_all(stream))
+    if (lacks && fails_on_missing && draws_all(stream))
         return refuse(stream, url, store);
     log_message(lacks ? LOG_WARNING : LOG_INFO,
                 "the sampler at %s draws from %" PRId64 " %s; %s has %" PRId64 " %s", url,

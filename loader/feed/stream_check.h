@@ -11,7 +11,7 @@
 #include "loader/feed/sampler_client.h"
 #include "loader/store/store.h"
 
-/* ERROR_INPUT naming both when the stream walks more units than the store has rows, and
+/* ERROR_INPUT naming both when the stream draws more units than the store has rows, and
  * `fails_on_missing`; where it does not, or need not draw all of its units, this is a warning in
  * the log. More rows than units are logged too: the frame may be of a part, or of another store.
  * `url` is the sampler's, for the message. */

@@ -13,6 +13,7 @@
 #define STEP_MS 100 /* so often is looked whether to stop */
 
 /* ---- the place ---------------------------------------------------------- */
+
 /* "//user:secret@host/db" as "//user@host/db". */
 static char *without_password(const char *path)
 {
@@ -89,6 +90,7 @@ void postgres_place_release(struct postgres_place *place)
 }
 
 /* ---- waiting ------------------------------------------------------------ */
+
 /* libpq ends its messages with a line feed, and writes several lines. */
 static const char *words_of(const char *message, char out[512])
 {
@@ -131,6 +133,7 @@ enum error postgres_await_input(const struct postgres_place *place, PGconn *conn
 }
 
 /* ---- connecting --------------------------------------------------------- */
+
 static enum error finish_connect(const struct postgres_place *place, PGconn *connection)
 {
     int64_t deadline_ns = clock_deadline_ns(POSTGRES_CONNECT_MS);
@@ -199,6 +202,7 @@ enum error postgres_reconnect(const struct postgres_place *place, PGconn **ret_c
 }
 
 /* ---- asking ------------------------------------------------------------- */
+
 bool postgres_is_gone(const PGconn *connection)
 {
     return PQstatus(connection) != CONNECTION_OK;

@@ -14,6 +14,7 @@ size_t postgres_value_count(const struct postgres_format *format, bool keys_only
 }
 
 /* ---- single values ------------------------------------------------------ */
+
 static uint64_t big_endian(const struct postgres_value *value)
 {
     uint64_t number = 0;
@@ -97,6 +98,7 @@ static enum error refuse_value(const char *column, const struct postgres_value *
 }
 
 /* ---- a row -------------------------------------------------------------- */
+
 static bool take_text(const struct postgres_value *value, struct text *ret_text)
 {
     *ret_text = (struct text){.data = (const char *)value->bytes, .length = value->length};
@@ -178,6 +180,7 @@ enum error postgres_decode_row(const struct postgres_format *format,
 }
 
 /* ---- COPY BINARY -------------------------------------------------------- */
+
 static enum error cut_off(void)
 {
     return error_set(ERROR_NETWORK, "the server sent a row that is cut off");

@@ -70,6 +70,7 @@ static bool form_of(unsigned type, enum postgres_form *ret_form)
 }
 
 /* ---- which table -------------------------------------------------------- */
+
 static enum error ask(const struct postgres_place *place, PGconn *connection, const char *sql,
                       const char *parameter, PGresult **ret_result)
 {
@@ -142,6 +143,7 @@ static enum error choose_table(struct postgres_table *table, const struct postgr
 }
 
 /* ---- its columns -------------------------------------------------------- */
+
 static enum error read_columns(struct postgres_table *table, const struct postgres_place *place,
                                PGconn *connection, const char *oid)
 {
@@ -331,6 +333,7 @@ enum error postgres_table_init(struct postgres_table *table, const struct postgr
 }
 
 /* ---- SQL ---------------------------------------------------------------- */
+
 /* A double quote inside is written twice. */
 static void add_quoted(struct buffer *sql, const char *name, const char *cast)
 {

@@ -21,6 +21,14 @@ struct postgres_store {
     const char **numbers; /* owned; names of a blob's features: "0", "1", ... */
 };
 
+/* "postgresql:PLACE, table T, id N: " in front of this thread's message; returns `code`. */
+static inline enum error postgres_store_prefix(const struct postgres_store *store, enum error code,
+                                               int64_t id)
+{
+    return error_prefix(code, "postgresql:%s, table %s, id %lld: ", store->place.shown,
+                        store->table.name, (long long)id);
+}
+
 /* Reads all rows once: store.info's rows, element, labels and bad rows. */
 enum error postgres_store_inspect(struct postgres_store *store) MUST_CHECK;
 

@@ -5,7 +5,6 @@
 #include "common/array.h"
 #include "common/log.h"
 #include "common/text.h"
-#include "loader/postgres/postgres_messages.h"
 #include "loader/postgres/store_postgres.h"
 #include "loader/store/fetch_call.h"
 #include "loader/store/store_row.h"
@@ -103,6 +102,7 @@ static enum error reserve(struct postgres_reader *reader, size_t count)
 }
 
 /* ---- asking ------------------------------------------------------------- */
+
 static uint8_t *put_big_endian(uint8_t *at, uint64_t number, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++)
@@ -168,6 +168,7 @@ static enum error ask_patiently(struct postgres_reader *reader, size_t bytes, PG
 }
 
 /* ---- answers ------------------------------------------------------------ */
+
 static size_t first_place(const struct postgres_reader *reader, size_t count, int64_t id)
 {
     size_t low = 0, high = count;

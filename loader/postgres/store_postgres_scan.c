@@ -5,7 +5,6 @@
 #include "common/array.h"
 #include "common/stop.h"
 #include "common/text.h"
-#include "loader/postgres/postgres_messages.h"
 #include "loader/postgres/store_postgres.h"
 #include "loader/store/scan_block.h"
 

@@ -11,12 +11,6 @@
 #define FEATURES_LIMIT (1 << 30)
 #define NAMES_LIMIT_BYTES ((size_t)64 << 20)
 
-static const char *const element_names[] = {[ELEMENT_U8] = "u8", [ELEMENT_F32] = "f32"};
-static const char *const kind_names[] = {[LABEL_NONE] = "none",
-                                         [LABEL_INTEGER] = "integer",
-                                         [LABEL_REAL] = "real",
-                                         [LABEL_TEXT] = "text"};
-
 /* ---- reading ------------------------------------------------------------ */
 
 struct reading {
@@ -165,7 +159,7 @@ static enum error read_shape(const struct reading *reading)
     if (!error)
         error = read_word(reading, "element", element_names, 2, &element);
     if (!error)
-        error = read_word(reading, "label_kind", kind_names, 4, &kind);
+        error = read_word(reading, "label_kind", label_kind_names, 4, &kind);
     facts->features = (size_t)features;
     facts->element = (enum element)element;
     facts->label_kind = (enum label_kind)kind;
@@ -286,12 +280,7 @@ static enum error write_number(const struct writing *writing, const char *name, 
 static enum error write_names(const struct writing *writing, const struct store_info *info)
 {
     struct buffer names = BUFFER_INIT(NAMES_LIMIT_BYTES);
-    buffer_add_text(&names, "[");
-    for (size_t i = 0; i < info->features; i++) {
-        buffer_add_text(&names, i > 0 ? "," : "");
-        json_add_string(&names, info->feature_names[i]);
-    }
-    enum error error = buffer_add_text(&names, "]");
+    enum error error = json_add_strings(&names, info->feature_names, info->features);
     if (!error)
         error = write_text(writing, "feature_names", names.data);
     buffer_release(&names);
@@ -311,7 +300,7 @@ static enum error write_facts(const struct writing *writing, const char *table,
     if (!error)
         error = write_text(writing, "element", element_names[info->element]);
     if (!error)
-        error = write_text(writing, "label_kind", kind_names[info->label_kind]);
+        error = write_text(writing, "label_kind", label_kind_names[info->label_kind]);
     if (!error)
         error = write_text(writing, "weight", info->weight_column ? "yes" : "no");
     if (!error)

@@ -6,7 +6,7 @@
  *   LABEL_TEXT     all else, also integers over 2^53, which a double would not keep apart, and such
  *                  with zeros in front (007), which it would not keep
  *
- * Two steps: label_kind_add() over all labels tells the kind; for LABEL_TEXT,
+ * Two steps: label_kind_add() over all labels finds the kind; for LABEL_TEXT,
  * text_set_add() over all labels into `found` collects the texts. Adding is for one thread; a
  * finished dictionary for any.
  */

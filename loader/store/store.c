@@ -7,6 +7,12 @@
 #include "common/log.h"
 #include "loader/store/column_role.h"
 
+const char *const element_names[2] = {[ELEMENT_U8] = "u8", [ELEMENT_F32] = "f32"};
+const char *const label_kind_names[4] = {[LABEL_NONE] = "none",
+                                         [LABEL_INTEGER] = "integer",
+                                         [LABEL_REAL] = "real",
+                                         [LABEL_TEXT] = "text"};
+
 enum error store_add_bad_row(struct store_info *info, char **first)
 {
     if (info->bad_rows++ > 0)

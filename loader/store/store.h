@@ -29,6 +29,9 @@ enum label_kind {
     LABEL_TEXT     /* index into label_texts */
 };
 
+extern const char *const element_names[2];    /* "u8", "f32" */
+extern const char *const label_kind_names[4]; /* "none", "integer", "real", "text" */
+
 struct store_info {
     const char *uri; /* as given, for messages; open() may set another, malloc'ed */
     int64_t rows;    /* R */

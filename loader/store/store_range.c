@@ -37,6 +37,7 @@ enum error range_parse(struct uri *uri, struct range *ret_range)
 }
 
 /* ---- store -------------------------------------------------------------- */
+
 static enum error range_open(struct uri *uri, bool keys_only, struct store **ret_store)
 {
     (void)keys_only;
@@ -69,6 +70,7 @@ static int64_t label_of(const struct range *range, int64_t id)
 }
 
 /* ---- scan --------------------------------------------------------------- */
+
 struct range_block {
     int64_t ids[BLOCK_ROWS];
     struct text labels[BLOCK_ROWS];
@@ -116,6 +118,7 @@ static enum error range_scan(struct store *store, enum scan_columns columns, sto
 }
 
 /* ---- reader ------------------------------------------------------------- */
+
 static enum error range_reader_open(struct store *store, struct reader **ret_reader)
 {
     struct reader *reader = array_new(1, sizeof(*reader), "a reader");

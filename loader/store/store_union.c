@@ -35,6 +35,7 @@ static void union_close(struct store *base)
 }
 
 /* ---- do they belong together? ------------------------------------------- */
+
 static enum error refuse_column(const struct store_info *a, const struct store_info *b,
                                 const char *what, const char *a_name, const char *b_name)
 {
@@ -124,6 +125,7 @@ static enum error check_parts(const struct union_store *store)
 }
 
 /* ---- what they are together --------------------------------------------- */
+
 static void describe(struct union_store *store)
 {
     struct store_info *info = &store->store.info;

@@ -1,6 +1,6 @@
 /*
  * Several stores one after the other as one: `csv:part-*.csv`, a folder of files, or several URIs,
- * one a line. Scans walk through them in their order; fetch asks the one that has the id. Without
+ * one a line. Scans read them in their order; fetch asks the one that has the id. Without
  * an id column, row numbers run on from store to store. It gives what one store with all
  * the rows would give: features are 32-bit floats if they are in one of them, labels texts
  * if one of them has texts.

@@ -8,6 +8,7 @@
 #include "loader/store/store_union_private.h"
 
 /* ---- scan --------------------------------------------------------------- */
+
 struct union_scan {
     struct union_store *store;
     const struct union_part *part;
@@ -108,6 +109,7 @@ enum error union_scan(struct store *base, enum scan_columns columns, store_sink 
 }
 
 /* ---- fetch -------------------------------------------------------------- */
+
 struct union_reader {
     struct reader reader;    /* first */
     struct reader **readers; /* owned; [parts] */

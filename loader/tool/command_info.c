@@ -17,12 +17,6 @@
 #define LABELS_SHOWN 20
 #define JSON_LIMIT_BYTES ((size_t)1 << 30)
 
-static const char *const element_names[] = {[ELEMENT_U8] = "u8", [ELEMENT_F32] = "f32"};
-static const char *const kind_names[] = {[LABEL_NONE] = "none",
-                                         [LABEL_INTEGER] = "integer",
-                                         [LABEL_REAL] = "real",
-                                         [LABEL_TEXT] = "text"};
-
 /* What the scan finds. */
 struct findings {
     const struct store_info *info;
@@ -115,7 +109,7 @@ static void print_labels(const struct findings *findings)
         printf("%-10s none%s%s\n", "labels", hint[0] ? "; " : "", hint);
         return;
     }
-    printf("%-10s %zu, %s, column %s\n", "labels", count, kind_names[kind_of(info)],
+    printf("%-10s %zu, %s, column %s\n", "labels", count, label_kind_names[kind_of(info)],
            info->label_column);
     for (size_t i = 0; i < count && i < LABELS_SHOWN; i++) {
         const struct label_count *label = &findings->labels.counts[i];
@@ -161,16 +155,6 @@ static void add_text(struct buffer *json, const char *key, const char *text)
         buffer_add_text(json, "null");
 }
 
-static void add_names(struct buffer *json, const struct store_info *info)
-{
-    buffer_add_text(json, ",\"columns\":[");
-    for (size_t i = 0; i < info->features; i++) {
-        buffer_add_text(json, i > 0 ? "," : "");
-        json_add_string(json, info->feature_names[i]);
-    }
-    buffer_add_text(json, "]");
-}
-
 static void add_labels(struct buffer *json, const struct findings *findings)
 {
     bool integers = kind_of(findings->info) == LABEL_INTEGER;
@@ -197,12 +181,13 @@ static enum error print_json(const struct findings *findings)
                  ",\"rows\":%" PRId64 ",\"features\":%zu,\"element\":\"%s\","
                  "\"bad_rows\":%" PRId64 ",\"label_kind\":\"%s\"",
                  info->rows, info->features, element_names[info->element], info->bad_rows,
-                 kind_names[kind_of(info)]);
+                 label_kind_names[kind_of(info)]);
     add_text(&json, "id_column", info->id_column);
     add_text(&json, "label_column", info->label_column);
     add_text(&json, "weight_column", info->weight_column);
     add_text(&json, "group_column", info->group_column);
-    add_names(&json, info);
+    buffer_add_text(&json, ",\"columns\":");
+    json_add_strings(&json, info->feature_names, info->features);
     add_labels(&json, findings);
     add_text(&json, "digest", findings->digest_text[0] ? findings->digest_text : info->digest);
     if (findings->range.rows > 0)

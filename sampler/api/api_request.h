@@ -29,7 +29,7 @@ struct api_request {
     enum error outcome;                       /* what is answered when the connection comes back */
 
     /* For the log (audit.h). */
-    const char *change; /* NULL: nothing is told */
+    const char *change; /* NULL: nothing is logged */
     struct log_field change_detail;
 
     /* GET /batch */

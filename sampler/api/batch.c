@@ -1,5 +1,5 @@
 /*
- * GET /batch. A draw that waits for the disk suspends its connection once it is drawn; its answer
+ * GET /batch. A draw that waits for the disk suspends its connection once it is drawn; its response
  * is formatted while the disk works. A batch far ahead of an order that passes positions over is
  * looked for in a thread pool.
  */
@@ -83,15 +83,15 @@ static struct ledger_pull pull_of(const struct request *request, int64_t room)
     };
 }
 
-/* ---- the answer's bytes ------------------------------------------------- */
+/* ---- the response's bytes ----------------------------------------------- */
 
-static struct batch_answer answer_of(const struct request *request, int64_t units)
+static struct batch_response response_of(const struct request *request, int64_t units)
 {
     const struct api_thread *thread = request->thread->api;
     const struct sampling_plan *plan = stream_plan(request->api->stream);
     const struct stream_batch *drawn = &request->api->drawn;
     bool leased = request->api->batch.leased;
-    return (struct batch_answer){
+    return (struct batch_response){
         .stream = request->api->batch.stream,
         .epoch = drawn->span.first / plan->batching.epoch_positions,
         .first = drawn->span.first,
@@ -109,7 +109,7 @@ static struct batch_answer answer_of(const struct request *request, int64_t unit
     };
 }
 
-/* Takes all the memory that an answer of at most `units` can need: once a draw has moved the
+/* Takes all the memory that a response of at most `units` can need: once a draw has moved the
  * stream, nothing may fail any more. */
 static enum error prepare(struct request *request, int64_t units)
 {
@@ -117,9 +117,9 @@ static enum error prepare(struct request *request, int64_t units)
     enum error error = api_thread_reserve(thread, (size_t)units, request->api->batch.weights);
     if (error)
         return error;
-    struct batch_answer answer = answer_of(request, units);
-    size_t bytes = batch_format_bound_bytes(stream_plan(request->api->stream)->label_texts, &answer,
-                                            request->api->format);
+    struct batch_response response = response_of(request, units);
+    size_t bytes = batch_format_bound_bytes(stream_plan(request->api->stream)->label_texts,
+                                            &response, request->api->format);
     http_thread_output_put(request->output);
     request->output = http_thread_output_take(request->thread, bytes);
     return request->output ? OK : ERROR_MEMORY;
@@ -135,7 +135,8 @@ static void weigh(struct request *request, const struct sampling_plan *plan, siz
     order_probabilities(plan->order, thread->rows, units, thread->probabilities);
 }
 
-/* The units of request->api->drawn into request->output; what is binary where it belongs at once. */
+/* The units of request->api->drawn into request->output; what is binary where it belongs at once.
+ */
 static void format(struct request *request)
 {
     struct api_thread *thread = request->thread->api;
@@ -153,10 +154,10 @@ static void format(struct request *request)
         unit_sort(ids, labels, units, thread->scratch_ids, thread->scratch_labels);
     if (request->api->batch.weights)
         weigh(request, plan, units);
-    struct batch_answer answer = answer_of(request, (int64_t)units);
-    answer.ids = ids;
-    answer.labels = labels;
-    request->output_bytes = batch_format_write(plan->label_texts, &answer, request->api->format,
+    struct batch_response response = response_of(request, (int64_t)units);
+    response.ids = ids;
+    response.labels = labels;
+    request->output_bytes = batch_format_write(plan->label_texts, &response, request->api->format,
                                                request->output->bytes);
     request->output = http_thread_output_trim(request->output, request->output_bytes);
 }
@@ -183,25 +184,25 @@ static void add_number(struct fact_headers *facts, const char *name, int64_t val
 
 static void list_facts(const struct request *request, struct fact_headers *facts)
 {
-    struct batch_answer answer = answer_of(request, request->api->drawn.span.units);
-    add_fact(facts, "Tombola-Stream", answer.stream);
-    add_number(facts, "Tombola-Epoch", answer.epoch);
-    add_number(facts, "Tombola-First", answer.first);
-    add_number(facts, "Tombola-Size", (int64_t)answer.size);
-    if (answer.tells_span)
-        add_number(facts, "Tombola-Span", answer.positions);
-    if (answer.worker) {
-        add_fact(facts, "Tombola-Worker", answer.worker);
-        add_number(facts, "Tombola-Seq", answer.seq);
-        add_number(facts, "Tombola-Expires-Ms", answer.expires_ms);
+    struct batch_response response = response_of(request, request->api->drawn.span.units);
+    add_fact(facts, "Tombola-Stream", response.stream);
+    add_number(facts, "Tombola-Epoch", response.epoch);
+    add_number(facts, "Tombola-First", response.first);
+    add_number(facts, "Tombola-Size", (int64_t)response.size);
+    if (response.tells_span)
+        add_number(facts, "Tombola-Span", response.positions);
+    if (response.worker) {
+        add_fact(facts, "Tombola-Worker", response.worker);
+        add_number(facts, "Tombola-Seq", response.seq);
+        add_number(facts, "Tombola-Expires-Ms", response.expires_ms);
     }
-    if (answer.attempt > 0)
-        add_number(facts, "Tombola-Attempt", answer.attempt);
-    if (answer.redelivered)
+    if (response.attempt > 0)
+        add_number(facts, "Tombola-Attempt", response.attempt);
+    if (response.redelivered)
         add_fact(facts, "Tombola-Redelivered", "true");
 }
 
-static enum MHD_Result reply(struct request *request)
+static enum MHD_Result respond(struct request *request)
 {
     const char *content_type = batch_format_content_type(request->api->format);
     struct fact_headers facts;
@@ -214,11 +215,11 @@ static enum MHD_Result reply(struct request *request)
     return response_output(request, content_type, facts.headers, facts.count);
 }
 
-static enum MHD_Result reply_outcome(struct request *request, enum error error)
+static enum MHD_Result respond_outcome(struct request *request, enum error error)
 {
     if (error == ERROR_END || (!error && request->api->drawn.span.units == 0))
         return response_empty(request, MHD_HTTP_NO_CONTENT);
-    return !error ? reply(request) : response_error(request, error);
+    return !error ? respond(request) : response_error(request, error);
 }
 
 /* ---- draws -------------------------------------------------------------- */
@@ -226,7 +227,7 @@ static enum MHD_Result reply_outcome(struct request *request, enum error error)
 static enum MHD_Result draw(struct request *request, int64_t room, bool acked);
 
 /* The disk has it, or it went back. */
-static enum MHD_Result reply_kept(struct request *request, struct service *service)
+static enum MHD_Result respond_kept(struct request *request, struct service *service)
 {
     (void)service;
     if (request->api->waiter.error)
@@ -235,7 +236,7 @@ static enum MHD_Result reply_kept(struct request *request, struct service *servi
         return draw(request, request->api->drawn.need, true);
     if (request->api->outcome)
         (void)error_restore(&request->api->report);
-    return reply_outcome(request, request->api->outcome);
+    return respond_outcome(request, request->api->outcome);
 }
 
 /* The response leaves when the disk has what it says. */
@@ -246,7 +247,7 @@ static enum MHD_Result wait_for_disk(struct request *request, enum error error)
         error_report_take(error, &request->api->report);
     else if (request->api->drawn.need == 0)
         format(request);
-    request_wait(request, reply_kept);
+    request_wait(request, respond_kept);
     return MHD_YES;
 }
 
@@ -275,7 +276,7 @@ static enum MHD_Result draw(struct request *request, int64_t room, bool acked)
                                 "others took the expired batches; ask again");
     if (!error)
         format(request);
-    return reply_outcome(request, error);
+    return respond_outcome(request, error);
 }
 
 /* No new batch is larger. */
@@ -290,19 +291,19 @@ static int64_t most_units(const struct request *request)
 
 /* ---- what moves nothing ------------------------------------------------- */
 
-static enum MHD_Result reply_pure(struct request *request, enum error error)
+static enum MHD_Result respond_pure(struct request *request, enum error error)
 {
     if (!error && request->api->drawn.span.units > 0)
         error = prepare(request, request->api->drawn.span.units);
     if (!error && request->api->drawn.span.units > 0)
         format(request);
-    return reply_outcome(request, error);
+    return respond_outcome(request, error);
 }
 
 static enum MHD_Result peek(struct request *request)
 {
     struct ledger_pull pull = pull_of(request, INT64_MAX);
-    return reply_pure(request, stream_peek(request->api->stream, &pull, &request->api->drawn));
+    return respond_pure(request, stream_peek(request->api->stream, &pull, &request->api->drawn));
 }
 
 static enum error find_batch(struct request *request)
@@ -313,12 +314,12 @@ static enum error find_batch(struct request *request)
                        &request->api->drawn.span);
 }
 
-static enum MHD_Result reply_found(struct request *request, struct service *service)
+static enum MHD_Result respond_found(struct request *request, struct service *service)
 {
     (void)service;
     if (request->api->outcome)
         (void)error_restore(&request->api->report);
-    return reply_pure(request, request->api->outcome);
+    return respond_pure(request, request->api->outcome);
 }
 
 /* Each call counts some epochs more, and what was counted is remembered: until it is through, the
@@ -340,9 +341,9 @@ static enum MHD_Result find(struct request *request)
 {
     const struct sampling_plan *plan = stream_plan(request->api->stream);
     if (!order_skips_positions(plan->order))
-        return reply_pure(request, find_batch(request));
+        return respond_pure(request, find_batch(request));
     request->job.run = search;
-    return handler_run_slowly(request, reply_found);
+    return handler_run_slowly(request, respond_found);
 }
 
 /* ---- the handler -------------------------------------------------------- */

@@ -75,31 +75,31 @@ bool handler_open_body(struct request *request, bool may_be_empty, struct body *
 
 /* ---- changes ------------------------------------------------------------ */
 
-static enum MHD_Result reply_kept(struct request *request, struct service *service)
+static enum MHD_Result respond_kept(struct request *request, struct service *service)
 {
-    request_continuation reply = request->api->then;
+    request_continuation respond = request->api->then;
     if (request->api->waiter.error)
         return response_error(request, streams_failure(service->streams));
     if (request->api->outcome)
         return response_error(request, error_restore(&request->api->report));
     audit_done(request);
-    return reply(request, service);
+    return respond(request, service);
 }
 
 enum MHD_Result handler_finish(struct request *request, struct service *service, enum error error,
-                               bool waits, request_continuation reply)
+                               bool waits, request_continuation respond)
 {
     if (!waits && error)
         return response_error(request, error);
     if (!waits) {
         audit_done(request);
-        return reply(request, service);
+        return respond(request, service);
     }
-    request->api->then = reply;
+    request->api->then = respond;
     request->api->outcome = error;
     if (error)
         error_report_take(error, &request->api->report);
-    request_wait(request, reply_kept);
+    request_wait(request, respond_kept);
     return MHD_YES;
 }
 

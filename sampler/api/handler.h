@@ -27,11 +27,11 @@ enum error handler_take_stream(struct request *request, const struct service *se
 bool handler_open_body(struct request *request, bool may_be_empty, struct body *ret_body,
                        enum MHD_Result *ret_result);
 
-/* How a call that may wait ended (`waits`, as it said): answered by `reply` when it is OK and kept
- * (and logged, when audit_expect() was called); with the call's message, or the one of the failing
- * disk, when it is not. */
+/* How a call that may wait ended (`waits`, as it said): answered by `respond` when it is OK and
+ * kept (and logged, when audit_expect() was called); with the call's message, or the one of the
+ * failing disk, when it is not. */
 enum MHD_Result handler_finish(struct request *request, struct service *service, enum error error,
-                               bool waits, request_continuation reply);
+                               bool waits, request_continuation respond);
 
 /* Has request->job run in a thread pool and then goes on in `again`; 503 when that is full. */
 enum MHD_Result handler_run_slowly(struct request *request, request_continuation again);

@@ -6,9 +6,9 @@
 #include "sampler/api/handler.h"
 #include "sampler/api/routes.h"
 
-#define ANSWER_LIMIT_BYTES ((size_t)1 << 30)
+#define BODY_LIMIT_BYTES ((size_t)1 << 30)
 
-static enum MHD_Result reply_ok(struct request *request)
+static enum MHD_Result respond_ok(struct request *request)
 {
     static const char ok[] = "ok\n";
     enum error error = handler_refuse_query(request);
@@ -20,7 +20,7 @@ static enum MHD_Result reply_ok(struct request *request)
 enum MHD_Result route_healthz(struct request *request, struct service *service)
 {
     (void)service;
-    return reply_ok(request);
+    return respond_ok(request);
 }
 
 enum MHD_Result route_readyz(struct request *request, struct service *service)
@@ -34,7 +34,7 @@ enum MHD_Result route_readyz(struct request *request, struct service *service)
         (void)streams_failure(service->streams);
         return response_problem(request, MHD_HTTP_SERVICE_UNAVAILABLE, error_message());
     }
-    return reply_ok(request);
+    return respond_ok(request);
 }
 
 /* ---- /frames ------------------------------------------------------------ */
@@ -48,7 +48,7 @@ static void add_frame(struct buffer *body, const struct named_frame *named)
 
 enum MHD_Result route_frames(struct request *request, struct service *service)
 {
-    struct buffer body = BUFFER_INIT(ANSWER_LIMIT_BYTES);
+    struct buffer body = BUFFER_INIT(BODY_LIMIT_BYTES);
     enum error error = handler_refuse_query(request);
     buffer_add_text(&body, "{\"frames\":[");
     for (size_t i = 0; i < frame_set_count(service->frames); i++) {

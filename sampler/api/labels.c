@@ -1,7 +1,7 @@
 /*
  * GET /labels: what labels there are, and how many units of each were drawn. It waits for no count:
  * what can only be counted and is not yet is `null`, and `uncounted` says how many positions are
- * left. An answer that is too large for any is refused as soon as that is sure.
+ * left. A response that is too large for any is refused as soon as that is sure.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -13,10 +13,10 @@
 #include "sampler/api/routes.h"
 #include "sampler/service/live.h"
 
-#define LABEL_LEAST_BYTES 69 /* of the answer: one digit for each number */
+#define LABEL_LEAST_BYTES 69 /* of the response: one digit for each number */
 #define SLACK_BYTES (1 << 20)
 #define LABELS_AT_ONCE 1000         /* more take longer than an HTTP thread should be kept */
-#define COUNT_NS INT64_C(250000000) /* then the answer leaves without */
+#define COUNT_NS INT64_C(250000000) /* then the response leaves without */
 
 struct counts {
     struct label_counts drawn;
@@ -45,7 +45,7 @@ static void add_label(struct buffer *body, const struct sampling_plan *plan, uin
     buffer_add_text(body, "}");
 }
 
-/* Can the answer still fit when `written` labels are in it? No is said as soon as it is sure: all
+/* Can the response still fit when `written` labels are in it? No is said as soon as it is sure: all
  * labels may take half a minute, and asking again would not help. */
 static enum error check_size(const struct buffer *body, uint32_t labels, uint32_t written)
 {
@@ -118,7 +118,7 @@ static void list_labels(struct pool_job *job, const _Atomic bool *stop)
     request_resume(request);
 }
 
-static enum MHD_Result reply_labels(struct request *request, struct service *service)
+static enum MHD_Result respond_labels(struct request *request, struct service *service)
 {
     (void)service;
     enum error error = request->api->outcome;
@@ -133,8 +133,8 @@ static bool is_slow(struct stream *stream)
            !label_counter_is_quick(stream);
 }
 
-/* What --max-answer-memory allows all answers together; where that is less than its default, an
- * answer alone may have that. */
+/* What --max-answer-memory allows all responses together; where that is less than its default, a
+ * response alone may have that. */
 static size_t limit_of(const struct request *request)
 {
     int64_t limit_bytes = request->thread->memory->limit_bytes;
@@ -155,7 +155,7 @@ enum MHD_Result route_labels(struct request *request, struct service *service)
     if (!error && is_slow(request->api->stream)) {
         request->api->work = service; /* borrowed */
         request->job.run = list_labels;
-        return handler_run_slowly(request, reply_labels);
+        return handler_run_slowly(request, respond_labels);
     }
     if (!error)
         error = add_labels(&request->body, service->live, request->api->stream);

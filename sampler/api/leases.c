@@ -10,14 +10,14 @@
 #include "sampler/api/handler.h"
 #include "sampler/api/routes.h"
 
-#define ANSWER_LIMIT_BYTES ((size_t)32 << 20)
+#define BODY_LIMIT_BYTES ((size_t)32 << 20)
 
 /* What the body says; the worker's name and the list live as long as the request. */
 struct lease_words {
     char worker[WORKER_NAME_BYTES];
     int64_t *seqs; /* owned */
     size_t count;
-    int64_t number; /* expires_ms or released, for the answer */
+    int64_t number; /* expires_ms or released, for the response */
 };
 
 static void release_words(struct request *request)
@@ -116,10 +116,10 @@ static void add_list(struct buffer *buffer, const int64_t *list, size_t count)
     buffer->length = (size_t)(out - buffer->data);
 }
 
-static enum MHD_Result reply_acked(struct request *request, struct service *service)
+static enum MHD_Result respond_acked(struct request *request, struct service *service)
 {
     const struct lease_words *words = request->api->work;
-    struct buffer body = BUFFER_INIT(ANSWER_LIMIT_BYTES);
+    struct buffer body = BUFFER_INIT(BODY_LIMIT_BYTES);
     (void)service;
     buffer_add_text(&body, "{\"acked\":[");
     add_list(&body, words->seqs, words->count);
@@ -136,13 +136,13 @@ enum MHD_Result route_ack(struct request *request, struct service *service)
         return refusal;
     enum error error = stream_ack(request->api->stream, words->worker, words->seqs, words->count,
                                   api_request_waiter(request), &waits);
-    return handler_finish(request, service, error, waits, reply_acked);
+    return handler_finish(request, service, error, waits, respond_acked);
 }
 
-static enum MHD_Result reply_number(struct request *request, const char *name)
+static enum MHD_Result respond_number(struct request *request, const char *name)
 {
     const struct lease_words *words = request->api->work;
-    struct buffer body = BUFFER_INIT(ANSWER_LIMIT_BYTES);
+    struct buffer body = BUFFER_INIT(BODY_LIMIT_BYTES);
     enum error error = buffer_print(&body, "{\"%s\":%" PRId64 "}\n", name, words->number);
     return response_json(request, error, MHD_HTTP_OK, &body, NULL);
 }
@@ -155,13 +155,13 @@ enum MHD_Result route_extend(struct request *request, struct service *service)
         return refusal;
     enum error error = stream_extend(request->api->stream, words->worker, words->seqs, words->count,
                                      &words->number);
-    return !error ? reply_number(request, "expires_ms") : response_error(request, error);
+    return !error ? respond_number(request, "expires_ms") : response_error(request, error);
 }
 
-static enum MHD_Result reply_released(struct request *request, struct service *service)
+static enum MHD_Result respond_released(struct request *request, struct service *service)
 {
     (void)service;
-    return reply_number(request, "released");
+    return respond_number(request, "released");
 }
 
 enum MHD_Result route_release(struct request *request, struct service *service)
@@ -175,5 +175,5 @@ enum MHD_Result route_release(struct request *request, struct service *service)
                                       api_request_waiter(request), &words->number, &waits);
     if (!error && words->number > 0)
         audit_expect(request, "leases released", log_text("worker", words->worker));
-    return handler_finish(request, service, error, waits, reply_released);
+    return handler_finish(request, service, error, waits, respond_released);
 }

@@ -11,7 +11,7 @@
 #include "sampler/api/handler.h"
 #include "sampler/api/routes.h"
 
-#define ANSWER_LIMIT_BYTES ((size_t)64 << 20)
+#define BODY_LIMIT_BYTES ((size_t)64 << 20)
 
 /* ---- requests ----------------------------------------------------------- */
 
@@ -33,7 +33,7 @@ const struct metrics_words sampler_metrics = {
     .items = "ids",
     .requests_help = "Requests answered, by path, stream (those that belong to one) and status.",
     .items_help = "Ids handed out, with those of index=.",
-    .bytes_help = "Bytes of answers' bodies; without a stream: of what belongs to none.",
+    .bytes_help = "Bytes of responses' bodies; without a stream: of what belongs to none.",
 };
 
 /* ---- streams ------------------------------------------------------------ */
@@ -253,7 +253,7 @@ static enum error add_all(struct buffer *body, struct server *server, struct ser
 
 enum MHD_Result route_metrics(struct request *request, struct service *service)
 {
-    struct buffer body = BUFFER_INIT(ANSWER_LIMIT_BYTES);
+    struct buffer body = BUFFER_INIT(BODY_LIMIT_BYTES);
     enum error error = handler_refuse_query(request);
     if (!error)
         error = add_all(&body, request->thread->server, service);

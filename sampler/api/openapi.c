@@ -8,7 +8,7 @@
 #include "sampler/api/openapi_text.h"
 #include "sampler/api/routes.h"
 
-#define ANSWER_LIMIT_BYTES ((size_t)1 << 20)
+#define BODY_LIMIT_BYTES ((size_t)1 << 20)
 
 /* Copies up to `mark`, which is in the text, and goes behind it. */
 static void copy_until(struct buffer *body, const char **text, const char *mark)
@@ -20,7 +20,7 @@ static void copy_until(struct buffer *body, const char **text, const char *mark)
 
 enum MHD_Result route_openapi(struct request *request, struct service *service)
 {
-    struct buffer body = BUFFER_INIT(ANSWER_LIMIT_BYTES);
+    struct buffer body = BUFFER_INIT(BODY_LIMIT_BYTES);
     const char *text = openapi_text;
     enum error error = handler_refuse_query(request);
     copy_until(&body, &text, "@VERSION@");

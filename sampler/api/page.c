@@ -16,8 +16,8 @@
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; " \
     "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-static enum MHD_Result reply_file(struct request *request, const char *content_type,
-                                  const struct page_file *file)
+static enum MHD_Result respond_file(struct request *request, const char *content_type,
+                                    const struct page_file *file)
 {
     static const struct response_header headers[] = {
         {"Content-Security-Policy", POLICY},
@@ -72,17 +72,17 @@ enum MHD_Result route_page(struct request *request, struct service *service)
     enum error error = handler_refuse_query(request);
     if (error)
         return response_error(request, error);
-    return reply_file(request, "text/html; charset=utf-8", &page_html);
+    return respond_file(request, "text/html; charset=utf-8", &page_html);
 }
 
 enum MHD_Result route_page_style(struct request *request, struct service *service)
 {
     (void)service;
-    return reply_file(request, "text/css; charset=utf-8", &page_css);
+    return respond_file(request, "text/css; charset=utf-8", &page_css);
 }
 
 enum MHD_Result route_page_script(struct request *request, struct service *service)
 {
     (void)service;
-    return reply_file(request, "text/javascript; charset=utf-8", &page_js);
+    return respond_file(request, "text/javascript; charset=utf-8", &page_js);
 }

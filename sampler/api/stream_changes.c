@@ -8,7 +8,7 @@
 #include "sampler/api/routes.h"
 #include "sampler/api/stream_json.h"
 
-#define ANSWER_LIMIT_BYTES ((size_t)64 << 20)
+#define BODY_LIMIT_BYTES ((size_t)64 << 20)
 #define TOKEN_LIMIT_BYTES (1 << 20)
 
 /* ---- GET ---------------------------------------------------------------- */
@@ -25,7 +25,7 @@ static enum error add_all(struct buffer *body, struct stream **list, size_t coun
 
 enum MHD_Result route_streams(struct request *request, struct service *service)
 {
-    struct buffer body = BUFFER_INIT(ANSWER_LIMIT_BYTES);
+    struct buffer body = BUFFER_INIT(BODY_LIMIT_BYTES);
     struct stream **list = NULL;
     size_t count = 0;
     enum error error = handler_refuse_query(request);
@@ -39,9 +39,9 @@ enum MHD_Result route_streams(struct request *request, struct service *service)
     return response_json(request, error, MHD_HTTP_OK, &body, NULL);
 }
 
-static enum MHD_Result reply_stream(struct request *request, struct service *service)
+static enum MHD_Result respond_stream(struct request *request, struct service *service)
 {
-    struct buffer body = BUFFER_INIT(ANSWER_LIMIT_BYTES);
+    struct buffer body = BUFFER_INIT(BODY_LIMIT_BYTES);
     (void)service;
     stream_text_add(&body, request->api->stream);
     enum error error = buffer_add_text(&body, "\n");
@@ -53,12 +53,12 @@ enum MHD_Result route_stream(struct request *request, struct service *service)
     enum error error = handler_take_stream(request, service, request->name);
     if (!error)
         error = handler_refuse_query(request);
-    return !error ? reply_stream(request, service) : response_error(request, error);
+    return !error ? respond_stream(request, service) : response_error(request, error);
 }
 
 /* ---- DELETE ------------------------------------------------------------- */
 
-static enum MHD_Result reply_deleted(struct request *request, struct service *service)
+static enum MHD_Result respond_deleted(struct request *request, struct service *service)
 {
     (void)service;
     return response_empty(request, MHD_HTTP_NO_CONTENT);
@@ -76,7 +76,7 @@ enum MHD_Result route_stream_delete(struct request *request, struct service *ser
     if (!error)
         error =
             streams_delete(service->streams, request->name, api_request_waiter(request), &waits);
-    return handler_finish(request, service, error, waits, reply_deleted);
+    return handler_finish(request, service, error, waits, respond_deleted);
 }
 
 /* ---- POST --------------------------------------------------------------- */
@@ -118,7 +118,7 @@ enum MHD_Result route_stream_pause(struct request *request, struct service *serv
         return refusal;
     audit_expect(request, "stream paused", LOG_NO_FIELD);
     enum error error = stream_pause(request->api->stream, api_request_waiter(request), &waits);
-    return handler_finish(request, service, error, waits, reply_stream);
+    return handler_finish(request, service, error, waits, respond_stream);
 }
 
 enum MHD_Result route_stream_resume(struct request *request, struct service *service)
@@ -129,7 +129,7 @@ enum MHD_Result route_stream_resume(struct request *request, struct service *ser
         return refusal;
     audit_expect(request, "stream resumed", LOG_NO_FIELD);
     enum error error = stream_resume(request->api->stream, api_request_waiter(request), &waits);
-    return handler_finish(request, service, error, waits, reply_stream);
+    return handler_finish(request, service, error, waits, respond_stream);
 }
 
 enum MHD_Result route_stream_seek(struct request *request, struct service *service)
@@ -153,15 +153,15 @@ enum MHD_Result route_stream_seek(struct request *request, struct service *servi
         error = stream_seek(request->api->stream, position, api_request_waiter(request), &waits);
     if (!error)
         live_notice(service->live, request->api->stream);
-    return handler_finish(request, service, error, waits, reply_stream);
+    return handler_finish(request, service, error, waits, respond_stream);
 }
 
-static enum MHD_Result reply_token(struct request *request, struct service *service)
+static enum MHD_Result respond_token(struct request *request, struct service *service)
 {
-    struct buffer answer = BUFFER_INIT(TOKEN_LIMIT_BYTES);
+    struct buffer response = BUFFER_INIT(TOKEN_LIMIT_BYTES);
     (void)service;
-    enum error error = buffer_print(&answer, "{\"token\":\"%s\"}\n", (char *)request->api->work);
-    return response_json(request, error, MHD_HTTP_OK, &answer, NULL);
+    enum error error = buffer_print(&response, "{\"token\":\"%s\"}\n", (char *)request->api->work);
+    return response_json(request, error, MHD_HTTP_OK, &response, NULL);
 }
 
 static void release_token(struct request *request)
@@ -181,7 +181,7 @@ enum MHD_Result route_stream_checkpoint(struct request *request, struct service 
         stream_checkpoint(request->api->stream, api_request_waiter(request), &token, &waits);
     request->api->work = token;
     request->api->release = release_token;
-    return handler_finish(request, service, error, waits, reply_token);
+    return handler_finish(request, service, error, waits, respond_token);
 }
 
 enum MHD_Result route_stream_restore(struct request *request, struct service *service)
@@ -205,5 +205,5 @@ enum MHD_Result route_stream_restore(struct request *request, struct service *se
     if (!error)
         live_notice(service->live, request->api->stream);
     body_close(&body);
-    return handler_finish(request, service, error, waits, reply_stream);
+    return handler_finish(request, service, error, waits, respond_stream);
 }

@@ -1,5 +1,5 @@
 /*
- * POST /streams. The body is read on the HTTP thread; the walk, which may have to read all units,
+ * POST /streams. The body is read on the HTTP thread; the plan, which may have to read all units,
  * is opened in a thread pool; then the stream is made.
  */
 #include <errno.h>
@@ -20,7 +20,7 @@
 #include "sampler/design/designs.h"
 #include "sampler/ledger/conflicts.h"
 
-#define ANSWER_LIMIT_BYTES ((size_t)1 << 20)
+#define BODY_LIMIT_BYTES ((size_t)1 << 20)
 #define MESSAGE_BYTES 1024
 #define LOCATION_BYTES (STREAM_NAME_BYTES + 16)
 
@@ -277,11 +277,11 @@ static void open_walk(struct pool_job *job, const _Atomic bool *stop)
     request_resume(request);
 }
 
-/* ---- the answer --------------------------------------------------------- */
+/* ---- the response ------------------------------------------------------- */
 
-static enum MHD_Result reply_created(struct request *request, struct service *service)
+static enum MHD_Result respond_created(struct request *request, struct service *service)
 {
-    struct buffer body = BUFFER_INIT(ANSWER_LIMIT_BYTES);
+    struct buffer body = BUFFER_INIT(BODY_LIMIT_BYTES);
     char location[LOCATION_BYTES];
     (void)service;
     snprintf(location, sizeof(location), "/streams/%s",
@@ -309,7 +309,7 @@ static enum MHD_Result create(struct request *request, struct service *service)
     reserved_names_leave(creation->names, &creation->name);
     if (!error)
         live_notice(service->live, request->api->stream);
-    return handler_finish(request, service, error, waits, reply_created);
+    return handler_finish(request, service, error, waits, respond_created);
 }
 
 static enum error refuse_name(const struct service *service, const char *name)

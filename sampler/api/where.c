@@ -10,7 +10,7 @@
 #include "sampler/api/handler.h"
 #include "sampler/api/routes.h"
 
-#define ANSWER_LIMIT_BYTES ((size_t)1 << 30)
+#define BODY_LIMIT_BYTES ((size_t)1 << 30)
 
 struct search {
     int64_t id;
@@ -95,7 +95,7 @@ static enum error settle(struct request *request, const struct service *service,
     return OK;
 }
 
-/* ---- the answer --------------------------------------------------------- */
+/* ---- the response ------------------------------------------------------- */
 
 /* What is skipped is not done: only a seek back makes it come. */
 static const char *const state_names[] = {[PLACE_AHEAD] = "ahead",
@@ -124,10 +124,10 @@ static void add_place(struct buffer *body, const struct request *request, int64_
                      place.worker, place.seq, place.attempt);
 }
 
-static enum MHD_Result reply_position(struct request *request, const struct search *search,
-                                      int64_t position)
+static enum MHD_Result respond_position(struct request *request, const struct search *search,
+                                        int64_t position)
 {
-    struct buffer body = BUFFER_INIT(ANSWER_LIMIT_BYTES);
+    struct buffer body = BUFFER_INIT(BODY_LIMIT_BYTES);
     add_unit(&body, request, search);
     buffer_print(&body, ",\"position\":%" PRId64, position);
     add_place(&body, request, position);
@@ -145,10 +145,10 @@ static void add_positions(struct buffer *body, const struct search *search)
 
 /* The state is that of the last time it came; else it may come yet, or the epoch is over without
  * it. */
-static enum MHD_Result reply_positions(struct request *request, struct service *service)
+static enum MHD_Result respond_positions(struct request *request, struct service *service)
 {
     const struct search *search = request->api->work;
-    struct buffer body = BUFFER_INIT(ANSWER_LIMIT_BYTES);
+    struct buffer body = BUFFER_INIT(BODY_LIMIT_BYTES);
     (void)service;
     enum error error = !request->api->outcome ? OK : error_restore(&request->api->report);
     if (error == ERROR_CANCELLED)
@@ -182,7 +182,7 @@ static void find_positions(struct pool_job *job, const _Atomic bool *stop)
     request_resume(request);
 }
 
-static enum MHD_Result reply_not_chosen(struct request *request, const struct search *search)
+static enum MHD_Result respond_not_chosen(struct request *request, const struct search *search)
 {
     enum error error = error_set(ERROR_NOT_FOUND,
                                  "id=%" PRId64 ": this unit is not among those of epoch %" PRId64
@@ -211,13 +211,13 @@ enum MHD_Result route_where(struct request *request, struct service *service)
         return response_error(request, error);
     const struct order *order = stream_plan(request->api->stream)->order;
     if (!has_a_chance(order, search->row))
-        return reply_not_chosen(request, search);
+        return respond_not_chosen(request, search);
     if (order_repeats(order)) {
         request->job.run = find_positions;
-        return handler_search(request, reply_positions);
+        return handler_search(request, respond_positions);
     }
     int64_t position = order_position(order, search->row, search->epoch);
     if (position >= 0)
-        return reply_position(request, search, position);
-    return reply_not_chosen(request, search);
+        return respond_position(request, search, position);
+    return respond_not_chosen(request, search);
 }

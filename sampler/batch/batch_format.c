@@ -24,21 +24,21 @@ const char *batch_format_content_type(enum batch_format format)
     return content_types[format];
 }
 
-size_t batch_format_bound_bytes(const struct label_texts *texts, const struct batch_answer *answer,
-                                enum batch_format format)
+size_t batch_format_bound_bytes(const struct label_texts *texts,
+                                const struct batch_response *response, enum batch_format format)
 {
-    size_t frame = JSON_FRAME_BYTES + strlen(answer->stream) + JSON_NUMBERS * DIGITS_BYTES +
-                   (answer->worker ? strlen(answer->worker) : 0) + SLACK_BYTES;
-    size_t weights = answer->probabilities ? 2 * (size_t)TEXT_REAL_BYTES : 0;
+    size_t frame = JSON_FRAME_BYTES + strlen(response->stream) + JSON_NUMBERS * DIGITS_BYTES +
+                   (response->worker ? strlen(response->worker) : 0) + SLACK_BYTES;
+    size_t weights = response->probabilities ? 2 * (size_t)TEXT_REAL_BYTES : 0;
     switch (format) {
     case BATCH_FORMAT_JSON:
-        return frame + answer->size * (DIGITS_BYTES + 1 + texts->json_longest_bytes + weights);
+        return frame + response->size * (DIGITS_BYTES + 1 + texts->json_longest_bytes + weights);
     case BATCH_FORMAT_CSV:
-        return frame + answer->size * (DIGITS_BYTES + 1 + texts->csv_longest_bytes + weights);
+        return frame + response->size * (DIGITS_BYTES + 1 + texts->csv_longest_bytes + weights);
     case BATCH_FORMAT_BINARY:
         break;
     }
-    return SAMPLER_BATCH_HEADER_BYTES + answer->size * SAMPLER_BATCH_UNIT_BYTES;
+    return SAMPLER_BATCH_HEADER_BYTES + response->size * SAMPLER_BATCH_UNIT_BYTES;
 }
 
 static char *write_text(char *out, const char *text)
@@ -53,113 +53,113 @@ static char *write_number(char *out, const char *before, int64_t value)
     return digits_write(write_text(out, before), value);
 }
 
-/* What only some answers have. */
-static char *write_extras(const struct batch_answer *answer, char *out)
+/* What only some responses have. */
+static char *write_extras(const struct batch_response *response, char *out)
 {
-    if (answer->tells_span)
-        out = write_number(out, ",\"span\":", answer->positions);
-    if (answer->worker) {
-        out = write_text(write_text(out, ",\"worker\":\""), answer->worker);
-        out = write_number(out, "\",\"seq\":", answer->seq);
+    if (response->tells_span)
+        out = write_number(out, ",\"span\":", response->positions);
+    if (response->worker) {
+        out = write_text(write_text(out, ",\"worker\":\""), response->worker);
+        out = write_number(out, "\",\"seq\":", response->seq);
     }
-    if (answer->attempt > 0)
-        out = write_number(out, ",\"attempt\":", answer->attempt);
-    if (answer->worker)
-        out = write_number(out, ",\"expires_ms\":", answer->expires_ms);
-    return answer->redelivered ? write_text(out, ",\"redelivered\":true") : out;
+    if (response->attempt > 0)
+        out = write_number(out, ",\"attempt\":", response->attempt);
+    if (response->worker)
+        out = write_number(out, ",\"expires_ms\":", response->expires_ms);
+    return response->redelivered ? write_text(out, ",\"redelivered\":true") : out;
 }
 
-static char *write_reals(const struct batch_answer *answer, char *out)
+static char *write_reals(const struct batch_response *response, char *out)
 {
     struct real_cache texts = {0};
     out = write_text(out, ",\"probabilities\":[");
-    for (size_t i = 0; i < answer->size; i++) {
-        out = real_cache_write(&texts, out, answer->probabilities[i]);
+    for (size_t i = 0; i < response->size; i++) {
+        out = real_cache_write(&texts, out, response->probabilities[i]);
         *out++ = ',';
     }
-    out -= answer->size > 0;
+    out -= response->size > 0;
     out = write_text(out, "],\"weights\":[");
-    for (size_t i = 0; i < answer->size; i++) {
-        out = real_cache_write(&texts, out, 1 / answer->probabilities[i]);
+    for (size_t i = 0; i < response->size; i++) {
+        out = real_cache_write(&texts, out, 1 / response->probabilities[i]);
         *out++ = ',';
     }
-    out -= answer->size > 0;
+    out -= response->size > 0;
     return write_text(out, "]");
 }
 
-static size_t write_json(const struct label_texts *texts, const struct batch_answer *answer,
+static size_t write_json(const struct label_texts *texts, const struct batch_response *response,
                          char *start)
 {
     char *out = write_text(start, "{\"stream\":\"");
-    out = write_text(out, answer->stream);
-    out = write_number(out, "\",\"epoch\":", answer->epoch);
-    out = write_number(out, ",\"first\":", answer->first);
-    out = write_number(out, ",\"size\":", (int64_t)answer->size);
-    if (answer->tells_span || answer->worker || answer->redelivered || answer->attempt > 0)
-        out = write_extras(answer, out);
+    out = write_text(out, response->stream);
+    out = write_number(out, "\",\"epoch\":", response->epoch);
+    out = write_number(out, ",\"first\":", response->first);
+    out = write_number(out, ",\"size\":", (int64_t)response->size);
+    if (response->tells_span || response->worker || response->redelivered || response->attempt > 0)
+        out = write_extras(response, out);
     out = write_text(out, ",\"ids\":[");
-    for (size_t i = 0; i < answer->size; i++) {
-        out = digits_write(out, answer->ids[i]);
+    for (size_t i = 0; i < response->size; i++) {
+        out = digits_write(out, response->ids[i]);
         *out++ = ',';
     }
-    out -= answer->size > 0; /* the last separator */
+    out -= response->size > 0; /* the last separator */
     out = write_text(out, "],\"labels\":[");
-    for (size_t i = 0; i < answer->size; i++)
-        out = label_text_write(out, texts->json, texts->json_long, answer->labels[i]);
-    out -= answer->size > 0;
+    for (size_t i = 0; i < response->size; i++)
+        out = label_text_write(out, texts->json, texts->json_long, response->labels[i]);
+    out -= response->size > 0;
     out = write_text(out, "]");
-    if (answer->probabilities)
-        out = write_reals(answer, out);
+    if (response->probabilities)
+        out = write_reals(response, out);
     out = write_text(out, "}\n");
     return (size_t)(out - start);
 }
 
-static size_t write_csv(const struct label_texts *texts, const struct batch_answer *answer,
+static size_t write_csv(const struct label_texts *texts, const struct batch_response *response,
                         char *start)
 {
     struct real_cache reals = {0};
-    char *out = write_text(start, answer->probabilities ? "id,label,probabilities,weights\n"
-                                                        : "id,label\n");
-    for (size_t i = 0; i < answer->size; i++) {
-        out = digits_write(out, answer->ids[i]);
+    char *out = write_text(start, response->probabilities ? "id,label,probabilities,weights\n"
+                                                          : "id,label\n");
+    for (size_t i = 0; i < response->size; i++) {
+        out = digits_write(out, response->ids[i]);
         *out++ = ',';
-        out = label_texts_write_csv(texts, out, answer->labels[i]);
-        if (!answer->probabilities)
+        out = label_texts_write_csv(texts, out, response->labels[i]);
+        if (!response->probabilities)
             continue;
         out[-1] = ','; /* a label's text ends with its line */
-        out = real_cache_write(&reals, out, answer->probabilities[i]);
+        out = real_cache_write(&reals, out, response->probabilities[i]);
         *out++ = ',';
-        out = real_cache_write(&reals, out, 1 / answer->probabilities[i]);
+        out = real_cache_write(&reals, out, 1 / response->probabilities[i]);
         *out++ = '\n';
     }
     return (size_t)(out - start);
 }
 
-static size_t write_binary(const struct batch_answer *answer, char *start)
+static size_t write_binary(const struct batch_response *response, char *start)
 {
     struct sampler_batch_header header = {
-        .epoch = answer->epoch, .first = answer->first, .rows = (uint32_t)answer->size};
+        .epoch = response->epoch, .first = response->first, .rows = (uint32_t)response->size};
     memcpy(header.magic, SAMPLER_BATCH_MAGIC, sizeof(header.magic));
     memcpy(start, &header, sizeof(header));
     char *ids = start + sizeof(header);
-    char *labels = ids + answer->size * sizeof(int64_t);
-    if ((const char *)answer->ids != ids)
-        memcpy(ids, answer->ids, answer->size * sizeof(int64_t));
-    if ((const char *)answer->labels != labels)
-        memcpy(labels, answer->labels, answer->size * sizeof(uint32_t));
-    return (size_t)(labels - start) + answer->size * sizeof(uint32_t);
+    char *labels = ids + response->size * sizeof(int64_t);
+    if ((const char *)response->ids != ids)
+        memcpy(ids, response->ids, response->size * sizeof(int64_t));
+    if ((const char *)response->labels != labels)
+        memcpy(labels, response->labels, response->size * sizeof(uint32_t));
+    return (size_t)(labels - start) + response->size * sizeof(uint32_t);
 }
 
-size_t batch_format_write(const struct label_texts *texts, const struct batch_answer *answer,
+size_t batch_format_write(const struct label_texts *texts, const struct batch_response *response,
                           enum batch_format format, char *out)
 {
     switch (format) {
     case BATCH_FORMAT_JSON:
-        return write_json(texts, answer, out);
+        return write_json(texts, response, out);
     case BATCH_FORMAT_CSV:
-        return write_csv(texts, answer, out);
+        return write_csv(texts, response, out);
     case BATCH_FORMAT_BINARY:
         break;
     }
-    return write_binary(answer, out);
+    return write_binary(response, out);
 }

@@ -28,7 +28,7 @@ const char *batch_format_name(enum batch_format format);
 /* "application/json" and so on. */
 const char *batch_format_content_type(enum batch_format format);
 
-struct batch_answer {
+struct batch_response {
     const char *stream; /* a valid name: letters, digits, '.', '_', '-' */
     int64_t epoch;
     int64_t first;
@@ -46,11 +46,11 @@ struct batch_answer {
 };
 
 /* Room that batch_format_write() may touch; at least 1. */
-size_t batch_format_bound_bytes(const struct label_texts *texts, const struct batch_answer *answer,
-                                enum batch_format format);
-/* Writes the answer at `out`; returns its length. In a binary one ids and labels may stand where
+size_t batch_format_bound_bytes(const struct label_texts *texts,
+                                const struct batch_response *response, enum batch_format format);
+/* Writes the response at `out`; returns its length. In a binary one ids and labels may stand where
  * they belong already, in that order behind the header. */
-size_t batch_format_write(const struct label_texts *texts, const struct batch_answer *answer,
+size_t batch_format_write(const struct label_texts *texts, const struct batch_response *response,
                           enum batch_format format, char *out);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * Numbers into decimal text, for answers of a million ids.
+ * Numbers into decimal text, for responses of a million ids.
  *
  * Integers: eight digits at once in one 64-bit register (each lane is divided by multiplying with a
  * reciprocal; the lanes are exact for their range). Writes up to DIGITS_SLACK_BYTES beyond the end

@@ -27,6 +27,7 @@ void class_column_release(struct class_column *column)
 }
 
 /* ---- blocks ------------------------------------------------------------- */
+
 static enum error number_of(struct class_column *column, const struct text *text,
                             uint32_t *ret_number)
 {
@@ -102,6 +103,7 @@ enum error class_column_add(struct class_column *column, const struct text *text
 }
 
 /* ---- the end ------------------------------------------------------------ */
+
 /* Is category(row) = (row + shift) mod L throughout? Only a column whose numbers by appearance go
  * round can be like that, and the first round decides. */
 static bool goes_round(const struct class_column *column)

@@ -21,6 +21,7 @@
 #define MEMORY_SHARE 4 /* one part in so many */
 
 /* ---- the plan ----------------------------------------------------------- */
+
 static unsigned id_width(const struct spool *ids)
 {
     return ids->largest > UINT32_MAX ? 8 : 4;
@@ -67,6 +68,7 @@ static enum error plan(struct frame_build *build)
 }
 
 /* ---- two threads -------------------------------------------------------- */
+
 static void finish_thread(struct frame_build *build, enum error error, struct error_report *report)
 {
     if (error) {
@@ -138,6 +140,7 @@ static enum error write_sections(struct frame_build *build)
 }
 
 /* ---- memory ------------------------------------------------------------- */
+
 /* A number in a file of one; "max" and files that are not there change nothing. */
 static void lower_to(const char *path, uint64_t *bytes)
 {
@@ -174,6 +177,7 @@ static uint64_t memory_for(uint64_t memory_bytes)
 }
 
 /* ---- one build ---------------------------------------------------------- */
+
 /* What is left of `memory_bytes` is shared between columns put aside and sorting. */
 static enum error run(struct frame_build *build, const char *uri, const char *path,
                       uint64_t memory_bytes)
@@ -235,6 +239,7 @@ enum error frame_build_by_scan(const char *uri, struct frame **ret_frame)
 }
 
 /* ---- a range ------------------------------------------------------------ */
+
 /* Zero units: it is something else. */
 static enum error read_range(const char *uri_text, struct range *ret_range)
 {

@@ -16,6 +16,7 @@
 #define PROGRESS_NS INT64_C(1000000000)
 
 /* ---- progress ----------------------------------------------------------- */
+
 bool frame_ingest_is_due(struct frame_ingest *ingest)
 {
     int64_t now = clock_now_ns();
@@ -44,6 +45,7 @@ static void tell_rows(struct frame_ingest *ingest, const struct store_block *blo
 }
 
 /* ---- rows come in ------------------------------------------------------- */
+
 static enum error in_row(enum error error, struct frame_ingest *ingest, int64_t row)
 {
     struct error_report report;
@@ -132,6 +134,7 @@ static enum error take_block(void *context, const struct store_block *block)
 }
 
 /* ---- all of it ---------------------------------------------------------- */
+
 static enum error prepare(struct frame_ingest *ingest)
 {
     ingest->has_labels = ingest->info->label_column != NULL;

@@ -43,6 +43,7 @@ void frame_set_free(struct frame_set *set)
 }
 
 /* ---- names -------------------------------------------------------------- */
+
 /* How much of `text` may be in a name. */
 static size_t name_length(const char *text)
 {
@@ -72,6 +73,7 @@ enum error frame_set_parse(const char *option, const char *text, char ret_name[F
 }
 
 /* ---- filling ------------------------------------------------------------ */
+
 static enum error check_name(const struct frame_set *set, const char *name)
 {
     char shown[TEXT_QUOTE_BYTES];
@@ -125,6 +127,7 @@ enum error frame_set_add(struct frame_set *set, const char *name, const char *st
 }
 
 /* ---- questions ---------------------------------------------------------- */
+
 const struct named_frame *frame_set_find(const struct frame_set *set, const char *name)
 {
     for (size_t i = 0; i < set->count; i++) {

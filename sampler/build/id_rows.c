@@ -61,6 +61,7 @@ struct id_pairs {
 };
 
 /* ---- count and place ---------------------------------------------------- */
+
 static enum error count_ids(void *context, unsigned run, struct spool_cursor *cursor)
 {
     struct id_pairs *sort = context;
@@ -111,6 +112,7 @@ static void place_parts(struct id_pairs *sort)
 }
 
 /* ---- sorting ------------------------------------------------------------ */
+
 /* By one digit, stable. */
 static void sort_digit(const struct id_pair *from, struct id_pair *to, size_t count, unsigned shift)
 {
@@ -195,6 +197,7 @@ static enum error put_unit(void *context, unsigned hand, uint64_t unit)
 }
 
 /* ---- pairs, range by range ---------------------------------------------- */
+
 static enum error write_range(struct id_rows *all, const struct id_range *range);
 
 /* Parts [part, end) by pieces of the section; returns how many. */
@@ -321,6 +324,7 @@ static enum error id_pairs_write(struct id_rows *all, const struct id_range *ran
 }
 
 /* ---- pairs or a table --------------------------------------------------- */
+
 static enum error write_range(struct id_rows *all, const struct id_range *range)
 {
     uint64_t slots = range->last - range->first; /* one less */

@@ -20,6 +20,7 @@ struct id_table {
 };
 
 /* ---- filling ------------------------------------------------------------ */
+
 /* What is out of range goes to the last entry: that is quicker than to look. An id that comes twice
  * has one of its rows there. Returns how many are in range. */
 #define DEFINE_FILL(name, id_type, row_type)                                                    \
@@ -75,6 +76,7 @@ static enum error fill(void *context, unsigned run, struct spool_cursor *cursor)
 }
 
 /* ---- putting it down ---------------------------------------------------- */
+
 /* The rows of some entries to the front of them. */
 #define DEFINE_PACK(name, type)                            \
     static size_t pack_##name(type *entries, size_t slots) \
@@ -120,6 +122,7 @@ static enum error put_piece(void *context, unsigned hand, uint64_t part)
 }
 
 /* ---- ids that come twice ------------------------------------------------ */
+
 /* The smallest of them: the table is filled a second time, one id after the other. */
 static enum error find_twice(struct id_table *table)
 {
@@ -154,6 +157,7 @@ static enum error find_twice(struct id_table *table)
 }
 
 /* ---- both --------------------------------------------------------------- */
+
 /* A piece of the section for each piece of the table, where ids lie evenly. */
 static uint64_t slots_a_piece(const struct id_table *table, uint64_t rows)
 {

@@ -31,6 +31,7 @@ void spool_store_release(struct spool_store *store)
 }
 
 /* ---- memory ------------------------------------------------------------- */
+
 static bool has_memory(const struct spool_store *store, size_t bytes)
 {
     return !store->beside || store->memory_bytes >= ARENA_BYTES ||
@@ -70,6 +71,7 @@ enum error spool_store_take(struct spool_store *store, size_t bytes, void **ret_
 }
 
 /* ---- the file ----------------------------------------------------------- */
+
 /* Not every file system knows files without a name; there it has one for an instant. */
 static enum error create_and_unlink(struct spool_store *store)
 {

@@ -32,6 +32,7 @@ static const struct allocation *allocation_of(const struct order *order)
 }
 
 /* ---- life cycle --------------------------------------------------------- */
+
 static void allocation_free(struct allocation *allocation)
 {
     if (!allocation)
@@ -164,6 +165,7 @@ static enum error neyman_init(struct order *order, const struct design_fields *f
 }
 
 /* ---- positions to rows -------------------------------------------------- */
+
 static struct random_key passes_key(const struct order *order, uint32_t label)
 {
     return random_key_at(order_walk_key(order), label);
@@ -211,6 +213,7 @@ static size_t allocated_units(const struct order *order, const struct epoch *epo
 }
 
 /* ---- and back ----------------------------------------------------------- */
+
 static enum error allocated_positions(const struct order *order, const struct epoch *epoch,
                                       int64_t row, int64_t end, struct position_list *list)
 {

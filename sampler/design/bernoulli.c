@@ -36,6 +36,7 @@ static const struct bernoulli *bernoulli_of(const struct order *order)
 }
 
 /* ---- life cycle --------------------------------------------------------- */
+
 static uint64_t limit_of(double rate)
 {
     uint64_t successes = rate < 1 ? (uint64_t)ldexp(rate, 64) : 0; /* of 2^64; 0: all */
@@ -81,6 +82,7 @@ static void bernoulli_release(struct order *order)
 }
 
 /* ---- positions to rows -------------------------------------------------- */
+
 static uint64_t places_key(const struct epoch *epoch)
 {
     return random_at(epoch->units, 0);
@@ -155,6 +157,7 @@ static double bernoulli_probability(const struct order *order, int64_t row)
 }
 
 /* ---- skipped positions -------------------------------------------------- */
+
 static int64_t bernoulli_count(const struct order *order, const struct epoch *epoch, int64_t first,
                                int64_t positions)
 {

@@ -32,6 +32,7 @@ static const struct cluster *cluster_of(const struct order *order)
 }
 
 /* ---- life cycle --------------------------------------------------------- */
+
 static int compare_down(const void *a, const void *b)
 {
     int64_t x = *(const int64_t *)a;
@@ -104,6 +105,7 @@ static enum error cluster_init(struct order *order, const struct design_fields *
 }
 
 /* ---- groups in the epoch's order ---------------------------------------- */
+
 /* The groups at places first ... first + PLACES - 1, or fewer at the end; returns how many. */
 static size_t groups_at(const struct order *order, const struct epoch *epoch, int64_t first,
                         uint64_t ret_groups[PLACES])
@@ -143,6 +145,7 @@ static int64_t epoch_units(const struct order *order, const struct epoch *epoch)
 }
 
 /* ---- positions to rows -------------------------------------------------- */
+
 /* A cursor over the epoch's groups. */
 struct place {
     int64_t block;
@@ -225,6 +228,7 @@ static size_t cluster_units(const struct order *order, const struct epoch *epoch
 }
 
 /* ---- and back ----------------------------------------------------------- */
+
 static int64_t start_of_place(const struct order *order, const struct epoch *epoch, int64_t place)
 {
     const struct cluster *cluster = cluster_of(order);
@@ -259,6 +263,7 @@ static double cluster_probability(const struct order *order, int64_t row)
 }
 
 /* ---- positions that are skipped: those behind the last unit ------------- */
+
 static int64_t cluster_count(const struct order *order, const struct epoch *epoch, int64_t first,
                              int64_t positions)
 {

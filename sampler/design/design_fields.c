@@ -18,6 +18,7 @@
 static const char numbers_memory[] = "a number for each label";
 
 /* ---- the fields that exist ---------------------------------------------- */
+
 enum {
     FIELD_SHARES,
     FIELD_COLUMN,
@@ -108,6 +109,7 @@ static enum error refuse_unknown(const struct design_needs *need, bool replaceme
 }
 
 /* ---- values ------------------------------------------------------------- */
+
 static enum error refuse_value(const struct design_field *field, const cJSON *item,
                                const char *right)
 {
@@ -225,6 +227,7 @@ static enum error take(const struct frame *frame, unsigned number, const cJSON *
 }
 
 /* ---- an object of them -------------------------------------------------- */
+
 static unsigned find_field(const char *name)
 {
     unsigned i = 0;
@@ -329,6 +332,7 @@ void design_fields_release(struct design_fields *fields)
 }
 
 /* ---- and back to text --------------------------------------------------- */
+
 static void add_name(struct buffer *text, unsigned field)
 {
     buffer_print(text, "%s\"%s\":", text->length > 1 ? "," : "", list[field].name);

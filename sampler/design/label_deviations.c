@@ -31,6 +31,7 @@ struct survey {
 };
 
 /* ---- one value after the other ------------------------------------------ */
+
 static void add_value(struct spread *spread, double value)
 {
     double before = value - spread->mean;
@@ -69,6 +70,7 @@ static enum error add_block(void *context, const struct store_block *block)
 }
 
 /* ---- the column --------------------------------------------------------- */
+
 static enum error refuse_column(const struct store_info *info, const char *column)
 {
     char shown[TEXT_QUOTE_BYTES];

@@ -31,6 +31,7 @@ static enum error proportional_init(struct order *order, const struct design_fie
 }
 
 /* ---- positions to rows -------------------------------------------------- */
+
 static void permute(const struct order *order, const struct epoch *epoch, struct deal *deal)
 {
     struct permutation_run runs[ORDER_BLOCK];
@@ -61,6 +62,7 @@ static size_t proportional_units(const struct order *order, const struct epoch *
 }
 
 /* ---- and back ----------------------------------------------------------- */
+
 static int64_t proportional_position(const struct order *order, const struct epoch *epoch,
                                      int64_t row)
 {

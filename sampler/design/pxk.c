@@ -54,6 +54,7 @@ static int64_t common_divisor(int64_t a, int64_t b)
 }
 
 /* ---- life cycle --------------------------------------------------------- */
+
 static enum error check(const struct order *order, const struct design_fields *fields,
                         int64_t *ret_largest)
 {
@@ -121,6 +122,7 @@ static void pxk_release(struct order *order)
 }
 
 /* ---- labels of turns ---------------------------------------------------- */
+
 /* The order of the labels in a round. */
 static void init_round(const struct order *order, int64_t round, struct permutation *ret_labels)
 {
@@ -157,6 +159,7 @@ static int64_t label_draws_before(const struct order *order, uint32_t label, int
 }
 
 /* ---- units of a label: its draws ---------------------------------------- */
+
 /* A label's walk. */
 struct label_walk {
     int64_t units;          /* n */
@@ -259,6 +262,7 @@ static int64_t find_draw(const struct label_walk *walk, int64_t pass, uint64_t r
 }
 
 /* ---- positions to rows -------------------------------------------------- */
+
 /* The draws of a block: a run of consecutive ones for each turn, or two where a pass ends in it. */
 struct draws {
     struct permutation_run runs[ORDER_BLOCK]; /* at least one draw each */
@@ -351,6 +355,7 @@ static size_t pxk_units(const struct order *order, const struct epoch *epoch, in
 }
 
 /* ---- and back ----------------------------------------------------------- */
+
 static enum error pxk_positions(const struct order *order, const struct epoch *epoch, int64_t row,
                                 int64_t end, struct position_list *list)
 {

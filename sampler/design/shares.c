@@ -15,6 +15,7 @@
 typedef unsigned __int128 wide;
 
 /* ---- as decimals -------------------------------------------------------- */
+
 struct decimal {
     uint64_t mantissa; /* no trailing zero */
     int exponent;      /* of ten */
@@ -69,6 +70,7 @@ static bool scale_decimals(const double *numbers, size_t count, uint64_t *ret_sh
 }
 
 /* ---- by a power of two -------------------------------------------------- */
+
 /* Bits to shift `sum` right until it is below SHARES_LIMIT. */
 static unsigned excess_bits(wide sum)
 {
@@ -128,6 +130,7 @@ void shares_multiply(uint64_t *shares, const int64_t *sizes, size_t count)
 }
 
 /* ---- draws of an epoch -------------------------------------------------- */
+
 static enum error find_positions(const struct frame *frame, const uint64_t *shares,
                                  const int64_t *sizes, uint32_t count, uint64_t *ret_positions)
 {

@@ -16,6 +16,7 @@
 static const char memory[] = "the sums of the units' weights";
 
 /* ---- one weight --------------------------------------------------------- */
+
 /* A finite weight of at least 0 as mantissa * 2^*ret_exponent, from its bits. */
 static uint64_t mantissa_of(double number, int *ret_exponent)
 {
@@ -58,6 +59,7 @@ static inline bool is_certain(const struct weight_sums *sums, int64_t row)
 }
 
 /* ---- reading the column ------------------------------------------------- */
+
 /* Checks all; the largest one to *ret_largest, those above 0 to *ret_some. */
 static enum error look_through(const struct frame *frame, double *ret_largest, int64_t *ret_some)
 {
@@ -106,6 +108,7 @@ static void choose_scale(struct weight_sums *sums, double largest)
 }
 
 /* ---- certain units ------------------------------------------------------ */
+
 /* Units of at least `limit`: how many, and their sum. */
 static weight sum_above(const struct weight_sums *sums, weight limit, int64_t *ret_count)
 {
@@ -146,6 +149,7 @@ static void find_certain(struct weight_sums *sums, int64_t size, int64_t some)
 }
 
 /* ---- sums --------------------------------------------------------------- */
+
 static enum error allocate(struct weight_sums *sums)
 {
     sums->blocks = (sums->units + WEIGHT_BLOCK - 1) / WEIGHT_BLOCK;
@@ -248,6 +252,7 @@ void weight_sums_release(struct weight_sums *sums)
 }
 
 /* ---- questions ---------------------------------------------------------- */
+
 /* The block that holds a point. */
 static int64_t find_block(const struct weight_sums *sums, weight point)
 {

@@ -27,6 +27,7 @@ static const struct weighted *weighted_of(const struct order *order)
 }
 
 /* ---- life cycle --------------------------------------------------------- */
+
 static double weighted_probability(const struct order *order, int64_t row)
 {
     const struct weight_sums *sums = &weighted_of(order)->sums;
@@ -111,6 +112,7 @@ static double weighted_label_share(const struct order *order, uint32_t label)
 }
 
 /* ---- with replacement --------------------------------------------------- */
+
 struct point_keys {
     struct random_key low, high;
 };
@@ -137,6 +139,7 @@ static weight draw_point(const struct weight_sums *sums, const struct point_keys
 }
 
 /* ---- without: the systematic sample ------------------------------------- */
+
 /* Its point number j is floor((start + j W) / n), in pieces that do not overflow. */
 struct sample {
     weight start_whole, interval_whole; /* divided by n, */
@@ -187,6 +190,7 @@ static uint64_t places_key(const struct epoch *epoch)
 }
 
 /* ---- positions to rows -------------------------------------------------- */
+
 static void draw_anew(const struct order *order, const struct epoch *epoch, int64_t first,
                       size_t count, int64_t *ret_rows)
 {
@@ -240,6 +244,7 @@ static size_t weighted_units(const struct order *order, const struct epoch *epoc
 }
 
 /* ---- and back ----------------------------------------------------------- */
+
 static int64_t place_of(const struct order *order, const struct epoch *epoch, int64_t row)
 {
     const struct weight_sums *sums = &weighted_of(order)->sums;

@@ -89,6 +89,7 @@ out:
 }
 
 /* ---- finding ------------------------------------------------------------ */
+
 static enum error check_text(const struct text_set *found, const char *what, const char *text,
                              size_t length)
 {
@@ -119,6 +120,7 @@ enum error dictionary_add(struct text_set *found, const char *what, const char *
 }
 
 /* ---- sorting ------------------------------------------------------------ */
+
 struct sorted_name {
     const char *text;
     int64_t value;

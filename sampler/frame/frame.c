@@ -43,6 +43,7 @@ enum error frame_of_range(int64_t units, uint32_t labels, struct frame **ret_fra
 }
 
 /* ---- questions ---------------------------------------------------------- */
+
 int64_t frame_units(const struct frame *frame)
 {
     return frame->units;
@@ -76,11 +77,6 @@ bool frame_labels_are_integers(const struct frame *frame)
 bool frame_has_labels(const struct frame *frame)
 {
     return frame->has_labels;
-}
-
-int64_t frame_label_integer(const struct frame *frame, uint32_t label)
-{
-    return dictionary_integer(&frame->labels.names, label);
 }
 
 const char *frame_label_text(const struct frame *frame, uint32_t label)

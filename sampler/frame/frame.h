@@ -62,7 +62,6 @@ void frame_digest_text(const struct frame_digest *digest, char out[FRAME_DIGEST_
 /* Labels are numbered 0..L-1: integers ascending, else texts ascending by bytes. */
 bool frame_labels_are_integers(const struct frame *frame);
 bool frame_has_labels(const struct frame *frame); /* false: the store had no label column */
-int64_t frame_label_integer(const struct frame *frame, uint32_t label);
 const char *frame_label_text(const struct frame *frame,
                              uint32_t label); /* NUL-terminated; both kinds */
 int64_t frame_label_units(const struct frame *frame, uint32_t label); /* N_h */

@@ -42,6 +42,7 @@ void frame_digester_release(struct frame_digester *digester)
 }
 
 /* ---- ids ---------------------------------------------------------------- */
+
 static void flush(struct frame_digester *digester)
 {
     frame_digester_bytes(digester, digester->numbers,
@@ -91,6 +92,7 @@ void frame_digester_end_ids(struct frame_digester *digester)
 }
 
 /* ---- columns ------------------------------------------------------------ */
+
 void frame_digester_no_categories(struct frame_digester *digester)
 {
     add_number(digester, 0);
@@ -121,6 +123,7 @@ void frame_digester_finish(struct frame_digester *digester, struct frame_digest 
 }
 
 /* ---- a frame that is there ---------------------------------------------- */
+
 /* Rows that are read by all threads together, then hashed by one. */
 static size_t round_rows(int64_t rows)
 {

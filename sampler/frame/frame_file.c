@@ -47,6 +47,7 @@ const struct frame_section *mapped_file_section(const struct mapped_file *file, 
 }
 
 /* ---- names for messages ------------------------------------------------- */
+
 static const char *kind_name(uint32_t kind)
 {
     static const char *const names[] = {
@@ -73,6 +74,7 @@ static const char *shown_path(const struct mapped_file *file)
 }
 
 /* ---- opening ------------------------------------------------------------ */
+
 static enum error check_header(const struct mapped_file *file)
 {
     const struct frame_header *header = mapped_file_header(file);
@@ -201,6 +203,7 @@ enum error mapped_file_check_same(const struct mapped_file *file)
 }
 
 /* ---- checksums ---------------------------------------------------------- */
+
 enum error mapped_file_check(const struct mapped_file *file, const struct frame_section *section)
 {
     size_t bytes = frame_file_round_up(section->count * section->width);

@@ -77,6 +77,7 @@ static const char *shown_path(const struct frame_output *output)
 }
 
 /* ---- the plan ----------------------------------------------------------- */
+
 void frame_output_plan(struct frame_output *output, uint32_t kind, uint64_t count, unsigned width,
                        uint64_t first)
 {
@@ -123,6 +124,7 @@ void frame_output_cancel(struct frame_output *output)
 }
 
 /* ---- sections ----------------------------------------------------------- */
+
 struct frame_section *frame_output_section(struct frame_output *output, uint32_t kind)
 {
     for (uint32_t i = 0; i < output->count; i++) {
@@ -173,6 +175,7 @@ enum error frame_output_put(struct frame_output *output, const void *bytes, size
 }
 
 /* ---- the head ----------------------------------------------------------- */
+
 static enum error write_head(struct frame_output *output, int64_t units,
                              const struct frame_digest *digest)
 {

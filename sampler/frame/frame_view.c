@@ -39,6 +39,7 @@ static struct frame *new_view(const struct frame *whole, int64_t units)
 }
 
 /* ---- plain rows --------------------------------------------------------- */
+
 /* Without the digest, which only a frame that is asked for needs. */
 static enum error view_rows(const struct frame *whole, int64_t begin, int64_t end,
                             struct frame **ret_view)
@@ -61,6 +62,7 @@ static enum error view_rows(const struct frame *whole, int64_t begin, int64_t en
 }
 
 /* ---- one side of a split ------------------------------------------------ */
+
 static enum error check_stop(void)
 {
     if (!stop_requested())
@@ -213,6 +215,7 @@ static enum error view_side(struct frame *rows, const struct split_shares *share
 }
 
 /* ---- both --------------------------------------------------------------- */
+
 enum error frame_view(const struct frame *whole, int64_t rows_begin, int64_t rows_end,
                       const struct split_shares *shares, enum split split, struct frame **ret_view)
 {

@@ -9,6 +9,7 @@ void id_column_release(struct id_column *column)
 }
 
 /* ---- views -------------------------------------------------------------- */
+
 void id_column_of_rows(struct id_column *column, const struct id_column *whole, int64_t begin,
                        int64_t end)
 {
@@ -46,6 +47,7 @@ int64_t id_column_get_chosen(const struct id_column *column, int64_t row)
 }
 
 /* ---- questions ---------------------------------------------------------- */
+
 void id_column_gather(const struct id_column *column, const int64_t *rows, size_t count,
                       int64_t *ret_ids)
 {

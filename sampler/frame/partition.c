@@ -1,6 +1,7 @@
 #include "sampler/frame/partition.h"
 
 /* ---- cyclic ------------------------------------------------------------- */
+
 enum error partition_of_range(struct partition *partition, int64_t units, uint32_t labels)
 {
     uint32_t count = units < (int64_t)labels ? (uint32_t)units : labels;
@@ -68,6 +69,7 @@ const struct partition_ops partition_cyclic = {
 };
 
 /* ---- stored: what is read is kept below L and N ------------------------- */
+
 static inline uint32_t stored_category(const struct partition *partition, int64_t row)
 {
     uint32_t category = (uint32_t)packed_get(&partition->codes, (size_t)row);
@@ -122,6 +124,7 @@ const struct partition_ops partition_stored = {
 };
 
 /* ---- whatever the form -------------------------------------------------- */
+
 void partition_release(struct partition *partition)
 {
     if (partition->ops && partition->ops->release)

@@ -40,6 +40,7 @@ static void view_release(struct partition *partition)
 }
 
 /* ---- categories --------------------------------------------------------- */
+
 static uint32_t category_in_whole(const struct partition_view *view, uint32_t category)
 {
     return view->categories.data ? (uint32_t)packed_get(&view->categories, category) : category;
@@ -65,6 +66,7 @@ static int64_t skipped_of(const struct partition_view *view, uint32_t category)
 }
 
 /* ---- questions ---------------------------------------------------------- */
+
 static inline int64_t keep_below(int64_t row, int64_t units)
 {
     return __builtin_expect((uint64_t)row < (uint64_t)units, 1) ? row : units - 1;
@@ -173,6 +175,7 @@ static const struct partition_ops view_ops = {
 };
 
 /* ---- names and numbers: categories of which nothing is left are gone ---- */
+
 /* The texts of categories that are left; numbered by appearance, which is their order. */
 static enum error add_names(struct text_set *left, const struct dictionary *names,
                             const int64_t *counts)
@@ -267,6 +270,7 @@ static enum error set_starts(struct partition *part, const int64_t *counts)
 }
 
 /* ---- is it cyclic? ------------------------------------------------------ */
+
 /* Cyclic categories differ by one unit at most: this alone rules most lists out. */
 static bool are_counts_even(const struct partition *part)
 {
@@ -311,6 +315,7 @@ static void prefer_cyclic(struct partition *part)
 }
 
 /* ---- plain rows --------------------------------------------------------- */
+
 static enum error skip_rows(struct partition *part)
 {
     const struct partition_view *view = part->view;
@@ -344,6 +349,7 @@ static enum error fill_rows(struct partition *part, int64_t *counts)
 }
 
 /* ---- chosen rows -------------------------------------------------------- */
+
 /* The positions [begin, end) of the order of categories, all of them in this category. */
 static void choose_in_category(const struct partition_view *view, uint32_t category, int64_t begin,
                                int64_t end)
@@ -433,6 +439,7 @@ static enum error fill_chosen(struct partition *part, int64_t *counts, bool has_
 }
 
 /* ---- both --------------------------------------------------------------- */
+
 static enum error new_view(struct partition *part, const struct partition *whole, int64_t begin,
                            const struct rank_bitmap *chosen)
 {

@@ -47,6 +47,7 @@ void rank_bitmap_free(struct rank_bitmap *bitmap)
 }
 
 /* ---- counting ----------------------------------------------------------- */
+
 static uint32_t ones_of_line(const struct rank_bitmap_line *line)
 {
     uint32_t ones = 0;
@@ -128,6 +129,7 @@ enum error rank_bitmap_finish(struct rank_bitmap *bitmap)
 }
 
 /* ---- questions ---------------------------------------------------------- */
+
 void rank_bitmap_rank_many(const struct rank_bitmap *bitmap, const int64_t *positions, size_t count,
                            int64_t *ret_ranks)
 {

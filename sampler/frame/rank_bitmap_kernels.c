@@ -35,6 +35,7 @@ _Static_assert(sizeof(struct rank_bitmap_line) == WORDS * sizeof(uint64_t),
                "a line is eight words");
 
 /* ---- which line --------------------------------------------------------- */
+
 INLINE int64_t before_line(const struct rank_bitmap *bitmap, size_t line)
 {
     return bitmap->bases[line >> RANK_BITMAP_BASE_SHIFT] + bitmap->lines[line].before;
@@ -87,6 +88,7 @@ static __attribute__((noinline)) size_t find_line(const struct rank_bitmap *bitm
 }
 
 /* ---- any processor, with or without instructions for bits --------------- */
+
 INLINE void load_words(const struct rank_bitmap_line *line, uint64_t words[WORDS])
 {
     memcpy(words, line, sizeof(*line));
@@ -151,6 +153,7 @@ INLINE int32_t select_in_line(const struct rank_bitmap_line *line, int64_t k)
 }
 
 /* ---- AVX-512: a line is one vector -------------------------------------- */
+
 #if defined(__x86_64__)
 #define AVX512 __attribute__((target("avx512f,avx512dq,avx512vpopcntdq,popcnt,bmi,bmi2")))
 #define BITS __attribute__((target("popcnt,bmi,bmi2")))
@@ -217,6 +220,7 @@ static inline AVX512 int32_t select_in_vector(const struct rank_bitmap_line *lin
 #endif
 
 /* ---- many of them ------------------------------------------------------- */
+
 /* [count] in, [count] out, AHEAD at a time: guess and fetch all, then look. */
 #define DEFINE_KERNEL(SUFFIX, TARGET, RANK, SELECT)                                              \
     static TARGET void rank_##SUFFIX(const struct rank_bitmap *bitmap, const int64_t *positions, \

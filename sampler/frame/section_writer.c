@@ -37,6 +37,7 @@ void section_close(struct section_writer *writer)
 }
 
 /* ---- pieces ------------------------------------------------------------- */
+
 enum error section_put(struct section_writer *writer, uint64_t piece, const void *bytes,
                        size_t length)
 {
@@ -53,6 +54,7 @@ enum error section_put(struct section_writer *writer, uint64_t piece, const void
 }
 
 /* ---- one thread --------------------------------------------------------- */
+
 static enum error flush(struct section_writer *writer)
 {
     size_t length = writer->pending_bytes;

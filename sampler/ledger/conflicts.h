@@ -16,7 +16,7 @@
 #define PROBLEM_BATCH_TOO_LARGE "batch-too-large" /* the design's only size is above --max-size */
 /* An ack or extension: */
 #define PROBLEM_LATE_ACK "late-ack"     /* the batch is somebody else's, or was withdrawn */
-#define PROBLEM_NEVER_LENT "never-lent" /* (worker, seq) had no batch */
+#define PROBLEM_NEVER_LENT "never-lent" /* (worker, seq) had no batch; published by this name */
 /* Streams: */
 #define PROBLEM_NAME_IN_USE "name-in-use"
 #define PROBLEM_TOO_MANY_STREAMS "too-many-streams"

@@ -80,6 +80,7 @@ static void set_end(const struct batching *batching, struct span *ret_span)
 }
 
 /* ---- every position has a unit ------------------------------------------ */
+
 static void next_plain(const struct batching *batching, int64_t position, int64_t size,
                        struct span *ret_span)
 {
@@ -138,6 +139,7 @@ static void at_plain(const struct batching *batching, int64_t index, int64_t siz
 }
 
 /* ---- orders that skip positions ----------------------------------------- */
+
 static void next_skipping(const struct batching *batching, int64_t position, int64_t size,
                           struct span *ret_span)
 {

@@ -50,6 +50,7 @@ static bool is_known(struct epoch_counts *counts, int64_t epoch, int64_t *ret_un
 }
 
 /* ---- the one that counts ------------------------------------------------ */
+
 static enum error note(struct epoch_counts *counts, int64_t units)
 {
     pthread_mutex_lock(&counts->mutex);

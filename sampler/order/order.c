@@ -22,6 +22,7 @@ void order_free(struct order *order)
 }
 
 /* ---- what kind of order it is ------------------------------------------- */
+
 int64_t order_epoch_positions(const struct order *order)
 {
     return order->epoch_positions;
@@ -73,6 +74,7 @@ void order_probabilities(const struct order *order, const int64_t *rows, size_t 
 }
 
 /* ---- positions to units ------------------------------------------------- */
+
 /* Cut at epochs and into blocks; ret_labels may be NULL. */
 static size_t find_rows(const struct order *order, int64_t first, int64_t positions,
                         int64_t *ret_rows, uint32_t *ret_labels)
@@ -114,6 +116,7 @@ size_t order_units(const struct order *order, int64_t first, int64_t positions, 
 }
 
 /* ---- and back ----------------------------------------------------------- */
+
 int64_t order_position(const struct order *order, int64_t row, int64_t epoch)
 {
     if (order->repeats)
@@ -173,6 +176,7 @@ enum error order_label_count(const struct order *order, uint32_t label, int64_t 
 }
 
 /* ---- skipped positions -------------------------------------------------- */
+
 void order_reach(const struct order *order, int64_t first, int64_t units, int64_t *ret_positions,
                  int64_t *ret_units)
 {

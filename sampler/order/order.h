@@ -24,6 +24,7 @@ struct order;
 void order_free(struct order *order);
 
 /* ---- what kind of order it is ------------------------------------------- */
+
 /* M. */
 int64_t order_epoch_positions(const struct order *order);
 /* The only batch size that the design has (pxk: p * k); 0: any. */
@@ -43,6 +44,7 @@ const char *order_fields(const struct order *order);
 double order_label_share(const struct order *order, uint32_t label);
 
 /* ---- positions to units ------------------------------------------------- */
+
 /* The units at positions first ... first + P - 1, in their order: how many they are (B; P unless
  * positions are skipped). Arrays have room for B; `ret_labels` and `ret_rows` may be NULL.
  * Positions may cross epochs. Never fails, allocates nothing; first + P must be below 2^62. */
@@ -57,6 +59,7 @@ void order_probabilities(const struct order *order, const int64_t *rows, size_t 
                          double *ret_probabilities);
 
 /* ---- and back ----------------------------------------------------------- */
+
 /* The absolute position of a row (0 <= row < N) within an epoch, or -1: it is not in this epoch.
  * In closed form. -1 too where units repeat: ask order_positions(). */
 int64_t order_position(const struct order *order, int64_t row, int64_t epoch);
@@ -73,6 +76,7 @@ enum error order_label_count(const struct order *order, uint32_t label, int64_t 
                              int64_t *ret_count) MUST_CHECK;
 
 /* ---- skipped positions -------------------------------------------------- */
+
 /* From absolute position `first` on, within its epoch: the shortest run that holds `units` units
  * (>= 1), or all that the epoch has left if they are fewer. A run that takes the epoch's last unit,
  * or finds none left, goes on to the epoch's end. */

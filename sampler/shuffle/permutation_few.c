@@ -143,6 +143,7 @@ INLINE VECTORS void join_all(const struct few *few, const struct group *group, i
 }
 
 /* ---- lanes that walk on ------------------------------------------------- */
+
 INLINE VECTORS __mmask16 first_lanes(size_t count)
 {
     return count >= KERNEL_LANES ? (__mmask16)0xffff : (__mmask16)((1u << count) - 1);
@@ -221,6 +222,7 @@ static VECTORS void walk_home(struct few *few)
 }
 
 /* ---- runs --------------------------------------------------------------- */
+
 /* Positions first ... first + 15, cut into halves. */
 INLINE VECTORS void cut(const struct permutation *permutation, uint64_t first, __m512i *ret_low,
                         __m512i *ret_high)

@@ -36,6 +36,7 @@ union joined {
 #define HALF (KERNEL_LANES / 2)
 
 /* ---- large permutations ------------------------------------------------- */
+
 /* Positions first ... first + count - 1 to lanes [block->count, + count): a constant a field, and
  * the position cut into its halves. Positions have 64 bits, halves 32, so that a vector of 16 lanes
  * is made from two of 8. Loose vectors: a run begins at any lane. */
@@ -88,6 +89,7 @@ INLINE void feistel_kernel(struct feistel_block *block)
 }
 
 /* ---- small permutations ------------------------------------------------- */
+
 /* swap_or_not() of permutation.c without a branch. Comparisons are -1 or 0 a lane: `units & (...)`
  * adds n back where the difference went below 0, `larger` and `swap` choose between two values. 32
  * rounds of two hashes; values stay in registers. */
@@ -114,6 +116,7 @@ INLINE void small_kernel(struct small_block *block)
 }
 
 /* ---- one set of functions an instruction set ---------------------------- */
+
 static bool supports_any(void)
 {
     return true;

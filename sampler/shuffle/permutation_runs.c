@@ -24,6 +24,7 @@ static size_t round_up(size_t count)
 }
 
 /* ---- large permutations ------------------------------------------------- */
+
 static void move_lane(struct feistel_block *block, size_t from, size_t to)
 {
     block->low[to] = block->low[from];
@@ -71,6 +72,7 @@ static void add_large(struct runner *runner, const struct permutation_run *run, 
 }
 
 /* ---- small permutations ------------------------------------------------- */
+
 /* No walking: one call is all 32 rounds. Lanes up to the next whole vector get n = 1, whose only
  * value 0 is its own partner. */
 static void finish_small(struct runner *runner)

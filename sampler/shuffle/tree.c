@@ -29,6 +29,7 @@
 typedef unsigned __int128 wide;
 
 /* ---- building ----------------------------------------------------------- */
+
 struct leaf {
     int64_t size;
     uint32_t stratum;
@@ -162,6 +163,7 @@ void tree_release(struct tree *tree)
 }
 
 /* ---- one node ----------------------------------------------------------- */
+
 /* The node's phase in this epoch: uniform on the middle spread / 2^32 of [0, size), at least one
  * value. */
 static int64_t phase_of(const struct tree *tree, struct random_key phases, uint32_t node,
@@ -186,6 +188,7 @@ static int64_t floor_at(int64_t q, int64_t part, int64_t phase, int64_t size, in
 }
 
 /* ---- dealing out -------------------------------------------------------- */
+
 /* A node that still has to deal: `count` consecutive positions from `first`, for slots[begin...].
  */
 struct pending {
@@ -253,6 +256,7 @@ size_t tree_deal(const struct tree *tree, struct random_key phases, int64_t firs
 }
 
 /* ---- one stratum -------------------------------------------------------- */
+
 /* The way from a stratum up to the root: at each step the inner node, its size and the side that
  * the way takes there. */
 struct step {

@@ -1,6 +1,7 @@
 /*
  * What a definition makes of a frame: the view (rows, split), the order of it, the cut into
- * batches, and what answers need. Immutable; any thread. Counted: the last sampling_plan_put() frees it.
+ * batches, and what answers need. Immutable; any thread. Counted: the last sampling_plan_put()
+ * frees it.
  *
  * Opening one may read all units (splits, weights, groups): not on an event loop.
  */
@@ -19,7 +20,7 @@
 
 struct sampling_plan {
     const struct named_frame *named; /* the whole frame; borrowed from the set */
-    const struct frame *frame;       /* what is walked: N units, L labels */
+    const struct frame *frame;       /* N units, L labels */
     struct order *order;             /* owned */
     struct batching batching;
     struct tally *tally;                   /* owned */

@@ -49,6 +49,7 @@ struct bench {
 };
 
 /* ---- the alias table ---------------------------------------------------- */
+
 static enum error alias_new(struct alias *alias, const double *weights, size_t units)
 {
     double sum = 0;
@@ -96,6 +97,7 @@ static void alias_draw(const struct bench *bench, struct random_key key)
 }
 
 /* ---- drawing ------------------------------------------------------------ */
+
 static int64_t draw(struct bench *bench)
 {
     size_t units = (size_t)bench->batch;
@@ -162,6 +164,7 @@ static double chi_square(const struct bench *bench)
 }
 
 /* ---- the frame ---------------------------------------------------------- */
+
 static enum error add_weights(struct frame *frame)
 {
     frame->weights = array_new((size_t)frame->units, sizeof(double), "weights");

@@ -24,21 +24,21 @@ def post(server, path, **body):
 
 @pytest.mark.heavy
 def test_the_wall_clock_may_jump(sampler, tmp_path):
-    """By ten years and back, while batches are lent and the disk is written."""
+    """By ten years and back, while batches are leased and the disk is written."""
     clock = tmp_path / "clock"
     clock.write_text("+0\n")
     server = sampler(*STORE, "--lease", 2, "--state", tmp_path / "state", env={
         "LD_PRELOAD": faketime_library(), "FAKETIME_TIMESTAMP_FILE": str(clock), "FAKETIME_NO_CACHE": "1",
         "DONT_FAKE_MONOTONIC": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1"})
     for number, jump in enumerate(("+3650d", "-3650d", "+0", "+1h", "-1h")):
-        lent = time.monotonic()
+        leased = time.monotonic()
         first = server.batch(f"size=10&worker=w&seq={number}")["first"]
         clock.write_text(f"{jump}\n")
         again = server.batch(f"size=10&worker=w&seq={number}")
         assert again["first"] == first and again["attempt"] == 1
-        assert time.monotonic() - lent > 2 or 0 < again["expires_ms"] <= 2000
+        assert time.monotonic() - leased > 2 or 0 < again["expires_ms"] <= 2000
         other = server.batch("size=10&worker=x&seq=%d" % number)
-        assert time.monotonic() - lent > 2 or other["first"] != first, "a jump is no end of a lease"
+        assert time.monotonic() - leased > 2 or other["first"] != first, "a jump is no end of a lease"
         answer = post(server, "/ack", worker="w", seqs=[number])
         assert answer.status == 200
         assert post(server, "/ack", worker="x", seqs=[number]).status == 200
@@ -54,7 +54,7 @@ def test_the_wall_clock_may_jump(sampler, tmp_path):
 
 @pytest.mark.parametrize("before, after", [(10**6, 0), (0, 10**6)])
 def test_another_boot_has_another_monotonic_clock(sampler, tmp_path, before, after):
-    """A restart gives each lent batch a whole lease anew, whatever the new clock says."""
+    """A restart gives each leased batch a whole lease again, whatever the new clock says."""
     def clocked(offset):
         return ("unshare", "-T", "--fork", "--kill-child", "--monotonic", offset, "--boottime", offset)
 

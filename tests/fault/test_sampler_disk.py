@@ -206,7 +206,7 @@ def test_a_disk_that_fails_now_and_then_repeats_and_skips_nothing(sampler, strac
 
 
 def check_what_is_lent(server, client):
-    """What was acked stays acked; all else that was lent comes again, once it is given back."""
+    """What was acked stays acked; all else that was leased comes again, once it is given back."""
     due = {first for (_, seq), first in client.leased.items() if seq not in client.acked | client.maybe_acked}
     never = {first for (_, seq), first in client.leased.items() if seq in client.acked}
     released = server.request("POST", "/release", body=json.dumps({"worker": client.name})).json["released"]

@@ -203,7 +203,7 @@ class Leases:
         assert position == len(self.order)
         for first, pair, asked in self.deliveries:
             if first in self.acked and pair != self.acked[first][0]:
-                assert asked < self.acked[first][1], f"{pair} was lent {first}, which {self.acked[first]} had acked"
+                assert asked < self.acked[first][1], f"{pair} was leased {first}, which {self.acked[first]} had acked"
         for first in self.spans:
             assert first in self.acked or self.claims[first], f"the batch at {first} was never acked, but the stream ended"
         done = sorted(id for first in self.spans for id in self.order[first : first + self.spans[first]])

@@ -21,17 +21,17 @@ class Unit:
 
 
 class Batch:
-    """Positions [first, end) and the units in them; lent `attempt` times so far."""
+    """Positions [first, end) and the units in them; leased `attempt` times so far."""
 
     def __init__(self, first, end, units, attempt=0):
         self.first, self.end, self.units, self.attempt = first, end, units, attempt
 
     def __repr__(self):
-        return f"[{self.first}, {self.end}) lent {self.attempt} times"
+        return f"[{self.first}, {self.end}) leased {self.attempt} times"
 
 
 class Lease:
-    """A batch in a worker's hands: asked as `size`, surely lent before `safe`, surely out after `over`."""
+    """A batch in a worker's hands: asked as `size`, surely leased before `safe`, surely out after `over`."""
 
     def __init__(self, batch, asked, lease_s, sent, got):
         self.batch, self.asked = batch, asked
@@ -42,7 +42,7 @@ class Lease:
 
     def state(self, now):
         if now < self.safe - MARGIN_S:
-            return "lent"
+            return "leased"
         return "expired" if now > self.over + MARGIN_S / 2 else "either"
 
 
@@ -176,13 +176,13 @@ class StreamModel:
     def restarted(self, sent, got):
         """A restart gives what is leased a whole lease again; what had expired may have one, too."""
         for lease in self.leases():
-            was_out = lease.state(sent) != "lent"
+            was_out = lease.state(sent) != "leased"
             lease.renew(self.lease_s, sent, got)
             if was_out:
                 lease.safe = -math.inf
 
     def has_ended(self):
-        """Nothing is left to draw, and nothing is lent: paused or not."""
+        """Nothing is left to draw, and nothing is leased: paused or not."""
         return self.end is not None and self.position >= self.end and not (self.leases() or self.returned or self.holes)
 
     def expect_draw(self, size):
@@ -259,7 +259,7 @@ class StreamModel:
     def release(self, worker):
         """What a goodbye gives back; and how many of those had not expired."""
         freed = [pair for pair, lease in self.pairs.items() if pair[0] == worker and isinstance(lease, Lease)]
-        live = sum(self.pairs[pair].state(time.monotonic()) == "lent" for pair in freed)
+        live = sum(self.pairs[pair].state(time.monotonic()) == "leased" for pair in freed)
         for pair in freed:
             self.returned.append(self.pairs[pair].batch)
             self.pairs[pair] = LOST
@@ -317,7 +317,7 @@ class StreamModel:
             self.move_to(self.end, self.end)  # a draw that found too little left may have skipped it
         assert status["position"] == self.position
         assert status["epoch"] == self.position // self.M
-        live, known = len(self.leases("lent")), len(self.leases())
+        live, known = len(self.leases("leased")), len(self.leases())
         assert live <= status["leased"] <= known + len(self.returned) + len(self.holes)
         if self.counts_known:
             assert status["acked"] == self.acked

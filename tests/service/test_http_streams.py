@@ -88,7 +88,7 @@ def test_pause_seek_and_what_they_refuse(server):
     assert server.get("/batch?stream=moved").status == 409
     assert server.get("/batch?stream=moved&index=0").status == 200
     assert post(server, "/streams/moved/resume").json["state"] == "running"
-    lent = server.batch("stream=moved&size=10&worker=w&seq=0")
+    leased = server.batch("stream=moved&size=10&worker=w&seq=0")
     assert post(server, "/streams/moved/seek", {"position": 1990}).json["position"] == 1990
     assert post(server, "/ack", {"stream": "moved", "worker": "w", "seqs": [0]}).status == 409
     assert server.batch("stream=moved&size=100")["size"] == 10
@@ -98,7 +98,7 @@ def test_pause_seek_and_what_they_refuse(server):
         assert post(server, "/streams/moved/seek", body).status == 400, body
     assert post(server, "/streams/moved/pause", {"x": 1}).status == 400
     assert post(server, "/streams/none/pause").status == 404
-    assert lent["attempt"] == 1
+    assert leased["attempt"] == 1
 
 
 def test_checkpoint_and_restore(server):
@@ -168,16 +168,16 @@ def test_sizes_that_a_design_cannot_give(server):
 
 def test_where_a_unit_is(server):
     create(server, name="places", epochs=2, seed=5)
-    lent = server.batch("stream=places&size=10&worker=w&seq=4")
-    place = server.get(f"/where?stream=places&id={lent['ids'][3]}").json
-    assert place == {"id": lent["ids"][3], "label": lent["labels"][3], "epoch": 0, "position": 3, "state": "leased",
+    leased = server.batch("stream=places&size=10&worker=w&seq=4")
+    place = server.get(f"/where?stream=places&id={leased['ids'][3]}").json
+    assert place == {"id": leased["ids"][3], "label": leased["labels"][3], "epoch": 0, "position": 3, "state": "leased",
                      "worker": "w", "seq": 4, "attempt": 1}
     post(server, "/ack", {"stream": "places", "worker": "w", "seqs": [4]})
-    assert server.get(f"/where?stream=places&id={lent['ids'][3]}").json["state"] == "done"
-    later = server.get(f"/where?stream=places&id={lent['ids'][3]}&epoch=1").json
+    assert server.get(f"/where?stream=places&id={leased['ids'][3]}").json["state"] == "done"
+    later = server.get(f"/where?stream=places&id={leased['ids'][3]}&epoch=1").json
     assert later["state"] == "ahead" and 1000 <= later["position"] < 2000 and "worker" not in later
     index, inside = divmod(later["position"], 10)
-    assert server.batch(f"stream=places&size=10&index={index}")["ids"][inside] == lent["ids"][3]
+    assert server.batch(f"stream=places&size=10&index={index}")["ids"][inside] == leased["ids"][3]
     for query, status in (("id=1000", 404), ("id=-1", 400), ("id=x", 400), ("", 400), ("id=1&epoch=2", 404),
                           ("id=1&epoch=-1", 400), ("id=1&x=2", 400), ("id=1&id=1", 400), ("id=9223372036854775808", 400)):
         assert server.get(f"/where?stream=places&{query}").status == status, query

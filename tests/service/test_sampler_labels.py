@@ -89,18 +89,18 @@ def test_a_seek_draws_nothing(sampler, tmp_path, design):
     place = server.get(f"/where?id={order[500]}").json
     assert place["state"] == "ahead" and "passed" not in place
     batch = server.batch("size=100")
-    lent = server.batch("size=50&worker=w&seq=0")
-    assert drawn_of(server) == Counter(batch["labels"] + lent["labels"])
-    post(server, "/streams/default/seek", {"position": 900})  # what is lent is withdrawn
+    leased = server.batch("size=50&worker=w&seq=0")
+    assert drawn_of(server) == Counter(batch["labels"] + leased["labels"])
+    post(server, "/streams/default/seek", {"position": 900})  # what is leased is withdrawn
     assert drawn_of(server) == Counter(batch["labels"])
     server.stop()
     server = sampler(*options)
     assert drawn_of(server) == Counter(batch["labels"])
     assert server.get(f"/where?id={batch['ids'][0]}").json["state"] == "done"
-    assert server.get(f"/where?id={lent['ids'][0]}").json["passed"] is True
+    assert server.get(f"/where?id={leased['ids'][0]}").json["passed"] is True
     post(server, "/streams/default/seek", {"position": 620})
     assert drawn_of(server) == Counter(batch["labels"])
-    place = server.get(f"/where?id={lent['ids'][30]}").json
+    place = server.get(f"/where?id={leased['ids'][30]}").json
     assert place["state"] == "ahead" and "passed" not in place
 
 
@@ -113,15 +113,15 @@ def test_a_stream_created_at_a_position(server):
 
 def test_what_a_restore_leaves_to_be_drawn(server):
     first = server.batch("size=20")
-    lent = server.batch("size=30&worker=w&seq=0")
+    leased = server.batch("size=30&worker=w&seq=0")
     last = server.batch("size=10")
     token = post(server, "/streams/default/checkpoint")["token"]
-    assert drawn_of(server) == Counter(first["labels"] + lent["labels"] + last["labels"])
+    assert drawn_of(server) == Counter(first["labels"] + leased["labels"] + last["labels"])
     post(server, "/streams/default/restore", {"token": token})
     assert drawn_of(server) == Counter(first["labels"] + last["labels"])
     again = server.batch("size=30")
-    assert again["ids"] == lent["ids"]
-    assert drawn_of(server) == Counter(first["labels"] + lent["labels"] + last["labels"])
+    assert again["ids"] == leased["ids"]
+    assert drawn_of(server) == Counter(first["labels"] + leased["labels"] + last["labels"])
 
 
 def test_what_a_tail_drops(server):

@@ -81,15 +81,15 @@ def test_text_lines_have_the_same_facts(sampler):
 
 def test_a_lease_that_runs_out_and_is_lent_again(sampler):
     server = sampler(*STORE, *JSON, "--lease", 0.1)
-    lent = server.batch("size=7&worker=w0&seq=3")
+    leased = server.batch("size=7&worker=w0&seq=3")
     (expired,) = wait_for(server, "lease expired")  # nobody has to ask for it
     assert expired["level"] == "warning" and expired["stream"] == "default"
     assert (expired["worker"], expired["seq"], expired["attempt"]) == ("w0", 3, 1)
-    assert (expired["first"], expired["size"]) == (lent["first"], 7)
+    assert (expired["first"], expired["size"]) == (leased["first"], 7)
     server.batch("size=7&worker=w1&seq=0")
     (again,) = wait_for(server, "batch redelivered")
     assert again["level"] == "info" and again["stream"] == "default" and again["from"] == "w0"
-    assert (again["worker"], again["seq"], again["attempt"], again["first"]) == ("w1", 0, 2, lent["first"])
+    assert (again["worker"], again["seq"], again["attempt"], again["first"]) == ("w1", 0, 2, leased["first"])
 
 
 def test_a_release_and_who_gets_the_batch(sampler):

@@ -92,7 +92,7 @@ class Machine(RuleBasedStateMachine):
             self.problem(self.pull(model, model.batch_size or 1, pair)[0], 409)
             answer = self.post_ack(model, pair[0], [pair[1]])
             assert answer.status == (200 if held == ACKED else 409), f"{pair} was {held}: {answer.text}"
-        elif held.state(time.monotonic()) == "lent":
+        elif held.state(time.monotonic()) == "leased":
             body = self.pull(model, held.asked, pair)[0].json
             model.check_units(body, held.batch)
             self.check_lease(model, body, pair, held.batch)
@@ -255,7 +255,7 @@ class Machine(RuleBasedStateMachine):
             size = max(held.asked, len(held.batch.units)) + 1
             if model.tail == "drop" and size > model.M:
                 return
-            if state == "lent":
+            if state == "leased":
                 self.problem(self.pull(model, size, pair)[0], 409)
             return
         answer, sent, got = self.pull(model, held.asked, pair)
@@ -350,7 +350,7 @@ class Machine(RuleBasedStateMachine):
         answer = self.post_ack(model, worker, seqs, "/extend")
         got = time.monotonic()
         if all(isinstance(lease, Lease) for lease in held):
-            live = all(lease.state(sent) == "lent" for lease in held)
+            live = all(lease.state(sent) == "leased" for lease in held)
             if answer.status == 200:
                 assert answer.json == {"expires_ms": model.lease_s * 1000}
                 for lease in held:
@@ -373,13 +373,13 @@ class Machine(RuleBasedStateMachine):
         assert live <= answer.json["released"] <= known
 
     @precondition(lambda self: self.sleeps < (6 if LONG else 2) and
-                  any(model.lease_s == SHORT_LEASE_S and model.leases("lent") for model in self.models.values()))
+                  any(model.lease_s == SHORT_LEASE_S and model.leases("leased") for model in self.models.values()))
     @rule()
     def wait_until_short_leases_run_out(self):
         self.sleeps += 1
         for model in self.models.values():
             if model.lease_s == SHORT_LEASE_S:
-                while model.leases("lent"):
+                while model.leases("leased"):
                     time.sleep(0.05)
             model.settle()
 

@@ -137,11 +137,11 @@ def test_live_says_where_everything_stands(sampler, tmp_path):
     assert facts["streams_count"] == 1
     stream, chosen = facts["streams"][0], facts["chosen"]
     check_fields(stream, STREAM)
-    told = server.get("/streams/default").json
-    for key in set(stream) & set(told):
-        assert stream[key] == told[key], key
+    shown = server.get("/streams/default").json
+    for key in set(stream) & set(shown):
+        assert stream[key] == shown[key], key
     assert stream["position"] == 55 and stream["leased"] == 3 and stream["acked"] == 3
-    assert chosen["name"] == "default" and chosen["digest"] == told["digest"] and chosen["seed"] == str(told["seed"])
+    assert chosen["name"] == "default" and chosen["digest"] == shown["digest"] and chosen["seed"] == str(shown["seed"])
     workers = {worker["name"]: worker for worker in chosen["workers"]["rows"]}
     assert chosen["workers"]["count"] == 2 and set(workers) == {"w0", "w1"}
     for worker in workers.values():
@@ -205,8 +205,8 @@ def test_what_is_lent_again_counts_once_in_the_last_minute(sampler):
     position = server.get("/streams/default").json["position"]
     rows = label_rows(server, drawn=position)
     assert sum(row[4] for row in rows) == position
-    told = server.get("/labels").json["labels"]
-    assert sum(label["last_minute"] for label in told) == sum(label["drawn"] for label in told) == position
+    shown = server.get("/labels").json["labels"]
+    assert sum(label["last_minute"] for label in shown) == sum(label["drawn"] for label in shown) == position
 
 
 def test_a_seek_is_no_draw(sampler):

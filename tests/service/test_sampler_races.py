@@ -21,10 +21,10 @@ def test_a_token_moves_a_stream_to_another_server(sampler):
     options = ("--store", "range:20000?labels=10", "--epochs", 1)
     here = sampler(*options, "--seed", 5, "--lease", LONG_LEASE_S)
     done, call = [], Caller(here)
-    lent = [call("GET", f"/batch?size=7&worker=w{seq % 10}&seq={seq}").json for seq in range(2000)]
+    leased = [call("GET", f"/batch?size=7&worker=w{seq % 10}&seq={seq}").json for seq in range(2000)]
     for seq in range(0, 2000, 2):
         assert call("POST", "/ack", {"worker": f"w{seq % 10}", "seqs": [seq]}).status == 200
-        done += lent[seq]["ids"]
+        done += leased[seq]["ids"]
     done += call("GET", "/batch?size=13").json["ids"]
     token = call("POST", "/streams/default/checkpoint").json["token"]
     call("GET", "/batch?size=100")  # after the checkpoint: not in it
@@ -89,7 +89,7 @@ def test_one_expired_batch_goes_to_one_of_many(sampler, tmp_path):
 
 
 def test_streams_made_and_deleted_while_others_draw_from_them(sampler, tmp_path):
-    """A stream that is gone answers 404, never with another one's batches; its name begins anew."""
+    """A stream that is gone answers 404, never with another one's batches; its name starts over."""
     server = sampler("--store", "range:5000", "--seed", 1, "--state", tmp_path / "state")
     over, seen, statuses = threading.Event(), [], set()
 

@@ -78,10 +78,10 @@ def test_where_with_replacement_tells_each_epoch(sampler):
     coming = [server.batch(f"size={units}&index={epoch}")["ids"] for epoch in range(4)]
     seen = set()
     for epoch in range(4):
-        told = drawn[epoch] if epoch < 3 else []
+        shown = drawn[epoch] if epoch < 3 else []
         for unit in range(units):
             place = server.get(f"/where?id={unit}&epoch={epoch}").json
-            assert place["positions"] == [units * epoch + at for at, id in enumerate(told) if id == unit]
+            assert place["positions"] == [units * epoch + at for at, id in enumerate(shown) if id == unit]
             assert place["draws"] == coming[epoch].count(unit)
             over = epoch < 2
             assert place["state"] == ("done" if place["positions"] or over else "ahead")

@@ -82,18 +82,18 @@ def test_labels_that_miss_a_side_are_named_at_the_start(sampler, tmp_path):
     store = tmp_path / "few.csv"
     store.write_text("id,label\n" + "".join(f"{i},l{i // 10:02}\n" for i in range(300)))
     server = sampler("--store", f"few=csv:{store}?label=label&id=id", "--splits", "0.8,0.1,0.1", "--log-format", "json", "--seed", 1)
-    told = {one["side"]: one for one in warnings_of(server)}
+    shown = {one["side"]: one for one in warnings_of(server)}
     labels = {f"l{i:02}" for i in range(30)}
     for side in ("train", "validation", "test"):
         create(server, name=side, split=side)
         there = {one["label"] for one in server.get(f"/labels?stream={side}").json["labels"] if one["units"] > 0}
         missing = sorted(labels - there)
         if missing:
-            assert told[side]["labels"] == len(missing) and told[side]["first"] == missing[0], side
-            assert told[side]["frame"] == "few" and told[side]["units"] == 10 and told[side]["level"] == "warning"
+            assert shown[side]["labels"] == len(missing) and shown[side]["first"] == missing[0], side
+            assert shown[side]["frame"] == "few" and shown[side]["units"] == 10 and shown[side]["level"] == "warning"
         else:
-            assert side not in told
-    assert "test" in told  # ten units miss a tenth with a chance of 35 %
+            assert side not in shown
+    assert "test" in shown  # ten units miss a tenth with a chance of 35 %
 
 
 def test_no_warning_where_every_label_is_everywhere(sampler):

@@ -107,8 +107,8 @@ def test_small_integers_are_doubted(sampler, tmp_path, largest, warns):
     info = run("loader", "info", uri).stdout
     assert re.search(rf"^values +up to {largest};", info, re.M) and ("too small here" in info) == warns
     for more in ([], ["--verify"]):
-        told = json.loads(run("loader", "info", "--json", *more, uri).stdout)
-        assert (told["largest_value"], told["largest_value_rows"]) == (largest, 300)
+        shown = json.loads(run("loader", "info", "--json", *more, uri).stdout)
+        assert (shown["largest_value"], shown["largest_value_rows"]) == (largest, 300)
     done = train(served, uri, tmp_path / "taken", **SOFTMAX, train_steps=3, feature_scale=1)
     assert "is larger than" not in done.stderr and "features are multiplied with 1\n" in done.stderr
 
@@ -311,8 +311,8 @@ def test_a_store_of_nothing_but_bad_rows(named, tmp_path):
 
 @pytest.mark.parametrize("name", ["trainer", "loader"])
 def test_help_tells_the_environment(name):
-    told = run(name, "train" if name == "trainer" else "pull", "--help").stdout
-    assert "TOMBOLA_TOKEN" in told and "TOMBOLA_CA" in told
+    shown = run(name, "train" if name == "trainer" else "pull", "--help").stdout
+    assert "TOMBOLA_TOKEN" in shown and "TOMBOLA_CA" in shown
 
 
 def test_tls_is_explained(sampler, store, tmp_path):

@@ -54,14 +54,14 @@ static void open_texts(const char *uri, struct label_texts *texts)
 static const int64_t ids[] = {7, 0, INT64_MAX, 59999, 12345678901234567};
 static const uint32_t labels[] = {2, 0, 1, 2, 1};
 
-static struct batch_answer sample(void)
+static struct batch_response sample(void)
 {
-    return (struct batch_answer){
+    return (struct batch_response){
         .stream = "default", .epoch = 3, .first = 300, .size = 5, .ids = ids, .labels = labels};
 }
 
 /* Writes into memory that ends where the bound says, so that a sanitizer sees a byte beyond it. */
-static char *write_bounded(const struct label_texts *texts, const struct batch_answer *answer,
+static char *write_bounded(const struct label_texts *texts, const struct batch_response *answer,
                            enum batch_format format, size_t *ret_length)
 {
     size_t bound = batch_format_bound_bytes(texts, answer, format);
@@ -71,7 +71,7 @@ static char *write_bounded(const struct label_texts *texts, const struct batch_a
     return out;
 }
 
-static void check_text(const struct label_texts *texts, const struct batch_answer *answer,
+static void check_text(const struct label_texts *texts, const struct batch_response *answer,
                        enum batch_format format, const char *expected)
 {
     size_t length;
@@ -85,7 +85,7 @@ static void test_integer_labels(void **state)
 {
     (void)state;
     struct label_texts texts;
-    struct batch_answer answer = sample();
+    struct batch_response answer = sample();
     open_texts("range:30?labels=3", &texts);
     check_text(&texts, &answer, BATCH_FORMAT_JSON,
                "{\"stream\":\"default\",\"epoch\":3,\"first\":300,\"size\":5,"
@@ -133,7 +133,7 @@ static void test_the_largest_answer_stays_in_its_bound(void **state)
         far_ids[i] = INT64_MAX - i;
         far_labels[i] = 999;
     }
-    struct batch_answer answer = {
+    struct batch_response answer = {
         .stream = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
         .epoch = INT64_MAX,
         .first = INT64_MAX,
@@ -159,7 +159,7 @@ static void test_binary_layout(void **state)
 {
     (void)state;
     struct label_texts texts;
-    struct batch_answer answer = sample();
+    struct batch_response answer = sample();
     size_t length;
     open_texts("range:30?labels=3", &texts);
     char *out = write_bounded(&texts, &answer, BATCH_FORMAT_BINARY, &length);
@@ -213,7 +213,8 @@ static void test_text_labels_are_escaped(void **state)
     struct label_texts texts;
     static const int64_t rows[WORDS] = {0, 1, 2, 3, 4, 5};
     static const uint32_t codes[WORDS] = {0, 1, 2, 3, 4, 5};
-    struct batch_answer answer = {.stream = "default", .size = WORDS, .ids = rows, .labels = codes};
+    struct batch_response answer = {
+        .stream = "default", .size = WORDS, .ids = rows, .labels = codes};
     size_t length;
     unit_folder_make(folder);
     snprintf(path, sizeof(path), "%s/words.csv", folder);

@@ -1,5 +1,8 @@
-/* A feed whose sampler, store or caller misbehaves: every failure reaches feed_next() with its
- * message, behind the batches that lie before it, and closing always ends at once. */
+/*
+ * Covers loader/feed/feed: A feed whose sampler, store or caller misbehaves: every failure reaches
+ * feed_next() with its message, behind the batches that lie before it, and closing always ends at
+ * once.
+ */
 #include "tests/unit/feed_unit.h"
 
 #include <signal.h>
@@ -435,19 +438,19 @@ static void test_a_signal_ends_the_wait(void **state)
 static void test_a_stream_that_is_another_from_the_start(void **state)
 {
     (void)state;
-    struct sampler_stream walked = {.name = "default",
-                                    .digest = "00112233445566778899aabbccddeeff",
-                                    .design = "sequential",
-                                    .tail = "keep",
-                                    .seed = INT64_MAX,
-                                    .units = 100,
-                                    .epochs = 1,
-                                    .epoch_draws = 100};
+    struct sampler_stream expected = {.name = "default",
+                                      .digest = "00112233445566778899aabbccddeeff",
+                                      .design = "sequential",
+                                      .tail = "keep",
+                                      .seed = INT64_MAX,
+                                      .units = 100,
+                                      .epochs = 1,
+                                      .epoch_draws = 100};
     struct setting setting;
     for (int other = 0; other < 2; other++) {
         setting_init(&setting, 100, 10);
-        walked.seed -= other;
-        setting.options.walked = &walked;
+        expected.seed -= other;
+        setting.options.expected = &expected;
         setting_open(&setting);
         if (other)
             assert_int_equal(check_until_failure(&setting, ERROR_CONFLICT, "its seed was"), 0);

@@ -112,13 +112,10 @@ enum error feature_names_print(const struct feature_names *names, struct buffer 
     if (names->by_position)
         return buffer_print(out, "{\"count\":%zu,\"by_position\":true}", names->count);
     buffer_print(out,
-                 "{\"count\":%zu,\"list\":\"%0*" PRIx64 "\",\"set\":\"%0*" PRIx64 "\",\"first\":[",
+                 "{\"count\":%zu,\"list\":\"%0*" PRIx64 "\",\"set\":\"%0*" PRIx64 "\",\"first\":",
                  names->count, DIGEST_DIGITS, names->list, DIGEST_DIGITS, names->set);
-    for (size_t i = 0; i < names->first_count; i++) {
-        buffer_add_text(out, i > 0 ? "," : "");
-        json_add_string(out, names->first[i]);
-    }
-    return buffer_add_text(out, "]}");
+    json_add_strings(out, (const char *const *)names->first, names->first_count);
+    return buffer_add_text(out, "}");
 }
 
 static enum error read_digest(const cJSON *json, const char *key, const char *what,

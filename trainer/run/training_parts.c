@@ -319,7 +319,7 @@ static enum error open_feed(struct training_parts *parts)
         .device = parts->engine.device,
         .pull = FEED_INDEX,
         .first_index = parts->facts.position.next_index,
-        .walked = &parts->facts.position.stream,
+        .expected = &parts->facts.position.stream,
         .batches = -1,
         .batch_rows = (size_t)options->batch_rows,
         .cache_bytes = (size_t)options->cache_bytes,
