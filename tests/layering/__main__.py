@@ -25,7 +25,7 @@ CHECKS = [
     ("the build has an object of every source file", check_built),
     ("an object needs only its own room and those below", check_calls),
     ("no objects need each other in a ring", check_rings),
-    ("every folder has a README that is neither too short nor too long", check_readmes),
+    ("every folder has a README that is not too short, and no line too long", check_readmes),
     ("a README's table of files has every source file, and no other", check_tables),
     ("a comment names files that are there", check_comments),
     ("CUDA headers stay in *_cuda files", check_cuda),

@@ -87,7 +87,7 @@ static void test_fields_of_a_text_line(void **state)
     log_event(LOG_INFO, "stream deleted", log_text("stream", "a.b-c"), log_number("generation", -2),
               log_text("nobody", NULL), log_text("odd", "a b=\"c\"\n"), log_text("empty", ""));
     assert_non_null(strstr(logged(), "Z info    stream deleted stream=a.b-c generation=-2 "
-                                      "odd=\"a b=\\\"c\\\"\\u000a\" empty=\"\"\n"));
+                                     "odd=\"a b=\\\"c\\\"\\u000a\" empty=\"\"\n"));
 }
 
 static void test_fields_of_a_json_line(void **state)
