@@ -1,3 +1,4 @@
+/* Covers common/base64url. */
 #include "tests/unit/unit.h"
 
 #include "common/base64url.h"

@@ -106,7 +106,7 @@ static void test_probabilities_and_what_they_weigh(void **state)
     (void)state;
     static const double probabilities[] = {1, 0.5, 0.5, 0.3, 8};
     struct label_texts texts;
-    struct batch_answer answer = sample();
+    struct batch_response answer = sample();
     answer.probabilities = probabilities;
     open_texts("range:30?labels=3", &texts);
     check_text(&texts, &answer, BATCH_FORMAT_JSON,

@@ -1,7 +1,8 @@
 /*
- * Every allocation of frames, views, designs and batches fails once (sampler/build, frame, design,
- * order): the program is linked with --wrap. The answer must be ERROR_MEMORY, what was allocated is
- * given back (the sanitizer's leak check looks), and no file is left.
+ * Covers sampler/frame/frame: Every allocation of frames, views, designs and batches fails once
+ * (sampler/build, frame, design, order): the program is linked with --wrap. The answer must be
+ * ERROR_MEMORY, what was allocated is given back (the sanitizer's leak check looks), and no file
+ * is left.
  */
 #include "tests/unit/design_unit.h"
 #include "tests/unit/folder_unit.h"
@@ -46,6 +47,7 @@ static void fail_each_allocation(enum error (*work)(void))
 }
 
 /* ---- frames ------------------------------------------------------------- */
+
 static enum error build_in_memory(void)
 {
     struct frame *built = NULL;
@@ -152,6 +154,7 @@ static void test_views(void **state)
 }
 
 /* ---- orders ------------------------------------------------------------- */
+
 static const struct design_case *one;
 
 /* A design that is made gives a position of its first epoch a unit, and that unit its position. */

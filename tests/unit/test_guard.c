@@ -1,5 +1,8 @@
-/* What a reload replaces stays for those who still use it, for GUARD_KEPT_SECONDS and no longer
- * than until the next reload after that. Time and what is freed are counted here (-Wl,--wrap). */
+/*
+ * Covers common/http/guard: What a reload replaces stays for those who still use it, for
+ * GUARD_KEPT_SECONDS and no longer than until the next reload after that. Time and what is freed
+ * are counted here (-Wl,--wrap).
+ */
 #include "tests/unit/unit.h"
 
 #include "common/clock.h"
