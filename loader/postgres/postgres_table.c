@@ -376,7 +376,8 @@ static void add_values(const struct postgres_table *table, bool keys_only, struc
     const struct postgres_format *format = &table->format;
     add_quoted(sql, format->id, "");
     add_value(sql, format->label, "::text");
-    add_value(sql, format->weight, cast_of(table, format->weight));
+    if (format->weight)
+        add_value(sql, format->weight, cast_of(table, format->weight));
     add_value(sql, format->group, "::text");
     for (size_t i = 0; i < format->feature_columns && !keys_only; i++)
         add_value(sql, format->feature_names[i], cast_of(table, format->feature_names[i]));

@@ -10,7 +10,7 @@ import sys
 
 from places import JOBS, ROOT, shown
 
-WORKERS = 3 * JOBS
+WORKERS = 2 * JOBS
 COUNTED = re.compile(r"(\d+) (passed|failed|skipped|error)")
 NONE_COLLECTED = 5
 

@@ -63,7 +63,7 @@ def test_stores_from_the_environment_stand_one_a_line(sampler):
 @pytest.mark.parametrize("name, command, text, says", [
     ("sampler", "serve", {"store": [1]}, "texts of one line each"), ("sampler", "serve", {"store": {}}, "an array of texts"),
     ("sampler", "serve", {"store": "range:5", "shares": [1]}, "must be an object"),
-    ("sampler", "serve", {"listen": ["127.0.0.1:0"]}, "not an array"), ("sampler", "build", {"store": []}, "empty array"),
+    ("sampler", "serve", {"seed": ["1"]}, "not an array"), ("sampler", "build", {"store": []}, "empty array"),
     ("loader", "pull", {"sampler": ["x"]}, "not an array"), ("trainer", "train", {"sampler": {}}, "not an object")])
 def test_config_values_of_a_wrong_kind(tmp_path, name, command, text, says):
     config = tmp_path / "config.json"

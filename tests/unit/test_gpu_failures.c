@@ -1,4 +1,6 @@
 /*
+ * Covers loader/device/device_cuda, trainer/compute/cublas and kernel_cuda.
+ *
  * Every call of CUDA and cuBLAS fails once, and every piece of work: whoever called hears of it, and
  * nothing is left behind (the emulated GPUs of tests/cuda end a program that leaves memory, streams
  * or events; AddressSanitizer sees the rest). Skipped on a real GPU, which cannot be made to fail.

@@ -1,4 +1,4 @@
-/* loader/postgres: the binary COPY of a server, cut at every byte, and what it may not say. */
+/* Covers loader/postgres/postgres_row: the binary COPY of a server, cut at every byte, and what it may not say. */
 #include "tests/unit/unit.h"
 
 #include "loader/postgres/postgres_row.h"
