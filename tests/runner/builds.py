@@ -92,7 +92,7 @@ PLAIN = PlainBuild("build", ["--enable-werror"], "-g -O2")
 ASAN = Build("build-asan", ["--enable-sanitizers=address,undefined", f"--with-cuda={ROOT}/build-asan/cuda"],
              before=emulate_cuda)
 ASAN.environment = {"LD_LIBRARY_PATH": f"{ROOT}/build-asan/cuda/lib64"}
-TSAN = Build("build-tsan", ["--enable-sanitizers=thread"])
+TSAN = Build("build-tsan", ["--enable-sanitizers=thread", "--without-cuda"])
 FUZZ = Build("build-fuzz", ["CC=clang", "CXX=clang++", "--enable-fuzz", "--without-cuda"], targets=["fuzz"])
 if subprocess.run(["setarch", "-R", "true"], capture_output=True, check=False).returncode == 0:
     TSAN.prefix = ["setarch", "-R"]  # where the kernel spreads addresses widely, the sanitizer only works without

@@ -7,24 +7,31 @@ never keep more than JOBS processes busy. Whoever else computes takes a slot wit
 import contextlib
 import fcntl
 import os
+import select
 
 from places import JOBS
 
 
 class Jobserver:
     def __init__(self, slots=JOBS):
-        # Shells on the way to a make use low descriptors for themselves.
-        self.read_end, self.write_end = (fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 100) for end in os.pipe())
+        self.read_end, self.write_end = map(raised, os.pipe())
         os.write(self.write_end, b"+" * slots)
 
     @contextlib.contextmanager
     def slot(self):
         """Blocks until a slot is free; it is given back at the end of the block."""
-        token = os.read(self.read_end, 1)
+        token = self.take()
         try:
             yield
         finally:
             os.write(self.write_end, token)
+
+    def take(self):
+        """A make may let reads of the pipe fail when it is empty, for all that share it."""
+        while True:
+            select.select([self.read_end], [], [])
+            with contextlib.suppress(BlockingIOError):
+                return os.read(self.read_end, 1)
 
     def make_environment(self):
         """What a make that was given a slot needs to find the pool; pass_fds() must reach it, too."""
@@ -32,6 +39,13 @@ class Jobserver:
 
     def pass_fds(self):
         return (self.read_end, self.write_end)
+
+
+def raised(end):
+    """Shells on the way to a make use low descriptors for themselves."""
+    high = fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 100)
+    os.close(end)
+    return high
 
 
 POOL = Jobserver()
