@@ -92,7 +92,7 @@ def test_other_delimiters(tmp_path, name, delimiter, shown):
     says = [f"{path}, line 1", name, f"?delimiter={shown}'"]
     run_fails("loader", "info", path, says=says)
     run_fails("sampler", "build", "--store", path, "--out", tmp_path / "f", says=says)
-    run_fails("sampler", "serve", "--store", path, says=says)
+    run_fails("sampler", "serve", "--listen", "127.0.0.1:0", "--store", path, says=says)
     path = table(tmp_path, "export.csv", ["label", "b"], [("cat", "25")] * 3, delimiter)
     assert json.loads(run("loader", "info", "--json", f"{path}?delimiter={shown}").stdout)["labels"] == [{"label": "cat", "rows": 3}]
 
