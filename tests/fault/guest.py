@@ -1,10 +1,10 @@
 """A small machine with a kernel of its own, for what only a real kernel, file system and disk can show.
 
 QEMU translates (no /dev/kvm needed), Debian's cloud kernel boots in seconds, and its root is an
-initramfs of programs and libraries of this machine. Disks are files; a script is all it runs.
+initramfs of programs and libraries of this machine. Disks are files; a script is all it runs. Its
+clock counts instructions: on a loaded machine the kernel would miss its timer, and panic.
 """
 
-import gzip
 import os
 import re
 import shutil
@@ -14,7 +14,7 @@ from pathlib import Path
 from service import PATIENCE_S
 
 MODULES = ("virtio_pci", "virtio_blk", "dm_log_writes")
-TOOLS = ("qemu-system-x86_64", "cpio", "modprobe", "busybox", "dmsetup", "mke2fs", "ldd")
+TOOLS = ("qemu-system-x86_64", "cpio", "modprobe", "busybox", "dmsetup", "mke2fs", "ldd", "strip")
 
 INIT = """#!/bin/busybox sh
 /bin/busybox --install -s /bin
@@ -71,7 +71,7 @@ class Guest:
             (root / name).mkdir(parents=True)
         tools = [shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/sbin") for name in ("busybox", "dmsetup")]
         for path in (*tools, *programs):
-            shutil.copy(path, root / "bin")
+            subprocess.run(["strip", "-o", str(root / "bin" / Path(path).name), path], check=True)  # 20 MB less to load
             for library in libraries(path) if "busybox" not in path else []:
                 (root / library[1:]).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(library, root / library[1:])
@@ -86,13 +86,14 @@ class Guest:
         """Runs the script to its end; what it wrote to the console."""
         self.boots += 1
         (self.root / "script").write_text(script)
-        archive = subprocess.run(["cpio", "-o", "-H", "newc", "--quiet"], cwd=self.root, check=True, capture_output=True,
-                                 input="\n".join(str(path.relative_to(self.root)) for path in self.root.rglob("*")).encode()).stdout
-        initrd = self.folder / "initrd.gz"
-        initrd.write_bytes(gzip.compress(archive, 1))
+        names = "\n".join(str(path.relative_to(self.root)) for path in self.root.rglob("*"))
+        initrd = self.folder / "initrd"
+        with open(initrd, "wb") as out:
+            subprocess.run(["cpio", "-o", "-H", "newc", "--quiet"], cwd=self.root, input=names.encode(), stdout=out, check=True)
         drives = [word for disk in disks for word in ("-drive", f"file={disk},format=raw,if=virtio,cache=unsafe")]
         done = subprocess.run(
-            ["qemu-system-x86_64", "-accel", "tcg", "-cpu", "Nehalem", "-m", "512", "-nographic", "-no-reboot", "-net", "none",
+            ["qemu-system-x86_64", "-accel", "tcg", "-icount", "shift=auto,sleep=off", "-cpu", "Nehalem", "-m", "512",
+             "-nographic", "-no-reboot", "-net", "none",
              "-kernel", f"/boot/vmlinuz-{kernel()}", "-initrd", str(initrd), "-append", "console=ttyS0 quiet panic=-1", *drives],
             stdin=subprocess.DEVNULL, capture_output=True, timeout=5 * PATIENCE_S, check=False)
         console = done.stdout.decode(errors="replace").replace("\r", "")

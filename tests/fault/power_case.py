@@ -99,7 +99,9 @@ class Recording:
         for key, one in self.disks(kinds, site).items():
             if key not in before or one[0] > before[key][0]:
                 late[one] = one[0] - before.get(key, (0,))[0]
-        wanted = sorted(late, key=late.get, reverse=True)[:most]
+        wanted = sorted(late, key=late.get, reverse=True)
+        sure = [one for one in wanted if one[1:] == NOTHING][: most and most // 2]
+        wanted = sure + [one for one in wanted if one[1:] != NOTHING][: most and most - len(sure)]
         return len(wanted), next(self.problems(check, scratch, wanted, site), None)
 
     def problems(self, check, scratch, wanted, without=None):
