@@ -1,5 +1,5 @@
 /*
- * Covers loader/device/device_cuda, trainer/compute/cublas and kernel_cuda.
+ * Covers loader/device/device: and the kernel, on emulated GPUs.
  *
  * Every call of CUDA and cuBLAS fails once, and every piece of work: whoever called hears of it, and
  * nothing is left behind (the emulated GPUs of tests/cuda end a program that leaves memory, streams
