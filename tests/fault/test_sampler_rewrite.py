@@ -29,7 +29,7 @@ STEPS = [
     (NEW, "fdatasync", 1),        # settled
     (NEW, "fdatasync", 2),        # what came since
     (NEW, "rename", 1),
-    (FOLDER, "fsync", 1),         # it has its name; does the folder know?
+    (FOLDER, "fsync", 2),         # it has its name; does the folder know? (the first is of the start)
     (OLD, "ftruncate", 1),        # the old one goes, a piece at a time
 ]
 
