@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "common/array.h"
 
 #include <stdint.h>

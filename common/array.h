@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Allocation of arrays: the product is checked, and the error names what the memory was for. */
 #ifndef COMMON_ARRAY_H
 #define COMMON_ARRAY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "common/base64url.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Bytes as text that a URL can hold: RFC 4648, section 5, without padding. Any thread. */
 #ifndef COMMON_BASE64URL_H
 #define COMMON_BASE64URL_H

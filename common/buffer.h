@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Bytes that grow up to a limit. Always NUL-terminated once something was added, so that `data`
  * is also a C string. Start with BUFFER_INIT(limit); buffer_release() gives the memory back.

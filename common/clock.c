@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "common/clock.h"
 
 #define NS_PER_SECOND 1000000000LL

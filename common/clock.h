@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Time that only goes forward, and deadlines on it. A deadline is a point of clock_now_ns(). */
 #ifndef COMMON_CLOCK_H
 #define COMMON_CLOCK_H

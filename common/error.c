@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The message is a thread-local array: setting an error never allocates and so never fails. */
 #include "common/error.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Whole files in; files published whole. A struct file_writer writes PATH.tmp.<pid>.<n> beside the
  * final name, locked by flock(2); file_writer_commit() flushes, fsyncs, renames and fsyncs the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The temporary file is created with O_EXCL: writers in several processes, also in containers that
  * share process numbers and a network file system, never share one. A writer locks it from its

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "common/hash_table.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The one hash table: key to number. The keys lie in the caller's own list, one for each number;
  * the table holds the numbers only, 4 bytes a slot, and asks the caller whether a number has the key.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * One easy handle in one multi handle: the multi interface is what lets a signal or another thread
  * end a wait at once (curl_multi_wakeup, and stop_descriptor() among the polled descriptors). The

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * GET over HTTP with keep-alive, a deadline and retries; one struct http_client a thread.
  *

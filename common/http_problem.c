@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "common/http_problem.h"
 
 #include <stddef.h>

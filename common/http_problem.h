@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Failures as an HTTP server reports them: `application/problem+json` (RFC 9457) with type, title,
  * status and detail.

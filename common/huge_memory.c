@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "common/huge_memory.h"
 
 #include <stdint.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Memory in megabytes, in huge pages where the system gives them: random writes then cause about
  * 1/100 of the TLB misses and page faults.

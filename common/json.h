@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * cJSON with limits and exact integers. json_parse() refuses whatever RFC 8259 does not allow,
  * trailing bytes, invalid UTF-8, NUL, a key twice in one object, a depth over 64 and numbers beyond

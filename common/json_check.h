@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RFC 8259 to the letter, before cJSON sees the text: cJSON accepts more. Private to json.c. */
 #ifndef COMMON_JSON_CHECK_H
 #define COMMON_JSON_CHECK_H

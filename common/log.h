@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The log: one line a message on standard error, as text or as a JSON object:
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "common/log_limit.h"
 
 bool log_limit_pass(struct log_limit *limit, int64_t now_ms)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Keeps one kind of line from filling the log: so many a minute are written, what is more is
  * counted, and reported in one line when the minute is over. Safe from every thread.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One row of a command's table of options (options.h). */
 #ifndef COMMON_OPTION_H
 #define COMMON_OPTION_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Passes: collect the text of every option from the command line, fill the gaps from the
  * environment and then from the config file, and only then convert, so that a value that loses is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * One table of options a command: command line, environment, `--config FILE` and `--help` all come
  * from it. The command line wins over the environment (TOMBOLA_LISTEN for --listen), that over the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What `--help` and `--version` print. Private to options.c and program.c. */
 #ifndef COMMON_OPTIONS_HELP_H
 #define COMMON_OPTIONS_HELP_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "common/options_kept.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Owns the texts that parsed options point into: values of environment and config files outlive
  * options_parse(). Main's thread.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "common/options_source.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Values of a config file or an environment variable, as the text that the command line would have
  * had. Private to options.c.

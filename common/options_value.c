@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "common/options_value.h"
 
 #include <inttypes.h>

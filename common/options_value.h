@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One option's value out of text. Private to options.c. */
 #ifndef COMMON_OPTIONS_VALUE_H
 #define COMMON_OPTIONS_VALUE_H

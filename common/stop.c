@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "common/stop.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * SIGINT and SIGTERM as a flag and a descriptor. program_main() calls stop_install() before it
  * calls the command, whose options are not even read then; SIGPIPE is ignored from then on. Nothing

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "common/team.h"
 
 #include <sched.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A team: the parts of one piece of work, done by as many threads as there are CPUs for us. The
  * caller's thread is one of them, and does it all where no other can be started; the others last as

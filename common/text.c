@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Reals take a short way when it is exact: a mantissa below 2^53 and a power of ten up to 22 are
  * both doubles without error, so that one multiplication or division rounds correctly (Clinger

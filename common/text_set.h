@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The different texts that were met, numbered in the order in which they came first: labels and
  * groups while they are read. One thread, or any number that only read.

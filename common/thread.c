@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "common/thread.h"
 
 #include <signal.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Threads, named so that a debugger and `top -H` can tell them apart, with all signals but those of
  * faults blocked, so that a library's user (and our own main thread) keeps getting its signals.

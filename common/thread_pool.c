@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "common/thread_pool.h"
 
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A few threads for jobs that take too long for the thread that wants them. The queue is bounded:
  * what does not fit is refused, so that a flood of jobs costs memory for THREAD_POOL_QUEUE_LIMIT

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "common/uri.h"
 
 #include <inttypes.h>

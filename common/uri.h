@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * `scheme:path?key=value&key=value`, percent-decoded: the store URIs and the HTTP query strings.
  *

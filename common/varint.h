@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Integers as LEB128 bytes: seven bits a byte, low ones first; signed ones zigzag. At most
  * VARINT_BYTES each. */
 #ifndef COMMON_VARINT_H

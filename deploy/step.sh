@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # shellcheck shell=bash
 # One line a step, with its seconds; sourced by the scripts of this folder.
 #

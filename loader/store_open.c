@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "loader/store_open.h"
 
 #include <stdlib.h>

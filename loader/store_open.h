@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * From a URI to an open store: which kinds of store there are, the files behind a path, several of
  * them as one store.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * libtombola over feed.h: the public structs are the feed's own, member for member, so that a batch
  * is handed out without a copy and without memory of its own.

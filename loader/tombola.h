@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * libtombola: batches of training rows, drawn by a Tombola sampler and fetched from a store, ready
  * in memory (or on the GPU) ahead of whoever trains on them.

@@ -1,3 +1,4 @@
+dnl SPDX-License-Identifier: MIT
 # TOMBOLA_CHECK_NVCC_ARCH: NVCC_ARCH, the code that goes into the programs: for each generation of
 # GPUs that this nvcc compiles for (a generation runs the code of its first member), and PTX of the
 # newest, which the driver translates for those that come after it.

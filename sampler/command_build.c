@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* `tombola-sampler build`: a frame file from a store, all or nothing. */
 #include <fcntl.h>
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* `tombola-sampler info FILE`: what a frame file holds, for people or as JSON. */
 #include <inttypes.h>
 #include <stdio.h>

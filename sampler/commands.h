@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* tombola-sampler's commands, one in each command_*.c; main.c only lists them. */
 #ifndef SAMPLER_COMMANDS_H
 #define SAMPLER_COMMANDS_H

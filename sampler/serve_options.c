@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "sampler/serve_options.h"
 #include "sampler/design/designs.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The options of `tombola-sampler serve`: read, checked against each other, and handed to those who
  * use them.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* tombola-trainer's commands, one in each command_*.c; main.c only lists them. */
 #ifndef TRAINER_COMMANDS_H
 #define TRAINER_COMMANDS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "trainer/commands.h"
 #include "trainer/compute/blas.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "common/http/bearer_tokens.h"
 
 #include <gnutls/crypto.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Who may do what: the tokens of --token-file, a JSON file that names the SHA-256 of each token, so
  * that the file gives none of them away:

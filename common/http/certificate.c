@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "common/http/certificate.h"
 
 #include <gnutls/gnutls.h>

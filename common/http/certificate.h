@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The server's key and certificate chain, as PEM files, for GnuTLS. Immutable once read.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "common/http/connection.h"
 
 #include <linux/tcp.h> /* glibc's struct tcp_info ends before tcpi_bytes_received */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The server's connections, and which of them are too slow: one that takes longer than the limit
  * for its request's header, for its body, or to read its response, is shut down, however often it

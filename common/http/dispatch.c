@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "common/http/dispatch.h"
 
 #include <microhttpd.h>

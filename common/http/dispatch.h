@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Routes a complete request: limits, token, path, method, scope, the server's phase, then the
  * route's handler.

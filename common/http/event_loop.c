@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "common/http/event_loop.h"
 
 #include <errno.h>

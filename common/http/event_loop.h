@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A thread that polls one libmicrohttpd daemon, which has neither a thread nor a listening socket
  * of its own (external polling): it runs the daemon, hands new connections over to it, and sleeps

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What a request's line and header say of the target, the host and the body, and the body itself.
  * What two readers may read differently, a body's end or a target with a NUL in it, is refused:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "common/http/guard.h"
 
 #include <stdatomic.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Who is let in, and with which certificate: the tokens of --token-file and the TLS key pair. Both
  * are read again on SIGHUP; what is wrong then leaves the old ones in use.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "common/http/housekeeper.h"
 
 #include <pthread.h>

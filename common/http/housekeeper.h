@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The thread that looks after a server: SIGHUP reads tokens and certificates again, slow
  * connections are closed once a second, sums of what the log held back are written, systemd's

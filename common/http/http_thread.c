@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "common/http/http_thread.h"
 
 #include <stdlib.h>

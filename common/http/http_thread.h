@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What each HTTP thread owns, so that a request shares nothing with other threads and allocates
  * nothing once the thread is warm: recycled bodies and requests, its counters, the last target that

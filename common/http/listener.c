@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "common/http/listener.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The socket that the server listens on, and the thread that accepts its connections and deals them
  * out to the HTTP threads in turn. Left to themselves each of them would accept what it can get,

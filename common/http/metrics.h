@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What the server counts. Each HTTP thread has counters of its own, which only it writes (relaxed
  * atomics: no lock, no shared cache line); GET /metrics adds them up.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "common/http/refusals.h"
 
 #include "common/clock.h"

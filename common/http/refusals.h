@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What the log says of requests without the right token: never the token, but its name in
  * --token-file. Whoever has none can cause lines too: so one line and a sum a minute, 401 and 403

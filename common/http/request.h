@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * One HTTP request from its first line to its response's last byte. Recycled by its thread; belongs
  * to one thread, except while its connection is suspended: then somebody whom it

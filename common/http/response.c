@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "common/http/response.h"
 
 #include <gnutls/gnutls.h>

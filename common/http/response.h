@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Responses: each function queues one response for the request and notes what the counters want.
  * Texts are copied. All return what an MHD handler returns.

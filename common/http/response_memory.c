@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "common/http/response_memory.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The memory of large responses that are being prepared or sent, of all connections together: a
  * client that requests much and reads nothing cannot exhaust memory. A response that does not fit

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A path that a server answers, and how. The table comes from the application.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * An HTTP server's life: a listening socket, a thread with a libmicrohttpd daemon for each
  * processor, and what looks after them. It knows no path: the application brings them, and what

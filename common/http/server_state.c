@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "common/http/server_state.h"
 
 enum server_phase server_phase(const struct server *server)

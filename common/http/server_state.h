@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What a request may ask of its server: the application, phase, guard, threads, thread pools,
  * limits. server.h starts and ends it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "common/http/systemd.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Words to systemd (sd_notify(3)) over the socket that NOTIFY_SOCKET names, a path or an abstract
  * name ('@' in front). Nothing happens without it, and a failure only leaves a debug line: the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a CSV file is cut into: blocks of whole records. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Pieces of a CSV file, worked on apart: a block is the records that begin in its stretch of the
  * file. Where the first one begins is only known once all in front of it were cut (a line end may

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "loader/csv/csv_bytes.h"
 
 #include <pthread.h>

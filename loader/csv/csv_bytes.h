@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Fields of small integers, straight from the text: `0,0,17,255,` into 0 0 17 255. Nearly all that
  * a file of pixels holds, and nearly all of the time that reading one takes.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * 64 bytes of text at a time. Chunks follow each other without regard to where fields end, so that
  * none waits for what was found in the one before: a field's value is made where its delimiter

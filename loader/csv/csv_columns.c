@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "loader/csv/csv_columns.h"
 
 #include <stdio.h>

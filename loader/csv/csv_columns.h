@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The columns of a CSV file: their names, and what each is taken for. From the header line, or
  * numbered from 0 ("0", "1", ...) where there is none. Immutable once made.

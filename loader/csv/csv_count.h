@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * How many bytes of a kind there are in a text. AVX2 where the processor has it; the same counts
  * everywhere.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "loader/csv/csv_keys.h"
 
 #include <stdlib.h>

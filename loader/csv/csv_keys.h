@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Only the keys of CSV records - ids, labels, weights, groups - as fast as they can be had, for
  * frames: numbers are read eight digits at a time, labels become numbers into the block's list of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "loader/csv/csv_messages.h"
 
 enum error csv_store_prefix(const struct csv_store *store, enum error code, int64_t line)

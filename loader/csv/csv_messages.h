@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Errors of a CSV store name file and line. Private to store_csv*.c. */
 #ifndef LOADER_CSV_CSV_MESSAGES_H
 #define LOADER_CSV_CSV_MESSAGES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * One pass over a CSV file: blocks of whole records, worked on by several threads, taken in file
  * order by the caller's thread.

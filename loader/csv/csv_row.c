@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The quick path never reports: whatever it does not expect it leaves to the slow path, which then
  * finds the words.

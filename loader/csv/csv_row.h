@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * One CSV record into ids, labels and features. A quick path decodes what nearly every row is -
  * plain integers 0..255 (csv_bytes.h) and unquoted keys - straight from the text; all else is split

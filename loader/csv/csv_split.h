@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * CSV text into records and fields. RFC 4180 as libcsv reads it with CSV_STRICT | CSV_STRICT_FINI:
  *

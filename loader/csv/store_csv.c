@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "loader/csv/store_csv.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The CSV store: a file, an offset index (8 bytes a row, and 8 more for ids that are not
  * consecutive), and no data in memory, unless a row cache is to be made of it. Opening reads the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Rows of a CSV file by id: sorted by their place in the file, neighbours read at once, decoded
  * straight into their slots. Every call first checks that the file still is what it was.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "loader/csv/store_csv_fill.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The rows of a CSV file, kept in memory while it is looked at, so that a row cache need not read
  * the file a second time. Private to store_csv*.c.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The first pass: where rows begin, what ids, labels and features are, and which rows are bad; with
  * a row cache to come it is the only one (store_csv_fill.h).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The scan for frames: keys in blocks with codes, worked on by all CPUs. */
 #include "loader/csv/csv_keys.h"
 #include "loader/csv/csv_messages.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* All rows of a CSV file in file order. */
 #include <stdlib.h>
 #include <string.h>

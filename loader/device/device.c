@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Chooses a device by name and passes calls through its table. CUDA's table is linked in only when
  * the build has it; without it the name "cuda" is an error that says so.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A device: where batches end up. One of the two doors to CUDA (the other is
  * trainer/compute/kernel.h); the CPU is the reference for it and always there. Chosen by name:

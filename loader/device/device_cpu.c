@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The CPU as a device: host memory is device memory, every call is done when it returns, events are
  * always reached. What it computes is the reference for the other devices: one multiplication an

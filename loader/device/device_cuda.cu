@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * CUDA as a device. The runtime is linked statically and loads the driver by itself: a machine
  * without driver or GPU fails in cudaGetDeviceCount() and nowhere else. Every call names its GPU

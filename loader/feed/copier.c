@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "loader/feed/copier.h"
 
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The copier: the thread that takes filled slots in their order and brings them to the device:
  * copies them (where the device has memory of its own) and scales u8 to f32 there. The trainer's

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "loader/feed/feed.h"
 
 #include <inttypes.h>

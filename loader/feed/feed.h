@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A feed: batches, in order, ready on the device, ahead of the training.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "loader/feed/fetcher.h"
 
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The fetchers: threads that take batches of ids out of the pull queue and fetch their rows from
  * the store into slots of the ring, each with a reader of its own. A fetcher takes a free slot

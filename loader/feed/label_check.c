@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "loader/feed/label_check.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Is the store the one that the sampler's frame was made of? Ids alone do not show it: another
  * file may have the same. The sampler says each unit's label with its id, the store with its row;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "loader/feed/pull_plan.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Which request gives batch number K? For FEED_INDEX, where any batch may be asked for: several
  * batches of B are asked for as one of n * B, which costs one round trip instead of n, and cut

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "loader/feed/pull_push.h"
 
 #include "loader/feed/puller_private.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Answers into batches: an answer of the sampler, which may hold many batches (pull_plan.h), is cut
  * into pieces of `batch_rows` and pushed into the pull queue, numbered in the sampler's order.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "loader/feed/pull_queue.h"
 
 #include <assert.h>

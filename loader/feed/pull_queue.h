@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The queue between pullers and fetchers: batches of ids and labels that the sampler has given, in
  * order, at most `capacity` ahead. All memory is allocated in pull_queue_new().

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "loader/feed/puller.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The pullers: threads that ask the sampler for batches of ids, ahead of everybody else, and push
  * them into the pull queue in the sampler's order.

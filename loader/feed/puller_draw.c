@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Draws on several connections, in the sampler's order. A clock counts sends and arrivals. The
  * sampler serves a request after it was sent and before its answer arrives; so a request sent after

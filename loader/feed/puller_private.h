@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What puller.c, puller_draw.c and pull_push.c share: one puller's threads. Private to them. */
 #ifndef LOADER_FEED_PULLER_PRIVATE_H
 #define LOADER_FEED_PULLER_PRIVATE_H

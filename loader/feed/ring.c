@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * One mutex for the states, one condition for each kind of waiter: fetchers (freed), copier
  * (filled), caller (copied). Copier and caller are woken for the one batch that each waits for;

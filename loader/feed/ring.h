@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The ring: K slots, each with room for one batch in host memory (pinned where there is a GPU) and
  * in device memory, all allocated in ring_new() and nowhere else. A slot goes round like this:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "loader/feed/sampler_batch.h"
 
 #include <assert.h>

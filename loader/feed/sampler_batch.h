@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The binary batch, format=binary of GET /batch: little-endian. The one definition of its header;
  * the sampler writes it, the loader parses it.

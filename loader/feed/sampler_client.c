@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "loader/feed/sampler_client.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A client of the sampler's HTTP interface, on one keep-alive connection: facts about a stream, and
  * batches of ids. A sampler that is not there, is silent or busy (429, 503; a gateway's 408, 502,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "loader/feed/stream_check.h"
 
 #include <inttypes.h>

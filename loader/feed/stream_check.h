@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Can the store have a row for every unit that a stream of the sampler draws? Checked before
  * the first draw: a wrong store should not show at its first missing row, an hour later.

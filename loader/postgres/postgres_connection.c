@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "loader/postgres/postgres_connection.h"
 
 #include <libpq-fe.h>

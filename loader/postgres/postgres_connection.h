@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A connection to a PostgreSQL server (libpq), on which every wait has a deadline and ends when the
  * program is to stop. Belongs to one thread.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "loader/postgres/postgres_row.h"
 
 #include <math.h>

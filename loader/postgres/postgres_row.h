@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * One row as the server sends it in binary form - id, label, weight, group, features - into the
  * same ids, label texts and features that CSV text would give. Knows the bytes only, not libpq: a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "loader/postgres/postgres_table.h"
 
 #include <libpq-fe.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A table or view of a PostgreSQL database: its columns, what each is taken for, and the SQL that
  * asks for rows. Immutable once made.

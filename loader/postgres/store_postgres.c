@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "loader/postgres/store_postgres.h"
 
 #include <libpq-fe.h>

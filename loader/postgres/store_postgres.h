@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The PostgreSQL store: a table or view of a server, rows by id. A scan is one COPY in binary form,
  * by id, within one snapshot, in bounded memory; fetch is one prepared statement on a connection of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Rows by id: one prepared statement on one connection a reader, binary both ways. */
 #include <libpq-fe.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* All rows by ascending id: one COPY within one snapshot, to be handed out or to be looked at. */
 #include <libpq-fe.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "loader/sqlite/sqlite_file.h"
 #include "loader/sqlite/sqlite_vfs.h"
 #include "loader/sqlite/store_sqlite.h"

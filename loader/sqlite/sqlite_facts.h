@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What `tombola-loader import` notes in an SQLite file about the table it made, so that opening
  * the file need not read all of it. In the file: a table `tombola` of (name, value), and for text

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "loader/sqlite/sqlite_file.h"
 
 #include <errno.h>

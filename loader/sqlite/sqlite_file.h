@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * An SQLite file that is only read: checked first (is it SQLite, whole, closed properly, not in
  * WAL mode?), then used like one opened with mode=ro&immutable=1, which takes no locks and does not

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * One row of an SQLite statement - id, label, weight, group, features (sqlite_table_select) - into
  * the same ids, label texts and features that CSV text would give.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "loader/sqlite/sqlite_table.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Which table of an SQLite file is the store, and which of its columns are what. Rows of an
  * ordinary table are found by id (an INTEGER PRIMARY KEY, a column with a unique index of its own,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * SQLite's view of a file that only is read: all reads go through source_file.h, so that EIO and
  * ESTALE are tried again, with a check that the file is the same, below SQLite, which would call a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Makes the SQLite file that `import` publishes: everything goes into a temporary file beside the
  * final name; commit checks it, fsyncs and renames. Until then, and when anything fails or the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "loader/sqlite/store_sqlite.h"
 
 #include <stdlib.h>

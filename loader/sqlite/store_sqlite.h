@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The SQLite store: a table of a file that is only read. Files that `import` made say themselves
  * what is in them and open at once; other tables are read through once. Private to store_sqlite*.c.

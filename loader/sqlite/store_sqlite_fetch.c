@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Rows of an SQLite table by id: one prepared statement, ids in ascending order. */
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * All rows of a table by ascending id, once: to be handed out in blocks (scan), or to find what
  * they are (inspect).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "loader/store/column_role.h"
 
 #include <stdbool.h>

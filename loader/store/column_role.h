@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What a column of a table is taken for, and how a store's URI says so: `id=`, `label=`,
  * `weight=`, `group=` name one column each, `features=` a list "a,b,c". Not named: the columns

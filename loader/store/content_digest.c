@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "loader/store/content_digest.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A digest of what a store holds: every row's id, label, weight, group and features, whatever
  * store they lie in and in whatever order they come. XXH3-128 of each row, added up modulo 2^128

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "loader/store/duplicate_files.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Detects a file that is listed twice, even under two names, so that the error names the file
  * rather than duplicate ids. One thread.

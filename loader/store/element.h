@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The type of a store's features: one for all rows and columns. */
 #ifndef LOADER_STORE_ELEMENT_H
 #define LOADER_STORE_ELEMENT_H

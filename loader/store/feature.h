@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * One feature of a row on its way from a database's number to the caller's memory.
  */

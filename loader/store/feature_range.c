@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "loader/store/feature_range.h"
 
 #include "common/stop.h"

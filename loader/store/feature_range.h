@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * How large a store's bytes get, judged by its first rows. Bytes are taken for shades from 0
  * to 255 unless somebody says otherwise (trainer: --feature-scale); a table of small integers is u8

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "loader/store/fetch_call.h"
 
 #include <stdbool.h>

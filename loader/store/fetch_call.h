@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What the stores' fetch() have in common: where rows go, and the rule that a row which is not
  * ROW_OK is zeroed and that the message of the first of them is this thread's in the end. One

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "loader/store/id_index.h"
 
 #include <stdbool.h>

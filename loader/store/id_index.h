@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * id -> row. Consecutive ids cost nothing (row = id - first); others are kept (8 bytes a row) with
  * a hash table of row numbers (6 to 11 bytes a row). Immutable once built: any thread.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "loader/store/label_counts.h"
 
 #include <stdlib.h>

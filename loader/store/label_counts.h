@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How many rows each label has: filled by a scan, then sorted. One thread. */
 #ifndef LOADER_STORE_LABEL_COUNTS_H
 #define LOADER_STORE_LABEL_COUNTS_H

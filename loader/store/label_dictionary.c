@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "loader/store/label_dictionary.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What labels are, found from their texts, so that every store sees the same labels alike:
  *

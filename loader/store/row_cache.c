@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "loader/store/row_cache.h"
 
 #include <stdlib.h>

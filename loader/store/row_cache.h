@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * All rows of a store in memory: read by one sequential scan, kept in slots of a fixed stride, the
  * label in front of its row. A random row is one copy instead of a query or a read, and a network

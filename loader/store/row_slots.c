@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "loader/store/row_slots.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Memory for all rows of a store: slots of a fixed stride, the label in front of its row, and a bit
  * for each row that is bad. Owned by whoever holds the struct; zeroed: there is none. Slots are

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "loader/store/scan_block.h"
 
 #include <stdlib.h>

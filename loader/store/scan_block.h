@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The block that a scan fills row by row and hands to its sink when it is full. Texts are copied:
  * a row's need to stay only for scan_block_add(). One thread.

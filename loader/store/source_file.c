@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "loader/store/source_file.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A file that rows are read from for hours, perhaps over a network file system, and that must stay
  * what it was when it was opened: same size, modification time, inode and device.

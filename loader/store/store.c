@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "loader/store/store.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A store: where rows are fetched by id, named by a URI (loader/STORES.md lists the forms).
  *

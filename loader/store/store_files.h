@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Several files behind one path of a store's URI: a pattern (`csv:part-*.csv`) or a folder
  * (`csv:parts`), in the order of the bytes of their names. A file that is called like a pattern is

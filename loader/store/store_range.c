@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "loader/store/store_range.h"
 
 #include <inttypes.h>

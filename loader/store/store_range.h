@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * `range:N?labels=K`: N units with ids 0 ... N-1 and label id mod K (without `labels`: no labels),
  * no features. For trials at any size; nothing is stored.

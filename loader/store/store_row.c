@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "loader/store/store_row.h"
 
 enum error store_row_check(const struct store_row *row, int64_t id, const struct store_info *info,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * One row as a kind of store decodes it, and whether it still is what open() saw. A kind of store
  * prefixes the message with where the row stands.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "loader/store/store_union_private.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Several stores one after the other as one: `csv:part-*.csv`, a folder of files, or several URIs,
  * one a line. Scans read them in their order; fetch asks the one that has the id. Without

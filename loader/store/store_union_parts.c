@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "loader/store/store_union_parts.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which part of a union holds a row, and what its labels and features are in the whole. */
 #ifndef LOADER_STORE_STORE_UNION_PARTS_H
 #define LOADER_STORE_STORE_UNION_PARTS_H

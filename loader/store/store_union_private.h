@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Private to store_union*.c. */
 #ifndef LOADER_STORE_STORE_UNION_PRIVATE_H
 #define LOADER_STORE_STORE_UNION_PRIVATE_H

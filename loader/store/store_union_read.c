@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Scanning and fetching through several stores. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * `tombola-loader demo DIR`: a training and a test set in the classic form, label,p0,...,p783
  * without a header. Test rows continue the sequence of digits where the training rows end, so no

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * `tombola-loader import SOURCE-URI DEST-URI`: any store into an SQLite file. All or nothing: the
  * file appears under its name when it is complete and on the disk.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* `tombola-loader info URI`: what a store holds, for people or as JSON. */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * `tombola-loader pull`: batches that the sampler draws, as rows on standard output, for shells and
  * for programs that speak no HTTP.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The commands of tombola-loader, one file each (command_*.c); main.c only lists them. */
 #ifndef LOADER_TOOL_COMMANDS_H
 #define LOADER_TOOL_COMMANDS_H

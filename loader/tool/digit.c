@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Coordinates are in 1/256 of a pixel. A stroke becomes quadratic curves (from midpoint to midpoint
  * of its control points), each of them a few straight pieces; a pixel's ink follows from its

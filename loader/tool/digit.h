@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Handwritten-looking digits for the demo data: 28 x 28 gray pixels drawn by strokes.
  *

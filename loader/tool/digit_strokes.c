@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How people write digits: the control points, as digit.h describes them. */
 #include "loader/tool/digit.h"
 

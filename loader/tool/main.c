@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "loader/tool/commands.h"
 
 static const struct command *const commands[] = {&command_demo, &command_import, &command_info,

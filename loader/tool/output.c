@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "loader/tool/output.h"
 
 #include <assert.h>

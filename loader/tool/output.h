@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A program's results on their way to a file descriptor, in blocks. A reader that is gone is
  * ERROR_IO (the caller has SIGPIPE ignored, as stop_install() does), a full disk ERROR_NO_SPACE; a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "loader/tool/row_writer.h"
 
 #include <stdlib.h>

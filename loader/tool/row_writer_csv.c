@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Rows as CSV. Bytes are looked up in a table of their digits; everything else is rare enough to be
  * printed by the C library.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Rows as one structured numpy array (NEP 1: "\x93NUMPY", version, header length, a Python literal
  * padded to 64 bytes, the records). The header says how many rows there are, which is known last:

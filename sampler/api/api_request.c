@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "sampler/api/api_request.h"
 
 void api_request_release(struct request *request)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What the sampler keeps for a request: the stream it is about, what its handler keeps while the
  * connection is suspended, and a batch on its way.

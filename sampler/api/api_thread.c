@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "sampler/api/api_thread.h"
 
 #include <stdlib.h>

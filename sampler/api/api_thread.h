@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What the sampler keeps for an HTTP thread: room for the units of a batch, so that a draw
  * allocates nothing once the thread is warm, and the last query of /batch that was parsed.

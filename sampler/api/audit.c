@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "sampler/api/audit.h"
 #include "sampler/api/api_request.h"
 

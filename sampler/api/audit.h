@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What the log says of requests, in fields of their own: who changed what.
  * Never a token, but its name in --token-file; never a line for a draw.

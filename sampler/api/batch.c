@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * GET /batch. A draw that waits for the disk suspends its connection once it is drawn; its response
  * is formatted while the disk works. A batch far ahead of an order that passes positions over is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "sampler/api/handler.h"
 #include "sampler/api/api_request.h"
 

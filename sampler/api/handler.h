@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What handlers of routes have in common: queries without parameters, JSON bodies, streams by name,
  * changes that wait for the disk, work for the thread pools.

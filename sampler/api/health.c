@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* /healthz, /readyz and /frames. */
 #include <inttypes.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "sampler/api/json_body.h"
 
 #include <inttypes.h>

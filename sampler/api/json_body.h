@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The JSON object in a request's body, read strictly: every field once, of the right type, within
  * its range, and none that nobody asked for. Messages name the field, what was given, what is

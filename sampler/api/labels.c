@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * GET /labels: what labels there are, and how many units of each were drawn. It waits for no count:
  * what can only be counted and is not yet is `null`, and `uncounted` says how many positions are

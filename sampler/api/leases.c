@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* POST /ack, /extend and /release: what a worker says of the batches that it leases. */
 #include <inttypes.h>
 #include <stdlib.h>

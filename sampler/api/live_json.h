@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the live page asks for, without HTTP. */
 #ifndef SAMPLER_API_LIVE_JSON_H
 #define SAMPLER_API_LIVE_JSON_H

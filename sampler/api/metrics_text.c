@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* GET /metrics, in Prometheus' text format. Streams' names need no escapes: [A-Za-z0-9._-]. */
 #include <inttypes.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* GET /openapi.json: sampler/api/openapi.json, with this server's version and limit of size. */
 #include <inttypes.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* sampler/api/openapi.json as Makefile.am made it a text when this was built; NUL-terminated. */
 #ifndef SAMPLER_API_OPENAPI_TEXT_H
 #define SAMPLER_API_OPENAPI_TEXT_H

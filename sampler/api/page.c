@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The live page: GET / for browsers, its style and its script. The same bytes for everybody, so
  * that they ask for no token: what the page shows comes from /live.json, which does.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The live page's files, as page/embed made them of sampler/page/ when this was built. */
 #ifndef SAMPLER_API_PAGE_FILES_H
 #define SAMPLER_API_PAGE_FILES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* GET / for whoever does not ask for HTML: what there is. */
 #include "common/http/dispatch.h"
 #include "common/http/response.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The table of paths, and what else the server asks of the sampler. */
 #include "sampler/api/routes.h"
 

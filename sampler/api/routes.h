@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The paths that the sampler answers, and what else common/http asks of it.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* /streams and what one stream can be asked for; POST /streams is in stream_create.c. */
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * POST /streams. The body is read on the HTTP thread; the plan, which may have to read all units,
  * is opened in a thread pool; then the stream is made.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "sampler/api/stream_json.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A stream as JSON, as GET /streams/NAME shows it. */
 #ifndef SAMPLER_API_STREAM_JSON_H
 #define SAMPLER_API_STREAM_JSON_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "sampler/batch/batch_format.h"
 
 #include <string.h>

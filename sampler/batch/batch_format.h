@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A batch as bytes, in the three formats of GET /batch:
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "sampler/batch/batch_request.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What a GET /batch asks for: its query string and its Accept header, parsed and checked.
  */

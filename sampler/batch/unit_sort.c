@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "sampler/batch/unit_sort.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Sorts the units of a batch by id, labels alongside (`sort=1`), so that a store reads them in its
  * own order. Radix sort over the bytes in which the ids differ; no allocation.

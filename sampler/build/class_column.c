@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "sampler/build/class_column.h"
 
 #include <stdlib.h>

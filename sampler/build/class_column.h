@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A column of texts (labels, groups) while a frame is built: its texts numbered as they appear, the
  * codes put aside, units counted; in the end the final numbers, and whether the column goes round

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "sampler/build/class_rows.h"
 
 #include "sampler/build/counting_sort.h"

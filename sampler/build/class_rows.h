@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The rows of a column of categories sorted by (category, row), which is FRAME_LABEL_ROWS: a
  * counting sort in as much memory as is given, by a team, the codes being read once to count them

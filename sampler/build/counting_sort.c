@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * next[run][kind] is first how many rows of the kind the run has, then where its next one goes.
  * Both in the same place, so that each run touches one array of K entries, which no other thread

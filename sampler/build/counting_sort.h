@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A counting sort by several threads at once. The rows are cut into runs of neighbours; each run
  * counts its own rows of each kind, and then knows where they go: behind those of the kinds before,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Everything of a frame but the list itself is known when a scan is over, so that all sections have
  * their place before the first is written. */
 #include "sampler/build/frame_build_private.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Frames from stores, at any size: the store is scanned once into columns put aside
  * (frame_ingest.h), then the frame file is written from them: columns by one thread, and what is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* frame_build_columns(): one pass over each column, for its section and for the digest at once. */
 #include "sampler/build/frame_build_private.h"
 #include "sampler/build/spool_cursor.h"

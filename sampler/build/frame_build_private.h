@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a frame is built with; for frame_build*.c only. */
 #ifndef SAMPLER_BUILD_FRAME_BUILD_PRIVATE_H
 #define SAMPLER_BUILD_FRAME_BUILD_PRIVATE_H

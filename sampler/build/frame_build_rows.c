@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* frame_build_rows(): what has to be sorted, section by section, each by a team. */
 #include "sampler/build/class_rows.h"
 #include "sampler/build/frame_build_private.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "sampler/build/frame_ingest.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * All rows of a store on their way into a frame: one scan, its columns checked and put aside
  * (spool.h). Memory: what the spools may take, the texts of the labels, and a few blocks of rows.

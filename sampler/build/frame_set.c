@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "sampler/build/frame_set.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The frames of one server, by name: `--store URI`, `--frame FILE`, each also as NAME=URI or
  * NAME=FILE and several times. One without a name is `default`.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Ids that lie close together go through a table of rows by id (id_table.c). Others are sorted as
  * (id, row) pairs, in three passes, each of which reads or writes memory in one direction:

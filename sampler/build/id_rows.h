@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The rows of a frame in the order of their ids (FRAME_IDS_BY_ID), made from a spool of ids in as
  * much memory as is given, by a team: range of ids by range of ids, the spool being read once for

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What rows by id are sorted with; for id_rows.c and id_table.c only. */
 #ifndef SAMPLER_BUILD_ID_ROWS_PRIVATE_H
 #define SAMPLER_BUILD_ID_ROWS_PRIVATE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One pass for each table that fits the memory. */
 #include <stdatomic.h>
 #include <string.h>

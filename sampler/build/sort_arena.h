@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Memory to sort in: one sort after the other takes what it needs, so that the system has to find
  * and clear it once.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Warns of labels that have no unit on a side of the split: sides are chosen by hashing (split.h),
  * so a label of few units may miss one, and groups are not cut.

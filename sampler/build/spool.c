@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "sampler/build/spool.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A column of unsigned integers that is written once, from row 0 on, and then read from the front
  * as often as wanted. What has a rule costs nothing: the rows at the beginning that count up

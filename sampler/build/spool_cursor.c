@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Chunks behind the rule begin at the row where the rule ends, wherever that is: chunk k holds the
  * rows from rule_rows + k * SPOOL_CHUNK on.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Reads a spool, from the front or from any piece on, as often as wanted: values are borrowed where
  * they lie, if they have the width that was asked for. A cursor belongs to one thread.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What several spools share: the memory that they may fill, and the file behind it, which has no
  * name. One thread writes.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "sampler/build/spool_team.h"
 
 #include "common/stop.h"

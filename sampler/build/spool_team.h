@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A spool that a team reads: cut into runs of neighbouring rows, each read by one thread from its
  * front, with a cursor of the thread's own.

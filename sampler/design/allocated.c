@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * equal, quota, neyman: each label has its own number of draws an epoch, and the tree deals the
  * positions out by these. Without replacement a label goes on where it stopped, over the epoch's

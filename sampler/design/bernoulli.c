@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * bernoulli: every unit independently with probability r, drawn again in each epoch. Positions are
  * those of srs, a permutation of all rows; each has one trial (bernoulli_trials.h), and those that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * random_at(key, p) is mix(mix(p * RANDOM_STEP + key.first) ^ key.second): the inner sum goes up by
  * the same number from position to position, so that lanes add instead of multiplying, and all that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * One trial a position, of any probability, without state: position p is a success exactly if
  * random_at(key, p) is at most `limit`, which has probability (limit + 1) / 2^64. Counted in

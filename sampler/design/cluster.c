@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * cluster: m whole groups in random order (all of them by default), the units of a group together,
  * in frame order. Where groups differ in size, a position is found by the sums of the sizes before

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A design's own fields: {"p":2,"k":8} and the like, as POST /streams and the options of `serve`
  * give them. From JSON to values, and to one canonical text: the fields in the order of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "sampler/design/design_strata.h"
 
 #include "common/stop.h"

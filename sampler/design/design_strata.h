@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What designs share that deal positions out to labels by a tree (tree.h): a block of positions as
  * runs of draws, one run a label, and the ranks that those draws take in their strata.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The list of designs, and the one place where an order is made. One more design is one more file
  * here with a table design_NAME, and its line in designs.c (README.md says the rest).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "sampler/design/epoch_tables.h"
 
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Tables of numbers that belong to one epoch each and take long to make: the last few are kept.
  * All memory is taken at the start, so that asking never fails.

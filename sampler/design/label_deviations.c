@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "sampler/design/label_deviations.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The standard deviation of a numeric column within each label, for neyman's shares.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * proportional: the tree deals positions out to the strata by their sizes; each stratum runs
  * through a permutation of its own, or, with replacement, draws from all of it each time. Label

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * pxk: batches of p labels with k units each. One endless walk that epochs only count: global
  * position = batch * p k + turn in the batch * k + unit in the turn.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* sequential: frame order, the same in every epoch. */
 #include "sampler/design/designs.h"
 

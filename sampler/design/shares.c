@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "sampler/design/shares.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Real numbers as integers of the same proportions, once and for all, so that no floating point
  * decides how draws are shared out.

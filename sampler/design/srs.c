@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * srs, simple random sampling: one permutation of all rows an epoch; with replacement every
  * position is a draw of its own from all rows.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * systematic: n units at a fractional interval N / n from a random start, in frame order. Draw j of
  * an epoch is row floor((U + j N) / n), U uniform on [0, N): over all U the numerators take each

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "sampler/design/weight_sums.h"
 
 #include <inttypes.h>

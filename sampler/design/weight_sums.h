@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The units' weights as integers, summed up: which unit holds a point of [0, W)?
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * weighted: probability in proportion to weight. With replacement N draws an epoch, each from all
  * units. Without: one systematic sample of n units in frame order from a random start, at intervals

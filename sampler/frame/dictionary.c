@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "sampler/frame/dictionary.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The different texts of a column (labels, groups), numbered 0..count-1: integers ascending when
  * every text is a canonical integer (-?[1-9][0-9]* or 0, within int64), else ascending by bytes.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The sampling frame: the list of (id, label[, weight][, group]) that is sampled, N units in frame
  * order ("rows" 0..N-1), and its strata. Immutable once there; shared by all threads.

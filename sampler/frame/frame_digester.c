@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #define XXH_STATIC_LINKING_ONLY
 #include "sampler/frame/frame_digester.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A frame's digest from a list that comes bit by bit. XXH3-128 over one canonical form of the list
  * in frame order, whatever store it came from and however the frame keeps it. All integers

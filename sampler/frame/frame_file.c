@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "sampler/frame/frame_file.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The frame file, version 1. Little-endian; made by frame_write(), mapped read-only by
  * frame_open().

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* frame_open(): a frame over a mapped file. What the file says is believed only where it was
  * checked. */
 #include <inttypes.h>

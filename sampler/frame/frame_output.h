@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A frame file (frame_file.h) while it is written: first all sections are planned, in the order of
  * the file, then they are filled (section_writer.h), by several threads at once, at last the head.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a frame is made of; for frame*.c only. */
 #ifndef SAMPLER_FRAME_FRAME_PRIVATE_H
 #define SAMPLER_FRAME_FRAME_PRIVATE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What is said of a frame to people: by `serve` and `build` in the log, by `info`. */
 #ifndef SAMPLER_FRAME_FRAME_SUMMARY_H
 #define SAMPLER_FRAME_FRAME_SUMMARY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Views: some rows of a frame as a frame of their own, like any other: rows and labels are numbered
  * from 0 again, a label without units is gone, and the digest is that of the remaining list,

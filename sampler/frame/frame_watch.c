@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "sampler/frame/frame_watch.h"
 
 #include <errno.h>

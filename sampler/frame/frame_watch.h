@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A frame file that is mapped must stay as it is: its ids are handed out as long as the server
  * runs. Three checks; each catches what the previous one misses:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* frame_write(): a frame that is in memory or mapped, as a file. */
 #include <assert.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The ids of a frame: row -> id and back. Four forms:
  *

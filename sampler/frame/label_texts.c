@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "sampler/frame/label_texts.h"
 
 #include <stdlib.h>

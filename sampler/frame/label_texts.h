@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Every label of a frame as it stands in an answer, rendered once at the start: JSON (a number, or
  * a string with its escapes) and CSV (quoted where RFC 4180 wants it), each with the separator that

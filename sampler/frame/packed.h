@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * An array of unsigned integers in the narrowest of 1, 2, 4 and 8 bytes that holds them all; or a
  * view of memory that somebody else owns, such as a section of a mapped file.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "sampler/frame/partition.h"
 
 /* ---- cyclic ------------------------------------------------------------- */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A column of texts that parts N units into L categories (labels into strata, groups into
  * clusters): the category of each row, and the rows of each category in frame order. Three forms:

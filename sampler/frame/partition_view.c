@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Views of a partition. A damaged file's codes and rows may disagree: counts are checked when the
  * view is made, and rows are kept below N as everywhere.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Some rows of a partition as a partition of their own: the third form. The whole may itself be a
  * view, so that a split of some rows is a view of a view.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "sampler/frame/rank_bitmap.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Some of the positions 0 ... B-1, as a bitmap that can be asked both ways in O(1): how many chosen
  * ones are before a position (rank), and where the k-th chosen one is (select).

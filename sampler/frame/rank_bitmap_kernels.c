@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A line is read as eight words of 64 bits, of which the low half of the first is the count.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Rank and select of many positions, once for each instruction set; all give the same values. Tests
  * run each that the processor has.

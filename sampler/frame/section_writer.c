@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #define XXH_STATIC_LINKING_ONLY /* the state is aligned */
 #include "sampler/frame/section_writer.h"
 

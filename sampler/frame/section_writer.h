@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * One section of a frame file that fills, from front to back: by one thread that adds to it, or by
  * a team whose parts each put a piece down, the checksum running through the pieces in their order.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The sides of a split: train, validation, test, by the shares of --splits.
  *

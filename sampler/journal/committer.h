@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The thread that does the journal's work on the disk: commits, the watermark, compaction.
  *

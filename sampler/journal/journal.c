@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Appending. Opening is in journal_open.c, committing in journal_commit.c. */
 #include "sampler/journal/journal.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * DIR/journal, the write-ahead log of all streams: every change, in order, in a file that survives
  * kill -9 and power loss at any instant. When it gets long it is compacted: a shorter file that makes

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Group commit, the watermark, retries when the disk refuses; journal_work() chooses among them.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * One change of one stream, as it is applied and as it stands in the journal. Whatever changes a
  * stream is an entry; applying the same entries again gives the same ledger.

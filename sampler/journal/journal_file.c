@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The journal's dealings with the system. */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The journal's start and end: read, judged, taken over. */
 #include <errno.h>
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the journal's files share. Private to journal*.c. */
 #ifndef SAMPLER_JOURNAL_JOURNAL_PRIVATE_H
 #define SAMPLER_JOURNAL_JOURNAL_PRIVATE_H

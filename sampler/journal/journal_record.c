@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "sampler/journal/journal_record.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The bytes of DIR/journal: a header, then records, each with one entry, until a place where there
  * is none. RECOVERY.md has the layout byte by byte.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The file in use, read again while it grows, into ledgers beside those in use: what a start would
  * make of it. Draws do not wait, since nothing of theirs is read; and the result is right as a start

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Compaction: the ledgers as they were at LSN `start` into DIR/journal.new, then the records
  * appended since, then the name. Until the rename the old file is the journal; after it the new one

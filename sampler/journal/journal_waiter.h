@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A response that waits until what it says is on the disk. The caller's storage: it must stay, and
  * stay untouched, until ready() is called. The same waiter may be used again afterwards.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "sampler/journal/state_folder.h"
 
 #include <errno.h>

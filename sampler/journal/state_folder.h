@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The folder of `--state DIR`. DIR/lock is locked as long as it is open, so that two servers never
  * share a folder. DIR/journal (sampler/journal/journal.h) keeps all streams. Nothing is written

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The kinds of conflict that a client has to distinguish (error_set_kind()): a 409 has the type
  * "/problems/KIND". Published: a kind never changes its name or meaning.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "sampler/ledger/forgotten_workers.h"
 
 #include <stdlib.h>

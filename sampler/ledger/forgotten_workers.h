@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Workers that a stream forgot to make room for others (worker_table.h): of each the hash of its
  * name and how far its seqs went, so that a seq from before is refused and never gets a second

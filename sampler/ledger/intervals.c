@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "sampler/ledger/intervals.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A set of 64-bit numbers as sorted intervals that neither touch nor overlap: the seqs that a worker
  * used, positions that are to be drawn first.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "sampler/ledger/lease_history.h"
 
 #include <stdlib.h>

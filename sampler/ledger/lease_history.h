@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The last leased batches of a stream that were acked: who did what, for GET /where. A ring: the
  * oldest makes room for the newest.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * One lease is in up to five structures at once, all linked by numbers inside struct lease (4 bytes
  * instead of 8, and valid when an array moves):

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The batches of a stream that are leased, or wait to be redelivered.
  *

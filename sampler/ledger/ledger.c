@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "sampler/ledger/ledger.h"
 
 #include "sampler/ledger/ledger_skipped.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The ledger of one stream: its position, the gaps to be drawn first, which batches are leased to
  * whom, what every worker used and acked, what was done lately. In memory only: no file, no clock,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Entries from a file may say anything: which of them can follow what the ledger says. */
 #include "sampler/ledger/ledger.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "sampler/ledger/ledger_plan.h"
 
 #include <inttypes.h>

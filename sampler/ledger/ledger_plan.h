@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What a request becomes: reads a ledger and says which batch a pull gets, or which of a worker's
  * seqs may be acked. Nothing moves, except that batches whose deadline has passed wait.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Spans of `skipped` are ascending and disjoint, as everywhere in intervals.h. A draw adds behind the
  * last one: O(1). A seek is a merge of three such sequences that are disjoint from each other, because

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Positions before the stream's current one that were skipped: never drawn, never to be drawn. A seek
  * went beyond them (also beyond leased batches, which it withdraws, and gaps), the stream was created

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A ledger as entries: what a compacted journal begins with. */
 #include "sampler/ledger/ledger.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "sampler/ledger/worker_table.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The workers of a stream: their names, which of their seqs were ever used, which were acked, and
  * what they did lately. A (worker, seq) never stands for two batches; seqs that are counted up cost

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * How an endless order is cut into batches: arithmetic on positions; no state.
  *

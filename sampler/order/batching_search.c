@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "sampler/order/batching_search.h"
 
 #include "sampler/order/design.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * batching_next() a piece at a time, for orders that skip positions: a batch of a rare design lies
  * in very many positions, and they can only be counted. A search is a value: a copy of it may go on

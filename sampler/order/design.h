@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What a design is to an order: a table of functions on one epoch. The designs, and the list of
  * them, lie above, in sampler/design/.

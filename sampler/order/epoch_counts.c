@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "sampler/order/epoch_counts.h"
 
 #include <inttypes.h>

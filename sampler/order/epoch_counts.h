@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * How many units each epoch of an order has that skips positions: counted once, from epoch 0
  * on, and remembered; 8 bytes an epoch, ORDER_COUNTED_EPOCHS at most.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What every order does whatever its design: cuts at epochs and into blocks, asks the design's
  * table. */
 #include "sampler/order/order.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * An order: the infinite sequence of units that (frame, design, its fields, seed) define. Position
  * p lies in epoch p div M, M positions an epoch. A pure function: what it keeps beside its tables

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "sampler/order/order_keys.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The keys from which an order draws everything it leaves to chance: hashes of (frame digest,
  * design, fields, replacement, seed), and of the epoch's number. A contract like the digest: other

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Positions that are found one by one. The array is the caller's to free. */
 #ifndef SAMPLER_ORDER_POSITION_LIST_H
 #define SAMPLER_ORDER_POSITION_LIST_H

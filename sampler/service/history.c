@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "sampler/service/history.h"
 
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What the streams did lately: rates over the last minute, the course of the last 15 minutes, and
  * which positions were drawn in the last minute. Kept from counters that somebody reads about once

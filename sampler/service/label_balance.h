@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The labels of a stream as the live page shows them: drawn in this epoch against the share wanted, and
  * drawn in the last minute. Of more than BALANCE_ALL labels only the BALANCE_LARGEST that are

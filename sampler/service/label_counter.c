@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "sampler/service/label_counter.h"
 
 #include <pthread.h>

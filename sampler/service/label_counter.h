@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * How many units of each label a stream handed out in its epoch, and a thread that counts on where
  * that takes long (tally.h), so that who asks again finds it done. It follows a stream for

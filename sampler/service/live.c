@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "sampler/service/live.h"
 
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What keeps the live page up to date: a thread that reads every stream's counters once a second
  * into a history, and makes the labels' balance of those streams that somebody is looking at. Draws

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "sampler/service/reserved_names.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The names of streams that are being made: opening a stream may take long, and whoever asks for
  * the same name meanwhile gets 409, instead of making it twice. Safe from every thread.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What a sampler serves, without HTTP: frames, the streams on them with their state, and what the
  * live page reads. Made once at the start; afterwards only the streams change.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The scalar code: the definition of every permutation, and the oracle of permutation_runs.c.
  * Batches go through permutation_runs(); this serves single positions: the way back from a unit,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A permutation of [0, n) that is computed, not stored: any position in constant time, backwards as
  * well, from a 64-bit key. Bijective at every n by construction: integers only, no table, no state,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The kernel for up to KERNEL_FEW_RUNS large permutations at once, for processors with AVX-512. A
  * position's way through it:

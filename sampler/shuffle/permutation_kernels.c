@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The rounds over blocks of lanes, a position a lane. GNU C vectors, no intrinsics: each body is
  * written once and inlined into three functions, which compile it for AVX-512, for AVX2 and for any

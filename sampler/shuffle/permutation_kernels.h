@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The vector kernels of permutation_runs(): 16 lanes of 32 bits, integers only, so that every
  * kernel gives the values of permutation.c. Tests run each that the processor has against it.

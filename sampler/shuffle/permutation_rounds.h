@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The rounds of both constructions of permutation.h, written once for scalars and for vectors of
  * 32-bit lanes (GNU C operators work on both). Private to permutation*.c.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Collects the positions of all runs, short and long, in blocks of lanes for the vector kernels.
  * Lanes of a large permutation that land on n or above stay in the block for another pass, beside

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Random numbers without state: a hash of (key, counter), so that any of them can be asked for at
  * any time, in any order, by any thread, on any machine. Keys come from a hash of all that chooses

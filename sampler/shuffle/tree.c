@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Nodes are numbered 0 ... 2 L - 2: the strata, then the inner nodes in the order in which
  * Huffman's algorithm makes them. A node comes behind its children, the root is last. nodes[i] is

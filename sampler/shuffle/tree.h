@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The stratified order in closed form: a Huffman tree over the strata's sizes deals the positions
  * of an epoch out to the strata.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What always holds: before position i of the node, rest = ((first + i) * left_size + phase) mod
  * size. Position i goes left exactly if rest + left_size reaches the size, and then the rest has

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * One node of tree_deal(): the slots of its consecutive positions, stably parted into those that go
  * left and those that go right. The floor of tree.h moves by steps: it goes up exactly when the

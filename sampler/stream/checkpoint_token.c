@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "sampler/stream/checkpoint_token.h"
 
 #include <inttypes.h>

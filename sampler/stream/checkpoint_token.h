@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A checkpoint token: what of a stream is done, as a text that a training run saves beside its
  * model. It names the order it belongs to, the position, and which positions below it are not done

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "sampler/stream/lease_events.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What happened to leases while the streams' mutex was held, to be logged when it is free again:
  * leases that expired, and batches that were redelivered. At most 600 lines a minute, and the number

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "sampler/stream/sampling_plan.h"
 
 #include <stdlib.h>

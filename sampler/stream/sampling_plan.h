@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What a definition makes of a frame: the view (rows, split), the order of it, the cut into
  * batches, and what answers need. Immutable; any thread. Counted: the last sampling_plan_put()

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A stream's life and its draws. Every change is planned on the ledger, reserves room in the journal
  * and memory, is appended, and only then applied: nothing fails half-way.

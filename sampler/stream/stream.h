@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A stream: a definition, its sampling plan, and its ledger. What always holds: each position is given
  * to one batch; whatever a response may say is kept as the durability promises; an unleased draw that

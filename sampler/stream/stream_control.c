@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Changes of a stream besides draws and acks: extend, release, pause, seek, checkpoint, restore. */
 #include <inttypes.h>
 #include <stdlib.h>

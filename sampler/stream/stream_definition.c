@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "sampler/stream/stream_definition.h"
 
 #include <inttypes.h>

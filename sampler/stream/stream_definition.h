@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * All that POST /streams, or the options of `serve` for `default`, says of a stream. A value; only
  * `fields` is memory of its own.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What stream*.c and streams.c share. Private to them. */
 #ifndef SAMPLER_STREAM_STREAM_PRIVATE_H
 #define SAMPLER_STREAM_STREAM_PRIVATE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Status, workers, where a position is, and what was drawn of an epoch. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The table of streams, and what the journal says of it. What a server does at its start and end is
  * in streams_open.c. */
 #include "sampler/stream/streams.h"

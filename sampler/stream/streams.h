@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * All streams of a server, by name, and the journal that keeps them. `default` is always there.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The streams as the journal's owner: entries in, entries out, and what is undone. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The start and the end: the journal is read, `default` compared with what the options say, every
  * other stream's plan opened again. */
 #include <inttypes.h>

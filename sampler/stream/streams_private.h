@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The table of streams, for streams*.c. The mutex is held for all of it, or nobody else is there
  * yet. */
 #ifndef SAMPLER_STREAM_STREAMS_PRIVATE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "sampler/stream/tally.h"
 
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * How many units of each label some positions of an epoch hold: what GET /labels calls `drawn`.
  * In closed form where the order has one; else counted, from the last answer on: what is new is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the benchmarks share: rounds, medians and spread, tables, servers and peers that end with the benchmark.
 
 Every contestant of a table is measured once a round, in turn, so that what else the machine does meets all

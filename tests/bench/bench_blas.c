@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The five matrix products of one step of the classic network (784-100-10, batch 100), by every
  * library, set of kernels and loop that this machine has: microseconds, the best of many rounds on

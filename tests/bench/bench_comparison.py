@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a training job gets from PyTorch's DataLoader, tf.data service, a Redis list and Tombola: README.md's table.
 
 Each cell is the outcome of a run. For all four a row is its id, without data behind it. Workers are the

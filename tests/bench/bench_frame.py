@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A CSV of (id, label) into a list ordered by label: our frame file beside DuckDB's ORDER BY and sort(1).
 
 20,000,000 rows, the labels in no order; the ids once ascending and once in no order (which the peers do not mind, and

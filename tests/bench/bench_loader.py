@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Rows a second of a feed beside PyTorch's DataLoader, tensors and numpy, on the same SQLite file and the same CSV.
 
 One epoch is 60,000 rows of 784 bytes, shuffled, as float32 batches of 100. Rows that are fetched each time compete

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * One order, one thread: `bench_order URI DESIGN BATCH [FIELDS]` builds the frame, draws a first
  * batch, then batches for a second, and prints

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Ids a second of an order on one thread, with memory, start-up and chi-square, beside its peers.
 
 numpy, torch and mosaicml's py1e shuffle all units before the first batch, keep them, and then copy; grain and we

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """GET /batch beside nginx and Redis: requests a second, processor time a request, latency; and seconds to start.
 
 Servers have a third of the processors, one at least, the client the others, with a thread on each. So it is known

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Training steps a second: the real thing, sampler and loader included, beside PyTorch and numpy with the data in
 memory as floats; the classic job (784-100-10, batch 100, Adagrad 0.01, summed loss).
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * How fast a feed is: `loader_epoch epoch --sampler URL --store URI ...` walks whole epochs of a
  * stream and prints one line of JSON an epoch. The caller does nothing but read one

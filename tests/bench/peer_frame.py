@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """DuckDB orders a CSV of (id, label) by label, for bench_frame.py: prints `seconds` and processor seconds.
 
     peer_frame.py SOURCE TARGET parquet|csv|'own format' THREADS

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """PyTorch's DataLoader, tensors and numpy arrays on the rows of bench_loader.py, which asks: one shuffled epoch
 and again and again, as float32 batches of 100.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """An order by a peer, for bench_order.py: draws a first batch, then batches for a while on one thread.
 
     peer_order.py NAME UNITS BATCH SECONDS

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A tf.data service: dispatcher and one worker, for bench_comparison.py. Prints a line when it serves.
 
     peer_tfdata_server.py PORT WORKER_PORT FOLDER    FOLDER keeps what a restarted dispatcher goes on from

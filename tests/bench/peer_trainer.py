@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The classic job of bench_trainer.py, 784-100-10 with Adagrad on batches of 100, by PyTorch and by numpy, all data in
 memory as floats.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Training workers of four systems, for bench_comparison.py: they pull batches of 100 ids in turn and
 print each as a JSON line, with the seconds since the first was asked for and the memory since then.
 

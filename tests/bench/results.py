@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Writes RESULTS.md from the tables of a whole run, and the table of README.md from that of `comparison`.
 
     results.py FOLDER NAME...    FOLDER has the output of each benchmark as NAME.md

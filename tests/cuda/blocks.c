@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Kernels. One block runs at a time; its threads take turns as fibers and change places only where
  * they wait for each other. A fiber runs one thread after the other and is only given up where one

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The part of cuBLAS that Tombola loads, on the emulated GPU's streams: column-major, float32, sums
  * in ascending order. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The part of CUDA's runtime that Tombola uses, on two emulated GPUs: its CUDA files are compiled
  * by a plain C++ compiler, their kernels run on any machine, and AddressSanitizer sees what they

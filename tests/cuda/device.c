@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The GPUs themselves: which is current, errors, failures that a test asks for, and what must be so
  * when the program ends.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What the files of the emulated GPUs know of each other. One lock guards all of it: every call of
  * the runtime takes it when it begins and releases it when it ends, and work runs while it is held.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Memory of the GPUs and page-locked memory. Each allocation has pages of its own: a GPU's are
  * closed but while work of this GPU runs, and end where an unusable page begins; AddressSanitizer

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Streams and events. A stream is a list of work, numbered in the order in which it was enqueued
  * anywhere. It is done when somebody waits for it: up to the number that is waited for, by the

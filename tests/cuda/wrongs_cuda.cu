@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What the emulated GPUs must do, and what they must not let pass: `wrongs NAME` runs one case.
  * Exit status 0: the case went as a real GPU's would; 3: it did not. tests/service's

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The fixtures of the service tests, and what only tests that break things need."""
 
 import importlib.util

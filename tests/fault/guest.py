@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A small machine with a kernel of its own, for what only a real kernel, file system and disk can show.
 
 QEMU translates (no /dev/kvm needed), Debian's cloud kernel boots in seconds, and its root is an

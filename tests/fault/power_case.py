@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Records a program's writes and syncs, cuts the power at many points, and has what is left judged.
 
 A case is a folder that a program changes, and a promise. Recording.find_broken() goes through the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a disk may hold after a power cut: replays the log of recorder.c up to any point.
 
 The program saw one content of each file and folder, the cached one. The disk has for sure what was

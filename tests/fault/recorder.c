@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Preloaded into a program (LD_PRELOAD), logs what it does to the files below one folder: every
  * change with its data, every sync, and what it says to others meanwhile, in the order in which it

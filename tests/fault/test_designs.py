@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Each design over HTTP on real data, judged by statistics: what is drawn, and the weights it comes with.
 
 All seeds are fixed, so a result never changes from run to run. The data are MNIST's labels and ink

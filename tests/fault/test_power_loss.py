@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Promise 5 on a real kernel, file system and disk: the power goes at any moment, and what was answered holds.
 
 In a guest the sampler keeps its state on ext4 above dm-log-writes, which notes each block that reaches the disk, and each flush.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """No promise is broken by a power cut, wherever it comes: every program under the recorder, its disk replayed.
 
 The systematic cuts keep nothing that was not synced, everything, or all but one change, or one change alone; the others keep

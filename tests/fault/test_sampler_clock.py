@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Leases when clocks jump: deadlines follow the monotonic clock, and a restart begins them anew."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Promise 5 when the disk is full, fails, or gives back other bytes than were written."""
 
 import http.client

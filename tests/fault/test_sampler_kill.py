@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Promises 5 and 6 while the sampler and its workers are killed and stopped at random.
 
 Real processes: a sampler that keeps its state, workers with leases (worker.py), others without.

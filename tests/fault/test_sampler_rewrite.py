@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Promise 5 at every step of writing the journal anew.
 
 The journal gets long by streams with large definitions that come and go, while a client draws, with

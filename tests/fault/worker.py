@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A worker process that may be killed or stopped at any instant: python3 worker.py NAME STREAM PORTFILE JOURNAL SEED.
 
 Pulls leased batches of random sizes, one or two in flight, acks them (by the next pull, or by a

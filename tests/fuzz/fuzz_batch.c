@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A sampler's binary batch: whatever comes, either an error with a message or arrays that lie
  * within the bytes. */
 #include <assert.h>

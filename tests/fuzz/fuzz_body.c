@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The body of a POST, read as /ack reads it; and, behind a first byte of 'T', a Content-Type. */
 #include <stdint.h>
 #include <stdlib.h>

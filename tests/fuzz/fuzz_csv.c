@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The first byte chooses delimiter and header. Every record without a quote must be split alike by
  * libcsv and by our own path, and decoded alike by the quick and the slow path; a file that opens

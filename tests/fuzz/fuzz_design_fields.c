@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A design's own fields as JSON: the first byte chooses design and replacement, the rest is the
  * text. What is taken reads back as itself from its canonical text, and makes an order that draws,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Input of a fuzz target as a file: libraries want a path. One file a process, gone at its end. */
 #ifndef TESTS_FUZZ_FUZZ_FILE_H
 #define TESTS_FUZZ_FUZZ_FILE_H

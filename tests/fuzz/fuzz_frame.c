@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A frame file. The first byte chooses whether its checksums are made to fit, so that what is
  * behind them is met too. A frame that opens must answer every question within its bounds.

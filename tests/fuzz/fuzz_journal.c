@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * DIR/journal from outside. The first byte chooses: a slot of the older DIR/position; a file as it
  * is; or entries (u16 length, bytes each) that are put into sound frames, so that what they say is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What json_parse() takes, cJSON can print, and json_parse() takes that again. */
 #include <inttypes.h>
 #include <stdint.h>

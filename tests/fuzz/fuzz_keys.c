@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The first byte chooses the columns, all others are rows: the quick way to the keys and
  * csv_decode_row() must give the same rows, or the same error in the same line.

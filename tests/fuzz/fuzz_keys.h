@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The two ways to the keys of a block of CSV, held against each other. For fuzz_keys and
  * test_csv_keys. */
 #ifndef TESTS_FUZZ_KEYS_H

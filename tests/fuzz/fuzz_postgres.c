@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The first bytes choose the columns that were asked for, all others are what a server sends of a
  * binary COPY: head, rows, the mark at the end. No bytes may crash it, and what is decoded twice is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The first byte chooses: the query of GET /batch, or its Accept header. What was taken is usable.
  */
 #include <stdint.h>

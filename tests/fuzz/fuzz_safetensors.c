@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Whatever the bytes: the reader refuses them, or every tensor lies inside the file and can be
  * read. */
 #include <stdbool.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The input is an SQLite file. Whatever opens must give the same rows to scan and fetch; but of a
  * view over a damaged table, a search may miss what a walk finds. Then fetch must say so. */
 #include "tests/fuzz/fuzz_file.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What must hold for every store that opens, whatever its bytes are. */
 #ifndef TESTS_FUZZ_FUZZ_STORE_H
 #define TESTS_FUZZ_FUZZ_STORE_H

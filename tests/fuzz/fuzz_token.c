@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A checkpoint token. The first byte chooses: the text as it is, or bytes whose checksum is made to
  * fit. What is read must be written as the same text. */
 #include <stdint.h>

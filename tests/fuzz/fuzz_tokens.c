@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The first byte chooses: a file of tokens, or an Authorization header. */
 #include <stdint.h>
 #include <stdlib.h>

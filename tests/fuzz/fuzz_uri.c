@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The first byte chooses: a store URI, or the query of a request. What was taken must be whole. */
 #include <stdint.h>
 #include <stdlib.h>

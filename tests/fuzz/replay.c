@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * main() of the fuzz targets where libFuzzer is not: runs the target once over every file of its
  * corpus and prints TAP, so that `make check` does it in every build. Arguments are files to run

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Checks the shape of the source tree and prints TAP: rooms, who includes and calls whom, headers, names.
 
 usage: python3 tests/layering [--self-test]
@@ -15,8 +16,8 @@ sys.dont_write_bytecode = True  # `make dist` ships this folder whole
 
 from object_checks import check_built, check_calls, check_rings
 from readme_checks import check_readmes, check_tables
-from text_checks import (check_comments, check_cuda, check_exit, check_guards, check_headers, check_includes, check_rooms,
-                         check_typedefs, check_unit_tests)
+from text_checks import (check_comments, check_cuda, check_exit, check_guards, check_headers, check_includes, check_licences,
+                         check_rooms, check_typedefs, check_unit_tests)
 from tree import Tree
 
 CHECKS = [
@@ -34,6 +35,7 @@ CHECKS = [
     ("structs, unions and enums have no typedefs", check_typedefs),
     ("nothing below main ends the process", check_exit),
     ("a unit test begins with the object and room that it covers", check_unit_tests),
+    ("a source file names its licence", check_licences),
 ]
 
 

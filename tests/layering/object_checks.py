@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the objects of a build say of who needs whom. Includes alone do not tell: a table that is declared
 `extern` in a low room may be defined in a high one."""
 

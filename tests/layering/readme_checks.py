@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What every folder's README must be: there, readable, and complete.
 
 Its table of files is every table whose first heading is `file`. A first cell names files: words with a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The rooms of the house, from the ground up, and which room stands on which."""
 
 # A room uses itself, the rooms it stands on, and whatever those use. A name that is no room of the

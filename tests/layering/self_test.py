@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Breaks each rule in a small tree and sees that the check of that rule finds it: a check that cannot
 fail would be no test. The tree itself is one that every check accepts."""
 
@@ -128,7 +129,7 @@ CASES = [
      {"sampler/api/README.md": readme(10, "part.h page.[ch]")}),
     ("a file named outside the table", readme_checks.check_tables, r"does not name part\.[ch]",
      {"common/README.md": readme(40).replace("| file |", "| object |")}),
-    ("a comment that names what is not there", text_checks.check_comments, r"part.h:4 names lost.h, which",
+    ("a comment that names what is not there", text_checks.check_comments, r"part.h:5 names lost.h, which",
      {"common/part.h": header("common/part.h", "/* part.c,\n * lost.h */ int common_part(void);")}),
     ("a comment that names a file of another room", text_checks.check_comments, "names csv/parts.c",
      {"common/part.c": "/* main.c, loader/csv/part.c, comm*.[ch], <time.h>; csv/parts.c */\n"}),
@@ -144,18 +145,24 @@ CASES = [
      {"tests/unit/test_new.c": '#include "common/part.h"\n/* Covers common/part. */\n'}),
     ("a unit test of what is not there", text_checks.check_unit_tests, "covers common/lost, which is not there",
      {"tests/unit/test_part.c": "/* Covers common/lost. */\n"}),
+    ("a script without a licence", text_checks.check_licences, "run does not begin with SPDX",
+     {"tests/run": f"#!/bin/sh\necho {text_checks.LICENCE.split()[0]}\n"}),
+    ("a source without a licence", text_checks.check_licences, "part.js does not begin",
+     {"sampler/api/part.js": f"\n// {text_checks.LICENCE}\n"}),
     ("an exit", text_checks.check_exit, "ends the process", {"common/part.c": "void part(void)\n{\n    exit(1);\n}\n"}),
 ]
 
 
 def write(root, files):
+    """Sources of C get the line of the licence first."""
     for name, text in files.items():
         path = root / name
         if text is None:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
+            licence = f"/* {text_checks.LICENCE} */\n" if path.suffix in (".c", ".h", ".cu", ".inc") else ""
+            path.write_text(licence + text)
 
 
 def compile_sources(root, names):

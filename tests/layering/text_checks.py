@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the text of the sources must keep to: rooms, includes, headers, names."""
 
 import re
@@ -12,7 +13,9 @@ ROOM_LIMIT = 40  # a name.c and its name.h are one
 CUDA_HEADER = re.compile(r"^(cuda|cublas|cudnn|curand|cusparse|nccl|nvrtc|device_launch)[\w/.]*$")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
 NAMED_FILE = re.compile(r"(?<![\w/.<*])(?:\w+/)*[\w*]+\.(?:\[ch\]|cu|inc|md|[ch])(?![\w(])")  # not <system.h>
-COVERS = re.compile(r"/\*\s+(?:\* )?Covers ([\w/]+)[.:]")
+LICENCE = "SPDX-License-Identifier: MIT"
+LICENSED = (".c", ".h", ".cu", ".inc", ".js", ".py", ".sh", ".am", ".ac")
+COVERS = re.compile(r"/\* SPDX.*\n/\*\s+(?:\* )?Covers ([\w/]+)[.:]")
 COMPILERS = {"c": ["gcc", "-std=gnu11", "-x", "c"], "c++": ["g++", "-std=c++11", "-x", "c++"]}
 PUBLIC_HEADERS = {"loader/tombola.h": "TOMBOLA_H"}  # installed without its folder
 
@@ -108,3 +111,17 @@ def check_unit_tests(tree):
             yield f'{tree.name(path)} does not begin with a comment "Covers room/object"'
         elif room_of(named[1]) not in ROOMS or not list(tree.root.glob(f"{named[1]}.*")):
             yield f"{tree.name(path)} covers {named[1]}, which is not there"
+
+
+def check_licences(tree):
+    """In the first line, or below the one that names the interpreter."""
+    folders = [tree.root / top for top in (*TOPS, "deploy", "tests", "m4")]
+    for path in sorted([*tree.root.glob("*.a[cm]"), *(path for folder in folders for path in folder.rglob("*"))]):
+        if not path.is_file() or "__pycache__" in path.parts:
+            continue
+        with open(path, "rb") as file:
+            first = file.readline(200)
+            is_script = first.startswith(b"#!")
+            line = file.readline(200) if is_script else first
+        if (is_script or path.suffix in LICENSED) and LICENCE.encode() not in line:
+            yield f"{tree.name(path)} does not begin with {LICENCE}"

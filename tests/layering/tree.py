@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A source tree and its build: which files there are, and which objects were made of them."""
 
 import re

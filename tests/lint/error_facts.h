@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Read before every file by clang-tidy only (tests/run lint): its analyzer does not know that these
  * functions return the code that they are given, and would follow paths on which a failure is OK.

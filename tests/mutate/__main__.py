@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Mutates the C sources of the product one place at a time and lists the mutations that no test notices.
 
 A mutation is compiled and linked apart, in build/mutate; the tree and its build stay as they are. The tests that

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Builds of a copy of the tree, and what one mutation makes of them.
 
 A Build is made by configure and make like any other and never changed by a mutation. make's log tells how each

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Which mutations are tried: the rooms in turn, within a room a file by its size, then one of the kinds it has."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Which tests run which line, measured once: every unit program, fuzz corpus and service test file apart, on a
 gcov build of its own copy of the tree.
 

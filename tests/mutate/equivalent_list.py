@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The mutations that change nothing anybody could see, each with its reason: the file `equivalent`.
 
 An entry is four lines and more, entries are divided by an empty line:

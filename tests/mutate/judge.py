@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What becomes of one mutation: built, and given to the tests that run its lines until one of them fails."""
 
 import time

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The mutations of one C file: libclang says what a token is, the text says where.
 
 A mutation changes some bytes of one line or expression of a function's body. What a preprocessor macro wrote

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The project that is mutated: its rooms, how it is configured, what git calls its state."""
 
 import subprocess

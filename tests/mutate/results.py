@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Verdicts, kept line by line as they come, and what is said of them at the end."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Mutates a small project of which every survivor is known, and prints TAP: a runner that finds nothing, or kills
 what no test sees, would be worse than none."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The tests that can catch a mutation, and how one of them is run."""
 
 import os

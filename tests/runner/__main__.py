@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """tests/run, once Python is there. usage.txt says what it can do."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Each benchmark for some seconds. One whose table has no peer in it fails."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The builds: which there are, how each is configured, and ccache in front of their compilers where it is.
 
 Objects in ccache are found again from any clone: paths in commands and debug information are relative to the tree.

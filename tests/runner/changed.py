@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a change can touch: the files that differ from where this branch left main (on main itself: from the commit
 before), and the parts and tests that depend on one of them. What is not known here depends on everything.
 """

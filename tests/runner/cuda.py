@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """CUDA files with NVIDIA's own compiler, from PyPI: without a warning, for all GPUs that configure finds it can compile
 for; they link, and the program starts where there is no driver. The emulated GPUs of the part asan run the code.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """make distcheck: the tarball is complete, compiles without a warning, installs and cleans up."""
 
 from builds import PLAIN

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Each fuzz target for some seconds. New inputs are kept in build-fuzz/corpus; what made a target fail, too."""
 
 import re

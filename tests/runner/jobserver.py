@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """One pool of processor slots for all that computes: GNU make's jobserver, shared by every make of a run.
 
 A make uses one slot for itself and asks the pool for each further job, so that several makes at once

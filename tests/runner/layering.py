@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The shape of the tree: tests/layering, and its own test."""
 
 import sys

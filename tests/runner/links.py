@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What each program of `make check` is made of: the objects that the linker takes for it, by their symbols, and the
 files that make read for those objects. Complete rather than exact: where several objects define a symbol, all count.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Checkers of the text: clang-format, cppcheck, shellcheck, clang-tidy. A file that passed once is not checked
 again until something changes that its checker reads: the preprocessed text, the options, the version.
 """

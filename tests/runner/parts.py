@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The parts of a run, as steps: which build each needs and what it does for a selection."""
 
 import bench

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a checker has passed before: results kept by a hash of everything that the checker reads, outside of the
 tree, so that a fresh clone need not check again what did not change. Only passes are kept. Safe to remove.
 """

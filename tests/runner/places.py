@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Where things are: the tree, its builds, the logs, and what is kept between runs of different clones."""
 
 import os

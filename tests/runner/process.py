@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Child processes: each is the leader of a session of its own, its cost is known when it ends, and all that
 any of them started, whatever became its parent or session, can be ended from here: they inherit a mark.
 

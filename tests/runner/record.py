@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The record of the last whole `tests/run --long`, which the run writes into tests/README.md."""
 
 import re

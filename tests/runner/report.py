@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a person reads of a run: each step's lines at once when it ends, what it all took, and the closing line."""
 
 import time

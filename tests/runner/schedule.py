@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Runs steps, each as soon as those it needs are done: some that compute side by side, since a configure or a
 link leaves processors idle, and some that wait beside them. Of several that could start, the first of the list does.
 

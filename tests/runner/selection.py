@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a run is to do: parts, and within them the files that were named, or that folders and changes lead to.
 No names: everything.
 """

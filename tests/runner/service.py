@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Tests of running programs, by pytest: those of tests/service and tests/fault.
 
 More workers than processors: a test mostly waits for its programs. They are niced less than what compiles beside.

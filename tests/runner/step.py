@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A step of a run: a build or a part. It has a log, counts, lines to be printed when it ends, and its cost.
 
 A step's work is a function that is given the step; it runs commands by run(), make() and pytest's part, says what a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Tools that are not in Debian, from PyPI, for --long only. Without one, its tests fail and say so."""
 
 import os

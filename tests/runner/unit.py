@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Unit tests of one build: `make check`, counted from what the TAP driver noted for each single test."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What every service test starts from: the built programs, demo data, samplers that run.
 
 The programs are those of the build folder that TOMBOLA_BUILD names (default: build/ beside tests/).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What an epoch of each design must be, judged from its units alone."""
 
 from collections import Counter, defaultdict

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Every phase of a test has a limit: where one runs into it, the test fails, the stacks of its threads and programs are
 in its report, and what it left running is ended."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the walks of test_sampler_model.py are made of: a frame, streams of every design, requests."""
 
 import http.client

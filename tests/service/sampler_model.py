@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A stream of the HTTP interface in some lines of Python: what the next answer may be, and what it may not.
 
 The model knows nothing of how the sampler is built. It learns the order once, unit by unit, from

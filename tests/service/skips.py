@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A skip is an exception: tests/skips lists those that a machine or a build can justify. Every other one fails its test,
 and so does a test that runs although the list says that it cannot."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What holds for every program and every command: help, version, exit statuses, where values come from."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """CUDA objects of the build: made again when a header changes, and removed with the rest."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The emulated GPUs of tests/cuda: they work as late as a GPU may, and what is wrong does not pass."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a first user trips over: the program says what is wrong, and what is right."""
 
 import hashlib

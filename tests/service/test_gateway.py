@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The trainer and pull behind a gateway that answers for a sampler which is away for a while."""
 
 import http.client

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Who is let in: tokens and their scopes, TLS, and both read again on SIGHUP."""
 
 import hashlib

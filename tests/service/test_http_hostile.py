@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What is malformed, too large or too slow: an error as the interface promises it, or the end of the connection."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What one client can cost: batches that a design fixes, answers that nobody reads, workers without
 end; and how a program tells one 409 from another."""
 

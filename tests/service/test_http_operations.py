@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Metrics, logs, systemd's words, /openapi.json."""
 
 import json

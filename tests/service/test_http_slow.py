@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Requests that take long: they are bounded, what they did is remembered, and a stop ends them."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Streams over HTTP: made, shown, changed, deleted; weights, places of units, frames."""
 
 import csv

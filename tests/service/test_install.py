@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`make install`: programs, and a libtombola that a C program finds through pkg-config."""
 
 import os

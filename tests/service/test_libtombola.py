@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """libtombola as an outsider sees it: its header, its symbols, its example, another language."""
 
 import ctypes

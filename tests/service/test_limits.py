@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The tools of the tests: what hangs is named and ended, and a skip that tests/skips does not allow is a failure."""
 
 import os

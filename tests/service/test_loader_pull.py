@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """tombola-loader pull: rows of a real sampler's batches on standard output."""
 
 import ast

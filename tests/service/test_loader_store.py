@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """tombola-loader import and info: the same rows in every store, and what happens when input, disk or
 the user is not as one would wish."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """deploy/k8s and the image: nobody is let in without a token, and one `kubectl apply` makes the tokens."""
 
 import re

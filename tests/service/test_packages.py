@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """deploy/install: asks apt for what is missing and for nothing else, and says what to do where it cannot."""
 
 import hashlib

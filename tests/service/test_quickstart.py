@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """deploy/quickstart: what a person does first must work, and leave nothing behind however it ends."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """deploy/release on a small project of the test: what it refuses, and what it leaves. And the version's one place."""
 
 import hashlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The folder of --state belongs to one server: what others put there is neither followed nor overwritten nor outlived."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`tombola-sampler build` and `info`: one list is one frame, whatever store it came from; files whole or not at all."""
 
 import json

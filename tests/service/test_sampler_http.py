@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The sampler's HTTP interface, answer by answer."""
 
 import csv

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What GET /labels and GET /where say of what was drawn: the truth after a seek, a restore, a tail, an end, a restart;
 and an answer at once where labels can only be counted."""
 

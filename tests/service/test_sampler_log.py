@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the log says of the work, in fields of their own: changes, leases that expire, refusals, reloads."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A frame file that is served must not change: who writes to it ends the server, a new file under its name does not."""
 
 import fcntl

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Random walks through the HTTP interface, judged step by step by the model of sampler_model.py.
 
 Hypothesis chooses what is asked: streams of every design, draws with and without a worker, acks of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The live page: what it is made of, the JSON it asks for, and the page itself in Chromium.
 
 Those with a browser are skipped where Chromium, its driver or Selenium is missing; the packages of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Promises 1 and 2 of the design, kept under many clients at once: one order, every unit once."""
 
 import http.client

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What many do at the same moment, and a stream that moves from one server to another."""
 
 import json

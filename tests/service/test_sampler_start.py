@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How the sampler starts, refuses to start, and stops."""
 
 import http.client

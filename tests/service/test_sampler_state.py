@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Promise 5: a draw that was answered is never forgotten, whatever happens to the sampler."""
 
 import ctypes

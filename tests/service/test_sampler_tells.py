@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the sampler says of itself and of what it refuses: true, and enough to go on."""
 
 import json

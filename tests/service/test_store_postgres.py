@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The PostgreSQL store against a real server, which the tests start themselves and take away from under the programs."""
 
 import glob

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a stream is when POST /streams says no more than its name, and options that take several values."""
 
 import concurrent.futures

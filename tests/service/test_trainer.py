@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """tombola-trainer beside a real sampler: what it prints, saves, goes on from and refuses."""
 
 import csv

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the trainer computes, against numpy in double: the same batches, the same start, 50 steps.
 
 Each run begins from its own checkpoint of step 0 and gets its batches as the sampler hands them out,

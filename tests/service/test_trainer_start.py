@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """tombola-trainer before its first step, and what it says of stores that can hardly be meant."""
 
 import json

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Frames with labels, weights and groups for tests of designs, and every design on them. */
 #ifndef TESTS_UNIT_DESIGN_UNIT_H
 #define TESTS_UNIT_DESIGN_UNIT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * malloc() and its relatives that fail once, and are counted, for programs linked with --wrap:
  * allocation number `allocations_left` from now on answers NULL. Included by one file of a program.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A device that is as asynchronous as a GPU may be: each queue is a thread that does what was
  * enqueued, in order, late; events are reached when a queue comes to them. What host or device

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A sampler of a few lines, on a port of its own in this process: one thread a connection, HTTP/1.1
  * with keep-alive, GET /streams/NAME and GET /batch?size=&index=&stream=&format=binary of a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A store of R rows in no memory: feature j of row `id` is (31 id + 7 j) mod 256 (or that number
  * and a half as f32), its label id mod 10. What is wrong with it is a struct's members.

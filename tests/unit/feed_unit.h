@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A feed between a fake sampler and a fake store, and what its batches must be. */
 #ifndef TESTS_UNIT_FEED_UNIT_H
 #define TESTS_UNIT_FEED_UNIT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A folder of the test program's own, as setup and teardown of a test or a group. */
 #ifndef TESTS_UNIT_FOLDER_UNIT_H
 #define TESTS_UNIT_FOLDER_UNIT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Frames for tests: a list of (id, label text) as a CSV file, and what a frame must say of it. */
 #ifndef TESTS_UNIT_FRAME_UNIT_H
 #define TESTS_UNIT_FRAME_UNIT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What the tests of trainer/compute/kernel.h share: a kernel on the device that the test's state
  * names, arrays on both sides. Tests of a GPU are skipped, with the reason, where there is none.

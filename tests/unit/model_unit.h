@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the tests of trainer/model/model.h share: models of every kind, batches, the state on the
  * host. */
 #ifndef TESTS_UNIT_MODEL_UNIT_H

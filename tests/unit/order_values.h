@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* {design, replacement, seed, units, labels, first position, ids}: of range: stores; they never
  * change. */
 {"srs", 0, 1u, 1000, 0, 0, {274, 178, 807, 702}},

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* {units, key, position, unit}: an order that was published never changes, so neither do these. */
 {2u, 0u, 0u, 1u}, {2u, 0u, 1u, 0u}, {2u, 1u, 0u, 1u}, {2u, 1u, 1u, 0u},
     {2u, 81985529216486895u, 0u, 0u}, {2u, 81985529216486895u, 1u, 1u}, {3u, 0u, 0u, 0u},

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How much memory belongs to this process alone. */
 #ifndef TESTS_UNIT_PRIVATE_MEMORY_H
 #define TESTS_UNIT_PRIVATE_MEMORY_H

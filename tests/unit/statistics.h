@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Chi-square sums and how far they are from what chance gives, for tests of orders. */
 #ifndef TESTS_UNIT_STATISTICS_H
 #define TESTS_UNIT_STATISTICS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What tests of stores share: files from text, whole stores in memory, a small own generator. */
 #ifndef TESTS_UNIT_STORE_UNIT_H
 #define TESTS_UNIT_STORE_UNIT_H

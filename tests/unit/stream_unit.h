@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Streams on `range:1000?labels=10` with a state folder, and a caller that waits as an HTTP
  * connection does. */
 #ifndef TESTS_UNIT_STREAM_UNIT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Covers common/base64url. */
 #include "tests/unit/unit.h"
 

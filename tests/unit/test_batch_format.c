@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Covers sampler/batch/batch_format. */
 #include "tests/unit/unit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Covers sampler/order/batching. */
 #include "tests/unit/unit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Covers sampler/order/batching_search: A search a piece at a time finds what batching_next()
  * finds at once.

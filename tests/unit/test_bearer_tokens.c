@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Covers common/http/bearer_tokens. */
 #include "tests/unit/unit.h"
 

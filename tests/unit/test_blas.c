@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Covers trainer/compute/blas: Every BLAS library that is installed, and the plain product,
  * against sums in double. A library reads its environment once a process, so each runs in a child

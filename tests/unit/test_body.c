@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Covers sampler/api/json_body. */
 #include "tests/unit/unit.h"
 

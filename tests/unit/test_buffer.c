@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Covers common/buffer. */
 #include "tests/unit/unit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Covers trainer/checkpoint/checkpoint. */
 #include "tests/unit/fake_sampler.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Covers sampler/stream/checkpoint_token. */
 #include "tests/unit/unit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Covers trainer/compute/cpu_loops: Every variant of the CPU's loops that this machine can run,
  * against scalar C. Element-wise loops must agree bit for bit, products within rounding. Arrays

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Covers loader/csv/store_csv. */
 #include "tests/unit/store_unit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Covers loader/csv/csv_bytes. */
 #include "tests/unit/store_unit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Covers loader/csv/csv_keys: The quick way to the keys of CSV rows gives what csv_decode_row()
  * gives, whatever is in the file.

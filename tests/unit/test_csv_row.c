@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Covers loader/csv/csv_row. */
 #include "tests/unit/store_unit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Covers sampler/design/design_fields: A design's own fields: what is taken, one canonical text
  * for it, and a message for all else.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Covers sampler/design/designs: What one design promises and others do not: balance at every
  * prefix, batches of p labels and k units, exact shares, weights of any size and number, and which

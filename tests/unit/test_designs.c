@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Covers sampler/design/designs: What every design must keep, whatever it is: the same units
  * however they are asked for, its own inverse, label counts that agree with the walk,

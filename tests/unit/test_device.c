@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Covers loader/device/device: The same checks on every device there is; the CPU is the reference.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Covers loader/tool/digit: The digits of the demo data: the same everywhere, all ten about equally
  * often, none of them empty or outside its page, and no two of them the same.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Covers common/error. */
 #include "tests/unit/unit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Covers trainer/model/feature_names. */
 #include "tests/unit/unit.h"
 

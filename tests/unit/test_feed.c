@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Covers loader/feed/feed: What a feed delivers when nothing fails: the right rows in the right
  * order, whatever the threads do. test_feed_failures.c has the rest.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Covers loader/feed/feed: "No allocation in the steady state": this program's malloc() and its
  * relatives are counted while a feed hands out batches 10 to 1000. Calls that come from our own

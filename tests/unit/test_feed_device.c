@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Covers loader/feed/copier: A feed onto a device that works late (fake_device.h): the rows that
  * the caller's queue sees are the right ones, although neither the feed nor the caller waits for

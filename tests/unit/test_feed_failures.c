@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Covers loader/feed/feed: A feed whose sampler, store or caller misbehaves: every failure reaches
  * feed_next() with its message, behind the batches that lie before it, and closing always ends at

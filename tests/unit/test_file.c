@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Covers common/file. */
 #include "tests/unit/folder_unit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Covers sampler/frame/frame: Frames in memory: what they hold is what the store holds, however
  * they keep it.

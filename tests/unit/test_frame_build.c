@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Covers sampler/build/frame_build: The parts of a large build, with so little memory that
  * everything goes by the file and in many passes: what comes out is what a plain sort says.

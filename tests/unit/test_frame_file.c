@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Covers sampler/frame/frame_file: Frame files: what comes back is what was written; whatever else
  * is in the file is reported, never used.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Covers sampler/frame/frame: Every allocation of frames, views, designs and batches fails once
  * (sampler/build, frame, design, order): the program is linked with --wrap. The answer must be

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Covers sampler/build/frame_set: The frames of a server: their names, and what is said of those
  * that cannot be.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Covers sampler/frame/frame_view: Views: whatever the frame and whatever the part of it, a view
  * is the frame of a store that holds just these rows. The random test builds both and asks every

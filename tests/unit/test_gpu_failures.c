@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Covers loader/device/device: and the kernel, on emulated GPUs.
  *

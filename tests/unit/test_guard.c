@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Covers common/http/guard: What a reload replaces stays for those who still use it, for
  * GUARD_KEPT_SECONDS and no longer than until the next reload after that. Time and what is freed

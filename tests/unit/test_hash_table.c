@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Covers common/hash_table: Of common: the hash table against a list that is searched from end to
  * end, with hashes that are kind and such that are not.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Covers sampler/service/history: Rates, courses and spans out of readings; steps of seeks;
  * streams that go.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Covers common/http_client: A server of a few lines on loopback, a thread, scripted: each
  * connection is answered in turn.

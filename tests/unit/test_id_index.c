@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Covers loader/store/id_index. */
 #include "tests/unit/store_unit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Covers trainer/compute/initializer. */
 #include "tests/unit/unit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Covers sampler/ledger/intervals. */
 #include "tests/unit/unit.h"
 

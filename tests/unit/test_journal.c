@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Covers sampler/journal/journal: The journal with an owner that is a list of numbers: power loss
  * at every byte, sectors that were not written, disks that refuse, before a compaction and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Covers trainer/compute/kernel: Layers and updates on every device there is, against the formulas
  * in double and in float.

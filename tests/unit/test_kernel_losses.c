@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Covers trainer/compute/kernel: Softmax and the losses on every device there is, against the
  * formulas in double.

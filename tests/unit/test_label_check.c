@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Covers loader/feed/label_check: Labels of the store against those that the sampler says. */
 #include "tests/unit/feed_unit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Covers loader/store/label_dictionary. */
 #include "tests/unit/store_unit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Covers sampler/service/label_counter: How many units of each label were handed out: counted right
  * whatever is asked for next, and told truly of what a seek, a restore, a tail or an end left.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Covers sampler/ledger/ledger: The ledger against a naive model, by random requests; and against
  * itself: whoever applies the same entries, or those of ledger_write(), has the same ledger.

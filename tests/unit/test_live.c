@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Covers sampler/service/live: What the live page gets, from streams that draw. */
 #include "tests/unit/unit.h"
 

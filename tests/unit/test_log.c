@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Covers common/log: Lines of the log, as they reach standard error. */
 #include "tests/unit/unit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Covers trainer/checkpoint/logdir. */
 #include "tests/unit/unit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Covers common/http/metrics. */
 #include "tests/unit/unit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Covers trainer/model/model: Whole models on every device there is: gradients against finite
  * differences of a forward pass in double that is written here on its own, and what is refused.

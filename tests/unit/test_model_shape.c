@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Covers trainer/model/model_shape. */
 #include "tests/unit/unit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Covers trainer/model/model: Training, states that are read and written, scores and predictions,
  * on every device there is.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Covers trainer/compute/optimizer. */
 #include "tests/unit/unit.h"
 

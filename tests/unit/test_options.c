@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Covers common/options. */
 #include "tests/unit/unit.h"
 

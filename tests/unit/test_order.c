@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Covers sampler/order/order: Orders: every unit exactly once an epoch, the same however it is
  * asked, and not to be told from chance; stratified ones as even as promised. Frames of any size

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Covers sampler/shuffle/permutation: Permutations are bijections with a working inverse at every
  * size, the same with every kernel and for ever, and cannot be told from uniform ones.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Covers loader/postgres/postgres_row: the binary COPY of a server, cut at every byte, and what it may not say. */
 #include "tests/unit/unit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Covers loader/feed/pull_plan: The larger requests must cut into the same batches that the
  * sampler would give one by one; the sampler's own arithmetic (sampler/order/batching.h) is the

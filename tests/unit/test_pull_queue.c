@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Covers loader/feed/pull_queue. */
 #include "tests/unit/unit.h"
 

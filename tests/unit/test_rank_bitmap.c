@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Covers sampler/frame/rank_bitmap: Selections against a plain list of the chosen positions, with
  * every kernel that runs here.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Covers common/http/response_memory. */
 #include "tests/unit/unit.h"
 

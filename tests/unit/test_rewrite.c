@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Covers sampler/journal/journal_rewrite: The journal compacted again and again, beside draws,
  * acks, releases and leases that expire. The answers that each caller got stand in a plain list;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Covers loader/feed/ring. */
 #include "tests/unit/fake_device.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Covers loader/store/row_cache. */
 #include "tests/unit/store_unit.h"
 

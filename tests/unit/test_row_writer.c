@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Covers loader/tool/row_writer. */
 #include "tests/unit/unit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Covers trainer/checkpoint/safetensors. */
 #include "tests/unit/unit.h"
 

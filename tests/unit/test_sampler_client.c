@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Covers loader/feed/sampler_client. */
 #include "tests/unit/fake_sampler.h"
 

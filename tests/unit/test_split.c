@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Covers sampler/frame/split: Splits: what --splits may say, and on which side a unit is. */
 #include "tests/unit/unit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Covers loader/sqlite/store_sqlite. */
 #include "tests/unit/store_unit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Covers sampler/journal/state_folder. */
 #include "tests/unit/unit.h"
 

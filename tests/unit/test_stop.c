@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Covers common/stop: Signals change the process for good: each test is a child, judged by how it
  * ends.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Covers loader/store/store: Every allocation of the stores fails once: the program is linked with
  * --wrap, so that the Nth call of malloc and its relatives from our objects answers NULL. The

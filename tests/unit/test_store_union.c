@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Covers loader/store/store_union: Several stores as one give what one store with all their rows
  * gives.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Covers sampler/stream/stream. */
 #include "tests/unit/stream_unit.h"
 

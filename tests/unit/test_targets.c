@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Covers trainer/model/targets. */
 #include "tests/unit/unit.h"
 

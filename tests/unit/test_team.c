@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Covers common/team: Teams, and what their parts do together: pieces of a section, places of a
  * counting sort.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Covers common/text. */
 #include "tests/unit/unit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Covers trainer/run/tf_config. */
 #include "tests/unit/unit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Covers loader/tombola: libtombola as its users see it: linked against the library and nothing
  * else of ours.

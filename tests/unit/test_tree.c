@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Covers sampler/shuffle/tree: The stratified tree: totals exact, every prefix within 2 of the
  * shares, j without gaps, closed forms equal to counting, on frames of every shape.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Covers sampler/batch/unit_sort. */
 #include "tests/unit/unit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Covers common/uri. */
 #include "tests/unit/unit.h"
 

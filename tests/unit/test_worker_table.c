@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Covers sampler/ledger/worker_table: Who is forgotten when a stream has as many workers as it
  * may, and what stays known of them.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the trainer's unit tests share: numbers at random, and the optimizers' formulas. */
 #ifndef TESTS_UNIT_TRAINER_UNIT_H
 #define TESTS_UNIT_TRAINER_UNIT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What every unit test includes: cmocka in the order it wants, TAP on standard output, a folder of
  * its own for files, and checks of error messages.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "trainer/checkpoint/checkpoint.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A checkpoint: one safetensors file that holds all that training needs to go on, or a model to be
  * used: parameters and optimizer slots under their names (hid_w, hid_w/Adagrad), `global_step`

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "trainer/checkpoint/checkpoint_facts.h"
 
 #include <inttypes.h>

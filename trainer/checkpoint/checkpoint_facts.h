@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What a checkpoint says beside its tensors: the model's description, how features are scaled, what
  * the classes are and where the sampler was. Here it becomes the metadata of a safetensors file,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "trainer/checkpoint/checkpoint_state.h"
 
 #include <assert.h>

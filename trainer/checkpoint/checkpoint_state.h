@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The file `checkpoint` of a logdir: which checkpoint is the newest and which are kept, oldest
  * first, as the text form of TensorFlow's CheckpointState:

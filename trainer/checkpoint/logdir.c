@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "trainer/checkpoint/logdir.h"
 
 #include <dirent.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A logdir: the folder of one training run.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "trainer/checkpoint/logdir_lock.h"
 
 #include <errno.h>

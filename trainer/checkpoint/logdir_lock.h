@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A logdir's lock: one trainer a folder. flock() on the file trainer.lock, which names the process
  * that has it; the lock ends with that process, however it ends, and the file stays.

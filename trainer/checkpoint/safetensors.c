@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Types and reader. The header is parsed once, at open; data is read on demand with pread. */
 #include "trainer/checkpoint/safetensors.h"
 

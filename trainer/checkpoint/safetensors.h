@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * safetensors: named tensors and text metadata in one file, written whole and read strictly.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The writer: header with a digest of zeros, data, then the digest's digits put in place. */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "trainer/checkpoint/stream_position.h"
 
 #include <curl/curl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A stream position: which order of the sampler is being trained, and how far. The order is named
  * by the stream's frame digest, design, seed, replacement and tail; how far is the index of the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Single-precision matrix products, by the library that is fastest on this CPU.
  *

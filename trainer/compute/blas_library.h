@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What a BLAS library implements; chosen by name in blas.c. Internal to blas*.c and their tests.
  */

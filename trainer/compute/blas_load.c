@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Loading of shared libraries with an environment of their own. */
 #include <dlfcn.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * oneDNN's dnnl_sgemm by dlopen(). It chooses its kernels by the CPU's features and makes them at
  * the first call. Its threads are OpenMP's, whose number belongs to the calling thread: it is set

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * OpenBLAS by dlopen(). It chooses its kernels by the CPU's model number, falls back to the oldest
  * when it does not know the number, and takes OPENBLAS_CORETYPE instead, but only while it loads.

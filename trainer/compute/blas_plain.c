@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The product in plain C: sums in the order of k, one rounding a step. Slow and always there. */
 #include <stdio.h>
 #include <string.h>

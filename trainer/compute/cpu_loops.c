@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "trainer/compute/cpu_loops.h"
 
 #include "trainer/compute/cpu_loops_variants.h"

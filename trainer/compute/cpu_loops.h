@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The inner loops of the CPU kernel, compiled once for each vector unit (cpu_loops.inc is their
  * text) and chosen when the program starts, so that one binary is fast on every machine.

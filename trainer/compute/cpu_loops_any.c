@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The loops of the CPU kernel for any CPU: 4 floats a vector, which SSE2 and NEON have. */
 #include <math.h>
 #include <string.h>

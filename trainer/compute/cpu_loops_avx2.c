@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The loops of the CPU kernel for AVX2 with fused multiply-add: 8 floats a vector. */
 #if defined(__x86_64__)
 #include <immintrin.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The loops of the CPU kernel for AVX-512: 16 floats a vector. */
 #if defined(__x86_64__)
 #include <immintrin.h>

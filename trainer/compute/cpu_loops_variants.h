@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The variants of the loops that were compiled; internal to cpu_loops*.c. cpu_loops_at() lists
  * those that can run on this CPU. */
 #ifndef TRAINER_COMPUTE_CPU_LOOPS_VARIANTS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "trainer/compute/cublas.h"
 
 #include <stdio.h>

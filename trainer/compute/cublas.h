@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * cuBLAS, loaded with dlopen() when a GPU is to compute: one binary starts without it. Products are
  * in full float32 (no TF32), so that the CPU is the reference. One handle a stream; work is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "trainer/compute/engine.h"
 
 #include "common/log.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * An engine: a device, one queue on it and the kernels that work there; what every command of the
  * trainer computes with. One thread at a time.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Guarantees the same bits on every machine with IEEE arithmetic: log, sine and cosine are series
  * written out here (error below 1e-15), because those of math libraries differ in the last bit.

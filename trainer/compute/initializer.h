@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Initial parameters from a counter-based generator (Philox4x32-10): element i of a tensor is a
  * pure function of (seed, tensor, i). Only IEEE additions, multiplications, divisions and square

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "trainer/compute/kernel.h"
 
 #include "config.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Kernels: the arithmetic of training on one device. One of the two doors to CUDA (the other is
  * loader/device/device.h). The CPU implementation is the reference; the CUDA one is tested against

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The kernel on the CPU, and the reference for the others. Dense products go to the BLAS library,
  * products with a batch that is mostly zeros to the sparse loops (sparse_batch.h). One thread, but

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The kernel on a GPU: products by cuBLAS, everything else by the kernels here. Every sum is taken
  * in an order that depends on sizes alone; no float is added atomically. Nothing waits for the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Losses: what they are called and which model takes which. Their formulas are computed by the
  * kernels (trainer/compute/kernel.h).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Optimizers: their constants, and the slots they keep beside each parameter.
  *

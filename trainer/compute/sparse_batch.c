@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "trainer/compute/sparse_batch.h"
 
 #include <stdlib.h>

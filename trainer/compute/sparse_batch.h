@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A sparse batch: bitmaps that let the first layer's products skip the zeros of x[B,F].
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "trainer/model/classes.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Classes: what a classifier tells apart. Class i is the i-th of the labels, sorted ascending:
  * integers by value when every label is one, else texts by bytes, as the sampler numbers them. The

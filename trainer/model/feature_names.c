@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "trainer/model/feature_names.h"
 
 #include <inttypes.h>

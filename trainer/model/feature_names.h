@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The names of a model's features, as its checkpoint remembers them. Features are matched by
  * position; the names are there to notice a store with the same columns in another order, which

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "trainer/model/feature_scaler.h"
 
 #include <assert.h>

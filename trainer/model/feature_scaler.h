@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A feature scaler: rows as a store keeps them (u8 or f32) become floats in device memory,
  * multiplied with the model's feature scale. For rows that come from a scan or lie on the device;

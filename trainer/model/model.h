@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A model: a chain of dense layers with a loss and an optimizer, on one device.
  *

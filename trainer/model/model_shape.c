@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "trainer/model/model_shape.h"
 
 #include <stdio.h>

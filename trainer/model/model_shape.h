@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The shape of a model: its kind, its layers, and where each named tensor lies in the flat state.
  * What a checkpoint and a parameter server must agree on; nothing here touches a device.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "trainer/model/targets.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Targets: what a store's labels are to a model. A classifier gets class numbers: the store's
  * labels are looked up in the model's list of classes: numbers by value, whatever they are written

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "trainer/run/evaluation.h"
 
 #include <stdlib.h>

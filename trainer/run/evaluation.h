@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Evaluation: how good a trained model is on all rows of a store. */
 #ifndef TRAINER_RUN_EVALUATION_H
 #define TRAINER_RUN_EVALUATION_H

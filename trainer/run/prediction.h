@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Prediction: what a trained model says of every row of a store, as CSV.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "trainer/run/report.h"
 
 #include <inttypes.h>

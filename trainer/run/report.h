@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The report of a training: its lines on standard output, and its progress.
  *

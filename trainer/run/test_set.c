@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "trainer/run/test_set.h"
 
 #include <stdlib.h>

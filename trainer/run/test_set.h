@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A test set: all rows of a store in device memory, as the store keeps them, with their targets; so
  * that a model can be scored on it every hundred steps.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The rules and messages are those of the classic estimators' run configuration. */
 #include "trainer/run/tf_config.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * TF_CONFIG, the environment variable by which the classic platforms tell a process its cluster and
  * its task. One process trains alone here: a TF_CONFIG without a cluster, or whose cluster is this

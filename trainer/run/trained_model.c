@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "trainer/run/trained_model.h"
 
 #include <inttypes.h>

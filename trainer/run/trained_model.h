@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A trained model, ready to use: a checkpoint, opened and verified, and a model without optimizer
  * slots that holds its parameters; and the rows of a store going through it in batches.

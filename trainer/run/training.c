@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The loop. The stream position moves past a batch together with the model's step, and both are
  * saved together: a restart goes on with the batch that would have come next.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A training: one process pulls batches, steps a model and saves it, until the last step, the end
  * of the stream, or a signal.

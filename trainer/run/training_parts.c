@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "trainer/run/training_parts.h"
 
 #include <errno.h>

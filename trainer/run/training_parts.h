@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The parts of a training, opened in the order in which they depend on each other, each checked
  * against the checkpoint that is to be continued.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The line of a rate over the last 15 minutes.
 
 const CHART_WIDTH = 360;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The stream that was chosen: its rates, their course, and what it is.
 
 function setNumbers(parent, rows) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The few ways in which this page touches the document. Text from the server (names of labels and
 // workers are whatever somebody chose) only ever becomes textContent or a known attribute.
 

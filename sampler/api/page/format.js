@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Numbers and times as people read them. Every function takes null for "not known".
 
 const UNKNOWN = "–";

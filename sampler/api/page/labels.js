@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Labels as drawn against as wanted: a bar of the share that was drawn, a mark where the share that
 // the design wants ends. Of many labels the server sends the largest and the worst.
 

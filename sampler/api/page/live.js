@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Asks the server for /live.json once a second while somebody looks, and shows what it says. When
 // the server does not answer, it says since when, and tries again for as long as it takes.
 

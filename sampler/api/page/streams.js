@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The list of streams. A click or Enter on one chooses it; the choice stands in the address.
 
 function chosenName() {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a link of the footer leads to, shown in the page: a link cannot carry a token.
 
 const VIEW_PATIENCE_MS = 30000;

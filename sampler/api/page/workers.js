@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Workers of the chosen stream: what each has, since when, how fast, when it was last seen.
 
 const SILENT_MS = 60000;
