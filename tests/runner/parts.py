@@ -10,11 +10,13 @@ import lint
 import service
 import unit
 from builds import ASAN, FUZZ, PLAIN, TSAN
+from places import LONG
 from selection import all_tests
 from step import Step
 
 NAMES = ("unit", "layering", "lint", "service", "fault", "asan", "tsan", "fuzz", "cuda", "dist", "bench")
-LIGHT = ("-m", "not heavy")  # of the service tests, under a sanitizer
+# Of the service tests. What ASan's build runs is not run in the plain build again: tests/README.md says why.
+LIGHT, REST, THREADS = ("-m", "not heavy and not plain"), ("-m", "heavy or plain"), ("-m", "threads and not heavy")
 NO_GPU = {"CUDA_VISIBLE_DEVICES": ""}
 
 
@@ -33,7 +35,8 @@ def sanitized(name, build, chosen):
     if chosen.wants("unit"):
         found.append(unit_step(f"{name}-unit", build, chosen))
     if chosen.wants("service"):
-        found.append(service_step(f"{name}-service", build, files, *LIGHT, env=NO_GPU))
+        marked = THREADS if build is TSAN else LIGHT
+        found.append(service_step(f"{name}-service", build, files, *marked, env=NO_GPU))
     if build is ASAN and chosen.wants("service") and not chosen.tests["service"]:
         found.append(service_step("asan-gpu", build, ["tests/service/test_trainer_math.py"], *LIGHT))
     return found
@@ -42,11 +45,12 @@ def sanitized(name, build, chosen):
 def steps(chosen):
     """The steps of every part that is chosen, in the order in which they are to start where they can."""
     targets = chosen.tests["fuzz"] or all_tests("fuzz")
+    plain = REST if "asan" in chosen.parts and not LONG else ()
     makers = {
         "unit": lambda: [unit_step("unit", PLAIN, chosen)],
         "layering": lambda: [Step("layering", layering.check, needs=[PLAIN.name])],
         "lint": lambda: [Step("lint", lambda step: lint.check(step, chosen.lints), needs=[PLAIN.name])],
-        "service": lambda: [service_step("service", PLAIN, chosen.tests["service"] or ["tests/service"])],
+        "service": lambda: [service_step("service", PLAIN, chosen.tests["service"] or ["tests/service"], *plain)],
         "fault": lambda: [service_step("fault", PLAIN, chosen.tests["fault"] or ["tests/fault"])],
         "asan": lambda: sanitized("asan", ASAN, chosen),
         "tsan": lambda: sanitized("tsan", TSAN, chosen),

@@ -26,9 +26,9 @@ from skips import pytest_make_collect_report, pytest_runtest_makereport  # noqa:
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("TOMBOLA_BUILD", ROOT / "build")).resolve()
 LONG = os.environ.get("TOMBOLA_LONG") == "1"
-SANITIZED = "fsanitize" in (
-    (BUILD / "config.log").read_text(errors="replace") if (BUILD / "config.log").exists() else ""
-)
+CONFIGURED = (BUILD / "config.log").read_text(errors="replace") if (BUILD / "config.log").exists() else ""
+SANITIZED = "fsanitize" in CONFIGURED
+TSAN = "fsanitize=thread" in CONFIGURED
 # Where random choices begin: another one each day, so that they see new ground. Printed; TOMBOLA_SEED repeats it.
 SEED = int(os.environ.get("TOMBOLA_SEED") or time.time() // 86400)
 PATIENCE_S = 300  # for things that take well under a second; a loaded machine must not fail a test
@@ -37,6 +37,8 @@ COMPLAINT = re.compile(r"ERROR: \w+Sanitizer|WARNING: ThreadSanitizer|runtime er
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "heavy: left out of sanitizer runs, where it would take minutes")
+    config.addinivalue_line("markers", "plain: a sanitizer would see nothing of it, or is in its way")
+    config.addinivalue_line("markers", "threads: two threads of a program can meet in it, so ThreadSanitizer runs it")
     config.addinivalue_line("markers", "xdist_group(name): these run in one worker of pytest-xdist")
 
 

@@ -8,6 +8,8 @@ import subprocess
 import pytest
 from conftest import PATIENCE_S
 
+pytestmark = pytest.mark.plain
+
 CUDA = pathlib.Path(__file__).resolve().parent.parent / "cuda"
 
 RIGHT = (

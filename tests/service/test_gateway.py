@@ -11,6 +11,8 @@ import pytest
 from conftest import PATIENCE_S, run, run_fails
 from test_trainer import newest, options, served, store, train, train_fails  # noqa: F401 (the fixtures)
 
+pytestmark = pytest.mark.threads
+
 SMALL = {"model": "softmax", "hidden_units": None, "batch_size": 500, "train_steps": 30}
 
 

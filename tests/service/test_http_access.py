@@ -111,6 +111,7 @@ def test_a_bad_file_refuses_the_start_and_leaves_the_old_one(sampler, tmp_path, 
     assert ask(server, None, "GET", "/streams").status == 401
 
 
+@pytest.mark.threads
 def test_sighup_reads_the_tokens_again(server, tmp_path):
     token_file(tmp_path / "tokens.json", {"new": (["read"], ["*"])})
     server.signal(signal.SIGHUP)
@@ -125,6 +126,7 @@ def test_everybody_may_read_the_file(sampler, tmp_path):
     sampler(*STORE, "--token-file", path).wait_for_log("everybody may read it")
 
 
+@pytest.mark.threads
 def test_sighup_without_anything_to_read(sampler):
     server = sampler(*STORE)
     server.signal(signal.SIGHUP)
@@ -171,6 +173,7 @@ def test_tls(sampler, tmp_path):
         tls_get(server, "/healthz", make_certificate(tmp_path, "stranger")[0])
 
 
+@pytest.mark.threads
 def test_a_new_certificate_without_dropping_connections(sampler, tmp_path):
     cert, key = make_certificate(tmp_path, "one")
     old, new = (cert.read_bytes(), key.read_bytes()), make_certificate(tmp_path, "two")
@@ -196,6 +199,7 @@ def test_a_new_certificate_without_dropping_connections(sampler, tmp_path):
     held.close()
 
 
+@pytest.mark.threads
 def test_tokens_and_certificate_are_read_again_each_by_itself(sampler, tmp_path):
     tokens, (cert, key), new = token_file(tmp_path / "tokens.json"), make_certificate(tmp_path, "one"), make_certificate(tmp_path, "two")
     good = tokens.read_bytes()
@@ -269,6 +273,7 @@ def test_anonymous_beside_tokens(sampler, tmp_path):
     assert ask(server, "ops", "POST", "/streams/default/pause").status == 200
 
 
+@pytest.mark.threads
 def test_a_loader_pulls_with_token_and_tls(sampler, tmp_path):
     cert, key = make_certificate(tmp_path, "one")
     server = sampler(*STORE, "--tls-cert", cert, "--tls-key", key, "--token-file", token_file(tmp_path / "tokens.json"))

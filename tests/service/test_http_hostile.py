@@ -185,6 +185,7 @@ def test_bodies_that_are_too_large(server):
     assert_raw_problem(raw_exchange(server, head + split + b"0\r\n\r\n"), 409)
 
 
+@pytest.mark.threads
 def test_pipelined_posts_are_answered_in_order(server):
     one = b'POST /ack HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s'
     bodies = [b'{"worker":"w%d","seqs":[]}' % number for number in range(20)]
@@ -214,6 +215,7 @@ def trickle(server, data, limit=PATIENCE_S):
         return time.monotonic() - start
 
 
+@pytest.mark.threads
 @pytest.mark.parametrize("data", [
     b"GET /healthz" * 1000, b"GET /healthz HTTP/1.1\r\nX: " + b"a" * 7000,
     b"POST /ack HTTP/1.1\r\nHost: x\r\nContent-Length: 9999\r\n\r\n" + b" " * 9999])
@@ -228,6 +230,7 @@ def test_clients_that_trickle_are_closed(sampler, data):
     assert [server.get("/healthz").status for server in servers] == [200, 200]
 
 
+@pytest.mark.threads
 def test_a_silent_client_is_closed_and_a_resting_one_is_not(sampler):
     server = sampler("--store", STORE, "--header-timeout", 1)
     ask = b"GET /healthz HTTP/1.1\r\n" + HOST + b"\r\n"
@@ -241,6 +244,7 @@ def test_a_silent_client_is_closed_and_a_resting_one_is_not(sampler):
         assert resting.recv(1000).startswith(b"HTTP/1.1 200")
 
 
+@pytest.mark.threads
 def test_a_client_that_does_not_read_is_closed(sampler):
     server = sampler("--store", "range:1000000?labels=2", "--header-timeout", 1)
     with socket.socket() as connection:
@@ -253,6 +257,7 @@ def test_a_client_that_does_not_read_is_closed(sampler):
             time.sleep(0.2)
 
 
+@pytest.mark.threads
 def test_requests_that_come_all_at_once_are_answered(sampler):
     """libmicrohttpd 0.9.75 sleeps on exactly 128 requests: so many for each of up to three threads, one by one."""
     server = sampler("--store", STORE)
@@ -271,6 +276,7 @@ def test_requests_that_come_all_at_once_are_answered(sampler):
                     assert one.recv(1000).startswith(b"HTTP/1.1 200")
 
 
+@pytest.mark.threads
 def test_connections_beyond_the_limit_hear_503(sampler):
     server = sampler("--store", STORE, "--max-connections", 3)
     held = [socket.create_connection((server.host, server.port), timeout=30) for _ in range(3)]

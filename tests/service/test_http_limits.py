@@ -99,6 +99,7 @@ def read_status(client):
     return int(line.split()[1])
 
 
+@pytest.mark.threads
 def test_answers_that_are_not_read_have_a_limit_together(sampler):
     server = sampler("--store", LARGE, "--seed", 1, "--max-answer-memory", "40M")
     clients = [ask_and_read_nothing(server, f"size=1000000&index={i}&format=binary") for i in range(12)]

@@ -48,6 +48,7 @@ def read_metrics(text):
     return samples
 
 
+@pytest.mark.threads
 def test_metrics_tell_what_happened(sampler, tmp_path):
     server = sampler(*STORE, "--state", tmp_path / "state", "--lease", 0.2)
     server.batch("size=10")
@@ -154,6 +155,7 @@ def test_failures_in_json(name, arguments):
 # ---- systemd ------------------------------------------------------------------------------------
 
 
+@pytest.mark.threads
 @pytest.mark.parametrize("abstract", [False, True])
 def test_systemd_hears(sampler, tmp_path, abstract):
     name = f"@tombola-test-{os.getpid()}" if abstract else str(tmp_path / "notify")

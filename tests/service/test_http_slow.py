@@ -8,6 +8,8 @@ import pytest
 
 from conftest import wait_for
 
+pytestmark = pytest.mark.threads
+
 FAR = 10**9  # positions to count before that batch: hours
 
 

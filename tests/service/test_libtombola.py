@@ -50,6 +50,7 @@ def test_header_stands_alone(command, ending, tmp_path):
     subprocess.run([*words, "-I", HEADER.parent, "-c", source, "-o", tmp_path / "alone.o"], check=True, timeout=PATIENCE_S)
 
 
+@pytest.mark.plain
 def test_the_example_of_the_readme(demo, sampler, tmp_path):
     if SANITIZED:
         pytest.skip("the library needs the sanitizer's run time in the program")
@@ -84,6 +85,7 @@ class Batch(ctypes.Structure):
         ("index", ctypes.c_int64)]
 
 
+@pytest.mark.plain
 def test_from_another_language(library, demo, demo_database, sampler):
     if SANITIZED:
         pytest.skip("the library needs the sanitizer's run time in the program")

@@ -6,7 +6,11 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 from conftest import BUILD, PATIENCE_S, ROOT, wait_for
+
+pytestmark = pytest.mark.plain
 
 TESTS = ROOT / "tests"
 CONFTEST = f"""import sys

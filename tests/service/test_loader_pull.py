@@ -58,6 +58,7 @@ def stores(demo, demo_database):
 # ---- formats --------------------------------------------------------------------------------------
 
 
+@pytest.mark.threads
 @pytest.mark.parametrize("kind", ["csv", "sqlite"])
 def test_an_epoch_is_every_row_once(kind, stores, classic, sampler):
     url = sampler("--store", stores[kind], "--seed", 5, "--epochs", 1).url
@@ -162,6 +163,7 @@ def test_texts_and_reals(sampler, tmp_path):
     assert text == labels[0]
 
 
+@pytest.mark.threads
 def test_an_ended_stream_is_a_header(stores, sampler):
     url = sampler("--store", stores["csv"], "--epochs", 1).url
     arguments = ("--sampler", url, "--store", stores["csv"])
@@ -174,6 +176,7 @@ def test_an_ended_stream_is_a_header(stores, sampler):
 # ---- several ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.threads
 def test_three_pulls_share_an_epoch(stores, sampler):
     url = sampler("--store", stores["csv"], "--seed", 2, "--epochs", 1).url
     seen, threads = [], []
@@ -194,6 +197,7 @@ def test_three_pulls_share_an_epoch(stores, sampler):
 # ---- trouble with the output ------------------------------------------------------------------------
 
 
+@pytest.mark.threads
 def test_closed_standard_output(stores, sampler):
     url = sampler("--store", stores["csv"]).url
     done = subprocess.run(
@@ -202,6 +206,7 @@ def test_closed_standard_output(stores, sampler):
     assert done.returncode == 1 and "cannot write to standard output" in done.stderr
 
 
+@pytest.mark.threads
 def test_a_reader_that_goes(stores, sampler, start):
     url = sampler("--store", stores["csv"]).url
     pull = start("loader", "pull", "--sampler", url, "--store", stores["csv"])
@@ -217,6 +222,7 @@ def test_a_full_disk(stores, sampler):
         pull_bytes("--sampler", url, "--store", stores["csv"], "--batches", 1, stdout=full, status=1)
 
 
+@pytest.mark.threads
 def test_sigterm_while_nobody_reads(stores, sampler, start):
     url = sampler("--store", stores["csv"]).url
     pull = start("loader", "pull", "--sampler", url, "--store", stores["csv"])
@@ -240,6 +246,7 @@ def test_no_sampler_is_waited_for_once(stores):
     assert "fetched from the store" not in done.stderr
 
 
+@pytest.mark.threads
 def test_a_sampler_that_comes_late(stores, sampler, start):
     port = free_port()
     pull = start("loader", "pull", "--sampler", f"http://127.0.0.1:{port}", "--store", stores["csv"], "--batches", 2)
@@ -250,6 +257,7 @@ def test_a_sampler_that_comes_late(stores, sampler, start):
     assert len(parse_csv(output)) == 201
 
 
+@pytest.mark.threads
 def test_a_sampler_that_is_killed(stores, sampler, start):
     one = sampler("--store", stores["csv"])
     pull = start("loader", "pull", "--sampler", one.url, "--store", stores["csv"], "--patience", 0.5)
@@ -311,6 +319,7 @@ def test_a_missing_row_fails(fewer_rows, stores, sampler):
     assert re.search(r"\b199\d\b", done.stderr)  # the id
 
 
+@pytest.mark.threads
 @pytest.mark.parametrize("how,rows", [("skip", 1990), ("replace", 2000)])
 def test_missing_rows_are_counted(how, rows, fewer_rows, stores, sampler):
     url = sampler("--store", stores["csv"], "--epochs", 1).url
@@ -353,6 +362,7 @@ def test_help_tells_the_formats():
         assert word in text
 
 
+@pytest.mark.plain
 def test_memory_does_not_grow_with_the_rows(stores, sampler):
     if SANITIZED:
         pytest.skip("a sanitizer has its own idea of memory")

@@ -161,6 +161,7 @@ def test_info_to_a_full_disk_is_a_failure(tmp_path):
 # ---- import keeps every bit --------------------------------------------------------------------------
 
 
+@pytest.mark.threads
 def test_import_gives_the_same_rows(demo, tmp_path):
     csv = f"csv:{demo}/mnist_train.csv?{CLASSIC}"
     database = tmp_path / "train.sqlite"
@@ -446,6 +447,7 @@ def test_kill_9_leaves_no_file_under_the_name(start, large_csv, tmp_path):
     assert info(tmp_path / "out.db")["rows"] == 60000
 
 
+@pytest.mark.threads
 @pytest.mark.parametrize("number, status", [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_stopped_import_leaves_nothing(start, large_csv, tmp_path, number, status):
     got, process = interrupt_import(start, large_csv, tmp_path, number, 0)
@@ -454,6 +456,7 @@ def test_a_stopped_import_leaves_nothing(start, large_csv, tmp_path, number, sta
     assert left_behind(tmp_path, "out") == []
 
 
+@pytest.mark.threads
 def test_a_file_that_changes_during_import(start, large_csv, tmp_path):
     copy = tmp_path / "copy.csv"
     copy.write_bytes(open(large_csv[4:].split("?")[0], "rb").read())

@@ -10,6 +10,8 @@ import yaml
 
 from conftest import PATIENCE_S, ROOT, environment, program
 
+pytestmark = pytest.mark.plain
+
 BASE = ROOT / "deploy" / "k8s" / "base"
 
 

@@ -13,6 +13,8 @@ import pytest
 
 from conftest import PATIENCE_S, ROOT, environment, wait_for
 
+pytestmark = pytest.mark.plain
+
 INSTALL = ROOT / "deploy" / "install"
 PACKAGES = ROOT / "deploy" / "packages"
 TOOLS = ("bash", "cat", "dirname", "env", "grep", "mktemp", "paste", "readlink", "rm", "sed", "setsid",

@@ -10,6 +10,8 @@ import pytest
 
 from conftest import PATIENCE_S, ROOT, environment, run
 
+pytestmark = pytest.mark.plain
+
 CONFIGURE = """AC_INIT([tombola], [1.2.3])
 AC_CONFIG_AUX_DIR([build-aux])
 AM_INIT_AUTOMAKE([foreign tar-pax no-dist-gzip dist-xz])

@@ -29,6 +29,7 @@ def facts(path, *more):
 # ---- the same list, the same frame --------------------------------------------------------------
 
 
+@pytest.mark.threads
 def test_csv_sqlite_and_range_have_one_digest(tmp_path):
     rows = "".join(f"{i},{i % 7},{i % 3}\n" for i in range(1000))
     csv = write(tmp_path / "list.csv", "id,label,p0\n" + rows)
@@ -182,6 +183,7 @@ def shuffled(path, rows, labels=10):
     return path
 
 
+@pytest.mark.threads
 def test_memory_changes_nothing_but_the_time(tmp_path):
     csv = shuffled(tmp_path / "list.csv", 300007)
     for number, memory in enumerate(("64M", "3G", "200000K", "100000000")):
@@ -235,6 +237,7 @@ def test_a_full_disk_leaves_nothing(tmp_path):
         subprocess.run(["umount", disk], check=True)
 
 
+@pytest.mark.threads
 def test_progress_is_a_line_a_second(tmp_path):
     csv = shuffled(tmp_path / "list.csv", 3000017)
     os.mkfifo(tmp_path / "slow.csv")

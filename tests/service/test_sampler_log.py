@@ -80,6 +80,7 @@ def test_text_lines_have_the_same_facts(sampler):
     server.wait_for_log(r"Z info    stream paused stream=a\.b generation=1 position=0 peer=127\.0\.0\.1:\d+\n")
 
 
+@pytest.mark.threads
 def test_a_lease_that_runs_out_and_is_lent_again(sampler):
     server = sampler(*STORE, *JSON, "--lease", 0.1)
     leased = server.batch("size=7&worker=w0&seq=3")
@@ -93,6 +94,7 @@ def test_a_lease_that_runs_out_and_is_lent_again(sampler):
     assert (again["worker"], again["seq"], again["attempt"], again["first"]) == ("w1", 0, 2, leased["first"])
 
 
+@pytest.mark.threads
 def test_a_release_and_who_gets_the_batch(sampler):
     server = sampler(*STORE, *JSON)
     server.batch("size=7&worker=w0&seq=0")
@@ -141,6 +143,7 @@ def test_refusals_are_told_and_bounded(sampler, tmp_path):
     assert sums == {401: 299, 403: 299}
 
 
+@pytest.mark.threads
 def test_reloads(sampler, tmp_path):
     path = token_file(tmp_path / "tokens.json")
     server = sampler(*STORE, *JSON, "--token-file", path)

@@ -13,6 +13,8 @@ import pytest
 
 from conftest import PATIENCE_S, SANITIZED, Sampler, run, wait_for
 
+pytestmark = pytest.mark.threads
+
 UNITS = 200_000
 
 
@@ -104,6 +106,7 @@ def test_a_file_that_is_cut_off_is_named(sampler, tmp_path):
     assert str(path) in server.stderr and "rename it over the old one" in server.stderr
 
 
+@pytest.mark.plain
 @pytest.mark.skipif(SANITIZED, reason="a sanitizer has a handler of its own")
 def test_a_bus_error_elsewhere_still_kills(frame, tmp_path):
     server = Sampler("--frame", frame, folder=tmp_path)

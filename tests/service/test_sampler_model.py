@@ -21,6 +21,8 @@ from sampler_cases import (BAD_DEFINITIONS, BAD_QUERIES, BASE_FIELDS, LEASE_FIEL
                            definitions, make_rows, write_store)
 from sampler_model import ACKED, LOST, Lease, StreamModel, within
 
+pytestmark = pytest.mark.threads
+
 
 class Machine(RuleBasedStateMachine):
     """One server, its streams, and a model of each."""

@@ -124,6 +124,7 @@ def check_fields(value, fields):
         assert isinstance(value[key], kind), f"{key}: {value[key]!r}"
 
 
+@pytest.mark.threads
 def test_live_says_where_everything_stands(sampler, tmp_path):
     server = sampler("--store", "range:1000?labels=4", "--state", tmp_path / "state", "--durability", "process", "--epochs", "2")
     for seq in range(3):
@@ -155,6 +156,7 @@ def test_live_says_where_everything_stands(sampler, tmp_path):
     assert all(row[1] == 250 and row[3] == 0.25 and abs(row[2] - 55 / 4) <= 2 for row in rows)
 
 
+@pytest.mark.threads
 def test_live_says_when_a_stream_ended(sampler, tmp_path):
     arguments = ("--store", "range:1000?labels=4", "--state", tmp_path / "state", "--epochs", "1")
     server = sampler(*arguments)
@@ -185,6 +187,7 @@ def test_live_refuses_what_it_does_not_know(sampler):
     assert server.request("HEAD", "/live.json").status == 200
 
 
+@pytest.mark.threads
 def test_several_streams_and_the_chosen_one(sampler):
     server = sampler("--store", "range:1000?labels=4")
     for number in range(120):
@@ -197,6 +200,7 @@ def test_several_streams_and_the_chosen_one(sampler):
     assert facts["chosen"]["name"] == "s119" and facts["chosen"]["rows"] == "0:100"
 
 
+@pytest.mark.threads
 def test_what_is_lent_again_counts_once_in_the_last_minute(sampler):
     server = sampler("--store", "range:1000?labels=4", "--lease", "1")
     server.batch("size=40&worker=lost&seq=0")

@@ -67,6 +67,7 @@ def check_epochs(order, units, epochs, may_miss=0):
     assert all(0 <= position < units * epochs for position in order)
 
 
+@pytest.mark.threads
 @pytest.mark.parametrize("durability", [None, "fsync", "process"])
 @pytest.mark.parametrize("tail", ["keep", "drop", "span"])
 def test_128_clients_get_every_unit_exactly_once_an_epoch(sampler, tmp_path, tail, durability):
@@ -82,6 +83,7 @@ def test_128_clients_get_every_unit_exactly_once_an_epoch(sampler, tmp_path, tai
     assert (stream["position"], stream["state"], stream["acked"]) == (3 * UNITS, "ended", len(batches))
 
 
+@pytest.mark.threads
 @pytest.mark.parametrize("design, replacement", [
     ("proportional", ()), ("srs", ()), ("sequential", ()), ("proportional", ("--replacement",)), ("srs", ("--replacement",))])
 def test_the_order_is_the_same_for_any_workers_and_sizes(sampler, design, replacement):

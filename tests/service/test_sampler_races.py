@@ -9,6 +9,8 @@ import pytest
 
 from sampler_cases import LONG_LEASE_S, Caller
 
+pytestmark = pytest.mark.threads
+
 
 def test_a_bernoulli_batch_always_has_its_span(sampler):
     for rate in (1, 0.5):

@@ -144,6 +144,7 @@ def test_other_addresses(sampler, host, shown):
     assert server.batch("size=3")["size"] == 3
 
 
+@pytest.mark.threads
 def test_not_ready_until_it_can_draw(tmp_path):
     """While the frame is built /healthz is 200 and everything else 503; never anything else."""
     path = tmp_path / "train.csv"
@@ -180,6 +181,7 @@ def test_not_ready_until_it_can_draw(tmp_path):
 # ---- stopping -----------------------------------------------------------------------------------
 
 
+@pytest.mark.threads
 def test_a_signal_while_it_starts(start, tmp_path):
     path = tmp_path / "train.csv"
     with open(path, "w", encoding="ascii") as out:
@@ -191,6 +193,7 @@ def test_a_signal_while_it_starts(start, tmp_path):
         program.stop()
 
 
+@pytest.mark.threads
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_with_0(sampler, number):
     server = sampler(*STORE)
@@ -207,6 +210,7 @@ def draw_status(server):
     return status
 
 
+@pytest.mark.threads
 def test_draining(sampler):
     """What was asked is answered to its last byte; probes hear 503; soon nobody draws any more."""
     server = sampler("--store", "range:2000000?labels=10")
@@ -234,6 +238,7 @@ def test_draining(sampler):
     assert server.wait() == 0
 
 
+@pytest.mark.threads
 def test_idle_connections_do_not_hold_it(sampler):
     server = sampler(*STORE)
     idle = [socket.create_connection((server.host, server.port)) for _ in range(20)]
@@ -245,6 +250,7 @@ def test_idle_connections_do_not_hold_it(sampler):
         connection.close()
 
 
+@pytest.mark.threads
 def test_after_sigterm_it_answers_on_and_says_that_it_is_not_ready(start, tmp_path):
     from conftest import Sampler
     server = Sampler("--store", "range:100", "--drain", 5, folder=tmp_path)
@@ -256,6 +262,7 @@ def test_after_sigterm_it_answers_on_and_says_that_it_is_not_ready(start, tmp_pa
     assert server.wait() == 0
 
 
+@pytest.mark.plain
 @pytest.mark.skipif(SANITIZED, reason="a sanitizer opens files of its own")
 def test_short_of_descriptors_it_says_which_step_failed(tmp_path):
     """One descriptor more each time: each step of the start fails once, until there are enough."""

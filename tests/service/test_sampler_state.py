@@ -66,6 +66,7 @@ def gaps(batches, end):
     return found + ([(position, end - position)] if position < end else [])
 
 
+@pytest.mark.threads
 @pytest.mark.parametrize("durability", ["fsync", "process", "none"])
 def test_a_restart_goes_on_exactly(sampler, tmp_path, durability):
     options = (*STORE, "--state", tmp_path / "a/state", "--durability", durability)
@@ -84,6 +85,7 @@ def test_a_restart_goes_on_exactly(sampler, tmp_path, durability):
     assert sampler(*options, "--seed", seed).batch("size=5")["first"] == first
 
 
+@pytest.mark.threads
 @pytest.mark.parametrize("durability", ["fsync", "process"])
 def test_kill_9_under_load_repeats_and_skips_nothing(sampler, tmp_path, durability):
     options = ("--store", "range:100000?labels=10", "--seed", 1, "--state", tmp_path / "state", "--durability", durability)
@@ -108,6 +110,7 @@ def test_kill_9_under_load_repeats_and_skips_nothing(sampler, tmp_path, durabili
     server.kill()
 
 
+@pytest.mark.threads
 @pytest.mark.parametrize("durability", ["fsync", "process", "none"])
 def test_sigterm_under_load_loses_nothing(sampler, tmp_path, durability):
     options = ("--store", "range:100000?labels=10", "--seed", 1, "--state", tmp_path / "state", "--durability", durability)
@@ -124,6 +127,7 @@ def test_sigterm_under_load_loses_nothing(sampler, tmp_path, durability):
     assert gaps(answered, end) == []
 
 
+@pytest.mark.threads
 def test_a_restart_in_the_middle_keeps_every_unit_once(sampler, tmp_path):
     options = ("--store", "range:5000?labels=10", "--epochs", 2, "--state", tmp_path / "state", "--seed", 4)
     answered = []
@@ -151,6 +155,7 @@ def test_a_store_and_the_frame_built_from_it_are_the_same_order(sampler, tmp_pat
     assert sampler("--frame", tmp_path / "x.frame", "--state", tmp_path / "state").batch("size=5")["first"] == 40
 
 
+@pytest.mark.threads
 def test_clients_that_leave_while_the_disk_works(sampler, tmp_path):
     server = sampler("--store", "range:100000", "--state", tmp_path / "state")
     for _ in range(300):
@@ -380,6 +385,7 @@ def test_a_full_disk_refuses_draws_and_loses_nothing(sampler, tmp_path, durabili
     assert sampler(*STORE, "--state", tmp_path / "state", "--epochs", 0).batch("size=10")["first"] == drawn + 20
 
 
+@pytest.mark.threads
 def test_a_disk_that_is_full_now_and_then_under_load(sampler, tmp_path):
     server = sampler("--store", "range:30000", "--state", tmp_path / "state", "--epochs", 1)
     pullers = Pullers(server, [10, 20, 30] * 8)

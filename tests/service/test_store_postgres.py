@@ -119,6 +119,7 @@ def test_the_same_rows_as_csv_and_sqlite(server, csv, tmp_path):
     assert "3 of u8" in run("loader", "info", server.uri("packed", "&" + KEYS)).stdout
 
 
+@pytest.mark.threads
 def test_fetched_rows_are_those_of_the_csv(server, csv, sampler):
     one = sampler("--store", f"csv:{csv}", "--seed", "4")
     wanted = {line.split(",")[0]: line.split(",") for line in csv.read_text().splitlines()[1:]}
@@ -224,6 +225,7 @@ def test_a_killed_server_ends_a_build_with_nothing_left(server, tmp_path):
     assert frame(server.uri("long"), tmp_path / "out") == frame("range:3000001?labels=10", tmp_path / "range")
 
 
+@pytest.mark.threads
 def test_a_server_that_restarts_goes_unnoticed(server, csv, sampler, tmp_path):
     one = sampler("--store", f"csv:{csv}", "--seed", "4", "--epochs", "40")
     out = tmp_path / "rows.csv"
@@ -244,6 +246,7 @@ def test_a_server_that_restarts_goes_unnoticed(server, csv, sampler, tmp_path):
         assert len(set(ids[epoch * ROWS:(epoch + 1) * ROWS])) == ROWS
 
 
+@pytest.mark.threads
 def test_a_table_that_goes_ends_the_pull_at_once(server, csv, sampler, tmp_path):
     """Only a server that went away is asked again; one that answers with an error has answered."""
     server.sql("CREATE TABLE leaving AS SELECT * FROM rows", "ALTER TABLE leaving ADD PRIMARY KEY (id)")
@@ -260,6 +263,7 @@ def test_a_table_that_goes_ends_the_pull_at_once(server, csv, sampler, tmp_path)
     assert 'leaving" does not exist' in text and "connecting again" not in text, text
 
 
+@pytest.mark.threads
 def test_sigterm_while_the_server_is_silent(server, tmp_path):
     server.sql("CREATE OR REPLACE VIEW slow AS SELECT 1 AS id, (SELECT 2 FROM pg_sleep(600)) AS label")
     building = Program("sampler", "build", "--store", server.uri("slow"), "--out", tmp_path / "out", folder=tmp_path)

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from conftest import run, run_fails
+from conftest import TSAN, run, run_fails
 
 NAMED = ("--store", "train=range:100?labels=2", "--store", "test=range:50", "--seed", 1)
 
@@ -102,8 +102,10 @@ def test_no_warning_where_every_label_is_everywhere(sampler):
     assert not warnings_of(server)
 
 
+@pytest.mark.threads
 def test_who_asks_again_hears_that_the_stream_is_being_made(sampler):
-    server = sampler("--store", "range:60000000?labels=10", "--splits", "0.8,0.1,0.1", "--seed", 1)
+    units = 6000000 if TSAN else 60000000  # long enough to make that all four ask meanwhile
+    server = sampler("--store", f"range:{units}?labels=10", "--splits", "0.8,0.1,0.1", "--seed", 1)
     body = json.dumps({"name": "side", "split": "train"}).encode()
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         answers = [each.result() for each in [pool.submit(server.request, "POST", "/streams", body=body) for _ in range(4)]]

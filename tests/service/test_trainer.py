@@ -13,8 +13,9 @@ import time
 
 import pytest
 
-from conftest import PATIENCE_S, ROOT, free_port, run, run_fails
+from conftest import PATIENCE_S, ROOT, TSAN, free_port, run, run_fails
 
+STEPS = 300 if TSAN else 1500  # enough that something can happen in the middle
 NUMBERS = {"I64": "q", "F32": "f"}
 
 
@@ -96,6 +97,7 @@ def served(sampler, store):
 # ---- the whole way --------------------------------------------------------------------------------
 
 
+@pytest.mark.threads
 def test_the_whole_way_from_rows_to_an_accuracy(served, store, test_store, tmp_path):
     logdir = tmp_path / "new" / "run"
     done = train(served, store, logdir, test_store=test_store, hidden_units=100, train_steps=400, batch_size=100)
@@ -191,20 +193,21 @@ def test_steps_are_printed_as_often_as_asked(served, store, tmp_path):
 
 @pytest.fixture
 def straight(served, store, tmp_path):
-    """The bytes of the last checkpoint of a training of 1500 steps without a break."""
-    train(served, store, tmp_path / "straight", train_steps=1500)
+    """The bytes of the last checkpoint of a training of STEPS without a break."""
+    train(served, store, tmp_path / "straight", train_steps=STEPS)
     return newest(tmp_path / "straight").read_bytes()
 
 
 def interrupt(start, served, store, logdir, number, **more):
     """Starts a training, sends the signal once some steps are done, and returns the program."""
-    trainer = start("trainer", *options(served, store, logdir, train_steps=1500, **more))
+    trainer = start("trainer", *options(served, store, logdir, train_steps=STEPS, **more))
     while "training step" not in trainer.read_line():
         pass
     trainer.terminate(number)
     return trainer
 
 
+@pytest.mark.threads
 @pytest.mark.parametrize("number, status", [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_signal_saves_and_training_goes_on_bit_for_bit(start, served, store, straight, tmp_path, number, status):
     logdir = tmp_path / "run"
@@ -212,9 +215,9 @@ def test_a_signal_saves_and_training_goes_on_bit_for_bit(start, served, store, s
         trainer = interrupt(start, served, store, logdir, number)
         assert trainer.wait() == status
         assert "start again with the same --logdir" in trainer.stderr
-    assert 0 < checkpoints(logdir)[-1] < 1500
+    assert 0 < checkpoints(logdir)[-1] < STEPS
     before = newest(logdir).name
-    done = train(served, store, logdir, train_steps=1500)
+    done = train(served, store, logdir, train_steps=STEPS)
     assert f"going on from {logdir}/{before}" in done.stderr
     assert newest(logdir).read_bytes() == straight
 
@@ -222,16 +225,16 @@ def test_a_signal_saves_and_training_goes_on_bit_for_bit(start, served, store, s
 def test_after_kill_9_training_goes_on_bit_for_bit(start, served, store, straight, tmp_path):
     logdir = tmp_path / "run"
     for _ in range(4):
-        trainer = start("trainer", *options(served, store, logdir, train_steps=1500, save_secs=0.01))
+        trainer = start("trainer", *options(served, store, logdir, train_steps=STEPS, save_secs=0.01))
         for _ in range(60):
             trainer.read_line()
         trainer.kill()
-    trainer = start("trainer", *options(served, store, logdir, train_steps=1500, save_secs=0.01))
+    trainer = start("trainer", *options(served, store, logdir, train_steps=STEPS, save_secs=0.01))
     while len(checkpoints(logdir)) < 2 and trainer.read_line():
         pass
     trainer.kill()
     assert len(checkpoints(logdir)) > 1
-    train(served, store, logdir, train_steps=1500)
+    train(served, store, logdir, train_steps=STEPS)
     assert newest(logdir).read_bytes() == straight
     listed = re.findall(r'^all_model_checkpoint_paths: "(.*)"', (logdir / "checkpoint").read_text(), re.M)
     assert len(listed) <= 5 and all((logdir / name).exists() for name in listed)
@@ -290,6 +293,7 @@ def test_hidden_units_without_hidden_layers_are_a_warning(served, store, tmp_pat
     assert checkpoints(tmp_path / "run") == [0, 5]
 
 
+@pytest.mark.threads
 def test_training_ends_where_the_stream_ends(sampler, store, tmp_path):
     served = sampler("--store", store, "--seed", 7, "--epochs", 2)
     units = served.get("/streams/default").json["units"]
@@ -341,9 +345,10 @@ def test_a_sampler_that_never_comes_ends_the_training(store, tmp_path):
     assert checkpoints(tmp_path / "run") == []
 
 
+@pytest.mark.threads
 def test_a_sampler_that_dies_and_comes_back_changes_nothing(sampler, start, store, straight, tmp_path):
     served = sampler("--store", store, "--seed", 7)
-    trainer = start("trainer", *options(served, store, tmp_path / "run", train_steps=1500))
+    trainer = start("trainer", *options(served, store, tmp_path / "run", train_steps=STEPS))
     while "training step" not in trainer.read_line():
         pass
     served.kill()
@@ -514,7 +519,7 @@ def test_a_full_disk_loses_nothing_that_was_saved(small_disk, start, served, sto
     assert re.search(r"step \d+ was not saved, training can go on from step 0 \(.*model\.ckpt-0\.safetensors\): .*No space left", trainer.stderr)
     assert checkpoints(logdir) == [0] and not list(logdir.glob("*.tmp.*"))
     filler.unlink()
-    train(served, store, logdir, train_steps=1500)
+    train(served, store, logdir, train_steps=STEPS)
     assert newest(logdir).read_bytes() == straight
 
 
@@ -697,6 +702,7 @@ def test_one_number_written_two_ways_is_refused(sampler, tmp_path):
 # ---- bad input --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.threads
 def test_a_diverged_training_keeps_what_was_good(sampler, tmp_path):
     uri = write_line(tmp_path / "line.csv", 200)
     served = sampler("--store", uri, "--design", "srs", "--seed", 1)
@@ -773,6 +779,7 @@ def test_a_known_bad_row_is_told_before_the_first_step(sampler, tmp_path):
     train(few, bad, tmp_path / "few", batch_size=10, train_steps=5)  # no batch will hold that row
 
 
+@pytest.mark.threads
 def test_bad_rows_end_training_or_are_passed_over(sampler, tmp_path):
     good = write_animals(tmp_path / "good.csv", (1, 2))
     served = sampler("--store", good, "--seed", 1)

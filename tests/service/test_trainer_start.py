@@ -47,6 +47,7 @@ def test_a_wrong_store_leaves_no_checkpoint(served, store, tmp_path):
     assert checkpoints(tmp_path / "run") == [0, 5]
 
 
+@pytest.mark.threads
 def test_a_signal_before_the_first_batch_leaves_no_checkpoint(sampler, store, start, tmp_path):
     served = sampler("--store", store, "--seed", 7)
     served.signal(signal.SIGSTOP)
