@@ -14,6 +14,7 @@ from places import LOGS, LONG, shown
 
 LIMIT_S = (24 if LONG else 2) * 3600  # for a command that has no limit of its own
 TAIL = 40  # lines of a log that are shown after a failure
+WIDE = 500  # and no more of a line: an assertion may show an answer of megabytes
 
 
 class Step:
@@ -53,7 +54,7 @@ class Step:
 
     def show(self, lines):
         """What another program said."""
-        self.lines += [f"| {line}" for line in lines]
+        self.lines += [f"| {line[:WIDE]}" for line in lines]
 
     def run(self, command, log=None, limit=None, **more):
         """Runs a command, its output at the end of the log; returns its exit status. `limit`: seconds and a name."""
