@@ -6,6 +6,7 @@ Objects in ccache are found again from any clone: paths in commands and debug in
 
 import fcntl
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -16,6 +17,8 @@ CCACHE = Path("/usr/lib/ccache")  # compilers' names, each a link to ccache
 RELATIVE = f"-ffile-prefix-map={ROOT}=."
 # libtool is a shell script: one that a small shell runs takes half the time.
 SHELL = ["env", "CONFIG_SHELL=/bin/dash", "/bin/dash"] if Path("/bin/dash").exists() else []
+# Of the sanitizers' hundred programs each takes a third of the time to link that GNU ld needs.
+LINKER = next((f"LDFLAGS=-fuse-ld={name}" for name in ("lld", "gold") if shutil.which(f"ld.{name}")), "LDFLAGS=")
 GENERATED = ("configure", "Makefile.in", "config.h.in", "build-aux/ltmain.sh")
 
 
@@ -90,11 +93,11 @@ def autoreconf(step):
 
 
 PLAIN = PlainBuild("build", ["--enable-werror"], "-g -O2")
-ASAN = Build("build-asan", ["--enable-sanitizers=address,undefined", f"--with-cuda={ROOT}/build-asan/cuda"],
+ASAN = Build("build-asan", ["--enable-sanitizers=address,undefined", f"--with-cuda={ROOT}/build-asan/cuda", LINKER],
              before=emulate_cuda)
 ASAN.environment = {"LD_LIBRARY_PATH": f"{ROOT}/build-asan/cuda/lib64"}
-TSAN = Build("build-tsan", ["--enable-sanitizers=thread", "--without-cuda"])
-FUZZ = Build("build-fuzz", ["CC=clang", "CXX=clang++", "--enable-fuzz", "--without-cuda"], targets=["fuzz"])
+TSAN = Build("build-tsan", ["--enable-sanitizers=thread", "--without-cuda", LINKER])
+FUZZ = Build("build-fuzz", ["CC=clang", "CXX=clang++", "--enable-fuzz", "--without-cuda", LINKER], targets=["fuzz"])
 if subprocess.run(["setarch", "-R", "true"], capture_output=True, check=False).returncode == 0:
     TSAN.prefix = ["setarch", "-R"]  # where the kernel spreads addresses widely, the sanitizer only works without
 
