@@ -79,6 +79,14 @@ static inline int unit_run(const struct CMUnitTest *tests, size_t count, CMFixtu
             fail_msg("%s: %d, %s", #call, unit_error, error_message()); \
     } while (0)
 
+/* What is repeated for statistics or at random is repeated so many times less under a sanitizer: the figures are the plain
+ * build's to judge, and memory and threads are used alike each time. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define UNIT_LESS 5
+#else
+#define UNIT_LESS 1
+#endif
+
 /* True when the suite may take long (tests/run --long). */
 static inline int unit_is_long(void)
 {
