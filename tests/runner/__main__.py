@@ -10,7 +10,6 @@ import builds
 import parts
 import process
 import record
-import tools
 from changed import take_changes
 from links import Links
 from places import BUILD, LONG, ROOT, shown
@@ -103,8 +102,6 @@ def main(arguments):
     lock = builds.claim()
     if not lock:
         return give_up(f"another tests/run is at work in {shown(BUILD)}")
-    if LONG:
-        tools.install_schemathesis()
     return run(chosen, "--changed" in options)
 
 

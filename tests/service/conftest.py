@@ -61,6 +61,14 @@ def shares_fixtures(item):
     return any(definition.scope == "module" for definitions in found for definition in definitions)
 
 
+def from_pypi(tool):
+    """The virtual environment that holds a tool of tests/pypi; skips where PyPI is out of reach."""
+    made = subprocess.run([ROOT / "tests" / "pypi", tool], capture_output=True, text=True, check=False)
+    if made.returncode != 0:
+        pytest.skip(f"{tool} cannot be had: {made.stderr.strip()}")
+    return Path(made.stdout.strip())
+
+
 def program(name):
     """The path of tombola-NAME: program("sampler")."""
     path = BUILD / name / f"tombola-{name}"

@@ -142,7 +142,8 @@ def test_after_them():
 
 
 def test_a_skip_is_a_failure_unless_it_is_listed(tmp_path):
-    status, said, _ = run_pytest(tmp_path, "test_http_operations.py", """
+    (tmp_path / "config.log").write_text("-fsanitize=address")  # a build that cannot run test_the_example_*
+    status, said, _ = run_pytest(tmp_path, "test_libtombola.py", """
 import pytest
 
 def test_inside():
@@ -152,12 +153,12 @@ def test_inside():
 def test_by_a_mark():
     pass
 
-def test_schemathesis_skipped():
+def test_the_example_skipped():
     pytest.skip("it is listed")
 
-def test_schemathesis_ran():
+def test_the_example_ran():
     pass
-""", TOMBOLA_LONG="0", TOMBOLA_SCHEMATHESIS="")
+""", TOMBOLA_BUILD=str(tmp_path))
     assert status == 1 and "2 failed, 1 skipped, 1 error" in said
     assert "tests/skips does not allow here: Skipped: no moon" in said
     assert "tests/skips does not allow here: Skipped: no sun" in said

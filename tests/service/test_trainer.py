@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from conftest import PATIENCE_S, ROOT, TSAN, free_port, run, run_fails
+from conftest import PATIENCE_S, TSAN, free_port, from_pypi, run, run_fails
 
 STEPS = 300 if TSAN else 1500  # enough that something can happen in the middle
 NUMBERS = {"I64": "q", "F32": "f"}
@@ -146,15 +146,13 @@ def test_a_checkpoint_holds_parameters_slots_step_and_position(served, store, tm
 
 
 def test_the_real_reader_reads_it(served, store, tmp_path):
-    reader = subprocess.run([ROOT / "tests" / "pypi", "safetensors"], capture_output=True, text=True, check=False)
-    if reader.returncode != 0:
-        pytest.skip(f"safetensors cannot be had: {reader.stderr.strip()}")
+    reader = from_pypi("safetensors")
     train(served, store, tmp_path / "run", train_steps=5)
     path = newest(tmp_path / "run")
     script = """import json, sys
 from safetensors.numpy import load_file
 print(json.dumps({name: [list(one.shape), one.reshape(-1).tolist()] for name, one in load_file(sys.argv[1]).items()}))"""
-    done = subprocess.run([f"{reader.stdout.strip()}/bin/python", "-c", script, path], capture_output=True, text=True, check=False)
+    done = subprocess.run([reader / "bin/python", "-c", script, path], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     _, ours = read_checkpoint(path)
     assert json.loads(done.stdout) == {name: [shape, list(values)] for name, (shape, values) in ours.items()}
