@@ -255,7 +255,7 @@ static void test_tiny_sizes_are_uniform(void **state)
     uint32_t cells = 1;
     for (uint32_t n = 2; n <= 8; n++) {
         cells *= n;
-        uint32_t keys = cells * 20 < 100000 ? 100000 : cells * 20;
+        uint32_t keys = (cells * 20 < 100000 ? 100000 : cells * 20) / UNIT_LESS;
         for (int hashed = 0; hashed < 2; hashed++) {
             uint32_t *counts = calloc(cells, sizeof(*counts));
             assert_non_null(counts);
@@ -333,7 +333,7 @@ static void test_nothing_hangs_together(void **state)
     for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
         struct dependence sum = {.position = 0};
         uint64_t n = sizes[s];
-        uint64_t keys = n > 100000 ? 4 : 1000000 / n;
+        uint64_t keys = n > 100000 ? 4 : 1000000 / UNIT_LESS / n;
         for (uint64_t key = 0; key < keys; key++) {
             run_all(n, key, units);
             run_all(n, key + 1, others);
@@ -359,7 +359,7 @@ static void test_fixed_points(void **state)
     uint64_t units[20000];
     for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
         uint64_t n = sizes[s];
-        uint64_t keys = 4000000 / n < 5000 ? 4000000 / n : 5000;
+        uint64_t keys = (4000000 / n < 5000 ? 4000000 / n : 5000) / UNIT_LESS;
         uint64_t fixed = 0;
         uint64_t successors = 0;
         for (uint64_t key = 0; key < keys; key++) {
