@@ -79,14 +79,14 @@ def run(chosen, is_changed):
         links = Links(builds.PLAIN, all_programs())
         chosen.take_folders(links)
         if is_changed:
-            print(f"== {take_changes(chosen, links, parts.NAMES)}: {', '.join(chosen.parts)}")
+            print(f"== {take_changes(chosen, links, parts.WHOLE)}: {', '.join(chosen.parts)}")
     is_whole = chosen.is_empty and not is_changed
     if is_whole:
-        chosen.take_all(parts.NAMES)
+        chosen.take_all(parts.WHOLE)
     if not perform(parts.steps(chosen), report):
         return give_up("the build failed")
     if is_whole and LONG:
-        record.write(report)
+        record.write_run(report)
     return report.close()
 
 

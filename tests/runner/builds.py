@@ -97,12 +97,13 @@ ASAN = Build("build-asan", ["--enable-sanitizers=address,undefined", f"--with-cu
              before=emulate_cuda)
 ASAN.environment = {"LD_LIBRARY_PATH": f"{ROOT}/build-asan/cuda/lib64"}
 TSAN = Build("build-tsan", ["--enable-sanitizers=thread", "--without-cuda", LINKER])
+COVERAGE = Build("build-coverage", ["--enable-coverage", "--without-cuda", LINKER])
 FUZZ = Build("build-fuzz", ["CC=clang", "CXX=clang++", "--enable-fuzz", "--without-cuda", LINKER], targets=["fuzz"])
 if subprocess.run(["setarch", "-R", "true"], capture_output=True, check=False).returncode == 0:
     TSAN.prefix = ["setarch", "-R"]  # where the kernel spreads addresses widely, the sanitizer only works without
 
-BUILDS = [PLAIN, ASAN, TSAN, FUZZ]
-SANITIZED = [build.name for build in (ASAN, TSAN, FUZZ)]  # the other parts go on without them
+BUILDS = [PLAIN, ASAN, TSAN, FUZZ, COVERAGE]
+SANITIZED = [build.name for build in (ASAN, TSAN, FUZZ, COVERAGE)]  # the other parts go on without them
 
 
 def steps():

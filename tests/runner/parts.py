@@ -2,6 +2,7 @@
 """The parts of a run, as steps: which build each needs and what it does for a selection."""
 
 import bench
+import coverage
 import cuda
 import dist
 import fuzz
@@ -9,12 +10,13 @@ import layering
 import lint
 import service
 import unit
-from builds import ASAN, FUZZ, PLAIN, TSAN
+from builds import ASAN, COVERAGE, FUZZ, PLAIN, TSAN
 from places import LONG
 from selection import all_tests
 from step import Step
 
-NAMES = ("unit", "layering", "lint", "service", "fault", "asan", "tsan", "fuzz", "cuda", "dist", "bench")
+NAMES = ("unit", "layering", "lint", "service", "fault", "asan", "tsan", "fuzz", "cuda", "dist", "bench", "coverage")
+WHOLE = NAMES if LONG else tuple(name for name in NAMES if name != "coverage")
 # Of the service tests. What ASan's build runs is not run in the plain build again: tests/README.md says why.
 LIGHT, REST, THREADS = ("-m", "not heavy and not plain"), ("-m", "heavy or plain"), ("-m", "threads and not heavy")
 NO_GPU = {"CUDA_VISIBLE_DEVICES": ""}
@@ -42,6 +44,18 @@ def sanitized(name, build, chosen):
     return found
 
 
+def coverage_steps():
+    """All that counts, each test once, and then the sum."""
+    def forget_and_check(step):
+        coverage.clear()
+        unit.check(step, COVERAGE)
+
+    unit_tests = Step("coverage-unit", forget_and_check, needs=[COVERAGE.name])
+    service_tests = Step("coverage-service", lambda step: service.test(step, COVERAGE, ["tests/service"], "-m", "not plain"),
+                         needs=[unit_tests.name], waits=True)
+    return [unit_tests, service_tests, Step("coverage", coverage.measure, needs=[service_tests.name])]
+
+
 def steps(chosen):
     """The steps of every part that is chosen, in the order in which they are to start where they can."""
     targets = chosen.tests["fuzz"] or all_tests("fuzz")
@@ -58,5 +72,6 @@ def steps(chosen):
         "cuda": lambda: [Step("cuda", cuda.check, needs=["autoreconf"])],
         "dist": lambda: [Step("dist", dist.check, needs=[PLAIN.name])],
         "bench": lambda: [Step("bench", bench.check, needs=[PLAIN.name])],
+        "coverage": coverage_steps,
     }
     return [step for name in NAMES if name in chosen.parts for step in makers[name]()]

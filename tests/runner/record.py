@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The record of the last whole `tests/run --long`, which the run writes into tests/README.md."""
+"""Records in tests/README.md of what is not part of every run: the last whole `tests/run --long`, branch coverage."""
 
 import re
 import subprocess
@@ -8,17 +8,32 @@ import time
 from places import JOBS, ROOT
 
 README = ROOT / "tests/README.md"
-SECTION = re.compile(r"(?<=^## The last long run\n).*?(?=^## |\Z)", re.DOTALL | re.MULTILINE)
 
 
-def write(report):
+def section(title):
+    return re.compile(rf"(?<=^## {title}\n).*?(?=^## |\Z)", re.DOTALL | re.MULTILINE)
+
+
+def where_and_when():
     command = ["git", "describe", "--always", "--dirty"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return f"{time.strftime('%Y-%m-%d')}, commit {done.stdout.strip() or 'unknown'}"
+
+
+def write(title, phrases):
+    README.write_text(section(title).sub(lambda _: f"{wrapped(phrases)}\n\n", README.read_text()))
+
+
+def read(title):
+    return section(title).search(README.read_text())[0].strip()
+
+
+def write_run(report):
     passed, failed, skipped = report.sums()
-    words = [time.strftime("%Y-%m-%d"), f"commit {done.stdout.strip() or 'unknown'}", f"{JOBS} processors",
-             f"{report.wall_s / 60:.0f} minutes", f"{passed} passed", f"{failed} failed", f"{skipped} skipped"]
+    words = [where_and_when(), f"{JOBS} processors", f"{report.wall_s / 60:.0f} minutes", f"{passed} passed",
+             f"{failed} failed", f"{skipped} skipped"]
     words += [f"{step.name} {'/'.join(map(str, step.counts))}" for step in report.ended if step.counts]
-    README.write_text(SECTION.sub(lambda _: f"{wrapped(words)}\n\n", README.read_text()))
+    write("The last long run", words)
 
 
 def wrapped(phrases, width=115):

@@ -3,6 +3,8 @@
 
 import time
 
+import record
+
 
 class Report:
     def __init__(self):
@@ -32,6 +34,7 @@ class Report:
             print(f"   {step.name:<13} {cost(step)}")
         cpu_s = sum(step.cpu_s for step in self.ended)
         print(f"   {'all':<13} {minutes(self.wall_s)} min, {minutes(cpu_s)} processor min")
+        print("== branch coverage, as recorded\n   " + record.read("Branch coverage").replace("\n", "\n   "))
         passed, failed, skipped = self.sums()
         print(f"{passed} passed, {failed} failed, {skipped} skipped")
         return 1 if failed else 0
