@@ -193,9 +193,9 @@ static void test_batches_of_a_million_look_random(void **state)
 {
     (void)state;
     struct frame *frame = range_frame(1000000, 0);
-    check_tenths(frame, 2, 1000);
-    check_tenths(frame, 10, 1000);
-    check_tenths(frame, 100, 1000);
+    check_tenths(frame, 2, 1000 / UNIT_LESS);
+    check_tenths(frame, 10, 1000 / UNIT_LESS);
+    check_tenths(frame, 100, 1000 / UNIT_LESS);
     frame_free(frame);
 }
 
@@ -203,9 +203,9 @@ static void test_batches_of_a_billion_look_random(void **state)
 {
     (void)state;
     struct frame *frame = range_frame(1000000000, 0);
-    check_tenths(frame, 2, 1000);
-    check_tenths(frame, 10, 1000);
-    check_tenths(frame, 100, 1000);
+    check_tenths(frame, 2, 1000 / UNIT_LESS);
+    check_tenths(frame, 10, 1000 / UNIT_LESS);
+    check_tenths(frame, 100, 1000 / UNIT_LESS);
     frame_free(frame);
 }
 
