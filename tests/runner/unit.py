@@ -10,8 +10,8 @@ from selection import all_programs
 RESULT = re.compile(r"^:test-result: (\w+)", re.MULTILINE)
 GOOD, BAD = {"PASS", "XFAIL"}, {"FAIL", "ERROR", "XPASS"}
 
-# They compute for minutes under ThreadSanitizer, and start only threads that other tests start too.
-TSAN_SLOW = {"tests/unit/test_frame", "tests/unit/test_frame_file"}
+# They compute for long under ThreadSanitizer, and start only the threads of frame_build, as test_frame_build does.
+TSAN_SLOW = {f"tests/unit/test_{name}" for name in ("design_laws", "frame", "frame_file", "frame_view")}
 
 
 def clear(folder):
