@@ -17,11 +17,12 @@ from itertools import chain
 import pytest
 
 from power_case import Recording, build_recorder
-from power_disk import ENDED, materialise
+from power_disk import ENDED, SECTOR, WRITE, Choice, materialise
 from service import LONG, PATIENCE_S, SEED, Sampler, run, wait_for
 
 MOST = None if LONG else 12  # disks judged by chance, beside those where nothing was kept
 UNITS = 20000
+PLAIN_ENTRY = 24  # bytes of a draw without a worker in the journal
 STATE, LOGDIR = "new/state", "new/logs"  # below a folder that is on the disk for sure
 NOT_MISSED = {  # places of syncs that may go without a loss, and why they are there
     "journal_file_sync < sync_file < journal_finish": "the watermark names what is on the disk for sure, so it "
@@ -364,6 +365,41 @@ def test_a_second_cut_finds_no_more_than_the_first(recorder, tmp_path):
 
         judged, broken = again.find_broken(judge, case, most=MOST)
         assert judged and not broken, f"after the first cut at {position}: " + "\n".join(broken)
+
+
+class Beheaded(Choice):
+    """Everything pending, but the first sector of each write."""
+
+    def __init__(self):
+        super().__init__(True)
+
+    def apply(self, change, content):
+        change.apply_data(content, SECTOR)
+
+
+def test_entries_behind_a_torn_one_do_not_come_back(recorder, tmp_path):
+    """Many draws are one write, whose first sector is lost. The entries of later draws come to end where whole ones of that write begin."""
+    recording = begin(recorder, tmp_path)
+    server = Sampler(*OPTIONS, "--state", recording.folder / STATE, folder=tmp_path, env=recording.environment(sync_us=200000))
+    callers = [Caller(server, plain_requests(1, random.Random(SEED))) for _ in range(60)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    stop_at_rest(server)
+    recording.finish("sampler")
+    last = max(index for index, event in enumerate(recording.events) if event.kind == WRITE and len(event.data) > 2 * SECTOR)
+    disk = next(disk for position, disk, _ in recording.replay() if position > last)
+    torn = tmp_path / "torn"
+    materialise(disk.after_cut(Beheaded()), torn)
+    expected = None
+    for _ in range(2 * SECTOR // PLAIN_ENTRY):
+        server = Sampler(*OPTIONS, "--state", torn / STATE, folder=tmp_path)
+        position = server.get("/streams/default").json["position"]
+        assert expected in (None, position), f"position {position} after the draws up to {expected}"
+        batch = server.batch("size=1")
+        expected = batch["first"] + batch["size"]
+        stop_at_rest(server)
 
 
 # ---- checkpoints --------------------------------------------------------------------------------
