@@ -73,7 +73,9 @@ static enum error keep_damaged(const struct journal *journal)
     enum error error = OK;
     if (link(journal->path, path) != 0)
         error = error_set_errno(ERROR_IO, errno, "cannot keep the damaged journal as %s", path);
-    else
+    if (!error) /* before the new journal takes the other name */
+        error = journal_sync_folder(journal->folder);
+    if (!error)
         log_warning("state %s: --accept-loss %" PRIu64 ": what was answered behind that byte is "
                     "forgotten, and its draws come again; the damaged journal is kept as %s",
                     journal->path, journal->accept_loss, path);

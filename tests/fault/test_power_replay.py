@@ -402,6 +402,40 @@ def test_entries_behind_a_torn_one_do_not_come_back(recorder, tmp_path):
         stop_at_rest(server)
 
 
+def refused_byte(options, folder):
+    """Where the sampler says that the journal is damaged."""
+    with pytest.raises(AssertionError) as refusal:
+        Sampler(*options, folder=folder)
+    return re.search(r"start once with --accept-loss (\d+)", str(refusal.value))[1]
+
+
+def test_a_damaged_journal_stays_until_it_is_kept(recorder, tmp_path):
+    """--accept-loss leaves it under another name, and goes on from what it still had. All disks, since few show it."""
+    journal = tmp_path / "disk" / STATE / "journal"
+    server = Sampler(*OPTIONS, "--state", journal.parent, folder=tmp_path)
+    use(server)
+    stop_at_rest(server)
+    damaged = bytearray(journal.read_bytes())
+    damaged[(4096 + len(damaged.rstrip(b"\0"))) // 2] ^= 1  # behind the header, with entries behind it
+    journal.write_bytes(damaged)
+    byte = refused_byte((*OPTIONS, "--state", journal.parent), tmp_path)
+    recording = begin(recorder, tmp_path)
+    options = (*OPTIONS, "--accept-loss", byte)
+    server = Sampler(*options, "--state", journal.parent, folder=tmp_path, env=recording.environment())
+    callers = use(server, leases=1, draws=2, streams=1, name="b")
+    stop_at_rest(server)
+    recording.finish("sampler")
+    answers = Judge(Promises(recording, callers), options, tmp_path)
+
+    def judge(disk, position):
+        kept = [path.read_bytes() for path in (disk / STATE).iterdir() if path.name in ("journal", "journal.damaged")]
+        assert damaged in kept, "it is lost"
+        answers(disk, position)
+
+    check(recording, judge, tmp_path, most=None)
+    check_each_sync(recording, judge, tmp_path, of="keep_damaged|rewrite_whole")
+
+
 # ---- checkpoints --------------------------------------------------------------------------------
 
 
