@@ -174,10 +174,21 @@ bool journal_is_behind(const struct journal *journal)
     return journal->durability == DURABILITY_FSYNC && journal->synced < journal->end;
 }
 
+/* Nothing is written any more, or not before the file is replaced, which may take for ever. */
+static bool keeps_nothing(const struct journal *journal)
+{
+    return journal->condition == JOURNAL_FAILING || journal->condition == JOURNAL_FINISHED;
+}
+
 void journal_wait(struct journal *journal, struct journal_waiter *waiter)
 {
     waiter->next = NULL;
     waiter->error = OK;
+    if (keeps_nothing(journal)) {
+        waiter->error = journal->failure.code ? journal->failure.code : ERROR_IO;
+        waiter->ready(waiter);
+        return;
+    }
     *journal->waiters_end = waiter;
     journal->waiters_end = &waiter->next;
     journal->waiting++;

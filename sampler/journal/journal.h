@@ -100,7 +100,8 @@ enum error journal_reserve(struct journal *journal, size_t bytes) MUST_CHECK;
 enum error journal_append(struct journal *journal, const struct entry *entry) MUST_CHECK;
 /* Is something not kept yet as the durability promises? */
 bool journal_is_behind(const struct journal *journal);
-/* ready() is called when all that was appended so far is kept, or could not be. */
+/* ready() is called when all that was appended so far is kept, or could not be: before this returns, while nothing can
+ * be kept. */
 void journal_wait(struct journal *journal, struct journal_waiter *waiter);
 bool journal_failing(const struct journal *journal);
 /* Sets this thread's message; returns the code. */

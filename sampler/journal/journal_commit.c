@@ -12,8 +12,10 @@
  * go straight into the file's pages; synced moves with a compaction and at the end.
  */
 #include <errno.h>
+#include <string.h>
 
 #include "common/clock.h"
+#include "common/log.h"
 #include "sampler/journal/journal_private.h"
 
 #define GROUP_WAIT_MOST_NS 2000000
@@ -52,12 +54,10 @@ static void answer(struct journal_waiter *waiter, enum error error)
 }
 
 /* No response has said anything of what is behind `synced`: those whose write failed, and those that
- * came meanwhile, are undone, newest first. The mutex is held. */
-static struct journal_waiter *undo_draw(struct journal *journal, struct journal_waiter *waiters,
-                                        enum error error)
+ * came meanwhile, are undone, newest first. Returns all of them. The mutex is held. */
+static struct journal_waiter *undo_waiters(struct journal *journal, struct journal_waiter *waiters)
 {
     struct journal_waiter **end = &waiters;
-    journal_note_failure(journal, error, JOURNAL_FAILING);
     while (*end)
         end = &(*end)->next;
     *end = take_waiters(journal);
@@ -80,6 +80,33 @@ static void count_sync(struct journal *journal, int64_t nanoseconds)
     journal->sync_mean_ns += (nanoseconds - journal->sync_mean_ns) / 8;
 }
 
+/* Records that could not be synchronized may be in the file all the same, and the process may be
+ * killed before there is another one: a start would take for drawn what was refused. Zeros end the
+ * records before them. */
+static enum error erase(const struct journal *journal, const struct journal_bytes *group,
+                        uint64_t offset, enum error error)
+{
+    struct error_report report;
+    error_report_take(error, &report);
+    memset(group->bytes, 0, group->length);
+    if (journal_file_write(&journal->file, group->bytes, group->length, offset))
+        log_error("%s; if the process is killed before it can be written, what is refused now may "
+                  "be skipped after the next start",
+                  error_message());
+    return error_restore(&report);
+}
+
+static enum error write_group(const struct journal *journal, const struct journal_bytes *group)
+{
+    uint64_t offset = journal->written - (uint64_t)journal->file.shift;
+    if (group->length == 0)
+        return OK;
+    enum error error = journal_file_write(&journal->file, group->bytes, group->length, offset);
+    if (!error)
+        error = journal_file_sync(&journal->file);
+    return error ? erase(journal, group, offset, error) : OK;
+}
+
 /* The mutex is held before and after, but not meanwhile. */
 static enum error commit(struct journal *journal)
 {
@@ -92,10 +119,7 @@ static enum error commit(struct journal *journal)
     pthread_mutex_unlock(journal->owner.mutex);
 
     int64_t started_ns = clock_now_ns();
-    enum error error = journal_file_write(&journal->file, group.bytes, group.length,
-                                          journal->written - (uint64_t)journal->file.shift);
-    if (!error && group.length > 0)
-        error = journal_file_sync(&journal->file);
+    enum error error = write_group(journal, &group);
     int64_t finished_ns = clock_now_ns();
 
     pthread_mutex_lock(journal->owner.mutex);
@@ -105,12 +129,24 @@ static enum error commit(struct journal *journal)
         journal->synced_room = room;
         count_sync(journal, finished_ns - started_ns);
     } else {
-        waiters = undo_draw(journal, waiters, error);
+        journal_note_failure(journal, error, JOURNAL_FAILING);
+        waiters = undo_waiters(journal, waiters);
     }
     pthread_mutex_unlock(journal->owner.mutex);
     answer(waiters, error);
     pthread_mutex_lock(journal->owner.mutex);
     return error;
+}
+
+/* Those who came before the file failed for another reason than their commit. The mutex is held
+ * before and after. */
+static void refuse_waiters(struct journal *journal)
+{
+    enum error error = error_restore(&journal->failure);
+    struct journal_waiter *waiters = undo_waiters(journal, NULL);
+    pthread_mutex_unlock(journal->owner.mutex);
+    answer(waiters, error);
+    pthread_mutex_lock(journal->owner.mutex);
 }
 
 /* Clients that were answered last come back soon: waiting for them makes one group of two. At most
@@ -136,6 +172,13 @@ static bool has_commit(const struct journal *journal)
            (journal->waiters || journal->synced < journal->end);
 }
 
+/* Does somebody wait for what is not committed before the file is replaced? */
+static bool has_stuck(const struct journal *journal)
+{
+    return journal->durability == DURABILITY_FSYNC && journal->condition == JOURNAL_FAILING &&
+           journal->waiters;
+}
+
 static bool may_retry(const struct journal *journal)
 {
     return journal_failing(journal) && clock_now_ns() >= journal->retry_ns;
@@ -159,7 +202,7 @@ static bool has_work(const struct journal *journal)
     if (watermark_is_behind(journal) && clock_now_ns() >= watermark_due_ns(journal))
         return true;
     if (journal_failing(journal))
-        return may_retry(journal) || has_commit(journal);
+        return may_retry(journal) || has_commit(journal) || has_stuck(journal);
     return has_commit(journal) || journal_wants_rewrite(journal);
 }
 
@@ -213,6 +256,8 @@ static bool attend(struct journal *journal, bool stopping)
             wait_for_group(journal);
         if (commit(journal))
             journal->retry_ns = clock_now_ns(); /* at once: a start must not find what was undone */
+    } else if (has_stuck(journal)) {
+        refuse_waiters(journal);
     }
     bool due =
         !stopping && watermark_is_behind(journal) && clock_now_ns() >= watermark_due_ns(journal);

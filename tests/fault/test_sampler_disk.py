@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Promise 5 when the disk is full, fails, or gives back other bytes than were written."""
 
+import contextlib
 import http.client
 import json
 import os
@@ -153,17 +154,12 @@ def test_a_kill_while_the_disk_is_full_and_a_start_on_a_full_disk(sampler, mount
     server.stop()
 
 
-@pytest.mark.heavy
-@pytest.mark.parametrize("durability", ["fsync", "process"])
-def test_a_disk_that_fails_now_and_then_repeats_and_skips_nothing(sampler, strace, tmp_path, durability):
-    """EIO of every fifth fdatasync, and of writes to the state, by strace."""
-    options = (*STORE, "--state", tmp_path / "state", "--durability", durability)
-    server = sampler(*options)
-    clients = [Client(server, f"w{number}") for number in range(6)]
-    tracer = subprocess.Popen(
-        [strace, "-f", "-q", "-p", str(server.process.pid), "-o", str(tmp_path / "trace"),
-         "-e", "trace=fdatasync,fsync,pwrite64,pwritev", "-e", "inject=fdatasync,fsync:error=EIO:when=3+5",
-         "-e", "inject=pwrite64,pwritev:error=EIO:when=20+31"], stderr=subprocess.PIPE, text=True)
+@contextlib.contextmanager
+def failing(server, strace, trace, *injections):
+    """The server's calls fail meanwhile, as strace's `inject=` says."""
+    words = [word for one in injections for word in ("-e", f"inject={one}")]
+    tracer = subprocess.Popen([strace, "-f", "-q", "-p", str(server.process.pid), "-o", str(trace),
+                               "-e", "trace=fdatasync,fsync,pwrite64,pwritev", *words], stderr=subprocess.PIPE, text=True)
     try:
         deadline = time.monotonic() + PATIENCE_S
         while f"{tracer.pid}" != (re.search(r"TracerPid:\s*(\d+)", open(f"/proc/{server.process.pid}/status").read()) or [0, 0])[1]:
@@ -171,7 +167,48 @@ def test_a_disk_that_fails_now_and_then_repeats_and_skips_nothing(sampler, strac
                 pytest.skip(f"strace may not attach here: {tracer.stderr.read().strip()}")
             assert time.monotonic() < deadline
             time.sleep(0.01)
+        yield
+    finally:
+        tracer.terminate()
+        tracer.communicate()
 
+
+@pytest.mark.parametrize("end", ["kill", "stop"])
+def test_what_heard_an_error_was_never_asked(sampler, strace, tmp_path, end):
+    """The disk fails and stays so until the server is gone: the next one answers what was refused. Meanwhile nobody waits."""
+    options = (*STORE, "--state", tmp_path / "state")
+    server = sampler(*options)
+    client = Client(server)
+    for number in range(10):
+        assert client.draw(lease=number % 2 == 0)[0] == 200
+    position = server.get("/streams/default").json["position"]
+    with failing(server, strace, tmp_path / "trace", "fdatasync,fsync:error=EIO:when=1+"):
+        statuses = [client.draw(lease=False)[0] for _ in range(3)]
+        for method, path in (("GET", "/batch?size=5&worker=w&seq=0"), ("POST", "/streams/default/checkpoint"),
+                             ("POST", "/streams/default/resume"), ("POST", "/streams/default/pause")):
+            statuses.append(server.request(method, path).status)
+        assert set(statuses) <= {503, 507}, statuses
+        if end == "kill":
+            server.kill()
+        else:
+            server.stop(status=1)
+    server = sampler(*options)
+    assert server.get("/streams/default").json["position"] == position
+    client.move(server)
+    for _ in range(5):
+        assert client.draw(lease=False)[0] == 200
+    check_no_gap(client.answered, position + 25)
+    check_pairs(server, client, random.Random(SEED))
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("durability", ["fsync", "process"])
+def test_a_disk_that_fails_now_and_then_repeats_and_skips_nothing(sampler, strace, tmp_path, durability):
+    """EIO of every fifth fdatasync, and of writes to the state, by strace."""
+    options = (*STORE, "--state", tmp_path / "state", "--durability", durability)
+    server = sampler(*options)
+    clients = [Client(server, f"w{number}") for number in range(6)]
+    with failing(server, strace, tmp_path / "trace", "fdatasync,fsync:error=EIO:when=3+5", "pwrite64,pwritev:error=EIO:when=20+31"):
         def pull(client):
             until = time.monotonic() + (20 if LONG else 2.5)
             while time.monotonic() < until:
@@ -185,14 +222,12 @@ def test_a_disk_that_fails_now_and_then_repeats_and_skips_nothing(sampler, strac
             thread.start()
         for thread in threads:
             thread.join()
-    finally:
-        tracer.terminate()
-        tracer.communicate()
     statuses = {status for client in clients for status in client.statuses}
     assert statuses <= {200, 503}, statuses
     if durability == "fsync":
         assert 503 in statuses and "INJECTED" in (tmp_path / "trace").read_text()
-    wait_for(lambda: clients[1].draw()[0] == 200, "it never went on")
+    for client in clients:  # what a pair heard an error of is still its own
+        wait_for(lambda: client.draw(lease=client.name != "w0")[0] == 200, "it never went on")
     answered = {}
     for client in clients:
         assert not answered.keys() & client.answered.keys(), "answered twice"

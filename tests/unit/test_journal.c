@@ -95,9 +95,13 @@ struct owner {
 
 static struct owner owner;
 
+static void (*at_replay)(void);
+
 static enum error replay(void *books, const struct entry *entry)
 {
     struct owner *replayed = books;
+    if (at_replay)
+        at_replay();
     replayed->numbers[replayed->count++] = entry->value;
     return OK;
 }
@@ -549,7 +553,70 @@ static void test_a_hole_in_what_a_process_kept(void **unused)
     unit_folder_remove(owner.folder);
 }
 
+/* ---- what a start would find ---------------------------------------------- */
+
+/* A copy of the folder, as it would be found after a kill at this instant. */
+static struct owner found;
+static size_t kills;
+
+static void copy_found(const char *name)
+{
+    char from[512];
+    char to[512];
+    struct buffer bytes = BUFFER_INIT(1 << 28);
+    snprintf(from, sizeof(from), "%s/%s", owner.folder, name);
+    snprintf(to, sizeof(to), "%s/%s", found.folder, name);
+    if (access(from, F_OK) == 0) {
+        assert_ok(file_read_whole(from, &bytes));
+        assert_ok(file_write_whole(to, bytes.data, bytes.length));
+    }
+    buffer_release(&bytes);
+}
+
+static void check_found(void)
+{
+    const struct journal_owner facts = facts_of(&found);
+    void (*hook)(void) = at_call;
+    size_t count = owner.count;
+    at_call = NULL;
+    unit_folder_make(found.folder);
+    copy_found("journal");
+    copy_found("journal.new");
+    found.count = 0;
+    pthread_mutex_init(&found.mutex, NULL);
+    assert_ok(state_open(found.folder, &found.state));
+    assert_ok(journal_open(found.state, DURABILITY_PROCESS, 0, &facts, &found.journal));
+    assert_int_equal(found.count, count);
+    assert_memory_equal(found.numbers, owner.numbers, count * sizeof(owner.numbers[0]));
+    journal_close(found.journal);
+    state_close(found.state);
+    unit_folder_remove(found.folder);
+    kills++;
+    at_call = hook;
+}
+
 /* ---- disks that refuse -------------------------------------------------- */
+
+/* Who hears that it was refused can rely on it, also if the process is killed right then. */
+static void check_refused(struct journal_waiter *waiter)
+{
+    int errno_values[] = {fail_syncs, fail_writes};
+    fail_syncs = fail_writes = 0;
+    check_found();
+    fail_syncs = errno_values[0];
+    fail_writes = errno_values[1];
+    ready(waiter);
+}
+
+/* What changes nothing has its answer at once, too. */
+static void check_that_nobody_waits(enum error expected)
+{
+    struct waiter waiter = {.waiter.ready = ready};
+    pthread_mutex_lock(&owner.mutex);
+    journal_wait(owner.journal, &waiter.waiter);
+    pthread_mutex_unlock(&owner.mutex);
+    assert_true(waiter.calls == 1 && waiter.waiter.error == expected);
+}
 
 static void check_refusal(int *refusal, int errno_value, enum error expected)
 {
@@ -560,13 +627,16 @@ static void check_refusal(int *refusal, int errno_value, enum error expected)
     commit();
     assert_true(waiters[0].calls == 1 && !waiters[0].waiter.error);
     *refusal = errno_value;
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3; i++) {
         assert_ok(append(1007 + i, &waiters[i])); /* there is room: they are taken */
+        waiters[i].waiter.ready = check_refused;
+    }
     commit();
     for (int i = 0; i < 3; i++)
         assert_true(waiters[i].calls == 1 && waiters[i].waiter.error == expected);
     assert_int_equal(owner.count, 1);
     assert_fails(append(1007, NULL), expected, "journal");
+    check_that_nobody_waits(expected);
     (void)journal_work(owner.journal, clock_now_ns(), false); /* tries, and fails */
     pthread_mutex_lock(&owner.mutex);
     assert_true(journal_failing(owner.journal));
@@ -705,46 +775,6 @@ static bool work_on(void)
     return owner.journal->rewrite.phase != REWRITE_NONE;
 }
 
-/* A copy of the folder, as it would be found after a kill at this instant. */
-static struct owner found;
-static size_t kills;
-
-static void copy_found(const char *name)
-{
-    char from[512];
-    char to[512];
-    struct buffer bytes = BUFFER_INIT(1 << 28);
-    snprintf(from, sizeof(from), "%s/%s", owner.folder, name);
-    snprintf(to, sizeof(to), "%s/%s", found.folder, name);
-    if (access(from, F_OK) == 0) {
-        assert_ok(file_read_whole(from, &bytes));
-        assert_ok(file_write_whole(to, bytes.data, bytes.length));
-    }
-    buffer_release(&bytes);
-}
-
-static void check_found(void)
-{
-    const struct journal_owner facts = facts_of(&found);
-    void (*hook)(void) = at_call;
-    size_t count = owner.count;
-    at_call = NULL;
-    unit_folder_make(found.folder);
-    copy_found("journal");
-    copy_found("journal.new");
-    found.count = 0;
-    pthread_mutex_init(&found.mutex, NULL);
-    assert_ok(state_open(found.folder, &found.state));
-    assert_ok(journal_open(found.state, DURABILITY_PROCESS, 0, &facts, &found.journal));
-    assert_int_equal(found.count, count);
-    assert_memory_equal(found.numbers, owner.numbers, count * sizeof(owner.numbers[0]));
-    journal_close(found.journal);
-    state_close(found.state);
-    unit_folder_remove(found.folder);
-    kills++;
-    at_call = hook;
-}
-
 /* At every call of the system that a rewrite makes; entries come between its pieces. */
 static void test_a_kill_while_it_is_written_anew(void **unused)
 {
@@ -868,6 +898,41 @@ static void test_a_damaged_file_is_left(void **unused)
     }
 }
 
+static struct waiter late;
+
+static void come_once(void)
+{
+    at_replay = NULL;
+    append_next(&late);
+}
+
+/* Its draw is in no file: it does not wait until there is one, which may take for ever. */
+static void test_who_came_before_the_damage_was_found(void **unused)
+{
+    (void)unused;
+    open_long(DURABILITY_FSYNC);
+    size_t count = owner.count;
+    flip_byte(10003); /* of the first piece that is read */
+    at_replay = come_once;
+    fail_names = EACCES; /* nor is there a new file */
+    late.calls = 0;
+    int64_t deadline_ns = clock_deadline_ns(60000);
+    while (late.calls == 0) {
+        assert_true(clock_left_ms(deadline_ns) > 0);
+        (void)journal_work(owner.journal, clock_deadline_ns(10), false);
+    }
+    assert_int_not_equal(late.waiter.error, OK);
+    assert_int_equal(owner.count, count);
+    fail_names = 0;
+    while (append((int64_t)(1000 * owner.count + 7), NULL)) {
+        assert_true(clock_left_ms(deadline_ns) > 0);
+        (void)journal_work(owner.journal, clock_deadline_ns(10), false);
+    }
+    commit();
+    check_after_a_kill(DURABILITY_FSYNC);
+    unit_folder_remove(owner.folder);
+}
+
 static void test_nothing_is_written_before_the_orderly_end(void **unused)
 {
     (void)unused;
@@ -911,6 +976,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_disk_that_refuses_while_it_is_written_anew),
     cmocka_unit_test(test_a_full_disk_ends_it),
     cmocka_unit_test(test_a_damaged_file_is_left),
+    cmocka_unit_test(test_who_came_before_the_damage_was_found),
     cmocka_unit_test(test_nothing_is_written_before_the_orderly_end),
 };
 
