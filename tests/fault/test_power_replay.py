@@ -17,7 +17,7 @@ from itertools import chain
 import pytest
 
 from power_case import Recording, build_recorder
-from power_disk import ENDED, SECTOR, WRITE, Choice, materialise
+from power_disk import ENDED, SECTOR, WRITE, Choice, materialise, read_log
 from service import LONG, PATIENCE_S, SEED, Sampler, run, wait_for
 
 MOST = None if LONG else 12  # disks judged by chance, beside those where nothing was kept
@@ -290,6 +290,37 @@ def test_what_a_killed_sampler_owed_is_paid(recorder, tmp_path):
         assert judged and not broken, f"killed at change {kill_at}: " + "\n".join(broken)
         miss_each_sync(recording, judge, case, found)
     assert {name for name, missed in found.items() if not missed} <= NOT_MISSED.keys()
+
+
+def draw_once(recording, **more):
+    """A sampler, killed or not, and the client that asked it for one batch; None: it was killed before it listened."""
+    folder = recording.log.parent
+    try:
+        server = Sampler(*OPTIONS, "--state", recording.folder / STATE, folder=folder, env=recording.environment(**more))
+    except AssertionError:
+        return None
+    caller = Caller(server, [("GET", "/batch?size=5&worker=w&seq=0", None)])
+    caller.start()
+    caller.join()
+    return server, caller
+
+
+def test_what_a_start_finds_is_on_the_disk_before_it_is_answered(recorder, tmp_path):
+    """kill -9 between a draw's write and its sync. The next sampler has the batch, and gives it to the same worker without a write."""
+    for kill_at in range(count_changes(recorder, tmp_path), 100):
+        case = tmp_path / f"kill{kill_at}"
+        case.mkdir()
+        recording = begin(recorder, case)
+        killed = draw_once(recording, kill=kill_at)
+        if killed and read_log(recording.log)[-1].kind == WRITE:
+            break
+    assert killed[0].wait() == -signal.SIGKILL
+    server, caller = draw_once(recording)
+    server.kill()
+    recording.finish("sampler")
+    judge = Judge(Promises(recording, [killed[1], caller]), OPTIONS, case)
+    judged, broken = recording.find_broken(judge, case, kinds="n")
+    assert judged and not broken, "\n".join(broken)
 
 
 def use_until_killed(recording, kill_at):
