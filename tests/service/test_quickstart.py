@@ -276,7 +276,7 @@ def test_stopped_training_goes_on(quickstart):
 def test_a_closed_pipe_ends_everything(quickstart, tmp_path):
     key, value = "QUICKSTART_TEST", uuid.uuid4().hex
     started = Started("--help", folder=tmp_path)
-    started.wait()
+    done(started)
     started.mark = f"{key}={value}"
     subprocess.run(
         f"'{QUICKSTART}' --no-install --work '{tmp_path}/work' --rows {ROWS} --steps {STEPS} | head -n 1",

@@ -266,7 +266,7 @@ static void test_a_lock_ends_with_its_process(void **state)
         kill(getpid(), SIGKILL);
     }
     assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFSIGNALED(status));
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
     assert_ok(logdir_open(folder, &logdir));
     logdir_close(logdir);
 }

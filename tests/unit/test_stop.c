@@ -139,7 +139,7 @@ static void test_log_lines_stay_whole(void **state)
     (void)state;
     int ends[2];
     char line[2048];
-    int lines = 0;
+    int lines = 0, status;
     assert_int_equal(pipe(ends), 0);
     fflush(stdout);
     pid_t child = fork();
@@ -162,7 +162,7 @@ static void test_log_lines_stay_whole(void **state)
         lines++;
     }
     fclose(in);
-    assert_true(waitpid(child, NULL, 0) == child);
+    assert_true(waitpid(child, &status, 0) == child && status == 0);
     assert_int_equal(lines, 2000);
 }
 
