@@ -151,15 +151,20 @@ static bool try(const char *kind, long number)
     return failed || emulated_gpu_failures() > before;
 }
 
-static void walk(const char *kind, long at_least)
+static void skip_without_emulation(void)
 {
-    long number = 1;
     struct device *found;
     if (!emulated_gpu_failures || device_open("cuda", &found)) {
         print_message("# no emulated GPU\n");
         skip();
     }
     device_close(found);
+}
+
+static void walk(const char *kind, long at_least)
+{
+    long number = 1;
+    skip_without_emulation();
     while (try(kind, number))
         number++;
     assert_true(number > at_least);
@@ -183,10 +188,40 @@ static void test_pieces_of_work(void **state)
     walk("work", 15);
 }
 
+/* Each call of a reservation fails once; what was asked for before is then had, and works. */
+static void test_a_reservation_that_failed_leaves_a_kernel(void **state)
+{
+    struct work w = {0};
+    long failures;
+    size_t rows = ROWS;
+    char plan[32];
+    (void)state;
+    skip_without_emulation();
+    open_kernel(&(void *){"cuda"});
+    assert_ok(device_memory_new(device, FLOATS * sizeof(float), &w.memory));
+    assert_ok(device_memory_new(device, sizeof(struct kernel_result), &w.result));
+    assert_ok(kernel_reserve(kernel, rows, INPUTS));
+    do {
+        snprintf(plan, sizeof(plan), "call:%zu", ++rows - ROWS);
+        setenv("EMULATED_GPU_FAILS", plan, 1);
+        failures = emulated_gpu_failures();
+        if (kernel_reserve(kernel, rows, INPUTS))
+            print_message("# %s\n", error_message());
+        unsetenv("EMULATED_GPU_FAILS");
+        assert_ok(kernel_reserve(kernel, 1, INPUTS));
+        assert_ok(kernel_squared_error(kernel, LOSS_SQUARED_SUM, w.memory, w.memory, 1, w.memory,
+                                       w.result));
+        assert_ok(device_queue_wait(device, queue));
+    } while (emulated_gpu_failures() > failures);
+    assert_true(rows - ROWS > 6);
+    close_all(&w);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_calls),
     cmocka_unit_test(test_calls_of_cublas),
     cmocka_unit_test(test_pieces_of_work),
+    cmocka_unit_test(test_a_reservation_that_failed_leaves_a_kernel),
 };
 
 UNIT_MAIN(tests)

@@ -122,6 +122,7 @@ static void test_dense_layers(void **state)
             check_forward(l, &input, x.host, ACTIVATION_NONE);
             check_forward(l, &input, x.host, ACTIVATION_RELU);
             check_backward(l, &input, x.host);
+            check_backward(l, &input, x.host); /* emulated GPUs: blocks the other way round */
             check_backward_input(l, &input, x.host);
         }
         release(&x);
@@ -220,6 +221,31 @@ static void test_updates_give_the_same_bits_everywhere(void **state)
     close_kernel();
 }
 
+/* ---- room ---------------------------------------------------------------- */
+
+/* What is given up for more room is still used by work that was enqueued before. */
+static void test_more_rows_while_it_works(void **state)
+{
+    enum { ROWS = 300 };
+    open_kernel(state);
+    struct array y = sent_array(ROWS, 100), targets = sent_array(ROWS, 100);
+    struct array gradient = sent_array(ROWS, 100), result = array_of(4, 0);
+    struct kernel_result sums;
+    double wanted = 0;
+    assert_ok(kernel_reserve(kernel, ROWS, 1));
+    assert_ok(kernel_squared_error(kernel, LOSS_SQUARED_SUM, y.there, targets.there, ROWS,
+                                   gradient.there, (void *)result.there));
+    assert_ok(kernel_reserve(kernel, 2 * ROWS, 1));
+    fetch_result((void *)result.there, &sums);
+    for (size_t row = 0; row < ROWS; row++)
+        wanted += pow((double)y.host[row] - (double)targets.host[row], 2);
+    assert_true(fabs(sums.loss_sum - wanted) <= 1e-6 * wanted);
+    struct array *const arrays[] = {&y, &targets, &gradient, &result};
+    for (size_t i = 0; i < sizeof(arrays) / sizeof(*arrays); i++)
+        release(arrays[i]);
+    close_kernel();
+}
+
 /* ---- two GPUs ----------------------------------------------------------- */
 
 static struct device *other;
@@ -301,6 +327,7 @@ static const struct CMUnitTest tests[] = {
     ON_EACH_DEVICE(test_dense_layers),
     ON_EACH_DEVICE(test_the_same_input_gives_the_same_bits),
     ON_EACH_DEVICE(test_updates_give_the_same_bits_everywhere),
+    ON_EACH_DEVICE(test_more_rows_while_it_works),
     ON_EACH_DEVICE(test_the_description_names_the_parts),
     {"test_a_step_on_the_second_GPU", test_a_step_on_the_second_GPU, NULL, NULL, (void *)"cuda:1"},
     cmocka_unit_test(test_a_wrong_blas_is_refused),

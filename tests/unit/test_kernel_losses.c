@@ -152,12 +152,15 @@ static void test_enormous_logits_stay_finite(void **state)
     check_cross_entropy(&l, LOSS_CLIPPED_SUM);
     l.logits.host[0] = -3e38f;
     l.logits.host[1] = 3e38f;
+    for (size_t j = 10; j < 20; j++)
+        l.logits.host[j] = -1e30f; /* a row far below zero */
     send(&l.logits);
     struct array p = array_of(l.logits.count, 0);
     assert_ok(kernel_softmax(kernel, l.logits.there, 50, 10, p.there));
     fetch(&p);
     for (size_t i = 0; i < p.count; i++)
         assert_true(p.host[i] >= 0 && p.host[i] <= 1);
+    assert_true(p.host[10] == 0.1f);
     release(&p);
     losses_free(&l);
     close_kernel();
@@ -179,6 +182,11 @@ static void test_ties_and_nan_when_counting(void **state)
     fetch_result(l.result, &result);
     assert_int_equal(result.correct, 2);
     assert_true(isnan(result.loss_sum));
+    /* A squared error knows none that are correct, whatever was counted before it. */
+    assert_ok(kernel_squared_error(kernel, LOSS_SQUARED_SUM, l.logits.there, l.logits.there, 4,
+                                   l.gradient.there, l.result));
+    fetch_result(l.result, &result);
+    assert_int_equal(result.correct, 0);
     losses_free(&l);
     close_kernel();
 }
