@@ -17,7 +17,7 @@ import subprocess
 from collections import Counter
 from pathlib import Path
 
-from power_disk import ENDED, HINT, SAID, SENT, SYNC_BEGIN, SYNC_END, Choice, Dice, Disk, materialise, name_sites, read_log, same_as
+from power_disk import ENDED, HINT, RENAME, SAID, SENT, SYNC_BEGIN, SYNC_END, Choice, Dice, Disk, materialise, name_sites, read_log, same_as
 from service import SEED, program
 
 NOTHING = (Choice, (False,))  # of what is pending is kept
@@ -89,7 +89,14 @@ class Recording:
         others = [one for one in wanted if one[1:] != NOTHING]
         if most is not None:
             sure, others = (random.Random(SEED).sample(some, min(most, len(some))) for some in (sure, others))
-        return len(sure) + len(others), list(self.problems(check, scratch, [*sure, *others]))
+        wanted = [*self.overtaking(), *sure, *others]
+        return len(wanted), list(self.problems(check, scratch, wanted))
+
+    def overtaking(self):
+        """The disks on which a rename comes before all that was not synced by then; few, so they are all judged."""
+        renames = [index + 1 for index, event in enumerate(self.events) if event.kind == RENAME]
+        positions = [position for position, _, _ in self.replay()] if renames else []
+        return [(next(position for position in positions if position >= rename), Choice, (False, 2 * rename)) for rename in renames]
 
     def misses(self, check, scratch, site, most=None):
         """(disks judged, what was wrong with one), without the syncs of one place. Only disks that these syncs prevent count, or that they
