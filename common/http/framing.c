@@ -43,7 +43,9 @@ struct framing {
     int64_t announced_bytes; /* the most that there is, where it is more */
     int codings;             /* how many Transfer-Encoding */
     bool odd_coding;
-    bool expects; /* 100-continue */
+    bool expects;      /* 100-continue */
+    const char *end;   /* of the line before, without what ends it */
+    const char *wrong; /* with the lines themselves; NULL: nothing */
 };
 
 /* Is it of the characters that a host and a port may be written in (RFC 3986, section 3.2.2)? */
@@ -68,14 +70,31 @@ static bool is_length(const char *value)
     return *value && value[strspn(value, "0123456789")] == '\0';
 }
 
+/* MHD puts a NUL over each byte that ends a line, takes an LF alone for such an end, and a NUL for the
+ * end of a value: what a proxy takes for one line must not be two here, nor lose its end. Lines that
+ * do not lie in one piece of memory are not compared. */
+static void check_line_end(struct framing *framing, const char *next)
+{
+    uintptr_t bytes = (uintptr_t)next - (uintptr_t)framing->end;
+    if (bytes != 2 && bytes <= SERVER_CONNECTION_BYTES)
+        framing->wrong = "a line of the header has a NUL, or does not end with CR LF";
+}
+
 /* Every header line comes by here: the first letter spares most comparisons. */
 static enum MHD_Result add_framing(void *context, enum MHD_ValueKind kind, const char *name,
                                    const char *value)
 {
     struct framing *framing = context;
+    size_t name_bytes = strlen(name);
     (void)kind;
+    check_line_end(framing, name);
+    if (name_bytes == 0 || strchr(" \t", name[name_bytes - 1]))
+        framing->wrong = "a name in the header is empty, or has a space before its colon";
     if (!value)
-        value = "";
+        value = name + name_bytes + 1;
+    framing->end = value + strlen(value);
+    if (memchr(value, '\r', (size_t)(framing->end - value)))
+        framing->wrong = "a line of the header has a CR";
     switch (name[0] | 0x20) {
     case 'h':
         if (strcasecmp(name, MHD_HTTP_HEADER_HOST) == 0) {
@@ -173,12 +192,18 @@ void framing_look_at_target(struct request *request)
 
 enum MHD_Result framing_begin(struct request *request, const char *method, const char *version)
 {
-    struct framing framing = {0};
+    struct framing framing = {.end = version + strlen(version)};
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
     request->seen = true;
     request->method = method_of(method);
     request->head = request->method == METHOD_HEAD;
     MHD_get_connection_values(request->connection, MHD_HEADER_KIND, add_framing, &framing);
+    if (info) /* the empty line, too */
+        check_line_end(&framing, method + info->header_size - 2);
     const char *wrong = what_is_wrong_with_line(request, method, version);
+    if (!wrong)
+        wrong = framing.wrong;
     if (!wrong)
         wrong = what_is_wrong_with_host(&framing, version);
     if (wrong)

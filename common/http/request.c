@@ -29,21 +29,26 @@ static bool has_control(const char *text)
     return *text != '\0';
 }
 
-/* In place; a broken escape or a NUL stays as it is, and so names no path that exists. */
-static void decode(char *path)
+/* In place; a broken escape or a NUL stays as it is, and so names no path that exists. False: a slash
+ * is escaped. It separates no names for a proxy that decides who may ask for which path. */
+static bool decode(char *path)
 {
+    bool whole = true;
     char *out = path;
     for (const char *in = path; *in; in++) {
         int high = *in == '%' ? hex_value(in[1]) : -1;
         int low = high >= 0 ? hex_value(in[2]) : -1;
-        if (low >= 0 && high + low > 0) {
-            *out++ = (char)(high * 16 + low);
+        int value = low >= 0 ? high * 16 + low : 0;
+        whole &= value != '/';
+        if (value > 0) {
+            *out++ = (char)value;
             in += 2;
         } else {
             *out++ = *in;
         }
     }
     *out = '\0';
+    return whole;
 }
 
 /* "http://host:port/path" (RFC 9112, absolute-form) -> "/path". */
@@ -74,10 +79,11 @@ static void parse_target(struct request *request, const char *target)
         *mark = '\0';
         request->query = mark + 1;
     }
-    decode(path);
+    bool whole = decode(path);
     request->path = path;
-    request->route =
-        route_find(&request->thread->server->application->routes, path, &request->name);
+    if (whole)
+        request->route =
+            route_find(&request->thread->server->application->routes, path, &request->name);
 }
 
 static struct request *request_new(struct http_thread *thread)

@@ -61,6 +61,7 @@ def short(value):
     (400, b"GET /batch?" + b"a&" * 64 + b"a HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n"),
     (400, b"GET /batch?" + b"a=1&" * 1400 + b" HTTP/1.1\r\n" + HOST + b"\r\n"),
     (431, b"GET /healthz HTTP/1.1\r\n" + HOST + b"Connection: close\r\nX: " + b"a" * 9000 + b"\r\n\r\n"),
+    (404, b"POST /streams/default%2Fpause HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n"),
     (404, b"GET /%zz HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n"),
     (400, b"GET /labels?stream=%zz HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n"),
     (400, b"GET /labels?stream=%00 HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n"),
@@ -110,6 +111,40 @@ def test_the_second_of_two_requests_may_be_malformed(server):
     first, _, second = raw_exchange(server, data).partition(b"ok\n")
     assert first.startswith(b"HTTP/1.1 200 ")
     assert_refused(second, 400)
+
+
+@pytest.mark.parametrize("header", [
+    HOST + b"Content-Length : 38\r\n", HOST + b"Transfer-Encoding : chunked\r\n", HOST + b"Content-Length\t: 38\r\n",
+    HOST + b"X: a\0b\r\n", HOST + b"X: a\0\r\nY: b\r\n", HOST + b"X: a\nContent-Length: 38\r\n", HOST + b"X: a\n",
+    HOST + b"X: a\rContent-Length: 38\r\n", HOST + b"X: a\r\rY: b\r\n", b"Host: x\n", b"\0" + HOST, HOST + b": x\r\n",
+    HOST + b"X: a\r\n b\0c\r\n",
+], ids=short)
+def test_lines_that_others_read_otherwise_are_refused(server, header):
+    """A proxy that takes them for another header passes two requests on as one, or one as two."""
+    before = server.get("/streams/default").json["position"]
+    inner = b"GET /batch?size=1 HTTP/1.1\r\n" + HOST + b"\r\n"
+    for end in (b"", b"Y: c\r\n"):
+        answer = raw_exchange(server, b"POST /ack HTTP/1.1\r\n" + header + end + b"\r\n" + inner)
+        assert_refused(answer, 400)
+    answer = raw_exchange(server, b"POST /ack HTTP/1.1\n" + HOST + b"\r\n" + inner)
+    assert_refused(answer, 400)
+    assert server.get("/streams/default").json["position"] == before
+
+
+@pytest.mark.parametrize("header", [
+    HOST + b"X: a  \r\n", HOST + b"X:\r\n", b"X:a\r\n" + HOST, b"Host:\tx\r\n", HOST + b"Cookie: a=b; c=d\r\nCookie: e\r\n",
+    HOST + b"X: " + b"y" * 5000 + b"\r\n" + b"Z: z\r\n" * 50,
+], ids=short)
+def test_lines_as_others_write_them_are_taken(server, header):
+    """Also when they come a byte at a time, and two requests in one piece."""
+    request = b"GET /healthz HTTP/1.1\r\n" + header + b"\r\n"
+    assert raw_exchange(server, 2 * request + request[:-2] + b"Connection: close\r\n\r\n").count(b"ok\n") == 3
+    with socket.create_connection((server.host, server.port), timeout=PATIENCE_S) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for begin in range(0, len(request), 1 + len(request) // 100):
+            connection.sendall(request[begin : begin + 1 + len(request) // 100])
+            time.sleep(0.001)
+        assert connection.recv(4096).startswith(b"HTTP/1.1 200 ")
 
 
 @pytest.mark.parametrize("length", [b"-50", b"50x", b"99999999999999999999999"])
