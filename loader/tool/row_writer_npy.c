@@ -117,7 +117,6 @@ static enum error npy_begin(struct row_writer *writer)
 static void write_label(const struct row_writer *writer, double label, char *out)
 {
     const struct store_info *info = writer->info;
-    int64_t integer = (int64_t)label;
     if (info->label_kind == LABEL_TEXT) {
         const char *text = info->label_texts[(size_t)label];
         memset(out, 0, label_bytes(writer));
@@ -129,6 +128,7 @@ static void write_label(const struct row_writer *writer, double label, char *out
     } else if (info->label_kind == LABEL_REAL) {
         memcpy(out, &label, sizeof(label));
     } else {
+        int64_t integer = (int64_t)label;
         memcpy(out, &integer, sizeof(integer));
     }
 }

@@ -180,6 +180,23 @@ static void test_npy_of_text_labels(void **state)
     free(text);
 }
 
+/* Also such as no integer can be: the build that checks casts (float-cast-overflow) looks. */
+static void test_npy_of_real_labels(void **state)
+{
+    (void)state;
+    struct store_info info = info_of(0, ELEMENT_U8, LABEL_REAL);
+    static const int64_t ids[] = {1, 2, 3};
+    static const double labels[] = {-1e300, 0.5, 1e300};
+    char *text;
+    size_t length = write_rows("npy", &info, 3, ids, labels, NULL, &text);
+    size_t header = length - 3 * 16;
+    for (size_t i = 0; i < 3; i++)
+        assert_memory_equal(text + header + i * 16 + 8, &labels[i], 8);
+    text[header - 1] = '\0';
+    assert_non_null(strstr(text + 10, "('label', '<f8')"));
+    free(text);
+}
+
 static void test_npy_on_a_pipe_is_the_same(void **state)
 {
     (void)state;
@@ -325,6 +342,7 @@ int main(void)
         cmocka_unit_test(test_floats_read_back_the_same),
         cmocka_unit_test(test_npy_of_bytes),
         cmocka_unit_test(test_npy_of_text_labels),
+        cmocka_unit_test(test_npy_of_real_labels),
         cmocka_unit_test(test_npy_on_a_pipe_is_the_same),
         cmocka_unit_test(test_npy_cut_short_has_no_header),
         cmocka_unit_test(test_raw),
