@@ -52,13 +52,18 @@ static enum error grow(struct buffer *buffer, size_t needed)
     return OK;
 }
 
+bool buffer_fits(const struct buffer *buffer, size_t bytes)
+{
+    return bytes <= buffer->limit_bytes && buffer->length <= buffer->limit_bytes - bytes &&
+           buffer->limit_bytes < SIZE_MAX;
+}
+
 enum error buffer_reserve(struct buffer *buffer, size_t bytes)
 {
     if (buffer->error)
         return buffer->error;
     size_t needed = buffer->length + bytes + 1; /* the NUL */
-    if (bytes > buffer->limit_bytes || buffer->length > buffer->limit_bytes - bytes ||
-        buffer->limit_bytes > SIZE_MAX - 1)
+    if (!buffer_fits(buffer, bytes))
         buffer->error =
             error_set(ERROR_MEMORY, "%zu bytes and %zu more are over the limit of %zu bytes",
                       buffer->length, bytes, buffer->limit_bytes);

@@ -9,6 +9,7 @@
 #ifndef COMMON_BUFFER_H
 #define COMMON_BUFFER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "common/error.h"
@@ -35,6 +36,8 @@ enum error buffer_take(struct buffer *buffer, char **ret_text) MUST_CHECK;
 /* Empty and without an error; keeps the memory. */
 void buffer_clear(struct buffer *buffer);
 
+/* Are `bytes` more within the limit? */
+bool buffer_fits(const struct buffer *buffer, size_t bytes);
 /* Room for `bytes` more behind `length`; data + length may then be written directly. */
 enum error buffer_reserve(struct buffer *buffer, size_t bytes) MUST_CHECK;
 enum error buffer_add(struct buffer *buffer, const void *bytes, size_t length);

@@ -70,10 +70,17 @@ static void init_global(void)
 
 /* ---- callbacks of libcurl, on the caller's thread ----------------------- */
 
+/* What is over the limit is the peer's doing; that there is no memory is not. */
+static enum error take(struct buffer *buffer, const char *data, size_t length)
+{
+    enum error error = buffer_add(buffer, data, length);
+    return error && !buffer_fits(buffer, length) ? ERROR_NETWORK : error;
+}
+
 static size_t on_body(char *data, size_t size, size_t count, void *context)
 {
     struct http_client *client = context;
-    client->callback_error = buffer_add(&client->response->body, data, size * count);
+    client->callback_error = take(&client->response->body, data, size * count);
     return client->callback_error ? 0 : size * count;
 }
 
@@ -84,7 +91,7 @@ static size_t on_header(char *data, size_t size, size_t count, void *context)
     if (length >= 5 && memcmp(data, "HTTP/", 5) == 0)
         buffer_clear(&client->response->headers); /* those before belong to a 100 Continue */
     else if (length > 2)
-        client->callback_error = buffer_add(&client->response->headers, data, length);
+        client->callback_error = take(&client->response->headers, data, length);
     return client->callback_error ? 0 : length;
 }
 
@@ -427,7 +434,8 @@ static enum error run_call(struct http_client *client, struct call *call)
         if (error)
             return error;
         if (client->callback_error)
-            return error_prefix(ERROR_NETWORK, "%s: the answer is refused: ", client->url.data);
+            return error_prefix(client->callback_error,
+                                "%s: the answer is refused: ", client->url.data);
         if (code == CURLE_OK && !is_busy(client, call)) {
             if (call->warned)
                 log_info("%s: answered after %u tries", client->base_url, call->tries);

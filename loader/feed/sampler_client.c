@@ -236,6 +236,16 @@ enum error sampler_stream_parse(const char *text, size_t length, const char *wha
     return error;
 }
 
+static enum error read_description(const struct sampler_client *client, const struct buffer *body,
+                                   const char *what, struct sampler_stream *ret_stream)
+{
+    enum error error =
+        sampler_stream_parse(body->data ? body->data : "", body->length, what, ret_stream);
+    if (error == ERROR_INPUT)
+        error = error_prefix(ERROR_NETWORK, "%s is no Tombola sampler: ", client->url);
+    return error;
+}
+
 enum error sampler_client_describe(struct sampler_client *client, struct sampler_stream *ret_stream)
 {
     struct http_response response = HTTP_RESPONSE_INIT(DESCRIPTION_BYTES_LIMIT);
@@ -246,9 +256,8 @@ enum error sampler_client_describe(struct sampler_client *client, struct sampler
     enum error error = get(client, target, &response);
     if (!error && response.status != 200)
         error = refuse_status(client, target, &response);
-    else if (!error && sampler_stream_parse(response.body.data ? response.body.data : "",
-                                            response.body.length, what, ret_stream))
-        error = error_prefix(ERROR_NETWORK, "%s is no Tombola sampler: ", client->url);
+    else if (!error)
+        error = read_description(client, &response.body, what, ret_stream);
     http_response_release(&response);
     return error;
 }
