@@ -6,6 +6,7 @@
 #ifndef TESTS_UNIT_FAILING_ALLOCATOR_H
 #define TESTS_UNIT_FAILING_ALLOCATOR_H
 
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "tests/unit/unit.h"
@@ -13,6 +14,7 @@
 #define ALLOCATIONS_LIMIT 10000
 
 static _Atomic long allocations_left = -1; /* until one fails; -1: none does */
+static _Atomic bool allocations_hold;      /* only what else a program wraps fails */
 static _Atomic int failures;
 static _Atomic long blocks; /* that our objects have, but for those that libraries gave or took */
 
@@ -37,6 +39,11 @@ static int fails_now(void)
     return 1;
 }
 
+static int allocation_fails(void)
+{
+    return !allocations_hold && fails_now();
+}
+
 static void *counted(void *block)
 {
     blocks += block != NULL;
@@ -45,17 +52,17 @@ static void *counted(void *block)
 
 void *__wrap_malloc(size_t bytes)
 {
-    return fails_now() ? NULL : counted(__real_malloc(bytes));
+    return allocation_fails() ? NULL : counted(__real_malloc(bytes));
 }
 
 void *__wrap_calloc(size_t count, size_t bytes)
 {
-    return fails_now() ? NULL : counted(__real_calloc(count, bytes));
+    return allocation_fails() ? NULL : counted(__real_calloc(count, bytes));
 }
 
 void *__wrap_realloc(void *block, size_t bytes)
 {
-    if (fails_now())
+    if (allocation_fails())
         return NULL;
     void *moved = __real_realloc(block, bytes);
     return block ? moved : counted(moved);
@@ -63,12 +70,12 @@ void *__wrap_realloc(void *block, size_t bytes)
 
 char *__wrap_strdup(const char *text)
 {
-    return fails_now() ? NULL : counted(__real_strdup(text));
+    return allocation_fails() ? NULL : counted(__real_strdup(text));
 }
 
 char *__wrap_strndup(const char *text, size_t length)
 {
-    return fails_now() ? NULL : counted(__real_strndup(text, length));
+    return allocation_fails() ? NULL : counted(__real_strndup(text, length));
 }
 
 void __wrap_free(void *block)
