@@ -260,6 +260,7 @@ static void test_streams_come_and_go_meanwhile(void **unused)
     stream_unit_open(&unit, DURABILITY_PROCESS);
     atomic_store(&forcing, true);
     assert_int_equal(pthread_create(&forces, NULL, force, unit.streams), 0);
+    int64_t deadline_ns = clock_deadline_ns(UNIT_STREAM_PATIENCE_MS);
     for (int round = 0; round < 60; round++) {
         struct stream_definition definition = unit.definition;
         struct stream *stream;
@@ -277,7 +278,10 @@ static void test_streams_come_and_go_meanwhile(void **unused)
         stream_put(stream);
         if (round % 4 == 3)
             assert_ok(streams_delete(unit.streams, definition.name, NULL, &waits));
-        clock_sleep_ms(2);
+        do {
+            clock_sleep_ms(2);
+        } while (rewrites(unit.streams) < (uint64_t)(round + 1) / 20 &&
+                 clock_left_ms(deadline_ns) > 0);
     }
     assert_true(rewrites(unit.streams) >= 3);
     atomic_store(&forcing, false);
