@@ -89,7 +89,7 @@ class Recording:
         others = [one for one in wanted if one[1:] != NOTHING]
         if most is not None:
             sure, others = (random.Random(SEED).sample(some, min(most, len(some))) for some in (sure, others))
-        wanted = [*self.overtaking(), *sure, *others]
+        wanted = [*self.overtaking(), *self.lost_at_the_end(), *sure, *others]
         return len(wanted), list(self.problems(check, scratch, wanted))
 
     def overtaking(self):
@@ -97,6 +97,11 @@ class Recording:
         renames = [index + 1 for index, event in enumerate(self.events) if event.kind == RENAME]
         positions = [position for position, _, _ in self.replay()] if renames else []
         return [(next(position for position in positions if position >= rename), Choice, (False, 2 * rename)) for rename in renames]
+
+    def lost_at_the_end(self):
+        """The disks that lack one change when all that was promised stands: most has been synced by then."""
+        *_, (position, disk, _) = self.replay()
+        return [(position, Choice, (True, number)) for number in disk.pending()]
 
     def misses(self, check, scratch, site, most=None):
         """(disks judged, what was wrong with one), without the syncs of one place. Only disks that these syncs prevent count, or that they
