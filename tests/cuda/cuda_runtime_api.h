@@ -20,9 +20,9 @@
  * Memory, shared memory too, is filled with bytes that are never right.
  *
  * CUDA_VISIBLE_DEVICES hides GPUs ("" both, "0" the second). EMULATED_GPU_FAILS=call:N makes the
- * N-th call from now on fail, work:N the N-th piece of work, cublas:N the N-th call of cuBLAS. An
- * error of work shows in the call that waits for it and in every later one for that GPU, until the
- * variable changes.
+ * N-th call from now on fail, work:N the N-th piece of work, cublas:N the N-th call of cuBLAS; with
+ * `code` the kernels were compiled for other GPUs. An error of work shows in the call that waits for
+ * it and in every later one for that GPU, until the variable changes.
  *
  * What it cannot tell: how the hardware rounds expf(), races between blocks, and host code that
  * touches GPU memory just while another thread waits for work on it.
@@ -48,6 +48,7 @@ enum cudaError {
     cudaErrorInvalidConfiguration = 9,
     cudaErrorNoDevice = 100,
     cudaErrorInvalidDevice = 101,
+    cudaErrorNoKernelImageForDevice = 209,
     cudaErrorInvalidResourceHandle = 400,
     cudaErrorLaunchFailure = 719,
     cudaErrorUnknown = 999

@@ -125,6 +125,8 @@ const char *cudaGetErrorString(cudaError_t error)
         return "no CUDA-capable device is detected";
     case cudaErrorInvalidDevice:
         return "invalid device ordinal";
+    case cudaErrorNoKernelImageForDevice:
+        return "no kernel image is available for execution on the device";
     case cudaErrorInvalidResourceHandle:
         return "invalid resource handle";
     case cudaErrorLaunchFailure:
@@ -205,6 +207,8 @@ cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const v
     cudaError_t error = emulated_begin(cudaErrorUnknown);
     if (error == cudaSuccess)
         error = kernel ? cudaSuccess : cudaErrorInvalidValue;
+    if (error == cudaSuccess && strcmp(plan, "code") == 0)
+        error = cudaErrorNoKernelImageForDevice;
     if (error == cudaSuccess)
         attributes->maxThreadsPerBlock = 1024;
     return emulated_end(error);

@@ -126,7 +126,7 @@ static void u8_to_f32(struct bench *bench, const uint8_t *bytes, size_t offset, 
                       float scale)
 {
     uint8_t *source = (uint8_t *)bench->source + offset;
-    float *target = (float *)bench->target + offset;
+    float *target = (float *)bench->target + offset % 2; /* at 2 the source alone is not aligned */
     assert_ok(device_copy_in(bench->device, bench->queue, source, bytes, count));
     assert_ok(device_u8_to_f32(bench->device, bench->queue, target, source, count, scale));
     assert_ok(
@@ -172,9 +172,9 @@ static void test_scales_floats(void **state)
     for (size_t i = 0; i < COUNT; i++)
         input[i] = values[(i + i / kinds) % kinds];
     for (size_t s = 0; s < sizeof(scales) / sizeof(scales[0]); s++) {
-        for (size_t offset = 0; offset < 2; offset++) {
-            float *source = (float *)bench.source + offset;
-            float *target = (float *)bench.target + offset;
+        for (size_t offset = 0; offset < 3; offset++) {
+            float *source = (float *)bench.source + (offset + 1) / 2;
+            float *target = (float *)bench.target + offset % 2;
             size_t count = COUNT - s;
             assert_ok(
                 device_copy_in(bench.device, bench.queue, source, input, count * sizeof(float)));
@@ -457,6 +457,19 @@ static void test_names(void **state)
     assert_fails(device_open("cuda:1000", &device), ERROR_UNAVAILABLE, "\"cuda");
 }
 
+static void test_one_more_than_there_are(void **state)
+{
+    struct device *device = open_or_skip(state);
+    char name[32], wanted[96];
+    int last = -1;
+    do {
+        device_close(device);
+        snprintf(wanted, sizeof(wanted), "this machine has cuda:0 to cuda:%d", ++last);
+        snprintf(name, sizeof(name), "cuda:%d", last + 1);
+    } while (device_open(name, &device) == OK);
+    assert_fails(device_open(name, &device), ERROR_UNAVAILABLE, wanted);
+}
+
 int main(void)
 {
     static char cpu[] = "cpu", cuda[] = "cuda", second[] = "cuda:1";
@@ -489,6 +502,7 @@ int main(void)
         ON(cuda, test_more_elements_than_a_grid_takes),
         ON(cpu, test_writes_only_its_elements),
         ON(cuda, test_writes_only_its_elements),
+        ON(cuda, test_one_more_than_there_are),
         cmocka_unit_test(test_in_turn_with_the_second),
     };
     log_set_level(LOG_ERROR);

@@ -217,11 +217,45 @@ static void test_a_reservation_that_failed_leaves_a_kernel(void **state)
     close_all(&w);
 }
 
+/* A launch returns nothing: a conversion asks what became of it, and leaves nothing to the next call. */
+static void test_a_conversion_that_fails_says_so(void **state)
+{
+    struct work w = {0};
+    char plan[32];
+    (void)state;
+    skip_without_emulation();
+    open_kernel(&(void *){"cuda"});
+    assert_ok(device_memory_new(device, FLOATS * sizeof(float), &w.memory));
+    for (long number = 2; number < 6; number++) { /* cudaSetDevice() and the launch, of both */
+        long before = emulated_gpu_failures();
+        snprintf(plan, sizeof(plan), "call:%ld", number / 2);
+        setenv("EMULATED_GPU_FAILS", plan, 1);
+        enum error error = number % 2 ? device_u8_to_f32(device, queue, w.memory, w.memory, 4, 1)
+                                      : device_scale_f32(device, queue, w.memory, w.memory, 4, 1);
+        unsetenv("EMULATED_GPU_FAILS");
+        assert_int_equal(error, ERROR_IO);
+        assert_int_equal(emulated_gpu_failures(), before + 1);
+        assert_ok(device_queue_wait(device, queue));
+    }
+    close_all(&w);
+}
+
+static void test_a_GPU_without_code(void **state)
+{
+    (void)state;
+    skip_without_emulation();
+    setenv("EMULATED_GPU_FAILS", "code", 1);
+    assert_fails(device_open("cuda", &device), ERROR_UNAVAILABLE, "no code for this GPU");
+    unsetenv("EMULATED_GPU_FAILS");
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_calls),
     cmocka_unit_test(test_calls_of_cublas),
     cmocka_unit_test(test_pieces_of_work),
     cmocka_unit_test(test_a_reservation_that_failed_leaves_a_kernel),
+    cmocka_unit_test(test_a_conversion_that_fails_says_so),
+    cmocka_unit_test(test_a_GPU_without_code),
 };
 
 UNIT_MAIN(tests)
