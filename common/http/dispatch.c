@@ -114,6 +114,8 @@ static enum MHD_Result hand_over(const struct server *server, struct request *re
     if (!handler)
         return refuse_method(request, method);
     bool reads = (request->method & (METHOD_GET | METHOD_HEAD)) != 0;
+    if (!reads && request->cross_site)
+        return response_problem(request, MHD_HTTP_FORBIDDEN, RESPONSE_CROSS_SITE);
     if (reads && !route->scoped && !route->open && !request_may(request, SCOPE_READ, NULL))
         return response_forbidden(request, SCOPE_READ, NULL);
     if (!route->always && (!service || phase == SERVER_CLOSED))

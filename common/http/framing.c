@@ -43,7 +43,10 @@ struct framing {
     int64_t announced_bytes; /* the most that there is, where it is more */
     int codings;             /* how many Transfer-Encoding */
     bool odd_coding;
-    bool expects;      /* 100-continue */
+    bool expects;     /* 100-continue */
+    const char *host; /* NULL: none, as for the one below */
+    const char *origin;
+    bool cross_site;
     const char *end;   /* of the line before, without what ends it */
     const char *wrong; /* with the lines themselves; NULL: nothing */
 };
@@ -99,6 +102,7 @@ static enum MHD_Result add_framing(void *context, enum MHD_ValueKind kind, const
     case 'h':
         if (strcasecmp(name, MHD_HTTP_HEADER_HOST) == 0) {
             framing->hosts++;
+            framing->host = value;
             framing->odd_host |= !is_host(value);
         }
         break;
@@ -115,6 +119,14 @@ static enum MHD_Result add_framing(void *context, enum MHD_ValueKind kind, const
             framing->codings++;
             framing->odd_coding |= strcasecmp(value, "chunked") != 0;
         }
+        break;
+    case 'o':
+        if (strcasecmp(name, MHD_HTTP_HEADER_ORIGIN) == 0)
+            framing->origin = value;
+        break;
+    case 's':
+        framing->cross_site |=
+            strcasecmp(name, "Sec-Fetch-Site") == 0 && strcasecmp(value, "cross-site") == 0;
         break;
     case 'e':
         framing->expects |= strcasecmp(name, MHD_HTTP_HEADER_EXPECT) == 0;
@@ -135,6 +147,16 @@ static const char *what_is_wrong_with_host(const struct framing *framing, const 
     if (framing->odd_host)
         return "Host must be a name or an address, and a port if there is one";
     return strcmp(version, MHD_HTTP_VERSION_1_0) == 0 ? NULL : "the header has no Host";
+}
+
+/* Does a page of another site ask? A browser says so, whoever wrote the page. "null" is the origin of
+ * a page that has none. */
+static bool is_cross_site(const struct framing *framing)
+{
+    if (framing->cross_site || !framing->origin)
+        return framing->cross_site;
+    const char *host = strstr(framing->origin, "://");
+    return !host || !framing->host || strcasecmp(host + 3, framing->host) != 0;
 }
 
 /* Between two words of the request line stands nothing but spaces. Words that are not from one line
@@ -201,6 +223,7 @@ enum MHD_Result framing_begin(struct request *request, const char *method, const
     MHD_get_connection_values(request->connection, MHD_HEADER_KIND, add_framing, &framing);
     if (info) /* the empty line, too */
         check_line_end(&framing, method + info->header_size - 2);
+    request->cross_site = is_cross_site(&framing);
     const char *wrong = what_is_wrong_with_line(request, method, version);
     if (!wrong)
         wrong = framing.wrong;

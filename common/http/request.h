@@ -51,7 +51,9 @@ struct request {
     bool head;     /* HEAD: nothing is drawn, no body is sent */
     bool too_long; /* the target was not kept */
     bool answered; /* a response is queued, and counted */
-    bool recalled; /* its target is the one of request_remember(); name, query and path are NULL */
+    bool
+        cross_site; /* a page of another site asks: it may read what browsers let it, and no more */
+    bool recalled;  /* its target is the one of request_remember(); name, query and path are NULL */
 
     const struct bearer_token *token; /* NULL: none was shown. Until the first suspension */
 

@@ -45,6 +45,8 @@ void response_at_once(struct request *request, int status, const char *detail);
 /* This thread's message and kind, with the status that belongs to the code. */
 enum MHD_Result response_error(struct request *request, enum error error);
 #define RESPONSE_TOKEN_NEEDED "a token is needed: Authorization: Bearer TOKEN"
+#define RESPONSE_CROSS_SITE \
+    "a page of another site may not change anything here (Origin, Sec-Fetch-Site)"
 /* 403: the token lacks the scopes, or is not for `name` (NULL: anything). 401: none was shown. */
 enum MHD_Result response_forbidden(struct request *request, int scopes, const char *name);
 

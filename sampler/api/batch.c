@@ -369,6 +369,8 @@ enum MHD_Result route_batch(struct request *request, struct service *service)
         return response_forbidden(request, SCOPE_DRAW, NULL);
     if (error)
         return response_error(request, error);
+    if (request->cross_site && !pure)
+        return response_problem(request, MHD_HTTP_FORBIDDEN, RESPONSE_CROSS_SITE);
     if (!is_let(request, pure))
         return response_forbidden(request, pure ? SCOPE_READ : SCOPE_DRAW,
                                   request->api->batch.stream);

@@ -60,8 +60,7 @@ bool handler_open_body(struct request *request, bool may_be_empty, struct body *
         return false;
     }
     if (!error && bytes->length > 0 &&
-        !body_type_is_right(request_header(request, MHD_HTTP_HEADER_CONTENT_TYPE),
-                            request_header(request, MHD_HTTP_HEADER_ORIGIN))) {
+        !body_type_is_right(request_header(request, MHD_HTTP_HEADER_CONTENT_TYPE))) {
         *ret_result = response_problem(request, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
                                        "the body must be JSON: Content-Type: application/json");
         return false;

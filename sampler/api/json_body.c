@@ -48,13 +48,13 @@ static bool charset_is_right(const char *parameters)
     return true;
 }
 
-bool body_type_is_right(const char *content_type, const char *origin)
+bool body_type_is_right(const char *content_type)
 {
     if (!content_type)
         return true;
     size_t length = strcspn(content_type, ";");
     if (is_word(content_type, length, "application/x-www-form-urlencoded"))
-        return origin == NULL;
+        return true;
     return is_word(content_type, length, "application/json") &&
            charset_is_right(content_type + length);
 }

@@ -23,8 +23,8 @@ struct body {
 };
 
 /* May a body of this Content-Type (NULL: none was sent) be read as JSON? `curl -d` says
- * application/x-www-form-urlencoded; a browser does too, for any page, but then with `origin`. */
-bool body_type_is_right(const char *content_type, const char *origin);
+ * application/x-www-form-urlencoded. */
+bool body_type_is_right(const char *content_type);
 
 /* ERROR_INPUT: no JSON, no object, a key twice. An empty text is an object without fields when
  * `may_be_empty`, else an error. */

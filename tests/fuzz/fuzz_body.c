@@ -50,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
     memcpy(text, data, length);
     text[length] = '\0';
     if (text[0] == 'T') {
-        if (body_type_is_right(text + 1, NULL))
+        if (body_type_is_right(text + 1))
             check(strcasestr(text, "json") || strcasestr(text, "form"));
     } else if (!body_open(text, length, length % 2 == 0, &body)) {
         use_body(&body);

@@ -147,6 +147,31 @@ def test_lines_as_others_write_them_are_taken(server, header):
         assert connection.recv(4096).startswith(b"HTTP/1.1 200 ")
 
 
+@pytest.mark.parametrize("headers", [
+    {"Origin": "http://elsewhere"}, {"Origin": "null"}, {"Origin": "http://127.0.0.1"}, {"origin": "https://127.0.0.1:1"},
+    {"Sec-Fetch-Site": "cross-site"}, {"Origin": "http://HERE", "Sec-Fetch-Site": "cross-site"},
+], ids=short)
+def test_pages_of_other_sites_change_nothing(server, headers):
+    """A page that somebody has open can send requests to a server on the same machine, with or without a form."""
+    headers = {name: value.replace("HERE", f"{server.host}:{server.port}") for name, value in headers.items()}
+    before = server.get("/streams/default").json
+    asked = [("GET", "/batch?size=5", None), ("GET", "/batch?size=5&worker=w&seq=0", None), ("POST", "/streams", '{"name":"x"}'),
+             ("POST", "/ack", '{"worker":"w","seqs":[0]}'), ("POST", "/release", '{"worker":"w"}'), ("POST", "/streams/default/pause", None),
+             ("POST", "/streams/default/seek", '{"position":7}'), ("DELETE", "/streams/x", None)]
+    for method, path, body in asked:
+        answer = server.request(method, path, body=body, headers=headers)
+        assert answer.status == 403 and "site" in answer.json["detail"], (method, path, answer.text)
+    assert server.get("/streams/default").json == before
+    assert server.get("/batch?size=5&index=0", headers=headers).status == 200
+    assert server.get("/healthz", headers=headers).status == 200
+
+
+def test_a_page_of_this_server_may_change_it(server):
+    for headers in ({"Origin": f"http://{server.host}:{server.port}", "Sec-Fetch-Site": "same-origin"}, {"Sec-Fetch-Site": "none"}):
+        for change in ("pause", "resume"):
+            assert server.request("POST", f"/streams/default/{change}", headers=headers).status == 200
+
+
 @pytest.mark.parametrize("length", [b"-50", b"50x", b"99999999999999999999999"])
 def test_a_body_of_unknown_length_is_no_request(server, length):
     before = server.get("/streams/default").json["position"]
@@ -198,7 +223,7 @@ def test_bodies_are_read_strictly(server, body, text):
 @pytest.mark.parametrize("kind, status", [
     ({}, 409), ({"Content-Type": "application/json"}, 409), ({"Content-Type": "application/json; charset=utf-8"}, 409),
     ({"Content-Type": "application/x-www-form-urlencoded"}, 409),  # what `curl -d` says
-    ({"Content-Type": "application/x-www-form-urlencoded", "Origin": "http://elsewhere"}, 415),  # what a page can say
+    ({"Content-Type": "application/x-www-form-urlencoded", "Origin": "http://elsewhere"}, 403),  # what a page can say
     ({"Content-Encoding": "gzip"}, 415), ({"Content-Encoding": "identity"}, 409),
     ({"Content-Type": "text/plain"}, 415), ({"Content-Type": "application/json; charset=latin1"}, 415),
 ])

@@ -135,26 +135,23 @@ static void test_content_types(void **state)
     (void)state;
     static const struct {
         const char *type;
-        const char *origin;
         bool right;
     } cases[] = {
-        {NULL, NULL, true},
-        {NULL, "http://evil", true},
-        {"application/json", NULL, true},
-        {"Application/JSON ; Charset=UTF-8", NULL, true},
-        {"application/json;charset=\"utf-8\"", NULL, true},
-        {"application/json; charset=latin1", NULL, false},
-        {"application/json; x=y", NULL, true},
-        {"application/x-www-form-urlencoded", NULL, true},
-        {"application/x-www-form-urlencoded", "http://evil", false},
-        {"text/plain", NULL, false},
-        {"text/json", NULL, false},
-        {"application/jsonx", NULL, false},
-        {"", NULL, false},
-        {"multipart/form-data; boundary=x", NULL, false},
+        {NULL, true},
+        {"application/json", true},
+        {"Application/JSON ; Charset=UTF-8", true},
+        {"application/json;charset=\"utf-8\"", true},
+        {"application/json; charset=latin1", false},
+        {"application/json; x=y", true},
+        {"application/x-www-form-urlencoded", true},
+        {"text/plain", false},
+        {"text/json", false},
+        {"application/jsonx", false},
+        {"", false},
+        {"multipart/form-data; boundary=x", false},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        if (body_type_is_right(cases[i].type, cases[i].origin) != cases[i].right)
+        if (body_type_is_right(cases[i].type) != cases[i].right)
             fail_msg("%s", cases[i].type);
     }
 }
