@@ -83,7 +83,8 @@ def emulate_cuda(step, build):
     """What is written for a GPU runs there on an emulated one, where the sanitizers see it too."""
     toolkit = build.folder / "cuda"
     toolkit.mkdir(exist_ok=True)
-    return step.compute([ROOT / "tests/cuda/toolkit", toolkit, "-fsanitize=address,undefined,float-cast-overflow"])
+    return step.compute([ROOT / "tests/cuda/toolkit", toolkit, "-fsanitize=address,undefined,float-cast-overflow",
+                         "-fno-sanitize-recover=all"])
 
 
 def autoreconf(step):
