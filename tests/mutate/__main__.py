@@ -27,7 +27,6 @@ from judge import BROKEN, EQUIVALENT, Judge
 from mutations import KINDS
 from project import tombola
 from results import REAL, Results
-from suite import all_tests
 
 HERE = Path(__file__).resolve().parent
 
@@ -40,7 +39,7 @@ def options():
     add("--kinds", nargs="+", default=KINDS, choices=KINDS, metavar="KIND", help=f"only these: {' '.join(KINDS)}")
     add("--seed", default="1", help="draws the same mutations of the same sources (default 1)")
     add("--minutes", type=float, default=0, metavar="M", help="begin nothing after M minutes, and report (default: no limit)")
-    add("--patience", type=float, default=300, metavar="S", help="begin no test of a mutant after S seconds (default 300)")
+    add("--patience", type=float, default=60, metavar="S", help="begin no test of a mutant after S seconds (default 60)")
     add("-j", type=int, default=1, metavar="N", dest="workers", help="mutants (and, for the map of lines, tests) at a time (default 1)")
     add("--results", type=Path, metavar="FILE", help="where verdicts are kept (default build/mutate/results)")
     add("--resume", action="store_true", help="go on with the results that are there")
@@ -85,12 +84,11 @@ class Run:
         self.coverage.measure(self.progress, self.choice.workers)
         for name in self.coverage.broken():
             self.progress(f"fails without a mutation, and is left out: {name}")
-        self.tests = {test.name: test for test in all_tests(self.work / "tree")}
 
     def judges(self):
         builds = (self.plain, self.asan)
-        return [Judge(builds, self.coverage, self.tests, self.equivalents.__contains__, self.work / f"worker-{i}",
-                      self.choice.patience) for i in range(self.choice.workers)]
+        return [Judge(builds, self.coverage, self.equivalents.__contains__, self.work / f"worker-{i}", self.choice.patience)
+                for i in range(self.choice.workers)]
 
     def is_over(self):
         return 0 < self.choice.minutes * 60 < time.monotonic() - self.started

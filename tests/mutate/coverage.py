@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Which tests run which line, measured once: every unit program, fuzz corpus and service test file apart, on a
-gcov build of its own copy of the tree.
+"""Which tests run which line, measured once: every unit program, fuzz corpus and single service test apart, on a gcov
+build of its own copy of the tree.
 
 The copy stays as it was when it was measured, but for its tests: a test that is new or changed is measured
 again. A line of the tree of today counts as the line it was there; a line that was not there is covered by all
@@ -18,9 +18,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from build import Build, copy_tree
-from suite import all_tests, failed_tests, run_test
+from suite import all_tests, run_program, run_service
 
-LIMIT_S = 900  # of one test, in the gcov build
+LIMIT_S = 900  # of one program or file, in the gcov build
+SUMMARY_BYTES = 32  # of a file of counts: when and how often it was written; the counts follow
 
 
 class Coverage:
@@ -29,6 +30,7 @@ class Coverage:
         self.build = Build(self.tree, folder / "build", project.flags("--coverage", "-O0"))
         self.noted = folder / "tests.json"
         self.tests = json.loads(self.noted.read_text()) if self.noted.exists() else {}
+        self.seconds, self.counts = {}, {}  # name of a program or single service test -> how long, folders of its counts
         self.lines = {}  # file -> line -> names of tests
 
     @property
@@ -56,6 +58,11 @@ class Coverage:
                 progress(f"coverage {number}/{len(wanted)}: {test.name}, {noted['seconds']} s, exit {noted['status']}")
         for name in set(self.tests) - {test.name for test in tests}:
             del self.tests[name]
+        for name, noted in self.tests.items():
+            for single, one in noted["tests"].items():
+                if not one["failed"]:
+                    self.seconds[single] = one["seconds"]
+                    self.counts[single] = [self.folder / "counts" / name / str(number) for number in one["counts"]]
 
     def is_measured(self, test):
         noted = self.tests.get(test.name, {})
@@ -69,17 +76,21 @@ class Coverage:
         shutil.rmtree(counts, ignore_errors=True)
         log = self.folder / "logs" / test.name
         log.parent.mkdir(parents=True, exist_ok=True)
-        status, seconds = run_test(test, self.tree, self.build.folder, log, LIMIT_S, all_of_it=True, GCOV_PREFIX=counts,
-                                   GCOV_PREFIX_STRIP=len(self.build.folder.parts) - 1)
-        noted = {"text": self.text_of(test), "status": status, "seconds": round(seconds, 2), "without": []}
-        if status == 1 and test.is_service:  # the others of the file count
-            noted.update(status=0, without=sorted(set(failed_tests(log))))
-        return noted
+        how = dict(GCOV_PREFIX=counts if test.is_service else counts / "0", GCOV_PREFIX_STRIP=len(self.build.folder.parts) - 1)
+        where = (self.tree, self.build.folder, log, LIMIT_S)
+        if test.is_service:
+            status, seconds, tests = run_service([Path(test.path).name], *where, **how)
+        else:
+            status, seconds = run_program(test.name, *where, **how)
+            tests = {test.name: {"seconds": round(seconds, 3), "failed": status != 0, "counts": [0]}}
+        if status == 5 or any(not one["failed"] for one in tests.values()):
+            status = 0  # nothing but heavy tests; or the others of the file count
+        return {"text": self.text_of(test), "status": status, "seconds": round(seconds, 2), "tests": tests}
 
     def broken(self):
         """What fails without a mutation, or was not built, and catches nothing."""
         for name, noted in sorted(self.tests.items()):
-            yield from [name] if noted["status"] != 0 else [f"{name}::{one}" for one in noted["without"]]
+            yield from [name] if noted["status"] else [single for single, one in noted["tests"].items() if one["failed"]]
 
     def lines_of(self, source):
         """line -> names of the tests that run it, in the tree that was measured."""
@@ -88,22 +99,27 @@ class Coverage:
         return self.lines[source]
 
     def read_counts(self, source):
-        built = Path(self.build.object_of(source))
-        found = defaultdict(list)
+        built = Path(self.build.object_of(source)).with_suffix(".gcda")
+        names_of = defaultdict(set)  # counts -> tests; many tests only start what they have in common
+        for name, folders in self.counts.items():
+            for path in [folder / built for folder in folders if (folder / built).exists()]:
+                names_of[path.read_bytes()].add(name)
+        merged = {}
+        for counts, names in names_of.items():
+            merged.setdefault(counts[SUMMARY_BYTES:], (counts, set()))[1].update(names)
+        found = defaultdict(set)
         with tempfile.TemporaryDirectory() as folder:
-            names = []
-            for name in self.tests:
-                counts = (self.folder / "counts" / name / built).with_suffix(".gcda")
-                if counts.exists() and self.tests[name]["status"] == 0:
-                    names.append(name)
-                    (Path(folder) / f"{len(names) - 1}.gcda").symlink_to(counts)
-                    (Path(folder) / f"{len(names) - 1}.gcno").symlink_to((self.build.folder / built).with_suffix(".gcno"))
-            for number, name in enumerate(names):
-                said = subprocess.run(["gcov", "--json-format", "--stdout", f"{number}.gcda"], cwd=folder,
-                                      stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False).stdout
-                for one in json.loads(said)["files"] if said else []:
-                    for line in one["lines"] if one["file"].endswith("/" + source) else []:
-                        found[line["line_number"]] += [name] if line["count"] else []
+            for number, (counts, _) in enumerate(merged.values()):
+                (Path(folder) / f"{number}.gcda").write_bytes(counts)
+                (Path(folder) / f"{number}.gcno").symlink_to((self.build.folder / built).with_suffix(".gcno"))
+            said = subprocess.run(["gcov", "--json-format", "--stdout", *(f"{number}.gcda" for number in range(len(merged)))],
+                                  cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False).stdout
+        names_of = [names for _, names in merged.values()]
+        for read in map(json.loads, said.splitlines()):
+            names = names_of[int(Path(read["data_file"]).stem)]
+            for one in read["files"]:
+                for line in one["lines"] if one["file"].endswith("/" + source) else []:
+                    found[line["line_number"]] |= names if line["count"] else set()
         return found
 
     def tests_of(self, source, text, first, last):
@@ -120,4 +136,4 @@ class Coverage:
                 names.update(covered.get(max((one for one in covered if one <= then[line]), default=0), []))
             else:
                 names.update(name for all in covered.values() for name in all)
-        return sorted(names, key=lambda name: self.tests[name]["seconds"])
+        return sorted(names, key=self.seconds.__getitem__)

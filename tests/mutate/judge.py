@@ -5,9 +5,11 @@ import time
 from dataclasses import asdict, dataclass
 
 from build import Bench
-from suite import run_test, sanitizer_options
+from suite import is_service, programs_of, run_program, run_service, sanitizer_options
 
 SLACK_S = 20  # of the time limit of a test, for a machine that is busy
+START_S = 2  # of pytest
+NO_END = "no end"
 KILLED, SURVIVED, EQUIVALENT, LISTED, BROKEN = "killed", "survived", "equivalent", "listed", "broken"
 
 
@@ -36,10 +38,10 @@ class Judge:
 
     passing = {}  # (build, test) -> whether it passes without a mutation; shared by all
 
-    def __init__(self, builds, coverage, tests, listed, folder, patience):
+    def __init__(self, builds, coverage, listed, folder, patience):
         self.plain, self.asan = (build and Bench(build, folder / build.folder.name) for build in builds)
-        self.coverage, self.tests, self.listed = coverage, tests, listed
-        self.folder, self.patience = folder, patience
+        self.coverage, self.listed = coverage, listed
+        self.log, self.patience = folder / "log", patience
 
     def judge(self, mutation, source):
         """The verdict on a mutation of `source`, the bytes of its file."""
@@ -61,58 +63,98 @@ class Judge:
         first = source.count(b"\n", 0, mutation.span[0]) + 1
         last = source.count(b"\n", 0, mutation.span[1]) + 1
         names = self.coverage.tests_of(mutation.file, source.decode(), first, last)
-        left = list(self.plan(mutation, [self.tests[name] for name in names if name in self.tests]))
-        for bench in (self.plain, self.asan):
-            own = [test for used, test in left if used is bench]
+        for bench, own in self.plan(mutation, names):
             if own and not found.by:
                 self.run_on(bench, own, mutation, text, found)
         found.verdict = KILLED if found.by else SURVIVED
 
-    def plan(self, mutation, tests):
-        """Pairs of bench and test. Memory that is not freed is seen by the leak checker alone; reads and writes
+    def plan(self, mutation, names):
+        """Pairs of bench and tests. Memory that is not freed is seen by the leak checker alone; reads and writes
         out of bounds often too, so that unit tests come again with it when nothing else failed."""
-        units = [test for test in tests if not test.is_service]
+        units = [name for name in names if not is_service(name)]
         if mutation.kind == "release" and self.asan:
-            return [(self.asan, test) for test in units or tests]
-        again = [(self.asan, test) for test in units] if self.asan else []
-        return [(self.plain, test) for test in tests] + again
+            return [(self.asan, units or names)]
+        return [(self.plain, names), (self.asan, units)] if self.asan else [(self.plain, names)]
 
-    def run_on(self, bench, tests, mutation, text, found):
-        build = bench.build
+    def run_on(self, bench, names, mutation, text, found):
+        """All service tests are one step, as long as they are together: pytest starts slowly."""
         if bench is self.asan and bench.compile(mutation.file, text) is None:
             return
-        suffix = "" if bench is self.plain else " (ASan)"
+        services = [name for name in names if is_service(name)]
+        steps = [(self.coverage.seconds[name], self.run_program, name) for name in names if not is_service(name)]
+        if services:
+            steps.append((START_S + sum(map(self.coverage.seconds.get, services)), self.run_services, services))
         try:
-            for number, test in enumerate(tests):
-                if time.monotonic() - self.started > self.patience:
-                    found.unrun += len(tests) - number
-                    break
-                programs = build.programs_with(mutation.file, test.programs(build))
-                if not programs or not all([bench.link(program) for program in programs]):
-                    continue
-                found.by = self.failure(bench, test)
-                found.ran += (test.name + suffix,)
-                if found.by and self.passes_without(bench, test):
-                    found.by += suffix
-                    break
-                found.by = ""
+            for _, run, what in sorted(steps, key=lambda step: step[0]):
+                if not found.by and self.can_see(bench, what, mutation.file):
+                    run(bench, what, found)
+            found.by += " (ASan)" if found.by and bench is self.asan else ""
         finally:
             bench.restore()
 
-    def passes_without(self, bench, test):
-        """Whether the test passes in this build without a mutation: its first failure of a run is not believed."""
-        if (bench.build, test) not in self.passing:
-            bench.restore()
-            self.passing[bench.build, test] = not self.failure(bench, test)
-        return self.passing[bench.build, test]
+    def can_see(self, bench, what, source):
+        """Whether the programs of this test, or these, hold the mutation."""
+        build = bench.build
+        programs = build.programs_with(source, programs_of(what if isinstance(what, str) else what[0], build))
+        return bool(programs) and all([bench.link(program) for program in programs])
 
-    def failure(self, bench, test):
+    def left(self):
+        return self.patience - (time.monotonic() - self.started)
+
+    def run_program(self, bench, name, found):
+        if self.left() < 0:
+            found.unrun += 1
+            return
+        found.ran += (name,)
+        by = self.failure(bench, name)
+        if by and self.passes_without(bench, name, NO_END in by):
+            found.by = by
+
+    def failure(self, bench, name):
         """The test and how it failed, or ""."""
-        noted = self.coverage.tests[test.name]
-        limit = SLACK_S + 4 * noted["seconds"]
-        options = sanitizer_options(bench.build.tree) if bench is self.asan else {}
-        log = self.folder / "log"
-        status, _ = run_test(test, bench.build.tree, bench.folder, log, limit, noted["without"], **options)
-        if status is None:
-            return f"{test.name}: no end after {limit:.0f} s"
-        return "" if status in (0, 77) else f"{test.name}: exit {status}"
+        limit = SLACK_S + 4 * self.coverage.seconds[name]
+        if is_service(name):
+            status, *_ = self.pytest(bench, [name])
+            late = status is None or b" ran into its limit of " in self.log.read_bytes()
+        else:
+            status, _ = run_program(name, bench.build.tree, bench.folder, self.log, limit, **self.environment(bench))
+            late = status is None
+        if late:
+            return f"{name}: {NO_END} after {limit:.0f} s"
+        return "" if status in (0, 77) else f"{name}: exit {status}"
+
+    def run_services(self, bench, names, found):
+        """As many as there is time for, the fastest: a failure counts that comes twice, and not without the mutation."""
+        left, chosen = self.left(), []
+        for name in names:  # the fastest first
+            left -= self.coverage.seconds[name]
+            chosen += [name] if left > 0 or not chosen and self.left() > 0 else []
+        found.unrun += len(names) - len(chosen)
+        chosen.sort(key=lambda name: name.partition("::")[0])  # fixtures of a file begin once
+        while chosen and not found.by:
+            status, _, tests = self.pytest(bench, chosen)
+            found.ran += tuple(name for name in tests if name not in found.ran)
+            failed = next((name for name, one in tests.items() if one["failed"]), None)
+            if failed and (by := self.failure(bench, failed)) and self.passes_without(bench, failed, NO_END in by):
+                found.by = by
+            chosen = [name for name in chosen if name not in tests] if failed else []
+
+    def pytest(self, bench, names):
+        """As run_service(), until the first failure; each phase of a test has a limit of its own."""
+        seconds = [self.coverage.seconds[name] for name in names]
+        return run_service([name.partition("/")[2] for name in names], bench.build.tree, bench.folder, self.log,
+                           START_S + 3 * SLACK_S + 4 * sum(seconds), all_of_it=False, TOMBOLA_TEST_LIMIT=SLACK_S + 4 * max(seconds),
+                           **self.environment(bench))
+
+    def environment(self, bench):
+        return sanitizer_options(bench.build.tree) if bench is self.asan else {}
+
+    def passes_without(self, bench, name, now):
+        """Whether the test passes in this build without a mutation: its first failure of a run is not believed, nor
+        a limit of a machine that is busy `now`."""
+        if now or (bench.build, name) not in self.passing:
+            linked = list(bench.linked)
+            bench.restore()
+            self.passing[bench.build, name] = not self.failure(bench, name)
+            all(map(bench.link, linked))
+        return self.passing[bench.build, name]

@@ -18,12 +18,14 @@ mkdir -p room tests/unit
 sed -e "s!@CC@!$cc!; s!@FLAGS@!$flags $sanitizers!" ../tree/Makefile.in >Makefile
 """
 MAKEFILE = """VPATH = ../tree
-all: room/libroom.a
+all: room/libroom.a room/tool
 check: tests/unit/test_check tests/unit/test_count
 room/libroom.a: room/count.o room/check.o
 	rm -f $@; ar cr $@ $^
 %.o: %.c
 	@CC@ -DHAVE_CONFIG_H -I../tree @FLAGS@ -c -o $@ $<
+room/tool: room/tool.o
+	@CC@ @FLAGS@ -o $@ $<
 tests/unit/%: tests/unit/%.o room/libroom.a
 	@CC@ @FLAGS@ -o $@ $< room/libroom.a
 .PRECIOUS: %.o
@@ -101,6 +103,45 @@ int main(void)
     return count_to(5) != 5 || count_ones("1+1") != 2;
 }
 """
+TOOL = """#include <stdio.h>
+
+int main(int count, char **arguments)
+{
+    if (count == 1)
+        return 2;
+    while (*++arguments)
+        puts(*arguments);
+    return 0;
+}
+"""
+TEST_TOOL = """import os
+import subprocess
+
+import pytest
+
+
+def run(*arguments, status=0):
+    done = subprocess.run([os.environ["TOMBOLA_BUILD"] + "/room/tool", *arguments], stdout=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == status
+    return done.stdout.split()
+
+
+@pytest.fixture(scope="module")
+def said():
+    return run("one", "two")
+
+
+def test_count(said):
+    assert len(said) == 2
+
+
+def test_order(said):
+    assert said == ["one", "two"]
+
+
+def test_usage():
+    assert run(status=2) == []
+"""
 EQUIVALENT = """# A comment.
 
 room/check.c check_never
@@ -114,7 +155,9 @@ room/check.c check_never
 stale
 """
 FILES = {"configure": CONFIGURE, "Makefile.in": MAKEFILE, "room/room.h": HEADER, "room/check.c": CHECK, "room/count.c": COUNT,
-         "tests/unit/test_check.c": TEST_CHECK, "tests/unit/test_count.c": TEST_COUNT, "equivalent": EQUIVALENT, ".gitignore": "/build/\n"}
+         "room/tool.c": TOOL,
+         "tests/service/test_tool.py": TEST_TOOL, "tests/unit/test_check.c": TEST_CHECK,
+         "tests/unit/test_count.c": TEST_COUNT, "equivalent": EQUIVALENT, ".gitignore": "/build/\n"}
 
 # file, kind, text after the mutation: all that survive, and no other.
 SURVIVORS = {
@@ -166,6 +209,11 @@ def checks(new_run, root):
         {one.by[-6:] for one in killed if one.kind == "release"}, {"(ASan)"})
     yield "only tests that run the line run", difference(
         {test.split(" ")[0] for one in all_verdicts for test in one.ran if one.function == "check_range"}, {"unit/test_check"})
+    yield "only single service tests that run the line run", difference(
+        {test for one in all_verdicts for test in one.ran if one.before == "return 2;"}, {"service/test_tool.py::test_usage"})
+    yield "what a shared fixture ran was run by its tests", difference(
+        set(run.coverage.tests_of("room/tool.c", TOOL, *[TOOL.splitlines().index("    return 0;") + 1] * 2)),
+        {"service/test_tool.py::test_count", "service/test_tool.py::test_order"})
     yield "a line that no test runs survives at once", difference(
         {one.ran for one in results.survivors() if one.function == "check_never"}, {()})
     yield "what only talks is not mutated", difference({one.after for one in all_verdicts if "assert" in one.before}, set())

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The tests that can catch a mutation, and how one of them is run."""
 
+import json
 import os
 import re
 import subprocess
@@ -12,31 +13,37 @@ from pathlib import Path
 
 from build import environment, execute
 
+HERE = Path(__file__).resolve().parent
 # These build the tree themselves, or never start a program of it.
 LEFT_OUT = {"test_install", "test_packages", "test_quickstart"}
 
 
 @dataclass(frozen=True)
 class Test:
-    name: str  # unit/test_X, fuzz/fuzz_X, service/test_X
+    name: str  # unit/test_X, fuzz/fuzz_X, service/test_X.py
     path: str  # of its source, from the tree
 
     @property
     def is_service(self):
-        return self.name.startswith("service/")
+        return is_service(self.name)
 
-    def programs(self, build):
-        """Those of which a mutation could be seen by this test."""
-        shared = [program for program in build.links if ".so" in program]
-        if self.is_service:
-            return shared + [program for program in build.links if not program.startswith("tests/")]
-        own = f"tests/{self.name}"
-        return shared if own not in build.links else [own]
+
+def is_service(name):
+    return name.startswith("service/")
+
+
+def programs_of(name, build):
+    """Those of which a mutation could be seen by the tests of this name."""
+    shared = [program for program in build.links if ".so" in program]
+    if is_service(name):
+        return shared + [program for program in build.links if not program.startswith("tests/")]
+    return [f"tests/{name}"] if f"tests/{name}" in build.links else shared
 
 
 def all_tests(tree):
     paths = [*tree.glob("tests/unit/test_*.c"), *tree.glob("tests/fuzz/fuzz_*.c"), *tree.glob("tests/service/test_*.py")]
-    tests = [Test(f"{path.parent.name}/{path.stem}", str(path.relative_to(tree))) for path in paths if path.stem not in LEFT_OUT]
+    names = [(f"{path.parent.name}/{path.stem if path.suffix == '.c' else path.name}", path) for path in paths if path.stem not in LEFT_OUT]
+    tests = [Test(name, str(path.relative_to(tree))) for name, path in names]
     return sorted(tests, key=lambda test: (test.is_service, test.name))
 
 
@@ -49,26 +56,32 @@ def sanitizer_options(tree):
     }
 
 
-def run_test(test, tree, build, log, limit, without=(), all_of_it=False, **more):
-    """(exit status, seconds); None: it ran into the limit. `build`: the folder with the programs; `without`: names
-    of single service tests. It stops at the first failure unless `all_of_it`."""
-    if test.is_service:
-        command = [sys.executable, "-m", "pytest", "-q", "--tb=line", "-p", "no:cacheprovider", "-m", "not heavy", tree / test.path]
-        command += [] if all_of_it else ["-x"]
-        command += ["-k", " and ".join(f"not {name}" for name in without)] if without else []
-    else:
-        libtools = build / "tests" / Path(test.name).parent / ".libs" / Path(test.name).name
-        command = [libtools if libtools.exists() else build / "tests" / test.name]
-        more["LD_LIBRARY_PATH"] = f"{build}/loader/.libs"
+def execute_in(build, command, log, limit, **more):
+    """(exit status, seconds); None: it ran into the limit."""
     started = time.monotonic()
     # A short path: a socket of PostgreSQL lies below it.
     with tempfile.TemporaryDirectory(prefix="mutate-", ignore_cleanup_errors=True) as scratch, open(log, "wb") as output:
         os.chmod(scratch, 0o755)
-        env = environment(TMPDIR=scratch, TOMBOLA_BUILD=build, srcdir=os.path.relpath(tree, build), **more)
+        env = environment(TMPDIR=scratch, TOMBOLA_BUILD=build, **more)
         status = execute(command, limit, cwd=build, env=env, stdout=output, stderr=subprocess.STDOUT)
     return status, time.monotonic() - started
 
 
-def failed_tests(log):
-    """Names of the single tests that failed, in pytest's summary."""
-    return re.findall(r"^(?:FAILED|ERROR) [^ ]*::(\w+)", log.read_text(errors="replace"), re.MULTILINE)
+def run_program(name, tree, build, log, limit, **more):
+    """A unit test or fuzz corpus: as execute_in()."""
+    libtools = build / "tests" / Path(name).parent / ".libs" / Path(name).name
+    command = [libtools if libtools.exists() else build / "tests" / name]
+    return execute_in(build, command, log, limit, srcdir=os.path.relpath(tree, build), LD_LIBRARY_PATH=f"{build}/loader/.libs", **more)
+
+
+def run_service(what, tree, build, log, limit, all_of_it=True, **more):
+    """Service tests, `what` as pytest is given them, without "service/": (exit status or None, seconds, name -> its report
+    of single_tests.py). It ends with the first failure unless `all_of_it`."""
+    report = log.with_suffix(".json")
+    report.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "pytest", "-q", "--tb=line", "-p", "no:cacheprovider", "-p", "single_tests", "-m", "not heavy"]
+    command += [] if all_of_it else ["-x"]
+    command += [tree / "tests/service" / one for one in what]
+    status, seconds = execute_in(build, command, log, limit, PYTHONPATH=HERE, MUTATE_REPORT=report, **more)
+    tests = json.loads(report.read_text()) if report.exists() else {}
+    return status, seconds, {"service/" + re.sub(r"^.*?(\w+\.py::)", r"\1", name, count=1): one for name, one in tests.items()}
