@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Covers trainer/model/targets. */
-#include "tests/unit/unit.h"
+#include "tests/unit/fake_sampler.h"
 
 #include <math.h>
 
@@ -330,6 +330,39 @@ static void test_a_regression_takes_numbers(void **state)
     targets_free(targets);
 }
 
+/* ---- memory that is short while the sampler's list is read --------------- */
+
+static int pieces_left;
+
+static void *rationed(size_t bytes)
+{
+    return pieces_left-- > 0 ? malloc(bytes) : NULL;
+}
+
+static void test_a_list_from_the_sampler_without_memory(void **state)
+{
+    struct fake_sampler sampler = {.units = 2,
+                                   .labels = "{\"labels\":[{\"label\":7},{\"label\":5}]}"};
+    struct classes *classes = NULL;
+    enum error error = ERROR_MEMORY;
+    int lists = 0;
+    (void)state;
+    fake_start(&sampler);
+    for (int pieces = 0; error && pieces < 100; pieces++) {
+        pieces_left = pieces;
+        cJSON_InitHooks(&(cJSON_Hooks){.malloc_fn = rationed, .free_fn = free});
+        error = classes_fetch(sampler.url, "default", 10000, &classes);
+        cJSON_InitHooks(NULL);
+        if (error)
+            assert_int_equal(error, ERROR_MEMORY);
+        lists += error && strstr(error_message(), "a list of labels");
+    }
+    fake_stop(&sampler);
+    assert_int_equal(lists, 3); /* itself, and each label in it */
+    assert_string_equal(classes->texts[0], "5");
+    classes_free(classes);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_classes_are_sorted_and_found),
     cmocka_unit_test(test_class_lists_that_are_none_are_refused),
@@ -344,6 +377,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_real_that_is_no_class_hints_at_the_regression),
     cmocka_unit_test(test_labels_that_do_not_fit_the_model_are_refused),
     cmocka_unit_test(test_a_regression_takes_numbers),
+    cmocka_unit_test(test_a_list_from_the_sampler_without_memory),
 };
 
 UNIT_MAIN(tests)

@@ -181,9 +181,13 @@ static enum error collect_labels(const cJSON *json, const char *what, cJSON **re
     cJSON_ArrayForEach(entry, list)
     {
         cJSON *label = cJSON_GetObjectItemCaseSensitive(entry, "label");
-        if (!label || !cJSON_AddItemReferenceToArray(labels, label)) {
+        if (!label)
+            error = error_set(ERROR_INPUT, "%s has an entry without a label", what);
+        else if (!cJSON_AddItemReferenceToArray(labels, label))
+            error = error_set_memory(1, "a list of labels");
+        if (error) {
             cJSON_Delete(labels);
-            return error_set(ERROR_INPUT, "%s has an entry without a label", what);
+            return error;
         }
     }
     *ret_labels = labels;
