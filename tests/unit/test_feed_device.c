@@ -52,6 +52,7 @@ static void late_close(struct late *late)
     fake_stop(&late->setting.sampler);
     free(late->seen);
     assert_int_equal(atomic_load(&fake_allocations), 0);
+    assert_int_equal(atomic_load(&fake_hosts), 0);
     assert_int_equal(atomic_load(&late->setting.store.readers), 0);
 }
 

@@ -322,6 +322,21 @@ static void test_patches_count_from_the_start(void **state)
     fclose(file);
 }
 
+static void test_room_for_which_there_is_no_memory(void **state)
+{
+    struct output *output;
+    char *room = NULL;
+    FILE *file = fopen(path, "w");
+    (void)state;
+    assert_non_null(file);
+    assert_ok(output_open(fileno(file), "out", &output));
+    assert_fails(output_reserve(output, SIZE_MAX / 4, &room), ERROR_MEMORY, "an output buffer");
+    assert_null(room);
+    assert_ok(output_add(output, "kept", 4));
+    output_close(output);
+    fclose(file);
+}
+
 static void test_unknown_format(void **state)
 {
     (void)state;
@@ -350,6 +365,7 @@ int main(void)
         cmocka_unit_test(test_a_full_disk),
         cmocka_unit_test(test_a_file_that_appends_cannot_go_back),
         cmocka_unit_test(test_patches_count_from_the_start),
+        cmocka_unit_test(test_room_for_which_there_is_no_memory),
         cmocka_unit_test(test_unknown_format),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
