@@ -213,7 +213,10 @@ static void test_files_that_are_no_rows(void **state)
     refuse_csv("label,a\n\n \n", "", ERROR_INPUT, "a header and no rows");
     refuse_csv("\xef\xbb\xbf", "", ERROR_INPUT, "blank lines");
     refuse_csv("\x1f\x8bxxxx", "", ERROR_INPUT, "gzip");
+    refuse_csv("\x28\xb5\x2f\xfd", "", ERROR_INPUT, "zstd");
     refuse_csv("\xff\xfel", "", ERROR_INPUT, "UTF-16");
+    refuse_csv("\xfe\xffl", "", ERROR_INPUT, "UTF-16");
+    refuse_csv("SQLite format 3", "", ERROR_INPUT, "is an SQLite file, not CSV");
     assert_fails(store_open(uri_of("csv", "absent.csv", ""), false, &store), ERROR_NOT_FOUND,
                  "absent.csv");
     assert_int_equal(mkdir(path_of("empty"), 0777), 0);
