@@ -125,6 +125,16 @@ def test_leases_cannot_fill_the_log(sampler):
     assert 500 < len([entry for entry in entries(server) if entry["msg"] in ("lease expired", "batch redelivered")]) <= 600
 
 
+def test_releases_cannot_fill_the_log_and_hide_no_change(sampler):
+    server = sampler(*STORE, *JSON)
+    for seq in range(310):
+        server.batch(f"size=1&worker=w&seq={seq}")
+        assert post(server, "/release", worker="w")["released"] == 1
+    assert len(entries(server, "leases released")) == 300
+    post(server, "/streams/default/pause")
+    assert len(entries(server, "stream paused")) == 1
+
+
 def test_refusals_are_told_and_bounded(sampler, tmp_path):
     server = sampler(*STORE, *JSON, "--token-file", token_file(tmp_path / "tokens.json"))
     for number in range(300):
