@@ -6,9 +6,11 @@
 #include "tests/unit/design_unit.h"
 #include "tests/unit/stream_unit.h"
 
+#include "common/json.h"
 #include "sampler/build/frame_build.h"
 #include "sampler/design/designs.h"
 #include "sampler/ledger/ledger_skipped.h"
+#include "sampler/service/label_balance.h"
 #include "sampler/service/label_counter.h"
 #include "sampler/stream/tally.h"
 
@@ -298,6 +300,48 @@ static void test_spans_passed_over_are_bounded(void **unused)
     ledger_release(&ledger);
 }
 
+/* ---- what the live page shows ------------------------------------------- */
+
+static cJSON *balance_of(int labels)
+{
+    char uri[64];
+    struct stream_unit unit = {.frames = NULL};
+    struct label_counter *counter;
+    struct label_counts counts;
+    struct buffer text = BUFFER_INIT(1 << 20);
+    cJSON *json;
+    snprintf(uri, sizeof(uri), "range:1000?labels=%d", labels);
+    stream_unit_define(&unit, 0, TAIL_KEEP);
+    assert_ok(frame_set_new(&unit.frames));
+    assert_ok(frame_set_add(unit.frames, "default", uri, NULL));
+    stream_unit_open(&unit, DURABILITY_NONE);
+    assert_ok(label_counter_new(unit.streams, &counter));
+    assert_ok(label_counter_ask(counter, unit.stream, INT64_MAX, &counts));
+    assert_ok(label_balance_write(stream_plan(unit.stream), &counts, NULL, 0, &text));
+    assert_ok(json_parse(text.data, text.length, "the balance", &json));
+    free(counts.drawn);
+    buffer_release(&text);
+    label_counter_free(counter);
+    stream_unit_close(&unit);
+    stream_unit_end(&unit);
+    return json;
+}
+
+static void check_balance(int labels, int rows, int worst)
+{
+    cJSON *json = balance_of(labels);
+    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(json, "rows")), rows);
+    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(json, "worst")), worst);
+    cJSON_Delete(json);
+}
+
+static void test_the_page_lists_as_many_labels_as_it_has_room_for(void **unused)
+{
+    (void)unused;
+    check_balance(BALANCE_ALL, BALANCE_ALL, 0);
+    check_balance(BALANCE_ALL + 1, BALANCE_LARGEST, BALANCE_WORST);
+}
+
 /* ---- the thread that counts --------------------------------------------- */
 
 static void begin_large(struct stream_unit *unit)
@@ -382,6 +426,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_what_a_tail_drops_was_not_drawn),
     cmocka_unit_test(test_gaps_are_not_drawn_yet),
     cmocka_unit_test(test_spans_passed_over_are_bounded),
+    cmocka_unit_test(test_the_page_lists_as_many_labels_as_it_has_room_for),
     cmocka_unit_test(test_the_thread_counts_on),
     cmocka_unit_test(test_a_stop_ends_the_counting),
 };

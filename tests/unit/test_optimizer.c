@@ -170,8 +170,11 @@ static void test_bad_constants_are_refused(void **state)
     struct optimizer optimizer;
     assert_fails(optimizer_init(&optimizer, "rmsprop", 0.1), ERROR_USAGE, "sgd, momentum");
     static const double bad_rates[] = {0, -0.1, INFINITY, NAN, 1e300, 1e-300};
+    assert_ok(optimizer_init(&optimizer, "adam", 0.5));
     for (size_t i = 0; i < sizeof(bad_rates) / sizeof(*bad_rates); i++)
         assert_fails(optimizer_init(&optimizer, "sgd", bad_rates[i]), ERROR_USAGE, "learning rate");
+    assert_string_equal(optimizer_name(&optimizer), "adam"); /* as it was */
+    assert_true(optimizer.learning_rate == 0.5f);
     assert_ok(optimizer_init(&optimizer, "adagrad", 0.1));
     optimizer.initial_accumulator = 0;
     assert_fails(optimizer_check(&optimizer), ERROR_USAGE, "initial accumulator is 0");

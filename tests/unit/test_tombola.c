@@ -120,6 +120,25 @@ static void test_labels_are_compared_unless_they_are_trusted(void **state)
     assert_int_equal(first_batch(wrong, 1), TOMBOLA_OK);
 }
 
+static void test_a_feed_of_one_batch(void **state)
+{
+    (void)state;
+    struct fake_sampler sampler = {.units = 250};
+    struct tombola_feed *feed;
+    const struct tombola_batch *batch;
+    fake_start(&sampler);
+    struct tombola_options options = options_for(&sampler);
+    options.batches = 1;
+    options.expand = 1;
+    assert_int_equal(tombola_feed_open(&options, &feed), TOMBOLA_OK);
+    assert_int_equal(tombola_feed_next(feed, NULL, &batch), TOMBOLA_OK);
+    check_rows(&sampler, batch);
+    assert_int_equal(tombola_feed_put(feed, NULL, batch), TOMBOLA_OK);
+    assert_int_equal(tombola_feed_next(feed, NULL, &batch), TOMBOLA_END);
+    tombola_feed_close(feed);
+    fake_stop(&sampler);
+}
+
 static void test_description(void **state)
 {
     (void)state;
@@ -276,6 +295,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_an_epoch),
         cmocka_unit_test(test_labels_are_compared_unless_they_are_trusted),
+        cmocka_unit_test(test_a_feed_of_one_batch),
         cmocka_unit_test(test_description),
         cmocka_unit_test(test_close_with_batches_out),
         cmocka_unit_test(test_refusals),
