@@ -84,6 +84,7 @@ def test_the_page_may_load_nothing_but_itself(sampler):
         assert policy["connect-src"] == "'self'" and policy["frame-ancestors"] == policy["base-uri"] == "'none'"
         assert not re.search("unsafe|http|\\*", answer.headers["content-security-policy"])
         assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["cache-control"] == "no-cache"
         named = set(re.findall(r"""(?:https?:)?//[^\s'"`)]+""", answer.text)) - {"http://www.w3.org/2000/svg"}
         assert not named, f"{path} names {named}"
         assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|style=|\son\w+=", answer.text)

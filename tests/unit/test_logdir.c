@@ -163,6 +163,7 @@ static void assert_newest_fails(enum error code, const char *message)
     assert_fails(logdir_newest(logdir, &checkpoint), code, message);
     assert_null(checkpoint);
     logdir_close(logdir);
+    logdir_close(NULL);
 }
 
 static struct logdir *open_and_save(int64_t first, int64_t last)

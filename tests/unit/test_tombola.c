@@ -223,6 +223,9 @@ static void test_refusals(void **state)
     newer.options.struct_bytes = sizeof(newer);
     newer.more[3] = 1;
     assert_refused(tombola_feed_open(&newer.options, &feed), TOMBOLA_USAGE, "more than this");
+    newer.more[3] = 0;
+    newer.options.store_uri = "/nowhere/at/all.csv"; /* all there is to refuse */
+    assert_refused(tombola_feed_open(&newer.options, &feed), TOMBOLA_NOT_FOUND, "all.csv");
 }
 
 /* What comes at the wrong time is refused, and all goes on. */
