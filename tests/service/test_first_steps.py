@@ -163,6 +163,15 @@ def test_numbers_out_of_range(tmp_path):
     run_fails("sampler", "serve", "--store", "range:9?labels=2", "--design", "quota", "--shares", '{"0":1e400}', says="out of range")
 
 
+@pytest.mark.parametrize("option, least, most", [
+    ("rate", 0, 1), ("max-size", 1, 10000000), ("max-streams", 1, 1000000), ("drain", 0, 600), ("header-timeout", 1, 3600),
+    ("lease", 0.001, 31536000), ("size", 1, 1 << 61), ("p", 1, 1 << 61), ("k", 1, 1 << 61), ("groups", 1, 1 << 61)])
+def test_options_end_where_they_say(option, least, most):
+    step = 0.0001 if least == 0.001 else 1
+    for beyond in (least - step, most + 1):
+        run_fails("sampler", "serve", "--store", "absent.csv", f"--{option}={beyond}", says=[f"--{option}", str(beyond), "from "])
+
+
 def test_numbers_out_of_range_over_http(sampler):
     server = sampler("--store", "range:90?labels=2")
     for body in ('{"name":"a","lease":1e400}', '{"name":"a","design":"quota","shares":{"0":-1e999}}'):
