@@ -24,6 +24,7 @@ from chooser import Chooser
 from coverage import Coverage
 from equivalent_list import EquivalentList
 from judge import BROKEN, EQUIVALENT, Judge
+from linked import Linked
 from mutations import KINDS
 from project import tombola
 from results import REAL, Results
@@ -45,6 +46,7 @@ def options():
     add("--resume", action="store_true", help="go on with the results that are there")
     add("--retry", action="store_true", help="try the survivors of the results again, and nothing else")
     add("--no-asan", action="store_true", help="without the ASan build: no 'release' mutants, no second look at survivors")
+    add("--quick", action="store_true", help="no map of lines: the tests that are linked with the file, and those that its README names")
     add("--coverage", action="store_true", help="measure again which test runs which line")
     add("--list", action="store_true", help="print the mutations that would be tried, and try none")
     add("--self-test", action="store_true", help="find the known survivors of a small project")
@@ -56,8 +58,8 @@ class Run:
         self.project, self.choice, self.work = project, choice, work
         self.started = time.monotonic()
         self.equivalents = EquivalentList(equivalents)
-        self.coverage = Coverage(project, work / "coverage")
         self.plain = Build(work / "tree", work / "plain", project.flags("-O2"))
+        self.coverage = Linked(self.plain) if choice.quick else Coverage(project, work / "coverage")
         self.asan = None
         if not choice.no_asan:
             self.asan = Build(work / "tree", work / "asan", project.flags("-O1", more=["--enable-sanitizers=address,undefined"]))

@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from build import Build, copy_tree
-from suite import all_tests, run_program, run_service
+from suite import all_tests, is_service, run_program, run_service
 
 LIMIT_S = 900  # of one program or file, in the gcov build
 SUMMARY_BYTES = 32  # of a file of counts: when and how often it was written; the counts follow
@@ -92,6 +92,9 @@ class Coverage:
         for name, noted in sorted(self.tests.items()):
             yield from [name] if noted["status"] else [single for single, one in noted["tests"].items() if one["failed"]]
 
+    def seconds_of(self, name):
+        return self.seconds[name]
+
     def lines_of(self, source):
         """line -> names of the tests that run it, in the tree that was measured."""
         if source not in self.lines:
@@ -123,7 +126,7 @@ class Coverage:
         return found
 
     def tests_of(self, source, text, first, last):
-        """Names of the tests that run one of these lines of today's text, the fastest first."""
+        """Names of the tests that run one of these lines of today's text, the fastest first; service tests together."""
         covered = self.lines_of(source)
         was = (self.tree / source).read_text().splitlines() if (self.tree / source).exists() else []
         then = {}
@@ -133,7 +136,8 @@ class Coverage:
         for line in range(first, last + 1):
             if line in then:
                 # gcov counts a statement where it begins.
-                names.update(covered.get(max((one for one in covered if one <= then[line]), default=0), []))
+                names.update(covered.get(max((one for one in covered if one <= then[line]), default=0), ()))
             else:
                 names.update(name for all in covered.values() for name in all)
-        return sorted(names, key=self.seconds.__getitem__)
+        services = sum(self.seconds[name] for name in names if is_service(name))
+        return sorted(names, key=lambda name: (services if is_service(name) else self.seconds[name], self.seconds[name]))

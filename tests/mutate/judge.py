@@ -77,16 +77,21 @@ class Judge:
         return [(self.plain, names), (self.asan, units)] if self.asan else [(self.plain, names)]
 
     def run_on(self, bench, names, mutation, text, found):
-        """All service tests are one step, as long as they are together: pytest starts slowly."""
+        """In the order of `names`; all service tests in one step, where the first stands: pytest starts slowly."""
         if bench is self.asan and bench.compile(mutation.file, text) is None:
             return
         services = [name for name in names if is_service(name)]
-        steps = [(self.coverage.seconds[name], self.run_program, name) for name in names if not is_service(name)]
-        if services:
-            steps.append((START_S + sum(map(self.coverage.seconds.get, services)), self.run_services, services))
+        steps = []
+        for name in names:
+            if not is_service(name):
+                steps.append((name, self.run_program))
+            elif name == services[0]:
+                steps.append((services, self.run_services))
         try:
-            for _, run, what in sorted(steps, key=lambda step: step[0]):
-                if not found.by and self.can_see(bench, what, mutation.file):
+            for what, run in steps:
+                if self.left() < 0:
+                    found.unrun += 1 if isinstance(what, str) else len(what)
+                elif not found.by and self.can_see(bench, what, mutation.file):
                     run(bench, what, found)
             found.by += " (ASan)" if found.by and bench is self.asan else ""
         finally:
@@ -102,22 +107,20 @@ class Judge:
         return self.patience - (time.monotonic() - self.started)
 
     def run_program(self, bench, name, found):
-        if self.left() < 0:
-            found.unrun += 1
-            return
         found.ran += (name,)
         by = self.failure(bench, name)
         if by and self.passes_without(bench, name, NO_END in by):
             found.by = by
 
-    def failure(self, bench, name):
-        """The test and how it failed, or ""."""
-        limit = SLACK_S + 4 * self.coverage.seconds[name]
+    def failure(self, bench, name, folder=None):
+        """The test and how it failed, or "". `folder`: of other programs than the mutated ones."""
+        limit = SLACK_S + 4 * self.coverage.seconds_of(name)
+        folder = folder or bench.folder
         if is_service(name):
-            status, *_ = self.pytest(bench, [name])
+            status, *_ = self.pytest(bench, [name], folder)
             late = status is None or b" ran into its limit of " in self.log.read_bytes()
         else:
-            status, _ = run_program(name, bench.build.tree, bench.folder, self.log, limit, **self.environment(bench))
+            status, _ = run_program(name, bench.build.tree, folder, self.log, limit, **self.environment(bench))
             late = status is None
         if late:
             return f"{name}: {NO_END} after {limit:.0f} s"
@@ -127,22 +130,22 @@ class Judge:
         """As many as there is time for, the fastest: a failure counts that comes twice, and not without the mutation."""
         left, chosen = self.left(), []
         for name in names:  # the fastest first
-            left -= self.coverage.seconds[name]
-            chosen += [name] if left > 0 or not chosen and self.left() > 0 else []
+            left -= self.coverage.seconds_of(name)
+            chosen += [name] if left > 0 or not chosen else []
         found.unrun += len(names) - len(chosen)
         chosen.sort(key=lambda name: name.partition("::")[0])  # fixtures of a file begin once
         while chosen and not found.by:
-            status, _, tests = self.pytest(bench, chosen)
+            status, _, tests = self.pytest(bench, chosen, bench.folder)
             found.ran += tuple(name for name in tests if name not in found.ran)
             failed = next((name for name, one in tests.items() if one["failed"]), None)
             if failed and (by := self.failure(bench, failed)) and self.passes_without(bench, failed, NO_END in by):
                 found.by = by
             chosen = [name for name in chosen if name not in tests] if failed else []
 
-    def pytest(self, bench, names):
+    def pytest(self, bench, names, folder):
         """As run_service(), until the first failure; each phase of a test has a limit of its own."""
-        seconds = [self.coverage.seconds[name] for name in names]
-        return run_service([name.partition("/")[2] for name in names], bench.build.tree, bench.folder, self.log,
+        seconds = [self.coverage.seconds_of(name) for name in names]
+        return run_service([name.partition("/")[2] for name in names], bench.build.tree, folder, self.log,
                            START_S + 3 * SLACK_S + 4 * sum(seconds), all_of_it=False, TOMBOLA_TEST_LIMIT=SLACK_S + 4 * max(seconds),
                            **self.environment(bench))
 
@@ -153,8 +156,5 @@ class Judge:
         """Whether the test passes in this build without a mutation: its first failure of a run is not believed, nor
         a limit of a machine that is busy `now`."""
         if now or (bench.build, name) not in self.passing:
-            linked = list(bench.linked)
-            bench.restore()
-            self.passing[bench.build, name] = not self.failure(bench, name)
-            all(map(bench.link, linked))
+            self.passing[bench.build, name] = not self.failure(bench, name, bench.build.folder)
         return self.passing[bench.build, name]

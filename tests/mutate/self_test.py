@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 import judge
+import linked
 from mutations import KINDS
 from project import Project
 
@@ -155,7 +156,7 @@ room/check.c check_never
 stale
 """
 FILES = {"configure": CONFIGURE, "Makefile.in": MAKEFILE, "room/room.h": HEADER, "room/check.c": CHECK, "room/count.c": COUNT,
-         "room/tool.c": TOOL,
+         "room/tool.c": TOOL, "room/README.md": "Tests: test_tool.py\n",
          "tests/service/test_tool.py": TEST_TOOL, "tests/unit/test_check.c": TEST_CHECK,
          "tests/unit/test_count.c": TEST_COUNT, "equivalent": EQUIVALENT, ".gitignore": "/build/\n"}
 
@@ -185,7 +186,7 @@ def try_all(new_run, root, **more):
             pass
 
     choice = dict(count=0, files=[], kinds=KINDS, seed="1", minutes=0, patience=60, workers=2, results=None, resume=False,
-                  retry=False, no_asan=False, coverage=False)
+                  retry=False, no_asan=False, quick=False, coverage=False)
     run = Silent(Project(root, ["room"]), argparse.Namespace(**{**choice, **more}), root / "equivalent", root / "build/mutate")
     run.prepare()
     run.prepare_tests()
@@ -223,6 +224,8 @@ def checks(new_run, root):
     before = (root / "build/mutate/results").read_bytes()
     _, results = try_all(new_run, root, resume=True)
     yield "--resume tries nothing twice", "" if (root / "build/mutate/results").read_bytes() == before else "it does"
+    _, results = try_all(new_run, root, quick=True, results=root / "build/mutate/quick")
+    yield "--quick finds the same survivors", difference(found(results), SURVIVORS)
     write(root, BETTER_TEST)
     _, results = try_all(new_run, root, retry=True)
     yield "--retry with a better test kills a survivor", difference(found(results), SURVIVORS_THEN)
@@ -234,7 +237,7 @@ def difference(is_so, should_be):
 
 def run(new_run):
     failures = number = 0
-    judge.SLACK_S = 2
+    judge.SLACK_S, linked.SERVICE_S = 2, 1
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         write(root, FILES)
