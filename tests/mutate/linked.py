@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Which tests may run a line, where nothing is measured (--quick): the unit tests that are linked with its file, first
 those that say that they cover it or what is named alike, and the service tests that its room's README names.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A plugin of pytest, so that single service tests can be measured and judged: says of each how it ended, how long it
 took and which folders hold gcov's counts of it, as JSON in MUTATE_REPORT.
 

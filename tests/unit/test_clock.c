@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Covers common/clock: The clock stands still at what the test says: linked with --wrap. */
 #include "tests/unit/unit.h"
 
