@@ -18,7 +18,7 @@ from collections import Counter
 from pathlib import Path
 
 from power_disk import ENDED, HINT, RENAME, SAID, SENT, SYNC_BEGIN, SYNC_END, Choice, Dice, Disk, materialise, name_sites, read_log, same_as
-from service import SEED, program
+from service import SEED, preloaded, program
 
 NOTHING = (Choice, (False,))  # of what is pending is kept
 FAULT = Path(__file__).resolve().parent
@@ -42,7 +42,7 @@ class Recording:
 
     def environment(self, **more):
         """What makes a program write the log; `more`: kill=N, sync_us=N (recorder.c)."""
-        return {"LD_PRELOAD": str(self.recorder), "RECORDER_FOLDER": str(self.folder), "RECORDER_LOG": str(self.log),
+        return {**preloaded(self.recorder), "RECORDER_FOLDER": str(self.folder), "RECORDER_LOG": str(self.log),
                 **{f"RECORDER_{name.upper()}": str(value) for name, value in more.items()}}
 
     def finish(self, name):

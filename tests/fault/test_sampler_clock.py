@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from service import PATIENCE_S
+from service import PATIENCE_S, preloaded
 
 STORE = ("--store", "range:1000?labels=10", "--seed", 1)
 
@@ -29,7 +29,7 @@ def test_the_wall_clock_may_jump(sampler, tmp_path):
     clock = tmp_path / "clock"
     clock.write_text("+0\n")
     server = sampler(*STORE, "--lease", 2, "--state", tmp_path / "state", env={
-        "LD_PRELOAD": faketime_library(), "FAKETIME_TIMESTAMP_FILE": str(clock), "FAKETIME_NO_CACHE": "1",
+        **preloaded(faketime_library()), "FAKETIME_TIMESTAMP_FILE": str(clock), "FAKETIME_NO_CACHE": "1",
         "DONT_FAKE_MONOTONIC": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1"})
     for number, jump in enumerate(("+3650d", "-3650d", "+0", "+1h", "-1h")):
         leased = time.monotonic()

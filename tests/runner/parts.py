@@ -19,6 +19,12 @@ NAMES = ("unit", "layering", "lint", "service", "fault", "asan", "tsan", "fuzz",
 WHOLE = NAMES if LONG else tuple(name for name in NAMES if name != "coverage")
 # Of the service tests. What ASan's build runs is not run in the plain build again: tests/README.md says why.
 LIGHT, REST, THREADS = ("-m", "not heavy and not plain"), ("-m", "heavy or plain"), ("-m", "threads and not heavy")
+# Of the fault tests, under ASan: a preloaded library, another clock, a full disk, a kill.
+FAULTS = ("tests/fault/test_sampler_clock.py", "tests/fault/test_power_replay.py::test_a_frame_is_whole",
+          *(f"tests/fault/test_sampler_disk.py::{name}" for name in (
+              "test_a_full_disk_refuses_and_goes_on_when_there_is_room",
+              "test_a_kill_while_the_disk_is_full_and_a_start_on_a_full_disk",
+              "test_another_frame_and_a_second_server_are_refused_by_name")))
 NO_GPU = {"CUDA_VISIBLE_DEVICES": ""}
 
 
@@ -41,6 +47,7 @@ def sanitized(name, build, chosen):
         found.append(service_step(f"{name}-service", build, files, *marked, env=NO_GPU))
     if build is ASAN and chosen.wants("service") and not chosen.tests["service"]:
         found.append(service_step("asan-gpu", build, ["tests/service/test_trainer_math.py"], *LIGHT))
+        found.append(service_step("asan-fault", build, FAULTS))
     return found
 
 

@@ -82,6 +82,12 @@ def environment(changes=None):
     return {**kept, "TOMBOLA_DRAIN": "0", **(changes or {})}
 
 
+def preloaded(library):
+    """The environment in which a program finds a library's functions before all others; a sanitizer's run time wants to be first."""
+    options = os.environ.get("ASAN_OPTIONS", "")
+    return {"LD_PRELOAD": str(library), "ASAN_OPTIONS": f"{options}:verify_asan_link_order=0"}
+
+
 def check_alive_to_the_end(returncode, stderr, allowed_signals=()):
     assert not COMPLAINT.search(stderr), stderr[-6000:]
     if returncode < 0:
