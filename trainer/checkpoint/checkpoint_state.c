@@ -61,25 +61,22 @@ enum error checkpoint_state_add(struct checkpoint_state *state, const char *name
     return OK;
 }
 
-/* The quoted text that is all of [at, end), without its escapes; NULL: it is none. free() it. */
-static char *unquote(const char *at, const char *end)
+/* The quoted text that is all of [at, end), without its escapes, into `to`, which has room for as
+ * many bytes. False: it is none. */
+static bool unquote(const char *at, const char *end, char *to)
 {
-    char *out = malloc((size_t)(end - at) + 1), *to = out;
-    if (!out || end - at < 2 || *at != '"' || end[-1] != '"')
-        goto fail;
+    char *begin = to;
+    if (end - at < 2 || *at != '"' || end[-1] != '"')
+        return false;
     for (at++, end--; at < end; at++) {
         if (*at == '"' || *at == '\0')
-            goto fail;
+            return false;
         if (*at == '\\' && (++at == end || !strchr("\\\"'", *at)))
-            goto fail;
+            return false;
         *to++ = *at;
     }
     *to = '\0';
-    if (to != out)
-        return out;
-fail:
-    free(out);
-    return NULL;
+    return to != begin;
 }
 
 static const char *skip_space(const char *at, const char *end)
@@ -114,16 +111,20 @@ static enum error parse_line(struct checkpoint_state *state, const char *at, con
             return OK;
         return error_set(ERROR_INPUT, "no 'field: value'");
     }
-    char *name = unquote(skip_space(at + strlen(listed ? LISTED : NEWEST), end), end);
+    const char *field = listed ? LISTED : NEWEST;
+    at = skip_space(at + strlen(field), end);
+    char *name = array_new((size_t)(end - at) + 1, 1, "the name of a checkpoint");
     if (!name)
-        return error_set(ERROR_INPUT, "no name in quotes behind %s", listed ? LISTED : NEWEST);
-    if (listed) {
+        return ERROR_MEMORY;
+    if (!unquote(at, end, name)) {
+        error = error_set(ERROR_INPUT, "no name in quotes behind %s", field);
+    } else if (listed) {
         error = checkpoint_state_add(state, name);
-    } else if (!*newest) {
+    } else if (*newest) {
+        error = error_set(ERROR_INPUT, NEWEST " is there twice");
+    } else {
         *newest = name;
         return OK;
-    } else {
-        error = error_set(ERROR_INPUT, NEWEST " is there twice");
     }
     free(name);
     return error;

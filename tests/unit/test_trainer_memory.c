@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Covers trainer/checkpoint/logdir: Every allocation of classes, models, checkpoints and logdirs
+ * fails once: the program is linked with --wrap. The answer must be ERROR_MEMORY, what was
+ * allocated is given back, and the logdir's newest checkpoint is whole.
+ */
+#include "tests/unit/folder_unit.h"
+
+#include "common/log.h"
+#include "tests/unit/failing_allocator.h"
+#include "trainer/checkpoint/logdir.h"
+#include "trainer/compute/engine.h"
+
+static struct engine engine;
+static struct checkpoint_facts facts;
+
+static void check(long nth, enum error error)
+{
+    if (error && error != ERROR_MEMORY)
+        fail_msg("allocation %ld failed and the answer was %d, %s", nth, error, error_message());
+    if (error)
+        assert_non_null(strstr(error_message(), "memory"));
+}
+
+static enum error make_classes(struct classes **ret_classes)
+{
+    static const char text[] = "[0,5,10]";
+    cJSON *json = NULL;
+    enum error error = json_parse(text, sizeof(text) - 1, "the labels", &json);
+    if (!error)
+        error = classes_new(json, "the labels", ret_classes);
+    cJSON_Delete(json);
+    return error;
+}
+
+static enum error use_classes(void)
+{
+    struct classes *classes = NULL;
+    struct buffer printed = BUFFER_INIT(1000);
+    enum error error = make_classes(&classes);
+    if (!error)
+        error = classes_print(classes, &printed);
+    buffer_release(&printed);
+    classes_free(classes);
+    return error;
+}
+
+static enum error use_model(void)
+{
+    struct model *model = NULL;
+    enum error error = model_new(&facts.model, engine.kernel, &model);
+    model_free(model);
+    return error;
+}
+
+/* Two saves; what `newest` finds afterwards is whole. */
+static enum error use_logdir(void)
+{
+    struct logdir *logdir = NULL;
+    struct model *model = NULL;
+    struct checkpoint *newest = NULL;
+    enum error error = model_new(&facts.model, engine.kernel, &model);
+    if (!error)
+        error = logdir_open(folder, &logdir);
+    for (int i = 0; !error && i < 2; i++)
+        error = logdir_save(logdir, model, &facts);
+    if (!error)
+        error = logdir_newest(logdir, &newest);
+    if (!error)
+        error = checkpoint_restore(newest, model);
+    checkpoint_close(newest);
+    logdir_close(logdir);
+    model_free(model);
+    return error;
+}
+
+static void check_logdir(long nth, enum error error)
+{
+    struct logdir *logdir;
+    struct checkpoint *newest;
+    check(nth, error);
+    assert_ok(logdir_open_read(folder, &logdir));
+    assert_ok(logdir_newest(logdir, &newest)); /* of the first run at least */
+    assert_non_null(newest);
+    checkpoint_close(newest);
+    logdir_close(logdir);
+}
+
+static void begin(void)
+{
+    const struct engine_options options = {.device = "cpu", .blas = "plain", .threads = 1};
+    log_set_level((enum log_level)(LOG_ERROR + 1));
+    facts = (struct checkpoint_facts){
+        .model = {.shape = {.kind = MODEL_MLP,
+                            .features = 3,
+                            .outputs = 3,
+                            .hidden = {4, 2},
+                            .hidden_count = 2},
+                  .loss = LOSS_CLIPPED_SUM,
+                  .seed = 1,
+                  .batch_rows = 2},
+        .feature_scale = 1,
+        .position = {.stream = {.name = "default",
+                                .digest = "0123456789abcdef0123456789abcdef",
+                                .design = "proportional",
+                                .tail = "keep",
+                                .units = 20000,
+                                .epoch_draws = 20000},
+                     .batch_rows = 100}};
+    assert_ok(engine_open(&options, &engine));
+    assert_ok(optimizer_init(&facts.model.optimizer, "adam", 0.1));
+    assert_ok(make_classes(&facts.classes));
+}
+
+static void end(void)
+{
+    classes_free(facts.classes);
+    engine_close(&engine);
+}
+
+static void test_classes(void **state)
+{
+    (void)state;
+    fail_each(use_classes, check);
+}
+
+static void test_models(void **state)
+{
+    (void)state;
+    begin();
+    fail_each(use_model, check);
+    end();
+}
+
+static void test_logdirs(void **state)
+{
+    (void)state;
+    begin();
+    fail_each(use_logdir, check_logdir);
+    end();
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
+
+static const struct CMUnitTest tests[] = {
+    TEST(test_classes),
+    TEST(test_models),
+    TEST(test_logdirs),
+};
+
+UNIT_MAIN(tests)
