@@ -3,7 +3,8 @@
 
 QEMU translates (no /dev/kvm needed), Debian's cloud kernel boots in seconds, and its root is an
 initramfs of programs and libraries of this machine. Disks are files; a script is all it runs. Its
-clock counts instructions: on a loaded machine the kernel would miss its timer, and panic.
+clock counts instructions, since on a loaded machine the kernel would miss its timer, and panic. It
+jumps ahead while all wait for a disk, so nothing in a script may wait for a time.
 """
 
 import os
