@@ -37,7 +37,8 @@ leased() { for seq in $(seq $1 $2); do ask "/batch?worker=w&seq=$seq&size=7"; do
 plain() { for size in 1 2 3 4 5 6 7 8 9; do ask "/batch?size=$size"; done; }
 talk() { nc 127.0.0.1 80 | grep -o '{.*}'; }
 start() {
-    tombola-sampler serve --store 'range:UNITS?labels=10' --seed 5 --lease 3000 --listen 127.0.0.1:80 --state /disk/new/state >/log 2>&1 &
+    : >/log  # not what the one before said
+    tombola-sampler serve --store 'range:UNITS?labels=10' --seed 5 --lease 3000 --listen 127.0.0.1:80 --state /disk/new/state >>/log 2>&1 &
     until grep -q 'listening on' /log || ! kill -0 $!; do sleep 0.1; done
     cat /log
 }
