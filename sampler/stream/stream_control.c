@@ -113,10 +113,16 @@ enum error stream_seek(struct stream *stream, int64_t position, struct journal_w
 enum error stream_check_position(const struct batching *batching, int64_t position)
 {
     int64_t most = batching->epochs > 0 ? batching_end(batching) : POSITION_LIMIT - 1;
-    if (position >= 0 && position <= most)
-        return OK;
-    return error_set(ERROR_USAGE, "position is %" PRId64 ", must be from 0 to %" PRId64 "%s",
-                     position, most, batching->epochs > 0 ? ", the stream's end" : "");
+    int64_t only = order_batch_size(batching->order);
+    if (position < 0 || position > most)
+        return error_set(ERROR_USAGE, "position is %" PRId64 ", must be from 0 to %" PRId64 "%s",
+                         position, most, batching->epochs > 0 ? ", the stream's end" : "");
+    if (only > 0 && position % only != 0)
+        return error_set(ERROR_USAGE,
+                         "position is %" PRId64 ", inside a batch; must be a multiple of %" PRId64
+                         " (p * k), the size of every batch of this design",
+                         position, only);
+    return OK;
 }
 
 /* ---- checkpoint and restore --------------------------------------------- */
@@ -248,6 +254,20 @@ static enum error restore(struct stream *stream, const struct checkpoint_token *
     return error;
 }
 
+/* A token that a version before this one wrote after a seek may begin inside a batch (pxk). */
+static enum error check_spans(const struct batching *batching, const struct checkpoint_token *token)
+{
+    struct batching endless = *batching; /* a token binds no epochs */
+    endless.epochs = 0;
+    enum error error = stream_check_position(&endless, token->position);
+    for (size_t i = 0; i < token->open.count && !error; i++) {
+        error = stream_check_position(&endless, intervals_at(&token->open, i)->begin);
+        if (!error)
+            error = stream_check_position(&endless, intervals_at(&token->open, i)->end);
+    }
+    return error ? error_prefix(error, "the token's ") : OK;
+}
+
 enum error stream_restore(struct stream *stream, const char *text, struct journal_waiter *waiter,
                           bool *ret_wait)
 {
@@ -260,6 +280,8 @@ enum error stream_restore(struct stream *stream, const char *text, struct journa
     name_all_rows(stream, &token.definition);
     name_all_rows(stream, &here);
     error = checkpoint_token_check(&token, &here, &stream->binding);
+    if (!error)
+        error = check_spans(&stream->plan->batching, &token);
     if (!error)
         error = restore(stream, &token, waiter, ret_wait);
     checkpoint_token_release(&token);

@@ -63,7 +63,7 @@ enum error stream_check_alive(const struct stream *stream) MUST_CHECK;
 /* The mutex is held: shall the answer wait? Then the waiter does. */
 bool stream_wait(struct streams *streams, struct journal_waiter *waiter);
 
-/* ERROR_USAGE: beyond the stream's end. */
+/* ERROR_USAGE: beyond the stream's end, or inside a batch where all have one size. */
 enum error stream_check_position(const struct batching *batching, int64_t position) MUST_CHECK;
 
 int64_t stream_clock_ms(void);

@@ -165,6 +165,12 @@ def test_sizes_that_a_design_cannot_give(server):
     assert server.batch("stream=fixed&size=10")["size"] == 10
     refused = server.get("/batch?stream=fixed&size=9")
     assert refused.status == 400 and "10" in refused.json["detail"]
+    for path, body in (("/streams/fixed/seek", {"position": 15}),
+                       ("/streams", {"name": "inside", "design": "pxk", "p": 2, "k": 5, "position": 15})):
+        refused = post(server, path, body)
+        assert refused.status == 400 and "position is 15" in refused.json["detail"] and "10" in refused.json["detail"]
+    assert server.batch("stream=fixed")["first"] == 20, "what was refused moved it"
+    assert post(server, "/streams/fixed/seek", {"position": 50}).json["position"] == 50
 
 
 def test_where_a_unit_is(server):

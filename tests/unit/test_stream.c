@@ -438,6 +438,44 @@ static void test_a_token_after_a_restore(void **unused)
     stream_unit_end(&unit);
 }
 
+/* Where every batch has one size, a stream never stands inside one: each batch keeps what its design
+ * promises of it. */
+static void test_positions_inside_a_batch(void **unused)
+{
+    (void)unused;
+    static char fields[] = "{\"p\":2,\"k\":5}";
+    struct stream_unit unit;
+    struct sampling_plan *plan;
+    struct stream *other;
+    struct stream_batch batch;
+    bool waits;
+    begin(&unit, 2, TAIL_KEEP);
+    strcpy(unit.definition.design, "pxk");
+    unit.definition.fields = fields;
+    stream_unit_open(&unit, DURABILITY_PROCESS);
+    assert_fails(seek(unit.stream, 15), ERROR_USAGE,
+                 "position is 15, inside a batch; must be a multiple of 10");
+    assert_ok(sampling_plan_open(unit.frames, NULL, &unit.definition, &plan));
+    strcpy(unit.definition.name, "other");
+    assert_fails(streams_create(unit.streams, &unit.definition, plan, 1, NULL, &other, &waits),
+                 ERROR_USAGE, "multiple of 10");
+    const int64_t spans[][3] = {{10, 20, 31}, {11, 20, 30}, {10, 19, 30}};
+    for (size_t i = 0; i < 3; i++) {
+        char *token = token_of(unit.stream, spans[i][0], spans[i][1], spans[i][2]);
+        assert_fails(restore(unit.stream, token), ERROR_USAGE, "the token's position is");
+        free(token);
+    }
+    char *token = token_of(unit.stream, 10, 20, 30);
+    assert_ok(restore(unit.stream, token));
+    free(token);
+    assert_ok(unit_draw(unit.stream, 10, &batch));
+    assert_int_equal(batch.span.first, 10);
+    assert_ok(seek(unit.stream, 50));
+    assert_ok(seek(unit.stream, 2000)); /* the end */
+    stream_unit_close(&unit);
+    stream_unit_end(&unit);
+}
+
 /* Positions without a unit are to be drawn first: the answer is the first unit behind them. */
 static void test_open_positions_without_a_unit(void **unused)
 {
@@ -748,6 +786,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_batch_needs_room),
     cmocka_unit_test(test_a_peek_says_what_a_draw_would),
     cmocka_unit_test(test_a_token_after_a_restore),
+    cmocka_unit_test(test_positions_inside_a_batch),
     cmocka_unit_test(test_open_positions_without_a_unit),
     cmocka_unit_test_setup(test_what_goes_back_is_what_it_was, silence),
     cmocka_unit_test(test_a_stream_that_ended_stands_at_its_end),
