@@ -76,7 +76,8 @@ struct journal_counts {
 
 /* Reads DIR/journal of an open state folder; nothing of it is written before journal_begin().
  * `owner` is copied. ERROR_INPUT: damaged or cut, with the offset at which it ends; when that is
- * `accept_loss` (0: none) it goes on there, and the damaged file stays as DIR/journal.damaged. */
+ * `accept_loss` (0: none) it goes on there, and the damaged file stays as DIR/journal.damaged, a
+ * second one as DIR/journal.damaged.2. */
 enum error journal_open(struct state *state, enum durability durability, uint64_t accept_loss,
                         const struct journal_owner *owner, struct journal **ret_journal) MUST_CHECK;
 /* From here on what is appended is kept. Clears a torn tail, or writes a new file from the owner's

@@ -2,6 +2,7 @@
 /* The journal's start and end: read, judged, taken over. */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -13,6 +14,10 @@
 #include "common/log.h"
 #include "sampler/journal/journal_private.h"
 #include "sampler/journal/state_folder.h"
+
+#define DAMAGED_NAME "journal.damaged"
+#define DAMAGED_NAME_BYTES 32
+#define DAMAGED_MOST 1000
 
 /* ---- opening ------------------------------------------------------------ */
 
@@ -63,23 +68,39 @@ static void tell_torn(const struct journal *journal, size_t end)
                 journal->file.path, end);
 }
 
+/* Under the first name that is free: what an earlier loss left stays as it is. */
+static enum error link_damaged(const struct journal *journal, char name[DAMAGED_NAME_BYTES])
+{
+    char *path = NULL;
+    int failed = EEXIST;
+    for (int number = 1; number <= DAMAGED_MOST && failed == EEXIST; number++) {
+        snprintf(name, DAMAGED_NAME_BYTES, number == 1 ? DAMAGED_NAME : DAMAGED_NAME ".%d", number);
+        free(path);
+        path = state_path(journal->folder, name);
+        if (!path)
+            return ERROR_MEMORY;
+        failed = link(journal->path, path) == 0 ? 0 : errno;
+    }
+    enum error error = OK;
+    if (failed)
+        error = error_set_errno(ERROR_IO, failed, "cannot keep the damaged journal as %s", path);
+    free(path);
+    return error;
+}
+
 /* The file that lost something stays, and one is written from what it still had. */
 static enum error keep_damaged(const struct journal *journal)
 {
-    char *path = state_path(journal->folder, "journal.damaged");
-    if (!path)
-        return ERROR_MEMORY;
-    (void)unlink(path);
-    enum error error = OK;
-    if (link(journal->path, path) != 0)
-        error = error_set_errno(ERROR_IO, errno, "cannot keep the damaged journal as %s", path);
+    char name[DAMAGED_NAME_BYTES];
+    enum error error = link_damaged(journal, name);
     if (!error) /* before the new journal takes the other name */
         error = journal_sync_folder(journal->folder);
     if (!error)
-        log_warning("state %s: --accept-loss %" PRIu64 ": what was answered behind that byte is "
-                    "forgotten, and its draws come again; the damaged journal is kept as %s",
-                    journal->path, journal->accept_loss, path);
-    free(path);
+        log_warning(
+            "state %s: --accept-loss %" PRIu64 ": what was answered behind that byte is "
+            "forgotten, and its draws come again; the damaged journal is kept as %s/%s%s",
+            journal->path, journal->accept_loss, journal->folder, name,
+            strcmp(name, DAMAGED_NAME) == 0 ? "" : ", beside " DAMAGED_NAME " of an earlier loss");
     return error;
 }
 

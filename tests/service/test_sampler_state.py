@@ -273,6 +273,23 @@ def test_a_loss_is_accepted_once_and_by_its_place(sampler, tmp_path):
     assert again.batch("size=10")["first"] == position + 10
 
 
+def test_a_second_loss_keeps_the_first_file(sampler, tmp_path):
+    state = tmp_path / "state"
+    options = (*STORE, "--state", state, "--seed", 1, "--durability", "process")
+    kept = {}
+    for name in ("journal.damaged", "journal.damaged.2", "journal.damaged.3"):
+        whole, end = journal_with_draws(sampler, state, options, 40, orderly=False)
+        whole[end - 10 * FRAME] ^= 1
+        (state / "journal").write_bytes(whole)
+        refusal = run_fails("sampler", "serve", "--listen", "127.0.0.1:0", *options, says=["journal", "--accept-loss"])
+        server = sampler(*options, "--accept-loss", re.search(r"--accept-loss (\d+)", refusal.stderr).group(1))
+        server.kill()
+        assert f"kept as {state}/{name}" in server.stderr
+        assert ("journal.damaged of an earlier loss" in server.stderr) == (len(kept) > 0)
+        kept[name] = whole
+        assert {path.name: path.read_bytes() for path in state.glob("journal.damaged*")} == kept
+
+
 def test_a_missing_journal_is_told(sampler, tmp_path):
     state = tmp_path / "state"
     options = (*STORE, "--state", state)
