@@ -61,8 +61,7 @@ static int open_at_once(const char *path, int flags)
     return descriptor;
 }
 
-/* Is it the end of a `|` or of <(COMMAND)? Nobody else may open that, so that it comes to an end.
- */
+/* Is it the end of a `|` or of <(COMMAND)? Nobody else may open that, so that it ends. */
 static bool is_nameless_pipe(int descriptor, mode_t mode)
 {
     struct statfs facts;
@@ -135,8 +134,7 @@ enum error file_read_at(int descriptor, const char *path, void *out, size_t byte
     return OK;
 }
 
-/* As read(2), but for a pipe that is empty: then until something is in it. Fails with EINTR then.
- */
+/* As read(2), but waits for an empty pipe, and fails with EINTR then. */
 static ssize_t read_or_wait(int descriptor, void *out, size_t bytes)
 {
     ssize_t got = read(descriptor, out, bytes);

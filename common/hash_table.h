@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The one hash table: key to number. The keys lie in the caller's own list, one for each number;
- * the table holds the numbers only, 4 bytes a slot, and asks the caller whether a number has the key.
+ * the table holds the numbers only, 4 bytes a slot, and asks the caller whether a number has
+ * the key.
  *
  * Open addressing, linear probing, a power of two of slots of which at most half are taken for the
  * count that was reserved. A slot is number + 1 in its low bits, as many as a slot's index has (so
@@ -12,8 +13,8 @@
  * A removal leaves no mark: what stands behind the hole moves up, so that a search may end at the
  * first free slot.
  *
- * Only hash_table_reserve() may fail. The hashes of the callers know no secret: who chooses the keys
- * can make them collide, so keys from outside need a limit on their number.
+ * Only hash_table_reserve() may fail. The hashes of the callers know no secret: who chooses the
+ * keys can make them collide, so keys from outside need a limit on their number.
  *
  * Any number of threads may search; who changes the table is alone.
  */

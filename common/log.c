@@ -98,8 +98,7 @@ static bool is_plain(const char *text)
     return byte > text && !*byte;
 }
 
-/* At most FIELD_BYTES, returned is how many. In a text line only what could be misread has quotes.
- */
+/* Returns how many bytes, at most FIELD_BYTES. A text line quotes only what could be misread. */
 static size_t add_field(char *out, const struct log_field *field, bool json)
 {
     char value[LOG_VALUE_BYTES];

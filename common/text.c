@@ -300,8 +300,7 @@ static size_t least_cost(const char *a, const char *b, size_t i, size_t j,
     return best;
 }
 
-/* Levenshtein's distance with swaps of neighbours (optimal string alignment): three rows are kept.
- */
+/* Levenshtein's distance with swaps of neighbours (optimal string alignment), in three rows. */
 static size_t edit_cost(const char *a, size_t a_length, const char *b, size_t b_length)
 {
     size_t rows[3][NEAREST_WORD_LIMIT + 1];

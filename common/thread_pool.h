@@ -18,8 +18,7 @@
 /* Storage of the caller's, untouched until run() was called. */
 struct pool_job {
     struct pool_job *next;
-    /* Once, from a thread of the pool; *stop (of the pool) becomes true when it is to end at once.
-     */
+    /* Once, from a thread of the pool; *stop (of the pool) becomes true to end it at once. */
     void (*run)(struct pool_job *job, const _Atomic bool *stop);
 };
 
@@ -31,8 +30,8 @@ void thread_pool_enter(void);
 enum error thread_pool_new(struct thread_pool **ret_pool) MUST_CHECK;
 /* Every thread. ERROR_UNAVAILABLE: the queue is full, or the pool ends. */
 enum error thread_pool_add(struct thread_pool *pool, struct pool_job *job) MUST_CHECK;
-/* Refuses new jobs, asks running ones to stop, runs the queued ones, so that every job reports back,
- * and joins the threads. NULL and a second call are legal. */
+/* Refuses new jobs, asks running ones to stop, runs the queued ones, so that every job reports
+ * back, and joins the threads. NULL and a second call are legal. */
 void thread_pool_stop(struct thread_pool *pool);
 /* The same, and frees it. NULL is legal. */
 void thread_pool_free(struct thread_pool *pool);

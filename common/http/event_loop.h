@@ -44,8 +44,8 @@ struct event_loop {
 #define EVENT_LOOP_DAEMON_FLAGS \
     (MHD_USE_EPOLL | MHD_USE_TURBO | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME)
 
-/* Starts to poll `daemon` (taken, also on failure). `lost(context)` is called for each connection that
- * was added and that the daemon never got, or refused. */
+/* Starts to poll `daemon` (taken, also on failure). `lost(context)` is called for each connection
+ * that was added and that the daemon never got, or refused. */
 enum error event_loop_start(struct event_loop *loop, struct MHD_Daemon *daemon,
                             void (*lost)(void *context), void *context) MUST_CHECK;
 /* Ends the thread and the daemon; no connection may be suspended, but for those that were resumed.

@@ -10,7 +10,7 @@
 #include "common/http/server_state.h"
 #include "common/text.h"
 
-/* A body is read to its end, so that its sender reads the response, unless it is longer than this. */
+/* A body up to this long is read to its end, so that its sender reads the response. */
 #define BODY_SWALLOW_BYTES (16 << 20)
 #define BODY_TOO_LARGE "the body is longer than 1048576 bytes"
 /* What libmicrohttpd can surely take apart in SERVER_CONNECTION_BYTES. */
@@ -73,9 +73,9 @@ static bool is_length(const char *value)
     return *value && value[strspn(value, "0123456789")] == '\0';
 }
 
-/* MHD puts a NUL over each byte that ends a line, takes an LF alone for such an end, and a NUL for the
- * end of a value: what a proxy takes for one line must not be two here, nor lose its end. Lines that
- * do not lie in one piece of memory are not compared. */
+/* MHD puts a NUL over each byte that ends a line, takes an LF alone for such an end, and a NUL for
+ * the end of a value: what a proxy takes for one line must not be two here, nor lose its end. Lines
+ * that do not lie in one piece of memory are not compared. */
 static void check_line_end(struct framing *framing, const char *next)
 {
     uintptr_t bytes = (uintptr_t)next - (uintptr_t)framing->end;
@@ -149,8 +149,8 @@ static const char *what_is_wrong_with_host(const struct framing *framing, const 
     return strcmp(version, MHD_HTTP_VERSION_1_0) == 0 ? NULL : "the header has no Host";
 }
 
-/* Does a page of another site ask? A browser says so, whoever wrote the page. "null" is the origin of
- * a page that has none. */
+/* Does a page of another site ask? A browser says so, whoever wrote the page. "null" is the origin
+ * of a page that has none. */
 static bool is_cross_site(const struct framing *framing)
 {
     if (framing->cross_site || !framing->origin)

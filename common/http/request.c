@@ -29,8 +29,8 @@ static bool has_control(const char *text)
     return *text != '\0';
 }
 
-/* In place; a broken escape or a NUL stays as it is, and so names no path that exists. False: a slash
- * is escaped. It separates no names for a proxy that decides who may ask for which path. */
+/* In place; a broken escape or a NUL stays as it is, and so names no path that exists. False: a
+ * slash is escaped. It separates no names for a proxy that decides who may ask for which path. */
 static bool decode(char *path)
 {
     bool whole = true;

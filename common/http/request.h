@@ -78,8 +78,7 @@ struct request {
     char target[REQUEST_TARGET_BYTES + 1];
 };
 
-/* A request for `target` (as it stands in the request line; NULL is taken as ""). NULL: no memory.
- */
+/* A request for `target` (as in the request line; NULL is taken as ""). NULL: no memory. */
 struct request *request_take(struct http_thread *thread, struct MHD_Connection *connection,
                              const char *target);
 /* Notes how long it took and gives it back to its thread. */

@@ -11,8 +11,7 @@
 #include "common/http_problem.h"
 
 #define PROBLEM_LIMIT_BYTES (16 << 10)
-/* The fewest that Retry-After can say. Never more: what a request waits for may end at any moment.
- */
+/* The fewest that Retry-After can say: what a request waits for may end at any moment. */
 #define RETRY_SECONDS "1"
 
 static bool add(struct MHD_Response *response, const char *name, const char *value)

@@ -135,7 +135,7 @@ static enum error enter(const struct device *device)
     return status == cudaSuccess ? OK : fail(device, status, "the GPU cannot be chosen");
 }
 
-/* What is freed is found without it, but CUDA would then start a GPU that this thread never used. */
+/* Freeing works without it, but CUDA would then start a GPU that this thread never used. */
 static void choose_to_free(const struct device *device)
 {
     cudaSetDevice(device->index);

@@ -45,8 +45,7 @@ struct puller_options {
 
 struct puller;
 
-/* Opens the clients (nothing is sent) and starts the threads. `queue` and `ring` must outlive it.
- */
+/* Opens the clients (sends nothing) and starts the threads. `queue` and `ring` outlive it. */
 enum error puller_start(const struct puller_options *options, struct pull_queue *queue,
                         struct ring *ring, struct puller **ret_puller) MUST_CHECK;
 /* Cancels requests in flight, joins the threads, frees everything. The queue must have been stopped

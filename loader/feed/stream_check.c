@@ -7,8 +7,7 @@
 #include "common/log.h"
 #include "common/text.h"
 
-/* Without replacement an epoch that is as long as the frame holds every unit (bernoulli: perhaps).
- */
+/* Without replacement an epoch as long as the frame holds every unit (bernoulli: perhaps). */
 static bool draws_all(const struct sampler_stream *stream)
 {
     return !stream->replacement && stream->epoch_draws >= stream->units &&

@@ -49,8 +49,7 @@ static bool take_real(const struct postgres_value *value, double *ret_real)
     return true;
 }
 
-/* A number, also one that is kept as text (infinite when it is too large); false for what is none.
- */
+/* A number, also one kept as text (infinite when too large); false: it is none. */
 static bool take_number(const struct postgres_value *value, enum postgres_form form,
                         double *ret_number)
 {

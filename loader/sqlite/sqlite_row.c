@@ -81,8 +81,7 @@ static bool take_text(sqlite3_stmt *statement, int column, char room[SQLITE_ROW_
     }
 }
 
-/* A number, also one that is kept as text (infinite when it is too large); false for what is none.
- */
+/* A number, also one kept as text (infinite when too large); false: it is none. */
 static bool take_number(sqlite3_stmt *statement, int column, double *ret_value)
 {
     switch (sqlite3_column_type(statement, column)) {

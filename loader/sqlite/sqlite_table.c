@@ -76,8 +76,7 @@ static const char tables_sql[] =
     "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' "
     "ESCAPE '\\' AND name NOT IN ('tombola', 'tombola_labels') AND sql NOT LIKE 'create virtual%' "
     "ORDER BY name";
-/* Generated columns (hidden: 2 and 3) are columns; hidden ones of virtual tables (1) are arguments.
- */
+/* Generated columns (hidden: 2, 3) are columns; hidden ones of virtual tables (1) arguments. */
 static const char columns_sql[] =
     "SELECT name FROM pragma_table_xinfo(?1) WHERE hidden <> 1 ORDER BY cid";
 static const char views_sql[] = "SELECT name FROM sqlite_master WHERE type = 'view' ORDER BY name";

@@ -184,8 +184,7 @@ static enum error run(const struct program *program, int argc, char **argv)
     enum error error = parse(&pull, program, argc, argv);
     if (error)
         return error;
-    /* Before anything is drawn: a standard output that was closed is /dev/null, not to be written.
-     */
+    /* Before anything is drawn: a closed standard output is /dev/null, opened for reading. */
     if ((fcntl(STDOUT_FILENO, F_GETFL) & O_ACCMODE) == O_RDONLY)
         return error_set_errno(ERROR_IO, EBADF, "cannot write to " STDOUT_NAME);
     error = output_open(STDOUT_FILENO, STDOUT_NAME, &output);

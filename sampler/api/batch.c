@@ -136,8 +136,7 @@ static void weigh(struct request *request, const struct sampling_plan *plan, siz
     order_probabilities(plan->order, thread->rows, units, thread->probabilities);
 }
 
-/* The units of request->api->drawn into request->output; what is binary where it belongs at once.
- */
+/* The units of request->api->drawn into request->output; a binary batch in its final place. */
 static void format(struct request *request)
 {
     struct api_thread *thread = request->thread->api;

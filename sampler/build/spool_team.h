@@ -22,8 +22,7 @@ enum error spool_team_open(struct spool_team *team, const struct spool *spool,
 /* Legal for a zeroed one. */
 void spool_team_close(struct spool_team *team);
 
-/* Takes some rows with one spool_cursor_next() or spool_cursor_next32(); cursor->row is the first.
- */
+/* Takes rows with one spool_cursor_next() or spool_cursor_next32(); cursor->row is the first. */
 typedef enum error spool_step(void *context, unsigned run, struct spool_cursor *cursor);
 
 /* Calls `step` until all rows have been taken, in `runs` runs. ERROR_CANCELLED after

@@ -8,8 +8,7 @@
 
 #include "sampler/frame/frame.h"
 
-/* "5000 units, 3 labels"; "1 unit without labels". `units` is N, or of a part of it. Returns `out`.
- */
+/* "5000 units, 3 labels"; "1 unit without labels". `units`: N or of a part. Returns `out`. */
 #define FRAME_SIZE_BYTES 96
 const char *frame_summary_size(const struct frame *frame, int64_t units,
                                char out[FRAME_SIZE_BYTES]);

@@ -3,8 +3,8 @@
  * The thread that does the journal's work on the disk: commits, the watermark, compaction.
  *
  * Group commit: every change that comes during one commit shares the next one, so one fdatasync()
- * serves as many clients as are waiting. Compaction runs in pieces of some 100 us, and a commit that
- * is due goes between two of them. While the disk refuses, it tries again four times a second;
+ * serves as many clients as are waiting. Compaction runs in pieces of some 100 us, and a commit
+ * that is due goes between two of them. While the disk refuses, it tries again four times a second;
  * changes are refused meanwhile.
  *
  * What the thread does is journal_work(); this file only starts and stops it.

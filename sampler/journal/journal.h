@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * DIR/journal, the write-ahead log of all streams: every change, in order, in a file that survives
- * kill -9 and power loss at any instant. When it gets long it is compacted: a shorter file that makes
- * the same ledgers is written while draws go on, and takes the old one's name.
+ * kill -9 and power loss at any instant. When it gets long it is compacted: a shorter file that
+ * makes the same ledgers is written while draws go on, and takes the old one's name.
  *
  *   DURABILITY_FSYNC    the committer (committer.h) writes and fdatasync()s what was appended; all
  *                       changes that come meanwhile share the next write (group commit). Callers
@@ -12,10 +12,10 @@
  *                       systems.)
  *   DURABILITY_NONE     nothing is written before the orderly end
  *
- * Room in the file is reserved before anything moves: journal_reserve() fails with ERROR_NO_SPACE, or
- * journal_append() works. When a write or fdatasync() fails after all, every waiter gets the error,
- * the owner undoes what no response has said, changes are refused, and the committer writes a new
- * file from the owner's memory, four times a second, until that works.
+ * Room in the file is reserved before anything moves: journal_reserve() fails with ERROR_NO_SPACE,
+ * or journal_append() works. When a write or fdatasync() fails after all, every waiter gets the
+ * error, the owner undoes what no response has said, changes are refused, and the committer writes
+ * a new file from the owner's memory, four times a second, until that works.
  *
  * Threads: the owner's mutex is held for all calls that say so. The committer's thread alone calls
  * journal_work().
@@ -41,11 +41,11 @@ struct state;
 struct journal_owner {
     pthread_mutex_t *mutex;
     void *ledgers;
-    /* At the start, and into other ledgers beside those in use. ERROR_INPUT: the entry cannot follow
-     * those before it. */
+    /* At the start, and into other ledgers beside those in use. ERROR_INPUT: the entry cannot
+     * follow those before it. */
     enum error (*replay)(void *ledgers, const struct entry *entry);
-    /* Calls `add` with the entries that make these ledgers of empty ones. The mutex is held, if they
-     * are the ledgers in use. */
+    /* Calls `add` with the entries that make these ledgers of empty ones. The mutex is held, if
+     * they are the ledgers in use. */
     enum error (*write)(void *ledgers, enum error (*add)(void *adding, const struct entry *entry),
                         void *adding);
     /* Empty ledgers, for the committer alone: without the mutex. */
@@ -55,8 +55,7 @@ struct journal_owner {
     void (*undo_draw)(void *ledgers, struct journal_waiter *waiter);
 };
 
-/* How long writing to the disk took: counts by upper bound in microseconds, the last without one.
- */
+/* Times of writing to the disk: counts by upper bound in microseconds, the last without one. */
 #define JOURNAL_SYNC_BOUNDS_US                                                            \
     {                                                                                     \
         50, 100, 250, 500, 1000, 2500, 5000, 10000, 25000, 50000, 100000, 250000, 1000000 \
@@ -85,8 +84,8 @@ enum error journal_open(struct state *state, enum durability durability, uint64_
 enum error journal_begin(struct journal *journal) MUST_CHECK;
 /* Was no file there? Before journal_begin(). */
 bool journal_is_new(const struct journal *journal);
-/* The orderly end: everything that was appended is on the disk, and the journal says so; changes are
- * refused from now on. With DURABILITY_NONE it is written here. */
+/* The orderly end: everything that was appended is on the disk, and the journal says so; changes
+ * are refused from now on. With DURABILITY_NONE it is written here. */
 enum error journal_finish(struct journal *journal) MUST_CHECK;
 /* NULL is legal. */
 void journal_close(struct journal *journal);
@@ -96,13 +95,13 @@ void journal_close(struct journal *journal);
 /* Room for entries of together `bytes` (sums of journal_record_bytes()). ERROR_NO_SPACE, ERROR_IO:
  * also while it is failing. */
 enum error journal_reserve(struct journal *journal, size_t bytes) MUST_CHECK;
-/* Room is reserved. Can fail only with DURABILITY_PROCESS on a network file system: then nothing was
- * appended. */
+/* Room is reserved. Can fail only with DURABILITY_PROCESS on a network file system: then nothing
+ * was appended. */
 enum error journal_append(struct journal *journal, const struct entry *entry) MUST_CHECK;
 /* Is something not kept yet as the durability promises? */
 bool journal_is_behind(const struct journal *journal);
-/* ready() is called when all that was appended so far is kept, or could not be: before this returns, while nothing can
- * be kept. */
+/* ready() is called when all that was appended so far is kept, or could not be: before this
+ * returns, while nothing can be kept. */
 void journal_wait(struct journal *journal, struct journal_waiter *waiter);
 bool journal_failing(const struct journal *journal);
 /* Sets this thread's message; returns the code. */
@@ -112,8 +111,8 @@ void journal_get_counts(const struct journal *journal, struct journal_counts *re
 /* ---- for the committer, without the mutex ------------------------------- */
 
 /* Sleeps until there is something to do, at most until the deadline, and does it: a commit, the
- * watermark, a piece of a compaction, a retry. False: nothing was committed. `stopping`: commits what
- * there is, without sleeping. */
+ * watermark, a piece of a compaction, a retry. False: nothing was committed. `stopping`: commits
+ * what there is, without sleeping. */
 bool journal_work(struct journal *journal, int64_t deadline_ns, bool stopping);
 /* Wakes journal_work(). */
 void journal_wake(struct journal *journal);

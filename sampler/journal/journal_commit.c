@@ -5,11 +5,11 @@
  *     LSN   0 ... synced ........ written ........ end
  *           on the disk | in the file | in `pending`
  *
- * synced <= written <= end always. DURABILITY_FSYNC: a commit takes `pending` (the two buffers change
- * places, so that appending never waits for the disk), writes and synchronizes it without the mutex,
- * and moves written and synced to the `end` of when it began. Waiters are taken together with
- * `pending`: all they wait for is in it or before it. DURABILITY_PROCESS: written == end, since entries
- * go straight into the file's pages; synced moves with a compaction and at the end.
+ * synced <= written <= end always. DURABILITY_FSYNC: a commit takes `pending` (the two buffers
+ * change places, so that appending never waits for the disk), writes and synchronizes it without
+ * the mutex, and moves written and synced to the `end` of when it began. Waiters are taken together
+ * with `pending`: all they wait for is in it or before it. DURABILITY_PROCESS: written == end,
+ * since entries go straight into the file's pages; synced moves with a compaction and at the end.
  */
 #include <errno.h>
 #include <string.h>
@@ -53,8 +53,8 @@ static void answer(struct journal_waiter *waiter, enum error error)
     }
 }
 
-/* No response has said anything of what is behind `synced`: those whose write failed, and those that
- * came meanwhile, are undone, newest first. Returns all of them. The mutex is held. */
+/* No response has said anything of what is behind `synced`: those whose write failed, and those
+ * that came meanwhile, are undone, newest first. Returns all of them. The mutex is held. */
 static struct journal_waiter *undo_waiters(struct journal *journal, struct journal_waiter *waiters)
 {
     struct journal_waiter **end = &waiters;

@@ -43,8 +43,7 @@ enum entry_type {
     ENTRY_ACKED = 17,     /* worker; list: begin and end of seqs that were acked */
     ENTRY_LEASE = 18,     /* first, positions, units, asked, worker, seq, attempt */
     ENTRY_DONE = 19,      /* first, positions, worker, seq, attempt: one of the history */
-    ENTRY_FORGOTTEN = 20, /* text: a name that is free ("": any other); value: its last generation
-                           */
+    ENTRY_FORGOTTEN = 20, /* text: a free name ("": any other); value: its last generation */
     ENTRY_SKIPPED = 21,   /* list: begin and end of each skipped span */
     ENTRY_IDLE = 22,      /* list: numbers of workers without a lease, the longest idle first */
     ENTRY_FORGOTTEN_WORKERS = 23 /* list: hash and end of seqs of each; value 1: the last of the

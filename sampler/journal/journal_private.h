@@ -42,7 +42,7 @@ struct journal_reread {
 };
 
 /*
- * The journal as a whole. journal_turn() alone changes it, under the mutex, and asserts these moves:
+ * The journal as a whole. Only journal_turn() changes it, under the mutex, and asserts these moves:
  *
  *     FRESH    -> WHOLE, TORN, LOST       journal_open() found a file
  *     these 4  -> RUNNING, FULL, MEMORY   journal_begin()
@@ -162,7 +162,7 @@ enum error journal_sync_folder(const char *folder) MUST_CHECK;
 /* ---- journal.c ---------------------------------------------------------- */
 
 enum error journal_bytes_reserve(struct journal_bytes *bytes, size_t more) MUST_CHECK;
-/* Takes what is needed for the record of an entry and encodes it; returns the record, not sealed. */
+/* Takes memory for the record of an entry and encodes it; returns the record, not sealed. */
 uint8_t *journal_bytes_add(struct journal_bytes *bytes, const struct entry *entry,
                            size_t *ret_entry_bytes);
 void journal_bytes_release(struct journal_bytes *bytes);
@@ -172,8 +172,8 @@ void journal_turn(struct journal *journal, enum journal_condition next);
 void journal_note_failure(struct journal *journal, enum error error, enum journal_condition next);
 /* FULL or FAILING is over. */
 void journal_note_success(struct journal *journal);
-/* Writes the watermark, not to the disk yet. Nobody else may replace the file meanwhile. When it fails
- * the one before stays, which says less, and is as true. */
+/* Writes the watermark, not to the disk yet. Nobody else may replace the file meanwhile. When it
+ * fails the one before stays, which says less, and is as true. */
 enum error journal_write_watermark(struct journal *journal, uint64_t whole, uint64_t length,
                                    bool closed);
 

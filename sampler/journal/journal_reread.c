@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The file in use, read again while it grows, into ledgers beside those in use: what a start would
- * make of it. Draws do not wait, since nothing of theirs is read; and the result is right as a start
- * is right, because it is the same code.
+ * make of it. Draws do not wait, since nothing of theirs is read; and the result is right as a
+ * start is right, because it is the same code.
  *
- * Only bytes before `end` are read, which was `written` when the compaction began: they never change.
- * Every record is checked as at a start, so a file that is not what was written is found while the
- * ledgers in use can still be saved.
+ * Only bytes before `end` are read, which was `written` when the compaction began: they never
+ * change. Every record is checked as at a start, so a file that is not what was written is found
+ * while the ledgers in use can still be saved.
  */
 #include <inttypes.h>
 

@@ -17,9 +17,9 @@
  * never finds a megabyte of ours before it. Copying doubles its pieces and so overtakes any rate of
  * appending. Only the last records and the rename happen under the mutex, some 30 us.
  *
- * Invariants: the old file's bytes before `written` never change; start <= copied <= written; the new
- * file gets its header when all that the header calls whole is in it; a failure before the rename
- * unlinks the new file, and the old one goes on.
+ * Invariants: the old file's bytes before `written` never change; start <= copied <= written; the
+ * new file gets its header when all that the header calls whole is in it; a failure before the
+ * rename unlinks the new file, and the old one goes on.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -133,8 +133,8 @@ static enum error complete_file(struct journal *journal)
     return error ? error : journal_file_sync(file);
 }
 
-/* The new file gets the name, and is the journal from now on; rewrite->file is the old one. The mutex
- * is held. */
+/* The new file gets the name, and is the journal from now on; rewrite->file is the old one. The
+ * mutex is held. */
 static enum error switch_file(struct journal *journal)
 {
     struct journal_rewrite *rewrite = &journal->rewrite;
@@ -280,8 +280,8 @@ static uint64_t written_so_far(const struct journal *journal)
     return written;
 }
 
-/* Pieces get longer, so that they catch up with whoever appends, however fast: done when the rest is
- * less than one of them. */
+/* Pieces get longer, so that they catch up with whoever appends, however fast: done when the rest
+ * is less than one of them. */
 static enum error copy_some(struct journal *journal, bool *ret_done)
 {
     struct journal_rewrite *rewrite = &journal->rewrite;
@@ -365,7 +365,7 @@ static enum error dispose_some(struct journal *journal, bool *ret_done)
     return OK;
 }
 
-/* A file that does not read as it was written is the journal's failure, all else only this try's. */
+/* A file that does not read as written is the journal's failure, all else only this try's. */
 static void note_why(struct journal *journal, enum error error)
 {
     if (journal->rewrite.phase == REWRITE_READ && (error == ERROR_INPUT || error == ERROR_IO))

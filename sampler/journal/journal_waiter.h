@@ -15,8 +15,8 @@
 struct stream;
 
 struct journal_waiter {
-    /* The caller sets it. Called once, maybe before the call that was given the waiter returns: from another thread, or
-     * from this one with the owner's mutex held. */
+    /* The caller sets it. Called once, maybe before the call that was given the waiter returns:
+     * from another thread, or from this one with the owner's mutex held. */
     void (*ready)(struct journal_waiter *waiter);
     enum error error; /* set before ready(): OK, or why nothing of it was kept (stream_failure()) */
 

@@ -10,9 +10,7 @@
 #define PROBLEM_PAUSED "paused"         /* of the stream; nothing new is drawn */
 #define PROBLEM_PAIR_ACKED "pair-acked" /* (worker, seq) is done */
 #define PROBLEM_PAIR_LOST "pair-lost"   /* it expired and was redelivered, or was withdrawn */
-#define PROBLEM_WORKER_FORGOTTEN \
-    "worker-forgotten"                            /* a seq from before its worker was forgotten \
-                                                   */
+#define PROBLEM_WORKER_FORGOTTEN "worker-forgotten" /* the seq is older than that */
 #define PROBLEM_OTHER_SIZE "other-size"           /* (worker, seq) has a batch, for another size */
 #define PROBLEM_BATCH_TOO_LARGE "batch-too-large" /* the design's only size is above --max-size */
 /* An ack or extension: */

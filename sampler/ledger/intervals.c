@@ -56,8 +56,8 @@ static size_t count_before(const struct intervals *intervals, int64_t number)
     return low;
 }
 
-/* [first, last): the intervals that [begin, end) overlaps or touches. They become one; where there are
- * none it is put in between. */
+/* [first, last): the intervals that [begin, end) overlaps or touches. They become one; where there
+ * are none it is put in between. */
 void intervals_add(struct intervals *intervals, int64_t begin, int64_t end)
 {
     size_t first = count_before(intervals, begin);

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A set of 64-bit numbers as sorted intervals that neither touch nor overlap: the seqs that a worker
- * used, positions that are to be drawn first.
+ * A set of 64-bit numbers as sorted intervals that neither touch nor overlap: the seqs that a
+ * worker used, positions that are to be drawn first.
  *
- * Adding behind the last one and taking from the front cost O(1), looking up O(log n), adding in the
- * middle O(n). Adding needs room for one more interval: intervals_reserve() may fail, nothing else
- * does.
+ * Adding behind the last one and taking from the front cost O(1), looking up O(log n), adding in
+ * the middle O(n). Adding needs room for one more interval: intervals_reserve() may fail, nothing
+ * else does.
  *
  *     items   [ unused: front ][ in use: count ][ free ]        capacity
  *                               begin < end < begin of the next
  *
- * Taking from the front moves `front` instead of the items; intervals_reserve() moves them back when
- * that saves growing and costs no more than what was taken: amortized O(1), whatever the order.
+ * Taking from the front moves `front` instead of the items; intervals_reserve() moves them back
+ * when that saves growing and costs no more than what was taken: amortized O(1), whatever the
+ * order.
  *
  * Not for several threads at once.
  */

@@ -10,9 +10,10 @@
  *   heap     by deadline, those that are leased; lease->heap_at is the way back into it
  *   queue    those that wait, first come first served; and each worker's list
  *
- * Always: heap_at != LEASE_NONE exactly when leased; `waits` exactly when queued; never both. A lease
- * in `pairs` has a worker and is in that worker's list. Each function below keeps the structures that
- * its banner names; lease_set_remove() and lease_set_disown() take a lease out of all of them.
+ * Always: heap_at != LEASE_NONE exactly when leased; `waits` exactly when queued; never both. A
+ * lease in `pairs` has a worker and is in that worker's list. Each function below keeps the
+ * structures that its banner names; lease_set_remove() and lease_set_disown() take a lease out of
+ * all of them.
  *
  * Nothing allocates after lease_set_reserve(), which makes room for one more in every structure: a
  * draw that is in the journal can always be applied.
@@ -71,8 +72,8 @@ static uint64_t mix(uint64_t value)
 
 /* Seqs are mostly counted up: four that follow each other lie side by side, so a worker's next pull
  * and the ack of its last one mostly touch one line of the cache. Not more of them: a removal looks
- * at the leases of all slots up to the next free one. Which of the four a seq is stands in the hash's
- * high bits as well: by these the table tells them apart without a look at their leases. */
+ * at the leases of all slots up to the next free one. Which of the four a seq is stands in the
+ * hash's high bits as well: by these the table tells them apart without a look at their leases. */
 static inline uint64_t hash_of_pair(uint32_t worker, int64_t seq)
 {
     uint64_t run = (uint64_t)seq / RUN_SEQS, at = (uint64_t)seq % RUN_SEQS;
@@ -105,13 +106,15 @@ uint32_t lease_set_find(const struct lease_set *set, uint32_t worker, int64_t se
     return hash_table_find(&set->pairs, hash_of_pair(worker, seq), has_pair, &pair);
 }
 
-/* ---- by position: a treap whose priorities are hashes of the positions ----
- *
- * left: smaller first positions, right: larger ones; a parent's priority is not below its children's.
- * Positions are mostly added ascending, which would make a plain tree a list; hashed priorities make
- * it some 2 ln(n) deep, whatever the order, without a field to keep them in or a rotation: to add
- * is to split the subtree where the priority belongs, to remove is to merge two. Both walk down once
- * and write each link once, through a pointer to where the link stands.
+/* ---- by position: a treap ----------------------------------------------- */
+
+/*
+ * Priorities are hashes of the positions; left: smaller first positions, right: larger ones; a
+ * parent's priority is not below its children's. Positions are mostly added ascending, which would
+ * make a plain tree a list; hashed priorities make it some 2 ln(n) deep, whatever the order,
+ * without a field to keep them in or a rotation: to add is to split the subtree where the priority
+ * belongs, to remove is to merge two. Both walk down once and write each link once, through a
+ * pointer to where the link stands.
  */
 
 static uint64_t priority(const struct lease *lease)
@@ -119,8 +122,8 @@ static uint64_t priority(const struct lease *lease)
     return mix((uint64_t)lease->first);
 }
 
-/* Those of `root` that start before `first`, and the others. Each turn hangs one node where `*ret_left`
- * or `*ret_right` points, and goes on with its other side. */
+/* Those of `root` that start before `first`, and the others. Each turn hangs one node where
+ * `*ret_left` or `*ret_right` points, and goes on with its other side. */
 static void split(struct lease_set *set, uint32_t root, int64_t first, uint32_t *ret_left,
                   uint32_t *ret_right)
 {
@@ -236,7 +239,7 @@ void lease_set_each(const struct lease_set *set,
 
 /* ---- by deadline: a binary heap ----------------------------------------- */
 
-/* heap[0] has the earliest deadline; heap[i]'s is not after those of heap[2 i + 1] and heap[2 i + 2].
+/* heap[0] has the earliest deadline; heap[i]'s is not after heap[2 i + 1]'s and heap[2 i + 2]'s.
  * New deadlines are mostly the latest: settling one looks at its parent and is done. */
 
 static void heap_put(struct lease_set *set, size_t at, uint32_t number)
@@ -250,8 +253,8 @@ static int64_t deadline_at(const struct lease_set *set, size_t at)
     return lease_set_get(set, set->heap[at])->deadline_ms;
 }
 
-/* Where `number` belongs when the place `at` is free: up while its parent is later, then down while a
- * child is earlier. At most one of the two loops moves anything. */
+/* Where `number` belongs when the place `at` is free: up while its parent is later, then down while
+ * a child is earlier. At most one of the two loops moves anything. */
 static void heap_settle(struct lease_set *set, size_t at, uint32_t number)
 {
     int64_t deadline_ms = lease_set_get(set, number)->deadline_ms;

@@ -12,9 +12,9 @@
  *   disown, assign, start   redelivered: leased again (a released one is disowned already)
  *   disown, remove          acked
  *
- * Found by (worker, seq) in a hash table, by position in a treap, by deadline in a heap, by worker in
- * a list: O(1), O(log n), O(log n) and O(1) for n leases, of which a million take some 120 MB. A lease is a
- * number; it stays the same until lease_set_remove(), and so does its memory.
+ * Found by (worker, seq) in a hash table, by position in a treap, by deadline in a heap, by worker
+ * in a list: O(1), O(log n), O(log n) and O(1) for n leases, of which a million take some 120 MB. A
+ * lease is a number; it stays the same until lease_set_remove(), and so does its memory.
  *
  * Adding needs room: lease_set_reserve() may fail, nothing else does. Not for several threads at
  * once.
@@ -88,8 +88,8 @@ enum error lease_set_reserve(struct lease_set *set) MUST_CHECK;
 
 struct lease *lease_set_get(const struct lease_set *set, uint32_t number);
 
-/* A batch that nobody has yet: neither leased nor waiting. Room is reserved; no other lease holds its
- * positions. */
+/* A batch that nobody has yet: neither leased nor waiting. Room is reserved; no other lease holds
+ * its positions. */
 uint32_t lease_set_add(struct lease_set *set, int64_t first, int64_t positions, int64_t units,
                        uint32_t attempt);
 /* To (worker, seq), which has no batch; `mine` is that worker's list. It is nobody's before

@@ -5,16 +5,16 @@
  * no frame.
  *
  * Everything that changes it, but for time, is a struct entry (journal_entry.h) and goes through
- * ledger_apply(): the same entries make the same ledger. ledger_plan.h decides which entry a request
- * becomes. Every position is in one of four states:
+ * ledger_apply(): the same entries make the same ledger. ledger_plan.h decides which entry a
+ * request becomes. Every position is in one of four states:
  *
  *   ahead    from `position` on, and in `gaps` (after a restore, or draws that were undone)
  *   leased   in `leases`, leased or waiting to be redelivered
  *   skipped  in `skipped`: never drawn, and not to come (ledger_skipped.h)
  *   done     everything else below `position`
  *
- * Time moves batches from leased to waiting (ledger_expire()), and that is not kept: after a restart
- * every batch that was leased has a whole lease again (ledger_start()).
+ * Time moves batches from leased to waiting (ledger_expire()), and that is not kept: after a
+ * restart every batch that was leased has a whole lease again (ledger_start()).
  *
  * Times are milliseconds of a clock that only goes forward. Not for several threads at once.
  */

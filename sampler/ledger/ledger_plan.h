@@ -49,8 +49,8 @@ struct ledger_pull {
  * holds the mutex asks once and hands the number on. */
 uint32_t ledger_worker(const struct ledger *ledger, const char *worker);
 
-/* `worker` is ledger_worker(pull->worker); the pull's acks were planned (ledger_plan_acks()), and count
- * as if they were applied. `search` is the ledger's, kept from plan to plan. ERROR_CONFLICT,
+/* `worker` is ledger_worker(pull->worker); the pull's acks were planned (ledger_plan_acks()), and
+ * count as if they were applied. `search` is the ledger's, kept from plan to plan. ERROR_CONFLICT,
  * ERROR_USAGE, ERROR_MEMORY (a worker's seqs) as stream_draw(); ERROR_TIMEOUT: only leased batches
  * are left; ERROR_UNAVAILABLE: the batch is longer than LEDGER_PLAN_POSITIONS.
  * batching_search_run(search), and plan again. */

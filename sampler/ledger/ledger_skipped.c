@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Spans of `skipped` are ascending and disjoint, as everywhere in intervals.h. A draw adds behind the
- * last one: O(1). A seek is a merge of three such sequences that are disjoint from each other, because
- * a position has one state (ledger.h): skipped spans, gaps, leases by position; then [old position,
- * new position) where it goes forward. O(spans), into `skipped_next`, whose room was reserved before
- * the seek was in the journal; everything is added behind the last, so each addition is O(1).
+ * Spans of `skipped` are ascending and disjoint, as everywhere in intervals.h. A draw adds behind
+ * the last one: O(1). A seek is a merge of three such sequences that are disjoint from each other,
+ * because a position has one state (ledger.h): skipped spans, gaps, leases by position; then [old
+ * position, new position) where it goes forward. O(spans), into `skipped_next`, whose room was
+ * reserved before the seek was in the journal; everything is added behind the last, so each
+ * addition is O(1).
  */
 #include "sampler/ledger/ledger_skipped.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Positions before the stream's current one that were skipped: never drawn, never to be drawn. A seek
- * went beyond them (also beyond leased batches, which it withdraws, and gaps), the stream was created
- * behind them, or tail `drop` left them out. Only reports read them: no draw does.
+ * Positions before the stream's current one that were skipped: never drawn, never to be drawn. A
+ * seek went beyond them (also beyond leased batches, which it withdraws, and gaps), the stream was
+ * created behind them, or tail `drop` left them out. Only reports read them: no draw does.
  *
- * A seek back forgets those from there on, which are ahead again. A restore forgets all, since a token
- * does not distinguish them from what is done. At most LEDGER_SKIPPED_LIMIT spans are kept; the lowest
- * ones are forgotten first, and count as done then.
+ * A seek back forgets those from there on, which are ahead again. A restore forgets all, since a
+ * token does not distinguish them from what is done. At most LEDGER_SKIPPED_LIMIT spans are kept;
+ * the lowest ones are forgotten first, and count as done then.
  */
 #ifndef SAMPLER_LEDGER_LEDGER_SKIPPED_H
 #define SAMPLER_LEDGER_LEDGER_SKIPPED_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The labels of a stream as the live page shows them: drawn in this epoch against the share wanted, and
- * drawn in the last minute. Of more than BALANCE_ALL labels only the BALANCE_LARGEST that are
+ * The labels of a stream as the live page shows them: drawn in this epoch against the share wanted,
+ * and drawn in the last minute. Of more than BALANCE_ALL labels only the BALANCE_LARGEST that are
  * wanted most and the BALANCE_WORST that are farthest off, in units.
  *
  * Dimensions: L labels, K labels asked for.
@@ -24,9 +24,9 @@
 
 /* Appends a JSON object:
  *   {"count":L,"epoch":E,"drawn":T,"rows":[[label,units,drawn,wanted share,last minute|null],...]}
- * with "worst":[...] beside rows when not all are listed; or {"count":L} alone while the units drawn
- * so far are still being counted (`counts->left`; ask again). O(L log L) or a bounded count; blocks
- * for that long. */
+ * with "worst":[...] beside rows when not all are listed; or {"count":L} alone while the units
+ * drawn so far are still being counted (`counts->left`; ask again). O(L log L) or a bounded count;
+ * blocks for that long. */
 enum error label_balance_write(const struct sampling_plan *plan, const struct label_counts *counts,
                                const struct history_span *spans, size_t span_count,
                                struct buffer *out) MUST_CHECK;
@@ -35,9 +35,9 @@ enum error label_balance_write(const struct sampling_plan *plan, const struct la
  * of them), else epochs times labels. */
 #define LABEL_WINDOW_LIMIT (INT64_C(4) << 20)
 
-/* How many units of each label lie at the positions of `spans`: `last_minute` of GET /labels. In closed
- * form where the order has one, else counted. ret_counts [K], of `labels` [K] (NULL: of all, K = L). ERROR_UNAVAILABLE beyond the limit. Blocks
- * as long as the counting takes. */
+/* How many units of each label lie at the positions of `spans`: `last_minute` of GET /labels. In
+ * closed form where the order has one, else counted. ret_counts [K], of `labels` [K] (NULL: of all,
+ * K = L). ERROR_UNAVAILABLE beyond the limit. Blocks as long as the counting takes. */
 enum error label_window_counts(const struct sampling_plan *plan, const struct history_span *spans,
                                size_t span_count, const uint32_t *labels, size_t label_count,
                                int64_t *ret_counts) MUST_CHECK;

@@ -27,7 +27,7 @@ struct reserved_names {
 void reserved_names_init(struct reserved_names *set);
 void reserved_names_release(struct reserved_names *set);
 
-/* ERROR_CONFLICT: somebody makes a stream of that name. `name` lives until reserved_names_leave(). */
+/* ERROR_CONFLICT: somebody makes a stream of that name. `name` outlives the reservation. */
 enum error reserved_names_enter(struct reserved_names *set, struct reserved_name *one,
                                 const char *name) MUST_CHECK;
 /* Also of one that never entered: all zeros. */

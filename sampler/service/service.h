@@ -61,14 +61,12 @@ enum error service_open(const struct service_options *options,
  * (state_check()). ERROR_INPUT: a frame file was written to (frame_watch.h). To be asked once a
  * second; nothing may be drawn any more when it fails. */
 enum error service_check(const struct service *service) MUST_CHECK;
-/* The orderly end of all draws: what is not written yet is written. Afterwards only service_free().
- */
+/* The orderly end of all draws: writes what is pending. Afterwards only service_free(). */
 enum error service_finish(struct service *service) MUST_CHECK;
 /* NULL is legal. */
 void service_free(struct service *service);
 
-/* The definition of `default`, whose frame, replacement, tail and lease are those of new streams.
- */
+/* The definition of `default`; new streams take frame, replacement, tail and lease from it. */
 const struct stream_definition *service_default(const struct service *service);
 /* The design of a stream on `frame` that names none: the one of --design, without it proportional
  * where there are labels. What needs labels is srs on a frame without. */

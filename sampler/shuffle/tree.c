@@ -190,8 +190,7 @@ static int64_t floor_at(int64_t q, int64_t part, int64_t phase, int64_t size, in
 
 /* ---- dealing out -------------------------------------------------------- */
 
-/* A node that still has to deal: `count` consecutive positions from `first`, for slots[begin...].
- */
+/* A node yet to deal: `count` consecutive positions from `first`, for slots[begin...]. */
 struct pending {
     uint32_t node;
     int64_t size, first;

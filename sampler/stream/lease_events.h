@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What happened to leases while the streams' mutex was held, to be logged when it is free again:
- * leases that expired, and batches that were redelivered. At most 600 lines a minute, and the number
- * of those beyond.
+ * leases that expired, and batches that were redelivered. At most 600 lines a minute, and the
+ * number of those beyond.
  *
  * A value on the stack of whoever holds the mutex; only `count` has to be set, to 0.
  */

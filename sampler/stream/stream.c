@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A stream's life and its draws. Every change is planned on the ledger, reserves room in the journal
- * and memory, is appended, and only then applied: nothing fails half-way.
+ * A stream's life and its draws. Every change is planned on the ledger, reserves room in the
+ * journal and memory, is appended, and only then applied: nothing fails half-way.
  */
 #include "sampler/stream/stream.h"
 
@@ -300,8 +300,8 @@ static void fill_batch(const struct drawing *drawing, const struct ledger_plan *
     batch->redelivered = batch->attempt > 1;
 }
 
-/* What is undone when it cannot be kept: only what is done once it is answered. What is leased stays
- * leased: its worker asks again and gets it. */
+/* What is undone when it cannot be kept: only what is done once it is answered. What is leased
+ * stays leased: its worker asks again and gets it. */
 static void remember_draw(const struct drawing *drawing, const struct ledger_plan *plan)
 {
     struct journal_waiter *waiter = drawing->waiter;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A stream: a definition, its sampling plan, and its ledger. What always holds: each position is given
- * to one batch; whatever a response may say is kept as the durability promises; an unleased draw that
- * could not be made durable is undone before any response is sent.
+ * A stream: a definition, its sampling plan, and its ledger. What always holds: each position is
+ * given to one batch; whatever a response may say is kept as the durability promises; an unleased
+ * draw that could not be made durable is undone before any response is sent.
  *
- * Calls that change a stream take a waiter (journal_waiter.h) and set *ret_wait: when it is true the
- * response, whichever it is, must not leave before waiter->ready(). It is set on every return; true
- * only with OK, ERROR_END and ERROR_TIMEOUT. With a waiter of NULL nothing waits (tests).
+ * Calls that change a stream take a waiter (journal_waiter.h) and set *ret_wait: when it is true
+ * the response, whichever it is, must not leave before waiter->ready(). It is set on every return;
+ * true only with OK, ERROR_END and ERROR_TIMEOUT. With a waiter of NULL nothing waits (tests).
  *
  * While the state cannot be written every change is refused: ERROR_NO_SPACE or ERROR_IO, nothing
  * moved.
@@ -116,8 +116,8 @@ void stream_status(struct stream *stream, struct stream_status *ret_status);
 enum error stream_failure(struct stream *stream);
 
 /* What was handed out in the epoch that the stream is in; at a stream's end that is its last one.
- * Not what is skipped (ledger_skipped.h) or to be drawn first (gaps). What is leased counts, also when
- * it waits to be redelivered. */
+ * Not what is skipped (ledger_skipped.h) or to be drawn first (gaps). What is leased counts, also
+ * when it waits to be redelivered. */
 struct stream_drawn {
     int64_t epoch;
     struct interval *spans; /* [count], ascending, apart from each other; owned: free() */

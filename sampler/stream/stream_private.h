@@ -60,7 +60,7 @@ void stream_take(struct stream *stream);
 enum error stream_change(struct stream *stream, struct entry *entry, int64_t now_ms) MUST_CHECK;
 /* The mutex is held. ERROR_NOT_FOUND: it was deleted. */
 enum error stream_check_alive(const struct stream *stream) MUST_CHECK;
-/* The mutex is held: shall the answer wait? Then the waiter does. */
+/* The mutex is held. True: the response must not leave before waiter->ready(). */
 bool stream_wait(struct streams *streams, struct journal_waiter *waiter);
 
 /* ERROR_USAGE: beyond the stream's end, or inside a batch where all have one size. */

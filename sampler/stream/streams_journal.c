@@ -116,7 +116,9 @@ enum error streams_replay(void *ledgers, const struct entry *entry)
     return error;
 }
 
-/* ---- ledgers beside those in use: with definitions, without plans or a journal ---- */
+/* ---- ledgers beside those in use ---------------------------------------- */
+
+/* With definitions, without plans or a journal. */
 
 enum error streams_ledgers_new(void **ret_ledgers)
 {

@@ -184,8 +184,8 @@ static enum error open_journal(struct streams *streams)
                         streams->options.accept_loss, &owner, &streams->journal);
 }
 
-/* From here on the state is ours: the journal is on the disk before the first draw, as is the folder's
- * own name, whoever made it and was killed; then the position of before is not needed. */
+/* From here on the state is ours: the journal is on the disk before the first draw, as is the
+ * folder's own name, whoever made it and was killed; then the position of before is not needed. */
 static enum error settle(struct streams *streams, const struct stream_definition *first)
 {
     struct journal *journal = streams->journal;

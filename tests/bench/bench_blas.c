@@ -2,7 +2,8 @@
 /*
  * The five matrix products of one step of the classic network (784-100-10, batch 100), by every
  * library, set of kernels and loop that this machine has: microseconds, the best of many rounds on
- * one thread. What trainer/compute/blas.c chooses follows from this table (trainer/compute/README.md).
+ * one thread. What trainer/compute/blas.c chooses follows from this table
+ * (trainer/compute/README.md).
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -21,8 +21,8 @@
  *
  * CUDA_VISIBLE_DEVICES hides GPUs ("" both, "0" the second). EMULATED_GPU_FAILS=call:N makes the
  * N-th call from now on fail, work:N the N-th piece of work, cublas:N the N-th call of cuBLAS; with
- * `code` the kernels were compiled for other GPUs. An error of work shows in the call that waits for
- * it and in every later one for that GPU, until the variable changes.
+ * `code` the kernels were compiled for other GPUs. An error of work shows in the call that waits
+ * for it and in every later one for that GPU, until the variable changes.
  *
  * What it cannot tell: how the hardware rounds expf(), races between blocks, and host code that
  * touches GPU memory just while another thread waits for work on it.
@@ -99,8 +99,8 @@ cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
 
-/* For tests: how many failures EMULATED_GPU_FAILS=call:N and work:N have caused so far, and on which
- * GPU memory lies. */
+/* For tests: how many failures EMULATED_GPU_FAILS=call:N and work:N have caused so far, and on
+ * which GPU memory lies. */
 long emulated_gpu_failures(void);
 int emulated_gpu_of(const void *memory);
 

@@ -24,7 +24,7 @@ void emulated_abort(const char *what) __attribute__((noreturn));
 cudaError_t emulated_begin(cudaError_t failure);
 /* As emulated_begin(), for what a program calls while it cleans up: nothing makes it fail. */
 void emulated_begin_cleanup(void);
-/* Releases the lock. The calling thread's cudaGetLastError() will return `error`, and so does this. */
+/* Releases the lock and returns `error`, as the thread's cudaGetLastError() then will. */
 cudaError_t emulated_end(cudaError_t error);
 
 int emulated_current(void);

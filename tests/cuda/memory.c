@@ -46,8 +46,8 @@ static const struct allocation *find_page(const struct allocation *list, const c
 }
 
 /* Says what lay at the address that must not be touched. Then the fault comes again, as it would
- * have come to AddressSanitizer or to nobody when the program began: a test's own handler would leave
- * the work, and the lock, behind. */
+ * have come to AddressSanitizer or to nobody when the program began: a test's own handler would
+ * leave the work, and the lock, behind. */
 static struct sigaction at_start;
 static void explain(int number, siginfo_t *fault, void *context)
 {

@@ -14,8 +14,8 @@
  * into a shared mapping are found by comparing it with a copy, before every other record. Files are
  * inode numbers; which file a number means is the replay's business, too.
  *
- * Not seen: what the C library does by itself (stdio, mkostemp). The tests compare the folder at the
- * end with what the log says.
+ * Not seen: what the C library does by itself (stdio, mkostemp). The tests compare the folder at
+ * the end with what the log says.
  */
 #include <errno.h>
 #include <execinfo.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The first byte chooses: the query of GET /batch, or its Accept header. What was taken is usable.
- */
+/* The first byte chooses: the query of GET /batch, or Accept. What was taken is usable. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -541,8 +541,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_counted_columns_that_cannot_be),
     cmocka_unit_test(test_damage_that_only_verify_finds),
     cmocka_unit_test(test_no_place_to_write),
-    /* The handler is installed once, and cmocka has one of its own for each test: this one first.
-     */
+    /* The handler is installed once; cmocka has its own for each test: this one first. */
     cmocka_unit_test(test_a_file_that_is_cut_ends_the_process),
     cmocka_unit_test(test_a_change_of_a_watched_file_is_told),
     cmocka_unit_test(test_a_new_file_of_the_name_is_no_change),

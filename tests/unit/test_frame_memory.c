@@ -30,7 +30,7 @@ static int entries(void)
 
 static int entries_before;
 
-/* A realloc that only gives memory back may fail, and so may what is only faster: then all is well. */
+/* A realloc that only shrinks may fail, and so may what is only faster: all is well then. */
 static void check(long nth, enum error error)
 {
     if (error && error != ERROR_MEMORY)

@@ -2,9 +2,10 @@
 /*
  * Covers loader/device/device: and the kernel, on emulated GPUs.
  *
- * Every call of CUDA and cuBLAS fails once, and every piece of work: whoever called hears of it, and
- * nothing is left behind (the emulated GPUs of tests/cuda end a program that leaves memory, streams
- * or events; AddressSanitizer sees the rest). Skipped on a real GPU, which cannot be made to fail.
+ * Every call of CUDA and cuBLAS fails once, and every piece of work: whoever called hears of it,
+ * and nothing is left behind (the emulated GPUs of tests/cuda end a program that leaves memory,
+ * streams or events; AddressSanitizer sees the rest). Skipped on a real GPU, which cannot be made
+ * to fail.
  */
 #include "tests/unit/kernel_unit.h"
 
@@ -217,7 +218,7 @@ static void test_a_reservation_that_failed_leaves_a_kernel(void **state)
     close_all(&w);
 }
 
-/* A launch returns nothing: a conversion asks what became of it, and leaves nothing to the next call. */
+/* A launch returns nothing: the conversion asks for its error, and leaves none to the next. */
 static void test_a_conversion_that_fails_says_so(void **state)
 {
     struct work w = {0};

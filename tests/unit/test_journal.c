@@ -278,7 +278,7 @@ static char *without_tail(const struct buffer *whole, size_t cut)
     return copy;
 }
 
-/* Appends, and finds after a kill what was appended: nothing less, and nothing that lay behind it. */
+/* Appends, and finds after a kill what was appended: nothing less, and nothing behind it. */
 static void check_that_it_goes_on(void)
 {
     assert_ok(append((int64_t)(1000 * owner.count + 7), NULL));
@@ -314,8 +314,8 @@ static void test_power_loss_at_every_byte(void **unused)
     unit_folder_remove(owner.folder);
 }
 
-/* Sectors of a commit reach the disk in any order, or not at all. Whole records behind a missing one
- * are no part of the journal, also when the next record ends where they begin. */
+/* Sectors of a commit reach the disk in any order, or not at all. Whole records behind a missing
+ * one are no part of the journal, also when the next record ends where they begin. */
 static void test_sectors_that_were_not_written(void **unused)
 {
     (void)unused;

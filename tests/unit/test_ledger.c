@@ -800,8 +800,8 @@ static void test_bytes_that_are_no_entry(void **unused)
     }
 #define LIST(...) .list = (int64_t[]){__VA_ARGS__}, .count = sizeof((int64_t[]){__VA_ARGS__}) / 8
 
-/* [0, 10) is leased to worker 0 as seq 3, [10, 20) was acked as its seq 4, [20, 30) waits for anybody,
- * and [30, 50) was drawn without a worker. */
+/* [0, 10) is leased to worker 0 as seq 3, [10, 20) was acked as its seq 4, [20, 30) waits for
+ * anybody, and [30, 50) was drawn without a worker. */
 static struct ledger ledger_to_check(void)
 {
     struct ledger ledger = ledger_of(LEASE_MS, "w");

@@ -368,8 +368,7 @@ static void test_labels_are_even_at_every_prefix(void **state)
     }
 }
 
-/* At 1e9, where nothing can be counted: the counts of all labels add up, and grow with the units.
- */
+/* At 1e9, where nothing can be counted: labels' counts add up, and grow with the units. */
 static void test_label_counts_at_a_billion(void **state)
 {
     (void)state;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Covers loader/postgres/postgres_row: the binary COPY of a server, cut at every byte, and what it may not say. */
+/* Covers loader/postgres/postgres_row: a server's binary COPY, cut at every byte or malformed. */
 #include "tests/unit/unit.h"
 
 #include "loader/postgres/postgres_row.h"
 
 #define MAGIC "PGCOPY\n\xff\r\n\0"
 
-/* The bytes after `at` of a copy of exactly `length`, so that a sanitizer sees what is read behind. */
+/* The bytes after `at` of a copy of exactly `length`: a sanitizer sees reads behind it. */
 static enum error read_head(const char *bytes, size_t length, size_t *at)
 {
     uint8_t *exact = malloc(length ? length : 1);

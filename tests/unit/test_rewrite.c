@@ -139,8 +139,7 @@ static void run(struct stream_unit *unit)
     assert_true(rewrites(unit->streams) >= before + 3);
 }
 
-/* The last answer about a position stands above what was before: who lost it, and who then had it.
- */
+/* The last answer about a position overrides earlier ones: who lost it, and who then had it. */
 static void check_lists(struct stream *stream)
 {
     static unsigned char times[POSITIONS_MOST];

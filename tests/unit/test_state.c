@@ -136,7 +136,7 @@ static void make_path(char path[512], const char *folder, const char *name)
     snprintf(path, 512, "%s/%s", folder, name);
 }
 
-/* Who held the lock may take it away when we have it open already: what is locked then is nobody's. */
+/* Its holder may remove the lock when we have it open already: we then lock nobody's file. */
 static void test_a_lock_that_goes_meanwhile_is_no_lock(void **unused)
 {
     (void)unused;
@@ -211,7 +211,7 @@ static void test_a_lock_of_somebody_else_stays(void **unused)
     unit_folder_remove(folder);
 }
 
-/* The disk may keep a number without the size that it gave the file, or the size without the number. */
+/* The disk may keep a number without the file's new size, or the size without the number. */
 static void test_a_lock_after_power_loss_is_ours(void **unused)
 {
     (void)unused;

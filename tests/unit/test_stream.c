@@ -438,8 +438,8 @@ static void test_a_token_after_a_restore(void **unused)
     stream_unit_end(&unit);
 }
 
-/* Where every batch has one size, a stream never stands inside one: each batch keeps what its design
- * promises of it. */
+/* Where every batch has one size, a stream never stands inside one: each batch keeps what its
+ * design promises of it. */
 static void test_positions_inside_a_batch(void **unused)
 {
     (void)unused;

@@ -26,8 +26,8 @@
 static const struct CMUnitTest *unit_tests;
 static size_t unit_begun;
 
-/* Names the test on standard output before anything of it runs: where a program hangs or dies, it was in the test that
- * it named last. */
+/* Names the test on standard output before anything of it runs: where a program hangs or dies, it
+ * was in the test that it named last. */
 static inline int unit_begin(void **state)
 {
     const struct CMUnitTest *test = &unit_tests[unit_begun++];
@@ -79,8 +79,8 @@ static inline int unit_run(const struct CMUnitTest *tests, size_t count, CMFixtu
             fail_msg("%s: %d, %s", #call, unit_error, error_message()); \
     } while (0)
 
-/* What is repeated for statistics or at random is repeated so many times less under a sanitizer: the figures are the plain
- * build's to judge, and memory and threads are used alike each time. */
+/* What is repeated for statistics or at random is repeated so many times less under a sanitizer:
+ * the figures are the plain build's to judge, and memory and threads are used alike each time. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define UNIT_LESS 5
 #else
@@ -94,8 +94,9 @@ static inline int unit_is_long(void)
     return wanted && strcmp(wanted, "1") == 0;
 }
 
-/* Where a test's random choices begin: another one each day, so that they see new ground, and printed,
- * so that a run can be repeated with TOMBOLA_SEED. Only for what must hold whatever the choices are. */
+/* Where a test's random choices begin: another one each day, so that they see new ground, and
+ * printed, so that a run can be repeated with TOMBOLA_SEED. Only for what must hold whatever the
+ * choices are. */
 static inline uint64_t unit_seed(void)
 {
     static uint64_t seed;

@@ -320,8 +320,7 @@ static void remove_old(struct logdir *logdir)
                     error_message());
 }
 
-/* Is the file one of those that the state names, with a folder or without, with an ending or not?
- */
+/* Does the state name the file, with a folder or without, with an ending or not? */
 static bool is_named(const struct checkpoint_state *state, const char *file)
 {
     size_t stem = strlen(file) - strlen(SUFFIX);
@@ -387,8 +386,7 @@ enum error logdir_newest(struct logdir *logdir, struct checkpoint **ret_checkpoi
     return error;
 }
 
-/* Names `name` in the state file, which ends the save. The oldest stay named until they are gone.
- */
+/* Names `name` in the state file, which ends the save. The oldest stay named until removed. */
 static enum error publish(struct logdir *logdir, const char *name)
 {
     enum error error = checkpoint_state_add(&logdir->state, name);

@@ -35,8 +35,7 @@ struct logdir;
 /* To train: makes the folder, takes the lock, removes what an interrupted save left. ERROR_CONFLICT
  * naming the process when another trainer has the lock. */
 enum error logdir_open(const char *path, struct logdir **ret_logdir) MUST_CHECK;
-/* To look: the folder must exist; takes no lock, changes nothing. ERROR_NOT_FOUND if there is none.
- */
+/* To look: takes no lock, changes nothing. ERROR_NOT_FOUND: there is no such folder. */
 enum error logdir_open_read(const char *path, struct logdir **ret_logdir) MUST_CHECK;
 void logdir_close(struct logdir *logdir);
 

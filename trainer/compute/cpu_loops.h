@@ -45,8 +45,7 @@ struct cpu_loops {
      * -87: 0. Additions and multiplications only: the same bits in every variant. */
     void (*exponentials)(float *values, size_t count);
 
-    /* One update (trainer/compute/optimizer.h) of `count` parameters; `rate` is optimizer_rate().
-     */
+    /* One update (trainer/compute/optimizer.h) of `count` parameters at optimizer_rate(). */
     void (*sgd)(const struct optimizer *optimizer, float rate, size_t count, const float *gradient,
                 float *parameters, float *const slots[OPTIMIZER_SLOTS_LIMIT]);
     void (*momentum)(const struct optimizer *optimizer, float rate, size_t count,

@@ -281,8 +281,7 @@ static enum error loop(struct training *training)
     return error;
 }
 
-/* Is there something to save? Before the first batch only a stream without any has come to its end.
- */
+/* Is there something to save? Before the first batch only an empty stream has ended. */
 static bool may_save(const struct training *training, enum error reason)
 {
     int64_t newest = logdir_newest_step(training->parts.logdir);
