@@ -192,8 +192,8 @@ static uint64_t places_key(const struct epoch *epoch)
 
 /* ---- positions to rows -------------------------------------------------- */
 
-static void draw_anew(const struct order *order, const struct epoch *epoch, int64_t first,
-                      size_t count, int64_t *ret_rows)
+static void draw_with_replacement(const struct order *order, const struct epoch *epoch,
+                                  int64_t first, size_t count, int64_t *ret_rows)
 {
     const struct weight_sums *sums = &weighted_of(order)->sums;
     struct point_keys keys = keys_of(epoch);
@@ -236,7 +236,7 @@ static size_t weighted_units(const struct order *order, const struct epoch *epoc
                              size_t count, int64_t *ret_rows, uint32_t *ret_labels)
 {
     if (order->replacement)
-        draw_anew(order, epoch, first, count, ret_rows);
+        draw_with_replacement(order, epoch, first, count, ret_rows);
     else
         take_sample(order, epoch, first, count, ret_rows);
     if (ret_labels)

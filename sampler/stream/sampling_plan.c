@@ -49,7 +49,7 @@ static enum error open_order(struct sampling_plan *plan, const struct stream_def
 
 enum error sampling_plan_open(const struct frame_set *frames, const struct split_shares *shares,
                               const struct stream_definition *definition,
-                              struct sampling_plan **ret_walk)
+                              struct sampling_plan **ret_plan)
 {
     struct sampling_plan *plan = array_new(1, sizeof(*plan), "a sampling plan");
     if (!plan)
@@ -66,7 +66,7 @@ enum error sampling_plan_open(const struct frame_set *frames, const struct split
         sampling_plan_put(plan);
         return error;
     }
-    *ret_walk = plan;
+    *ret_plan = plan;
     return OK;
 }
 

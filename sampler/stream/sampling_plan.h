@@ -37,7 +37,7 @@ struct sampling_plan {
  * (ERROR_NOT_FOUND), rows, split, design, fields or epochs that do not fit it (ERROR_USAGE). */
 enum error sampling_plan_open(const struct frame_set *frames, const struct split_shares *shares,
                               const struct stream_definition *definition,
-                              struct sampling_plan **ret_walk) MUST_CHECK;
+                              struct sampling_plan **ret_plan) MUST_CHECK;
 /* Units of the whole frame, before rows and split. */
 int64_t sampling_plan_whole_units(const struct sampling_plan *plan);
 void sampling_plan_take(struct sampling_plan *plan);
