@@ -40,8 +40,9 @@ static bool are_zeros(const uint8_t *bytes, size_t begin, size_t end)
     return begin == end;
 }
 
-bool journal_header_decode(const uint8_t bytes[JOURNAL_HEADER_BYTES],
-                           struct journal_header *ret_header)
+/* False: no header of this version, or damaged. */
+static bool decode_header(const uint8_t bytes[JOURNAL_HEADER_BYTES],
+                          struct journal_header *ret_header)
 {
     if (memcmp(bytes, JOURNAL_MAGIC, JOURNAL_MAGIC_BYTES) != 0 ||
         get64(bytes + HEADER_CHECKSUM_OFFSET) != XXH3_64bits(bytes, HEADER_CHECKSUM_OFFSET) ||
@@ -66,8 +67,8 @@ void journal_watermark_encode(const struct journal_watermark *watermark, uint64_
           XXH3_64bits_withSeed(out, WATERMARK_CHECKSUM_OFFSET, id));
 }
 
-bool journal_watermark_decode(const uint8_t bytes[JOURNAL_WATERMARK_BYTES], uint64_t id,
-                              struct journal_watermark *ret_watermark)
+static bool decode_watermark(const uint8_t bytes[JOURNAL_WATERMARK_BYTES], uint64_t id,
+                             struct journal_watermark *ret_watermark)
 {
     if (get64(bytes + WATERMARK_CHECKSUM_OFFSET) !=
             XXH3_64bits_withSeed(bytes, WATERMARK_CHECKSUM_OFFSET, id) ||
@@ -78,8 +79,9 @@ bool journal_watermark_decode(const uint8_t bytes[JOURNAL_WATERMARK_BYTES], uint
     return true;
 }
 
-/* ---- records: u64 checksum of all that follows, u32 length and flag, u32 unsynced, entry, zeros -
- */
+/* ---- records ------------------------------------------------------------ */
+
+/* u64 checksum of all that follows, u32 length and flag, u32 unsynced, entry, zeros. */
 
 static uint64_t checksum(const uint8_t *record, size_t entry_bytes, uint64_t id, uint64_t lsn)
 {
@@ -222,7 +224,7 @@ static enum error judge_rest(const uint8_t *bytes, size_t length, size_t end,
 static void read_watermark(const uint8_t *bytes, const struct journal_header *header,
                            struct journal_watermark *ret_watermark)
 {
-    if (!journal_watermark_decode(bytes + JOURNAL_WATERMARK_OFFSET, header->id, ret_watermark))
+    if (!decode_watermark(bytes + JOURNAL_WATERMARK_OFFSET, header->id, ret_watermark))
         *ret_watermark =
             (struct journal_watermark){.whole = header->whole_end + (uint64_t)header->shift};
 }
@@ -242,7 +244,7 @@ enum error journal_read(const uint8_t *bytes, size_t length, uint64_t accept_los
 {
     struct journal_found found = {.end = JOURNAL_HEADER_BYTES};
     struct record record;
-    if (length < JOURNAL_HEADER_BYTES || !journal_header_decode(bytes, &found.header))
+    if (length < JOURNAL_HEADER_BYTES || !decode_header(bytes, &found.header))
         return error_set(ERROR_INPUT,
                          "its header (of %zu bytes that it is long) is damaged, or it is not a "
                          "journal of this version. Bring back a copy of the folder, or move it "

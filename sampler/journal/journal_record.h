@@ -5,8 +5,8 @@
  *
  * Every byte has a number, its LSN, that goes on through compactions: LSN = offset in
  * the file + `shift` of the header. A record's checksum is seeded with the journal's id and the
- * record's LSN, so that bytes of another file or place are never taken for a record, and records can
- * be copied into a new file as they are.
+ * record's LSN, so that bytes of another file or place are never taken for a record, and records
+ * can be copied into a new file as they are.
  *
  * Behind the header stands a watermark, written again now and then: how far the file is known to be
  * whole on the disk, and how long it is. It is never ahead of the disk, so less than it says is
@@ -45,14 +45,8 @@ struct journal_watermark {
 };
 
 void journal_header_encode(const struct journal_header *header, uint8_t out[JOURNAL_HEADER_BYTES]);
-/* False: no header of this version, or damaged. */
-bool journal_header_decode(const uint8_t bytes[JOURNAL_HEADER_BYTES],
-                           struct journal_header *ret_header);
-
 void journal_watermark_encode(const struct journal_watermark *watermark, uint64_t id,
                               uint8_t out[JOURNAL_WATERMARK_BYTES]);
-bool journal_watermark_decode(const uint8_t bytes[JOURNAL_WATERMARK_BYTES], uint64_t id,
-                              struct journal_watermark *ret_watermark);
 
 /* A record with an entry of that length: a multiple of 8. */
 static inline size_t journal_record_bytes(size_t entry_bytes)
@@ -85,8 +79,8 @@ struct journal_found {
 
 /* Reads a journal of `length` bytes, header included. What is behind a torn tail counts as never
  * written. ERROR_INPUT, naming the offset: the header is damaged; the file was cut; what must be
- * whole is not; records behind the damage say that it was there before. Damage that ends the records
- * at offset `accept_loss` (0: none) is no error. */
+ * whole is not; records behind the damage say that it was there before. Damage that ends the
+ * records at offset `accept_loss` (0: none) is no error. */
 enum error journal_read(const uint8_t *bytes, size_t length, uint64_t accept_loss,
                         journal_visit visit, void *context,
                         struct journal_found *ret_found) MUST_CHECK;
