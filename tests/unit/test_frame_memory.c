@@ -158,6 +158,33 @@ static void test_views(void **state)
 
 static const struct design_case *one;
 
+static int64_t most_frequent(const int64_t *rows, size_t count)
+{
+    size_t most = 0;
+    int64_t found = rows[0];
+    for (size_t i = 0; i < count; i++) {
+        size_t times = 0;
+        for (size_t k = 0; k < count; k++)
+            times += rows[k] == rows[i];
+        if (times > most) {
+            most = times;
+            found = rows[i];
+        }
+    }
+    return found;
+}
+
+/* The places of a unit in an epoch: with replacement so many that the list of them grows. */
+static enum error find_places(const struct order *order, int64_t row)
+{
+    int64_t *positions = NULL;
+    size_t count = 0;
+    enum error error = order_positions(order, row, 1, INT64_MAX, &positions, &count);
+    if (!error)
+        free(positions);
+    return error;
+}
+
 /* A design that is made gives a position of its first epoch a unit, and that unit its position. */
 static enum error use_design(void)
 {
@@ -168,9 +195,12 @@ static enum error use_design(void)
     if (error)
         return error;
     int64_t ids[ORDER_BLOCK], rows[ORDER_BLOCK];
-    assert_true(order_units(order, 0, ORDER_BLOCK, ids, NULL, rows) <= ORDER_BLOCK);
+    size_t count = order_units(order, 0, ORDER_BLOCK, ids, NULL, rows);
+    assert_true(count > 0 && count <= ORDER_BLOCK);
     int64_t units;
     error = order_epoch_units(order, 1, &units);
+    if (!error)
+        error = find_places(order, most_frequent(rows, count));
     order_free(order);
     return error;
 }
