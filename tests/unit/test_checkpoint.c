@@ -67,7 +67,8 @@ static struct checkpoint_facts make_facts(const char *optimizer)
                                 .tail = "keep",
                                 .seed = 9007199254740993, /* 2^53 + 1: no double */
                                 .units = 20000,
-                                .epoch_draws = 20000},
+                                .epochs = 12,
+                                .epoch_draws = 15000},
                      .batch_rows = 100,
                      .next_index = 4711}};
 
@@ -141,7 +142,11 @@ static void test_facts_read_back(void **state)
     assert_ok(classes_compare(read->classes, "theirs", three_classes, "ours"));
     assert_ok(stream_position_compare(&read->position, "theirs", &facts.position));
     assert_int_equal(read->position.next_index, 4711);
+    assert_int_equal(read->position.batch_rows, 100);
+    assert_string_equal(read->position.stream.name, "default");
     assert_int_equal(read->position.stream.units, 20000);
+    assert_int_equal(read->position.stream.epochs, 12);
+    assert_int_equal(read->position.stream.epoch_draws, 15000);
     checkpoint_close(checkpoint);
     model_free(model);
 }
