@@ -85,6 +85,27 @@ static void test_too_much_memory(void **state)
     assert_fails(ring_new(&shape, cpu, &ring), ERROR_MEMORY, "4096 slots of 1073741824 rows");
 }
 
+static enum error promise_memory(struct device *device, size_t bytes, void **ret_memory)
+{
+    return fake_memory_new(device, bytes > 0, ret_memory);
+}
+
+/* What lies on a GPU takes nothing from the machine's memory. */
+static void test_a_gpu_may_have_more_memory(void **state)
+{
+    (void)state;
+    struct ring *ring;
+    size_t physical = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+    struct ring_shape shape = {.slots = 2, .rows = 1, .row_bytes = 1, .device_row_bytes = physical};
+    struct device_ops ops = fake_device_ops;
+    struct device gpu = fake_device;
+    ops.memory_new = promise_memory;
+    gpu.ops = &ops;
+    assert_fails(ring_new(&shape, cpu, &ring), ERROR_MEMORY, "than the");
+    assert_ok(ring_new(&shape, &gpu, &ring));
+    ring_free(ring);
+}
+
 static void fill(struct ring *ring, int64_t sequence)
 {
     struct slot *slot;
@@ -415,6 +436,7 @@ int main(void)
         cmocka_unit_test(test_once_round),
         cmocka_unit_test(test_memory_of_a_slot),
         cmocka_unit_test(test_too_much_memory),
+        cmocka_unit_test(test_a_gpu_may_have_more_memory),
         cmocka_unit_test(test_order_is_by_number),
         cmocka_unit_test(test_what_lies_before_the_end_is_delivered),
         cmocka_unit_test(test_stop_ends_everything),
