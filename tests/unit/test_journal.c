@@ -933,6 +933,53 @@ static void test_who_came_before_the_damage_was_found(void **unused)
     unit_folder_remove(owner.folder);
 }
 
+/* Nothing but a waiter wakes it now. */
+static bool sleeps_for_long(const struct journal *journal)
+{
+    pthread_mutex_lock(journal->owner.mutex);
+    bool marked = journal->synced <= journal->watermark.whole &&
+                  journal->synced_room <= journal->watermark.length;
+    bool sleeps = journal->sleeps && marked;
+    pthread_mutex_unlock(journal->owner.mutex);
+    return sleeps;
+}
+
+static struct waiter only;
+
+static void *commit_for_one(void *unused)
+{
+    (void)unused;
+    do
+        (void)journal_work(owner.journal, clock_deadline_ns(3600000), false);
+    while (only.calls == 0);
+    return NULL;
+}
+
+static void test_one_who_waits_wakes_the_committer(void **unused)
+{
+    (void)unused;
+    pthread_t committer;
+    struct timespec until;
+    unit_folder_make(owner.folder);
+    open_owner(DURABILITY_FSYNC);
+    only.calls = 0;
+    assert_int_equal(pthread_create(&committer, NULL, commit_for_one, NULL), 0);
+    while (!sleeps_for_long(owner.journal))
+        clock_sleep_ms(1);
+    assert_ok(append(7, &only));
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 60;
+    int overdue = pthread_timedjoin_np(committer, NULL, &until);
+    if (overdue) {
+        journal_wake(owner.journal);
+        pthread_join(committer, NULL);
+    }
+    assert_int_equal(overdue, 0);
+    assert_int_equal(only.calls, 1);
+    close_owner();
+    unit_folder_remove(owner.folder);
+}
+
 static void test_nothing_is_written_before_the_orderly_end(void **unused)
 {
     (void)unused;
@@ -977,6 +1024,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_full_disk_ends_it),
     cmocka_unit_test(test_a_damaged_file_is_left),
     cmocka_unit_test(test_who_came_before_the_damage_was_found),
+    cmocka_unit_test(test_one_who_waits_wakes_the_committer),
     cmocka_unit_test(test_nothing_is_written_before_the_orderly_end),
 };
 
