@@ -394,6 +394,62 @@ static void test_the_thread_counts_on(void **unused)
     stream_unit_end(&unit);
 }
 
+static struct stream *create(struct stream_unit *unit, const char *name)
+{
+    struct stream_definition definition = unit->definition;
+    struct sampling_plan *plan;
+    struct stream *stream;
+    bool waits;
+    snprintf(definition.name, sizeof(definition.name), "%s", name);
+    assert_ok(sampling_plan_open(unit->frames, NULL, &definition, &plan));
+    assert_ok(streams_create(unit->streams, &definition, plan, 0, NULL, &stream, &waits));
+    return stream;
+}
+
+/* As many streams as are followed, with long names; then one more. */
+static struct stream *one_too_many(struct stream_unit *unit, struct label_counter *counter)
+{
+    struct stream_batch batch;
+    int64_t left;
+    int64_t sum;
+    for (int i = 0; i < LABEL_COUNTER_STREAMS; i++) {
+        char name[32];
+        snprintf(name, sizeof(name), "a-stream-of-many-%d", i);
+        struct stream *stream = create(unit, name);
+        assert_ok(unit_draw(stream, 1, &batch));
+        ask(counter, stream, &left, &sum);
+        stream_put(stream);
+    }
+    return create(unit, "one");
+}
+
+/* Ten questions, with longer and longer pauses, get a fraction counted by themselves. */
+static void test_the_thread_follows_who_asked_last(void **unused)
+{
+    (void)unused;
+    struct stream_unit unit;
+    struct stream_batch batch;
+    struct label_counter *counter;
+    int64_t left = 1;
+    int64_t sum = 0;
+    begin_large(&unit);
+    assert_ok(label_counter_new(unit.streams, &counter));
+    struct stream *stream = one_too_many(&unit, counter);
+    for (int i = 0; i < 12; i++)
+        assert_ok(unit_draw(stream, 1000000, &batch));
+    for (int tries = 0; tries < 10 && left > 0; tries++) {
+        ask(counter, stream, &left, &sum);
+        if (left > 0)
+            clock_sleep_ms(50 << tries);
+    }
+    assert_int_equal(left, 0);
+    assert_int_equal(sum, 12000000);
+    label_counter_free(counter);
+    stream_put(stream);
+    stream_unit_close(&unit);
+    stream_unit_end(&unit);
+}
+
 /* A stop in the middle, a stream that goes, and asking afterwards. */
 static void test_a_stop_ends_the_counting(void **unused)
 {
@@ -428,6 +484,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_spans_passed_over_are_bounded),
     cmocka_unit_test(test_the_page_lists_as_many_labels_as_it_has_room_for),
     cmocka_unit_test(test_the_thread_counts_on),
+    cmocka_unit_test(test_the_thread_follows_who_asked_last),
     cmocka_unit_test(test_a_stop_ends_the_counting),
 };
 
