@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Covers sampler/stream/stream: Every allocation and every call of the system fails once, of a
- * state folder, a journal, its compaction, ledgers and streams: the program is linked with --wrap.
- * What was refused is asked for again, as a client does after a 503, until it is done, and must
- * then be what it is where nothing fails: nothing is lost and nothing given twice, also when the
- * process is killed afterwards.
+ * state folder, a journal, its compaction, ledgers, streams and their history: the program is
+ * linked with --wrap. What was refused is asked for again, as a client does after a 503, until it
+ * is done, and must then be what it is where nothing fails: nothing is lost and nothing given
+ * twice, also when the process is killed afterwards.
  */
 #include "tests/unit/stream_unit.h"
 
@@ -19,6 +19,7 @@
 
 #include "common/file.h"
 #include "sampler/journal/journal_private.h"
+#include "sampler/service/history.h"
 #include "sampler/stream/stream_private.h"
 #include "tests/unit/failing_allocator.h"
 
@@ -552,11 +553,40 @@ static void test_a_loss_that_is_accepted(void **unused)
     check_starts(DURABILITY_PROCESS, false);
 }
 
+/* ---- the figures of the live page --------------------------------------- */
+
+/* A reading for which there is no room is left out, and the next one is taken. */
+static enum error note_readings(void)
+{
+    struct history *history = NULL;
+    struct history_rates rates;
+    enum error error = history_new(&history);
+    if (error)
+        return error;
+    for (int i = 0; i < 40; i++) {
+        char name[16];
+        struct history_counts counts = {.generation = 1};
+        snprintf(name, sizeof(name), "s%d", i);
+        enum error refused = history_note(history, name, &counts, i);
+        if (refused)
+            assert_ok(history_note(history, name, &counts, i));
+        assert_true(history_rates(history, name, 1, &rates));
+        error = error ? error : refused;
+    }
+    history_free(history);
+    return error;
+}
+
+static void test_readings(void **unused)
+{
+    (void)unused;
+    fail_each(note_readings, check);
+}
+
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_a_mapped_journal),
-    cmocka_unit_test(test_a_synchronized_journal),
-    cmocka_unit_test(test_a_torn_tail),
-    cmocka_unit_test(test_a_loss_that_is_accepted),
+    cmocka_unit_test(test_a_mapped_journal), cmocka_unit_test(test_a_synchronized_journal),
+    cmocka_unit_test(test_a_torn_tail),      cmocka_unit_test(test_a_loss_that_is_accepted),
+    cmocka_unit_test(test_readings),
 };
 
 UNIT_MAIN(tests)
