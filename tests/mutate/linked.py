@@ -3,6 +3,7 @@
 those that say that they cover it or what is named alike, and the service tests that its room's README names.
 """
 
+import json
 import os
 import re
 from threading import Lock
@@ -20,12 +21,13 @@ class Linked:
 
     commit = "no line (--quick)"
 
-    def __init__(self, build):
-        self.build, self.lock = build, Lock()
-        self.seconds, self.failed = {}, set()  # of programs without a mutation, once they are wanted
+    def __init__(self, build, wanted, noted):
+        self.build, self.lock, self.wanted, self.noted = build, Lock(), tuple(wanted), noted
+        # Of programs without a mutation, once they are wanted; those that failed then.
+        self.seconds, self.failed = json.loads(noted.read_text()) if noted.exists() else {}, set()
 
     def forget(self):
-        pass
+        self.seconds = {}
 
     def measure(self, progress, workers):
         tests = all_tests(self.build.tree)
@@ -44,6 +46,7 @@ class Linked:
                 self.seconds[name] = round(seconds, 2)
                 if status not in (0, 77):
                     self.failed.add(name)
+                self.noted.write_text(json.dumps(self.seconds, indent=1))
             return self.seconds[name]
 
     def named_by(self, room):
@@ -56,10 +59,12 @@ class Linked:
         return [name for name in self.services if begins and name.startswith(begins)]
 
     def tests_of(self, source, text, first, last):
-        """`source` alone decides; what is near in name comes first, then what is fast."""
+        """`source` alone decides; what is near in name comes first, then what is fast. What --tests names comes alone."""
         own, room = source.removesuffix(".c"), os.path.dirname(source)
         near = {name: max((len(os.path.commonprefix([own, one])) for one in covers), default=0) for name, covers in self.covers.items()}
         linked = [name for name in near if name not in self.failed and self.build.programs_with(source, programs_of(name, self.build))]
         linked.sort(key=lambda name: (-near[name], self.seconds.get(name, UNKNOWN_S)))
         of_room = [name for name in linked if near[name] > len(room)]
+        if self.wanted:
+            return [name for name in [*linked, *self.services] if name.startswith(self.wanted)]
         return of_room + self.named_by(room) + linked[len(of_room):]

@@ -15,6 +15,7 @@ from build import environment, execute
 
 HERE = Path(__file__).resolve().parent
 # These build the tree themselves, or never start a program of it.
+FAILED = re.compile(rb"(?m)^not ok \d+ (?!# SKIP)")  # in TAP as cmocka writes it
 LEFT_OUT = {"test_install", "test_packages", "test_quickstart"}
 
 
@@ -57,13 +58,14 @@ def sanitizer_options(tree):
 
 
 def execute_in(build, command, log, limit, **more):
-    """(exit status, seconds); None: it ran into the limit."""
+    """(exit status, seconds); None: it ran into the limit. It is ended at the first test that fails."""
     started = time.monotonic()
     # A short path: a socket of PostgreSQL lies below it.
     with tempfile.TemporaryDirectory(prefix="mutate-", ignore_cleanup_errors=True) as scratch, open(log, "wb") as output:
         os.chmod(scratch, 0o755)
         env = environment(TMPDIR=scratch, TOMBOLA_BUILD=build, **more)
-        status = execute(command, limit, cwd=build, env=env, stdout=output, stderr=subprocess.STDOUT)
+        status = execute(command, limit, lambda: FAILED.search(Path(log).read_bytes()), cwd=build, env=env, stdout=output,
+                         stderr=subprocess.STDOUT)
     return status, time.monotonic() - started
 
 
