@@ -126,6 +126,26 @@ static void test_long_values_are_cut(void **state)
     cJSON_Delete(line);
 }
 
+static void test_long_messages_are_cut_between_characters(void **state)
+{
+    (void)state;
+    char message[8192];
+    for (size_t at = 0; at + 3 < sizeof(message); at += 3)
+        memcpy(message + at, "\xe2\x82\xac", 4);
+    log_set_format(LOG_JSON);
+    for (int shift = 0; shift < 3; shift++) { /* one of them is cut right by chance */
+        listen_in();
+        log_info("%.*s%s", shift, "ab", message);
+        cJSON *line = cJSON_Parse(logged());
+        assert_non_null(line);
+        const char *cut = text_of(line, "msg");
+        size_t length = strlen(cut);
+        assert_true(length > 1000 && (length - (size_t)shift) % 3 == 0);
+        assert_string_equal(cut + length - 3, "\xe2\x82\xac");
+        cJSON_Delete(line);
+    }
+}
+
 static void test_the_longest_line(void **state)
 {
     (void)state;
@@ -206,6 +226,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_fields_of_a_text_line),
     TEST(test_fields_of_a_json_line),
     TEST(test_long_values_are_cut),
+    TEST(test_long_messages_are_cut_between_characters),
     TEST(test_the_longest_line),
     TEST(test_what_is_below_the_level_is_not_written),
     TEST(test_failures),
