@@ -103,6 +103,23 @@ static void digest_of(struct store *store, char out[CONTENT_DIGEST_TEXT_BYTES])
     content_digest_release(&digest);
 }
 
+/* Also where they fill the last block. */
+static void test_the_rows_of_a_range(void **state)
+{
+    static const char *const uris[] = {"range:1", "range:4096?labels=3", "range:10000"};
+    (void)state;
+    for (size_t i = 0; i < sizeof(uris) / sizeof(uris[0]); i++) {
+        struct store *store = NULL;
+        struct rows rows;
+        assert_ok(store_open(uris[i], false, &store));
+        rows_scan(&rows, store, SCAN_KEYS);
+        for (size_t row = 0; row < rows.count; row++)
+            assert_int_equal(rows.ids[row], row);
+        rows_release(&rows);
+        store_close(store);
+    }
+}
+
 /* Every row of `rows` fetched from `store` is the same to the last bit. */
 static void check_fetch_all(struct store *store, const struct rows *rows)
 {
@@ -299,6 +316,7 @@ static const struct CMUnitTest tests[] = {
                                     remove_folder),
     cmocka_unit_test_setup_teardown(test_stores_are_chosen_by_uri, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_uris_are_checked_at_a_glance, make_folder, remove_folder),
+    cmocka_unit_test(test_the_rows_of_a_range),
     cmocka_unit_test(test_closing_nothing_is_legal),
 };
 
