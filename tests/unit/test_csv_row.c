@@ -207,6 +207,18 @@ static void test_nul_is_no_number_and_no_label(void **state)
     close_decoder();
 }
 
+/* The quick path takes as many columns at once as have one role. */
+static void test_runs_are_as_long_as_they_can_be(void **state)
+{
+    (void)state;
+    open_decoder("label,id,a,b,c,d,e,f", NULL);
+    assert_int_equal(columns.run_count, 3);
+    close_decoder();
+    open_decoder("x,y,id,a,b,label,z", "a,b");
+    assert_int_equal(columns.run_count, 5);
+    close_decoder();
+}
+
 static void test_keys_only_counts_fields(void **state)
 {
     char good[64 + CSV_PADDING_BYTES] = "7,12,x,,0,0,0,0\n";
@@ -230,6 +242,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_bytes_and_floats),
     cmocka_unit_test(test_messages_name_the_column),
     cmocka_unit_test(test_nul_is_no_number_and_no_label),
+    cmocka_unit_test(test_runs_are_as_long_as_they_can_be),
     cmocka_unit_test(test_keys_only_counts_fields),
 };
 
