@@ -4,6 +4,7 @@
 
 #include <cjson/cJSON.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include "common/file.h"
@@ -220,6 +221,35 @@ static void test_a_limit_of_lines(void **state)
     assert_int_equal(log_limit_take(&limit, INT64_MAX), 1);
 }
 
+enum { SHARES = 4, LINES = 200000 };
+
+static struct log_limit shared_limit = LOG_LIMIT_INIT(5);
+static _Atomic int64_t passed;
+
+static void *pass_lines(void *unused)
+{
+    (void)unused;
+    for (int64_t i = 0; i < LINES; i++)
+        passed += log_limit_pass(&shared_limit, i * LOG_LIMIT_SECONDS);
+    return NULL;
+}
+
+/* Each line was written or is counted, whoever asks meanwhile. */
+static void test_a_limit_of_many_threads(void **state)
+{
+    (void)state;
+    pthread_t threads[SHARES];
+    int64_t held = 0;
+    for (int i = 0; i < SHARES; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, pass_lines, NULL), 0);
+    for (int i = 0; i < LINES; i++)
+        held += log_limit_take(&shared_limit, INT64_MAX);
+    for (int i = 0; i < SHARES; i++)
+        pthread_join(threads[i], NULL);
+    held += log_limit_take(&shared_limit, INT64_MAX);
+    assert_int_equal(passed + held, (int64_t)SHARES * LINES);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 static const struct CMUnitTest tests[] = {
     TEST(test_levels_are_called_as_the_option_calls_them),
@@ -231,5 +261,6 @@ static const struct CMUnitTest tests[] = {
     TEST(test_what_is_below_the_level_is_not_written),
     TEST(test_failures),
     TEST(test_a_limit_of_lines),
+    TEST(test_a_limit_of_many_threads),
 };
 UNIT_MAIN(tests)
