@@ -11,6 +11,8 @@
 
 #include "common/array.h"
 #include "common/file.h"
+#include "common/http/request.h"
+#include "common/http/server_state.h"
 #include "common/http_client.h"
 #include "common/json.h"
 #include "common/options.h"
@@ -122,6 +124,28 @@ static enum error use_options(void)
     return error;
 }
 
+static void release_nothing(struct request *request)
+{
+    (void)request;
+}
+
+/* No memory for a request: NULL, and the connection ends. */
+static enum error use_request(void)
+{
+    static const struct application application = {.request_bytes = 64,
+                                                   .request_release = release_nothing};
+    static struct server server = {.application = &application};
+    static struct http_thread thread = {.server = &server};
+    struct request *request = request_take(&thread, NULL, "/");
+    if (!request)
+        return error_set(ERROR_MEMORY, "no memory for a request");
+    request_put(request);
+    assert_ptr_equal(thread.requests, request);
+    free(request);
+    thread.requests = NULL;
+    return OK;
+}
+
 static void test_buffer(void **state)
 {
     (void)state;
@@ -175,6 +199,12 @@ static void test_http_client(void **state)
     unsetenv("TOMBOLA_TOKEN");
 }
 
+static void test_request(void **state)
+{
+    (void)state;
+    fail_each(use_request, check);
+}
+
 static void test_options(void **state)
 {
     (void)state;
@@ -188,8 +218,9 @@ static void test_options(void **state)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
 
 static const struct CMUnitTest tests[] = {
-    TEST(test_buffer), TEST(test_array), TEST(test_text_set),    TEST(test_uri),
-    TEST(test_files),  TEST(test_json),  TEST(test_http_client), TEST(test_options),
+    TEST(test_buffer),      TEST(test_array),   TEST(test_text_set),
+    TEST(test_uri),         TEST(test_files),   TEST(test_json),
+    TEST(test_http_client), TEST(test_options), TEST(test_request),
 };
 
 UNIT_MAIN(tests)
