@@ -12,6 +12,18 @@
 
 #include "common/file.h"
 
+static const char *lost_file; /* is removed before the next lock is taken */
+
+int __real_flock(int descriptor, int operation);
+int __wrap_flock(int descriptor, int operation);
+int __wrap_flock(int descriptor, int operation)
+{
+    if (lost_file)
+        assert_int_equal(unlink(lost_file), 0);
+    lost_file = NULL;
+    return __real_flock(descriptor, operation);
+}
+
 static const char *path_of(const char *name)
 {
     static char path[512];
@@ -308,6 +320,23 @@ static void test_name_of_a_living_writer_is_passed_over(void **state)
     close(other);
 }
 
+static void test_a_name_that_is_lost_before_its_lock(void **state)
+{
+    (void)state;
+    struct file_writer *writer = NULL;
+    char taken[600];
+    close(take_next_name(taken, sizeof(taken)));
+    assert_int_equal(unlink(taken), 0);
+    lost_file = taken; /* as another writer does that finds it without a lock */
+    assert_ok(file_writer_open(path_of("a"), &writer));
+    assert_null(lost_file);
+    assert_string_not_equal(file_writer_temporary_path(writer), taken);
+    assert_ok(file_writer_add(writer, "whole", 5));
+    assert_ok(file_writer_commit(writer));
+    file_writer_close(writer);
+    check_content(path_of("a"), "whole");
+}
+
 static void test_large_and_small_pieces_keep_their_order(void **state)
 {
     (void)state;
@@ -386,6 +415,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_two_writers_do_not_mix),
     TEST(test_what_a_killed_writer_left_is_removed),
     TEST(test_name_of_a_living_writer_is_passed_over),
+    TEST(test_a_name_that_is_lost_before_its_lock),
     TEST(test_large_and_small_pieces_keep_their_order),
     TEST(test_failed_write_leaves_nothing),
     TEST(test_only_files_are_replaced),
