@@ -56,6 +56,30 @@ static void test_memory(void **state)
     device_close(NULL);
 }
 
+/* What was given back comes again as zeros. Blocks smaller than one that was given back do so: malloc() keeps them. */
+static void test_memory_that_comes_again(void **state)
+{
+    enum { MOST = 12 << 20, LESS = 4 << 20 };
+    static const size_t sizes[] = {MOST, LESS, LESS, LESS};
+    static uint8_t ones[MOST], back[MOST];
+    static const uint8_t zeros[MOST];
+    struct device *device = open_or_skip(state);
+    struct device_queue *queue;
+    assert_ok(device_queue_new(device, &queue));
+    memset(ones, 0xff, MOST);
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        void *memory;
+        assert_ok(device_memory_new(device, sizes[i], &memory));
+        assert_ok(device_copy_out(device, queue, back, memory, sizes[i]));
+        assert_ok(device_copy_in(device, queue, memory, ones, sizes[i]));
+        assert_ok(device_queue_wait(device, queue));
+        assert_true(memcmp(back, zeros, sizes[i]) == 0);
+        device_memory_free(device, memory);
+    }
+    device_queue_free(device, queue);
+    device_close(device);
+}
+
 static void test_too_much_memory(void **state)
 {
     struct device *device = open_or_skip(state);
@@ -481,6 +505,8 @@ int main(void)
         cmocka_unit_test(test_names),
         ON(cpu, test_memory),
         ON(cuda, test_memory),
+        ON(cpu, test_memory_that_comes_again),
+        ON(cuda, test_memory_that_comes_again),
         ON(cpu, test_too_much_memory),
         ON(cuda, test_too_much_memory),
         ON(cpu, test_copies_in_and_out),
