@@ -245,6 +245,30 @@ static void test_npy_cut_short_has_no_header(void **state)
     fclose(file);
 }
 
+/* Its rows go to a temporary file where the output cannot go back to the header. */
+static void test_npy_without_a_place_for_its_rows(void **state)
+{
+    (void)state;
+    struct store_info info = info_of(1, ELEMENT_U8, LABEL_NONE);
+    struct output *output;
+    struct row_writer *writer;
+    const char *before = getenv("TMPDIR");
+    char *kept = before ? strdup(before) : NULL;
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    assert_ok(output_open(ends[1], "pipe", &output));
+    setenv("TMPDIR", "/dev/null/no-folder", 1);
+    assert_fails(row_writer_open("npy", &info, output, &writer), ERROR_NOT_FOUND, "no-folder");
+    if (kept)
+        setenv("TMPDIR", kept, 1);
+    else
+        unsetenv("TMPDIR");
+    free(kept);
+    output_close(output);
+    close(ends[0]);
+    close(ends[1]);
+}
+
 static void test_raw(void **state)
 {
     (void)state;
@@ -360,6 +384,7 @@ int main(void)
         cmocka_unit_test(test_npy_of_real_labels),
         cmocka_unit_test(test_npy_on_a_pipe_is_the_same),
         cmocka_unit_test(test_npy_cut_short_has_no_header),
+        cmocka_unit_test(test_npy_without_a_place_for_its_rows),
         cmocka_unit_test(test_raw),
         cmocka_unit_test(test_a_reader_that_is_gone),
         cmocka_unit_test(test_a_full_disk),
