@@ -9,6 +9,7 @@
 
 #include <dirent.h>
 
+#include "loader/store/label_counts.h"
 #include "loader/store/row_cache.h"
 #include "tests/unit/failing_allocator.h"
 
@@ -178,11 +179,36 @@ static void test_import(void **state)
     fail_each_allocation(use_import);
 }
 
+/* 100 labels, each twice: all are counted, or none. */
+static enum error use_label_counts(void)
+{
+    struct label_counts counts = {.counts = NULL};
+    struct text labels[200];
+    char texts[200][8];
+    for (size_t i = 0; i < 200; i++) {
+        snprintf(texts[i], sizeof(texts[i]), "%zu", i % 100);
+        labels[i] = (struct text){texts[i], strlen(texts[i])};
+    }
+    enum error error =
+        label_counts_add(&counts, &(struct store_block){.rows = 200, .labels = labels});
+    for (size_t i = 0; !error && i < 100; i++)
+        assert_int_equal(counts.counts[i].rows, 2);
+    label_counts_release(&counts);
+    return error;
+}
+
+static void test_label_counts(void **state)
+{
+    (void)state;
+    fail_each_allocation(use_label_counts);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_csv, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_sqlite, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_cache, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_import, make_folder, remove_folder),
+    cmocka_unit_test_setup_teardown(test_label_counts, make_folder, remove_folder),
 };
 
 UNIT_MAIN(tests)
