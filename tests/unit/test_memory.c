@@ -141,6 +141,9 @@ static enum error use_request(void)
         return error_set(ERROR_MEMORY, "no memory for a request");
     request_put(request);
     assert_ptr_equal(thread.requests, request);
+    assert_ptr_equal(request_take(&thread, NULL, NULL), request);
+    assert_string_equal(request->path, "");
+    request_put(request);
     free(request);
     thread.requests = NULL;
     return OK;
