@@ -44,6 +44,23 @@ def test_a_design_that_was_asked_for_holds_everywhere(sampler):
     assert create(server, name="other", frame="test", design="srs")["design"] == "srs"
 
 
+@pytest.mark.parametrize("options, fields", [
+    (("quota", "--shares", '{"a":0.25,"b":0.75}'), {"shares": {"a": 0.25, "b": 0.75}}),
+    (("neyman", "--deviations", '{"a":1,"b":3}'), {"deviations": {"a": 1, "b": 3}}),
+    (("neyman", "--column", "x"), {"column": "x"}),
+    (("pxk", "--p", "2", "--k", "3"), {"p": 2, "k": 3}),
+    (("systematic", "--size", "7"), {"size": 7}),
+    (("cluster", "--groups", "2"), {"groups": 2}),
+    (("bernoulli", "--rate", "0.5"), {"rate": 0.5})])
+def test_each_design_has_its_options(sampler, tmp_path, options, fields):
+    rows = [f"{i},{'ab'[i % 2]},{i % 7},g{i % 5},{1 + i % 3}\n" for i in range(40)]
+    (tmp_path / "rows.csv").write_text("id,label,x,group,weight\n" + "".join(rows))
+    server = sampler("--store", f"csv:{tmp_path}/rows.csv?group=group&weight=weight", "--seed", 1, "--design", *options)
+    stream = server.get("/streams/default").json
+    assert stream["design"] == options[0]
+    assert {name: stream.get(name) for name in fields} == fields
+
+
 # ---- options that take several values -----------------------------------------------------------
 
 def test_config_with_several_stores_and_shares(sampler, tmp_path):
