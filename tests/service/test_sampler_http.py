@@ -214,7 +214,8 @@ def test_metrics_count_what_was_answered(server):
 def test_health_and_readiness_and_the_front_page(server):
     for path in ("/healthz", "/readyz"):
         assert server.get(path).status == 200
-    assert "/batch" in server.get("/").text
+    text = server.get("/").text
+    assert "/batch" in text and text.endswith("/openapi.json\n")
 
 
 @pytest.mark.parametrize("path", ["/healthz?x=1", "/labels?size=1", "/frames?a", "/streams?x=1", "/streams/default?x=1",
