@@ -18,7 +18,7 @@ COMPARISONS = {"<": ["<="], "<=": ["<"], ">": [">="], ">=": [">"], "==": ["!=", 
 LOGIC = {"&&": "||", "||": "&&"}
 TALK = re.compile(r"error_(set|prefix|message|restore)\w*|log_\w+|assert\w*|perror|text_plural|\w*_(refuse|say|warn)(_\w+)?")
 SYNC = re.compile(r"(fsync|fdatasync|msync|syncfs|sync_file_range)")
-RELEASE = re.compile(r"(f?close|free|munmap|(\w+_)?(free|release|close|closedir|put|unlock|destroy|finalize|cleanup))")
+RELEASE = re.compile(r"(f?close|free|munmap|(\w+_)?(free|release|close|closedir|put|unlock|destroy|finalize|cleanup)|PQ(clear|finish|freemem)|disconnect)")
 ALLOCATION = re.compile(r"(m|c|re)alloc|array_(new|grow)|aligned_alloc|huge_memory_new")
 INTEGERS = {TypeKind.INT, TypeKind.UINT, TypeKind.LONG, TypeKind.ULONG, TypeKind.LONGLONG, TypeKind.ULONGLONG,
             TypeKind.SHORT, TypeKind.USHORT, TypeKind.UCHAR, TypeKind.CHAR_S, TypeKind.SCHAR, TypeKind.ENUM}

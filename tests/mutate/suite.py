@@ -53,7 +53,7 @@ def sanitizer_options(tree):
     folder = tree / "tests/sanitizers"
     return {
         "ASAN_OPTIONS": "allocator_may_return_null=1:detect_stack_use_after_return=0",
-        "LSAN_OPTIONS": f"suppressions={folder}/lsan.supp:print_suppressions=0",
+        "LSAN_OPTIONS": f"allocator_may_return_null=1:suppressions={folder}/lsan.supp:print_suppressions=0",
     }
 
 
