@@ -42,11 +42,15 @@ enum error checkpoint_open(const char *path, struct checkpoint **ret_checkpoint)
         error = error_set_memory(strlen(path), "a path");
         goto out;
     }
-    if ((error = safetensors_open(path, &checkpoint->file)) ||
-        (error = safetensors_verify(checkpoint->file)))
+    error = safetensors_open(path, &checkpoint->file);
+    if (!error)
+        error = safetensors_verify(checkpoint->file);
+    if (error)
         goto out;
-    if ((error = checkpoint_facts_read(checkpoint->file, &checkpoint->facts)) ||
-        (error = read_step(checkpoint->file, &checkpoint->step))) {
+    error = checkpoint_facts_read(checkpoint->file, &checkpoint->facts);
+    if (!error)
+        error = read_step(checkpoint->file, &checkpoint->step);
+    if (error) {
         error = error_prefix(error, "%s: ", path);
         goto out;
     }
@@ -113,18 +117,23 @@ enum error checkpoint_compare(const struct checkpoint *checkpoint,
 {
     const struct model_options *own = &checkpoint->facts.model;
     char left[CHECKPOINT_HIDDEN_BYTES], right[CHECKPOINT_HIDDEN_BYTES];
-    enum error error;
-    if ((error = compare_text(checkpoint, "model", model_kind_name(own->shape.kind),
-                              model_kind_name(model->shape.kind))) ||
-        (error = compare_text(checkpoint, "hidden_units", checkpoint_hidden_text(&own->shape, left),
-                              checkpoint_hidden_text(&model->shape, right))) ||
-        (error = compare_text(checkpoint, "loss", loss_name(own->loss), loss_name(model->loss))) ||
-        (error = compare_text(checkpoint, "optimizer", optimizer_name(&own->optimizer),
-                              optimizer_name(&model->optimizer))) ||
-        (error = compare_count(checkpoint, "number of features", own->shape.features,
-                               model->shape.features)))
-        return error;
-    return compare_count(checkpoint, "number of outputs", own->shape.outputs, model->shape.outputs);
+    enum error error = compare_text(checkpoint, "model", model_kind_name(own->shape.kind),
+                                    model_kind_name(model->shape.kind));
+    if (!error)
+        error = compare_text(checkpoint, "hidden_units", checkpoint_hidden_text(&own->shape, left),
+                             checkpoint_hidden_text(&model->shape, right));
+    if (!error)
+        error = compare_text(checkpoint, "loss", loss_name(own->loss), loss_name(model->loss));
+    if (!error)
+        error = compare_text(checkpoint, "optimizer", optimizer_name(&own->optimizer),
+                             optimizer_name(&model->optimizer));
+    if (!error)
+        error = compare_count(checkpoint, "number of features", own->shape.features,
+                              model->shape.features);
+    if (!error)
+        error = compare_count(checkpoint, "number of outputs", own->shape.outputs,
+                              model->shape.outputs);
+    return error;
 }
 
 /* Has the file this tensor with the model's shape? */
@@ -216,8 +225,12 @@ enum error checkpoint_write(const char *path, struct model *model,
     float *state = array_new(model_state_count(model), sizeof(*state), "a model's state");
     if (!entries || !state)
         goto out;
-    if ((error = model_read(model, state)) || (error = check_finite(model, state)) ||
-        (error = checkpoint_facts_print(facts, &metadata)))
+    error = model_read(model, state);
+    if (!error)
+        error = check_finite(model, state);
+    if (!error)
+        error = checkpoint_facts_print(facts, &metadata);
+    if (error)
         goto out;
     describe_tensors(model, state, &step, entries);
     error = safetensors_write(path, entries, count, metadata.pairs, metadata.count);

@@ -77,20 +77,32 @@ enum error checkpoint_facts_print(const struct checkpoint_facts *facts,
     const struct model_options *model = &facts->model;
     metadata->count = 0;
     char hidden[CHECKPOINT_HIDDEN_BYTES];
-    enum error error;
-    if ((error = add_text(metadata, "format", CHECKPOINT_FORMAT)) ||
-        (error = add_text(metadata, "model", model_kind_name(model->shape.kind))) ||
-        (error = add_count(metadata, "features", model->shape.features)) ||
-        (error =
-             add_text(metadata, "hidden_units", checkpoint_hidden_text(&model->shape, hidden))) ||
-        (error = add_count(metadata, "outputs", model->shape.outputs)) ||
-        (error = add_text(metadata, "loss", loss_name(model->loss))) ||
-        (error = add_text(metadata, "optimizer", optimizer_name(&model->optimizer))) ||
-        (error = add_float(metadata, "learning_rate", model->optimizer.learning_rate)) ||
-        (error = add_count(metadata, "seed", model->seed)) ||
-        (error = add_float(metadata, "feature_scale", facts->feature_scale)) ||
-        (error = add_classes(metadata, facts->classes)) || (error = add_names(metadata, facts)) ||
-        (error = stream_position_print(&facts->position, add(metadata, "sampler"))))
+    enum error error = add_text(metadata, "format", CHECKPOINT_FORMAT);
+    if (!error)
+        error = add_text(metadata, "model", model_kind_name(model->shape.kind));
+    if (!error)
+        error = add_count(metadata, "features", model->shape.features);
+    if (!error)
+        error = add_text(metadata, "hidden_units", checkpoint_hidden_text(&model->shape, hidden));
+    if (!error)
+        error = add_count(metadata, "outputs", model->shape.outputs);
+    if (!error)
+        error = add_text(metadata, "loss", loss_name(model->loss));
+    if (!error)
+        error = add_text(metadata, "optimizer", optimizer_name(&model->optimizer));
+    if (!error)
+        error = add_float(metadata, "learning_rate", model->optimizer.learning_rate);
+    if (!error)
+        error = add_count(metadata, "seed", model->seed);
+    if (!error)
+        error = add_float(metadata, "feature_scale", facts->feature_scale);
+    if (!error)
+        error = add_classes(metadata, facts->classes);
+    if (!error)
+        error = add_names(metadata, facts);
+    if (!error)
+        error = stream_position_print(&facts->position, add(metadata, "sampler"));
+    if (error)
         return error;
     for (size_t i = 0; i < metadata->count; i++)
         metadata->pairs[i].value = metadata->texts[i].data ? metadata->texts[i].data : "";
@@ -150,10 +162,14 @@ static enum error read_shape(const struct safetensors *file, struct model_shape 
 {
     const char *kind = "", *hidden = "";
     int64_t features, outputs;
-    enum error error;
-    if ((error = get(file, "model", &kind)) || (error = get(file, "hidden_units", &hidden)) ||
-        (error = get_count(file, "features", 1, MODEL_WIDTH_LIMIT, &features)) ||
-        (error = get_count(file, "outputs", 1, MODEL_WIDTH_LIMIT, &outputs)))
+    enum error error = get(file, "model", &kind);
+    if (!error)
+        error = get(file, "hidden_units", &hidden);
+    if (!error)
+        error = get_count(file, "features", 1, MODEL_WIDTH_LIMIT, &features);
+    if (!error)
+        error = get_count(file, "outputs", 1, MODEL_WIDTH_LIMIT, &outputs);
+    if (error)
         return error;
     if (model_kind_by_name(kind, &shape->kind))
         return ERROR_INPUT;
@@ -169,11 +185,16 @@ static enum error read_model(const struct safetensors *file, struct model_option
     const char *loss = "", *optimizer = "";
     double learning_rate;
     int64_t seed;
-    enum error error;
-    if ((error = read_shape(file, &model->shape)) || (error = get(file, "loss", &loss)) ||
-        (error = get(file, "optimizer", &optimizer)) ||
-        (error = get_real(file, "learning_rate", &learning_rate)) ||
-        (error = get_count(file, "seed", 0, INT64_MAX, &seed)))
+    enum error error = read_shape(file, &model->shape);
+    if (!error)
+        error = get(file, "loss", &loss);
+    if (!error)
+        error = get(file, "optimizer", &optimizer);
+    if (!error)
+        error = get_real(file, "learning_rate", &learning_rate);
+    if (!error)
+        error = get_count(file, "seed", 0, INT64_MAX, &seed);
+    if (error)
         return error;
     model->seed = (uint64_t)seed;
     if (loss_by_name(loss, &model->loss) ||
@@ -237,11 +258,16 @@ enum error checkpoint_facts_read(const struct safetensors *file, struct checkpoi
     if (strcmp(format, CHECKPOINT_FORMAT) != 0)
         return wrong("format", format, "'" CHECKPOINT_FORMAT "'");
     double scale;
-    if ((error = read_model(file, &facts.model)) ||
-        (error = get_real(file, "feature_scale", &scale)) ||
-        (error = get(file, "sampler", &sampler)) ||
-        (error = stream_position_parse(sampler, "its sampler position", &facts.position)) ||
-        (error = read_classes(file, &facts.model.shape, &facts.classes)))
+    error = read_model(file, &facts.model);
+    if (!error)
+        error = get_real(file, "feature_scale", &scale);
+    if (!error)
+        error = get(file, "sampler", &sampler);
+    if (!error)
+        error = stream_position_parse(sampler, "its sampler position", &facts.position);
+    if (!error)
+        error = read_classes(file, &facts.model.shape, &facts.classes);
+    if (error)
         return error;
     error = read_names(file, &facts);
     if (error) {

@@ -106,9 +106,12 @@ enum error logdir_open(const char *path, struct logdir **ret_logdir)
     if (!logdir)
         return ERROR_MEMORY;
     int64_t step;
-    enum error error;
-    if ((error = file_make_folders(path)) || (error = logdir_lock_take(path, &logdir->lock)) ||
-        (error = look(logdir, true, &step))) {
+    enum error error = file_make_folders(path);
+    if (!error)
+        error = logdir_lock_take(path, &logdir->lock);
+    if (!error)
+        error = look(logdir, true, &step);
+    if (error) {
         logdir_close(logdir);
         return error;
     }

@@ -89,10 +89,12 @@ static enum error write_file(const char *path, const struct buffer *header, size
     uint64_t length = header->length;
     char digest[DIGEST_DIGITS + 1];
     struct file_writer *writer = NULL;
-    enum error error;
-    if ((error = file_writer_open(path, &writer)) ||
-        (error = file_writer_add(writer, &length, sizeof(length))) ||
-        (error = file_writer_add(writer, header->data, header->length)))
+    enum error error = file_writer_open(path, &writer);
+    if (!error)
+        error = file_writer_add(writer, &length, sizeof(length));
+    if (!error)
+        error = file_writer_add(writer, header->data, header->length);
+    if (error)
         goto out;
     XXH3_128bits_reset(state);
     XXH3_128bits_update(state, header->data, header->length);

@@ -141,9 +141,12 @@ enum error stream_position_parse(const char *text, const char *what,
     enum error error = json_parse(text, strlen(text), what, &json);
     if (error)
         return error;
-    if ((error = sampler_stream_parse(text, strlen(text), what, &position.stream)) ||
-        (error = json_get_integer(json, "batch_size", what, &position.batch_rows)) ||
-        (error = json_get_integer(json, "next_index", what, &position.next_index)))
+    error = sampler_stream_parse(text, strlen(text), what, &position.stream);
+    if (!error)
+        error = json_get_integer(json, "batch_size", what, &position.batch_rows);
+    if (!error)
+        error = json_get_integer(json, "next_index", what, &position.next_index);
+    if (error)
         goto out;
     if (position.batch_rows < 1 || position.next_index < 0) {
         error = error_set(ERROR_INPUT,

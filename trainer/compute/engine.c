@@ -7,10 +7,12 @@ enum error engine_open(const struct engine_options *options, struct engine *engi
 {
     struct kernel_options kernel = {.blas = options->blas, .threads = options->threads};
     *engine = (struct engine){.device = NULL};
-    enum error error;
-    if ((error = device_open(options->device, &engine->device)) ||
-        (error = device_queue_new(engine->device, &engine->queue)) ||
-        (error = kernel_open(engine->device, engine->queue, &kernel, &engine->kernel))) {
+    enum error error = device_open(options->device, &engine->device);
+    if (!error)
+        error = device_queue_new(engine->device, &engine->queue);
+    if (!error)
+        error = kernel_open(engine->device, engine->queue, &kernel, &engine->kernel);
+    if (error) {
         engine_close(engine);
         return error;
     }

@@ -36,19 +36,17 @@ enum error sparse_batch_reserve(struct sparse_batch *sparse, size_t rows, size_t
     sparse->column_bits =
         array_new(groups_of(rows) * columns, sizeof(uint32_t), "the batch's index");
     sparse->list = array_new(rows, sizeof(uint32_t), "the batch's index");
-    if (!sparse->row_bits || !sparse->column_bits || !sparse->list)
-        goto failed;
-    sparse->panel = aligned_alloc(64, panel_bytes);
-    if (!sparse->panel) {
+    bool made = sparse->row_bits && sparse->column_bits && sparse->list;
+    sparse->panel = made ? aligned_alloc(64, panel_bytes) : NULL;
+    if (made && !sparse->panel)
         error_set_memory(panel_bytes, "the batch's index");
-        goto failed;
+    if (!sparse->panel) {
+        sparse_batch_release(sparse);
+        return ERROR_MEMORY;
     }
     sparse->rows_limit = rows;
     sparse->columns_limit = columns;
     return OK;
-failed:
-    sparse_batch_release(sparse);
-    return ERROR_MEMORY;
 }
 
 void sparse_batch_release(struct sparse_batch *sparse)

@@ -199,12 +199,11 @@ static enum error parse_labels(const struct http_response *response, const char 
 {
     const char *text = response->body.data ? response->body.data : "";
     cJSON *json = NULL, *labels = NULL;
-    enum error error;
-    if ((error = json_parse(text, response->body.length, what, &json)) ||
-        (error = collect_labels(json, what, &labels)))
-        goto out;
-    error = classes_new(labels, what, ret_classes);
-out:
+    enum error error = json_parse(text, response->body.length, what, &json);
+    if (!error)
+        error = collect_labels(json, what, &labels);
+    if (!error)
+        error = classes_new(labels, what, ret_classes);
     cJSON_Delete(labels);
     cJSON_Delete(json);
     return error;

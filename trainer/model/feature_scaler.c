@@ -26,17 +26,15 @@ enum error feature_scaler_new(const struct engine *engine, enum element element,
         .engine = engine, .element = element, .features = features, .rows = rows, .scale = scale};
     enum error error =
         device_memory_new(engine->device, rows * features * element_bytes(element), &scaler->raw);
-    if (error)
-        goto fail;
-    error = device_memory_new(engine->device, rows * features * sizeof(float), &values);
-    if (error)
-        goto fail;
+    if (!error)
+        error = device_memory_new(engine->device, rows * features * sizeof(float), &values);
+    if (error) {
+        feature_scaler_free(scaler);
+        return error;
+    }
     scaler->values = values;
     *ret_scaler = scaler;
     return OK;
-fail:
-    feature_scaler_free(scaler);
-    return error;
 }
 
 void feature_scaler_free(struct feature_scaler *scaler)

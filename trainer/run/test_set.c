@@ -68,9 +68,11 @@ enum error test_set_new(const struct engine *engine, struct store *store,
         error = error_prefix(error, "%s as a test set: ", info->uri);
         goto out;
     }
-    if ((error = feature_scaler_new(engine, info->element, info->features,
-                                    engine_rows(info->features), scale, &set->scaler)) ||
-        (error = store_scan(store, SCAN_FEATURES, fill, &filling)))
+    error = feature_scaler_new(engine, info->element, info->features, engine_rows(info->features),
+                               scale, &set->scaler);
+    if (!error)
+        error = store_scan(store, SCAN_FEATURES, fill, &filling);
+    if (error)
         goto out;
     set->rows = filling.filled;
     *ret_set = set;
@@ -106,9 +108,10 @@ enum error test_set_score(struct test_set *set, struct model *model, struct mode
         const char *from = (const char *)set->features + at * set->row_bytes;
         if (stop_requested())
             return error_set(ERROR_CANCELLED, "stopped while the test set was scored");
-        enum error error;
-        if ((error = feature_scaler_from_device(set->scaler, from, rows, &batch.features)) ||
-            (error = model_evaluate(model, &batch, &score)))
+        enum error error = feature_scaler_from_device(set->scaler, from, rows, &batch.features);
+        if (!error)
+            error = model_evaluate(model, &batch, &score);
+        if (error)
             return error;
     }
     *ret_score = score;

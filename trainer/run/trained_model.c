@@ -46,7 +46,10 @@ enum error trained_model_open(const struct trained_model_options *options,
         return error;
     log_info("model of %s, step %lld", checkpoint_path(trained->checkpoint),
              (long long)checkpoint_step(trained->checkpoint));
-    if ((error = engine_open(&options->engine, &trained->engine)) || (error = make_model(trained)))
+    error = engine_open(&options->engine, &trained->engine);
+    if (!error)
+        error = make_model(trained);
+    if (error)
         trained_model_close(trained);
     return error;
 }
@@ -101,9 +104,10 @@ static enum error pass_on(void *context, const struct store_block *block)
             return error_set(ERROR_CANCELLED, "stopped before the last row");
         if (rows.rows == 0)
             continue;
-        enum error error;
-        if ((error = feature_scaler_from_host(scan->scaler, from, rows.rows, &rows.features)) ||
-            (error = scan->sink(scan->context, &rows)))
+        enum error error = feature_scaler_from_host(scan->scaler, from, rows.rows, &rows.features);
+        if (!error)
+            error = scan->sink(scan->context, &rows);
+        if (error)
             return error;
     }
     /* The block's memory is the store's again when this returns. */

@@ -189,13 +189,15 @@ static enum error step_on(struct training *training, const struct feed_batch *fe
     struct training_parts *parts = &training->parts;
     struct model_batch batch = {
         .rows = feed_batch->rows, .classes = parts->classes, .targets = parts->numbers};
-    enum error error;
-    if ((error = targets_convert(parts->targets, feed_batch->ids, feed_batch->labels,
-                                 feed_batch->rows, parts->classes, parts->numbers)) ||
-        (error = save_first(training)) ||
-        (error = scale_features(training, feed_batch, &batch.features)))
-        return error;
-    return model_step(parts->model, &batch);
+    enum error error = targets_convert(parts->targets, feed_batch->ids, feed_batch->labels,
+                                       feed_batch->rows, parts->classes, parts->numbers);
+    if (!error)
+        error = save_first(training);
+    if (!error)
+        error = scale_features(training, feed_batch, &batch.features);
+    if (!error)
+        error = model_step(parts->model, &batch);
+    return error;
 }
 
 /* Saturated outputs have no gradient: further steps change nothing, while the loss looks
@@ -402,10 +404,11 @@ enum error training_run(const struct training_options *options)
                  checkpoint_step(training.parts.checkpoint), options->train_steps);
         goto out;
     }
-    if ((error = report_open(&report, &training.report)) ||
-        (error = training_parts_open(&training.parts)))
-        goto out;
-    error = train(&training);
+    error = report_open(&report, &training.report);
+    if (!error)
+        error = training_parts_open(&training.parts);
+    if (!error)
+        error = train(&training);
 out:
     report_close(training.report);
     training_parts_close(&training.parts);

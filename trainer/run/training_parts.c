@@ -29,9 +29,10 @@ enum error training_parts_take_logdir(struct training_parts *parts,
                                       const struct training_options *options, bool *ret_done)
 {
     parts->options = options;
-    enum error error;
-    if ((error = logdir_open(options->logdir, &parts->logdir)) ||
-        (error = logdir_newest(parts->logdir, &parts->checkpoint)))
+    enum error error = logdir_open(options->logdir, &parts->logdir);
+    if (!error)
+        error = logdir_newest(parts->logdir, &parts->checkpoint);
+    if (error)
         return error;
     if (parts->checkpoint) {
         error = checkpoint_compare(parts->checkpoint, &options->model);
@@ -67,12 +68,16 @@ enum error training_parts_check(struct training_parts *parts)
     const struct training_options *options = parts->options;
     const struct stream_position *position = &checkpoint_get_facts(parts->checkpoint)->position;
     const char *called = checkpoint_path(parts->checkpoint);
-    enum error error;
-    if ((error = stream_position_compare_size(position, called, options->batch_rows)) ||
-        (error = compare_scale(parts)) || (error = check_url(options->sampler_url)) ||
-        (error = store_check_uri(options->store_uri)))
-        return error;
-    if (options->test_store_uri && (error = store_check_uri(options->test_store_uri)))
+    enum error error = stream_position_compare_size(position, called, options->batch_rows);
+    if (!error)
+        error = compare_scale(parts);
+    if (!error)
+        error = check_url(options->sampler_url);
+    if (!error)
+        error = store_check_uri(options->store_uri);
+    if (!error && options->test_store_uri)
+        error = store_check_uri(options->test_store_uri);
+    if (error)
         return error;
     return engine_open(&options->engine, &parts->engine);
 }
@@ -335,12 +340,22 @@ static enum error open_feed(struct training_parts *parts)
 enum error training_parts_open(struct training_parts *parts)
 {
     parts->facts.model = parts->options->model;
-    enum error error;
-    if ((error = open_store(parts)) || (error = ask_sampler(parts)) ||
-        (error = ask_classes(parts)) ||
-        (error = targets_new(parts->facts.classes, parts->store, &parts->targets)) ||
-        (error = engine_open(&parts->options->engine, &parts->engine)) ||
-        (error = make_model(parts)) || (error = load_tests(parts)) || (error = make_buffers(parts)))
+    enum error error = open_store(parts);
+    if (!error)
+        error = ask_sampler(parts);
+    if (!error)
+        error = ask_classes(parts);
+    if (!error)
+        error = targets_new(parts->facts.classes, parts->store, &parts->targets);
+    if (!error)
+        error = engine_open(&parts->options->engine, &parts->engine);
+    if (!error)
+        error = make_model(parts);
+    if (!error)
+        error = load_tests(parts);
+    if (!error)
+        error = make_buffers(parts);
+    if (error)
         return error;
     warn_of_fractions(parts);
     if (parts->options->bad_rows == BAD_ROWS_REPLACE)
