@@ -173,7 +173,7 @@ TOMBOLA_API int tombola_feed_open(const struct tombola_options *options,
 /* At any time, with batches out too: they are invalid then. NULL is legal. */
 TOMBOLA_API void tombola_feed_close(struct tombola_feed *feed);
 
-/* Lends the next batch, until tombola_feed_put(); waits for it. TOMBOLA_END behind the last one.
+/* Waits for the next batch, which is valid until tombola_feed_put(). TOMBOLA_END behind the last.
  * One or two batches may be out at a time. Each is put back once; it is invalid from then on. */
 TOMBOLA_API int tombola_feed_next(struct tombola_feed *feed, void *stream,
                                   const struct tombola_batch **ret_batch);

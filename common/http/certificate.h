@@ -18,7 +18,7 @@ struct certificate {
     gnutls_privkey_t key;
 };
 
-/* ERROR_INPUT: no PEM, key and certificate do not belong together, or it has run out; ERROR_IO,
+/* ERROR_INPUT: no PEM, key and certificate do not belong together, or it has expired; ERROR_IO,
  * ERROR_NOT_FOUND: a file cannot be read. The message names the option and the file. Warns of a
  * certificate that is not valid yet or expires within a week, and of a key that all may read. */
 enum error certificate_read(const char *cert_path, const char *key_path,

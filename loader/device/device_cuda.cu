@@ -333,7 +333,7 @@ static enum error cuda_queue_await(struct device_queue *queue, struct device_eve
 /* ---- kernels ------------------------------------------------------------ */
 
 /* Four elements a thread: a warp reads 128 bytes and writes 512, both in one piece. */
-__global__ void expand_u8_by_4(float4 *to, const uchar4 *from, size_t quads, float scale)
+__global__ void u8_to_f32_by_4(float4 *to, const uchar4 *from, size_t quads, float scale)
 {
     size_t step = (size_t)gridDim.x * blockDim.x;
     for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < quads; i += step) {
@@ -343,7 +343,7 @@ __global__ void expand_u8_by_4(float4 *to, const uchar4 *from, size_t quads, flo
     }
 }
 
-__global__ void expand_u8_by_1(float *to, const uint8_t *from, size_t count, float scale)
+__global__ void u8_to_f32_by_1(float *to, const uint8_t *from, size_t count, float scale)
 {
     size_t step = (size_t)gridDim.x * blockDim.x;
     for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step)
@@ -370,7 +370,7 @@ __global__ void scale_f32_by_1(float *to, const float *from, size_t count, float
 static enum error check_kernels(struct device *device)
 {
     struct cudaFuncAttributes attributes;
-    cudaError_t status = cudaFuncGetAttributes(&attributes, (const void *)expand_u8_by_4);
+    cudaError_t status = cudaFuncGetAttributes(&attributes, (const void *)u8_to_f32_by_4);
     return status == cudaSuccess ? OK
                                  : fail(device, status,
                                         "this build has no code for this GPU (set "
@@ -404,10 +404,10 @@ static enum error cuda_u8_to_f32(struct device_queue *queue, float *to, const ui
     size_t quads = wide ? count / 4 : 0;
     size_t rest = count - quads * 4;
     if (quads > 0)
-        expand_u8_by_4<<<blocks_for(quads), THREADS_A_BLOCK, 0, queue->stream>>>(
+        u8_to_f32_by_4<<<blocks_for(quads), THREADS_A_BLOCK, 0, queue->stream>>>(
             (float4 *)to, (const uchar4 *)from, quads, scale);
     if (rest > 0)
-        expand_u8_by_1<<<blocks_for(rest), THREADS_A_BLOCK, 0, queue->stream>>>(
+        u8_to_f32_by_1<<<blocks_for(rest), THREADS_A_BLOCK, 0, queue->stream>>>(
             to + quads * 4, from + quads * 4, rest, scale);
     return launched(queue->device, "bytes to floats");
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * GET /batch. A draw that waits for the disk suspends its connection once it is drawn; its response
- * is formatted while the disk works. A batch far ahead of an order that passes positions over is
- * looked for in a thread pool.
+ * is formatted while the disk works. Where an order skips positions, `index=` is searched for in a
+ * thread pool.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -226,7 +226,7 @@ static enum MHD_Result respond_outcome(struct request *request, enum error error
 
 static enum MHD_Result draw(struct request *request, int64_t room, bool acked);
 
-/* The disk has it, or it went back. */
+/* The disk has it, or it was undone. */
 static enum MHD_Result respond_kept(struct request *request, struct service *service)
 {
     (void)service;

@@ -262,7 +262,7 @@ static enum error settle_fields(struct creation *creation)
     return error;
 }
 
-static void open_walk(struct pool_job *job, const _Atomic bool *stop)
+static void open_plan(struct pool_job *job, const _Atomic bool *stop)
 {
     struct request *request = (struct request *)((char *)job - offsetof(struct request, job));
     struct creation *creation = request->api->work;
@@ -350,6 +350,6 @@ enum MHD_Result route_create(struct request *request, struct service *service)
     if (error)
         return response_error(request, error);
     audit_expect(request, "stream created", log_text("design", creation->definition.design));
-    request->job.run = open_walk;
+    request->job.run = open_plan;
     return handler_run_slowly(request, create);
 }

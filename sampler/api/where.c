@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * GET /where: what has become of a unit in one epoch of a stream. In closed form where a unit comes
- * at most once; else its positions are searched for, in a lane of their own.
+ * at most once; else its positions are searched for, in a thread pool of their own.
  */
 #include <inttypes.h>
 #include <stdlib.h>

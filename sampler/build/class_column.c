@@ -21,7 +21,7 @@ void class_column_release(struct class_column *column)
     free(column->counts);
     free(column->block);
     free(column->numbers);
-    dictionary_release(&column->names);
+    dictionary_release(&column->dictionary);
     free(column->ranks);
     free(column->starts);
     *column = (struct class_column){.what = NULL};
@@ -110,7 +110,7 @@ enum error class_column_add(struct class_column *column, const struct text *text
 static bool goes_round(const struct class_column *column)
 {
     const struct spool *codes = &column->codes;
-    uint64_t count = column->names.count;
+    uint64_t count = column->dictionary.count;
     uint64_t period = codes->rule_period ? codes->rule_period : codes->rows;
     if (!spool_is_ruled(codes) || period != count)
         return false;
@@ -125,10 +125,10 @@ enum error class_column_finish(struct class_column *column)
 {
     enum error error = spool_finish(&column->codes);
     if (!error)
-        error = dictionary_build(&column->found, &column->names, &column->ranks);
+        error = dictionary_build(&column->found, &column->dictionary, &column->ranks);
     if (error)
         return error;
-    uint32_t count = column->names.count;
+    uint32_t count = column->dictionary.count;
     column->starts = array_new((size_t)count + 1, sizeof(*column->starts), column_memory);
     if (!column->starts)
         return ERROR_MEMORY;

@@ -28,9 +28,9 @@ struct class_column {
     uint32_t *numbers; /* owned; of a block's texts */
     size_t number_capacity;
 
-    struct dictionary names; /* finished: sorted */
-    uint32_t *ranks;         /* owned; by appearance: the number in names */
-    uint64_t *starts;        /* owned; [L + 1]: units of all categories before */
+    struct dictionary dictionary; /* finished: sorted */
+    uint32_t *ranks;              /* owned; by appearance: the number in dictionary */
+    uint64_t *starts;             /* owned; [L + 1]: units of all categories before */
     bool is_cyclic;
     uint32_t shift;
 };

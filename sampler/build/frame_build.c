@@ -31,20 +31,20 @@ static unsigned id_width(const struct spool *ids)
 static void plan_categories(struct frame_output *output, uint32_t to_kind,
                             const struct class_column *column)
 {
-    const struct dictionary *names = &column->names;
+    const struct dictionary *dictionary = &column->dictionary;
     uint64_t units = column->codes.rows;
-    frame_output_plan(output, FRAME_LABEL_NAMES + to_kind, names->text_bytes, 1,
-                      names->are_integers);
-    frame_output_plan(output, FRAME_LABEL_OFFSETS + to_kind, names->offsets.count,
-                      names->offsets.width, 0);
+    frame_output_plan(output, FRAME_LABEL_NAMES + to_kind, dictionary->text_bytes, 1,
+                      dictionary->are_integers);
+    frame_output_plan(output, FRAME_LABEL_OFFSETS + to_kind, dictionary->offsets.count,
+                      dictionary->offsets.width, 0);
     if (column->is_cyclic) {
         frame_output_plan(output, FRAME_LABEL_CODES + to_kind, 0, 1, column->shift);
         return;
     }
-    frame_output_plan(output, FRAME_LABEL_CODES + to_kind, units, packed_width(names->count - 1),
-                      0);
+    frame_output_plan(output, FRAME_LABEL_CODES + to_kind, units,
+                      packed_width(dictionary->count - 1), 0);
     frame_output_plan(output, FRAME_LABEL_ROWS + to_kind, units, packed_width(units - 1), 0);
-    frame_output_plan(output, FRAME_LABEL_STARTS + to_kind, (uint64_t)names->count + 1,
+    frame_output_plan(output, FRAME_LABEL_STARTS + to_kind, (uint64_t)dictionary->count + 1,
                       packed_width(units), 0);
 }
 
@@ -213,7 +213,7 @@ static void release(struct frame_build *build)
     free(build);
 }
 
-enum error frame_build_file_by_scan(const char *uri, const char *path, uint64_t memory_bytes)
+static enum error build_file_by_scan(const char *uri, const char *path, uint64_t memory_bytes)
 {
     struct frame_build *build = new_build();
     if (!build)
@@ -274,7 +274,7 @@ enum error frame_build_file(const char *uri, const char *path, uint64_t memory_b
     if (error)
         return error;
     if (range.units == 0)
-        return frame_build_file_by_scan(uri, path, memory_bytes);
+        return build_file_by_scan(uri, path, memory_bytes);
     error = frame_of_range(range.units, (uint32_t)range.labels, &frame);
     if (!error)
         error = frame_write(frame, path);

@@ -30,8 +30,4 @@ enum error frame_build_by_scan(const char *uri, struct frame **ret_frame) MUST_C
  * labels and 20 bytes a label; what does not fit is put into a file beside `path` that has no name.
  * Errors as frame_build(); ERROR_NO_SPACE leaves nothing behind. */
 enum error frame_build_file(const char *uri, const char *path, uint64_t memory_bytes) MUST_CHECK;
-/* The same by reading the store row by row, also for `range:`. */
-enum error frame_build_file_by_scan(const char *uri, const char *path,
-                                    uint64_t memory_bytes) MUST_CHECK;
-
 #endif

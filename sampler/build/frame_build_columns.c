@@ -109,12 +109,12 @@ static enum error write_class_sections(struct frame_build *build, uint32_t to_ki
                                        struct frame_digester *digester)
 {
     struct frame_output *output = build->output;
-    const struct dictionary *names = &column->names;
+    const struct dictionary *dictionary = &column->dictionary;
     struct section_writer writer;
-    frame_digester_categories(digester, names, column->is_cyclic, column->shift);
-    enum error error = section_write(output, FRAME_LABEL_NAMES + to_kind, names->texts);
+    frame_digester_categories(digester, dictionary, column->is_cyclic, column->shift);
+    enum error error = section_write(output, FRAME_LABEL_NAMES + to_kind, dictionary->texts);
     if (!error)
-        error = section_write(output, FRAME_LABEL_OFFSETS + to_kind, names->offsets.data);
+        error = section_write(output, FRAME_LABEL_OFFSETS + to_kind, dictionary->offsets.data);
     if (error)
         return error;
     error = section_open(&writer, output, FRAME_LABEL_CODES + to_kind);

@@ -23,7 +23,7 @@ static enum error write_starts(struct frame_output *output, uint32_t to_kind,
                                const struct class_column *column)
 {
     struct packed starts = {.width = 1};
-    uint32_t count = column->names.count;
+    uint32_t count = column->dictionary.count;
     enum error error =
         packed_init(&starts, (size_t)count + 1, column->codes.rows, "the units' labels");
     if (error)
@@ -43,8 +43,8 @@ static enum error write_by_class(struct frame_build *build, uint32_t to_kind,
         return OK;
     enum error error = section_open(&writer, build->output, FRAME_LABEL_ROWS + to_kind);
     if (!error)
-        error = class_rows_write(&column->codes, column->ranks, column->starts, column->names.count,
-                                 &build->arena, &writer);
+        error = class_rows_write(&column->codes, column->ranks, column->starts,
+                                 column->dictionary.count, &build->arena, &writer);
     if (!error)
         error = section_finish(&writer);
     section_close(&writer);

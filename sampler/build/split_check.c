@@ -3,11 +3,14 @@
 
 #include "common/log.h"
 
+/* Units of a frame that are looked at, at most: labels are judged until then. Most need a few. */
+#define UNITS_MOST (INT64_C(1) << 25)
+
 static bool is_on_side(const struct frame *frame, const struct split_span *span, int64_t row)
 {
     const struct partition *groups = frame_groups(frame);
     return groups ? split_span_has_text(
-                        span, dictionary_text(&groups->names, partition_category(groups, row)))
+                        span, dictionary_text(&groups->dictionary, partition_category(groups, row)))
                   : split_span_has_id(span, frame_id(frame, row));
 }
 
@@ -16,7 +19,7 @@ static bool has_unit(const struct frame *frame, const struct split_span *span, u
                      int64_t *left)
 {
     int64_t units = frame_label_units(frame, label);
-    for (int64_t j = 0; j<units && * left> 0; j++) {
+    for (int64_t j = 0; *left > 0 && j < units; j++) {
         --*left;
         if (is_on_side(frame, span, frame_stratum_row(frame, label, j)))
             return true;
@@ -24,13 +27,13 @@ static bool has_unit(const struct frame *frame, const struct split_span *span, u
     return *left == 0; /* not judged */
 }
 
-uint32_t split_check_side(const struct frame *frame, const struct split_shares *shares,
-                          enum split split, int64_t most, uint32_t *ret_first,
-                          int64_t *ret_unit_count)
+/* How many labels of the frame have no unit on that side, and the first of them. */
+static uint32_t count_missing(const struct frame *frame, const struct split_shares *shares,
+                              enum split split, uint32_t *ret_first)
 {
     struct split_span span;
     uint32_t missing = 0;
-    int64_t left = most;
+    int64_t left = UNITS_MOST;
     split_span_init(&span, shares, split);
     for (uint32_t label = 0; label < frame_labels(frame) && left > 0; label++) {
         if (has_unit(frame, &span, label, &left))
@@ -38,7 +41,6 @@ uint32_t split_check_side(const struct frame *frame, const struct split_shares *
         if (missing++ == 0)
             *ret_first = label;
     }
-    *ret_unit_count = most - left;
     return missing;
 }
 
@@ -46,9 +48,7 @@ static void check_side(const struct named_frame *named, const struct split_share
                        enum split split)
 {
     uint32_t first;
-    int64_t looked_at;
-    uint32_t missing =
-        split_check_side(named->frame, shares, split, SPLIT_CHECK_UNITS, &first, &looked_at);
+    uint32_t missing = count_missing(named->frame, shares, split, &first);
     if (missing == 0)
         return;
     log_event(LOG_WARNING,

@@ -8,84 +8,84 @@
 #include "common/array.h"
 #include "common/text.h"
 
-void dictionary_release(struct dictionary *names)
+void dictionary_release(struct dictionary *dictionary)
 {
-    if (!names->is_borrowed) {
-        free(names->texts);
-        packed_release(&names->offsets);
+    if (!dictionary->is_borrowed) {
+        free(dictionary->texts);
+        packed_release(&dictionary->offsets);
     }
-    *names = (struct dictionary){.count = 0};
+    *dictionary = (struct dictionary){.count = 0};
 }
 
-int64_t dictionary_integer(const struct dictionary *names, uint32_t number)
+int64_t dictionary_integer(const struct dictionary *dictionary, uint32_t number)
 {
-    const char *text = dictionary_text(names, number);
+    const char *text = dictionary_text(dictionary, number);
     int64_t value = 0;
-    if (names->are_integers &&
+    if (dictionary->are_integers &&
         !text_parse_integer(text, strlen(text), INT64_MIN, INT64_MAX, &value))
         return 0;
     return value;
 }
 
-static int compare(const struct dictionary *names, uint32_t number, const char *text, size_t length,
-                   int64_t value)
+static int compare(const struct dictionary *dictionary, uint32_t number, const char *text,
+                   size_t length, int64_t value)
 {
-    if (names->are_integers) {
-        int64_t own = dictionary_integer(names, number);
+    if (dictionary->are_integers) {
+        int64_t own = dictionary_integer(dictionary, number);
         return (own > value) - (own < value);
     }
-    const char *own = dictionary_text(names, number);
+    const char *own = dictionary_text(dictionary, number);
     size_t own_length = strlen(own);
     int order = memcmp(own, text, own_length < length ? own_length : length);
     return order ? order : (own_length > length) - (own_length < length);
 }
 
-int64_t dictionary_find(const struct dictionary *names, const char *text, size_t length)
+int64_t dictionary_find(const struct dictionary *dictionary, const char *text, size_t length)
 {
     int64_t value = 0;
-    if (names->are_integers && !text_parse_integer(text, length, INT64_MIN, INT64_MAX, &value))
+    if (dictionary->are_integers && !text_parse_integer(text, length, INT64_MIN, INT64_MAX, &value))
         return -1;
-    uint32_t low = 0, high = names->count;
+    uint32_t low = 0, high = dictionary->count;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        if (compare(names, middle, text, length, value) < 0)
+        if (compare(dictionary, middle, text, length, value) < 0)
             low = middle + 1;
         else
             high = middle;
     }
-    if (low == names->count || strncmp(dictionary_text(names, low), text, length) != 0 ||
-        dictionary_text(names, low)[length] != '\0')
+    if (low == dictionary->count || strncmp(dictionary_text(dictionary, low), text, length) != 0 ||
+        dictionary_text(dictionary, low)[length] != '\0')
         return -1;
     return low;
 }
 
-enum error dictionary_of_range(uint32_t count, struct dictionary *ret_names)
+enum error dictionary_of_range(uint32_t count, struct dictionary *ret_dictionary)
 {
-    struct dictionary names = {.count = count, .are_integers = true};
+    struct dictionary made = {.count = count, .are_integers = true};
     enum error error = ERROR_MEMORY;
     size_t room = (size_t)count * 9 + TEXT_INTEGER_BYTES; /* DICTIONARY_LIMIT has 8 digits */
-    names.texts = array_new(room, 1, "the labels' texts");
-    if (!names.texts)
+    made.texts = array_new(room, 1, "the labels' texts");
+    if (!made.texts)
         goto out;
-    error = packed_init(&names.offsets, (size_t)count + 1, room, "the labels' texts");
+    error = packed_init(&made.offsets, (size_t)count + 1, room, "the labels' texts");
     if (error)
         goto out;
-    char *end = names.texts;
+    char *end = made.texts;
     for (uint32_t i = 0; i < count; i++) {
-        packed_set(&names.offsets, i, (size_t)(end - names.texts));
+        packed_set(&made.offsets, i, (size_t)(end - made.texts));
         end = text_write_integer(end, i);
         *end++ = '\0';
     }
-    names.text_bytes = (size_t)(end - names.texts);
-    packed_set(&names.offsets, count, names.text_bytes);
-    char *smaller = realloc(names.texts, names.text_bytes ? names.text_bytes : 1);
+    made.text_bytes = (size_t)(end - made.texts);
+    packed_set(&made.offsets, count, made.text_bytes);
+    char *smaller = realloc(made.texts, made.text_bytes ? made.text_bytes : 1);
     if (smaller)
-        names.texts = smaller;
-    *ret_names = names;
-    names = (struct dictionary){.count = 0};
+        made.texts = smaller;
+    *ret_dictionary = made;
+    made = (struct dictionary){.count = 0};
     error = OK;
 out:
-    dictionary_release(&names);
+    dictionary_release(&made);
     return error;
 }
 
@@ -122,7 +122,7 @@ enum error dictionary_add(struct text_set *found, const char *what, const char *
 
 /* ---- sorting ------------------------------------------------------------ */
 
-struct sorted_name {
+struct sorted_text {
     const char *text;
     int64_t value;
     uint32_t number;
@@ -130,13 +130,13 @@ struct sorted_name {
 
 static int compare_values(const void *a, const void *b)
 {
-    int64_t x = ((const struct sorted_name *)a)->value, y = ((const struct sorted_name *)b)->value;
+    int64_t x = ((const struct sorted_text *)a)->value, y = ((const struct sorted_text *)b)->value;
     return (x > y) - (x < y);
 }
 
 static int compare_texts(const void *a, const void *b)
 {
-    return strcmp(((const struct sorted_name *)a)->text, ((const struct sorted_name *)b)->text);
+    return strcmp(((const struct sorted_text *)a)->text, ((const struct sorted_text *)b)->text);
 }
 
 static bool parse_canonical(const char *text, size_t length, int64_t *ret_value)
@@ -149,9 +149,9 @@ static bool parse_canonical(const char *text, size_t length, int64_t *ret_value)
 }
 
 /* The texts in their final order; *ret_integers says which order it is. */
-static struct sorted_name *sort_names(const struct text_set *found, bool *ret_integers)
+static struct sorted_text *sort_texts(const struct text_set *found, bool *ret_integers)
 {
-    struct sorted_name *sorted = array_new(found->count, sizeof(*sorted), "sorting labels");
+    struct sorted_text *sorted = array_new(found->count, sizeof(*sorted), "sorting labels");
     if (!sorted)
         return NULL;
     bool integers = true;
@@ -166,36 +166,36 @@ static struct sorted_name *sort_names(const struct text_set *found, bool *ret_in
     return sorted;
 }
 
-enum error dictionary_build(const struct text_set *found, struct dictionary *ret_names,
+enum error dictionary_build(const struct text_set *found, struct dictionary *ret_dictionary,
                             uint32_t **ret_ranks)
 {
-    struct dictionary names = {.count = (uint32_t)found->count};
+    struct dictionary made = {.count = (uint32_t)found->count};
     enum error error = ERROR_MEMORY;
     for (size_t i = 0; i < found->count; i++)
-        names.text_bytes += found->texts[i].length + 1;
+        made.text_bytes += found->texts[i].length + 1;
     uint32_t *ranks = array_new(found->count, sizeof(*ranks), "sorting labels");
-    struct sorted_name *sorted = sort_names(found, &names.are_integers);
-    names.texts = array_new(names.text_bytes, 1, "the labels' texts");
-    if (!ranks || !sorted || !names.texts)
+    struct sorted_text *sorted = sort_texts(found, &made.are_integers);
+    made.texts = array_new(made.text_bytes, 1, "the labels' texts");
+    if (!ranks || !sorted || !made.texts)
         goto out;
-    error = packed_init(&names.offsets, found->count + 1, names.text_bytes, "the labels' texts");
+    error = packed_init(&made.offsets, found->count + 1, made.text_bytes, "the labels' texts");
     if (error)
         goto out;
     size_t offset = 0;
-    for (uint32_t i = 0; i < names.count; i++) {
+    for (uint32_t i = 0; i < made.count; i++) {
         size_t bytes = found->texts[sorted[i].number].length + 1;
-        memcpy(names.texts + offset, sorted[i].text, bytes);
-        packed_set(&names.offsets, i, offset);
+        memcpy(made.texts + offset, sorted[i].text, bytes);
+        packed_set(&made.offsets, i, offset);
         offset += bytes;
         ranks[sorted[i].number] = i;
     }
-    packed_set(&names.offsets, names.count, offset);
-    *ret_names = names;
+    packed_set(&made.offsets, made.count, offset);
+    *ret_dictionary = made;
     *ret_ranks = ranks;
-    names = (struct dictionary){.count = 0};
+    made = (struct dictionary){.count = 0};
     ranks = NULL;
 out:
-    dictionary_release(&names);
+    dictionary_release(&made);
     free(ranks);
     free(sorted);
     return error;

@@ -30,22 +30,22 @@ struct dictionary {
     bool is_borrowed;      /* texts and offsets belong to a mapped file */
 };
 
-void dictionary_release(struct dictionary *names);
+void dictionary_release(struct dictionary *dictionary);
 
 /* NUL-terminated; borrowed until dictionary_release(). */
-static inline const char *dictionary_text(const struct dictionary *names, uint32_t number)
+static inline const char *dictionary_text(const struct dictionary *dictionary, uint32_t number)
 {
-    return names->texts + packed_get(&names->offsets, number);
+    return dictionary->texts + packed_get(&dictionary->offsets, number);
 }
 
 /* Its value when are_integers, else 0. */
-int64_t dictionary_integer(const struct dictionary *names, uint32_t number);
+int64_t dictionary_integer(const struct dictionary *dictionary, uint32_t number);
 
-/* The names of integers 0 .. count-1 (a range: store's labels). count <= DICTIONARY_LIMIT. */
-enum error dictionary_of_range(uint32_t count, struct dictionary *ret_names) MUST_CHECK;
+/* The texts of the integers 0 .. count-1 (a range: store's labels). count <= DICTIONARY_LIMIT. */
+enum error dictionary_of_range(uint32_t count, struct dictionary *ret_dictionary) MUST_CHECK;
 
 /* The number of `text`, or -1. O(log count). */
-int64_t dictionary_find(const struct dictionary *names, const char *text, size_t length);
+int64_t dictionary_find(const struct dictionary *dictionary, const char *text, size_t length);
 
 /* The number of `text` in the order of first appearance; `what` names the column in messages
  * ("label"). ERROR_INPUT when it is empty, longer than DICTIONARY_TEXT_LIMIT or not UTF-8, or when
@@ -53,8 +53,8 @@ int64_t dictionary_find(const struct dictionary *names, const char *text, size_t
 enum error dictionary_add(struct text_set *found, const char *what, const char *text, size_t length,
                           uint32_t *ret_number) MUST_CHECK;
 
-/* The sorted names; ret_ranks[number by appearance] (caller frees) is the number in ret_names. */
-enum error dictionary_build(const struct text_set *found, struct dictionary *ret_names,
+/* The sorted texts; ret_ranks[number by appearance] (caller frees) is the sorted number. */
+enum error dictionary_build(const struct text_set *found, struct dictionary *ret_dictionary,
                             uint32_t **ret_ranks) MUST_CHECK;
 
 #endif

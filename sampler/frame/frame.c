@@ -72,7 +72,7 @@ void frame_digest_text(const struct frame_digest *digest, char out[FRAME_DIGEST_
 
 bool frame_labels_are_integers(const struct frame *frame)
 {
-    return frame->labels.names.are_integers;
+    return frame->labels.dictionary.are_integers;
 }
 
 bool frame_has_labels(const struct frame *frame)
@@ -82,7 +82,7 @@ bool frame_has_labels(const struct frame *frame)
 
 const char *frame_label_text(const struct frame *frame, uint32_t label)
 {
-    return dictionary_text(&frame->labels.names, label);
+    return dictionary_text(&frame->labels.dictionary, label);
 }
 
 int64_t frame_label_units(const struct frame *frame, uint32_t label)
@@ -129,7 +129,7 @@ int64_t frame_find(const struct frame *frame, int64_t id)
 
 int64_t frame_find_label(const struct frame *frame, const char *text)
 {
-    return dictionary_find(&frame->labels.names, text, strlen(text));
+    return dictionary_find(&frame->labels.dictionary, text, strlen(text));
 }
 
 const struct id_column *frame_id_column(const struct frame *frame)

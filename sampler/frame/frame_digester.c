@@ -99,12 +99,12 @@ void frame_digester_no_categories(struct frame_digester *digester)
     add_number(digester, 0);
 }
 
-void frame_digester_categories(struct frame_digester *digester, const struct dictionary *names,
+void frame_digester_categories(struct frame_digester *digester, const struct dictionary *dictionary,
                                bool is_cyclic, uint32_t shift)
 {
-    add_number(digester, 1 + (uint64_t)names->are_integers);
-    add_number(digester, names->count);
-    frame_digester_bytes(digester, names->texts, names->text_bytes);
+    add_number(digester, 1 + (uint64_t)dictionary->are_integers);
+    add_number(digester, dictionary->count);
+    frame_digester_bytes(digester, dictionary->texts, dictionary->text_bytes);
     add_number(digester, is_cyclic);
     if (is_cyclic)
         add_number(digester, shift);
@@ -218,7 +218,7 @@ static enum error add_partition(struct frame_digester *digester, const struct pa
         frame_digester_no_categories(digester);
         return OK;
     }
-    frame_digester_categories(digester, &partition->names, partition_is_cyclic(partition),
+    frame_digester_categories(digester, &partition->dictionary, partition_is_cyclic(partition),
                               partition->shift);
     return partition_is_cyclic(partition) ? OK : add_codes(digester, partition);
 }

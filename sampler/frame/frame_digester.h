@@ -47,7 +47,7 @@ void frame_digester_end_ids(struct frame_digester *digester);
 void frame_digester_no_categories(struct frame_digester *digester);
 /* One that is cyclic from `shift` on; or, `is_cyclic` false, one whose codes follow by
  * frame_digester_bytes() in packed_width(L - 1) bytes each. */
-void frame_digester_categories(struct frame_digester *digester, const struct dictionary *names,
+void frame_digester_categories(struct frame_digester *digester, const struct dictionary *dictionary,
                                bool is_cyclic, uint32_t shift);
 /* `there`: the doubles follow by frame_digester_bytes(). */
 void frame_digester_weights(struct frame_digester *digester, bool there);

@@ -59,21 +59,22 @@ static enum error open_ids(struct frame *frame)
 }
 
 /* Every name within the texts, UTF-8, ended by its NUL. */
-static bool are_names_sound(const struct dictionary *names)
+static bool is_dictionary_sound(const struct dictionary *dictionary)
 {
     size_t at = 0;
-    for (uint32_t i = 0; i < names->count; i++) {
-        size_t next = (size_t)packed_get(&names->offsets, (size_t)i + 1);
-        if (packed_get(&names->offsets, i) != at || next <= at || next > names->text_bytes ||
-            names->texts[next - 1] != '\0' || !text_is_utf8(names->texts + at, next - at - 1))
+    for (uint32_t i = 0; i < dictionary->count; i++) {
+        size_t next = (size_t)packed_get(&dictionary->offsets, (size_t)i + 1);
+        if (packed_get(&dictionary->offsets, i) != at || next <= at ||
+            next > dictionary->text_bytes || dictionary->texts[next - 1] != '\0' ||
+            !text_is_utf8(dictionary->texts + at, next - at - 1))
             return false;
         at = next;
     }
-    return at == names->text_bytes;
+    return at == dictionary->text_bytes;
 }
 
-static enum error open_names(const struct mapped_file *file, uint32_t to_kind,
-                             struct dictionary *names)
+static enum error open_dictionary(const struct mapped_file *file, uint32_t to_kind,
+                                  struct dictionary *dictionary)
 {
     const struct frame_section *texts = mapped_file_section(file, FRAME_LABEL_NAMES + to_kind);
     const struct frame_section *offsets = mapped_file_section(file, FRAME_LABEL_OFFSETS + to_kind);
@@ -85,15 +86,16 @@ static enum error open_names(const struct mapped_file *file, uint32_t to_kind,
         error = mapped_file_check(file, offsets);
     if (!error)
         error = view(file, FRAME_LABEL_OFFSETS + to_kind, offsets->count,
-                     "its labels have no names", &names->offsets);
+                     "its labels have no names", &dictionary->offsets);
     if (error)
         return error;
-    names->is_borrowed = true;
-    names->texts = (char *)file->bytes + texts->offset;
-    names->text_bytes = texts->count;
-    names->are_integers = texts->first == 1;
-    names->count = (uint32_t)offsets->count - 1;
-    return are_names_sound(names) ? OK : damaged(file, "the names of its labels are cut off");
+    dictionary->is_borrowed = true;
+    dictionary->texts = (char *)file->bytes + texts->offset;
+    dictionary->text_bytes = texts->count;
+    dictionary->are_integers = texts->first == 1;
+    dictionary->count = (uint32_t)offsets->count - 1;
+    return is_dictionary_sound(dictionary) ? OK
+                                           : damaged(file, "the names of its labels are cut off");
 }
 
 /* Starts from 0 to N, no category empty. */
@@ -133,10 +135,10 @@ static enum error open_partition(const struct mapped_file *file, uint32_t to_kin
                                  struct partition *partition)
 {
     *partition = (struct partition){.ops = &partition_stored, .units = units};
-    enum error error = open_names(file, to_kind, &partition->names);
+    enum error error = open_dictionary(file, to_kind, &partition->dictionary);
     if (error)
         return error;
-    partition->count = partition->names.count;
+    partition->count = partition->dictionary.count;
     const struct frame_section *codes = mapped_file_section(file, FRAME_LABEL_CODES + to_kind);
     if (!codes || codes->count > 0)
         return open_stored(file, to_kind, partition);

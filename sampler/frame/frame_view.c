@@ -120,7 +120,7 @@ static enum error choose_by_group(struct rank_bitmap *chosen, const struct frame
     bool *is_chosen = array_new(groups->count, sizeof(*is_chosen), "the groups of a split");
     enum error error = is_chosen ? OK : ERROR_MEMORY;
     for (uint32_t group = 0; group < groups->count && !error; group++)
-        is_chosen[group] = split_span_has_text(span, dictionary_text(&groups->names, group));
+        is_chosen[group] = split_span_has_text(span, dictionary_text(&groups->dictionary, group));
     for (int64_t row = 0; row < rows->units && !error;) {
         size_t count = rows->units - row < STEP ? (size_t)(rows->units - row) : STEP;
         partition_read_categories(groups, row, count, categories);
@@ -187,10 +187,10 @@ static enum error fill_side(struct frame *view, const struct split_shares *share
     if (error)
         return error;
     view->units = view->chosen->ones;
-    id_column_of_selection(&view->ids, &rows->ids, view->chosen);
-    error = partition_of_selection(&view->labels, &rows->labels, view->chosen, false);
+    id_column_of_bitmap(&view->ids, &rows->ids, view->chosen);
+    error = partition_of_bitmap(&view->labels, &rows->labels, view->chosen, false);
     if (!error && rows->has_groups)
-        error = partition_of_selection(&view->groups, &rows->groups, view->chosen, true);
+        error = partition_of_bitmap(&view->groups, &rows->groups, view->chosen, true);
     if (!error && rows->weights)
         error = copy_weights(view);
     return error;
@@ -249,6 +249,6 @@ enum error frame_view(const struct frame *whole, int64_t rows_begin, int64_t row
 
 bool frame_view_keeps_labels(const struct frame *view, const struct frame *whole)
 {
-    return view->labels.names.texts == whole->labels.names.texts &&
+    return view->labels.dictionary.texts == whole->labels.dictionary.texts &&
            view->labels.count == whole->labels.count;
 }

@@ -44,10 +44,10 @@ static void add_ids(struct sources *sources, const struct id_column *ids)
 static void add_partition(struct sources *sources, uint32_t to_kind,
                           const struct partition *partition)
 {
-    const struct dictionary *names = &partition->names;
-    add(sources, FRAME_LABEL_NAMES + to_kind, names->texts, names->text_bytes, 1,
-        names->are_integers);
-    add_packed(sources, FRAME_LABEL_OFFSETS + to_kind, &names->offsets);
+    const struct dictionary *dictionary = &partition->dictionary;
+    add(sources, FRAME_LABEL_NAMES + to_kind, dictionary->texts, dictionary->text_bytes, 1,
+        dictionary->are_integers);
+    add_packed(sources, FRAME_LABEL_OFFSETS + to_kind, &dictionary->offsets);
     if (partition_is_cyclic(partition)) {
         add(sources, FRAME_LABEL_CODES + to_kind, "", 0, 1, partition->shift);
         return;

@@ -29,8 +29,8 @@ void id_column_of_rows(struct id_column *column, const struct id_column *whole, 
                             .width = values->width};
 }
 
-void id_column_of_selection(struct id_column *column, const struct id_column *whole,
-                            const struct rank_bitmap *chosen)
+void id_column_of_bitmap(struct id_column *column, const struct id_column *whole,
+                         const struct rank_bitmap *chosen)
 {
     *column = (struct id_column){
         .count = chosen->ones,

@@ -43,8 +43,8 @@ void id_column_release(struct id_column *column);
  * outlive the view. No memory a unit. */
 void id_column_of_rows(struct id_column *column, const struct id_column *whole, int64_t begin,
                        int64_t end);
-void id_column_of_selection(struct id_column *column, const struct id_column *whole,
-                            const struct rank_bitmap *chosen);
+void id_column_of_bitmap(struct id_column *column, const struct id_column *whole,
+                         const struct rank_bitmap *chosen);
 
 int64_t id_column_get_chosen(const struct id_column *column, int64_t row);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Every label of a frame as it stands in an answer, rendered once at the start: JSON (a number, or
+ * Every label of a frame as it stands in a response, rendered once at the start: JSON (a number, or
  * a string with its escapes) and CSV (quoted where RFC 4180 wants it), each with the separator that
  * follows it, so that a batch copies them. Immutable; shared by all threads.
  *

@@ -7,7 +7,7 @@ enum error partition_of_range(struct partition *partition, int64_t units, uint32
 {
     uint32_t count = units < (int64_t)labels ? (uint32_t)units : labels;
     struct partition made = {.ops = &partition_cyclic, .units = units, .count = count};
-    enum error error = dictionary_of_range(count, &made.names);
+    enum error error = dictionary_of_range(count, &made.dictionary);
     if (!error)
         *partition = made;
     return error;
@@ -130,7 +130,7 @@ void partition_release(struct partition *partition)
 {
     if (partition->ops && partition->ops->release)
         partition->ops->release(partition);
-    dictionary_release(&partition->names);
+    dictionary_release(&partition->dictionary);
     packed_release(&partition->codes);
     packed_release(&partition->rows);
     packed_release(&partition->starts);

@@ -48,7 +48,7 @@ extern const struct partition_ops partition_cyclic, partition_stored;
 struct partition {
     const struct partition_ops *ops; /* NULL: nothing to release */
     int64_t units;                   /* N */
-    struct dictionary names;         /* [L] */
+    struct dictionary dictionary;    /* [L] */
     uint32_t count;                  /* L */
     uint32_t shift;                  /* cyclic: the category of row 0 */
     struct packed codes;             /* stored: [N] */

@@ -178,13 +178,13 @@ static const struct partition_ops view_ops = {
 /* ---- names and numbers: categories of which nothing is left are gone ---- */
 
 /* The texts of categories that are left; numbered by appearance, which is their order. */
-static enum error add_names(struct text_set *left, const struct dictionary *names,
+static enum error add_names(struct text_set *left, const struct dictionary *dictionary,
                             const int64_t *counts)
 {
     uint32_t number;
     uint32_t expected = 0;
-    for (uint32_t category = 0; category < names->count; category++) {
-        const char *text = dictionary_text(names, category);
+    for (uint32_t category = 0; category < dictionary->count; category++) {
+        const char *text = dictionary_text(dictionary, category);
         if (counts[category] == 0)
             continue;
         enum error error = dictionary_add(left, "label", text, strlen(text), &number);
@@ -202,9 +202,10 @@ static enum error map_numbers(struct partition *part, const int64_t *counts, con
 {
     struct partition_view *view = part->view;
     uint32_t whole_count = view->whole->count;
-    enum error error = packed_init(&view->numbers, whole_count, part->names.count, view_memory);
+    enum error error =
+        packed_init(&view->numbers, whole_count, part->dictionary.count, view_memory);
     if (!error)
-        error = packed_init(&view->categories, part->names.count, whole_count, view_memory);
+        error = packed_init(&view->categories, part->dictionary.count, whole_count, view_memory);
     for (uint32_t category = 0; category < whole_count && !error; category++) {
         if (counts[category] == 0)
             continue;
@@ -218,9 +219,9 @@ static enum error name_some(struct partition *part, const int64_t *counts)
 {
     struct text_set left = {.texts = NULL};
     uint32_t *ranks = NULL;
-    enum error error = add_names(&left, &part->view->whole->names, counts);
+    enum error error = add_names(&left, &part->view->whole->dictionary, counts);
     if (!error)
-        error = dictionary_build(&left, &part->names, &ranks);
+        error = dictionary_build(&left, &part->dictionary, &ranks);
     if (!error)
         error = map_numbers(part, counts, ranks);
     free(ranks);
@@ -230,8 +231,8 @@ static enum error name_some(struct partition *part, const int64_t *counts)
 
 static void borrow_names(struct partition *part)
 {
-    part->names = part->view->whole->names;
-    part->names.is_borrowed = true;
+    part->dictionary = part->view->whole->dictionary;
+    part->dictionary.is_borrowed = true;
 }
 
 /* `counts` [L']: rows that are left of each category of the whole. */
@@ -246,7 +247,7 @@ static enum error number_categories(struct partition *part, const int64_t *count
         borrow_names(part);
     else
         error = name_some(part, counts);
-    part->count = part->names.count;
+    part->count = part->dictionary.count;
     return error;
 }
 
@@ -460,10 +461,10 @@ static void shift_cyclic(struct partition *partition, const struct partition *wh
 {
     *partition = (struct partition){.ops = &partition_cyclic,
                                     .units = end - begin,
-                                    .names = whole->names,
+                                    .dictionary = whole->dictionary,
                                     .count = whole->count,
                                     .shift = partition_category(whole, begin)};
-    partition->names.is_borrowed = true;
+    partition->dictionary.is_borrowed = true;
 }
 
 enum error partition_of_rows(struct partition *partition, const struct partition *whole,
@@ -486,8 +487,8 @@ enum error partition_of_rows(struct partition *partition, const struct partition
     return error;
 }
 
-enum error partition_of_selection(struct partition *partition, const struct partition *whole,
-                                  const struct rank_bitmap *chosen, bool has_whole_categories)
+enum error partition_of_bitmap(struct partition *partition, const struct partition *whole,
+                               const struct rank_bitmap *chosen, bool has_whole_categories)
 {
     struct partition made = {.units = chosen->ones};
     if (whole->count == 1) {

@@ -14,8 +14,8 @@ enum error partition_of_rows(struct partition *partition, const struct partition
 /* The rows of `whole` that `chosen` has (at least one); both must outlive the view. Memory: 0.134
  * bytes a unit of `whole`, and O(L); nothing a unit where `has_whole_categories`: the chosen rows
  * are those of some categories altogether. */
-enum error partition_of_selection(struct partition *partition, const struct partition *whole,
-                                  const struct rank_bitmap *chosen,
-                                  bool has_whole_categories) MUST_CHECK;
+enum error partition_of_bitmap(struct partition *partition, const struct partition *whole,
+                               const struct rank_bitmap *chosen,
+                               bool has_whole_categories) MUST_CHECK;
 
 #endif

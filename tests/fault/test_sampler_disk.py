@@ -238,10 +238,10 @@ def test_a_disk_that_fails_now_and_then_repeats_and_skips_nothing(sampler, strac
     server = sampler(*options)
     assert server.get("/streams/default").json["position"] == position
     for client in clients[1:]:
-        check_what_is_lent(server, client)
+        check_leased_batches(server, client)
 
 
-def check_what_is_lent(server, client):
+def check_leased_batches(server, client):
     """What was acked stays acked; all else that was leased comes again, once it is given back."""
     due = {first for (_, seq), first in client.leased.items() if seq not in client.acked | client.maybe_acked}
     never = {first for (_, seq), first in client.leased.items() if seq in client.acked}

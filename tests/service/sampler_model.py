@@ -243,7 +243,7 @@ class StreamModel:
         if self.passes_over:
             assert answer["span"] == batch.end - batch.first
 
-    def lend(self, pair, batch, asked, sent, got):
+    def lease(self, pair, batch, asked, sent, got):
         batch.attempt += 1
         self.pairs[pair] = Lease(batch, asked, self.lease_s, sent, got)
 

@@ -273,7 +273,7 @@ def test_drop_takes_every_size_that_an_epoch_may_hold(sampler, tmp_path, fields,
     assert refused.status == 400 and "tail=drop" in refused.json["detail"]
 
 
-def test_only_lent_batches_are_left(sampler):
+def test_only_leased_batches_are_left(sampler):
     server = sampler(*STORE, "--epochs", 1, "--lease", 60)
     batch = server.batch("size=1000&worker=w&seq=0")
     waiting = server.get("/batch?size=10")

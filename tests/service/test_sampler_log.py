@@ -81,7 +81,7 @@ def test_text_lines_have_the_same_facts(sampler):
 
 
 @pytest.mark.threads
-def test_a_lease_that_runs_out_and_is_lent_again(sampler):
+def test_a_lease_that_expires_and_is_redelivered(sampler):
     server = sampler(*STORE, *JSON, "--lease", 0.1)
     leased = server.batch("size=7&worker=w0&seq=3")
     (expired,) = wait_for(server, "lease expired")  # nobody has to ask for it

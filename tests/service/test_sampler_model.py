@@ -178,7 +178,7 @@ class Machine(RuleBasedStateMachine):
         from_hole = batch.attempt == 0 and batch.end <= model.position and body["attempt"] > 1
         if from_hole:
             batch.attempt = body["attempt"] - 1  # it is left open what a restored token counts
-        model.lend(pair, batch, size, sent, got)
+        model.lease(pair, batch, size, sent, got)
         self.check_lease(model, body, pair, batch)
 
     def check_lease(self, model, body, pair, batch):

@@ -202,7 +202,7 @@ def test_several_streams_and_the_chosen_one(sampler):
 
 
 @pytest.mark.threads
-def test_what_is_lent_again_counts_once_in_the_last_minute(sampler):
+def test_a_redelivered_batch_counts_once_in_the_last_minute(sampler):
     server = sampler("--store", "range:1000?labels=4", "--lease", "1")
     server.batch("size=40&worker=lost&seq=0")
     again = wait_for(lambda: (lambda batch: batch if batch.get("redelivered") else None)(

@@ -132,8 +132,8 @@ static inline enum error unit_draw(struct stream *stream, int64_t size,
     return unit_pull(stream, &pull, ret_batch);
 }
 
-static inline enum error unit_lend(struct stream *stream, const char *worker, int64_t seq,
-                                   int64_t size, struct stream_batch *ret_batch)
+static inline enum error unit_lease(struct stream *stream, const char *worker, int64_t seq,
+                                    int64_t size, struct stream_batch *ret_batch)
 {
     struct ledger_pull pull = {.size = size, .worker = worker, .seq = seq, .room = 1000000};
     return unit_pull(stream, &pull, ret_batch);

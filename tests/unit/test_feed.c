@@ -227,7 +227,7 @@ static void test_few_and_many_slots(void **state)
     }
 }
 
-static void test_a_lent_batch_stays_as_it_is(void **state)
+static void test_a_batch_that_is_out_stays_as_it_is(void **state)
 {
     (void)state;
     struct setting setting;
@@ -348,7 +348,7 @@ int main(void)
         cmocka_unit_test(test_no_batches_at_all),
         cmocka_unit_test(test_order_does_not_depend_on_fetchers),
         cmocka_unit_test(test_few_and_many_slots),
-        cmocka_unit_test(test_a_lent_batch_stays_as_it_is),
+        cmocka_unit_test(test_a_batch_that_is_out_stays_as_it_is),
         cmocka_unit_test(test_all_slots_out),
         cmocka_unit_test(test_wrong_options),
         cmocka_unit_test(test_a_store_of_too_few_rows_fails_before_the_first_draw),

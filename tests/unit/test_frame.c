@@ -224,7 +224,8 @@ static void test_weights_and_groups(void **state)
     const struct partition *groups = frame_groups(frame);
     assert_non_null(groups);
     assert_int_equal(groups->count, 3);
-    assert_string_equal(dictionary_text(&groups->names, partition_category(groups, 3)), "west");
+    assert_string_equal(dictionary_text(&groups->dictionary, partition_category(groups, 3)),
+                        "west");
     assert_true(partition_units(groups, 0) == 2 && partition_row(groups, 0, 1) == 2);
     assert_true(frame_weights(plain) == NULL && frame_groups(plain) == NULL);
     assert_memory_not_equal(frame_digest(frame), frame_digest(plain), sizeof(struct frame_digest));

@@ -146,8 +146,8 @@ static void check_equal_partitions(const struct partition *a, const struct parti
     }
     for (uint32_t category = 0; category < a->count; category++) {
         size_t count = (size_t)partition_units(a, category);
-        assert_string_equal(dictionary_text(&a->names, category),
-                            dictionary_text(&b->names, category));
+        assert_string_equal(dictionary_text(&a->dictionary, category),
+                            dictionary_text(&b->dictionary, category));
         assert_int_equal(count, partition_units(b, category));
         for (size_t j = 0; j < count; j++)
             ranks[j] = count - 1 - j;
@@ -424,7 +424,7 @@ static void test_groups_are_never_cut(void **state)
         groups += here->count;
         for (uint32_t group = 0; group < here->count; group++)
             assert_int_equal(partition_units(here, group),
-                             units[dictionary_integer(&here->names, group)]);
+                             units[dictionary_integer(&here->dictionary, group)]);
         frame_free(side);
     }
     assert_int_equal(groups, GROUPS);

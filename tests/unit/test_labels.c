@@ -193,7 +193,7 @@ static void test_a_seek_hands_nothing_out(void **unused)
     assert_int_equal(state_at(&unit, 499), PLACE_SKIPPED);
     assert_int_equal(state_at(&unit, 500), PLACE_AHEAD);
     draw(&unit, 10);
-    assert_ok(unit_lend(unit.stream, "w", 0, 20, &batch));
+    assert_ok(unit_lease(unit.stream, "w", 0, 20, &batch));
     DRAWN(&unit, 0, {500, 530});
     seek(&unit, 600); /* what is leased is withdrawn, and was never done */
     draw(&unit, 5);
@@ -260,7 +260,7 @@ static void test_gaps_are_not_drawn_yet(void **unused)
     bool waits;
     begin(&unit, 0, TAIL_KEEP);
     draw(&unit, 10);
-    assert_ok(unit_lend(unit.stream, "w", 0, 20, &batch));
+    assert_ok(unit_lease(unit.stream, "w", 0, 20, &batch));
     draw(&unit, 10);
     DRAWN(&unit, 0, {0, 40});
     assert_ok(stream_checkpoint(unit.stream, NULL, &token, &waits));

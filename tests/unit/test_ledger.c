@@ -65,15 +65,15 @@ static enum error apply_to_copy(void *context, const struct entry *entry)
 
 /* ---- the model: what every position and every pair is ------------------- */
 
-enum place { AHEAD, LENT, RAN_OUT, RELEASED, DONE, PASSED };
+enum place { AHEAD, LEASED, EXPIRED, RELEASED, DONE, SKIPPED };
 enum pair { NEVER, MINE, LOST, ACKED };
 
 struct model_batch {
     int64_t first, size;
     enum place place;
-    int worker; /* of LENT and RAN_OUT */
+    int worker; /* of LEASED and EXPIRED */
     int64_t seq, attempt, deadline_ms, asked;
-    int64_t queued; /* of RAN_OUT and RELEASED: the order in which they wait */
+    int64_t queued; /* of EXPIRED and RELEASED: the order in which they wait */
 };
 
 struct model {
@@ -91,7 +91,7 @@ static struct model_batch *batch_of(struct model *model, int worker, int64_t seq
 {
     for (size_t i = 0; i < model->count; i++) {
         struct model_batch *batch = &model->batches[i];
-        if ((batch->place == LENT || batch->place == RAN_OUT) && batch->worker == worker &&
+        if ((batch->place == LEASED || batch->place == EXPIRED) && batch->worker == worker &&
             batch->seq == seq)
             return batch;
     }
@@ -121,13 +121,13 @@ static void model_expire(struct model *model)
         struct model_batch *next = NULL;
         for (size_t i = 0; i < model->count; i++) {
             struct model_batch *batch = &model->batches[i];
-            if (batch->place == LENT && batch->deadline_ms <= model->now_ms &&
+            if (batch->place == LEASED && batch->deadline_ms <= model->now_ms &&
                 (!next || batch->deadline_ms < next->deadline_ms))
                 next = batch;
         }
         if (!next)
             return;
-        next->place = RAN_OUT;
+        next->place = EXPIRED;
         next->queued = model->queue++;
         set_places(model, next);
     }
@@ -138,7 +138,7 @@ static struct model_batch *first_waiting(struct model *model)
     struct model_batch *first = NULL;
     for (size_t i = 0; i < model->count; i++) {
         struct model_batch *batch = &model->batches[i];
-        if ((batch->place == RAN_OUT || batch->place == RELEASED) &&
+        if ((batch->place == EXPIRED || batch->place == RELEASED) &&
             (!first || batch->queued < first->queued))
             first = batch;
     }
@@ -148,9 +148,9 @@ static struct model_batch *first_waiting(struct model *model)
 static void model_give(struct model *model, struct model_batch *batch, int worker, int64_t seq,
                        int64_t size)
 {
-    if (batch->place == RAN_OUT && !(batch->worker == worker && batch->seq == seq))
+    if (batch->place == EXPIRED && !(batch->worker == worker && batch->seq == seq))
         model->pairs[batch->worker][batch->seq] = LOST;
-    batch->place = worker < 0 ? DONE : LENT;
+    batch->place = worker < 0 ? DONE : LEASED;
     batch->worker = worker;
     batch->seq = seq;
     batch->asked = size;
@@ -228,7 +228,7 @@ static void check_plan(struct pair_of_ledgers *ledgers, const struct ledger_plan
     struct model *model = &ledgers->model;
     struct model_batch *batch = worker >= 0 ? batch_of(model, worker, seq) : NULL;
     struct model_batch new_one;
-    if (batch && batch->place == LENT) {
+    if (batch && batch->place == LEASED) {
         assert_int_equal(plan->kind, PLAN_KEPT);
         assert_int_equal(plan->span.first, batch->first);
         assert_int_equal(plan->attempt, batch->attempt);
@@ -408,7 +408,7 @@ static void step_seek(struct pair_of_ledgers *ledgers)
         if (i >= entry.value)
             model->places[i] = AHEAD;
         else if (model->places[i] != DONE)
-            model->places[i] = PASSED;
+            model->places[i] = SKIPPED;
 }
 
 static void step_restore(struct pair_of_ledgers *ledgers)
@@ -436,10 +436,10 @@ static void check_places(struct pair_of_ledgers *ledgers)
     for (int64_t i = 0; i < POSITIONS; i++) {
         bool held = lease_set_at(&ledger->leases, i) != LEASE_NONE;
         bool ahead = !held && (i >= ledger->position || intervals_has(&ledger->gaps, i));
-        assert_int_equal(held, model->places[i] == LENT || model->places[i] == RAN_OUT ||
+        assert_int_equal(held, model->places[i] == LEASED || model->places[i] == EXPIRED ||
                                    model->places[i] == RELEASED);
         assert_int_equal(ahead, model->places[i] == AHEAD);
-        assert_int_equal(intervals_has(&ledger->skipped, i), model->places[i] == PASSED);
+        assert_int_equal(intervals_has(&ledger->skipped, i), model->places[i] == SKIPPED);
     }
     assert_int_equal(ledger->position, model->position);
     assert_int_equal(ledger->acked, model->acked);
@@ -567,7 +567,7 @@ static void test_a_million_leases(void **unused)
 
 /* ---- the deadline that adapts itself ------------------------------------ */
 
-static void lend_and_ack(struct ledger *ledger, int64_t seq, int64_t held_ms, int64_t *now_ms)
+static void lease_and_ack(struct ledger *ledger, int64_t seq, int64_t held_ms, int64_t *now_ms)
 {
     size_t live;
     int64_t mean_ms;
@@ -599,13 +599,13 @@ static void test_the_lease_adapts_itself(void **unused)
     apply(&ledger,
           &(struct entry){.type = ENTRY_WORKER, .worker = -1, .text = "w", .text_bytes = 1}, 0);
     assert_int_equal(ledger_lease_ms(&ledger), LEDGER_LEASE_LEAST_MS);
-    lend_and_ack(&ledger, seq++, 1000, &now_ms);
+    lease_and_ack(&ledger, seq++, 1000, &now_ms);
     assert_int_equal(ledger_lease_ms(&ledger), LEDGER_LEASE_LEAST_MS);
     for (int i = 0; i < 200; i++)
-        lend_and_ack(&ledger, seq++, 60000, &now_ms);
+        lease_and_ack(&ledger, seq++, 60000, &now_ms);
     assert_in_range(ledger_lease_ms(&ledger), 119000, 121000);
     for (int i = 0; i < 200; i++)
-        lend_and_ack(&ledger, seq++, 7200000, &now_ms);
+        lease_and_ack(&ledger, seq++, 7200000, &now_ms);
     assert_int_equal(ledger_lease_ms(&ledger), LEDGER_LEASE_MOST_MS);
     ledger.lease_ms = 5;
     assert_int_equal(ledger_lease_ms(&ledger), 5);
@@ -626,7 +626,7 @@ static struct ledger ledger_of(int64_t lease_ms, const char *worker)
     return ledger;
 }
 
-static void lend(struct ledger *ledger, int64_t first, int64_t seq, int64_t now_ms)
+static void lease_batch(struct ledger *ledger, int64_t first, int64_t seq, int64_t now_ms)
 {
     apply(ledger,
           &(struct entry){.type = ENTRY_DRAW,
@@ -646,8 +646,8 @@ static void test_what_was_leased_before_a_restart_is_no_sample(void **unused)
     (void)unused;
     const int64_t started_ms = 5000000;
     struct ledger ledger = ledger_of(0, "w");
-    lend(&ledger, 0, 0, 0);
-    lend(&ledger, 10, 1, 0);
+    lease_batch(&ledger, 0, 0, 0);
+    lease_batch(&ledger, 10, 1, 0);
     ledger_start(&ledger, started_ms);
     size_t live;
     int64_t mean_ms, seq = 0;
@@ -678,7 +678,7 @@ static void test_a_lease_that_expired_makes_leases_longer(void **unused)
     struct batching batching = {.epoch_positions = 100};
     struct batching_search search = {.size = 0};
     struct ledger_pull draw = {.size = 10};
-    lend(&ledger, 0, 0, 0);
+    lease_batch(&ledger, 0, 0, 0);
     assert_ok(ledger_plan_draw(&ledger, &batching, &search, &draw, WORKER_NONE, 100000, &plan));
     assert_int_equal(plan.kind, PLAN_REDELIVER);
     assert_int_equal(plan.mean_ms, 100000);
@@ -702,7 +702,7 @@ static void test_an_own_batch_that_expired_is_redelivered(void **unused)
     struct batching_search search = {.size = 0};
     struct ledger_plan plan;
     for (int64_t seq = 0; seq < count; seq++)
-        lend(&ledger, 10 * seq, seq, seq);
+        lease_batch(&ledger, 10 * seq, seq, seq);
     struct ledger_pull pull = {.worker = "w", .seq = count - 1, .size = 10};
     assert_ok(ledger_plan_draw(&ledger, &batching, &search, &pull, 0, count - 2 + LEASE_MS, &plan));
     assert_int_equal(plan.kind, PLAN_KEPT); /* for one more millisecond */
@@ -710,7 +710,7 @@ static void test_an_own_batch_that_expired_is_redelivered(void **unused)
     ledger_release(&ledger);
     ledger = ledger_of(LEASE_MS, "w");
     for (int64_t seq = 0; seq < count; seq++)
-        lend(&ledger, 10 * seq, seq, seq);
+        lease_batch(&ledger, 10 * seq, seq, seq);
     assert_ok(ledger_plan_draw(&ledger, &batching, &search, &pull, 0, count - 1 + LEASE_MS, &plan));
     assert_int_equal(ledger.leases.heap_count, 1);
     assert_int_equal(plan.kind, PLAN_REDELIVER);
@@ -749,7 +749,7 @@ static void test_acks_do_not_count_for_others(void **unused)
     int64_t seq = 0;
     apply(&ledger,
           &(struct entry){.type = ENTRY_WORKER, .worker = -1, .text = "b", .text_bytes = 1}, 0);
-    lend(&ledger, 0, 0, 0);
+    lease_batch(&ledger, 0, 0, 0);
     struct ledger_pull pull = {.worker = "b", .seq = 1, .size = 10, .acks = &seq, .ack_count = 1};
     assert_ok(ledger_plan_draw(&ledger, &batching, &search, &pull, 1, LEASE_MS, &plan));
     assert_int_equal(plan.kind, PLAN_REDELIVER);
@@ -769,10 +769,10 @@ static void test_who_did_what_is_not_passed_on_with_a_number(void **unused)
 {
     (void)unused;
     struct ledger ledger = ledger_of(LEASE_MS, "old"), copy;
-    lend(&ledger, 0, 0, 0);
+    lease_batch(&ledger, 0, 0, 0);
     ack(&ledger, 0);
     apply(&ledger, &(struct entry){.type = ENTRY_WORKER, .text = "new", .text_bytes = 3}, 0);
-    lend(&ledger, 10, 0, 0);
+    lease_batch(&ledger, 10, 0, 0);
     ack(&ledger, 0);
     ledger_init(&copy);
     assert_ok(ledger_write(&ledger, 0, apply_to_copy, &copy));
@@ -825,8 +825,8 @@ static void test_bytes_that_are_no_entry(void **unused)
 static struct ledger ledger_to_check(void)
 {
     struct ledger ledger = ledger_of(LEASE_MS, "w");
-    lend(&ledger, 0, 3, 0);
-    lend(&ledger, 10, 4, 0);
+    lease_batch(&ledger, 0, 3, 0);
+    lease_batch(&ledger, 10, 4, 0);
     ack(&ledger, 4);
     apply(&ledger,
           &(struct entry){

@@ -85,7 +85,7 @@ static void *call(void *context)
             note(caller, &batch, SAID_DONE);
         } else if (side < 70) {
             caller->seq++;
-            assert_ok(unit_lend(caller->stream, caller->worker, caller->seq, size, &batch));
+            assert_ok(unit_lease(caller->stream, caller->worker, caller->seq, size, &batch));
             note(caller, &batch, SAID_LEASED);
         } else if (side < 99) {
             ack_one(caller);
@@ -269,7 +269,7 @@ static void test_streams_come_and_go_meanwhile(void **unused)
         assert_ok(sampling_plan_open(unit.frames, NULL, &definition, &plan));
         assert_ok(streams_create(unit.streams, &definition, plan, 100, NULL, &stream, &waits));
         for (int64_t seq = 0; seq < 100; seq++)
-            assert_ok(unit_lend(stream, "w", seq, 3, &batch));
+            assert_ok(unit_lease(stream, "w", seq, 3, &batch));
         if (round % 3 == 0)
             assert_ok(stream_seek(stream, 50, NULL, &waits));
         if (round % 2 == 0)

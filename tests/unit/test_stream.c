@@ -59,7 +59,7 @@ static void *draw_all(void *context)
     for (int64_t seq = 0;;) {
         bool leases = drawer->number % 2 != 0;
         enum error error =
-            leases ? unit_lend(drawer->stream, worker, seq, 1 + drawer->number * 3, &batch)
+            leases ? unit_lease(drawer->stream, worker, seq, 1 + drawer->number * 3, &batch)
                    : unit_draw(drawer->stream, 1 + drawer->number * 3, &batch);
         if (!error && leases) {
             while ((error = unit_ack(drawer->stream, worker, seq)) == ERROR_IO)
@@ -160,15 +160,15 @@ static void test_leases_survive_a_kill(void **unused)
     for (int durability = DURABILITY_FSYNC; durability <= DURABILITY_PROCESS; durability++) {
         begin(&unit, 1, TAIL_KEEP);
         stream_unit_open(&unit, (enum durability)durability);
-        assert_ok(unit_lend(unit.stream, "a", 0, 100, &batch));
-        assert_ok(unit_lend(unit.stream, "a", 1, 100, &batch));
+        assert_ok(unit_lease(unit.stream, "a", 0, 100, &batch));
+        assert_ok(unit_lease(unit.stream, "a", 1, 100, &batch));
         assert_ok(unit_ack(unit.stream, "a", 0));
         stream_unit_drop(&unit);
         stream_unit_open(&unit, (enum durability)durability);
-        assert_ok(unit_lend(unit.stream, "a", 1, 100, &again));
+        assert_ok(unit_lease(unit.stream, "a", 1, 100, &again));
         assert_int_equal(again.span.first, batch.span.first);
         assert_int_equal(again.attempt, 1);
-        assert_fails(unit_lend(unit.stream, "a", 0, 100, &again), ERROR_CONFLICT, "acked");
+        assert_fails(unit_lease(unit.stream, "a", 0, 100, &again), ERROR_CONFLICT, "acked");
         assert_ok(unit_ack(unit.stream, "a", 0));
         assert_ok(unit_ack(unit.stream, "a", 1));
         stream_unit_close(&unit);
@@ -232,7 +232,7 @@ static void test_a_seek_reaches_to_the_end(void **unused)
     stream_unit_end(&unit);
 }
 
-static void test_a_batch_that_ran_out_is_lent_again(void **unused)
+static void test_an_expired_batch_is_redelivered(void **unused)
 {
     (void)unused;
     struct stream_unit unit;
@@ -242,18 +242,18 @@ static void test_a_batch_that_ran_out_is_lent_again(void **unused)
     begin(&unit, 1, TAIL_KEEP);
     unit.definition.lease_ms = 30;
     stream_unit_open(&unit, DURABILITY_PROCESS);
-    assert_ok(unit_lend(unit.stream, "a", 0, 600, &batch));
-    assert_ok(unit_lend(unit.stream, "b", 0, 400, &batch));
+    assert_ok(unit_lease(unit.stream, "a", 0, 600, &batch));
+    assert_ok(unit_lease(unit.stream, "b", 0, 400, &batch));
     assert_fails(unit_draw(unit.stream, 10, &batch), ERROR_TIMEOUT, "the first lease expires in");
     clock_sleep_ms(40);
     assert_ok(stream_extend(unit.stream, "b", &seq, 1, &expires_ms)); /* nobody else has it yet */
     assert_int_equal(expires_ms, 30);
-    assert_ok(unit_lend(unit.stream, "c", 0, 10, &batch));
+    assert_ok(unit_lease(unit.stream, "c", 0, 10, &batch));
     assert_int_equal(batch.span.units, 600);
     assert_int_equal(batch.attempt, 2);
     assert_true(batch.redelivered);
     assert_fails(unit_ack(unit.stream, "a", 0), ERROR_CONFLICT, "lost");
-    assert_fails(unit_lend(unit.stream, "a", 0, 600, &batch), ERROR_CONFLICT, "lost");
+    assert_fails(unit_lease(unit.stream, "a", 0, 600, &batch), ERROR_CONFLICT, "lost");
     assert_ok(unit_ack(unit.stream, "c", 0));
     clock_sleep_ms(40);
     assert_ok(unit_ack(unit.stream, "b", 0)); /* late, and still its own */
@@ -272,7 +272,7 @@ static void test_a_batch_needs_room(void **unused)
     bool waits;
     begin(&unit, 1, TAIL_KEEP);
     stream_unit_open(&unit, DURABILITY_PROCESS);
-    assert_ok(unit_lend(unit.stream, "a", 0, 600, &batch));
+    assert_ok(unit_lease(unit.stream, "a", 0, 600, &batch));
     assert_ok(stream_release(unit.stream, "a", &caller.waiter, &released, &waits));
     assert_int_equal(released, 1);
     struct ledger_pull pull = {.size = 10, .room = 10};
@@ -313,7 +313,7 @@ static void test_a_peek_says_what_a_draw_would(void **unused)
     unit.definition.lease_ms = 3600000;
     stream_unit_open(&unit, DURABILITY_PROCESS);
     for (int64_t seq = 0; seq < 3; seq++)
-        assert_ok(unit_lend(unit.stream, "a", seq, 400, &batch));
+        assert_ok(unit_lease(unit.stream, "a", seq, 400, &batch));
     stream_status(unit.stream, &before);
     assert_int_equal(peek(unit.stream, 3, NULL, 0, &batch), ERROR_TIMEOUT);
     assert_int_equal(peek(unit.stream, 3, all, 2, &batch), ERROR_TIMEOUT);
@@ -341,7 +341,7 @@ static void test_a_peek_says_what_a_draw_would(void **unused)
     assert_ok(peek(unit.stream, 3, all, 2, &batch));
     assert_int_equal(batch.span.first, 800);
     assert_int_equal(peek(unit.stream, 3, all, 3, &batch), ERROR_END);
-    assert_ok(unit_lend(unit.stream, "a", 0, 400, &batch)); /* nothing was acked */
+    assert_ok(unit_lease(unit.stream, "a", 0, 400, &batch)); /* nothing was acked */
     stream_unit_close(&unit);
     stream_unit_end(&unit);
 }
@@ -361,7 +361,7 @@ static void test_what_a_token_calls_done_is_done(void **unused)
     begin(&unit, 1, TAIL_KEEP);
     stream_unit_open(&unit, DURABILITY_FSYNC);
     for (int64_t seq = 0; seq < 20; seq++) {
-        assert_ok(unit_lend(unit.stream, "a", seq, 17, &batch));
+        assert_ok(unit_lease(unit.stream, "a", seq, 17, &batch));
         if (seq % 3 == 0)
             count(&drawer, &batch.span);
         if (seq % 3 == 0)
@@ -525,7 +525,7 @@ static void test_what_goes_back_is_what_it_was(void **unused)
     bool waits;
     begin(&unit, 2, TAIL_DROP);
     stream_unit_open(&unit, DURABILITY_FSYNC);
-    assert_ok(unit_lend(unit.stream, "a", 0, 40, &batch));
+    assert_ok(unit_lease(unit.stream, "a", 0, 40, &batch));
     enum error error = stream_release(unit.stream, "a", &caller.waiter, &released, &waits);
     assert_ok(stream_caller_wait(&caller, error, waits));
     draw_refused(unit.stream, 300, &batch);
@@ -745,8 +745,8 @@ static void test_a_batch_knows_who_did_it(void **unused)
     size_t known;
     begin(&unit, 1, TAIL_KEEP);
     stream_unit_open(&unit, DURABILITY_PROCESS);
-    assert_ok(unit_lend(unit.stream, "a", 3, 10, &batch));
-    assert_ok(unit_lend(unit.stream, "b", 0, 10, &batch));
+    assert_ok(unit_lease(unit.stream, "a", 3, 10, &batch));
+    assert_ok(unit_lease(unit.stream, "b", 0, 10, &batch));
     assert_ok(unit_ack(unit.stream, "a", 3));
     stream_unit_close(&unit);
     stream_unit_open(&unit, DURABILITY_PROCESS);
@@ -782,7 +782,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_leases_survive_a_kill),
     cmocka_unit_test(test_another_order_is_refused),
     cmocka_unit_test(test_a_seek_reaches_to_the_end),
-    cmocka_unit_test(test_a_batch_that_ran_out_is_lent_again),
+    cmocka_unit_test(test_an_expired_batch_is_redelivered),
     cmocka_unit_test(test_a_batch_needs_room),
     cmocka_unit_test(test_a_peek_says_what_a_draw_would),
     cmocka_unit_test(test_a_token_after_a_restore),

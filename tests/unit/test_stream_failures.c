@@ -192,12 +192,12 @@ static enum error note(enum error error, const struct stream_batch *batch)
     return OK;
 }
 
-static enum error lend(int64_t number)
+static enum error lease_batch(int64_t number)
 {
     struct stream_batch batch;
     char worker[16];
     snprintf(worker, sizeof(worker), "w%d", (int)(number % 5));
-    return note(unit_lend(unit.stream, worker, number / 5 * 2, 7, &batch), &batch);
+    return note(unit_lease(unit.stream, worker, number / 5 * 2, 7, &batch), &batch);
 }
 
 static enum error draw(int64_t number)
@@ -358,7 +358,7 @@ static enum error live(void)
     unit_folder_make(unit.folder);
     must(open_all, 0);
     for (int64_t i = 0; i < 5; i++)
-        must(lend, i);
+        must(lease_batch, i);
     for (int64_t i = 0; i < 5; i += 2)
         must(ack, i);
     must(draw, 0);
@@ -367,9 +367,9 @@ static enum error live(void)
     must(restore, 0);
     must(draw, 0);
     for (int64_t i = 20; i < 25; i++)
-        must(lend, i);
+        must(lease_batch, i);
     must(release, 0);
-    must(lend, 31); /* what was released, again */
+    must(lease_batch, 31); /* what was released, again */
     must(create, 0);
     must(report, 0);
     stream_put(other);

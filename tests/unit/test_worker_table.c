@@ -37,7 +37,7 @@ static enum error plan(struct ledger *ledger, const char *worker, int64_t seq,
 }
 
 /* As a stream does it (stream.c). */
-static enum error lend(struct ledger *ledger, const char *worker, int64_t seq)
+static enum error lease_batch(struct ledger *ledger, const char *worker, int64_t seq)
 {
     struct ledger_plan planned;
     struct worker_table *table = &ledger->workers;
@@ -84,7 +84,7 @@ static const char *name_of(int64_t i)
 static void come_and_go(struct ledger *ledger, int64_t from, int64_t to)
 {
     for (int64_t i = from; i < to; i++) {
-        assert_ok(lend(ledger, name_of(i), 0));
+        assert_ok(lease_batch(ledger, name_of(i), 0));
         ack(ledger, name_of(i), 0);
     }
 }
@@ -115,8 +115,8 @@ static void test_the_longest_idle_one_makes_room(void **state)
     (void)state;
     struct ledger ledger;
     ledger_init(&ledger);
-    assert_ok(lend(&ledger, "holder", 7)); /* first, and never idle */
-    assert_ok(lend(&ledger, "released", 3));
+    assert_ok(lease_batch(&ledger, "holder", 7)); /* first, and never idle */
+    assert_ok(lease_batch(&ledger, "released", 3));
     come_and_go(&ledger, 0, WORKER_TABLE_LIMIT - 2);
     ack(&ledger, "released", 3); /* idle since now */
     worker_table_see(&ledger.workers, worker_table_find(&ledger.workers, "w0"), 5);
@@ -144,14 +144,14 @@ static void test_who_comes_back_counts_on(void **state)
     (void)state;
     struct ledger ledger;
     ledger_init(&ledger);
-    assert_ok(lend(&ledger, "old", 0));
-    assert_ok(lend(&ledger, "old", 5));
+    assert_ok(lease_batch(&ledger, "old", 0));
+    assert_ok(lease_batch(&ledger, "old", 5));
     ack(&ledger, "old", 0);
     ack(&ledger, "old", 5);
     come_and_go(&ledger, 0, WORKER_TABLE_LIMIT);
     for (int64_t seq = 0; seq <= 5; seq++) /* the holes too: who knows what they were */
         assert_refused(&ledger, "old", seq, PROBLEM_WORKER_FORGOTTEN);
-    assert_ok(lend(&ledger, "old", 6));
+    assert_ok(lease_batch(&ledger, "old", 6));
     assert_refused(&ledger, "old", 5, PROBLEM_WORKER_FORGOTTEN);
     assert_ack_refused(&ledger, "old", 5, PROBLEM_WORKER_FORGOTTEN);
     assert_ack_refused(&ledger, "old", 7, PROBLEM_NEVER_LENT);
@@ -159,7 +159,7 @@ static void test_who_comes_back_counts_on(void **state)
     assert_refused(&ledger, "old", 6, PROBLEM_PAIR_ACKED);
     come_and_go(&ledger, 2000000, 2000000 + WORKER_TABLE_LIMIT); /* forgotten once more */
     assert_refused(&ledger, "old", 6, PROBLEM_WORKER_FORGOTTEN);
-    assert_ok(lend(&ledger, "old", 7));
+    assert_ok(lease_batch(&ledger, "old", 7));
     ledger_release(&ledger);
 }
 
@@ -172,13 +172,13 @@ static void test_the_books_that_are_written_know_it_too(void **state)
     ledger_init(&copy);
     come_and_go(&ledger, 0, WORKER_TABLE_LIMIT + 10);
     worker_table_see(&ledger.workers, worker_table_find(&ledger.workers, "w10"), 5);
-    assert_ok(lend(&ledger, "w3", 1));
+    assert_ok(lease_batch(&ledger, "w3", 1));
     assert_ok(ledger_write(&ledger, 0, apply_to_copy, &copy));
     struct ledger *both[] = {&ledger, &copy};
     for (int i = 0; i < 2; i++) {
         for (int64_t w = 0; w < 10; w++)
             assert_refused(both[i], name_of(w), 0, PROBLEM_WORKER_FORGOTTEN);
-        assert_ok(lend(both[i], "new", 0)); /* w11 went for w3, w12 goes for this one */
+        assert_ok(lease_batch(both[i], "new", 0)); /* w11 went for w3, w12 goes for this one */
         assert_refused(both[i], "w10", 0, PROBLEM_PAIR_ACKED);
         assert_refused(both[i], "w11", 0, PROBLEM_WORKER_FORGOTTEN);
         assert_refused(both[i], "w12", 0, PROBLEM_WORKER_FORGOTTEN);
@@ -198,16 +198,16 @@ static void test_when_all_have_batches_nobody_is_forgotten(void **state)
     uint32_t number;
     ledger_init(&ledger);
     for (int64_t i = 0; i < WORKER_TABLE_LIMIT; i++)
-        assert_ok(lend(&ledger, name_of(i), 0));
-    assert_fails(lend(&ledger, "one-more", 0), ERROR_MEMORY, "100000 workers");
+        assert_ok(lease_batch(&ledger, name_of(i), 0));
+    assert_fails(lease_batch(&ledger, "one-more", 0), ERROR_MEMORY, "100000 workers");
     ack(&ledger, "w77", 0);
     assert_ok(worker_table_room(&ledger.workers, "one-more", &number));
     assert_int_equal(number, 77);
-    assert_ok(lend(&ledger, "one-more", 0));
+    assert_ok(lease_batch(&ledger, "one-more", 0));
     assert_refused(&ledger, "w77", 0, PROBLEM_WORKER_FORGOTTEN);
-    assert_fails(lend(&ledger, "another", 0), ERROR_MEMORY, "100000 workers");
+    assert_fails(lease_batch(&ledger, "another", 0), ERROR_MEMORY, "100000 workers");
     apply(&ledger, &(struct entry){.type = ENTRY_SEEK, .worker = -1, .value = 0});
-    assert_ok(lend(&ledger, "another", 0)); /* all are idle now */
+    assert_ok(lease_batch(&ledger, "another", 0)); /* all are idle now */
     ledger_release(&ledger);
 }
 
@@ -216,7 +216,7 @@ static void test_a_journal_cannot_forget_who_has_batches(void **state)
     (void)state;
     struct ledger ledger;
     ledger_init(&ledger);
-    assert_ok(lend(&ledger, "a", 0));
+    assert_ok(lease_batch(&ledger, "a", 0));
     struct entry entry = {.type = ENTRY_WORKER, .worker = 0, .text = "b", .text_bytes = 1};
     assert_fails(ledger_check(&ledger, &entry), ERROR_INPUT, "has batches");
     entry.worker = 1;
