@@ -36,8 +36,7 @@
 struct http_client {
     CURLM *multi;
     CURL *easy;
-    struct curl_slist *get_headers; /* owned; may be NULL */
-    struct curl_slist *post_headers;
+    struct curl_slist *headers;     /* owned; NULL: there is no token */
     char *base_url;                 /* owned; no trailing '/' */
     struct buffer url;              /* of the call in progress */
     struct http_response *response; /* of the call in progress; borrowed */
@@ -128,31 +127,20 @@ static enum error check_url(const char *url)
     return error;
 }
 
-static enum error add_header(struct curl_slist **list, const char *line)
-{
-    struct curl_slist *longer = curl_slist_append(*list, line);
-    if (!longer)
-        return error_set_memory(strlen(line), "an HTTP header");
-    *list = longer;
-    return OK;
-}
-
-static enum error make_headers(struct http_client *client)
+static enum error add_token(struct http_client *client)
 {
     const char *token = getenv("TOMBOLA_TOKEN");
     struct buffer line = BUFFER_INIT(16 << 10);
-    enum error error = add_header(&client->post_headers, "Content-Type: application/json");
-    if (!error)
-        error = add_header(&client->post_headers, "Expect:"); /* no wait for 100 Continue */
-    if (!error && token && token[0]) {
-        if (strpbrk(token, "\r\n"))
-            error = error_set(ERROR_USAGE, "TOMBOLA_TOKEN holds a line end");
-        if (!error)
-            error = buffer_print(&line, "Authorization: Bearer %s", token);
-        if (!error)
-            error = add_header(&client->get_headers, line.data);
-        if (!error)
-            error = add_header(&client->post_headers, line.data);
+    if (!token || !token[0])
+        return OK;
+    if (strpbrk(token, "\r\n"))
+        return error_set(ERROR_USAGE, "TOMBOLA_TOKEN holds a line end");
+    enum error error = buffer_print(&line, "Authorization: Bearer %s", token);
+    if (!error) {
+        client->headers = curl_slist_append(NULL, line.data);
+        if (!client->headers ||
+            curl_easy_setopt(client->easy, CURLOPT_HTTPHEADER, client->headers) != CURLE_OK)
+            error = error_set_memory(line.length, "an HTTP header");
     }
     buffer_release(&line);
     return error;
@@ -203,7 +191,7 @@ static enum error client_init(struct http_client *client, const char *base_url)
     client->easy = curl_easy_init();
     if (!client->base_url || !client->multi || !client->easy || !set_options(client))
         return error_set_memory(length, "an HTTP client");
-    return make_headers(client);
+    return add_token(client);
 }
 
 enum error http_client_open(const char *base_url, struct http_client **ret_client)
@@ -229,8 +217,7 @@ void http_client_close(struct http_client *client)
         return;
     curl_easy_cleanup(client->easy);
     curl_multi_cleanup(client->multi);
-    curl_slist_free_all(client->get_headers);
-    curl_slist_free_all(client->post_headers);
+    curl_slist_free_all(client->headers);
     buffer_release(&client->url);
     buffer_release(&client->busy_body);
     free(client->base_url);
@@ -461,7 +448,7 @@ static enum error run_call(struct http_client *client, struct call *call)
     }
 }
 
-static enum error prepare(struct http_client *client, const char *target, const char *body)
+static enum error prepare(struct http_client *client, const char *target)
 {
     buffer_clear(&client->url);
     enum error error = buffer_add_text(&client->url, client->base_url);
@@ -469,24 +456,14 @@ static enum error prepare(struct http_client *client, const char *target, const 
         error = buffer_add_text(&client->url, target);
     if (error)
         return error_prefix(error, "a URL: ");
-    CURL *easy = client->easy;
-    CURLcode code = curl_easy_setopt(easy, CURLOPT_URL, client->url.data);
-    if (body) {
-        code |= curl_easy_setopt(easy, CURLOPT_POST, 1L);
-        code |= curl_easy_setopt(easy, CURLOPT_POSTFIELDS, body);
-        code |= curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)strlen(body));
-        code |= curl_easy_setopt(easy, CURLOPT_HTTPHEADER, client->post_headers);
-    } else {
-        code |= curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L);
-        code |= curl_easy_setopt(easy, CURLOPT_HTTPHEADER, client->get_headers);
-    }
+    CURLcode code = curl_easy_setopt(client->easy, CURLOPT_URL, client->url.data);
     return code == CURLE_OK ? OK : error_set_memory(client->url.length, "an HTTP request");
 }
 
-static enum error send_request(struct http_client *client, const char *target, const char *body,
-                               int64_t patience_ms, bool retry_busy, struct http_response *response)
+enum error http_client_get(struct http_client *client, const char *target, int64_t patience_ms,
+                           bool retry_busy, struct http_response *response)
 {
-    enum error error = prepare(client, target, body);
+    enum error error = prepare(client, target);
     if (error)
         return error;
     if (is_cancelled(client))
@@ -499,18 +476,6 @@ static enum error send_request(struct http_client *client, const char *target, c
     error = run_call(client, &call);
     client->response = NULL;
     return error;
-}
-
-enum error http_client_get(struct http_client *client, const char *target, int64_t patience_ms,
-                           bool retry_busy, struct http_response *response)
-{
-    return send_request(client, target, NULL, patience_ms, retry_busy, response);
-}
-
-enum error http_client_post(struct http_client *client, const char *target, const char *body,
-                            int64_t patience_ms, bool retry_busy, struct http_response *response)
-{
-    return send_request(client, target, body, patience_ms, retry_busy, response);
 }
 
 void http_client_cancel(struct http_client *client)

@@ -51,11 +51,6 @@ void http_client_close(struct http_client *client);
 enum error http_client_get(struct http_client *client, const char *target, int64_t patience_ms,
                            bool retry_busy, struct http_response *response) MUST_CHECK;
 
-/* As http_client_get() with POST and a JSON body. */
-enum error http_client_post(struct http_client *client, const char *target, const char *body,
-                            int64_t patience_ms, bool retry_busy,
-                            struct http_response *response) MUST_CHECK;
-
 /* Does the status say "later"? 408, 429, 502, 503, 504. */
 bool http_status_is_passing(int status);
 

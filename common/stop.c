@@ -80,8 +80,3 @@ bool stop_wait(long long deadline_ns)
     }
     return true;
 }
-
-void stop_request(void)
-{
-    wake(SIGTERM);
-}

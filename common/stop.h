@@ -26,7 +26,4 @@ int stop_descriptor(void);
 /* Waits until a signal or the deadline (common/clock.h); true when a signal came. */
 bool stop_wait(long long deadline_ns);
 
-/* Asks for the stop from inside (as if SIGTERM had come). */
-void stop_request(void);
-
 #endif

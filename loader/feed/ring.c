@@ -414,11 +414,3 @@ struct slot *ring_slot(struct ring *ring, size_t number)
     assert(number < ring->shape.slots);
     return &ring->slots[number];
 }
-
-size_t ring_count(struct ring *ring, enum slot_state state)
-{
-    pthread_mutex_lock(&ring->lock);
-    size_t count = ring->counts[state];
-    pthread_mutex_unlock(&ring->lock);
-    return count;
-}

@@ -100,7 +100,5 @@ void ring_end(struct ring *ring, int64_t sequence, const struct error_report *re
 void ring_stop(struct ring *ring);
 
 struct slot *ring_slot(struct ring *ring, size_t number);
-/* How many slots are in `state` now. */
-size_t ring_count(struct ring *ring, enum slot_state state);
 
 #endif

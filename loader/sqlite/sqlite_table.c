@@ -368,14 +368,9 @@ void sqlite_table_release(struct sqlite_table *table)
 
 /* ---- SQL ---------------------------------------------------------------- */
 
-char *sqlite_quoted(const char *name)
-{
-    return sqlite3_mprintf("\"%w\"", name);
-}
-
 static void add_quoted(struct buffer *sql, const char *name)
 {
-    char *quoted = sqlite_quoted(name);
+    char *quoted = sqlite3_mprintf("\"%w\"", name);
     if (quoted)
         buffer_add_text(sql, quoted);
     else

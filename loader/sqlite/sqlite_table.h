@@ -44,7 +44,4 @@ void sqlite_table_release(struct sqlite_table *table);
 enum error sqlite_table_select(const struct sqlite_table *table, bool features, const char *index,
                                const char *tail, char **ret_sql) MUST_CHECK;
 
-/* The name in double quotes, as SQL wants it; sqlite3_free() it, NULL: out of memory. */
-char *sqlite_quoted(const char *name);
-
 #endif

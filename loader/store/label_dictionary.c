@@ -8,7 +8,8 @@
 
 #define EXACT_LIMIT (INT64_C(1) << 53)
 
-bool label_is_integer(const char *text, size_t length)
+/* An integer as one writes it, of whatever size? */
+static bool is_integer(const char *text, size_t length)
 {
     size_t sign = length > 0 && text[0] == '-';
     if (length == sign || (text[sign] == '0' && (sign || length > 1)))
@@ -35,7 +36,7 @@ void label_kind_add(struct label_kinds *kinds, const char *text, size_t length)
 {
     int64_t integer;
     double real;
-    if (label_is_integer(text, length)) {
+    if (is_integer(text, length)) {
         if (text_parse_integer(text, length, -EXACT_LIMIT, EXACT_LIMIT, &integer))
             kinds->integers = true;
         else
@@ -60,7 +61,7 @@ bool labels_are_integers(const char *const texts[], size_t count)
 {
     int64_t integer;
     size_t i = 0;
-    while (i < count && label_is_integer(texts[i], strlen(texts[i])) &&
+    while (i < count && is_integer(texts[i], strlen(texts[i])) &&
            text_parse_integer(texts[i], strlen(texts[i]), INT64_MIN, INT64_MAX, &integer))
         i++;
     return i == count;
@@ -136,7 +137,7 @@ bool label_value(const struct label_dictionary *dictionary, const char *text, si
         *ret_value = 0;
         return true;
     case LABEL_INTEGER:
-        if (!label_is_integer(text, length) ||
+        if (!is_integer(text, length) ||
             !text_parse_integer(text, length, -EXACT_LIMIT, EXACT_LIMIT, &integer))
             return false;
         *ret_value = (double)integer;

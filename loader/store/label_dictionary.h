@@ -26,10 +26,7 @@ struct label_kinds {
     bool integers, reals, texts; /* such labels were seen */
 };
 
-/* Is it an integer as one writes it, of whatever size? */
-bool label_is_integer(const char *text, size_t length);
-
-/* Are all of them that, within 64 bits? So the sampler decides it, and what people are shown; as
+/* Are all of them integers as one writes them, within 64 bits? So the sampler decides it, and what people are shown; as
  * LABEL_INTEGER they must be exact in a double besides. */
 bool labels_are_integers(const char *const texts[], size_t count);
 

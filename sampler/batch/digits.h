@@ -3,8 +3,8 @@
  * Numbers into decimal text, for responses of a million ids.
  *
  * Integers: eight digits at once in one 64-bit register (each lane is divided by multiplying with a
- * reciprocal; the lanes are exact for their range). Writes up to DIGITS_SLACK_BYTES beyond the end
- * it returns.
+ * reciprocal; the lanes are exact for their range). Writes up to 8 bytes beyond the end it
+ * returns.
  *
  * Doubles come again and again (one for each label): those written last are kept as text.
  */
@@ -17,7 +17,6 @@
 #include "common/text.h"
 
 #define DIGITS_BYTES 19
-#define DIGITS_SLACK_BYTES 8
 
 /* value < 10^8 as eight bytes 0..9, the most significant in the lowest byte. */
 static inline uint64_t digits_of_eight(uint32_t value)

@@ -100,12 +100,6 @@ static size_t find_rows(const struct order *order, int64_t first, int64_t positi
     return found;
 }
 
-size_t order_rows(const struct order *order, int64_t first, int64_t positions, int64_t *ret_rows)
-{
-    assert(first >= 0 && positions >= 0);
-    return find_rows(order, first, positions, ret_rows, NULL);
-}
-
 size_t order_units(const struct order *order, int64_t first, int64_t positions, int64_t *ret_ids,
                    uint32_t *ret_labels, int64_t *ret_rows)
 {

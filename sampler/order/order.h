@@ -51,8 +51,6 @@ double order_label_share(const struct order *order, uint32_t label);
  * Positions may cross epochs. Never fails, allocates nothing; first + P must be below 2^62. */
 size_t order_units(const struct order *order, int64_t first, int64_t positions, int64_t *ret_ids,
                    uint32_t *ret_labels, int64_t *ret_rows);
-/* The same as rows of the frame alone. */
-size_t order_rows(const struct order *order, int64_t first, int64_t positions, int64_t *ret_rows);
 
 /* For each row the expected count of its unit in one epoch: exact, the inclusion probability where
  * units do not repeat. 0 for a unit that never comes. */

@@ -24,6 +24,7 @@
 #include "sampler/design/designs.h"
 #include "sampler/frame/frame_private.h"
 #include "sampler/shuffle/random.h"
+#include "tests/unit/order_unit.h"
 #include "tests/unit/private_memory.h"
 
 #define SLICES 9

@@ -16,6 +16,7 @@
 #include "sampler/frame/frame.h"
 #include "sampler/frame/frame_file.h"
 #include "sampler/frame/frame_view.h"
+#include "tests/unit/order_unit.h"
 
 #define QUESTIONS 64
 #define FILE_LIMIT (1 << 20)

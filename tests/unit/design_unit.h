@@ -8,6 +8,7 @@
 #include "sampler/build/frame_build.h"
 #include "sampler/design/designs.h"
 #include "sampler/shuffle/random.h"
+#include "tests/unit/order_unit.h"
 
 /* One design as a test asks for it. */
 struct design_case {

@@ -19,6 +19,7 @@
 #include "sampler/frame/frame_file.h"
 #include "sampler/frame/frame_view.h"
 #include "sampler/shuffle/random.h"
+#include "tests/unit/order_unit.h"
 
 static char folder[256];
 static char frame_path[300];

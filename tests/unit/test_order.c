@@ -14,6 +14,7 @@
 #include "sampler/design/designs.h"
 #include "sampler/frame/frame.h"
 #include "sampler/shuffle/random.h"
+#include "tests/unit/order_unit.h"
 #include "tests/unit/private_memory.h"
 #include "tests/unit/statistics.h"
 

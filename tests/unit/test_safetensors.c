@@ -86,7 +86,6 @@ static void test_what_is_written_reads_back(void **state)
     write_example();
     assert_ok(safetensors_open(path, &file));
     assert_ok(safetensors_verify(file));
-    assert_int_equal(safetensors_count(file), 4);
     tensor = safetensors_find(file, "w");
     assert_non_null(tensor);
     assert_int_equal(tensor->type, SAFETENSORS_F32);
@@ -105,6 +104,7 @@ static void test_what_is_written_reads_back(void **state)
     assert_int_equal(tensor->rank, 0);
     assert_ok(safetensors_read(file, tensor, &read_step, sizeof(read_step)));
     assert_int_equal(read_step, 7);
+    assert_non_null(safetensors_find(file, "nothing"));
     assert_null(safetensors_find(file, "W"));
     assert_string_equal(safetensors_metadata(file, "key"), "value \"quoted\"");
     assert_string_equal(safetensors_metadata(file, "empty"), "");
@@ -136,10 +136,14 @@ static void test_order_is_that_of_the_format_s_own_writer(void **state)
     (void)state;
     write_example();
     assert_ok(safetensors_open(path, &file));
-    assert_string_equal(safetensors_at(file, 0)->name, "global_step"); /* I64 before F32 */
-    assert_string_equal(safetensors_at(file, 1)->name, entries[1].name);
-    assert_string_equal(safetensors_at(file, 2)->name, "w");
-    assert_int_equal(safetensors_at(file, 0)->begin, 0);
+    uint64_t end = 0;
+    for (size_t i = 0; i < 3; i++) { /* I64 before F32, then by name */
+        const char *const names[] = {"global_step", entries[1].name, "w"};
+        const struct safetensors_tensor *tensor = safetensors_find(file, names[i]);
+        assert_non_null(tensor);
+        assert_int_equal(tensor->begin, end);
+        end = tensor->end;
+    }
     safetensors_close(file);
 }
 
@@ -329,7 +333,7 @@ static void test_a_file_without_tensors_can_be_written(void **state)
     assert_ok(safetensors_write(path, NULL, 0, NULL, 0));
     assert_ok(safetensors_open(path, &file));
     assert_ok(safetensors_verify(file));
-    assert_int_equal(safetensors_count(file), 0);
+    assert_null(safetensors_find(file, "w"));
     safetensors_close(file);
 }
 

@@ -85,29 +85,29 @@ static void test_broken_pipes_do_not_kill(void **state)
     assert_int_equal(status_of(work_pipe), 0);
 }
 
-static void *request_soon(void *context)
+static void *signal_soon(void *context)
 {
     clock_sleep_ms(20);
-    stop_request();
+    kill(getpid(), SIGTERM);
     return context;
 }
 
-static int work_request(void)
+static int work_signal(void)
 {
     pthread_t thread;
     if (stop_install() || stop_wait(clock_deadline_ns(10)))
         return 1;
-    if (pthread_create(&thread, NULL, request_soon, NULL))
+    if (pthread_create(&thread, NULL, signal_soon, NULL))
         return 2;
-    int stopped = stop_wait(clock_deadline_ns(-1)); /* for ever, but for the request */
+    int stopped = stop_wait(clock_deadline_ns(-1)); /* for ever, but for the signal */
     pthread_join(thread, NULL);
     return stopped && stop_signal() == SIGTERM ? 0 : 3;
 }
 
-static void test_request_from_inside_wakes_waits(void **state)
+static void test_a_signal_wakes_waits(void **state)
 {
     (void)state;
-    assert_int_equal(status_of(work_request), 0);
+    assert_int_equal(status_of(work_signal), 0);
 }
 
 static void test_deadlines(void **state)
@@ -170,7 +170,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_signal_sets_flag_and_descriptor),
     cmocka_unit_test(test_second_interrupt_ends_at_once),
     cmocka_unit_test(test_broken_pipes_do_not_kill),
-    cmocka_unit_test(test_request_from_inside_wakes_waits),
+    cmocka_unit_test(test_a_signal_wakes_waits),
     cmocka_unit_test(test_deadlines),
     cmocka_unit_test(test_log_lines_stay_whole),
 };

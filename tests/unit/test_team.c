@@ -5,6 +5,7 @@
  */
 #include "tests/unit/frame_unit.h"
 
+#include <signal.h>
 #include <stdatomic.h>
 #include <time.h>
 
@@ -200,7 +201,8 @@ static void test_a_team_stops_when_the_program_is_to(void **state)
     struct team_work work = {
         .what = "counting", .parts = PARTS, .work = count_part, .context = &tally};
     (void)state;
-    stop_request();
+    assert_ok(stop_install());
+    raise(SIGTERM);
     assert_fails(team_run(&work, 4), ERROR_CANCELLED, "stopped while counting");
     assert_int_equal(tally.done[0], 0);
 }

@@ -136,10 +136,12 @@ static enum error parse_tensor(const cJSON *item, struct safetensors_tensor *ten
         return error_set(ERROR_INPUT, "%s is not described by an object", name);
     if (cJSON_GetArraySize(item) != 3)
         return error_set(ERROR_INPUT, "%s: not exactly dtype, shape and data_offsets", name);
-    enum error error;
-    if ((error = parse_type(item, name, &tensor->type)) ||
-        (error = parse_shape(item, name, tensor, &bytes)) ||
-        (error = parse_offsets(item, name, bytes, tensor)))
+    enum error error = parse_type(item, name, &tensor->type);
+    if (!error)
+        error = parse_shape(item, name, tensor, &bytes);
+    if (!error)
+        error = parse_offsets(item, name, bytes, tensor);
+    if (error)
         return error;
     tensor->name = strdup(item->string);
     return tensor->name ? OK : error_set_memory(strlen(item->string), "a tensor's name");
@@ -262,7 +264,10 @@ enum error safetensors_open(const char *path, struct safetensors **ret_file)
     error = file_open_read(path, &file->descriptor);
     if (error)
         goto out;
-    if ((error = read_header(file)) || (error = parse_header(file))) {
+    error = read_header(file);
+    if (!error)
+        error = parse_header(file);
+    if (error) {
         error = error_prefix(error, "%s: ", path);
         goto out;
     }
@@ -286,16 +291,6 @@ void safetensors_close(struct safetensors *file)
     free(file->header);
     free(file->path);
     free(file);
-}
-
-size_t safetensors_count(const struct safetensors *file)
-{
-    return file->count;
-}
-
-const struct safetensors_tensor *safetensors_at(const struct safetensors *file, size_t index)
-{
-    return &file->tensors[index];
 }
 
 const struct safetensors_tensor *safetensors_find(const struct safetensors *file, const char *name)
@@ -373,8 +368,10 @@ enum error safetensors_verify(const struct safetensors *file)
     if (!state)
         return error_set_memory(1024, "a digest");
     XXH3_128bits_reset(state);
-    enum error error;
-    if ((error = hash_header(file, digest, state)) || (error = hash_data(file, state)))
+    enum error error = hash_header(file, digest, state);
+    if (!error)
+        error = hash_data(file, state);
+    if (error)
         goto out;
     hash = XXH3_128bits_digest(state);
     snprintf(text, sizeof(text), "%016llx%016llx", (unsigned long long)hash.high64,

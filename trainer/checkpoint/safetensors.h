@@ -67,10 +67,7 @@ struct safetensors;
 enum error safetensors_open(const char *path, struct safetensors **ret_file) MUST_CHECK;
 void safetensors_close(struct safetensors *file);
 
-/* The tensors in the order of their data. Borrowed until safetensors_close(). */
-size_t safetensors_count(const struct safetensors *file);
-const struct safetensors_tensor *safetensors_at(const struct safetensors *file, size_t index);
-/* By name; NULL when there is none. */
+/* By name; NULL when there is none. Borrowed until safetensors_close(). */
 const struct safetensors_tensor *safetensors_find(const struct safetensors *file, const char *name);
 
 /* A metadata entry; NULL when there is none. Borrowed until safetensors_close(). */
