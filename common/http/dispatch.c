@@ -37,10 +37,10 @@ static enum MHD_Result refuse_path(struct request *request)
 
 static enum MHD_Result refuse_phase(struct request *request, enum server_phase phase)
 {
+    const struct application *application = request->thread->server->application;
     return response_problem(request, MHD_HTTP_SERVICE_UNAVAILABLE,
-                            phase == SERVER_STARTING
-                                ? "the server is starting: its frame is not there yet"
-                                : "the server is stopping");
+                            phase == SERVER_STARTING ? application->starting_detail
+                                                     : "the server is stopping");
 }
 
 static bool header_is_over(struct request *request)

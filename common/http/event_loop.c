@@ -104,8 +104,8 @@ static void sleep_until_ready(struct event_loop *loop, int timeout_ms)
     }
 }
 
-/* How often to look before sleeping, after these requests. Several at once, or one that was found
- * by looking while there was a load: there is one. A single request is worth a single look: when
+/* How often to look before sleeping, after these requests. Loaded: several requests at once, or one
+ * found by polling while under load. A single request is worth a single look: when
  * its client had the same processor, the next one is there already, and a look costs less than to
  * sleep. */
 static int looks_after(uint64_t requests, bool *loaded)

@@ -3,7 +3,7 @@
  * Who is let in, and with which certificate: the tokens of --token-file and the TLS key pair. Both
  * are read again on SIGHUP; what is wrong then leaves the old ones in use.
  *
- * Threads: guard_tokens() and guard_certificate() from every thread; the rest from one at a time.
+ * Threads: guard_tokens() and guard_retrieve() from every thread; the rest from one at a time.
  * What they return stays valid for GUARD_KEPT_SECONDS after a reload: no request asks longer than a
  * moment, no handshake takes that long.
  */

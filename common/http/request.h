@@ -46,14 +46,13 @@ struct request {
     struct request_line line;
     int64_t started_ns;
     uint64_t uploaded_bytes;
-    bool seen;     /* the header is complete */
-    bool active;   /* counted in thread->active */
-    bool head;     /* HEAD: nothing is drawn, no body is sent */
-    bool too_long; /* the target was not kept */
-    bool answered; /* a response is queued, and counted */
-    bool
-        cross_site; /* a page of another site asks: it may read what browsers let it, and no more */
-    bool recalled;  /* its target is the one of request_remember(); name, query and path are NULL */
+    bool seen;       /* the header is complete */
+    bool active;     /* counted in thread->active */
+    bool head;       /* HEAD: changes nothing, no body is sent */
+    bool too_long;   /* the target was not kept */
+    bool answered;   /* a response is queued, and counted */
+    bool cross_site; /* asked by a page of another site: may read what browsers allow, no more */
+    bool recalled; /* its target is the one of request_remember(); name, query and path are NULL */
 
     const struct bearer_token *token; /* NULL: none was shown. Until the first suspension */
 

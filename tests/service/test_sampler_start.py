@@ -40,7 +40,7 @@ ANY = ("--listen", "127.0.0.1:0")
     ((*STORE, "--rows", "0:1001"), "1000"),
     ((*STORE, "--listen", "127.0.0.1"), "listen"),
     ((*STORE, "--listen", "127.0.0.1:65536"), "listen"),
-    ((*STORE, "--listen", "host.invalid:80"), "host.invalid"),
+    ((*STORE, "--listen", "no..host:80"), "no..host:80: cannot find the address"),
     ((*STORE, "--listen", "192.0.2.1:0", "--allow-anonymous"), "192.0.2.1"),
     ((*STORE, "--listen", "0.0.0.0:0"), "--allow-anonymous"),
     ((*STORE, "--listen", "[::]:0"), "--token-file"),
@@ -163,11 +163,12 @@ def test_not_ready_until_it_can_draw(tmp_path):
                     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
                     connection.request("GET", target)
                     answer = connection.getresponse()
-                    answer.read()
+                    body = answer.read()
                     seen.add((target, answer.status))
                     if answer.status == 503:
                         assert answer.getheader("Retry-After") == "1"
                         assert answer.getheader("Content-Type") == "application/problem+json"
+                        assert target == "/readyz" or b"its frame is not there yet" in body
                 except ConnectionRefusedError:
                     pass  # it does not listen yet
                 finally:
