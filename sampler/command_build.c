@@ -50,22 +50,22 @@ static enum error parse(struct build_options *build, const struct program *progr
          .argument = "URI",
          .required = true,
          .repeated = true,
-         .help = "where the units are: csv:PATH, sqlite:PATH, postgresql://..., range:N?labels=K;\n"
-                 "given several times, or with a folder or a pattern (csv:part-*.csv) for PATH,\n"
+         .help = "where the units are: csv:PATH, sqlite:PATH, postgresql://..., range:N?labels=K; "
+                 "given several times, or with a folder or a pattern (csv:part-*.csv) for PATH, "
                  "one after the other"},
         {.name = "out",
          .type = OPTION_TEXT,
          .target = &build->out,
          .argument = "FILE",
          .required = true,
-         .help = "the frame file; it appears under this name when it is complete, and takes the\n"
+         .help = "the frame file; it appears under this name when it is complete, and takes the "
                  "place of another frame, but of no other file"},
         {.name = "memory",
          .type = OPTION_TEXT,
          .target = &build->memory,
          .argument = "BYTES",
-         .help = "memory to work in, as 512M or 2G, at least 64M; what does not fit is put beside\n"
-                 "FILE meanwhile (default: a quarter of the machine's or the container's, at most\n"
+         .help = "memory to work in, as 512M or 2G, at least 64M; what does not fit is put beside "
+                 "FILE meanwhile (default: a quarter of the machine's or the container's, at most "
                  "2G)"},
     };
     enum error error = options_parse(program, &command_build, options,

@@ -268,7 +268,7 @@ static enum error run(const struct program *program, int argc, char **argv)
 const struct command command_info = {
     .name = "info",
     .positional = "FILE",
-    .summary = "show what a frame file holds",
+    .summary = "show a frame file's units, labels and digest",
     .details = "Units, ids, digest, and each label with its units.\n"
                "\n"
                "  tombola-sampler info train.frame\n"

@@ -6,7 +6,7 @@ static const struct command *const commands[] = {&command_serve, &command_build,
 
 static const struct program program = {
     .name = "tombola-sampler",
-    .summary = "hands out batches of (id, label) over HTTP, each unit exactly once an epoch",
+    .summary = "hand out batches of (id, label) over HTTP, each unit exactly once an epoch",
     .commands = commands,
     .command_count = sizeof(commands) / sizeof(commands[0]),
 };

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "sampler/serve_options.h"
-#include "sampler/design/designs.h"
 
 #include <arpa/inet.h>
 #include <inttypes.h>
@@ -8,11 +7,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/http/listener.h"
 #include "common/http/response_memory.h"
 #include "common/json.h"
 #include "common/text.h"
 #include "sampler/commands.h"
 #include "sampler/design/design_fields.h"
+#include "sampler/design/designs.h"
 
 #define LEASE_LEAST_S 0.001
 #define LEASE_MOST_S 31536000.0 /* a year */
@@ -26,6 +27,11 @@ static enum error parse(struct serve_options *serve, const struct program *progr
                         const struct command *command, int argc, char **argv)
 {
     struct service_options *service = &serve->service;
+    char designs[DESIGN_NAMES_BYTES];
+    char design_help[DESIGN_NAMES_BYTES + 64];
+    snprintf(design_help, sizeof(design_help),
+             "%s; default proportional when there are labels, else srs",
+             design_names(designs, false));
     const struct option options[] = {
         {.name = "store",
          .type = OPTION_TEXT,
@@ -72,8 +78,7 @@ static enum error parse(struct serve_options *serve, const struct program *progr
          .type = OPTION_TEXT,
          .target = &service->design,
          .argument = "NAME",
-         .help = "srs, sequential, proportional, equal, quota, neyman, pxk, weighted, systematic, "
-                 "cluster or bernoulli; default proportional when there are labels, else srs"},
+         .help = design_help},
         {.name = "replacement",
          .type = OPTION_FLAG,
          .target = &service->replacement,
@@ -106,8 +111,7 @@ static enum error parse(struct serve_options *serve, const struct program *progr
          .maximum = LEASE_MOST_S,
          .given = &serve->lease_given,
          .help = "how long a worker keeps a batch before it is redelivered; not given: twice the "
-                 "mean time that "
-                 "batches are held, from 30 to 3600"},
+                 "mean time that batches are held, from 30 to 3600"},
         {.name = "rows",
          .type = OPTION_TEXT,
          .target = &service->rows,
@@ -202,24 +206,25 @@ static enum error parse(struct serve_options *serve, const struct program *progr
          .type = OPTION_TEXT,
          .target = &serve->answer_memory,
          .argument = "BYTES",
-         .help = "memory of all answers above 64K that are made or not read yet, as 512M or 2G, at "
-                 "least 1M; one that does not fit gets 503 before anything is drawn"},
+         .help =
+             "memory of all responses above 64K until they are read, as 512M or 2G, at least 1M; "
+             "one that does not fit gets 503 before anything is drawn"},
         {.name = "drain",
          .type = OPTION_REAL,
          .target = &serve->drain_s,
          .argument = "SECONDS",
          .minimum = 0,
          .maximum = 600,
-         .help = "after SIGTERM, how long to answer on with /readyz 503, until balancers know"},
+         .help = "after SIGTERM, keep serving this long with /readyz 503 so that load balancers "
+                 "notice"},
         {.name = "header_timeout",
          .type = OPTION_INTEGER,
          .target = &serve->server.patience_seconds,
          .argument = "SECONDS",
          .minimum = 1,
          .maximum = 3600,
-         .help =
-             "how long a client may take to send a request's header, or its body, or to read an "
-             "answer"},
+         .help = "how long a client may take to send a request's header, or its body, or to read "
+                 "a response"},
         {.name = "token_file",
          .type = OPTION_TEXT,
          .target = &serve->guard.token_file,
@@ -316,6 +321,9 @@ static enum error check_guard(const struct serve_options *serve)
                          guard->tls_cert ? "key" : "cert");
     if (guard->token_file || serve->allow_anonymous || is_loopback(serve->host))
         return OK;
+    enum error error = listener_check_host(serve->host, serve->port);
+    if (error)
+        return error;
     return error_set(ERROR_USAGE,
                      "--listen %s is reached from other machines: give --token-file FILE, or "
                      "--allow-anonymous to let everybody read and draw",

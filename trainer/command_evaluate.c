@@ -9,7 +9,7 @@ static enum error run(const struct program *program, int argc, char **argv);
 
 const struct command command_evaluate = {
     .name = "evaluate",
-    .summary = "tells how good a trained model is on the rows of a store",
+    .summary = "print a model's accuracy on a store",
     .details =
         "  tombola-trainer evaluate --store sqlite:test.db --logdir run\n"
         "The last line is `accuracy: 0.9655`, or `mean squared error: ...` of a regression.\n"

@@ -8,7 +8,7 @@ static enum error run(const struct program *program, int argc, char **argv);
 
 const struct command command_predict = {
     .name = "predict",
-    .summary = "writes what a trained model says of the rows of a store, as CSV",
+    .summary = "write predictions for a store as CSV",
     .details = "  tombola-trainer predict --store new.csv --logdir run > predictions.csv\n"
                "Columns: id,label,predicted,p0,p1,... (a regression: id,label,predicted).\n",
     .run = run,

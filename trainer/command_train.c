@@ -26,7 +26,7 @@ static const struct option_hint hints[] = {
 const struct command command_train = {
     .name = "train",
     .hints = hints,
-    .summary = "trains a model until --train-steps; goes on from the logdir's checkpoint",
+    .summary = "train a model until --train-steps; go on from the logdir's checkpoint",
     .details =
         "  tombola-trainer train --sampler http://127.0.0.1:8080 --store sqlite:train.db "
         "--logdir run\n"
@@ -51,9 +51,11 @@ static enum error choose_model(const struct arguments *arguments, struct trainin
     else if (arguments->hidden_units_given)
         log_warning("--hidden-units has no effect: --model %s has no hidden layers",
                     arguments->model);
-    if (error || (error = model_choose_loss(model->shape.kind, arguments->loss, &model->loss)))
-        return error;
-    return optimizer_init(&model->optimizer, arguments->optimizer, arguments->learning_rate);
+    if (!error)
+        error = model_choose_loss(model->shape.kind, arguments->loss, &model->loss);
+    if (!error)
+        error = optimizer_init(&model->optimizer, arguments->optimizer, arguments->learning_rate);
+    return error;
 }
 
 static enum error choose(const struct arguments *arguments, struct training_options *options)

@@ -7,7 +7,7 @@ static const struct command *const commands[] = {&command_train, &command_evalua
 
 static const struct program program = {
     .name = "tombola-trainer",
-    .summary = "trains models on the batches that a sampler hands out",
+    .summary = "train models on the batches that a sampler hands out",
     .commands = commands,
     .command_count = sizeof(commands) / sizeof(commands[0]),
     .version_details = blas_describe,

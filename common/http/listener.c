@@ -86,19 +86,36 @@ static const struct addrinfo *choose(const struct addrinfo *list)
     return list;
 }
 
+static enum error resolve(const char *host, uint16_t port, struct addrinfo **ret_list)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    char service[8];
+    snprintf(service, sizeof(service), "%u", (unsigned int)port);
+    int status = getaddrinfo(host, service, &hints, ret_list);
+    if (status == 0)
+        return OK;
+    return error_set(ERROR_USAGE, "--listen %s:%u: cannot find the address: %s", host,
+                     (unsigned int)port, gai_strerror(status));
+}
+
+enum error listener_check_host(const char *host, uint16_t port)
+{
+    struct addrinfo *list;
+    enum error error = resolve(host, port, &list);
+    if (!error)
+        freeaddrinfo(list);
+    return error;
+}
+
 enum error listener_bind(const char *host, uint16_t port, int *ret_descriptor,
                          char ret_url[LISTENER_URL_BYTES])
 {
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
-    struct addrinfo *list = NULL;
-    char service[8];
+    struct addrinfo *list;
     int descriptor = -1;
-    snprintf(service, sizeof(service), "%u", (unsigned int)port);
-    int status = getaddrinfo(host, service, &hints, &list);
-    if (status != 0)
-        return error_set(ERROR_USAGE, "--listen %s:%u: cannot find the address: %s", host,
-                         (unsigned int)port, gai_strerror(status));
-    enum error error = listen_on(choose(list), host, port, &descriptor);
+    enum error error = resolve(host, port, &list);
+    if (error)
+        return error;
+    error = listen_on(choose(list), host, port, &descriptor);
     freeaddrinfo(list);
     if (error)
         return error;

@@ -22,6 +22,8 @@
  * ERROR_USAGE when the host is not an address of this machine. */
 enum error listener_bind(const char *host, uint16_t port, int *ret_descriptor,
                          char ret_url[LISTENER_URL_BYTES]) MUST_CHECK;
+/* ERROR_USAGE when the host does not resolve; binds nothing. */
+enum error listener_check_host(const char *host, uint16_t port) MUST_CHECK;
 
 struct listener;
 

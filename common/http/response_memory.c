@@ -14,7 +14,7 @@ static enum error refuse(struct response_memory *memory, size_t bytes, int64_t h
 {
     atomic_fetch_add_explicit(&memory->refused, 1, memory_order_relaxed);
     return error_set(ERROR_MEMORY,
-                     "answers that are being read hold %" PRId64 " bytes, and this one of up to "
+                     "responses that are being read hold %" PRId64 " bytes, and this one of up to "
                      "%zu would pass --max-answer-memory %" PRId64 "; ask again",
                      held_bytes, bytes, memory->limit_bytes);
 }

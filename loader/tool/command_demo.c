@@ -209,7 +209,7 @@ const struct command command_demo = {
     .name = "demo",
     .positional = "DIR",
     .summary =
-        "makes a demo data set of handwritten-looking digits: mnist_train.csv, mnist_test.csv",
+        "make a demo data set of handwritten-looking digits: mnist_train.csv, mnist_test.csv",
     .details =
         "The files have the classic form of MNIST as CSV: label,p0,...,p783 (28 x 28 pixels, 0 to\n"
         "255), no header. A row of them takes 2 KB; 20000 rows are made in about a second.\n"

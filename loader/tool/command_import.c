@@ -145,11 +145,12 @@ static enum error run(const struct program *program, int argc, char **argv)
 const struct command command_import = {
     .name = "import",
     .positional = "SOURCE-URI DEST-URI",
-    .summary = "copies a store into an SQLite file",
+    .summary = "copy a store into an SQLite file",
     .details =
         "Rows are read once to find what they are and once to be copied. The file appears under\n"
-        "its name when it is complete; until then, and when import fails or is stopped, the name\n"
-        "shows what it showed before. A file that import made is replaced, any other is not.\n"
+        "its name when it is complete; until then an existing file stays unchanged, also when "
+        "import\n"
+        "fails or is stopped. A file that import made is replaced, any other is not.\n"
         "\n"
         "  tombola-loader import 'csv:mnist_train.csv?label=0&header=no' sqlite:mnist.sqlite\n"
         "  tombola-loader import people.csv 'sqlite:people.sqlite?table=people'\n",

@@ -257,7 +257,7 @@ static enum error run(const struct program *program, int argc, char **argv)
 const struct command command_info = {
     .name = "info",
     .positional = "URI",
-    .summary = "shows what a store holds: rows, features, labels and their counts",
+    .summary = "show a store's rows, features, labels and their counts",
     .details = "  tombola-loader info 'csv:mnist_train.csv?label=0&header=no'\n"
                "  tombola-loader info --json mnist.sqlite\n"
                "`values` is the largest byte of the first rows (with --verify: of all); JSON: "

@@ -206,7 +206,7 @@ static const struct option_hint hints[] = {
 const struct command command_pull = {
     .name = "pull",
     .hints = hints,
-    .summary = "draws batches from a sampler and writes their rows to standard output",
+    .summary = "draw batches from a sampler and write their rows to standard output",
     .details =
         "Every draw moves the sampler's stream: several pulls at once share its rows among them.\n"
         "Rows that were drawn ahead and not written when a pull is stopped are gone for this "

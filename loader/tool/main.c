@@ -6,7 +6,7 @@ static const struct command *const commands[] = {&command_demo, &command_import,
 
 static const struct program program = {
     .name = "tombola-loader",
-    .summary = "makes, imports and looks at stores of training rows, and fetches batches of them",
+    .summary = "make, import and look at stores of training rows, and fetch batches of them",
     .commands = commands,
     .command_count = sizeof(commands) / sizeof(commands[0]),
 };

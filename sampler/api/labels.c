@@ -55,9 +55,9 @@ static enum error check_size(const struct buffer *body, uint32_t labels, uint32_
     if (bytes <= limit_bytes)
         return OK;
     return error_set(ERROR_USAGE,
-                     "the %" PRIu32 " labels of this frame are an answer of more than %zu bytes, "
+                     "the %" PRIu32 " labels of this frame are a response of more than %zu bytes, "
                      "which is the limit; a --max-answer-memory above it raises it, and "
-                     "tombola-sampler info tells of labels without a server",
+                     "tombola-sampler info lists labels without a server",
                      labels, limit_bytes);
 }
 

@@ -25,15 +25,12 @@ const struct design_ops *design_find(const char *name)
     return NULL;
 }
 
-#define NAMES_BYTES 256
-
-/* "proportional, srs, ..." for a message: all designs, or those that have replacement. */
-static const char *name_designs(char ret_names[NAMES_BYTES], bool with_replacement)
+const char *design_names(char ret_names[DESIGN_NAMES_BYTES], bool with_replacement)
 {
     size_t length = 0;
     for (size_t i = 0; design_all[i]; i++) {
         if (design_all[i]->takes_replacement || !with_replacement)
-            length += (size_t)snprintf(ret_names + length, NAMES_BYTES - length, "%s%s",
+            length += (size_t)snprintf(ret_names + length, DESIGN_NAMES_BYTES - length, "%s%s",
                                        length ? ", " : "", design_all[i]->name);
     }
     return ret_names;
@@ -67,14 +64,14 @@ static enum error init(struct order *order, const struct design *design)
 enum error order_check_design(const char *name, bool replacement)
 {
     const struct design_ops *ops = design_find(name);
-    char shown[TEXT_QUOTE_BYTES], names[NAMES_BYTES];
+    char shown[TEXT_QUOTE_BYTES], names[DESIGN_NAMES_BYTES];
     if (!ops)
         return error_set(ERROR_USAGE, "design %s is not one of %s",
                          text_quote(shown, sizeof(shown), name, strlen(name)),
-                         name_designs(names, false));
+                         design_names(names, false));
     if (replacement && !ops->takes_replacement)
         return error_set(ERROR_USAGE, "design %s has no replacement; designs that have it are %s",
-                         name, name_designs(names, true));
+                         name, design_names(names, true));
     return OK;
 }
 

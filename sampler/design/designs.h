@@ -36,5 +36,8 @@ extern const struct design_ops design_proportional, design_srs, design_sequentia
 /* The designs that exist, NULL-terminated, and the one of a name, or NULL. */
 extern const struct design_ops *const design_all[];
 const struct design_ops *design_find(const char *name);
+/* "proportional, srs, ...", for messages: all designs, or those that have replacement. */
+#define DESIGN_NAMES_BYTES 256
+const char *design_names(char ret_names[DESIGN_NAMES_BYTES], bool with_replacement);
 
 #endif
