@@ -157,6 +157,7 @@ def accuracy_of(output):
 def test_build_only(quickstart, tmp_path):
     output = done(quickstart("--build-only"))
     assert "build" in output and "train" not in output
+    assert "next: " in output and "/sampler/tombola-sampler serve --store" in output
     assert not (tmp_path / "work" / "demo" / "data").exists()
 
 
