@@ -8,6 +8,7 @@
 #include "tests/unit/store_unit.h"
 
 #include <dirent.h>
+#include <sqlite3.h>
 
 #include "loader/store/label_counts.h"
 #include "loader/store/row_cache.h"
@@ -110,6 +111,18 @@ static enum error use_foreign(void)
     return use_store(uri_of("sqlite", "good.db", "label=&features=features"));
 }
 
+/* A view without a key is refused as one, and never taken for a table. */
+static enum error refuse_view(void)
+{
+    struct store *store = NULL;
+    enum error error = store_open(uri_of("sqlite", "good.db", "table=sums"), false, &store);
+    assert_int_not_equal(error, OK);
+    if (error != ERROR_INPUT)
+        return error;
+    assert_non_null(strstr(error_message(), "\"sums\" is a view"));
+    return OK;
+}
+
 static enum error use_cache(void)
 {
     struct store *inner = NULL;
@@ -148,6 +161,13 @@ static void make_database(void)
     assert_ok(store_open(uri_of("csv", "good.csv", query), false, &store));
     import_store(store, path_of("good.db"));
     store_close(store);
+    sqlite3 *database = NULL;
+    assert_int_equal(sqlite3_open(path_of("good.db"), &database), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(database,
+                                  "CREATE VIEW sums AS SELECT id + 1 AS id, label FROM samples",
+                                  NULL, NULL, NULL),
+                     SQLITE_OK);
+    sqlite3_close(database);
 }
 
 static void test_csv(void **state)
@@ -163,6 +183,7 @@ static void test_sqlite(void **state)
     make_database();
     fail_each_allocation(use_sqlite);
     fail_each_allocation(use_foreign);
+    fail_each_allocation(refuse_view);
 }
 
 static void test_cache(void **state)
