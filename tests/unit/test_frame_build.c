@@ -7,6 +7,9 @@
 
 #include "tests/unit/folder_unit.h"
 
+#include <sys/wait.h>
+
+#include "common/stop.h"
 #include "sampler/build/class_column.h"
 #include "sampler/build/class_rows.h"
 #include "sampler/build/frame_build.h"
@@ -384,6 +387,26 @@ static void test_what_a_killed_build_left_is_removed(void **state)
         assert_int_equal(access(path_in(kept[i]), F_OK), 0);
 }
 
+static int stopped_build(void)
+{
+    struct frame *built = NULL;
+    stop_request();
+    return frame_build_by_scan("range:5000?labels=2", &built) == ERROR_CANCELLED ? 0 : 1;
+}
+
+/* In a child: a stop is for good. */
+static void test_a_stop_ends_the_build(void **state)
+{
+    (void)state;
+    int status = 0;
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(stopped_build());
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -395,6 +418,7 @@ int main(void)
         cmocka_unit_test(test_a_file_holds_what_the_frame_in_memory_holds),
         cmocka_unit_test(test_rows_are_named_where_they_stand),
         cmocka_unit_test(test_what_a_killed_build_left_is_removed),
+        cmocka_unit_test(test_a_stop_ends_the_build),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
