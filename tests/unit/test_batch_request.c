@@ -149,6 +149,8 @@ static void test_accept(void **state)
         {"text/csv", BATCH_FORMAT_CSV},
         {"TEXT/CSV", BATCH_FORMAT_CSV},
         {"text/csv; charset=utf-8", BATCH_FORMAT_CSV},
+        {"text/csv ;q=1", BATCH_FORMAT_CSV},
+        {"application/octet-stream\t, text/csv ;\tq=0.5", BATCH_FORMAT_BINARY},
         {"text/*", BATCH_FORMAT_CSV},
         {"application/octet-stream", BATCH_FORMAT_BINARY},
         {"application/*", BATCH_FORMAT_JSON},
