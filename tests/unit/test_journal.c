@@ -980,6 +980,22 @@ static void test_one_who_waits_wakes_the_committer(void **unused)
     unit_folder_remove(owner.folder);
 }
 
+/* By a compaction that was killed; no call before it failed. */
+static void test_a_file_that_was_left_gives_way(void **unused)
+{
+    (void)unused;
+    char path[512];
+    struct journal_file file;
+    unit_folder_make(owner.folder);
+    snprintf(path, sizeof(path), "%s/left", owner.folder);
+    for (int i = 0; i < 2; i++) {
+        errno = 0;
+        assert_ok(journal_file_create(&file, path));
+        journal_file_close(&file);
+    }
+    unit_folder_remove(owner.folder);
+}
+
 static void test_nothing_is_written_before_the_orderly_end(void **unused)
 {
     (void)unused;
@@ -1025,6 +1041,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_damaged_file_is_left),
     cmocka_unit_test(test_who_came_before_the_damage_was_found),
     cmocka_unit_test(test_one_who_waits_wakes_the_committer),
+    cmocka_unit_test(test_a_file_that_was_left_gives_way),
     cmocka_unit_test(test_nothing_is_written_before_the_orderly_end),
 };
 
