@@ -195,7 +195,8 @@ def test_numbers_out_of_range(server):
 
 
 def test_servers_and_tables_that_are_not_there(server):
-    run_fails("loader", "info", server.uri("nowhere"), says=["nowhere", "there are"], status=None)
+    server.sql("DROP TABLE IF EXISTS a_table", "CREATE TABLE a_table (id int)")
+    run_fails("loader", "info", server.uri("nowhere"), says=["nowhere", "there are", '"a_table"'], status=None)
     failed = run("loader", "info", server.uri("rows", password="wrong"), status=1)
     assert "password authentication failed" in failed.stderr
     assert "wrong" not in failed.stderr and "right" not in failed.stderr
