@@ -81,7 +81,7 @@ class Judge:
 
     def run_on(self, bench, names, found):
         """In the order of `names`; all service tests in one step, where the first stands: pytest starts slowly."""
-        bench.flags = LEAKS if self.mutation.kind == "release" else []
+        bench.flags = LEAKS if self.mutation.kind in ("release", "call") else []
         if bench.compile(self.mutation.file, self.text) is None:
             return
         services = [name for name in names if is_service(name)]
