@@ -123,6 +123,7 @@ static void test_impossible_cuts_are_refused(void **state)
     (void)state;
     struct batching batching = {.epoch_positions = 10, .epochs = -1};
     assert_fails(batching_check(&batching), ERROR_USAGE, "epochs -1");
+    assert_fails(batching_check(&(struct batching){.epochs = 1}), ERROR_INPUT, "0 positions");
     batching.epochs = INT64_MAX / 2;
     assert_fails(batching_check(&batching), ERROR_USAGE, "461168601842738790");
     batching.epochs = (POSITION_LIMIT - 1) / 10;
