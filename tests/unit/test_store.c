@@ -6,6 +6,7 @@
 
 #include "common/text.h"
 #include "loader/store/content_digest.h"
+#include "loader/store/feature_range.h"
 #include "loader/store/row_cache.h"
 
 /* ---- the same rows in every store --------------------------------------- */
@@ -101,6 +102,15 @@ static void digest_of(struct store *store, char out[CONTENT_DIGEST_TEXT_BYTES])
     assert_ok(store_scan(store, SCAN_FEATURES, add_digest, both));
     content_digest_text(&digest, out);
     content_digest_release(&digest);
+}
+
+static void test_features_are_small_below_a_quarter_of_a_byte(void **state)
+{
+    (void)state;
+    assert_false(feature_range_is_small(&(struct feature_range){.rows = 9, .largest = 0}));
+    assert_true(feature_range_is_small(&(struct feature_range){.rows = 9, .largest = 1}));
+    assert_true(feature_range_is_small(&(struct feature_range){.rows = 9, .largest = 63}));
+    assert_false(feature_range_is_small(&(struct feature_range){.rows = 9, .largest = 64}));
 }
 
 /* Also where they fill the last block. */
@@ -316,6 +326,7 @@ static const struct CMUnitTest tests[] = {
                                     remove_folder),
     cmocka_unit_test_setup_teardown(test_stores_are_chosen_by_uri, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_uris_are_checked_at_a_glance, make_folder, remove_folder),
+    cmocka_unit_test(test_features_are_small_below_a_quarter_of_a_byte),
     cmocka_unit_test(test_the_rows_of_a_range),
     cmocka_unit_test(test_closing_nothing_is_legal),
 };
