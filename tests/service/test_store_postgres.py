@@ -6,6 +6,7 @@ import json
 import os
 import pwd
 import random
+import re
 import shutil
 import subprocess
 import tempfile
@@ -200,6 +201,7 @@ def test_servers_and_tables_that_are_not_there(server):
     failed = run("loader", "info", server.uri("rows", password="wrong"), status=1)
     assert "password authentication failed" in failed.stderr
     assert "wrong" not in failed.stderr and "right" not in failed.stderr
+    assert re.search(rf"postgresql://tombola@127\.0\.0\.1:{server.port}/postgres[:, ]", failed.stderr)
     assert "Connection refused" in run("loader", "info", f"postgresql://127.0.0.1:{free_port()}/x", status=1).stderr
     missing = run("loader", "info", server.uri("rows").replace("/postgres?", "/other?"), status=1)
     assert '"other" does not exist' in missing.stderr
