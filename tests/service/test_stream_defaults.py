@@ -48,6 +48,7 @@ def test_a_design_that_was_asked_for_holds_everywhere(sampler):
     (("quota", "--shares", '{"a":0.25,"b":0.75}'), {"shares": {"a": 0.25, "b": 0.75}}),
     (("neyman", "--deviations", '{"a":1,"b":3}'), {"deviations": {"a": 1, "b": 3}}),
     (("neyman", "--column", "x"), {"column": "x"}),
+    (("neyman", "--column", "weight"), {"column": "weight"}),
     (("pxk", "--p", "2", "--k", "3"), {"p": 2, "k": 3}),
     (("systematic", "--size", "7"), {"size": 7}),
     (("cluster", "--groups", "2"), {"groups": 2}),
