@@ -90,11 +90,15 @@ def test_without_a_lease_a_change_is_found(sampler, frame, text):
 
 
 def test_a_file_that_is_cut_off_is_named(sampler, tmp_path):
-    """Faster than the look once a second: pages that are gone."""
+    """Faster than the look once a second: pages that are gone.
+
+    The handler of SIGBUS can only end the process, whatever the other threads are at: where the check once a
+    second comes in between, the pools' threads may have ended and not be joined yet, which is no leak."""
     path = build(tmp_path / "cut.frame", 10, units=300_000)
     size = path.stat().st_size
     with without_lease(path) as file:
-        server = sampler("--frame", path, "--seed", 1)
+        threads_are_left = {"TSAN_OPTIONS": os.environ.get("TSAN_OPTIONS", "") + ":report_thread_leaks=0"}
+        server = sampler("--frame", path, "--seed", 1, env=threads_are_left)
         server.batch()
         file.truncate(4096)
         try:
