@@ -26,8 +26,8 @@ struct label_kinds {
     bool integers, reals, texts; /* such labels were seen */
 };
 
-/* Are all of them integers as one writes them, within 64 bits? So the sampler decides it, and what people are shown; as
- * LABEL_INTEGER they must be exact in a double besides. */
+/* Are all of them integers as one writes them, within 64 bits? The sampler decides it so, and so
+ * they are shown; as LABEL_INTEGER they must be exact in a double besides. */
 bool labels_are_integers(const char *const texts[], size_t count);
 
 void label_kind_add(struct label_kinds *kinds, const char *text, size_t length);

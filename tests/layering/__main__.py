@@ -15,9 +15,9 @@ from pathlib import Path
 sys.dont_write_bytecode = True  # `make dist` ships this folder whole
 
 from object_checks import check_built, check_calls, check_rings
-from readme_checks import check_readmes, check_tables
-from text_checks import (check_comments, check_cuda, check_exit, check_guards, check_headers, check_includes, check_licences,
-                         check_rooms, check_typedefs, check_unit_tests)
+from readme_checks import check_documents, check_readmes, check_tables
+from text_checks import (check_comment_widths, check_comments, check_cuda, check_exit, check_functions, check_guards,
+                         check_headers, check_includes, check_licences, check_rooms, check_typedefs, check_unit_tests)
 from tree import Tree
 
 CHECKS = [
@@ -26,9 +26,12 @@ CHECKS = [
     ("the build has an object of every source file", check_built),
     ("an object needs only its own room and those below", check_calls),
     ("no objects need each other in a ring", check_rings),
-    ("every folder has a README that is not too short, and no line too long", check_readmes),
+    ("every folder has a README that is not too short", check_readmes),
+    ("no line of a document is too long", check_documents),
     ("a README's table of files has every source file, and no other", check_tables),
     ("a comment names files that are there", check_comments),
+    ("a comment or a document names functions that are there", check_functions),
+    ("comments are as narrow as code", check_comment_widths),
     ("CUDA headers stay in *_cuda files", check_cuda),
     ("every header compiles alone", check_headers),
     ("guards are named after the file", check_guards),

@@ -50,15 +50,15 @@ def good_tree():
         files[f"{room}/README.md"] = readme(40, "part.[ch], `main.c`; command_*.c")
     for door in set(DOORS) - {"loader/store_open"}:  # that one is a source, below
         files[f"{door}.h"] = header(f"{door}.h", "struct part;")
-        files[f"{door.rpartition('/')[0]}/README.md"] = readme(10, f"part.h {Path(door).name}.h")
+        files[f"{door.rpartition('/')[0]}/README.md"] = readme(10, f"part.[ch] {Path(door).name}.h")
     files["loader/store_open.c"] = '#include "loader/csv/part.h"\n' + define("store_open", "loader_csv_part")
-    files["loader/README.md"] = readme(120, "part.h store_open.c")
+    files["loader/README.md"] = readme(120, "part.[ch] store_open.c")
     files["sampler/build/part.c"] = define("sampler_build_part", "store_open", "sampler_frame_part")
     files["sampler/frame/part_private.h"] = header("sampler/frame/part_private.h", "struct part;")
     files["sampler/frame/part.c"] = '#include "sampler/frame/part_private.h"\n' + define("sampler_frame_part")
-    files["sampler/frame/README.md"] = readme(60, "part*.h")
+    files["sampler/frame/README.md"] = readme(60, "part*.[ch]")
     files["sampler/api/page.h"] = header("sampler/api/page.h", "extern const char page[];")
-    files["sampler/api/README.md"] = readme(10, "part.h, page.h")
+    files["sampler/api/README.md"] = readme(10, "part.[ch], page.h")
     files["build/sampler/api/page.c"] = "extern const char page[];\nconst char page[] = {0};\n"
     files["tests/unit/test_part.c"] = "/*\n * Covers common/part: all of it. */\n"
     files["build/common/.libs/gone.o"] = "an object of a source that went away"
@@ -116,23 +116,34 @@ CASES = [
      {"loader/csv/README.md": None}),
     ("a short README", readme_checks.check_readmes, "39 lines, at least 40", {"common/README.md": readme(39)}),
     ("a room's short README", readme_checks.check_readmes, "9 lines, at least 10", {"loader/csv/README.md": readme(9)}),
-    ("a wide README", readme_checks.check_readmes, r"^README.md:1 has 121 char", {"README.md": "ü" * 121 + "\n"}),
-    ("a wide README of a room", readme_checks.check_readmes, r"^sampler/frame/README.md:4 has 1\d\d characters",
-     {"sampler/frame/README.md": readme(10, "part*.h " + " " * 110)}),
+    ("a wide README", readme_checks.check_documents, r"^README.md:1 has 121 char", {"README.md": "ü" * 121 + "\n"}),
+    ("a wide README of a room", readme_checks.check_documents, r"^sampler/frame/README.md:4 has 1\d\d characters",
+     {"sampler/frame/README.md": readme(10, "part*.[ch] " + " " * 110)}),
+    ("a wide document", readme_checks.check_documents, r"^deploy/GUIDE.md:2 has 121 characters",
+     {"deploy/GUIDE.md": "# A\n" + "x" * 121 + "\n", "tests/bench/RESULTS.md": "x" * 200}),
     ("a source that no README names", readme_checks.check_tables, "does not name more.h",
      {"common/more.h": "", "common/README.md": readme(40)}),
+    ("a .c that only its header's name stands for", readme_checks.check_tables, "does not name part.c",
+     {"common/README.md": readme(40, "part.h")}),
     ("a .cu that only its header's name stands for", readme_checks.check_tables, "does not name part.cu",
      {"common/part.cu": ""}),
     ("a README that names what is not there", readme_checks.check_tables, "names lost.h .*not there",
-     {"common/README.md": readme(40, "part.h, lost.h")}),
+     {"common/README.md": readme(40, "part.[ch], lost.h")}),
     ("a README that names a .c that is not there", readme_checks.check_tables, "names page.c .*not there",
-     {"sampler/api/README.md": readme(10, "part.h page.[ch]")}),
+     {"sampler/api/README.md": readme(10, "part.[ch] page.[ch]")}),
     ("a file named outside the table", readme_checks.check_tables, r"does not name part\.[ch]",
      {"common/README.md": readme(40).replace("| file |", "| object |")}),
     ("a comment that names what is not there", text_checks.check_comments, r"part.h:5 names lost.h, which",
      {"common/part.h": header("common/part.h", "/* part.c,\n * lost.h */ int common_part(void);")}),
     ("a comment that names a file of another room", text_checks.check_comments, "names csv/parts.c",
      {"common/part.c": "/* main.c, loader/csv/part.c, comm*.[ch], <time.h>; csv/parts.c */\n"}),
+    ("a comment that names a function that is not there", text_checks.check_functions,
+     r"^common/part.h:5 names gone\(\), which is not there$",
+     {"common/part.h": header("common/part.h", "/* common_part(), pow(), f(x),\n * gone() and _free() */ int common_part(void);")}),
+    ("a document that names a function that is not there", text_checks.check_functions,
+     r"^sampler/frame/PLAN.md:1 names part_gone\(\)", {"sampler/frame/PLAN.md": "part_gone(), sampler_frame_part()\n"}),
+    ("a wide comment", text_checks.check_comment_widths, r"^common/part.c:3 has 101 characters",
+     {"common/part.c": f"/* {'x' * 97}\n * {'x' * 98}\n{'x' * 101} */\n"}),
     ("a CUDA header", text_checks.check_cuda, "only [*]_cuda files may", {"common/part.c": "#include <cuda_runtime.h>\n"}),
     ("a CUDA file's name", text_checks.check_cuda, "must be called", {"common/part.cu": ""}),
     ("a header that needs another", text_checks.check_headers, "part.h does not compile alone as c:",

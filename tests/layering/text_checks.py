@@ -12,6 +12,10 @@ GENERATED = {"config.h"}
 ROOM_LIMIT = 40  # a name.c and its name.h are one
 CUDA_HEADER = re.compile(r"^(cuda|cublas|cudnn|curand|cusparse|nccl|nvrtc|device_launch)[\w/.]*$")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
+CALLED = re.compile(r"(?<![\w.>-])([A-Za-z_]\w*)\(\)")  # as `word()`, nothing between the parentheses
+IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
+OF_OTHERS = {"exit", "exp", "fork", "pow"}  # functions that comments name and no source calls
+COMMENT_WIDTH = 100  # clang-format's, which leaves comments alone
 NAMED_FILE = re.compile(r"(?<![\w/.<*])(?:\w+/)*[\w*]+\.(?:\[ch\]|cu|inc|md|[ch])(?![\w(])")  # not <system.h>
 LICENCE = "SPDX-License-Identifier: MIT"
 LICENSED = (".c", ".h", ".cu", ".inc", ".js", ".py", ".sh", ".am", ".ac")
@@ -48,6 +52,30 @@ def check_includes(tree):
                 yield f'{name} includes "{header}": {rule(room_of(name))}'
             elif header.endswith("_private.h") and room_of(header) != room_of(name):
                 yield f'{name} includes "{header}", which is private to {room_of(header)}'
+
+
+def prose_of(tree):
+    """File, line number and text of comments and READMEs of the rooms."""
+    for path in tree.sources():
+        yield from ((path, number, line) for number, line in comments_of(path))
+    for path in sorted(path for top in TOPS for path in (tree.root / top).rglob("*.md")):
+        yield from ((path, number, line) for number, line in enumerate(path.read_text().splitlines(), 1))
+
+
+def check_functions(tree):
+    """`word()` in a comment or a README: renames leave it behind."""
+    known = OF_OTHERS.union(*(IDENTIFIER.findall(code_of(path)) for path in tree.sources()))
+    for path, number, line in prose_of(tree):
+        for name in CALLED.findall(line):
+            if name not in known and not name.startswith("_"):  # _free(): whichever object's
+                yield f"{tree.name(path)}:{number} names {name}(), which is not there"
+
+
+def check_comment_widths(tree):
+    for path in tree.sources():
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if len(line) > COMMENT_WIDTH and re.match(r"\s*(/\*|\*|//)", line):
+                yield f"{tree.name(path)}:{number} has {len(line)} characters, {COMMENT_WIDTH} at most are right"
 
 
 def check_comments(tree):
