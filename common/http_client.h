@@ -2,7 +2,7 @@
 /*
  * GET over HTTP with keep-alive, a deadline and retries; one struct http_client a thread.
  *
- * Connection refused, reset, DNS failure, 429 and 503, and what a gateway says while the server
+ * Connection refused, reset, DNS failure, 429 and 503, and a gateway's statuses while the server
  * behind it is away (408, 502, 504) are tried again with exponential backoff and jitter
  * (Retry-After is obeyed) until the deadline of the call; each first failure of a call is logged
  * once, and so is the recovery. Other statuses are the caller's to judge. Redirects are not

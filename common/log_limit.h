@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Keeps one kind of line from filling the log: so many a minute are written, what is more is
- * counted, and reported in one line when the minute is over. Safe from every thread.
+ * Keeps one kind of line from filling the log: so many a minute are written, those beyond are
+ * counted and reported in one line when the minute is over. Safe from every thread.
  */
 #ifndef COMMON_LOG_LIMIT_H
 #define COMMON_LOG_LIMIT_H

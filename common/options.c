@@ -39,7 +39,7 @@ static const struct option builtin[] = {
      .target = &log_level,
      .choices = "debug|info|warning|error",
      .alias = "warn=warning",
-     .help = "what is logged to standard error: this and what is worse; warn means warning"},
+     .help = "log messages of this level and above to standard error; warn means warning"},
     {.name = "log_format",
      .type = OPTION_CHOICE,
      .target = &log_format,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * libtombola: batches of training rows, drawn by a Tombola sampler and fetched from a store, ready
- * in memory (or on the GPU) ahead of whoever trains on them.
+ * in memory (or on the GPU) ahead of the training.
  *
  * NAME
  *   tombola - feed of training batches
@@ -37,7 +37,7 @@
  *   whatever the threads do.
  *
  *   Draws (TOMBOLA_DRAW) move the sampler's stream, which several programs may share. With
- *   TOMBOLA_INDEX nothing moves: batch number K is asked for by its number, so that a program that
+ *   TOMBOLA_INDEX nothing moves: batch number K is requested by its number, so that a program that
  *   remembers K can continue exactly where it was, as often as it likes.
  *
  *   ON A GPU features are in device memory. `stream` is the cudaStream_t on which the caller works

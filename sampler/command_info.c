@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `tombola-sampler info FILE`: what a frame file holds, for people or as JSON. */
+/* `tombola-sampler info FILE`: a frame file's units and labels, for people or as JSON. */
 #include <inttypes.h>
 #include <stdio.h>
 

@@ -53,7 +53,7 @@ static enum error serve_until_stopped(struct server *server, struct service *ser
     if (error)
         return end_at_once(server, service, error);
     systemd_send("STOPPING=1");
-    log_info("stopping: answering what was asked");
+    log_info("stopping: answering the requests that have come");
     if (!server_drain(server, grace_ms, clock_deadline_ns(grace_ms + DRAIN_MS)))
         log_warning("some requests were not answered within %d s", DRAIN_MS / 1000);
     return service_finish(service);
@@ -119,7 +119,8 @@ const struct command command_serve = {
     .summary = "hand out batches over HTTP",
     .details =
         "Prints one line, `listening on http://HOST:PORT`, when the first batch can be drawn.\n"
-        "Then: curl 'http://HOST:PORT/batch?size=100'. SIGTERM: answers what was asked, exit 0.\n"
+        "Then: curl 'http://HOST:PORT/batch?size=100'. SIGTERM: answers the requests that have "
+        "come, exit 0.\n"
         "\n"
         "  tombola-sampler serve --store csv:train.csv --state state --epochs 10\n"
         "  tombola-sampler serve --frame train.frame --listen 127.0.0.1:8080 --seed 1\n"

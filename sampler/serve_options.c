@@ -57,7 +57,8 @@ static enum error parse(struct serve_options *serve, const struct program *progr
          .type = OPTION_TEXT,
          .target = &service->state,
          .argument = "DIR",
-         .help = "folder where all streams are kept, so that a restart goes on exactly"},
+         .help = "folder that keeps all streams, so that a restart continues exactly where they "
+                 "stopped"},
         {.name = "durability",
          .type = OPTION_CHOICE,
          .target = &serve->durability,
@@ -73,7 +74,7 @@ static enum error parse(struct serve_options *serve, const struct program *progr
          .minimum = 0,
          .maximum = (long double)INT64_MAX,
          .help = "start once with a damaged journal that a start refused, from the byte it named: "
-                 "what was answered behind it comes again"},
+                 "batches answered after it come again"},
         {.name = "design",
          .type = OPTION_TEXT,
          .target = &service->design,
@@ -251,7 +252,7 @@ static enum error parse(struct serve_options *serve, const struct program *progr
                          argv, NULL);
 }
 
-/* ---- what goes together ------------------------------------------------- */
+/* ---- options that depend on each other ---------------------------------- */
 
 static enum durability durability_of_name(const char *name)
 {

@@ -5,7 +5,7 @@
  * sends or reads a byte; so is one that reads nothing of its response for as long as the limit.
  * What a request may take in between (disk, thread pool) is not limited here.
  *
- * A client that has closed its side within a request is not waited for either.
+ * Nor does it wait for a client that has closed its side within a request.
  *
  * A connection goes WAITING -> HEADER -> BODY -> WORKING -> SENDING -> WAITING. Its HTTP thread
  * notes the phase (relaxed stores, no clock); the sweep, once a second, notes when it first saw

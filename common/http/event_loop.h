@@ -4,9 +4,9 @@
  * of its own (external polling): it runs the daemon, hands new connections over to it, and sleeps
  * while there is nothing to do.
  *
- * A thread under load looks a few times more before it sleeps, and gives its processor to whoever
- * wants it in between: to be woken costs it and its client several microseconds, the more so in a
- * virtual machine. Where requests come one by one it sleeps after a single look.
+ * A thread under load polls a few times more before it sleeps, and yields its processor in between:
+ * waking it costs it and its client several microseconds, more in a virtual machine. Where requests
+ * come one by one it sleeps after a single look.
  *
  * Threads: event_loop_add() and event_loop_wake() from every thread; event_loop_note() from the
  * loop's own, in the daemon's callbacks.

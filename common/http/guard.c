@@ -79,7 +79,8 @@ static enum error reload_certificate(struct guard *guard, struct retired *retire
 
 static enum error read_both(struct guard *guard, bool starting)
 {
-    struct retired *retired = array_new(1, sizeof(*retired), "what is replaced");
+    struct retired *retired =
+        array_new(1, sizeof(*retired), "a replaced certificate or token list");
     if (!retired)
         return ERROR_MEMORY;
     enum error error = reload_tokens(guard, retired);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Who is let in, and with which certificate: the tokens of --token-file and the TLS key pair. Both
- * are read again on SIGHUP; what is wrong then leaves the old ones in use.
+ * are read again on SIGHUP; if that fails the old ones stay in use.
  *
  * Threads: guard_tokens() and guard_retrieve() from every thread; the rest from one at a time.
  * What they return stays valid for GUARD_KEPT_SECONDS after a reload: no request asks longer than a

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The thread that looks after a server: SIGHUP reads tokens and certificates again, slow
- * connections are closed once a second, sums of what the log held back are written, systemd's
- * watchdog is notified.
+ * The thread that looks after a server: it reads tokens and certificates again on SIGHUP, and once
+ * a second closes slow connections, logs the sums of suppressed lines and notifies systemd's
+ * watchdog.
  */
 #ifndef COMMON_HTTP_HOUSEKEEPER_H
 #define COMMON_HTTP_HOUSEKEEPER_H

@@ -2,7 +2,7 @@
 /*
  * What each HTTP thread owns, so that a request shares nothing with other threads and allocates
  * nothing once the thread is warm: recycled bodies and requests, its counters, the last target that
- * was worth remembering, and what the application keeps for it.
+ * was worth remembering, and the application's struct api_thread.
  *
  * Threads: each belongs to the thread of its loop. Only `metrics` and `active` are read by others.
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The socket that the server listens on, and the thread that accepts its connections and deals them
- * out to the HTTP threads in turn. Left to themselves each of them would accept what it can get,
- * and 16 connections may all end with one.
+ * out to the HTTP threads in turn. Left to themselves each would accept as many as it can,
+ * and all of 16 connections may end with one.
  *
  * At the limit nothing is accepted: connections wait in the socket's queue.
  */

@@ -6,7 +6,7 @@
  * Where an application counts requests apart by more than their path (by a label),
  * they are counted in a block of each thread's own for each such thing (struct metrics_blocks), and
  * their samples carry its label. So every request is in one sample of a family, and the family's
- * sum counts all. Blocks go with what they belong to.
+ * sum counts all. Blocks are freed with the object that they count for.
  */
 #ifndef COMMON_HTTP_METRICS_H
 #define COMMON_HTTP_METRICS_H
@@ -36,7 +36,7 @@ struct metrics {
 };
 
 #define METRICS_THREADS 16
-/* Of all labels together, 5 KiB each: what comes later is counted without its label. */
+/* Of all labels together, 5 KiB each: later ones are counted without their label. */
 #define METRICS_BLOCKS_MOST 16384
 
 /* Counters of one label; all zeros at the start. */

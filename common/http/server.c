@@ -44,7 +44,7 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
         return framing_take(request, upload, upload_bytes);
     if (!request->active) {
         request->active = true;
-        atomic_fetch_add(&request->thread->active, 1); /* before the phase is looked at */
+        atomic_fetch_add(&request->thread->active, 1); /* before the phase is read */
         connection_enter(request->peer, CONNECTION_WORKING, 0);
     }
     return dispatch(request, method);
@@ -136,7 +136,7 @@ static unsigned int thread_count(void)
     return count > THREADS_LIMIT ? THREADS_LIMIT : (unsigned int)count;
 }
 
-/* What the limit of descriptors leaves of what was asked for. */
+/* The connections asked for, or as many as the limit of descriptors allows. */
 static int64_t connection_limit(int64_t wanted)
 {
     struct rlimit limit;

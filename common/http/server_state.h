@@ -5,7 +5,7 @@
  *
  *   SERVER_STARTING   only routes that are `always` there answer; everything else is 503
  *   SERVER_READY      all routes answer
- *   SERVER_DRAINING   what is asked is answered with Connection: close, for a moment
+ *   SERVER_DRAINING   for a moment: all routes answer, with Connection: close
  *   SERVER_CLOSED     as STARTING; the connections are closed
  *
  * Phases only go forward, through one function.

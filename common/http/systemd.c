@@ -15,7 +15,7 @@
 #include "common/log.h"
 #include "common/text.h"
 
-/* 0: nobody wants to hear. */
+/* 0: there is no watchdog. */
 static socklen_t address_of(struct sockaddr_un *address)
 {
     const char *name = getenv("NOTIFY_SOCKET");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * 64 bytes of text at a time. Chunks follow each other without regard to where fields end, so that
- * none waits for what was found in the one before: a field's value is made where its delimiter
+ * none depends on the one before: a field's value is made where its delimiter
  * stands, of the three bytes in front of it, which may lie in the chunk before.
  */
 #include "loader/csv/csv_bytes.h"
@@ -192,7 +192,7 @@ static bool supports_avx2(void)
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("popcnt");
 }
 
-/* The bytes so many places in front; `before` holds what lies in front of the vector. */
+/* The bytes so many places in front; `before`: those in front of the vector. */
 #define BYTES_BEFORE(vector, before, places) \
     _mm256_alignr_epi8(vector, _mm256_permute2x128_si256(vector, before, 0x03), 16 - (places))
 

@@ -260,7 +260,7 @@ static bool may_be_blank(const char *record)
     return *record == ' ' || *record == '\t' || *record == '\r' || *record == '\n';
 }
 
-/* The quick path finds the record's end by itself; where it does not go, it is looked for first. */
+/* The quick path finds the record's end itself; the other one needs it first. */
 enum error csv_decode_next(struct csv_decoder *decoder, struct csv_block *block,
                            struct csv_cursor *cursor, enum element element, void *features,
                            struct store_row *ret_row)

@@ -44,7 +44,7 @@ enum error csv_decode_row(struct csv_decoder *decoder, char *record, size_t leng
 
 /* Where a reader of a block is. Zeroed: in front of the first row. */
 struct csv_cursor {
-    size_t at;     /* of the block: what comes next */
+    size_t at;     /* of the block: the next record */
     int64_t lines; /* of the block, in front of it */
     size_t record; /* where the row that was decoded begins in the block */
     int64_t line;  /* its line in the file */

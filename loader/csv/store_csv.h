@@ -2,7 +2,7 @@
 /*
  * The CSV store: a file, an offset index (8 bytes a row, and 8 more for ids that are not
  * consecutive), and no data in memory, unless a row cache is to be made of it. Opening reads the
- * file once, by all CPUs, and finds what the features and labels are. Private to store_csv*.c.
+ * file once, by all CPUs, and finds the kinds of features and labels. Private to store_csv*.c.
  */
 #ifndef LOADER_CSV_STORE_CSV_H
 #define LOADER_CSV_STORE_CSV_H

@@ -16,7 +16,7 @@ void csv_fill_start(struct csv_fill *fill, const struct csv_columns *columns, ui
     uint64_t rows = fit < most ? fit : most;
     atomic_store(&fill->ended, rows == 0);
     if (rows > 0 && row_slots_map(&fill->slots, columns->features, fill->element, rows)) {
-        log_debug("rows are not kept while the file is looked at: %s", error_message());
+        log_debug("rows are not kept during the first pass: %s", error_message());
         atomic_store(&fill->ended, true);
     }
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The rows of a CSV file, kept in memory while it is looked at, so that a row cache need not read
+ * The rows of a CSV file, kept in memory during the first pass, so that a row cache need not read
  * the file a second time. Private to store_csv*.c.
  *
- * Worker threads decode each row into its slot. Which row a record will be is not known before all
- * in front of it was looked at, but no record is further back than its line: slots go by line, and
- * what blank lines and line ends in quotes leave empty is closed up when the block has its turn.
+ * Worker threads decode each row into its slot. The row number of a record is not known before all
+ * in front of it is parsed, but it is never above its line number: slots go by line, and the gaps
+ * of blank lines and quoted line ends are closed when the block has its turn.
  *
- * What the slots hold (elements, what a label is) is what all rows so far were. A row that does not
- * fit that form ends the pass; it starts again with the wider form, twice at most. When the rows do
+ * Slots have the form (elements, kind of label) of all rows so far. A row that does not fit it ends
+ * the pass; it starts again with the wider form, twice at most. When the rows do
  * not fit the memory, nothing is kept, and the pass goes on.
  */
 #ifndef LOADER_CSV_STORE_CSV_FILL_H

@@ -320,8 +320,8 @@ static enum error find_slot(const struct feed *feed, const struct feed_batch *ba
     uintptr_t offset = (uintptr_t)batch - (uintptr_t)feed->batches;
     size_t number = offset / sizeof(*batch);
     if (!batch || number >= feed->options.slots || offset % sizeof(*batch) != 0)
-        return error_set(ERROR_USAGE,
-                         "what was put back is no batch of this feed; what next gave is right");
+        return error_set(ERROR_USAGE, "the batch that was put back is none of this feed's; put "
+                                      "back those that next returned");
     *ret_slot = ring_slot(feed->ring, number);
     if (!ring_is_busy(feed->ring, *ret_slot))
         return error_set(ERROR_USAGE,

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which request gives batch number K? For FEED_INDEX, where any batch may be asked for: several
- * batches of B are asked for as one of n * B, which costs one round trip instead of n, and cut
+ * Which request gives batch number K? For FEED_INDEX, where any batch may be next: several
+ * batches of B are requested as one of n * B, which costs one round trip instead of n, and cut
  * here. The cut is the same as the sampler's would be:
  *
  *   keep   batches restart at each epoch, so that batch k of an epoch is units k B .. k B + B - 1
- *          of it whether asked for alone or inside a larger one; the last is short either way
+ *          of it whether requested alone or inside a larger one; the last is short either way
  *   drop   the same, as long as the larger batch is not dropped at the epoch's end; there the
  *          request is for B
  *   span   batch K is positions K B .. K B + B - 1, epochs or not
  *
- * and every answer is held against where it must begin and end. Designs whose batches are not
- * simply the next positions of the order are asked for batch by batch. Pure arithmetic, no state.
+ * and every response is checked against the positions where it must begin and end. Of designs whose
+ * batches are not simply the next positions of the order, batches are requested one by one. Pure
+ * arithmetic, no state.
  *
  * Dimensions: B rows a batch, n batches a request, M positions an epoch.
  */

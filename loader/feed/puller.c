@@ -34,7 +34,7 @@ static enum error check_stream(const struct puller *puller, const struct sampler
     return error;
 }
 
-/* A sampler that does not tell (a token that may only draw) is drawn from all the same. */
+/* If the token may not read the stream, pull without the check. */
 static enum error check_before_draws(struct pull_connection *connection)
 {
     struct sampler_stream stream;
@@ -76,7 +76,7 @@ static enum error ask_for(struct pull_connection *connection, struct pull_plan *
     enum error error =
         sampler_client_index(connection->client, ret_request->size, ret_request->index, ret_batch);
     if (error == ERROR_USAGE && plan->block > 1) { /* such as a smaller --max-size */
-        log_debug("batches are asked for one by one: %s", error_message());
+        log_debug("batches are requested one by one: %s", error_message());
         pull_plan_single(plan);
         pull_plan_at(plan, index, ret_request);
         error = sampler_client_index(connection->client, ret_request->size, ret_request->index,
@@ -109,7 +109,7 @@ static enum error check_position(const struct puller *puller, const struct pull_
 }
 
 /* A sampler that was started again must give the same order; asked on the connection that the
- * batch came from, else the batch is asked for again. Behind a gateway, which keeps connections
+ * batch came from, else the batch is requested again. Behind a gateway, which keeps connections
  * while it answers for a sampler that is away, a repeated request is the sign of it. */
 static enum error ask_the_same(struct pull_connection *connection,
                                const struct sampler_stream *stream, struct pull_plan *plan,

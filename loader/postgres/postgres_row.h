@@ -31,7 +31,7 @@ struct postgres_value {
     size_t length;
 };
 
-/* The columns that are asked for, in this order; a name NULL: there is none. */
+/* The columns of the SELECT, in this order; a name NULL: there is none. */
 struct postgres_format {
     const char *id, *label, *weight, *group; /* label and group come as text */
     enum postgres_form weight_form;

@@ -54,7 +54,7 @@ static bool is_text(unsigned type)
     return type == TYPE_TEXT || type == TYPE_VARYING || type == TYPE_CHARACTER || type == TYPE_NAME;
 }
 
-/* How a number of this type is asked for and comes. */
+/* How a number of this type is selected and received. */
 static bool form_of(unsigned type, enum postgres_form *ret_form)
 {
     if (is_integer(type))

@@ -5,7 +5,7 @@
  * labels a table `tombola_labels`.
  *
  * The facts hold while the file's change counter is the one they name: SQLite counts it up with
- * every transaction, so a file that was written to since is looked at row by row again.
+ * every transaction, so a file that was written to since is scanned again.
  *
  * The imported table itself: id INTEGER PRIMARY KEY, label (INTEGER or TEXT) where there are
  * labels, weight REAL and "group" TEXT where the source named them, features BLOB: F bytes, or F

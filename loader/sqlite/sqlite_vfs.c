@@ -142,7 +142,7 @@ static int vfs_delete(sqlite3_vfs *vfs, const char *path, int sync_folder)
     return SQLITE_READONLY;
 }
 
-/* Journals are looked for before, by sqlite_file_check(). */
+/* sqlite_file_check() has looked for journals before. */
 static int vfs_access(sqlite3_vfs *vfs, const char *path, int flags, int *ret_there)
 {
     (void)vfs;

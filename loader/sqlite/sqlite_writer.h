@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Makes the SQLite file that `import` publishes: everything goes into a temporary file beside the
- * final name; commit checks it, fsyncs and renames. Until then, and when anything fails or the
- * process dies, the final name shows what it showed before.
+ * final name; commit checks it, fsyncs and renames. Until then, also when anything fails or
+ * the process dies, an existing file stays unchanged.
  */
 #ifndef LOADER_SQLITE_SQLITE_WRITER_H
 #define LOADER_SQLITE_SQLITE_WRITER_H

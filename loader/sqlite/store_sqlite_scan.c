@@ -13,7 +13,7 @@
 #include "loader/store/scan_block.h"
 
 #define PROGRESS_NS INT64_C(2000000000)
-#define PROGRESS_ROWS 1024 /* the clock is looked at so often */
+#define PROGRESS_ROWS 1024 /* between two looks at the clock */
 
 /* ---- a pass over all rows ----------------------------------------------- */
 

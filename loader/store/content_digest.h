@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A digest of what a store holds: every row's id, label, weight, group and features, whatever
+ * A digest of a store's rows: each row's id, label, weight, group and features, whatever
  * store they lie in and in whatever order they come. XXH3-128 of each row, added up modulo 2^128
  * in two halves: it finds damage and mix-ups, it does not resist forgery.
  */

@@ -11,7 +11,7 @@
 #include "loader/store/row_slots.h"
 
 #define INDEX_BYTES 19 /* a row, where ids are not consecutive: id_index.h */
-#define AHEAD 8        /* rows whose memory is asked for in advance */
+#define AHEAD 8        /* rows that are prefetched */
 #define LINE_BYTES 64
 
 struct row_cache {

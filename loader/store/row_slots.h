@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Memory for all rows of a store: slots of a fixed stride, the label in front of its row, and a bit
- * for each row that is bad. Owned by whoever holds the struct; zeroed: there is none. Slots are
+ * for each row that is bad. Owned by the holder of the struct; zeroed: there is none. Slots are
  * zeroed until written. Different rows may be written by different threads; row_slots_mark_bad() is
  * for one thread.
  */
@@ -30,7 +30,7 @@ size_t row_slots_stride(size_t features, enum element element);
 enum error row_slots_map(struct row_slots *slots, size_t features, enum element element,
                          uint64_t rows) MUST_CHECK;
 void row_slots_release(struct row_slots *slots);
-/* Gives back what lies behind the first `rows` rows, of which there is one at least. */
+/* Gives back the memory behind the first `rows` rows, of which there is one at least. */
 void row_slots_trim(struct row_slots *slots, uint64_t rows);
 
 static inline uint8_t *row_slots_at(const struct row_slots *slots, uint64_t row)

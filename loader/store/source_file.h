@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A file that rows are read from for hours, perhaps over a network file system, and that must stay
- * what it was when it was opened: same size, modification time, inode and device.
+ * A file that rows are read from for hours, perhaps over a network file system, and that must not
+ * change while it is open: same size, modification time, inode and device.
  *
  * Reads are pread(2), never mmap. EIO and ESTALE reopen the path, compare, and try again with
  * growing pauses for about 13 seconds before they fail. One thread at a time.

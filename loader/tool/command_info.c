@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `tombola-loader info URI`: what a store holds, for people or as JSON. */
+/* `tombola-loader info URI`: a store's rows, features and labels, for people or as JSON. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

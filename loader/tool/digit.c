@@ -111,7 +111,7 @@ static int clamp(int value, int low, int high)
     return value < low ? low : value > high ? high : value;
 }
 
-/* Only pixels that the pen can reach are looked at. */
+/* Only pixels that the pen can reach. */
 static void sheet_add_piece(struct sheet *sheet, struct place a, struct place b, int reach)
 {
     int left = clamp(((a.x < b.x ? a.x : b.x) - reach) / ONE - 1, 0, DIGIT_SIDE - 1);

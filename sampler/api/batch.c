@@ -251,8 +251,8 @@ static enum MHD_Result wait_for_disk(struct request *request, enum error error)
     return MHD_YES;
 }
 
-/* An expired batch may be larger than what was asked for, and the next one again another when
- * there is room for it. */
+/* An expired batch may be larger than `size`; when there is room for it, the next draw may meet
+ * another one. */
 static enum MHD_Result draw(struct request *request, int64_t room, bool acked)
 {
     bool waits = false;

@@ -50,7 +50,7 @@ enum error body_require(const struct body *body, const char *field) MUST_CHECK;
 /* The fields that were asked for so far, "stream, worker": for messages. */
 #define BODY_NAMES_BYTES 512
 void body_list_known(const struct body *body, char ret_names[BODY_NAMES_BYTES]);
-/* Takes the fields that were asked for out: what is left is body->json. */
+/* Takes out the fields that were read: body->json keeps the rest. */
 void body_drop_known(struct body *body);
 /* ERROR_USAGE naming a field that nobody asked for, and those that exist. */
 enum error body_finish(const struct body *body) MUST_CHECK;

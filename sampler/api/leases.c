@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* POST /ack, /extend and /release: what a worker says of the batches that it leases. */
+/* POST /ack, /extend and /release: a worker finishes, keeps or returns batches that it leases. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

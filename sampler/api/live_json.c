@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * GET /live.json: what the live page asks for once a second: server, streams, and one of them in
+ * GET /live.json, polled by the live page once a second: server, streams, and one of them in
  * detail. For the page alone: fields come and go with it. At most LIVE_STREAMS streams and
  * LIVE_WORKERS workers are listed, beside how many there are.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The live page: GET / for browsers, its style and its script. The same bytes for everybody, so
- * that they ask for no token: what the page shows comes from /live.json, which does.
+ * that they need no token; its data comes from /live.json, which does.
  */
 #include <string.h>
 #include <strings.h>

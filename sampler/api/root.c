@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* GET / for whoever does not ask for HTML: what there is. */
+/* GET / for clients that do not ask for HTML: a list of the paths. */
 #include "common/http/dispatch.h"
 #include "common/http/response.h"
 #include "sampler/api/handler.h"
@@ -11,10 +11,10 @@ static const char text[] =
     "    &worker=W&seq=N          leased to W until it acks it: &ack=N, or POST /ack\n"
     "    &index=K                 batch number K; nothing moves\n"
     "    &format=json|csv|binary  &sort=1  &weights=1  &stream=default\n"
-    "POST /ack /extend /release   what W says of its batches\n"
-    "GET /streams /streams/NAME   where streams stand; POST /streams makes one\n"
-    "GET /where?id=X              what has become of a unit\n"
-    "GET /labels /frames          labels and how many are drawn; what is sampled\n"
+    "POST /ack /extend /release   acknowledge, extend, release leases\n"
+    "GET /streams /streams/NAME   list streams, show one; POST /streams makes one\n"
+    "GET /where?id=X              look up a unit\n"
+    "GET /labels /frames          labels and how many are drawn; the frames\n"
     "GET /healthz /readyz /metrics /openapi.json\n";
 
 /* Browsers get a page at the same path. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * GET /where: what has become of a unit in one epoch of a stream. In closed form where a unit comes
- * at most once; else its positions are searched for, in a thread pool of their own.
+ * GET /where: whether a unit is ahead, leased or done in one epoch of a stream. In closed form
+ * where a unit comes at most once; else a thread pool of its own searches for its positions.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -59,7 +59,7 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* The epoch that is asked for, and how far the stream is in it. */
+/* The epoch of the query, and how far the stream is in it. */
 static enum error settle_epoch(struct stream *stream, struct search *search)
 {
     const struct batching *batching = &stream_plan(stream)->batching;

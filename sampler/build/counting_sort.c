@@ -5,7 +5,7 @@
  * writes: no atomics, no false sharing but at the arrays' ends.
  *
  * starts[kind] + counts of runs 0 ... r - 1 is where run r begins; after a placing pass every run's
- * next[kind] stands where run r + 1 began, which is what counting_sort_rewind() goes back by.
+ * next[kind] stands where run r + 1 began: counting_sort_rewind() uses that.
  */
 #include "sampler/build/counting_sort.h"
 

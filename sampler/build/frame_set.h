@@ -19,7 +19,7 @@
 
 struct frame_set;
 
-/* Borrowed from the set; lies still until frame_set_free(). */
+/* Borrowed from the set; stays valid until frame_set_free(). */
 struct named_frame {
     char name[FRAME_NAME_BYTES];
     struct frame *frame;

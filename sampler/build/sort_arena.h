@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory to sort in: one sort after the other takes what it needs, so that the system has to find
- * and clear it once.
+ * Memory to sort in, used by one sort after the other, so that the system finds and clears it only
+ * once.
  */
 #ifndef SAMPLER_BUILD_SORT_ARENA_H
 #define SAMPLER_BUILD_SORT_ARENA_H

@@ -3,7 +3,7 @@
 
 #include "common/log.h"
 
-/* Units of a frame that are looked at, at most: labels are judged until then. Most need a few. */
+/* Units of a frame that are checked, at most: labels beyond are not judged. Most need a few. */
 #define UNITS_MOST (INT64_C(1) << 25)
 
 static bool is_on_side(const struct frame *frame, const struct split_span *span, int64_t row)
@@ -14,7 +14,7 @@ static bool is_on_side(const struct frame *frame, const struct split_span *span,
                   : split_span_has_id(span, frame_id(frame, row));
 }
 
-/* Is a unit of the label there? Some 1 / share of them are looked at, unless there is none. */
+/* Has the label a unit there? Checks some 1 / share of its units, or all where there is none. */
 static bool has_unit(const struct frame *frame, const struct split_span *span, uint32_t label,
                      int64_t *left)
 {

@@ -43,7 +43,7 @@ struct spool {
     size_t chunk_count, chunk_capacity;
 };
 
-/* `is_round`: values that go round are looked for, else values that count up. */
+/* `is_round`: detects cyclic values, else values that count up. */
 enum error spool_init(struct spool *spool, struct spool_store *store, bool is_round,
                       const char *what) MUST_CHECK;
 void spool_release(struct spool *spool);

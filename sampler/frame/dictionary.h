@@ -4,8 +4,8 @@
  * every text is a canonical integer (-?[1-9][0-9]* or 0, within int64), else ascending by bytes.
  * Immutable; shared by all threads.
  *
- * The texts are found as a struct text_set, which numbers them as they come; dictionary_build()
- * sorts them and says what the numbers have become.
+ * A struct text_set numbers the texts as they come; dictionary_build() sorts them and returns their
+ * new numbers.
  */
 #ifndef SAMPLER_FRAME_DICTIONARY_H
 #define SAMPLER_FRAME_DICTIONARY_H

@@ -92,7 +92,7 @@ struct mapped_file {
  * file, is of a known kind and there once. The message of ERROR_INPUT says which does not hold. */
 enum error mapped_file_open(const char *path, struct mapped_file *ret_file) MUST_CHECK;
 void mapped_file_close(struct mapped_file *file);
-/* For a server: see frame_watch.h. Once; does nothing for what lies in memory. */
+/* For a server: see frame_watch.h. Once; does nothing for a frame in memory. */
 enum error mapped_file_watch(struct mapped_file *file) MUST_CHECK;
 /* ERROR_INPUT: it is watched, and was written to. */
 enum error mapped_file_check_same(const struct mapped_file *file) MUST_CHECK;

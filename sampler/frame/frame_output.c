@@ -16,8 +16,8 @@
 #include "common/file.h"
 #include "common/stop.h"
 
-/* The disk is kept busy while we compute, and is never further behind than that: the fsync at the
- * end, which no signal interrupts, stays short. */
+/* Write-back runs during the sort and lags by at most this much, so that the fsync at the end,
+ * which no signal interrupts, stays short. */
 #define BEHIND_BYTES ((uint64_t)256 << 20)
 
 struct frame_output {

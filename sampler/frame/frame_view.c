@@ -41,7 +41,7 @@ static struct frame *new_view(const struct frame *whole, int64_t units)
 
 /* ---- plain rows --------------------------------------------------------- */
 
-/* Without the digest, which only a frame that is asked for needs. */
+/* Without the digest, which only a frame for streams needs. */
 static enum error view_rows(const struct frame *whole, int64_t begin, int64_t end,
                             struct frame **ret_view)
 {

@@ -73,7 +73,7 @@ static uint64_t mix(uint64_t value)
 /* Seqs are mostly counted up: four that follow each other lie side by side, so a worker's next pull
  * and the ack of its last one mostly touch one line of the cache. Not more of them: a removal looks
  * at the leases of all slots up to the next free one. Which of the four a seq is stands in the
- * hash's high bits as well: by these the table tells them apart without a look at their leases. */
+ * hash's high bits as well: by these the table distinguishes them without reading their leases. */
 static inline uint64_t hash_of_pair(uint32_t worker, int64_t seq)
 {
     uint64_t run = (uint64_t)seq / RUN_SEQS, at = (uint64_t)seq % RUN_SEQS;

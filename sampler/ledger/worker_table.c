@@ -222,7 +222,7 @@ void worker_record_count(struct worker_record *record, int64_t now_ms)
     int64_t slice = now_ms / SLICE_MS;
     int64_t skipped = slice - record->rate_slice;
     if (skipped < 0)
-        return; /* an ack that waited for the lock longer than a slice */
+        return; /* an ack older than a slice, by its wait for the lock */
     if (skipped > WORKER_RATE_SLOTS)
         skipped = WORKER_RATE_SLOTS;
     for (int64_t i = 0; i < skipped; i++)

@@ -15,11 +15,11 @@
 #include "sampler/order/batching.h"
 
 struct batching_search {
-    struct batching batching; /* its order is borrowed; size 0: nothing is searched for */
+    struct batching batching; /* its order is borrowed; size 0: no search is under way */
     int64_t position, size, limit;
     bool done;
     struct span span; /* up to `start`, or when it is done the batch */
-    int64_t start;    /* of what is looked at in the epoch it lies in */
+    int64_t start;    /* of the positions counted in the epoch it lies in */
     int64_t at;       /* looked at up to here */
     int64_t seen;     /* units from `start` to there */
     int64_t reached;  /* behind the last unit that was wanted; -1: not seen yet */
@@ -31,7 +31,7 @@ struct batching_search {
 bool batching_search_next(struct batching_search *search, const struct batching *batching,
                           int64_t position, int64_t size, int64_t limit, int64_t *budget,
                           struct span *ret_span);
-/* Goes on with what is searched for; true: it is found. */
+/* Continues the search; true: the batch is found. */
 bool batching_search_run(struct batching_search *search, int64_t *budget);
 /* Both are the same search, and the second got further. */
 bool batching_search_is_behind(const struct batching_search *search,

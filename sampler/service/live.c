@@ -154,7 +154,7 @@ static void make_balances(struct live *live)
     }
 }
 
-/* Until the deadline, or until a balance is asked for; false: the end. */
+/* Until the deadline or a request for a balance; false: the end. */
 static bool wait_until(struct live *live, int64_t deadline_ns)
 {
     struct timespec deadline = clock_timespec(deadline_ns);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What keeps the live page up to date: a thread that reads every stream's counters once a second
- * into a history, and makes the labels' balance of those streams that somebody is looking at. Draws
- * pay nothing for it: it takes a stream's mutex once a second.
+ * The thread behind the live page: it reads every stream's counters once a second into a history,
+ * and makes the labels' balance of streams that somebody watches. Draws pay nothing for it: it
+ * takes a stream's mutex once a second.
  *
  * Balances of many labels take long; a new one is made when it is older than LIVE_BALANCE_SPARE
- * times what it took, so that looking costs at most a twentieth of one processor.
+ * times its own cost, so that watching costs at most a twentieth of one processor.
  *
  * Threads: live_new() and live_free() belong to one thread; the rest to any.
  */
@@ -18,7 +18,7 @@
 #include "sampler/service/label_counter.h"
 #include "sampler/stream/streams.h"
 
-#define LIVE_BALANCES 16 /* streams that are looked at at once; the longest ago goes */
+#define LIVE_BALANCES 16 /* streams watched at once; the one watched longest ago goes */
 #define LIVE_BALANCE_SPARE 20
 #define LIVE_LOOK_SECONDS 10 /* who did not ask for so long has gone */
 

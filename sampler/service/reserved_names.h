@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The names of streams that are being made: opening a stream may take long, and whoever asks for
- * the same name meanwhile gets 409, instead of making it twice. Safe from every thread.
+ * The names of streams under construction: opening a stream may take long, and a second POST for
+ * the same name meanwhile gets 409. Safe from every thread.
  */
 #ifndef SAMPLER_SERVICE_RESERVED_NAMES_H
 #define SAMPLER_SERVICE_RESERVED_NAMES_H

@@ -182,7 +182,7 @@ static void name_all_rows(const struct stream *stream, struct stream_definition 
         definition->rows_end = 0;
 }
 
-/* How often what was appended could not be kept: then draws went back that a token may name. */
+/* How often appended entries could not be kept: draws that a token may name were undone then. */
 static uint64_t count_failures(const struct stream *stream)
 {
     struct journal_counts counts = {0};

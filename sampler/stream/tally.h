@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * How many units of each label some positions of an epoch hold: what GET /labels calls `drawn`.
- * In closed form where the order has one; else counted, from the last answer on: what is new is
- * added, what is gone (after a seek) is taken away, and where the whole epoch has a closed form the
+ * In closed form where the order has one; else counted, from the last count on: new positions are
+ * added, those that a seek undid subtracted, and where the whole epoch has a closed form the
  * smaller part of it is counted. So nothing is counted twice, and never more than half of such an
  * epoch.
  *

@@ -56,7 +56,8 @@ static void test_memory(void **state)
     device_close(NULL);
 }
 
-/* What was given back comes again as zeros. Blocks smaller than one that was given back do so: malloc() keeps them. */
+/* What was given back comes again as zeros. Blocks smaller than one that was given back do so:
+ * malloc() keeps them. */
 static void test_memory_that_comes_again(void **state)
 {
     enum { MOST = 12 << 20, LESS = 4 << 20 };

@@ -207,7 +207,7 @@ static double mean_row(float *row, size_t classes, size_t label, float shifted_l
 }
 
 /* Two passes over [B,L]: exponentials of all rows in one vector loop, then row by row while they
- * are in the cache; the gradient buffer holds what lies between. */
+ * are in the cache; the gradient buffer holds the intermediate values. */
 static enum error cpu_cross_entropy(struct kernel *kernel, enum loss loss, const float *logits,
                                     const int32_t *labels, size_t rows, size_t classes,
                                     float *ret_gradient, struct kernel_result *ret_result)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Losses: what they are called and which model takes which. Their formulas are computed by the
- * kernels (trainer/compute/kernel.h).
+ * Losses: their names, and which model takes which. The kernels compute their formulas
+ * (trainer/compute/kernel.h).
  *
  *   LOSS_CLIPPED_SUM    -sum over rows of log(min(max(p_k, 1e-10), 1)), p = softmax(logits), k the
  *                       row's class. The gradient to the logits is p - onehot(k), and exactly 0 for

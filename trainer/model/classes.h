@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Classes: what a classifier tells apart. Class i is the i-th of the labels, sorted ascending:
+ * The classes of a classifier. Class i is the i-th of the labels, sorted ascending:
  * integers by value when every label is one, else texts by bytes, as the sampler numbers them. The
  * list is part of every checkpoint. Immutable once made; L is at least 1.
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The names of a model's features, as its checkpoint remembers them. Features are matched by
- * position; the names are there to notice a store with the same columns in another order, which
- * numbers alone do not tell.
+ * position; the names serve to notice a store with the same columns in another order, which
+ * numbers alone do not show.
  *
  * Where names are nothing but positions (a file without a header, one BLOB a row, "p0", "p1", ...)
  * only that is remembered. Else a digest of the list, one of the set, and the first names, as many

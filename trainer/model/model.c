@@ -374,7 +374,7 @@ enum error model_step(struct model *model, const struct model_batch *batch)
     return error ? error : model_apply(model);
 }
 
-/* ---- what comes back ---------------------------------------------------- */
+/* ---- results ------------------------------------------------------------ */
 
 static enum error read_result(struct model *model, const struct kernel_result *from,
                               struct kernel_result *ret_result)

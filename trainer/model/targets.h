@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Targets: what a store's labels are to a model. A classifier gets class numbers: the store's
- * labels are looked up in the model's list of classes: numbers by value, whatever they are written
- * as ("1.0" and 1 are one), texts by their bytes. A regression gets the labels as numbers.
- * Immutable; any thread.
+ * Targets: a store's labels as a model takes them. A classifier gets class numbers, looked up in
+ * the model's list of classes: numbers by value, however they are written ("1.0" and 1 are one),
+ * texts by their bytes. A regression gets the labels as numbers. Immutable; any thread.
  */
 #ifndef TRAINER_MODEL_TARGETS_H
 #define TRAINER_MODEL_TARGETS_H

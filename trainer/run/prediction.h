@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Prediction: what a trained model says of every row of a store, as CSV.
+ * Prediction: a trained model's output for each row of a store, as CSV.
  *
  *   classifier   id,label,predicted,p0,p1,...   predicted is the label of the largest probability,
  *                                               the first of equals; p<i> belongs to class i

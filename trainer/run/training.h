@@ -7,7 +7,7 @@
  * would have come next, so that any number of interruptions leads to the same bits. A checkpoint is
  * saved before the first step (when its batch has passed every check), every save_seconds, and
  * whenever training ends, for whatever reason but a diverged model. A sampler that came back with
- * another order ends it: what was trained until then is of the old order, and is saved.
+ * another order ends it: the steps until then are of the old order, and are saved.
  *
  * One thread; the feed and the report have theirs.
  */
