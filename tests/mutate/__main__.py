@@ -45,7 +45,6 @@ def options():
     add("--results", type=Path, metavar="FILE", help="where verdicts are kept (default build/mutate/results)")
     add("--resume", action="store_true", help="go on with the results that are there")
     add("--retry", action="store_true", help="try the survivors of the results again, and nothing else")
-    add("--asan", action="store_true", help="an ASan build for a second look at survivors, by the unit tests")
     add("--quick", action="store_true", help="no map of lines: the tests that are linked with the file, and those that its README names")
     add("--tests", nargs="+", default=[], metavar="TEST", help="with --quick: those alone whose names begin so (unit/ service/test_X.py)")
     add("--coverage", action="store_true", help="measure again which test runs which line")
@@ -61,9 +60,6 @@ class Run:
         self.equivalents = EquivalentList(equivalents)
         self.plain = Build(work / "tree", work / "plain", project.flags("-O2"))
         self.coverage = Linked(self.plain, choice.tests, work / "seconds.json") if choice.quick else Coverage(project, work / "coverage")
-        self.asan = []
-        if choice.asan:
-            self.asan = [Build(work / "tree", work / "asan", project.flags("-O1", more=["--enable-sanitizers=address,undefined"]))]
 
     def progress(self, text):
         print(f"{time.monotonic() - self.started:6.0f} s  {text}", flush=True)
@@ -79,8 +75,6 @@ class Run:
             sys.exit("tests/mutate: no such source in any room")
 
     def prepare_tests(self):
-        for build in self.asan:
-            build.make(self.progress)
         if self.choice.coverage:
             self.coverage.forget()
         self.coverage.measure(self.progress, self.choice.workers)
@@ -88,8 +82,7 @@ class Run:
             self.progress(f"fails without a mutation, and is left out: {name}")
 
     def judges(self):
-        builds = (self.plain, *self.asan)
-        return [Judge(builds, self.coverage, self.equivalents.__contains__, self.work / f"worker-{i}", self.choice.patience)
+        return [Judge(self.plain, self.coverage, self.equivalents.__contains__, self.work / f"worker-{i}", self.choice.patience)
                 for i in range(self.choice.workers)]
 
     def is_over(self):

@@ -146,7 +146,7 @@ class Bench:
         self.build, self.folder = build, folder
         self.objects = {}  # source -> its object as it is
         self.source = None
-        self.flags = []  # of the linker, for the mutation at hand
+        self.flags = []  # of compiler and linker, for the mutation at hand
         self.linked = {}  # program -> whether it could be linked with this mutation
         shutil.rmtree(folder, ignore_errors=True)
         self.show(build.folder, folder)
@@ -186,7 +186,7 @@ class Bench:
         self.object = path.with_suffix(".o")
         self.object.unlink(missing_ok=True)
         self.source = source
-        execute([*words, "-w", "-o", self.object], 300, cwd=self.build.folder, stdout=subprocess.DEVNULL,
+        execute([*words, *self.flags, "-w", "-o", self.object], 300, cwd=self.build.folder, stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL)
         return self.object.read_bytes() if self.object.exists() else None
 

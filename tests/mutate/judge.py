@@ -9,7 +9,7 @@ from suite import is_service, programs_of, run_program, run_service, sanitizer_o
 
 SLACK_S = 20  # of the time limit of a test, for a machine that is busy
 START_S = 2  # of pytest
-LEAKS = ["-fsanitize=leak"]  # for the linker: the objects stay as they are
+ASAN = ["-fsanitize=address"]  # of the mutated file alone and of the linker: other objects stay as they are
 NO_END = "no end"
 KILLED, SURVIVED, EQUIVALENT, LISTED, BROKEN = "killed", "survived", "equivalent", "listed", "broken"
 
@@ -37,10 +37,10 @@ class Verdict:
 class Judge:
     """One worker: its view of each build, used for one mutation after the other."""
 
-    passing = {}  # (build, whether leaks count, test) -> whether it passes without a mutation; shared by all
+    passing = {}  # (whether ASan looks, test) -> whether it passes without a mutation; shared by all
 
-    def __init__(self, builds, coverage, listed, folder, patience):
-        self.benches = [Bench(build, folder / build.folder.name) for build in builds]
+    def __init__(self, build, coverage, listed, folder, patience):
+        self.build, self.bench = build, Bench(build, folder / build.folder.name)
         self.coverage, self.listed = coverage, listed
         self.log, self.patience = folder / "log", patience
 
@@ -50,7 +50,8 @@ class Judge:
         self.started = time.monotonic()
         found = Verdict(mutation.name, mutation.file.rpartition("/")[0], mutation.file, mutation.line, mutation.function,
                         mutation.kind, mutation.before, mutation.after, SURVIVED)
-        equivalent = self.benches[0].is_equivalent(mutation.file, text)
+        self.bench.flags = []
+        equivalent = self.bench.is_equivalent(mutation.file, text)
         if equivalent is not False:
             found.verdict = EQUIVALENT if equivalent else BROKEN
         elif self.listed(mutation):
@@ -65,24 +66,22 @@ class Judge:
         first = self.source.count(b"\n", 0, self.mutation.span[0]) + 1
         last = self.source.count(b"\n", 0, self.mutation.span[1]) + 1
         names = self.coverage.tests_of(self.mutation.file, self.source.decode(), first, last)
-        for bench, own in self.plan(names):
+        for flags, own in self.plan(names):
             if own and not found.by:
-                self.run_on(bench, own, found)
+                self.run_with(flags, own, found)
         found.verdict = KILLED if found.by else SURVIVED
 
     def plan(self, names):
-        """Pairs of bench and tests. Memory that is not freed is seen by the leak checker alone; reads and writes
-        out of bounds often by ASan, so that with --asan unit tests come again when nothing else failed."""
-        plain, *asan = self.benches
-        units = [name for name in names if not is_service(name)]
-        if self.mutation.kind == "release":
-            return [(plain, names)]
-        return [(plain, names), *((bench, units) for bench in asan)]
+        """Pairs of flags and tests. Memory that is not freed is seen by ASan alone; reads and writes out of bounds
+        often too, so that unit tests come again with it when nothing else failed."""
+        if self.mutation.kind in ("release", "call"):
+            return [(ASAN, names)]
+        return [([], names), (ASAN, [name for name in names if not is_service(name)])]
 
-    def run_on(self, bench, names, found):
+    def run_with(self, flags, names, found):
         """In the order of `names`; all service tests in one step, where the first stands: pytest starts slowly."""
-        bench.flags = LEAKS if self.mutation.kind in ("release", "call") else []
-        if bench.compile(self.mutation.file, self.text) is None:
+        self.bench.flags = flags
+        if self.bench.compile(self.mutation.file, self.text) is None:
             return
         services = [name for name in names if is_service(name)]
         steps = []
@@ -94,40 +93,39 @@ class Judge:
         for what, run in steps:
             if self.left() < 0:
                 found.unrun += 1 if isinstance(what, str) else len(what)
-            elif not found.by and self.can_see(bench, what):
-                run(bench, what, found)
-        if found.by:
-            found.by += {"plain": " (leak)" if bench.flags else ""}.get(bench.build.folder.name, " (ASan)")
+            elif not found.by and self.can_see(what):
+                run(what, found)
+        found.by += " (ASan)" if found.by and flags else ""
 
-    def can_see(self, bench, what):
+    def can_see(self, what):
         """Whether the programs of this test, or these, hold the mutation."""
-        build = bench.build
-        programs = build.programs_with(self.mutation.file, programs_of(what if isinstance(what, str) else what[0], build))
-        return bool(programs) and all([bench.link(program) for program in programs])
+        wanted = programs_of(what if isinstance(what, str) else what[0], self.build)
+        programs = self.build.programs_with(self.mutation.file, wanted)
+        return bool(programs) and all([self.bench.link(program) for program in programs])
 
     def left(self):
         return self.patience - (time.monotonic() - self.started)
 
-    def run_program(self, bench, name, found):
+    def run_program(self, name, found):
         found.ran += (name,)
-        by = self.failure(bench, name)
-        if by and self.passes_without(bench, name, NO_END in by):
+        by = self.failure(name)
+        if by and self.passes_without(name, NO_END in by):
             found.by = by
 
-    def failure(self, bench, name):
+    def failure(self, name):
         """The test and how it failed, or ""."""
         limit = SLACK_S + 4 * self.coverage.seconds_of(name)
         if is_service(name):
-            status, *_ = self.pytest(bench, [name])
+            status, *_ = self.pytest([name])
             late = status is None or b" ran into its limit of " in self.log.read_bytes()
         else:
-            status, _ = run_program(name, bench.build.tree, bench.folder, self.log, limit, **sanitizer_options(bench.build.tree))
+            status, _ = run_program(name, self.build.tree, self.bench.folder, self.log, limit, **sanitizer_options(self.build.tree, self.bench.flags))
             late = status is None
         if late:
             return f"{name}: {NO_END} after {limit:.0f} s"
         return "" if status in (0, 77) else f"{name}: exit {status}"
 
-    def run_services(self, bench, names, found):
+    def run_services(self, names, found):
         """As many as there is time for, the fastest: a failure counts that comes twice, and not without the mutation."""
         left, chosen = self.left(), []
         for name in names:  # the fastest first
@@ -136,27 +134,27 @@ class Judge:
         found.unrun += len(names) - len(chosen)
         chosen.sort(key=lambda name: name.partition("::")[0])  # fixtures of a file begin once
         while chosen and not found.by:
-            status, _, tests = self.pytest(bench, chosen)
+            status, _, tests = self.pytest(chosen)
             found.ran += tuple(name for name in tests if name not in found.ran)
             failed = next((name for name, one in tests.items() if one["failed"]), None)
-            if failed and (by := self.failure(bench, failed)) and self.passes_without(bench, failed, NO_END in by):
+            if failed and (by := self.failure(failed)) and self.passes_without(failed, NO_END in by):
                 found.by = by
             chosen = [name for name in chosen if name not in tests] if failed else []
 
-    def pytest(self, bench, names):
+    def pytest(self, names):
         """As run_service(), until the first failure; each phase of a test has a limit of its own."""
         seconds = [self.coverage.seconds_of(name) for name in names]
-        return run_service([name.partition("/")[2] for name in names], bench.build.tree, bench.folder, self.log,
+        return run_service([name.partition("/")[2] for name in names], self.build.tree, self.bench.folder, self.log,
                            START_S + 3 * SLACK_S + 4 * sum(seconds), all_of_it=False, TOMBOLA_TEST_LIMIT=SLACK_S + 4 * max(seconds),
-                           **sanitizer_options(bench.build.tree))
+                           **sanitizer_options(self.build.tree, self.bench.flags))
 
-    def passes_without(self, bench, name, now):
+    def passes_without(self, name, now):
         """Whether the test passes in this build with the file as it is: its first failure of a run is not believed, nor
         a limit of a machine that is busy `now`."""
-        key = bench.build, bool(bench.flags), name
+        key = bool(self.bench.flags), name
         if now or key not in self.passing:
-            bench.compile(self.mutation.file, self.source)
-            self.passing[key] = self.can_see(bench, name) and not self.failure(bench, name)
-            bench.compile(self.mutation.file, self.text)
-            self.can_see(bench, name)
+            self.bench.compile(self.mutation.file, self.source)
+            self.passing[key] = self.can_see(name) and not self.failure(name)
+            self.bench.compile(self.mutation.file, self.text)
+            self.can_see(name)
         return self.passing[key]

@@ -10,8 +10,8 @@ class Project:
     def __init__(self, root, rooms, configure=()):
         self.root, self.rooms, self.configure = Path(root), rooms, list(configure)
 
-    def flags(self, *compiler, more=()):
-        return [*self.configure, *more, f"CFLAGS={' '.join(compiler)}"]
+    def flags(self, *compiler):
+        return [*self.configure, f"CFLAGS={' '.join(compiler)}"]
 
     def commit(self):
         """The commit's hash, with a + where the tree holds changes."""

@@ -48,13 +48,13 @@ def all_tests(tree):
     return sorted(tests, key=lambda test: (test.is_service, test.name))
 
 
-def sanitizer_options(tree):
-    """As tests/run sets them."""
-    folder = tree / "tests/sanitizers"
-    return {
+def sanitizer_options(tree, flags):
+    """As tests/run sets them, where there are flags."""
+    options = {
         "ASAN_OPTIONS": "allocator_may_return_null=1:detect_stack_use_after_return=0",
-        "LSAN_OPTIONS": f"allocator_may_return_null=1:suppressions={folder}/lsan.supp:print_suppressions=0",
+        "LSAN_OPTIONS": f"suppressions={tree}/tests/sanitizers/lsan.supp:print_suppressions=0",
     }
+    return options if flags else {}
 
 
 def execute_in(build, command, log, limit, **more):
@@ -73,6 +73,9 @@ def run_program(name, tree, build, log, limit, **more):
     """A unit test or fuzz corpus: as execute_in()."""
     libtools = build / "tests" / Path(name).parent / ".libs" / Path(name).name
     command = [libtools if libtools.exists() else build / "tests" / name]
+    if "ASAN_OPTIONS" in more and libtools.exists():  # the library alone has what must come first
+        found = subprocess.run(["gcc", "-print-file-name=libasan.so"], stdout=subprocess.PIPE, text=True, check=True)
+        more["LD_PRELOAD"] = found.stdout.strip()
     return execute_in(build, command, log, limit, srcdir=os.path.relpath(tree, build), LD_LIBRARY_PATH=f"{build}/loader/.libs", **more)
 
 
