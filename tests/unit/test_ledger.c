@@ -718,6 +718,22 @@ static void test_an_own_batch_that_expired_is_redelivered(void **unused)
     ledger_release(&ledger);
 }
 
+/* A batch that is acked in the same breath as it is asked for again. */
+static void test_what_a_pull_acks_it_does_not_get(void **unused)
+{
+    (void)unused;
+    struct ledger ledger = ledger_of(LEASE_MS, "w");
+    struct batching batching = {.epoch_positions = 100};
+    struct batching_search search = {.size = 0};
+    struct ledger_plan plan;
+    int64_t seq = 0;
+    lease_batch(&ledger, 0, seq, 0);
+    struct ledger_pull pull = {.worker = "w", .seq = seq, .size = 10, .acks = &seq, .ack_count = 1};
+    assert_fails(ledger_plan_draw(&ledger, &batching, &search, &pull, 0, 0, &plan), ERROR_CONFLICT,
+                 "was acked");
+    ledger_release(&ledger);
+}
+
 /* Beyond that many holes between a worker's seqs, one that makes another hole is refused, and one
  * that follows another is not. */
 static void test_seqs_have_so_many_holes(void **unused)
@@ -728,7 +744,7 @@ static void test_seqs_have_so_many_holes(void **unused)
     struct batching_search search = {.size = 0};
     struct ledger_plan plan;
     for (int64_t i = 0; i < WORKER_SEQS_LIMIT; i++)
-        lend(&ledger, 10 * i, 3 * i, 0);
+        lease_batch(&ledger, 10 * i, 3 * i, 0);
     struct ledger_pull pull = {.worker = "w", .seq = INT64_C(3) * WORKER_SEQS_LIMIT, .size = 10};
     assert_fails(ledger_plan_draw(&ledger, &batching, &search, &pull, 0, 0, &plan), ERROR_MEMORY,
                  "65536 holes");
@@ -994,6 +1010,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_what_was_leased_before_a_restart_is_no_sample),
     cmocka_unit_test(test_a_lease_that_expired_makes_leases_longer),
     cmocka_unit_test(test_an_own_batch_that_expired_is_redelivered),
+    cmocka_unit_test(test_what_a_pull_acks_it_does_not_get),
     cmocka_unit_test(test_seqs_have_so_many_holes),
     cmocka_unit_test(test_acks_do_not_count_for_others),
     cmocka_unit_test(test_who_did_what_is_not_passed_on_with_a_number),
