@@ -251,6 +251,8 @@ def test_the_page_asks_for_no_token_but_live_does(sampler, tmp_path):
     assert server.get("/live.json").status == 401
     for token, status in (("reader", 200), ("drawer", 403), ("nobody", 401)):
         assert server.get("/live.json", headers={"Authorization": f"Bearer {token}"}).status == status, token
+    assert live(server, headers={"Authorization": "Bearer reader"})["server"]["guarded"] is True
+    assert live(sampler("--store", "range:100"))["server"]["guarded"] is False
 
 
 # ---- in a browser ----------------------------------------------------------------------------------

@@ -78,6 +78,7 @@ def test_a_restart_goes_on_exactly(sampler, tmp_path, durability):
         assert stream["position"] == first
         seed = seed or stream["seed"]
         assert stream["seed"] == seed, "the kept seed must go on"
+        assert server.get("/live.json").json["server"]["durability"] == durability
         batch = server.batch(f"size={size}")
         assert (batch["first"], batch["size"]) == (first, size)
         first += size
