@@ -7,6 +7,7 @@
 
 #include "tests/unit/folder_unit.h"
 
+#include <signal.h>
 #include <sys/wait.h>
 
 #include "common/stop.h"
@@ -390,7 +391,8 @@ static void test_what_a_killed_build_left_is_removed(void **state)
 static int stopped_build(void)
 {
     struct frame *built = NULL;
-    stop_request();
+    if (stop_install() || raise(SIGTERM))
+        return 2;
     return frame_build_by_scan("range:5000?labels=2", &built) == ERROR_CANCELLED ? 0 : 1;
 }
 
