@@ -48,8 +48,8 @@ void journal_turn(struct journal *journal, enum journal_condition next)
         [JOURNAL_LOST] = FROM(FRESH),
         [JOURNAL_MEMORY] = found,
         [JOURNAL_RUNNING] = found | FROM(FULL) | FROM(FAILING),
-        [JOURNAL_FULL] = found | FROM(RUNNING),
-        [JOURNAL_FAILING] = FROM(RUNNING) | FROM(FULL),
+        [JOURNAL_FULL] = FROM(RUNNING),
+        [JOURNAL_FAILING] = FROM(WHOLE) | FROM(TORN) | FROM(RUNNING) | FROM(FULL),
         [JOURNAL_FINISHED] = ~(found | FROM(FINISHED)),
     };
 #undef FROM

@@ -17,6 +17,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "sampler/journal/journal_private.h"
+#include "sampler/journal/state_folder.h"
 
 #define GROUP_WAIT_MOST_NS 2000000
 #define YIELD_MOST_NS 10000000
@@ -96,6 +97,8 @@ static enum error erase(const struct journal *journal, const struct journal_byte
     return error_restore(&report);
 }
 
+/* Whose folder it is is asked last: a start that reads the file takes the folder over first, so it
+ * has all that is found to be ours here (RECOVERY.md). */
 static enum error write_group(const struct journal *journal, const struct journal_bytes *group)
 {
     uint64_t offset = journal->written - (uint64_t)journal->file.shift;
@@ -104,6 +107,8 @@ static enum error write_group(const struct journal *journal, const struct journa
     enum error error = journal_file_write(&journal->file, group->bytes, group->length, offset);
     if (!error)
         error = journal_file_sync(&journal->file);
+    if (!error)
+        error = state_confirm(journal->state);
     return error ? erase(journal, group, offset, error) : OK;
 }
 

@@ -172,23 +172,6 @@ static enum error grow_to(struct journal_file *file, uint64_t bytes, bool maps)
     return OK;
 }
 
-enum error journal_file_take(struct journal_file *file, uint64_t used, bool maps)
-{
-    file->room = 0; /* a copy may have holes, which a full disk cannot fill any more */
-    enum error error = allocate(file, file->length);
-    if (!error && maps)
-        error = map_file(file, file->length);
-    file->room = !error ? file->length : used;
-    return error;
-}
-
-enum error journal_file_clear(const struct journal_file *file, uint64_t begin)
-{
-    struct journal_file behind = *file;
-    behind.room = begin;
-    return write_zeros(&behind, file->length);
-}
-
 static uint64_t round_up(uint64_t bytes, uint64_t unit)
 {
     return (bytes + unit - 1) / unit * unit;

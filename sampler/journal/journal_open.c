@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The journal's start and end: read, judged, taken over. */
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,11 +16,11 @@
 #include "sampler/journal/journal_private.h"
 #include "sampler/journal/state_folder.h"
 
+#define NEW_NAME "journal.new"
+#define NEW_NAME_BYTES 40
 #define DAMAGED_NAME "journal.damaged"
 #define DAMAGED_NAME_BYTES 32
 #define DAMAGED_MOST 1000
-
-/* ---- opening ------------------------------------------------------------ */
 
 struct replay {
     const struct journal_owner *owner;
@@ -36,29 +37,43 @@ static enum error replay_entry(void *context, const uint8_t *bytes, size_t lengt
     return error ? error : replay->owner->replay(replay->owner->ledgers, &entry);
 }
 
-/* The room that is there already, and zeros where a torn tail was: it can never be taken for what
- * comes. */
-static enum error take_over(struct journal *journal)
+/* ---- what killed servers left ------------------------------------------- */
+
+/* "journal.new", with ".GENERATION" behind it since there are generations. */
+static int is_left(const struct dirent *entry)
 {
-    uint64_t end = journal->end - (uint64_t)journal->file.shift;
-    enum error error =
-        journal->condition == JOURNAL_TORN ? journal_file_clear(&journal->file, end) : OK;
-    if (error)
-        return error;
-    error = journal_file_take(&journal->file, end, journal->maps);
-    if (!error)
-        error = journal_file_grow(&journal->file, end + 1, journal->maps);
-    if (error == ERROR_NO_SPACE)
-        journal_note_failure(journal, error, JOURNAL_FULL); /* what is there is served */
-    else if (error)
-        return error;
-    error = journal_file_sync(&journal->file);
-    if (!error) /* who gave it its name may have been killed before that was on the disk */
-        error = journal_sync_folder(journal->folder);
-    if (!error)
-        (void)journal_write_watermark(journal, journal->end, journal->file.length, false);
+    size_t length = strlen(NEW_NAME);
+    const char *rest = entry->d_name + length;
+    return strncmp(entry->d_name, NEW_NAME, length) == 0 &&
+           (!*rest || (*rest == '.' && rest[1] && !rest[1 + strspn(rest + 1, "0123456789")]));
+}
+
+static enum error remove_left(const char *path)
+{
+    if (unlink(path) == 0 || errno == ENOENT)
+        return OK;
+    return error_set_errno(ERROR_IO, errno, "cannot remove the state %s", path);
+}
+
+static enum error each_left(const struct journal *journal, enum error (*visit)(const char *path))
+{
+    struct dirent **entries;
+    enum error error = OK;
+    int count = scandir(journal->folder, &entries, is_left, NULL);
+    if (count < 0)
+        return error_set_errno(ERROR_IO, errno, "cannot list the state folder %s", journal->folder);
+    for (int i = 0; i < count; i++) {
+        char *path = error ? NULL : state_path(journal->folder, entries[i]->d_name);
+        if (!error)
+            error = path ? visit(path) : ERROR_MEMORY;
+        free(path);
+        free(entries[i]);
+    }
+    free(entries);
     return error;
 }
+
+/* ---- opening ------------------------------------------------------------ */
 
 static void tell_torn(const struct journal *journal, size_t end)
 {
@@ -119,9 +134,6 @@ static enum error take_file(struct journal *journal, const uint8_t *bytes, size_
     journal->file.shift = found.header.shift;
     journal->file.length = length;
     journal->end = journal->written = journal->synced = found.end + (uint64_t)found.header.shift;
-    journal->rewrite_at = journal->end + JOURNAL_LONG_BYTES;
-    if (found.end > JOURNAL_LONG_BYTES)
-        journal->rewrite_at = journal->end; /* at once, beside the work */
     if (found.torn && !found.lost)
         tell_torn(journal, found.end);
     if (journal->accept_loss > 0 && !found.lost)
@@ -155,19 +167,20 @@ static enum error start_new(struct journal *journal)
     if (getrandom(&journal->id, sizeof(journal->id), 0) != (ssize_t)sizeof(journal->id))
         return error_set_errno(ERROR_IO, errno, "cannot draw the journal's number");
     journal->end = journal->written = journal->synced = JOURNAL_HEADER_BYTES;
-    journal->rewrite_at = journal->end + JOURNAL_LONG_BYTES;
     return OK;
 }
 
 static enum error open_journal(struct journal *journal, const char *folder)
 {
+    char name[NEW_NAME_BYTES];
+    snprintf(name, sizeof(name), NEW_NAME ".%" PRIu64, state_generation(journal->state));
     journal->folder = strdup(folder);
     journal->path = state_path(folder, "journal");
-    journal->new_path = state_path(folder, "journal.new");
+    journal->new_path = state_path(folder, name);
     if (!journal->folder || !journal->path || !journal->new_path)
         return error_set_memory(strlen(folder), "the paths of the journal");
     journal->maps = journal->durability == DURABILITY_PROCESS && journal_folder_maps(folder);
-    enum error error = journal_file_check_left(journal->new_path);
+    enum error error = each_left(journal, journal_file_check_left);
     if (error)
         return error;
     struct stat status; /* lstat(): a link that leads nowhere is there, and refused */
@@ -197,16 +210,30 @@ enum error journal_open(struct state *state, enum durability durability, uint64_
     return OK;
 }
 
+/* Always into a new file: who had the folder before, and does not know yet that it is another's, writes
+ * into the old one. When what it began to write beside it is gone, it cannot rename that any more
+ * either. */
+static enum error take_over(struct journal *journal)
+{
+    enum error error = each_left(journal, remove_left);
+    if (!error && journal->condition == JOURNAL_LOST)
+        error = keep_damaged(journal);
+    if (!error && journal->durability != DURABILITY_NONE)
+        error = journal_rewrite_whole(journal);
+    return error;
+}
+
 enum error journal_begin(struct journal *journal)
 {
-    bool lost = journal->condition == JOURNAL_LOST;
-    bool in_memory = journal->durability == DURABILITY_NONE;
-    enum error error = lost ? keep_damaged(journal) : OK;
-    if (!error && !in_memory)
-        error =
-            lost || journal_is_new(journal) ? journal_rewrite_whole(journal) : take_over(journal);
-    if (!error && journal->condition != JOURNAL_FULL)
-        journal_turn(journal, in_memory ? JOURNAL_MEMORY : JOURNAL_RUNNING);
+    bool is_served = journal->condition == JOURNAL_WHOLE || journal->condition == JOURNAL_TORN;
+    enum error error = take_over(journal);
+    if (error == ERROR_NO_SPACE && is_served) {
+        journal_note_failure(journal, error, JOURNAL_FAILING); /* until there is room */
+        return OK;
+    }
+    if (!error)
+        journal_turn(journal,
+                     journal->durability == DURABILITY_NONE ? JOURNAL_MEMORY : JOURNAL_RUNNING);
     return error;
 }
 

@@ -45,7 +45,8 @@ struct journal_reread {
  * The journal as a whole. Only journal_turn() changes it, under the mutex, and asserts these moves:
  *
  *     FRESH    -> WHOLE, TORN, LOST       journal_open() found a file
- *     these 4  -> RUNNING, FULL, MEMORY   journal_begin()
+ *     these 4  -> RUNNING, MEMORY         journal_begin()
+ *     WHOLE, TORN -> FAILING              journal_begin() had no room: what is kept is served
  *     RUNNING  -> FULL                    the file cannot grow
  *     FULL     -> RUNNING                 it grew: an append's or the committer's try
  *     RUNNING, FULL -> FAILING            a write or fdatasync() failed: the file is not trusted
@@ -55,7 +56,7 @@ struct journal_reread {
 enum journal_condition {
     JOURNAL_FRESH,   /* there was no file: journal_begin() writes one */
     JOURNAL_WHOLE,   /* read to its end */
-    JOURNAL_TORN,    /* read up to a torn last record: journal_begin() clears it */
+    JOURNAL_TORN,    /* read up to a torn last record: it goes with the file */
     JOURNAL_LOST,    /* read up to damage that was accepted: journal_begin() writes a new file */
     JOURNAL_MEMORY,  /* DURABILITY_NONE: entries are not written before the orderly end */
     JOURNAL_RUNNING, /* entries are kept as the durability says */
@@ -97,7 +98,7 @@ struct journal {
     bool maps; /* the file system takes a mapping */
     enum journal_condition condition;
     uint64_t accept_loss;
-    const struct state *state; /* borrowed: the folder is ours as long as state_check() says so */
+    const struct state *state; /* borrowed: the folder is ours as long as state_confirm() says so */
     char *folder;              /* owned, and the two below */
     char *path;
     char *new_path;
@@ -139,11 +140,6 @@ enum error journal_file_create(struct journal_file *file, const char *path) MUST
 /* Never through a symbolic link; ERROR_INPUT: it is not a regular file. */
 enum error journal_file_open(struct journal_file *file, const char *path) MUST_CHECK;
 void journal_file_close(struct journal_file *file);
-/* A file that is there: its room is what it has up to its end, on the disk and mapped when `maps`.
- * ERROR_NO_SPACE: it has only `used` bytes of room. */
-enum error journal_file_take(struct journal_file *file, uint64_t used, bool maps) MUST_CHECK;
-/* Zeros from there to its end. */
-enum error journal_file_clear(const struct journal_file *file, uint64_t begin) MUST_CHECK;
 /* Nobody knows the file any more: gives back at most `most` bytes of it. False: there are none. */
 bool journal_file_dispose(struct journal_file *file, uint64_t most);
 /* At least `bytes` of the file are its own afterwards, zeros behind what was there; a mapping of
@@ -181,7 +177,7 @@ enum error journal_write_watermark(struct journal *journal, uint64_t whole, uint
 
 /* Is it under way, or long enough? The mutex is held. */
 bool journal_wants_rewrite(const struct journal *journal);
-/* A folder that is another's by now is not written to (state_check()).
+/* A folder that is another's by now is not written to (state_confirm()).
  *
  * One piece of it, some 100 us of work and what the disk takes. Committer's thread. On failure all
  * of it is given up, and begins again when the journal has grown on; a file that cannot be read

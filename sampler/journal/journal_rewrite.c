@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Compaction: the ledgers as they were at LSN `start` into DIR/journal.new, then the records
+ * Compaction: the ledgers as they were at LSN `start` into DIR/journal.new.GENERATION, then the records
  * appended since, then the name. Until the rename the old file is the journal; after it the new one
  * is, with all that the old one had on the disk.
  *
@@ -81,7 +81,7 @@ static enum error add_record(void *context, const struct entry *entry)
 static enum error create_file(struct journal *journal)
 {
     struct journal_rewrite *rewrite = &journal->rewrite;
-    enum error error = state_check(journal->state);
+    enum error error = state_confirm(journal->state);
     if (!error)
         error = journal_file_create(&rewrite->file, journal->new_path);
     uint64_t records_end = JOURNAL_HEADER_BYTES + rewrite->records.length;
@@ -139,7 +139,7 @@ static enum error switch_file(struct journal *journal)
 {
     struct journal_rewrite *rewrite = &journal->rewrite;
     struct journal_file old = journal->file;
-    enum error error = state_check(journal->state);
+    enum error error = state_confirm(journal->state);
     if (error)
         return error;
     if (rename(journal->new_path, journal->path) != 0)

@@ -3,11 +3,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/random.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -17,7 +21,9 @@
 
 #define MAGIC "TMBLPOS1"
 #define CHECKSUM_OFFSET (STATE_SLOT_BYTES - 8)
-#define HOLDER_BYTES 32
+#define HOLDER_BYTES 256    /* of DIR/lock; in one sector */
+#define OLD_HOLDER_BYTES 32 /* what versions before generations wrote is shorter */
+#define GENERATION ", generation "
 #define LOCK_ATTEMPTS 100
 
 struct state {
@@ -26,12 +32,14 @@ struct state {
     char *lock_path;
     size_t folders_there; /* of `folder`, before we made the rest */
     int lock_descriptor;
-    bool has_lock;             /* it is ours */
-    bool was_there;            /* DIR/lock, before we opened it */
-    bool was_used;             /* a server had written into it */
-    char before[HOLDER_BYTES]; /* what it held */
+    bool has_lock;                 /* it is ours */
+    bool was_there;                /* DIR/lock, before we opened it */
+    bool was_used;                 /* a server had written into it */
+    char before[HOLDER_BYTES + 1]; /* what it held, with a NUL */
     size_t before_bytes;
-    bool may_undo; /* until state_take() */
+    uint64_t generation;
+    char holder[HOLDER_BYTES]; /* what we wrote into it; no other start writes the same */
+    bool may_undo;             /* until state_take() */
     bool has_kept;
     struct state_record kept;
 };
@@ -154,15 +162,64 @@ static bool is_lock_ours(const struct state *state)
            (held.st_ino == found.st_ino && held.st_dev == found.st_dev);
 }
 
+enum holding { HOLDING_OURS, HOLDING_REPLACED, HOLDING_TAKEN, HOLDING_UNKNOWN };
+
+/* By opening it again: a network file system then asks its server. An empty lock names nobody. */
+static enum holding look(const struct state *state, char ret_text[HOLDER_BYTES + 1])
+{
+    struct stat held;
+    struct stat found;
+    int descriptor = open(state->lock_path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (descriptor < 0)
+        return errno == ENOENT || errno == ENOTDIR || errno == ELOOP ? HOLDING_REPLACED
+                                                                     : HOLDING_UNKNOWN;
+    bool known = fstat(state->lock_descriptor, &held) == 0 && fstat(descriptor, &found) == 0;
+    bool same = known && held.st_ino == found.st_ino && held.st_dev == found.st_dev;
+    ssize_t length = same ? pread(descriptor, ret_text, HOLDER_BYTES, 0) : 0;
+    close(descriptor);
+    if (!known || length < 0)
+        return HOLDING_UNKNOWN;
+    ret_text[length] = '\0';
+    if (!same)
+        return HOLDING_REPLACED;
+    bool ours = length == HOLDER_BYTES && memcmp(ret_text, state->holder, HOLDER_BYTES) == 0;
+    return ours || *ret_text == '\0' ? HOLDING_OURS : HOLDING_TAKEN;
+}
+
+static enum error judge(const struct state *state, enum holding holding, const char *text)
+{
+    switch (holding) {
+    case HOLDING_REPLACED:
+        return error_set(ERROR_IO,
+                         "state folder %s was removed or replaced while it was in use (its file "
+                         "lock is not the one that this server holds): what is drawn is not kept "
+                         "any more, and another server may have begun there",
+                         state->folder);
+    case HOLDING_TAKEN:
+        return error_set(ERROR_IO,
+                         "state folder %s was taken over by another server (process %.*s): the "
+                         "file lock of this one was lost",
+                         state->folder, (int)strcspn(text, "\n"), text);
+    case HOLDING_UNKNOWN:
+        return error_set_errno(ERROR_IO, errno, "cannot see whose state folder %s is",
+                               state->folder);
+    default:
+        return OK;
+    }
+}
+
+enum error state_confirm(const struct state *state)
+{
+    char text[HOLDER_BYTES + 1];
+    enum holding holding = look(state, text);
+    return judge(state, holding, text);
+}
+
 enum error state_check(const struct state *state)
 {
-    if (is_lock_ours(state))
-        return OK;
-    return error_set(ERROR_IO,
-                     "state folder %s was removed or replaced while it was in use (its file lock "
-                     "is not the one that this server holds): what is drawn is not kept any more, "
-                     "and another server may have begun there",
-                     state->folder);
+    char text[HOLDER_BYTES + 1];
+    enum holding holding = look(state, text);
+    return holding == HOLDING_UNKNOWN ? OK : judge(state, holding, text);
 }
 
 static size_t count_digits(const char *text, size_t length)
@@ -173,13 +230,27 @@ static size_t count_digits(const char *text, size_t length)
     return digits;
 }
 
-/* A process number and its end, or nothing. Power loss may leave zeros, and behind a number and its
- * end what it did not cover of a longer one: digits and their end, or zeros again. */
+/* What write_holder() writes; power loss may leave zeros of it. */
+static bool is_whole_holder(const char *text)
+{
+    size_t digits = count_digits(text, HOLDER_BYTES);
+    size_t at = digits;
+    while (at < HOLDER_BYTES &&
+           ((text[at] >= ' ' && text[at] <= '~') || text[at] == '\n' || !text[at]))
+        at++;
+    return at == HOLDER_BYTES && (digits > 0 || !*text);
+}
+
+/* Of versions before generations: a process number and its end, or nothing. Power loss may leave
+ * zeros, and behind a number and its end what it did not cover of a longer one: digits and their end,
+ * or zeros again. */
 static bool is_holder(const char *text, size_t length)
 {
-    static const char zeros[HOLDER_BYTES];
+    static const char zeros[OLD_HOLDER_BYTES];
     size_t digits = count_digits(text, length);
-    if (length >= HOLDER_BYTES)
+    if (length == HOLDER_BYTES)
+        return is_whole_holder(text);
+    if (length >= OLD_HOLDER_BYTES)
         return false;
     if (digits == 0 || digits == length)
         return digits > 0 || memcmp(text, zeros, length) == 0;
@@ -192,13 +263,13 @@ static bool is_holder(const char *text, size_t length)
 
 static enum error refuse_second(const struct state *state)
 {
-    char holder[HOLDER_BYTES] = "";
-    ssize_t length = pread(state->lock_descriptor, holder, sizeof(holder) - 1, 0);
-    holder[length > 0 ? strspn(holder, "0123456789") : 0] = '\0';
+    char holder[HOLDER_BYTES + 1];
+    ssize_t length = pread(state->lock_descriptor, holder, HOLDER_BYTES, 0);
+    holder[length > 0 ? length : 0] = '\0';
     return error_set(ERROR_CONFLICT,
-                     "state folder %s is in use by another server (process %s); give each server a "
-                     "folder of its own",
-                     state->folder, holder[0] ? holder : "unknown");
+                     "state folder %s is in use by another server (process %.*s); give each server "
+                     "a folder of its own",
+                     state->folder, (int)strcspn(holder, " \n"), *holder ? holder : "unknown");
 }
 
 /* Whether it is still under its name: who had it before may have taken it away. */
@@ -233,17 +304,55 @@ static enum error take_lock(struct state *state)
     return error;
 }
 
-/* The number is for refuse_second() only: the lock is held whether it can be written or not. */
-static void write_lock(const struct state *state, const char *text, size_t length)
+/* On the disk: whoever had the folder sees that it lost it, whatever happens to this machine. */
+static enum error write_lock(const struct state *state, const char *text, size_t length)
 {
-    if (ftruncate(state->lock_descriptor, 0) == 0 &&
-        pwrite(state->lock_descriptor, text, length, 0) != (ssize_t)length)
-        log_debug("%s: %s", state->lock_path, strerror(errno));
+    if (pwrite(state->lock_descriptor, text, length, 0) == (ssize_t)length &&
+        ftruncate(state->lock_descriptor, (off_t)length) == 0 &&
+        fdatasync(state->lock_descriptor) == 0)
+        return OK;
+    return error_set_errno(ERROR_IO, errno, "cannot write the state lock %s", state->lock_path);
+}
+
+/* A host's name may be anything. */
+static void name_host(char *out, size_t bytes)
+{
+    if (gethostname(out, bytes) != 0)
+        snprintf(out, bytes, "unknown");
+    out[bytes - 1] = '\0';
+    for (char *at = out; *at; at++) {
+        if (*at <= ' ' || *at > '~')
+            *at = '?';
+    }
+}
+
+/* Process, host, generation, time, and a number that no other start draws; spaces up to a length
+ * that never changes, so that nothing is left behind it of what was there before. */
+static enum error make_holder(struct state *state)
+{
+    char host[HOST_NAME_MAX + 1];
+    char since[32];
+    char text[HOLDER_BYTES];
+    uint64_t mark;
+    struct tm when;
+    time_t now = time(NULL);
+    const char *before = strstr(state->before, GENERATION);
+    state->generation = 1 + (before ? strtoull(before + strlen(GENERATION), NULL, 10) : 0);
+    if (getrandom(&mark, sizeof(mark), 0) != (ssize_t)sizeof(mark))
+        return error_set_errno(ERROR_IO, errno, "cannot draw the generation's mark");
+    name_host(host, sizeof(host));
+    strftime(since, sizeof(since), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &when));
+    int length = snprintf(text, sizeof(text),
+                          "%ld on %s" GENERATION "%" PRIu64 ", since %s, mark %016" PRIx64,
+                          (long)getpid(), host, state->generation, since, mark);
+    memset(state->holder, ' ', HOLDER_BYTES);
+    memcpy(state->holder, text, (size_t)length);
+    state->holder[HOLDER_BYTES - 1] = '\n';
+    return OK;
 }
 
 static enum error lock_folder(struct state *state)
 {
-    char holder[HOLDER_BYTES];
     enum error error = take_lock(state);
     if (error)
         return error;
@@ -256,12 +365,17 @@ static enum error lock_folder(struct state *state)
                          "sampler's, and was left as it is; move it away, or give --state a folder "
                          "of its own",
                          state->lock_path);
+    state->before[length] = '\0';
     state->before_bytes = (size_t)length;
     state->was_used = length > 0;
-    state->has_lock = true;
-    length = snprintf(holder, sizeof(holder), "%ld\n", (long)getpid());
-    write_lock(state, holder, (size_t)length);
-    return OK;
+    error = make_holder(state);
+    state->has_lock = !error;
+    return error ? error : write_lock(state, state->holder, HOLDER_BYTES);
+}
+
+uint64_t state_generation(const struct state *state)
+{
+    return state->generation;
 }
 
 void state_take(struct state *state)
@@ -272,13 +386,17 @@ void state_take(struct state *state)
 /* A start that was refused leaves the folder as it was. The lock is held until it is gone. */
 static void undo(const struct state *state)
 {
-    if (state->has_lock && is_lock_ours(state)) {
-        if (state->was_there)
-            write_lock(state, state->before, state->before_bytes);
-        else
+    char text[HOLDER_BYTES + 1];
+    struct error_report why;
+    error_report_take(ERROR_IO, &why);
+    if (state->has_lock && look(state, text) == HOLDING_OURS) {
+        if (!state->was_there)
             (void)unlink(state->lock_path);
+        else if (write_lock(state, state->before, state->before_bytes))
+            log_debug("%s", error_message());
     }
     file_remove_folders(state->folder, state->folders_there);
+    (void)error_restore(&why);
 }
 
 /* A journal counts; a position beside it was taken over already. */

@@ -25,6 +25,8 @@ UNITS = 20000
 PLAIN_ENTRY = 24  # bytes of a draw without a worker in the journal
 STATE, LOGDIR = "new/state", "new/logs"  # below a folder that is on the disk for sure
 NOT_MISSED = {  # places of syncs that may go without a loss, and why they are there
+    "write_lock < lock_folder < state_open": "for another machine that lost the lock: it sees who has the folder, and no machine is "
+    "cut here but this one",
     "journal_file_sync < sync_file < journal_finish": "the watermark names what is on the disk for sure, so it "
     "is written after that; without it, a cut between the two makes the next start refuse a journal, as `process` allows it to",
     "journal_file_sync < streams_finish < service_finish": "the watermark of an orderly end: damage that comes later is known as such",

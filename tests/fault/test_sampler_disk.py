@@ -155,11 +155,10 @@ def test_a_kill_while_the_disk_is_full_and_a_start_on_a_full_disk(sampler, mount
 
 
 @contextlib.contextmanager
-def failing(server, strace, trace, *injections):
-    """The server's calls fail meanwhile, as strace's `inject=` says."""
-    words = [word for one in injections for word in ("-e", f"inject={one}")]
-    tracer = subprocess.Popen([strace, "-f", "-q", "-p", str(server.process.pid), "-o", str(trace),
-                               "-e", "trace=fdatasync,fsync,pwrite64,pwritev", *words], stderr=subprocess.PIPE, text=True)
+def traced(server, strace, trace, *options):
+    """strace with these options is attached to the server meanwhile."""
+    tracer = subprocess.Popen([strace, "-f", "-q", "-p", str(server.process.pid), "-o", str(trace), *options],
+                              stderr=subprocess.PIPE, text=True)
     try:
         deadline = time.monotonic() + PATIENCE_S
         while f"{tracer.pid}" != (re.search(r"TracerPid:\s*(\d+)", open(f"/proc/{server.process.pid}/status").read()) or [0, 0])[1]:
@@ -169,8 +168,14 @@ def failing(server, strace, trace, *injections):
             time.sleep(0.01)
         yield
     finally:
-        tracer.terminate()
+        tracer.kill()  # it may not hear SIGTERM once it has killed what it traces
         tracer.communicate()
+
+
+def failing(server, strace, trace, *injections):
+    """The server's calls fail meanwhile, as strace's `inject=` says."""
+    words = [word for one in injections for word in ("-e", f"inject={one}")]
+    return traced(server, strace, trace, "-e", "trace=fdatasync,fsync,pwrite64,pwritev", *words)
 
 
 @pytest.mark.parametrize("end", ["kill", "stop"])

@@ -581,7 +581,7 @@ static void check_found(void)
     at_call = NULL;
     unit_folder_make(found.folder);
     copy_found("journal");
-    copy_found("journal.new");
+    copy_found("journal.new.1");
     found.count = 0;
     pthread_mutex_init(&found.mutex, NULL);
     assert_ok(state_open(found.folder, &found.state));
@@ -664,6 +664,51 @@ static void test_what_could_not_be_kept_goes_back(void **unused)
     check_refusal(&fail_syncs, ENOSPC, ERROR_NO_SPACE);
     check_refusal(&fail_writes, EIO, ERROR_IO);
     check_refusal(&fail_writes, EFBIG, ERROR_NO_SPACE);
+}
+
+/* Between what is written and what is answered, at the last moment. */
+static void be_taken_over(void)
+{
+    static const char holder[] = "1 on elsewhere, generation 2, since now\n";
+    char path[512];
+    snprintf(path, sizeof(path), "%s/lock", owner.folder);
+    int descriptor = open(path, O_WRONLY);
+    assert_true(descriptor >= 0);
+    assert_int_equal(__real_pwrite(descriptor, holder, sizeof(holder) - 1, 0), sizeof(holder) - 1);
+    close(descriptor);
+}
+
+static void test_who_lost_the_folder_answers_nothing(void **unused)
+{
+    (void)unused;
+    struct waiter waiter;
+    struct buffer before = BUFFER_INIT(1 << 24);
+    struct buffer after = BUFFER_INIT(1 << 24);
+    unit_folder_make(owner.folder);
+    open_owner(DURABILITY_FSYNC);
+    assert_ok(append(7, NULL));
+    commit();
+    assert_ok(append(1007, &waiter));
+    at_call = be_taken_over;
+    commit();
+    at_call = NULL;
+    assert_true(waiter.calls == 1 && waiter.waiter.error == ERROR_IO);
+    assert_int_equal(owner.count, 1);
+    check_found(); /* and a start that reads what it left knows nothing of it */
+    read_journal(&before);
+    for (int i = 0; i < 3; i++) {
+        owner.journal->retry_ns = 0;
+        (void)journal_work(owner.journal, clock_now_ns(), false);
+        assert_fails(append(1007, NULL), ERROR_IO, "taken over by another server");
+    }
+    assert_true(journal_finish(owner.journal) == ERROR_IO);
+    read_journal(&after);
+    assert_true(before.length == after.length);
+    assert_memory_equal(before.data, after.data, before.length);
+    close_owner();
+    buffer_release(&before);
+    buffer_release(&after);
+    unit_folder_remove(owner.folder);
 }
 
 static void test_a_full_disk_is_met_before_anything_moves(void **unused)
@@ -844,7 +889,7 @@ static void test_a_full_disk_ends_it(void **unused)
         open_long((enum durability)durability);
         while (owner.journal->rewrite.phase != REWRITE_WRITE)
             (void)work_on();
-        snprintf(path, sizeof(path), "%s/journal.new", owner.folder);
+        snprintf(path, sizeof(path), "%s/journal.new.1", owner.folder);
         assert_int_equal(access(path, F_OK), 0);
         fail_room = ENOSPC;
         while (!append((int64_t)(1000 * owner.count + 7), NULL))
@@ -1033,6 +1078,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_sectors_that_were_not_written),
     cmocka_unit_test(test_damage_is_never_taken_for_a_torn_tail),
     cmocka_unit_test(test_what_could_not_be_kept_goes_back),
+    cmocka_unit_test(test_who_lost_the_folder_answers_nothing),
     cmocka_unit_test(test_a_full_disk_is_met_before_anything_moves),
     cmocka_unit_test(test_a_long_journal_is_written_anew),
     cmocka_unit_test(test_a_kill_while_it_is_written_anew),

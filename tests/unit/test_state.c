@@ -10,6 +10,7 @@
 #include "sampler/journal/state_folder.h"
 
 static const char *lost_lock; /* goes between its opening and its locking, once (-Wl,--wrap) */
+static bool locks_nothing;    /* as where the server of a network file system gave the lock away */
 
 int __real_flock(int descriptor, int operation);
 int __wrap_flock(int descriptor, int operation);
@@ -18,6 +19,8 @@ int __wrap_flock(int descriptor, int operation)
     if (lost_lock)
         assert_int_equal(unlink(lost_lock), 0);
     lost_lock = NULL;
+    if (locks_nothing)
+        return 0;
     return __real_flock(descriptor, operation);
 }
 
@@ -163,7 +166,7 @@ static void test_a_refused_start_changes_nothing(void **unused)
     char path[512];
     char inner[512];
     struct state *state;
-    struct buffer content = BUFFER_INIT(100);
+    struct buffer content = BUFFER_INIT(1000);
     unit_folder_make(folder);
     make_path(path, folder, "lock");
     assert_ok(state_open(folder, &state));
@@ -256,6 +259,49 @@ static void test_a_folder_that_was_replaced_is_told(void **unused)
     unit_folder_remove(folder);
 }
 
+/* The lock keeps nobody out: who came last has the folder, and who had it sees that. */
+static void test_a_lock_that_was_lost(void **unused)
+{
+    (void)unused;
+    char folder[256];
+    char path[512];
+    struct state *first;
+    struct state *second;
+    struct state *third;
+    struct buffer content = BUFFER_INIT(1000);
+    unit_folder_make(folder);
+    make_path(path, folder, "lock");
+    assert_ok(state_open(folder, &first));
+    state_take(first);
+    assert_int_equal(state_generation(first), 1);
+    locks_nothing = true;
+    assert_ok(state_open(folder, &second));
+    assert_int_equal(state_generation(second), 2);
+    assert_fails(state_check(first), ERROR_IO, "taken over by another server (process ");
+    assert_non_null(strstr(error_message(), "generation 2, since "));
+    assert_ok(state_check(second));
+    assert_ok(state_open(folder, &third)); /* of the same process, in the same second */
+    assert_fails(state_check(second), ERROR_IO, "generation 3");
+    state_close(second); /* a refused start takes nothing away from who came after it */
+    assert_ok(state_check(third));
+    state_close(third); /* and gives back what it took */
+    assert_fails(state_check(first), ERROR_IO, "generation 2");
+    state_close(first);
+    assert_ok(state_open(folder, &first));
+    state_take(first);
+    assert_int_equal(state_generation(first), 3);
+    assert_ok(state_open(folder, &second));
+    state_close(second);
+    assert_ok(state_check(first));
+    assert_ok(file_read_whole(path, &content));
+    assert_ok(file_write_whole(path, content.data, content.length)); /* a copy is not the lock */
+    assert_fails(state_check(first), ERROR_IO, "removed or replaced");
+    state_close(first);
+    locks_nothing = false;
+    buffer_release(&content);
+    unit_folder_remove(folder);
+}
+
 static int silence(void **unused)
 {
     (void)unused;
@@ -272,6 +318,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_lock_of_somebody_else_stays),
     cmocka_unit_test(test_a_lock_after_power_loss_is_ours),
     cmocka_unit_test(test_a_folder_that_was_replaced_is_told),
+    cmocka_unit_test(test_a_lock_that_was_lost),
 };
 
 UNIT_MAIN(tests)
