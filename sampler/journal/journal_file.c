@@ -29,12 +29,13 @@ static enum error open_file(struct journal_file *file, const char *path, int fla
     return OK;
 }
 
-/* A journal gets its header when all else of it is written. */
+/* Of any version; a journal gets its header when all else of it is written. */
 static bool begins_like_ours(const uint8_t *bytes, size_t length)
 {
     static const uint8_t zeros[JOURNAL_MAGIC_BYTES];
-    return length == 0 || (length == sizeof(zeros) && (memcmp(bytes, JOURNAL_MAGIC, length) == 0 ||
-                                                       memcmp(bytes, zeros, length) == 0));
+    return length == 0 ||
+           (length == sizeof(zeros) && (memcmp(bytes, JOURNAL_MAGIC, JOURNAL_VERSION_AT) == 0 ||
+                                        memcmp(bytes, zeros, length) == 0));
 }
 
 enum error journal_file_check_left(const char *path)

@@ -8,9 +8,9 @@
  * record's LSN, so that bytes of another file or place are never taken for a record, and records
  * can be copied into a new file as they are.
  *
- * Behind the header stands a watermark, written again now and then: how far the file is known to be
- * whole on the disk, and how long it is. It is never ahead of the disk, so less than it says is
- * damage. A watermark that is torn says nothing.
+ * In a page of its own behind the header stands a watermark, written again now and then: how far
+ * the file is known to be whole on the disk, and how long it is. It is never ahead of the disk, so
+ * less than it says is damage. A watermark that is torn says nothing.
  *
  * Pure functions on bytes.
  */
@@ -23,9 +23,10 @@
 
 #include "common/error.h"
 
-#define JOURNAL_MAGIC "TMBLJRN1"
+#define JOURNAL_MAGIC "TMBLJRN2"
 #define JOURNAL_MAGIC_BYTES 8
-#define JOURNAL_HEADER_BYTES 4096
+#define JOURNAL_VERSION_AT 7      /* in the magic; "1" is read as well */
+#define JOURNAL_HEADER_BYTES 8192 /* with the watermark's page */
 #define JOURNAL_RECORD_HEAD_BYTES 16
 
 struct journal_header {
@@ -33,9 +34,11 @@ struct journal_header {
     int64_t shift;      /* LSN - offset */
     uint64_t whole_end; /* offset; all up to here was on the disk before the file got its name */
     uint64_t length;    /* of the file then; it only ever grows, by whole blocks */
+    size_t begin;       /* where the records begin: as decoded */
 };
 
-#define JOURNAL_WATERMARK_OFFSET 512 /* a sector of its own */
+#define JOURNAL_WATERMARK_OFFSET \
+    4096 /* a page of its own: the header outlives it, however it is torn */
 #define JOURNAL_WATERMARK_BYTES 32
 
 struct journal_watermark {

@@ -309,7 +309,7 @@ class Outcome:
 
 def last_frame(journal):
     """Where it begins; damage from there on looks like an entry that was being written."""
-    at = last = 4096
+    at = last = 8192
     while length := int.from_bytes(journal[at + 8 : at + 12], "little") & 0x7fffffff:
         last, at = at, at + 16 + (length + 7 & ~7)
     return last

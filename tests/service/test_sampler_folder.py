@@ -87,10 +87,11 @@ def test_files_of_somebody_else_stay(tmp_path, name, content):
 
 
 @pytest.mark.parametrize("durability", ["fsync", "process", "none"])
-@pytest.mark.parametrize("left", ["nothing", "a journal", "zeros"])
+@pytest.mark.parametrize("left", ["nothing", "a journal", "an older journal", "zeros"])
 @pytest.mark.parametrize("name", ["journal.new", "journal.new.1", "journal.new.9"])
 def test_what_a_killed_server_left_goes_and_other_names_of_it_do_not(sampler, tmp_path, name, left, durability):
-    content = {"nothing": b"", "a journal": b"TMBLJRN1" + bytes(5000), "zeros": bytes(300_000)}[left]
+    content = {"nothing": b"", "a journal": b"TMBLJRN2" + bytes(9000), "an older journal": b"TMBLJRN1" + bytes(5000),
+               "zeros": bytes(300_000)}[left]
     state = tmp_path / "state"
     state.mkdir()
     (state / name).write_bytes(content)

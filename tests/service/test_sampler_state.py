@@ -199,7 +199,7 @@ def test_another_order_is_refused_by_name(sampler, tmp_path, change, says):
 
 
 FRAME = 24  # bytes of a plain draw in the journal, while positions are small
-HEADER = 4096
+PAGE, HEADER = 4096, 8192  # of the header, whose checksum covers it; with the watermark's, which may be torn
 
 
 def journal_with_draws(sampler, state, options, draws, orderly=True):
@@ -308,13 +308,13 @@ def test_damage_in_the_middle_is_refused(sampler, tmp_path):
     state = tmp_path / "state"
     options = (*STORE, "--state", state, "--seed", 1)
     whole, end = journal_with_draws(sampler, state, options, 40)
-    for at in (3, 20, HEADER - 2, HEADER + 1, HEADER + 60, end - 20 * FRAME):
+    for at in (3, 20, PAGE - 2, HEADER + 1, HEADER + 60, end - 20 * FRAME):
         damaged = bytearray(whole)
         damaged[at] ^= 1
         (state / "journal").write_bytes(damaged)
         run_fails("sampler", "serve", "--listen", "127.0.0.1:0", *options, says=["journal", "damaged"])
         assert (state / "journal").read_bytes() == damaged
-    for content in (b"", b"x" * 8192, whole[:100], bytes(8192), b"TMBLJRN1" + bytes(9000), whole[:HEADER]):
+    for content in (b"", b"x" * 8192, whole[:100], bytes(8192), b"TMBLJRN1" + bytes(9000), b"TMBLJRN2" + bytes(9000), whole[:HEADER]):
         (state / "journal").write_bytes(content)
         run_fails("sampler", "serve", "--listen", "127.0.0.1:0", *options, says=["journal", "damaged"])
         assert (state / "journal").read_bytes() == content
