@@ -107,6 +107,32 @@ static bool is_dormant(const struct journal *journal)
     return journal->condition < JOURNAL_RUNNING;
 }
 
+static uint64_t used_bytes(const struct journal *journal)
+{
+    return journal->end - (uint64_t)journal->file.shift;
+}
+
+bool journal_wants_room(const struct journal *journal)
+{
+    uint64_t room = journal->file.room;
+    return journal->condition == JOURNAL_RUNNING &&
+           room - used_bytes(journal) < journal_file_step(room) / 2;
+}
+
+/* Mostly the committer made it ready: then nothing is asked of the disk. If it is at it, that is
+ * waited for. */
+enum error journal_grow(struct journal *journal, size_t bytes)
+{
+    uint64_t room = journal->file.room;
+    pthread_mutex_lock(&journal->growth);
+    enum error error =
+        journal_file_grow(&journal->file, used_bytes(journal) + bytes, journal->maps);
+    pthread_mutex_unlock(&journal->growth);
+    if (!error && journal->durability == DURABILITY_PROCESS && room < journal->file.room)
+        (void)journal_write_watermark(journal, journal->synced, journal->file.room, false);
+    return error;
+}
+
 enum error journal_reserve(struct journal *journal, size_t bytes)
 {
     if (journal->condition == JOURNAL_FINISHED)
@@ -115,16 +141,13 @@ enum error journal_reserve(struct journal *journal, size_t bytes)
         return OK;
     if (journal->condition == JOURNAL_FAILING)
         return error_restore(&journal->failure);
-    uint64_t wanted = journal->end - (uint64_t)journal->file.shift + bytes;
-    if (wanted > journal->file.room) {
-        enum error error = journal_file_grow(&journal->file, wanted, journal->maps);
+    if (used_bytes(journal) + bytes > journal->file.room) {
+        enum error error = journal_grow(journal, bytes);
         if (error) {
             journal_note_failure(journal, error, JOURNAL_FULL);
             return error;
         }
         journal_note_success(journal);
-        if (journal->durability == DURABILITY_PROCESS)
-            (void)journal_write_watermark(journal, journal->synced, journal->file.room, false);
     }
     return journal->maps ? OK : journal_bytes_reserve(&journal->pending, bytes);
 }
@@ -164,7 +187,7 @@ enum error journal_append(struct journal *journal, const struct entry *entry)
         journal->written = journal->end;
     journal->counts.entries++;
     journal->counts.bytes += journal_record_bytes(entry_bytes);
-    if (journal->sleeps && journal->end >= journal->rewrite_at)
+    if (journal->sleeps && (journal->end >= journal->rewrite_at || journal_wants_room(journal)))
         pthread_cond_signal(&journal->changed);
     return OK;
 }
@@ -201,5 +224,5 @@ void journal_wait(struct journal *journal, struct journal_waiter *waiter)
 void journal_get_counts(const struct journal *journal, struct journal_counts *ret_counts)
 {
     *ret_counts = journal->counts;
-    ret_counts->file_bytes = journal->end - (uint64_t)journal->file.shift;
+    ret_counts->file_bytes = used_bytes(journal);
 }

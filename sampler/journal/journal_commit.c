@@ -202,13 +202,18 @@ static int64_t watermark_due_ns(const struct journal *journal)
     return journal->watermark_ns + INT64_C(1000000) * JOURNAL_WATERMARK_MS;
 }
 
+static bool may_grow(const struct journal *journal)
+{
+    return journal_wants_room(journal) && clock_now_ns() >= journal->growth_ns;
+}
+
 static bool has_work(const struct journal *journal)
 {
     if (watermark_is_behind(journal) && clock_now_ns() >= watermark_due_ns(journal))
         return true;
     if (journal_failing(journal))
         return may_retry(journal) || has_commit(journal) || has_stuck(journal);
-    return has_commit(journal) || journal_wants_rewrite(journal);
+    return has_commit(journal) || journal_wants_rewrite(journal) || may_grow(journal);
 }
 
 static void sleep_until_work(struct journal *journal, int64_t deadline_ns)
@@ -229,6 +234,21 @@ static void sleep_until_work(struct journal *journal, int64_t deadline_ns)
     }
 }
 
+/* The next piece of the file, while appends go on in the room that is there. The mutex is held
+ * before and after. */
+static enum error grow_ahead(struct journal *journal)
+{
+    uint64_t room = journal->file.room;
+    pthread_mutex_unlock(journal->owner.mutex);
+    pthread_mutex_lock(&journal->growth);
+    enum error error = journal_file_prepare(&journal->file, room + 1, journal->maps);
+    pthread_mutex_unlock(&journal->growth);
+    pthread_mutex_lock(journal->owner.mutex);
+    journal->growth_ns = clock_now_ns() + (error ? INT64_C(1000000) * JOURNAL_RETRY_MS : 0);
+    uint64_t used = journal->end - (uint64_t)journal->file.shift;
+    return error ? error : journal_grow(journal, (size_t)(journal->file.ready - used));
+}
+
 /* The disk refused: is it better now? The mutex is held before and after. */
 static void retry(struct journal *journal)
 {
@@ -241,10 +261,10 @@ static void retry(struct journal *journal)
     else
         journal_rewrite_abandon(journal); /* it may be what takes the room */
     pthread_mutex_lock(journal->owner.mutex);
+    if (before == JOURNAL_FULL)
+        error = grow_ahead(journal);
     if (journal->condition != before)
         return; /* an append got its room meanwhile, and may have failed after that */
-    if (before == JOURNAL_FULL)
-        error = journal_file_grow(&journal->file, journal->file.room + 1, journal->maps);
     if (!error)
         journal_note_success(journal);
     else
@@ -323,6 +343,8 @@ bool journal_work(struct journal *journal, int64_t deadline_ns, bool stopping)
     pthread_mutex_unlock(journal->owner.mutex);
     bool found = attend(journal, stopping);
     pthread_mutex_lock(journal->owner.mutex);
+    if (!stopping && may_grow(journal) && grow_ahead(journal))
+        log_debug("%s", error_message()); /* an append that finds no room says so */
     bool rewrites = !stopping && !journal_failing(journal) && journal_wants_rewrite(journal);
     pthread_mutex_unlock(journal->owner.mutex);
     if (rewrites) {

@@ -132,7 +132,7 @@ static enum error allocate(const struct journal_file *file, uint64_t bytes)
 {
     int error;
     do {
-        error = posix_fallocate(file->descriptor, (off_t)file->room, (off_t)(bytes - file->room));
+        error = posix_fallocate(file->descriptor, (off_t)file->ready, (off_t)(bytes - file->ready));
     } while (error == EINTR);
     return error == 0 ? OK : refuse(file, error);
 }
@@ -142,32 +142,21 @@ static enum error write_zeros(const struct journal_file *file, uint64_t bytes)
 {
     static const uint8_t zeros[64 << 10];
     enum error error = OK;
-    for (uint64_t offset = file->room; offset < bytes && !error; offset += sizeof(zeros)) {
+    for (uint64_t offset = file->ready; offset < bytes && !error; offset += sizeof(zeros)) {
         uint64_t length = bytes - offset < sizeof(zeros) ? bytes - offset : sizeof(zeros);
         error = journal_file_write(file, zeros, (size_t)length, offset);
     }
     return error;
 }
 
-static enum error map_file(struct journal_file *file, uint64_t bytes)
-{
-    void *map = file->map
-                    ? mremap(file->map, file->room, bytes, MREMAP_MAYMOVE)
-                    : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file->descriptor, 0);
-    if (map == MAP_FAILED)
-        return error_set_errno(ERROR_MEMORY, errno, "cannot map the state %s", file->path);
-    file->map = map;
-    return OK;
-}
-
-static enum error grow_to(struct journal_file *file, uint64_t bytes, bool maps)
+static enum error prepare(struct journal_file *file, uint64_t bytes, bool maps)
 {
     enum error error = allocate(file, bytes);
-    if (!error)
-        error = maps ? map_file(file, bytes) : write_zeros(file, bytes);
+    if (!error && !maps)
+        error = write_zeros(file, bytes);
     if (error)
         return error;
-    file->room = bytes;
+    file->ready = bytes;
     if (file->length < bytes)
         file->length = bytes;
     return OK;
@@ -178,19 +167,41 @@ static uint64_t round_up(uint64_t bytes, uint64_t unit)
     return (bytes + unit - 1) / unit * unit;
 }
 
+uint64_t journal_file_step(uint64_t bytes)
+{
+    uint64_t step = bytes / 4;
+    if (step < JOURNAL_STEP_LEAST_BYTES)
+        step = JOURNAL_STEP_LEAST_BYTES;
+    return step > JOURNAL_STEP_MOST_BYTES ? JOURNAL_STEP_MOST_BYTES : step;
+}
+
+enum error journal_file_prepare(struct journal_file *file, uint64_t bytes, bool maps)
+{
+    if (bytes <= file->ready)
+        return OK;
+    uint64_t wanted = round_up(bytes + journal_file_step(bytes), PAGE_BYTES);
+    enum error error = prepare(file, wanted, maps);
+    uint64_t least = round_up(bytes, PAGE_BYTES);
+    return error == ERROR_NO_SPACE && least < wanted ? prepare(file, least, maps) : error;
+}
+
 enum error journal_file_grow(struct journal_file *file, uint64_t bytes, bool maps)
 {
     if (bytes <= file->room)
         return OK;
-    uint64_t step = bytes / 4;
-    if (step < JOURNAL_STEP_LEAST_BYTES)
-        step = JOURNAL_STEP_LEAST_BYTES;
-    if (step > JOURNAL_STEP_MOST_BYTES)
-        step = JOURNAL_STEP_MOST_BYTES;
-    uint64_t wanted = round_up(bytes + step, PAGE_BYTES);
-    enum error error = grow_to(file, wanted, maps);
-    uint64_t least = round_up(bytes, PAGE_BYTES);
-    return error == ERROR_NO_SPACE && least < wanted ? grow_to(file, least, maps) : error;
+    enum error error = journal_file_prepare(file, bytes, maps);
+    if (error)
+        return error;
+    if (maps) {
+        void *map = file->map ? mremap(file->map, file->room, file->ready, MREMAP_MAYMOVE)
+                              : mmap(NULL, file->ready, PROT_READ | PROT_WRITE, MAP_SHARED,
+                                     file->descriptor, 0);
+        if (map == MAP_FAILED)
+            return error_set_errno(ERROR_MEMORY, errno, "cannot map the state %s", file->path);
+        file->map = map;
+    }
+    file->room = file->ready;
+    return OK;
 }
 
 /* ---- the folder --------------------------------------------------------- */

@@ -201,6 +201,7 @@ enum error journal_open(struct state *state, enum durability durability, uint64_
     journal->file.descriptor = journal->rewrite.file.descriptor = -1;
     journal->waiters_end = &journal->waiters;
     pthread_cond_init(&journal->changed, NULL);
+    pthread_mutex_init(&journal->growth, NULL);
     enum error error = open_journal(journal, state_folder(state));
     if (error) {
         journal_close(journal);
@@ -210,9 +211,9 @@ enum error journal_open(struct state *state, enum durability durability, uint64_
     return OK;
 }
 
-/* Always into a new file: who had the folder before, and does not know yet that it is another's, writes
- * into the old one. When what it began to write beside it is gone, it cannot rename that any more
- * either. */
+/* Always into a new file: who had the folder before, and does not know yet that it is another's,
+ * writes into the old one. When what it began to write beside it is gone, it cannot rename that any
+ * more either. */
 static enum error take_over(struct journal *journal)
 {
     enum error error = each_left(journal, remove_left);
@@ -251,6 +252,7 @@ void journal_close(struct journal *journal)
     journal_bytes_release(&journal->pending);
     journal_bytes_release(&journal->spare);
     pthread_cond_destroy(&journal->changed);
+    pthread_mutex_destroy(&journal->growth);
     free(journal->folder);
     free(journal->path);
     free(journal->new_path);

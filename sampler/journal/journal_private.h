@@ -21,8 +21,9 @@ struct journal_file {
     int descriptor;   /* -1: none */
     const char *path; /* borrowed */
     int64_t shift;    /* LSN - offset */
-    uint64_t room;    /* bytes of the file that are its own on the disk */
-    uint64_t length;  /* of the file: at least `room` */
+    uint64_t room;    /* bytes of the file that are its own on the disk, and mapped */
+    uint64_t ready;   /* bytes that are its own, at least `room` */
+    uint64_t length;  /* of the file: at least `ready` */
     uint8_t *map;     /* [room], or NULL: written with pwrite() */
 };
 
@@ -116,6 +117,9 @@ struct journal {
     struct journal_bytes spare;   /* the other one of two */
     struct journal_rewrite rewrite;
 
+    pthread_mutex_t growth; /* for the file's `ready` and `length`; taken after the owner's mutex */
+    int64_t growth_ns;      /* when the committer may try to grow it ahead again */
+
     pthread_cond_t changed;
     bool sleeps; /* journal_work() waits for `changed` */
     bool woken;
@@ -142,9 +146,13 @@ enum error journal_file_open(struct journal_file *file, const char *path) MUST_C
 void journal_file_close(struct journal_file *file);
 /* Nobody knows the file any more: gives back at most `most` bytes of it. False: there are none. */
 bool journal_file_dispose(struct journal_file *file, uint64_t most);
-/* At least `bytes` of the file are its own afterwards, zeros behind what was there; a mapping of
- * them when `maps`. */
+/* At least `bytes` of the file are its own afterwards, zeros behind what was there: they are
+ * `ready`. Takes the disk's time. */
+enum error journal_file_prepare(struct journal_file *file, uint64_t bytes, bool maps) MUST_CHECK;
+/* The same, and they are room, with a mapping of them when `maps`. Fast where they are ready. */
 enum error journal_file_grow(struct journal_file *file, uint64_t bytes, bool maps) MUST_CHECK;
+/* By how much a file of so many bytes grows. */
+uint64_t journal_file_step(uint64_t bytes);
 enum error journal_file_write(const struct journal_file *file, const void *bytes, size_t length,
                               uint64_t offset) MUST_CHECK;
 enum error journal_file_sync(const struct journal_file *file) MUST_CHECK;
@@ -164,6 +172,11 @@ uint8_t *journal_bytes_add(struct journal_bytes *bytes, const struct entry *entr
 void journal_bytes_release(struct journal_bytes *bytes);
 /* Every change of the condition; the mutex is held, or nobody else knows the journal yet. */
 void journal_turn(struct journal *journal, enum journal_condition next);
+/* Is little room left, so that the committer is to make more before it is needed? The mutex is
+ * held. */
+bool journal_wants_room(const struct journal *journal);
+/* Room for `bytes` more than there are entries. The mutex is held. */
+enum error journal_grow(struct journal *journal, size_t bytes) MUST_CHECK;
 /* To FULL or FAILING because of `error`, unless it is worse already; logs it when it begins. */
 void journal_note_failure(struct journal *journal, enum error error, enum journal_condition next);
 /* FULL or FAILING is over. */

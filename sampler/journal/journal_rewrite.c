@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Compaction: the ledgers as they were at LSN `start` into DIR/journal.new.GENERATION, then the records
- * appended since, then the name. Until the rename the old file is the journal; after it the new one
- * is, with all that the old one had on the disk.
+ * Compaction: the ledgers as they were at LSN `start` into DIR/journal.new.GENERATION, then the
+ * records appended since, then the name. Until the rename the old file is the journal; after it the
+ * new one is, with all that the old one had on the disk.
  *
  *     old file   header | records .............. start | records since ..... written
  *                         read into ledgers, listed      copied as they are
@@ -117,8 +117,8 @@ static enum error complete_file(struct journal *journal)
     struct journal_file *file = &rewrite->file;
     uint64_t end = rewrite->copied - (uint64_t)file->shift;
     uint8_t bytes[JOURNAL_HEADER_BYTES];
-    if (file->room < end)
-        file->room = end;
+    if (file->ready < end)
+        file->room = file->ready = end;
     enum error error = journal_file_grow(file, end + 1, journal->maps);
     if (error)
         return error;

@@ -242,8 +242,8 @@ static bool is_whole_holder(const char *text)
 }
 
 /* Of versions before generations: a process number and its end, or nothing. Power loss may leave
- * zeros, and behind a number and its end what it did not cover of a longer one: digits and their end,
- * or zeros again. */
+ * zeros, and behind a number and its end what it did not cover of a longer one: digits and their
+ * end, or zeros again. */
 static bool is_holder(const char *text, size_t length)
 {
     static const char zeros[OLD_HOLDER_BYTES];

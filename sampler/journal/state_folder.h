@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The folder of `--state DIR`. DIR/lock is locked as long as it is open, so that two servers never
- * share a folder; and it names the holder, since a lock can be lost: a start writes its own name, by
- * which who had the folder before knows that it is another's. DIR/journal (sampler/journal/journal.h) keeps all streams. Nothing is written
- * through a symbolic link, or over a file that no sampler made.
+ * share a folder; and it names the holder, since a lock can be lost: a start writes its own name,
+ * by which who had the folder before knows that it is another's. DIR/journal
+ * (sampler/journal/journal.h) keeps all streams. Nothing is written through a symbolic link, or
+ * over a file that no sampler made.
  *
  * DIR/position is what versions before the journal kept: the position of one stream, in two slots
  * of 4 KiB that were written alternately. It is read, taken over into a journal, and removed.
@@ -35,16 +36,17 @@ struct state_record {
 
 struct state;
 
-/* Makes the folder if it is missing, locks it and takes it over: state_check() of whoever had it fails
- * from now on, on the disk, too. Reads DIR/position when there is no journal. ERROR_CONFLICT when another server has it; ERROR_INPUT when both slots are damaged or are of
- * another format, or DIR/lock is no sampler's. */
+/* Makes the folder if it is missing, locks it and takes it over: state_check() of whoever had it
+ * fails from now on, on the disk, too. Reads DIR/position when there is no journal. ERROR_CONFLICT
+ * when another server has it; ERROR_INPUT when both slots are damaged or are of another format, or
+ * DIR/lock is no sampler's. */
 enum error state_open(const char *folder, struct state **ret_state) MUST_CHECK;
 /* The start went well: the lock, and a folder that was made for it, stay. */
 void state_take(struct state *state);
 /* Unlocks; without state_take() the folder and its lock are what they were. NULL is legal. */
 void state_close(struct state *state);
-/* ERROR_IO: what is at the folder's path is not what was opened, or another server took it over. One
- * look at the file system; from every thread. */
+/* ERROR_IO: what is at the folder's path is not what was opened, or another server took it over.
+ * One look at the file system; from every thread. */
 enum error state_check(const struct state *state) MUST_CHECK;
 /* The same, and ERROR_IO where that cannot be seen: before what only the holder may do. */
 enum error state_confirm(const struct state *state) MUST_CHECK;

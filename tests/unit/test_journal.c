@@ -27,6 +27,7 @@ static int fail_room;
 static int fail_names;
 static int fail_after = -1; /* calls of any kind that work before one of them fails, once */
 static void (*at_call)(void);
+static void (*at_room)(void);
 
 /* What a call of the system answers now. */
 static int refusal(int always)
@@ -80,6 +81,8 @@ int __wrap_posix_fallocate(int descriptor, off_t offset, off_t length);
 int __wrap_posix_fallocate(int descriptor, off_t offset, off_t length)
 {
     int error = refusal(fail_room);
+    if (at_room)
+        at_room();
     return error ? error : __real_posix_fallocate(descriptor, offset, length);
 }
 
@@ -383,7 +386,8 @@ static void test_damage_is_never_taken_for_a_torn_tail(void **unused)
     unit_folder_remove(owner.folder);
 }
 
-/* The mark is written again and again, and a page may be lost by it: the mark's own, and nothing else. */
+/* The mark is written again and again, and a page may be lost by it: the mark's own, and nothing
+ * else. */
 static void test_a_page_that_was_torn(void **unused)
 {
     (void)unused;
@@ -415,7 +419,7 @@ static void put(char *bytes, size_t at, uint64_t value)
     memcpy(bytes + at, &value, sizeof(value));
 }
 
-/* As versions before wrote it: the watermark in the header's page, the records right behind that. */
+/* As versions before wrote it: the watermark in the header's page, the records right behind it. */
 static char *as_version_1(const struct buffer *whole, size_t *ret_length)
 {
     const size_t page = 4096;
@@ -827,6 +831,53 @@ static void test_a_full_disk_is_met_before_anything_moves(void **unused)
     }
 }
 
+static int grown_free, grown_held;
+
+static void count_growth(void)
+{
+    if (pthread_mutex_trylock(&owner.mutex) != 0) {
+        grown_held++;
+        return;
+    }
+    grown_free++;
+    pthread_mutex_unlock(&owner.mutex);
+}
+
+/* The disk makes room before it is needed, while others append: nobody waits for it. */
+static void test_room_is_made_ahead(void **unused)
+{
+    (void)unused;
+    for (int durability = DURABILITY_FSYNC; durability <= DURABILITY_PROCESS; durability++) {
+        unit_folder_make(owner.folder);
+        open_owner((enum durability)durability);
+        grown_free = grown_held = 0;
+        at_room = count_growth;
+        for (int64_t i = 0; i < 30000; i++) {
+            assert_ok(append(1000 * i + 7, NULL));
+            if (i % 300 == 299)
+                (void)journal_work(owner.journal, clock_now_ns(), false);
+        }
+        assert_true(grown_free > 3);
+        assert_int_equal(grown_held, 0);
+        fail_room = ENOSPC; /* what is there is used to its end, and then some other time */
+        size_t count = owner.count;
+        while (!append((int64_t)(1000 * owner.count + 7), NULL))
+            (void)journal_work(owner.journal, clock_now_ns(), false);
+        assert_true(owner.count > count + 100);
+        fail_room = 0;
+        at_room = NULL;
+        assert_ok(append((int64_t)(1000 * owner.count + 7), NULL));
+        commit();
+        count = owner.count;
+        close_owner();
+        open_owner((enum durability)durability);
+        assert_int_equal(owner.count, count);
+        check_numbers(count);
+        close_owner();
+        unit_folder_remove(owner.folder);
+    }
+}
+
 /* ---- compaction --------------------------------------------------------- */
 
 static struct journal_counts counts_now(void)
@@ -1169,6 +1220,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_what_could_not_be_kept_goes_back),
     cmocka_unit_test(test_who_lost_the_folder_answers_nothing),
     cmocka_unit_test(test_a_full_disk_is_met_before_anything_moves),
+    cmocka_unit_test(test_room_is_made_ahead),
     cmocka_unit_test(test_a_long_journal_is_written_anew),
     cmocka_unit_test(test_a_kill_while_it_is_written_anew),
     cmocka_unit_test(test_a_disk_that_refuses_while_it_is_written_anew),
