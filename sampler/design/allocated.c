@@ -25,6 +25,7 @@ struct allocation {
     int64_t *draws;   /* [S] an epoch */
     uint32_t *labels; /* [S] */
     uint32_t *strata; /* [L], or NO_STRATUM */
+    double rounding;  /* draws are this off the shares of M at most */
 };
 
 static const struct allocation *allocation_of(const struct order *order)
@@ -127,7 +128,8 @@ static enum error share_out(struct order *order, const double *numbers, bool by_
         shares_of_numbers(numbers, labels, shares);
         if (by_units)
             shares_multiply(shares, sizes, labels);
-        error = shares_allocate(order->frame, shares, sizes, labels, allocation->draws);
+        error = shares_allocate(order->frame, shares, sizes, labels, allocation->draws,
+                                &allocation->rounding);
     }
     free(shares);
     free(sizes);
@@ -227,7 +229,7 @@ static enum error allocated_positions(const struct order *order, const struct ep
         return deal_find_draws(order, epoch, stratum, row, end, list);
     int64_t units = frame_label_units(order->frame, label);
     int64_t first = epoch->number * allocation->draws[stratum];
-    int64_t draws = tree_count(&order->tree, epoch->phases, stratum, end);
+    int64_t draws = tree_count(&order->tree, epoch->choices, stratum, end);
     uint64_t rank = (uint64_t)frame_stratum_rank(order->frame, row);
     struct random_key key = passes_key(order, label);
     for (int64_t pass = first / units; pass * units < first + draws; pass++) {
@@ -237,7 +239,7 @@ static enum error allocated_positions(const struct order *order, const struct ep
         if (draw < 0 || draw >= draws)
             continue;
         enum error error =
-            position_list_add(list, tree_position(&order->tree, epoch->phases, stratum, draw));
+            position_list_add(list, tree_position(&order->tree, epoch->choices, stratum, draw));
         if (error)
             return error;
     }
@@ -248,7 +250,7 @@ static int64_t allocated_label_count(const struct order *order, const struct epo
                                      uint32_t label, int64_t t)
 {
     uint32_t stratum = allocation_of(order)->strata[label];
-    return stratum == NO_STRATUM ? 0 : tree_count(&order->tree, epoch->phases, stratum, t);
+    return stratum == NO_STRATUM ? 0 : tree_count(&order->tree, epoch->choices, stratum, t);
 }
 
 static double draws_of(const struct order *order, uint32_t label)
@@ -268,12 +270,17 @@ static double allocated_label_share(const struct order *order, uint32_t label)
     return draws_of(order, label) / (double)order->epoch_positions;
 }
 
+static double allocated_balance_error(const struct order *order)
+{
+    return deal_balance_error(order) + allocation_of(order)->rounding;
+}
+
 #define ALLOCATED(design, starter)                                                                \
     {                                                                                             \
         .name = (design), .takes_replacement = true, .init = (starter),                           \
         .release = allocated_release, .units = allocated_units, .positions = allocated_positions, \
         .label_count = allocated_label_count, .probability = allocated_probability,               \
-        .label_share = allocated_label_share                                                      \
+        .label_share = allocated_label_share, .balance_error = allocated_balance_error            \
     }
 
 const struct design_ops design_equal = ALLOCATED("equal", equal_init);

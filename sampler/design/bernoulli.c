@@ -95,8 +95,8 @@ static size_t find_successes(const struct order *order, const struct epoch *epoc
 {
     size_t found = 0;
     for (size_t done = 0; done < count; done += 64) {
-        uint64_t mask =
-            bernoulli_trials_mask(epoch->phases, bernoulli_of(order)->limit, first + (int64_t)done);
+        uint64_t mask = bernoulli_trials_mask(epoch->choices, bernoulli_of(order)->limit,
+                                              first + (int64_t)done);
         if (count - done < 64)
             mask &= (UINT64_C(1) << (count - done)) - 1;
         for (; mask != 0; mask &= mask - 1)
@@ -147,8 +147,8 @@ static int64_t bernoulli_position(const struct order *order, const struct epoch 
     struct permutation permutation;
     permutation_init(&permutation, (uint64_t)order->epoch_positions, places_key(epoch));
     uint64_t position = permutation_find(&permutation, (uint64_t)row);
-    return random_at(epoch->phases, position) <= bernoulli_of(order)->limit ? (int64_t)position
-                                                                            : -1;
+    return random_at(epoch->choices, position) <= bernoulli_of(order)->limit ? (int64_t)position
+                                                                             : -1;
 }
 
 static double bernoulli_probability(const struct order *order, int64_t row)
@@ -162,7 +162,7 @@ static double bernoulli_probability(const struct order *order, int64_t row)
 static int64_t bernoulli_count(const struct order *order, const struct epoch *epoch, int64_t first,
                                int64_t positions)
 {
-    return bernoulli_trials_count(epoch->phases, bernoulli_of(order)->limit, first, positions);
+    return bernoulli_trials_count(epoch->choices, bernoulli_of(order)->limit, first, positions);
 }
 
 /* Place of the set bit number j of a mask. */
@@ -189,7 +189,7 @@ static int64_t find_head(const struct order *order, const struct epoch *epoch, i
             first += step;
         }
     }
-    uint64_t mask = bernoulli_trials_mask(epoch->phases, bernoulli_of(order)->limit, first);
+    uint64_t mask = bernoulli_trials_mask(epoch->choices, bernoulli_of(order)->limit, first);
     if (end - first < 64)
         mask &= (UINT64_C(1) << (end - first)) - 1;
     int64_t successes = __builtin_popcountll(mask);

@@ -22,7 +22,12 @@ void deal_positions(struct deal *deal, const struct order *order, const struct e
                     int64_t first, size_t count)
 {
     deal->run_count =
-        tree_deal(&order->tree, epoch->phases, first, (uint32_t)count, deal->runs, deal->slots);
+        tree_deal(&order->tree, epoch->choices, first, (uint32_t)count, deal->runs, deal->slots);
+}
+
+double deal_balance_error(const struct order *order)
+{
+    return (double)order->tree.bound_q32 / 0x1p32;
 }
 
 void deal_draw_anew(struct deal *deal, const struct order *order, const struct epoch *epoch,
@@ -81,14 +86,14 @@ enum error deal_find_draws(const struct order *order, const struct epoch *epoch,
     struct random_key key = random_key_at(epoch->units, label);
     uint64_t units = (uint64_t)frame_label_units(order->frame, label);
     uint64_t rank = (uint64_t)frame_stratum_rank(order->frame, row);
-    int64_t draws = tree_count(&order->tree, epoch->phases, stratum, end);
+    int64_t draws = tree_count(&order->tree, epoch->choices, stratum, end);
     for (int64_t j = 0; j < draws; j++) {
         if (j % DESIGN_STOP_POSITIONS == 0 && stop_requested())
             return error_set(ERROR_CANCELLED, "the search for a unit's positions was stopped");
         if (random_below(key, (uint64_t)j, units) != rank)
             continue;
         enum error error =
-            position_list_add(list, tree_position(&order->tree, epoch->phases, stratum, j));
+            position_list_add(list, tree_position(&order->tree, epoch->choices, stratum, j));
         if (error)
             return error;
     }

@@ -23,6 +23,9 @@ struct deal {
 void deal_positions(struct deal *deal, const struct order *order, const struct epoch *epoch,
                     int64_t first, size_t count);
 
+/* order_balance_error() of the tree. */
+double deal_balance_error(const struct order *order);
+
 /* Ranks with replacement: each draw is one of its own from the whole stratum. */
 void deal_draw_anew(struct deal *deal, const struct order *order, const struct epoch *epoch,
                     const uint32_t *labels);

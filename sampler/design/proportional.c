@@ -72,7 +72,7 @@ static int64_t proportional_position(const struct order *order, const struct epo
     permutation_init(&permutation, (uint64_t)frame_label_units(order->frame, label),
                      random_at(epoch->units, label));
     uint64_t j = permutation_find(&permutation, (uint64_t)frame_stratum_rank(order->frame, row));
-    return tree_position(&order->tree, epoch->phases, label, (int64_t)j);
+    return tree_position(&order->tree, epoch->choices, label, (int64_t)j);
 }
 
 static enum error proportional_positions(const struct order *order, const struct epoch *epoch,
@@ -84,7 +84,7 @@ static enum error proportional_positions(const struct order *order, const struct
 static int64_t proportional_label_count(const struct order *order, const struct epoch *epoch,
                                         uint32_t label, int64_t t)
 {
-    return tree_count(&order->tree, epoch->phases, label, t);
+    return tree_count(&order->tree, epoch->choices, label, t);
 }
 
 const struct design_ops design_proportional = {
@@ -95,4 +95,5 @@ const struct design_ops design_proportional = {
     .position = proportional_position,
     .positions = proportional_positions,
     .label_count = proportional_label_count,
+    .balance_error = deal_balance_error,
 };

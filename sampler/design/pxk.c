@@ -3,23 +3,23 @@
  * pxk: batches of p labels with k units each. One endless walk that epochs only count: global
  * position = batch * p k + turn in the batch * k + unit in the turn.
  *
- * Labels: turn t (of all turns, p a batch) belongs to round t div L, in which every label has
- * exactly one. Rounds share one order of the labels in groups of R = p / gcd(L, p), which L R turns
- * make whole batches; p turns in a row within a group are p different labels because p <= L, and no
- * batch lies across two groups. Each group has a permutation of its own.
+ * Two walks of the same kind lie in it. The labels': turn t (of all turns, p a batch) is draw t,
+ * in round t div L, in which every label has exactly one turn; p draws in a row from a batch's
+ * first are p different labels. A label's units': its turn number is the round, so that its draws
+ * are g = round * k + i; k draws in a row from a turn's first are k different units.
  *
- * Units: a label's turn number is the round, so that its draws are g = round * k + i. They walk the
- * label's n units pass by pass. A turn that lies across two passes takes the last a units of the
- * one and the first b = k - a of the other; they must differ:
- *   n >= 3 k, k <= SEAM_UNITS  every pass has a permutation of its own. Those of the first b units
+ * A walk goes through its n items pass by pass. What has to differ (a batch's labels, a turn's
+ * units), s draws, may lie across two passes, the last a items of the one and the first b = s - a
+ * of the other:
+ *   n >= 3 s, s <= SEAM_ITEMS  every pass has a permutation of its own. Those of the first b items
  *                   of a pass that are among the last a of the pass before are exchanged, the t-th
- *                   of them with the t-th unit of places b ... b + a - 1 that is not: there are
+ *                   of them with the t-th item of places b ... b + a - 1 that is not: there are
  *                   enough, since a such places hold at most a less those that stand in front. The
- *                   last places of a pass stay as they are (n >= 3 k), so that no pass depends on
+ *                   last places of a pass stay as they are (n >= 3 s), so that no pass depends on
  *                   one before the last.
- *   else            passes share one permutation in groups of k / gcd(n, k), which make whole
- *                   turns: k draws in a row within a group differ because k <= n.
- * Either way every pass has each unit once, and each draw of a label is uniform over its units.
+ *   else            passes share one permutation in groups of s / gcd(n, s), which are a multiple
+ *                   of s draws: s draws in a row within a group differ because s <= n.
+ * Either way every pass has each item once, and each draw is uniform over the items.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -30,28 +30,17 @@
 #include "sampler/design/designs.h"
 #include "sampler/shuffle/permutation.h"
 
-#define SEAM_UNITS 256
+#define SEAM_ITEMS 256
 #define POSITIONS_LIMIT (INT64_C(1) << 62)
 
 struct turns {
     int64_t labels_a_batch, units_a_label; /* p, k */
     int64_t labels;                        /* L */
-    int64_t rounds_a_group;                /* R */
 };
 
 static const struct turns *turns_of(const struct order *order)
 {
     return order->own;
-}
-
-static int64_t common_divisor(int64_t a, int64_t b)
-{
-    while (b != 0) {
-        int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
 }
 
 /* ---- life cycle --------------------------------------------------------- */
@@ -108,7 +97,6 @@ static enum error pxk_init(struct order *order, const struct design_fields *fiel
         .labels_a_batch = fields->p,
         .units_a_label = fields->k,
         .labels = labels,
-        .rounds_a_group = fields->p / common_divisor(labels, fields->p),
     };
     order->own = turns;
     order->repeats = true;
@@ -122,83 +110,65 @@ static void pxk_release(struct order *order)
     free(order->own);
 }
 
-/* ---- labels of turns ---------------------------------------------------- */
+/* ---- walks -------------------------------------------------------------- */
 
-/* The order of the labels in a round. */
-static void init_round(const struct order *order, int64_t round, struct permutation *ret_labels)
-{
-    const struct turns *turns = turns_of(order);
-    struct random_key key = random_key_at(order_walk_key(order), 0);
-    permutation_init(ret_labels, (uint64_t)turns->labels,
-                     random_at(key, (uint64_t)(round / turns->rounds_a_group)));
-}
-
-/* Draws of a label before global position P, given its place in the round that P lies in. */
-static int64_t draws_before(const struct turns *turns, int64_t position, int64_t place)
-{
-    int64_t turn = position / turns->units_a_label;
-    int64_t draws = turn / turns->labels * turns->units_a_label;
-    if (place < turn % turns->labels)
-        draws += turns->units_a_label;
-    else if (place == turn % turns->labels)
-        draws += position % turns->units_a_label;
-    return draws;
-}
-
-static int64_t place_of_label(const struct order *order, int64_t round, uint32_t label)
-{
-    struct permutation labels;
-    init_round(order, round, &labels);
-    return (int64_t)permutation_find(&labels, label);
-}
-
-static int64_t label_draws_before(const struct order *order, uint32_t label, int64_t position)
-{
-    const struct turns *turns = turns_of(order);
-    int64_t round = position / turns->units_a_label / turns->labels;
-    return draws_before(turns, position, place_of_label(order, round, label));
-}
-
-/* ---- units of a label: its draws ---------------------------------------- */
-
-/* A label's walk. */
-struct label_walk {
-    int64_t units;          /* n */
+struct walk {
+    int64_t items;          /* n */
+    int64_t apart;          /* s */
     int64_t passes_a_group; /* 1: every pass has a permutation of its own */
-    int64_t turn_units;     /* k */
     bool mends_seams;
     struct random_key key;
 };
 
-static struct label_walk walk_of(const struct order *order, uint32_t label)
+static int64_t common_divisor(int64_t a, int64_t b)
 {
-    int64_t k = turns_of(order)->units_a_label;
-    int64_t units = frame_label_units(order->frame, label);
-    bool mends = k <= SEAM_UNITS && units / 3 >= k;
-    return (struct label_walk){
-        .units = units,
-        .passes_a_group = mends ? 1 : k / common_divisor(units, k),
-        .turn_units = k,
+    while (b != 0) {
+        int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+static struct walk walk_new(int64_t items, int64_t apart, struct random_key key)
+{
+    bool mends = apart <= SEAM_ITEMS && items / 3 >= apart;
+    return (struct walk){
+        .items = items,
+        .apart = apart,
+        .passes_a_group = mends ? 1 : apart / common_divisor(items, apart),
         .mends_seams = mends,
-        .key = random_key_at(random_key_at(order_walk_key(order), 1), label),
+        .key = key,
     };
 }
 
-static uint64_t pass_key(const struct label_walk *walk, int64_t pass)
+static struct walk walk_of_labels(const struct order *order)
+{
+    const struct turns *turns = turns_of(order);
+    return walk_new(turns->labels, turns->labels_a_batch, random_key_at(order_walk_key(order), 0));
+}
+
+static struct walk walk_of_units(const struct order *order, uint32_t label)
+{
+    return walk_new(frame_label_units(order->frame, label), turns_of(order)->units_a_label,
+                    random_key_at(random_key_at(order_walk_key(order), 1), label));
+}
+
+static uint64_t pass_key(const struct walk *walk, int64_t pass)
 {
     return random_at(walk->key, (uint64_t)(pass / walk->passes_a_group));
 }
 
-static void init_pass(const struct label_walk *walk, int64_t pass, struct permutation *ret_pass)
+static void init_pass(const struct walk *walk, int64_t pass, struct permutation *ret_pass)
 {
-    permutation_init(ret_pass, (uint64_t)walk->units, pass_key(walk, pass));
+    permutation_init(ret_pass, (uint64_t)walk->items, pass_key(walk, pass));
 }
 
 /* What is exchanged at the head of a pass: places from[i] and to[i]. */
 struct seam {
     int64_t end; /* places from here on are as they are; 0: no seam */
     uint32_t count;
-    int64_t from[SEAM_UNITS], to[SEAM_UNITS];
+    int64_t from[SEAM_ITEMS], to[SEAM_ITEMS];
 };
 
 static bool holds(const uint64_t *units, int64_t count, uint64_t unit)
@@ -210,22 +180,22 @@ static bool holds(const uint64_t *units, int64_t count, uint64_t unit)
     return false;
 }
 
-static void find_seam(const struct label_walk *walk, int64_t pass, const struct permutation *own,
+static void find_seam(const struct walk *walk, int64_t pass, const struct permutation *own,
                       struct seam *seam)
 {
-    uint64_t before[SEAM_UNITS];
+    uint64_t before[SEAM_ITEMS];
     struct permutation previous;
     seam->end = 0;
     seam->count = 0;
-    int64_t a = (int64_t)((unsigned __int128)(uint64_t)pass * (uint64_t)walk->units %
-                          (uint64_t)walk->turn_units);
+    int64_t a = (int64_t)((unsigned __int128)(uint64_t)pass * (uint64_t)walk->items %
+                          (uint64_t)walk->apart);
     if (!walk->mends_seams || a == 0)
         return;
-    int64_t b = walk->turn_units - a;
-    seam->end = walk->turn_units;
+    int64_t b = walk->apart - a;
+    seam->end = walk->apart;
     init_pass(walk, pass - 1, &previous);
     for (int64_t i = 0; i < a; i++)
-        before[i] = permutation_at(&previous, (uint64_t)(walk->units - a + i));
+        before[i] = permutation_at(&previous, (uint64_t)(walk->items - a + i));
     for (int64_t i = 0; i < b; i++) {
         if (holds(before, a, permutation_at(own, (uint64_t)i)))
             seam->from[seam->count++] = i;
@@ -248,18 +218,58 @@ static int64_t exchange(const struct seam *seam, int64_t place)
     return place;
 }
 
-/* The draw of a pass that takes `rank`. */
-static int64_t find_draw(const struct label_walk *walk, int64_t pass, uint64_t rank)
+/* The draw of a pass that takes `item`. */
+static int64_t find_draw(const struct walk *walk, int64_t pass, uint64_t item)
 {
     struct permutation own;
     struct seam seam;
     init_pass(walk, pass, &own);
-    int64_t place = (int64_t)permutation_find(&own, rank);
-    if (place < walk->turn_units) {
+    int64_t place = (int64_t)permutation_find(&own, item);
+    if (place < walk->apart) {
         find_seam(walk, pass, &own, &seam);
         place = exchange(&seam, place);
     }
-    return pass * walk->units + place;
+    return pass * walk->items + place;
+}
+
+/* ---- turns of labels ---------------------------------------------------- */
+
+/* A round, to ask for the label of one turn after the other. */
+struct round {
+    int64_t number; /* -1: none yet */
+    struct walk walk;
+    struct permutation labels;
+    struct seam seam;
+};
+
+static uint32_t label_of_turn(struct round *round, int64_t turn)
+{
+    int64_t number = turn / round->walk.items;
+    if (number != round->number) {
+        round->number = number;
+        init_pass(&round->walk, number, &round->labels);
+        find_seam(&round->walk, number, &round->labels, &round->seam);
+    }
+    int64_t place = exchange(&round->seam, turn % round->walk.items);
+    return (uint32_t)permutation_at(&round->labels, (uint64_t)place);
+}
+
+static int64_t turn_of_label(const struct order *order, int64_t round, uint32_t label)
+{
+    struct walk walk = walk_of_labels(order);
+    return find_draw(&walk, round, label);
+}
+
+/* Draws of a label before global position P: k for each round before P's, and those of its turn in
+ * that round. */
+static int64_t label_draws_before(const struct order *order, uint32_t label, int64_t position)
+{
+    int64_t units = turns_of(order)->units_a_label;
+    int64_t round = position / units / turns_of(order)->labels;
+    int64_t own = position - turn_of_label(order, round, label) * units;
+    if (own < 0)
+        own = 0;
+    return round * units + (own < units ? own : units);
 }
 
 /* ---- positions to rows -------------------------------------------------- */
@@ -267,25 +277,25 @@ static int64_t find_draw(const struct label_walk *walk, int64_t pass, uint64_t r
 /* The draws of a block: a run of consecutive ones for each turn, or two where a pass ends in it. */
 struct draws {
     struct permutation_run runs[ORDER_BLOCK]; /* at least one draw each */
-    struct label_walk walks[ORDER_BLOCK];     /* of each run, */
+    struct walk walks[ORDER_BLOCK];           /* of each run, */
     int64_t passes[ORDER_BLOCK];              /* and the pass that it lies in */
     uint32_t labels[ORDER_BLOCK];
     uint64_t ranks[ORDER_BLOCK];
     size_t count;
 };
 
-static void add_draws(struct draws *draws, uint32_t label, const struct label_walk *walk,
-                      int64_t draw, int64_t count)
+static void add_draws(struct draws *draws, uint32_t label, const struct walk *walk, int64_t draw,
+                      int64_t count)
 {
     while (count > 0) {
-        int64_t pass = draw / walk->units;
-        int64_t within = draw % walk->units;
-        int64_t step = walk->units - within < count ? walk->units - within : count;
+        int64_t pass = draw / walk->items;
+        int64_t within = draw % walk->items;
+        int64_t step = walk->items - within < count ? walk->items - within : count;
         draws->labels[draws->count] = label;
         draws->walks[draws->count] = *walk;
         draws->passes[draws->count] = pass;
         draws->runs[draws->count] = (struct permutation_run){
-            .units = (uint64_t)walk->units,
+            .units = (uint64_t)walk->items,
             .key = pass_key(walk, pass),
             .first = (uint64_t)within,
             .count = (size_t)step,
@@ -299,22 +309,16 @@ static void add_draws(struct draws *draws, uint32_t label, const struct label_wa
 static void list_draws(const struct order *order, int64_t position, int64_t left,
                        struct draws *draws)
 {
-    const struct turns *turns = turns_of(order);
-    struct permutation labels;
-    int64_t group = -1;
+    int64_t units = turns_of(order)->units_a_label;
+    struct round round = {.number = -1, .walk = walk_of_labels(order)};
     draws->count = 0;
     while (left > 0) {
-        int64_t turn = position / turns->units_a_label;
-        int64_t round = turn / turns->labels;
-        int64_t unit = position % turns->units_a_label;
-        int64_t step = turns->units_a_label - unit < left ? turns->units_a_label - unit : left;
-        if (round / turns->rounds_a_group != group) {
-            group = round / turns->rounds_a_group;
-            init_round(order, round, &labels);
-        }
-        uint32_t label = (uint32_t)permutation_at(&labels, (uint64_t)(turn % turns->labels));
-        struct label_walk walk = walk_of(order, label);
-        add_draws(draws, label, &walk, round * turns->units_a_label + unit, step);
+        int64_t turn = position / units;
+        int64_t unit = position % units;
+        int64_t step = units - unit < left ? units - unit : left;
+        uint32_t label = label_of_turn(&round, turn);
+        struct walk walk = walk_of_units(order, label);
+        add_draws(draws, label, &walk, turn / round.walk.items * units + unit, step);
         position += step;
         left -= step;
     }
@@ -343,8 +347,7 @@ static size_t pxk_units(const struct order *order, const struct epoch *epoch, in
     permutation_runs(draws.runs, draws.count, draws.ranks);
     for (size_t run = 0; run < draws.count; run++) {
         size_t step = draws.runs[run].count;
-        if (draws.walks[run].mends_seams &&
-            (int64_t)draws.runs[run].first < draws.walks[run].turn_units)
+        if (draws.walks[run].mends_seams && (int64_t)draws.runs[run].first < draws.walks[run].apart)
             mend(&draws, run, draws.ranks + done);
         partition_gather(frame_strata(order->frame), draws.labels[run], draws.ranks + done, step,
                          ret_rows + done);
@@ -360,21 +363,18 @@ static size_t pxk_units(const struct order *order, const struct epoch *epoch, in
 static enum error pxk_positions(const struct order *order, const struct epoch *epoch, int64_t row,
                                 int64_t end, struct position_list *list)
 {
-    const struct turns *turns = turns_of(order);
     uint32_t label = frame_label(order->frame, row);
     uint64_t rank = (uint64_t)frame_stratum_rank(order->frame, row);
-    struct label_walk walk = walk_of(order, label);
+    struct walk walk = walk_of_units(order, label);
     int64_t start = epoch->number * order->epoch_positions;
     int64_t first = label_draws_before(order, label, start);
     int64_t last = label_draws_before(order, label, start + end); /* one behind it */
-    for (int64_t pass = first / walk.units; pass * walk.units < last; pass++) {
+    for (int64_t pass = first / walk.items; pass * walk.items < last; pass++) {
         int64_t draw = find_draw(&walk, pass, rank);
         if (draw < first || draw >= last)
             continue;
-        int64_t round = draw / walk.turn_units;
-        int64_t turn = round * turns->labels + place_of_label(order, round, label);
-        enum error error =
-            position_list_add(list, turn * walk.turn_units + draw % walk.turn_units - start);
+        int64_t turn = turn_of_label(order, draw / walk.apart, label);
+        enum error error = position_list_add(list, turn * walk.apart + draw % walk.apart - start);
         if (error)
             return error;
     }
@@ -400,6 +400,16 @@ static double pxk_label_share(const struct order *order, uint32_t label)
     return 1.0 / (double)turns_of(order)->labels;
 }
 
+/* Within a round a label is up to a turn ahead or behind; where epochs begin within a round, at both
+ * ends. */
+static double pxk_balance_error(const struct order *order)
+{
+    const struct turns *turns = turns_of(order);
+    int64_t epoch_turns = order->epoch_positions / turns->units_a_label;
+    double ends = epoch_turns % turns->labels == 0 ? 1 : 2;
+    return ends * (double)turns->units_a_label * (1 - 1 / (double)turns->labels);
+}
+
 const struct design_ops design_pxk = {
     .name = "pxk",
     .init = pxk_init,
@@ -409,4 +419,5 @@ const struct design_ops design_pxk = {
     .label_count = pxk_label_count,
     .probability = pxk_probability,
     .label_share = pxk_label_share,
+    .balance_error = pxk_balance_error,
 };

@@ -170,7 +170,7 @@ static int compare_remainders(const void *a, const void *b)
 }
 
 static void part(uint64_t positions, const uint64_t *shares, uint32_t count,
-                 struct remainder *remainders, int64_t *ret_draws)
+                 struct remainder *remainders, int64_t *ret_draws, double *ret_rounding)
 {
     uint64_t sum = 0;
     uint64_t left = positions;
@@ -185,10 +185,15 @@ static void part(uint64_t positions, const uint64_t *shares, uint32_t count,
     qsort(remainders, count, sizeof(*remainders), compare_remainders);
     for (uint64_t i = 0; i < left; i++)
         ret_draws[remainders[i].label]++;
+    *ret_rounding = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t off = i < left ? sum - remainders[i].rest : remainders[i].rest;
+        *ret_rounding = fmax(*ret_rounding, (double)off / (double)sum);
+    }
 }
 
 enum error shares_allocate(const struct frame *frame, const uint64_t *shares, const int64_t *sizes,
-                           uint32_t count, int64_t *ret_draws)
+                           uint32_t count, int64_t *ret_draws, double *ret_rounding)
 {
     uint64_t positions = 0;
     enum error error = find_positions(frame, shares, sizes, count, &positions);
@@ -197,7 +202,7 @@ enum error shares_allocate(const struct frame *frame, const uint64_t *shares, co
     struct remainder *remainders = array_new(count, sizeof(*remainders), "the labels' shares");
     if (!remainders)
         return ERROR_MEMORY;
-    part(positions, shares, count, remainders, ret_draws);
+    part(positions, shares, count, remainders, ret_draws, ret_rounding);
     free(remainders);
     return OK;
 }

@@ -27,9 +27,10 @@ void shares_of_numbers(const double *numbers, size_t count, uint64_t *ret_shares
 void shares_multiply(uint64_t *shares, const int64_t *sizes, size_t count);
 
 /* An epoch: the least M with M * share >= size for every label with a share, and M parted by
- * largest remainder (ties: the lower label first) into ret_draws[count]. ERROR_USAGE naming the
- * label (by its text in `frame`) for which M would reach 2^62. */
+ * largest remainder (ties: the lower label first) into ret_draws[count], each
+ * *ret_rounding off M * share at most. ERROR_USAGE naming the label (by its text in
+ * `frame`) for which M would reach 2^62. */
 enum error shares_allocate(const struct frame *frame, const uint64_t *shares, const int64_t *sizes,
-                           uint32_t count, int64_t *ret_draws) MUST_CHECK;
+                           uint32_t count, int64_t *ret_draws, double *ret_rounding) MUST_CHECK;
 
 #endif

@@ -187,7 +187,7 @@ static uint64_t first_point(const struct sample *sample, weight from)
 
 static uint64_t places_key(const struct epoch *epoch)
 {
-    return random_at(epoch->phases, 0);
+    return random_at(epoch->choices, 0);
 }
 
 /* ---- positions to rows -------------------------------------------------- */

@@ -51,6 +51,8 @@ struct design_ops {
     double (*probability)(const struct order *order, int64_t row);
     /* order_label_share(); NULL: the label's share of the frame's units. */
     double (*label_share)(const struct order *order, uint32_t label);
+    /* order_balance_error(); NULL: labels are not balanced. */
+    double (*balance_error)(const struct order *order);
     /* Orders that skip positions only, all within one epoch. reach: as order_reach(), from
      * `first`; returns the positions. unit_position: that of unit number j. */
     int64_t (*reach)(const struct order *order, const struct epoch *epoch, int64_t first,

@@ -4,6 +4,8 @@
 #include "sampler/order/order.h"
 
 #include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "sampler/order/design.h"
@@ -64,6 +66,17 @@ double order_label_share(const struct order *order, uint32_t label)
     if (order->ops->label_share)
         return order->ops->label_share(order, label);
     return (double)frame_label_units(order->frame, label) / (double)frame_units(order->frame);
+}
+
+double order_balance_error(const struct order *order)
+{
+    return order->ops->balance_error ? order->ops->balance_error(order) : -1;
+}
+
+void order_name(const struct order *order, char ret_name[ORDER_NAME_BYTES])
+{
+    struct random_key key = random_key_at(order->key, (uint64_t)order->epoch_positions);
+    snprintf(ret_name, ORDER_NAME_BYTES, "%016" PRIx64 "%016" PRIx64, key.first, key.second);
 }
 
 void order_probabilities(const struct order *order, const int64_t *rows, size_t count,

@@ -19,6 +19,12 @@
 #include "common/error.h"
 #include "sampler/frame/frame.h"
 
+/* Of what this program computes from (frame, design, fields, seed); another version, another order.
+ * 1 dealt labels out in one cycle for the whole of an epoch. */
+#define ORDER_VERSION 2
+
+#define ORDER_NAME_BYTES 33
+
 struct order;
 
 /* order_new() is in sampler/design/designs.h, with the list of designs. */
@@ -43,6 +49,13 @@ double order_epoch_units_mean(const struct order *order);
 const char *order_fields(const struct order *order);
 /* The share of an epoch's units that is to be the label's; all labels' shares sum to 1. */
 double order_label_share(const struct order *order, uint32_t label);
+
+/* At any prefix of an epoch, a label's count is this far from its share of it at most; -1: labels
+ * come as chance has it. */
+double order_balance_error(const struct order *order);
+/* One name of all that decides which unit comes where, the frame and the version among it: orders
+ * of equal names are equal. 32 hexadecimal digits. */
+void order_name(const struct order *order, char ret_name[ORDER_NAME_BYTES]);
 
 /* ---- positions to units ------------------------------------------------- */
 

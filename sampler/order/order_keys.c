@@ -19,7 +19,8 @@ struct key_text {
 struct random_key order_key(const struct order *order, uint64_t seed)
 {
     struct key_text text = {
-        .magic = {'t', 'o', 'm', 'b', 'o', 'l', 'a', ' ', 'o', 'r', 'd', 'e', 'r', ' ', '1', '\n'},
+        .magic = {'t', 'o', 'm', 'b', 'o', 'l', 'a', ' ', 'o', 'r', 'd', 'e', 'r', ' ',
+                  '0' + ORDER_VERSION, '\n'},
         .replacement = order->replacement,
         .seed = seed,
         .digest = *frame_digest(order->frame),
@@ -40,7 +41,7 @@ struct epoch epoch_of(const struct order *order, int64_t number)
     return (struct epoch){
         .number = number,
         .units = random_key_at(key, 0),
-        .phases = random_key_at(key, 1),
+        .choices = random_key_at(key, 1),
     };
 }
 

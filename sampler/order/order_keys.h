@@ -15,8 +15,8 @@ struct order;
 
 struct epoch {
     int64_t number;
-    struct random_key units;  /* which unit a position gets */
-    struct random_key phases; /* how positions are dealt out to strata */
+    struct random_key units;   /* which unit a position gets */
+    struct random_key choices; /* how positions are dealt out to strata; trials */
 };
 
 /* The key of an order whose frame, design, fields and replacement are set. */

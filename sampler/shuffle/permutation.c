@@ -31,6 +31,13 @@ void permutation_init(struct permutation *permutation, uint64_t units, uint64_t 
         permutation->rounds[i] = (uint32_t)pair;
         permutation->rounds[i + 1] = (uint32_t)(pair >> 32);
     }
+    permutation->swap = random_mix(key + (PERMUTATION_ROUNDS + 1) * RANDOM_STEP) >> 63;
+}
+
+/* Its own inverse. */
+static uint64_t swap_first(const struct permutation *permutation, uint64_t position)
+{
+    return position < 2 ? position ^ permutation->swap : position;
 }
 
 static uint64_t feistel_forward(const struct permutation *permutation, uint64_t value)
@@ -79,7 +86,7 @@ static uint32_t swap_or_not(const struct permutation *permutation, uint32_t roun
 uint64_t permutation_at(const struct permutation *permutation, uint64_t position)
 {
     if (permutation->units >= PERMUTATION_SMALL) {
-        uint64_t value = position;
+        uint64_t value = swap_first(permutation, position);
         do
             value = feistel_forward(permutation, value);
         while (value >= permutation->units);
@@ -98,7 +105,7 @@ uint64_t permutation_find(const struct permutation *permutation, uint64_t unit)
         do
             value = feistel_backward(permutation, value);
         while (value >= permutation->units);
-        return value;
+        return swap_first(permutation, value);
     }
     uint32_t value = (uint32_t)unit;
     for (uint32_t round = ROUNDS_SMALL; round > 0; round--)

@@ -116,15 +116,27 @@ static bool are_few(const struct permutation_run *runs, size_t count)
     return true;
 }
 
-void permutation_runs(const struct permutation_run *runs, size_t count, uint64_t *ret_units)
+/* Kernels leave positions 0 and 1 where they are. */
+static void swap_first(const struct permutation_run *runs, size_t count, uint64_t *ret_units)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct permutation_run *run = &runs[i];
+        struct permutation permutation;
+        if (run->first < 2 && run->units >= PERMUTATION_SMALL && run->count > 0) {
+            permutation_init(&permutation, run->units, run->key);
+            for (uint64_t at = run->first; at < 2 && at < run->first + run->count; at++)
+                ret_units[at - run->first] = permutation_at(&permutation, at);
+        }
+        ret_units += run->count;
+    }
+}
+
+static void run_any(const struct permutation_kernel *kernel, const struct permutation_run *runs,
+                    size_t count, uint64_t *ret_units)
 {
     struct runner runner; /* not set to zero: only lanes below the counts are read */
     size_t target = 0;
-    runner.kernel = permutation_kernel();
-    if (runner.kernel->few && are_few(runs, count)) {
-        runner.kernel->few(runs, count, ret_units);
-        return;
-    }
+    runner.kernel = kernel;
     runner.ret_units = ret_units;
     runner.large.count = 0;
     runner.small.count = 0;
@@ -139,4 +151,14 @@ void permutation_runs(const struct permutation_run *runs, size_t count, uint64_t
         pass_large(&runner);
     if (runner.small.count > 0)
         finish_small(&runner);
+}
+
+void permutation_runs(const struct permutation_run *runs, size_t count, uint64_t *ret_units)
+{
+    const struct permutation_kernel *kernel = permutation_kernel();
+    if (kernel->few && are_few(runs, count))
+        kernel->few(runs, count, ret_units);
+    else
+        run_any(kernel, runs, count, ret_units);
+    swap_first(runs, count, ret_units);
 }

@@ -11,8 +11,9 @@
 #include "common/varint.h"
 #include "sampler/ledger/conflicts.h"
 
-#define MAGIC "TMBLTOK1"
-#define MAGIC_BYTES 8
+#define MAGIC "TMBLTOK"
+#define MAGIC_BYTES 7
+#define HEAD_BYTES 8 /* and the order's version, a digit */
 #define CHECKSUM_BYTES 8
 #define NUMBERS 8
 
@@ -49,7 +50,8 @@ static size_t write_token(const struct checkpoint_token *token, uint8_t *bytes)
         definition->split,         token->position,
     };
     memcpy(bytes, MAGIC, MAGIC_BYTES);
-    uint8_t *at = bytes + MAGIC_BYTES;
+    bytes[MAGIC_BYTES] = (uint8_t)('0' + token->binding.order_version);
+    uint8_t *at = bytes + HEAD_BYTES;
     for (int i = 0; i < NUMBERS; i++)
         at = varint_write_signed(at, numbers[i]);
     at = write_text(at, token->binding.digest);
@@ -64,7 +66,7 @@ static size_t write_token(const struct checkpoint_token *token, uint8_t *bytes)
 enum error checkpoint_token_write(const struct checkpoint_token *token, char **ret_text)
 {
     const char *fields = token->definition.fields ? token->definition.fields : "";
-    size_t bound = MAGIC_BYTES + CHECKSUM_BYTES + sizeof(token->binding) +
+    size_t bound = HEAD_BYTES + CHECKSUM_BYTES + sizeof(token->binding) +
                    sizeof(token->definition) + strlen(fields) +
                    VARINT_BYTES * (NUMBERS + 4 + 2 * token->open.count);
     uint8_t *bytes = array_new(bound, 1, "a checkpoint token");
@@ -148,13 +150,15 @@ static enum error read_bytes(const uint8_t *bytes, size_t length, struct checkpo
 {
     uint64_t checksum;
     int64_t numbers[NUMBERS];
-    if (length < MAGIC_BYTES + CHECKSUM_BYTES || memcmp(bytes, MAGIC, MAGIC_BYTES) != 0)
-        return refuse("is none of this version");
+    if (length < HEAD_BYTES + CHECKSUM_BYTES || memcmp(bytes, MAGIC, MAGIC_BYTES) != 0 ||
+        bytes[MAGIC_BYTES] < '1' || bytes[MAGIC_BYTES] > '9')
+        return refuse("is none that a sampler made");
     length -= CHECKSUM_BYTES;
     memcpy(&checksum, bytes + length, sizeof(checksum));
     if (checksum != XXH3_64bits(bytes, length))
         return refuse("is damaged");
-    struct varint_reader reader = {.at = bytes + MAGIC_BYTES, .end = bytes + length};
+    token->binding.order_version = bytes[MAGIC_BYTES] - '0';
+    struct varint_reader reader = {.at = bytes + HEAD_BYTES, .end = bytes + length};
     for (int i = 0; i < NUMBERS; i++)
         numbers[i] = varint_read_signed(&reader);
     char *fields = array_new(length, 1, "a checkpoint token");

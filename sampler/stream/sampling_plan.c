@@ -39,6 +39,7 @@ static enum error open_order(struct sampling_plan *plan, const struct stream_def
         return error;
     plan->binding.units = frame_units(plan->frame);
     plan->binding.epoch_positions = order_epoch_positions(plan->order);
+    plan->binding.order_version = ORDER_VERSION;
     frame_digest_text(frame_digest(plan->frame), plan->binding.digest);
     plan->batching = (struct batching){.order = plan->order,
                                        .epoch_positions = plan->binding.epoch_positions,

@@ -33,16 +33,17 @@ enum error stream_definition_copy(const struct stream_definition *definition,
 enum error stream_definition_write(const struct stream_definition *definition,
                                    const struct stream_binding *binding, struct buffer *buffer)
 {
-    buffer_print(
-        buffer,
-        "{\"name\":\"%s\",\"frame\":\"%s\",\"digest\":\"%s\",\"units\":%" PRId64
-        ",\"epoch_draws\":%" PRId64 ",\"design\":\"%s\",\"replacement\":%s,\"seed\":%" PRIu64
-        ",\"epochs\":%" PRId64 ",\"tail\":\"%s\",\"lease_ms\":%" PRId64 ",\"rows_begin\":%" PRId64
-        ",\"rows_end\":%" PRId64 ",\"split\":\"%s\",\"fields\":",
-        definition->name, definition->frame, binding->digest, binding->units,
-        binding->epoch_positions, definition->design, definition->replacement ? "true" : "false",
-        definition->seed, definition->epochs, tail_name(definition->tail), definition->lease_ms,
-        definition->rows_begin, definition->rows_end, split_name(definition->split));
+    buffer_print(buffer,
+                 "{\"name\":\"%s\",\"frame\":\"%s\",\"digest\":\"%s\",\"order_version\":%" PRId64
+                 ",\"units\":%" PRId64 ",\"epoch_draws\":%" PRId64
+                 ",\"design\":\"%s\",\"replacement\":%s,\"seed\":%" PRIu64 ",\"epochs\":%" PRId64
+                 ",\"tail\":\"%s\",\"lease_ms\":%" PRId64 ",\"rows_begin\":%" PRId64
+                 ",\"rows_end\":%" PRId64 ",\"split\":\"%s\",\"fields\":",
+                 definition->name, definition->frame, binding->digest, binding->order_version,
+                 binding->units, binding->epoch_positions, definition->design,
+                 definition->replacement ? "true" : "false", definition->seed, definition->epochs,
+                 tail_name(definition->tail), definition->lease_ms, definition->rows_begin,
+                 definition->rows_end, split_name(definition->split));
     json_add_string(buffer, definition->fields ? definition->fields : "");
     return buffer_add_text(buffer, "}");
 }
@@ -76,7 +77,12 @@ static enum error read_numbers(const cJSON *json, struct stream_definition *defi
                                struct stream_binding *binding)
 {
     int64_t seed = 0;
-    enum error error = read_number(json, "units", 1, &binding->units);
+    enum error error = OK;
+    binding->order_version = 1; /* which had no member of this name */
+    if (cJSON_GetObjectItemCaseSensitive(json, "order_version"))
+        error = read_number(json, "order_version", 1, &binding->order_version);
+    if (!error)
+        error = read_number(json, "units", 1, &binding->units);
     if (!error)
         error = read_number(json, "epoch_draws", 1, &binding->epoch_positions);
     if (!error)
@@ -206,6 +212,11 @@ enum error stream_definition_compare(const struct stream_definition *there,
                                      struct buffer *differences)
 {
     size_t before = differences->length;
+    if (there_binding->order_version != here_binding->order_version)
+        buffer_print(differences,
+                     "; orders of version %" PRId64 " there, %" PRId64
+                     " here: other versions of this program put units elsewhere",
+                     there_binding->order_version, here_binding->order_version);
     compare_frames(there, there_binding, here, here_binding, differences);
     if (strcmp(there->design, here->design) != 0)
         buffer_print(differences, "; design %s there, %s here", there->design, here->design);

@@ -44,6 +44,7 @@ struct stream_binding {
     char digest[33];         /* of the frame after rows and split, in hex */
     int64_t units;           /* N, for messages */
     int64_t epoch_positions; /* M */
+    int64_t order_version;   /* ORDER_VERSION of the program that computed it */
 };
 
 /* A definition and its binding as one JSON text, and back: how the journal keeps them.

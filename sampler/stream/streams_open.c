@@ -92,8 +92,8 @@ static enum error check_position(const struct streams *streams, const struct sta
                                  const struct stream_binding *binding)
 {
     struct stream_definition there = *first;
-    struct stream_binding there_binding = {.units = record->units,
-                                           .epoch_positions = record->epoch_positions};
+    struct stream_binding there_binding = {
+        .units = record->units, .epoch_positions = record->epoch_positions, .order_version = 1};
     struct frame_digest digest;
     memcpy(digest.bytes, record->digest, sizeof(digest.bytes));
     frame_digest_text(&digest, there_binding.digest);

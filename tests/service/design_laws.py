@@ -28,13 +28,13 @@ def label_shares(design, fields, rows):
     return {label: weight / total for label, weight in wanted.items()}
 
 
-def check_prefixes(labels, shares, slack=2.0):
-    """Promise 3: at every prefix of t each label's count is within 2 of t times its share."""
+def check_prefixes(labels, shares, bound):
+    """Promise 3: at every prefix of t each label's count is within the bound that the stream tells of t times its share."""
     counts = Counter()
     for t, label in enumerate(labels, 1):
         counts[label] += 1
         for name, share in shares.items():
-            assert abs(counts[name] - t * share) <= slack, f"label {name}: {counts[name]} of the first {t}, share {share}"
+            assert abs(counts[name] - t * share) <= bound + 1e-9, f"label {name}: {counts[name]} of the first {t}, share {share}"
 
 
 def check_walks(label_ids, sizes):
@@ -46,8 +46,8 @@ def check_walks(label_ids, sizes):
             assert len(set(walk)) == len(walk), f"a unit of label {label} came twice within one walk"
 
 
-def check_epoch(design, fields, replacement, rows, ids, M):
-    """One epoch's ids, in order, and the number of its positions."""
+def check_epoch(design, fields, replacement, rows, ids, M, bound=None):
+    """One epoch's ids, in order, the number of its positions, and the stream's balance_error if it has one."""
     by_id = {row.id: row for row in rows}
     N = len(rows)
     assert all(id in by_id for id in ids)
@@ -55,33 +55,33 @@ def check_epoch(design, fields, replacement, rows, ids, M):
         if design in ("srs", "proportional", "weighted"):
             assert len(ids) == M == N
         if design == "proportional":
-            check_prefixes([by_id[id].label for id in ids], label_shares(design, fields, rows))
+            check_prefixes([by_id[id].label for id in ids], label_shares(design, fields, rows), bound)
         return
     checks = {
         "srs": every_unit_once, "sequential": in_frame_order, "proportional": every_unit_once, "equal": repeating,
         "quota": repeating, "neyman": repeating, "pxk": p_by_k, "weighted": a_sample, "systematic": at_intervals,
         "cluster": whole_groups, "bernoulli": a_subset}
-    checks[design](design, fields, rows, ids, M, by_id)
+    checks[design](design, fields, rows, ids, M, by_id, bound)
 
 
-def every_unit_once(design, fields, rows, ids, M, by_id):
+def every_unit_once(design, fields, rows, ids, M, by_id, bound):
     assert M == len(rows) and sorted(ids) == sorted(by_id)
     if design == "proportional":
-        check_prefixes([by_id[id].label for id in ids], label_shares(design, fields, rows))
+        check_prefixes([by_id[id].label for id in ids], label_shares(design, fields, rows), bound)
 
 
-def in_frame_order(design, fields, rows, ids, M, by_id):
+def in_frame_order(design, fields, rows, ids, M, by_id, bound):
     assert M == len(rows) and ids == [row.id for row in rows]
 
 
-def repeating(design, fields, rows, ids, M, by_id):
+def repeating(design, fields, rows, ids, M, by_id, bound):
     sizes = Counter(row.label for row in rows)
     shares = label_shares(design, fields, rows)
     assert len(ids) == M
     if design == "equal":
         assert M == len(sizes) * max(sizes.values())
     labels = [by_id[id].label for id in ids]
-    check_prefixes(labels, shares)
+    check_prefixes(labels, shares, bound)
     counts = Counter(labels)
     for label, share in shares.items():
         if share > 0:
@@ -91,7 +91,7 @@ def repeating(design, fields, rows, ids, M, by_id):
     assert M <= max(sizes[label] / share for label, share in shares.items() if share > 0) * 1.01 + 2 * len(sizes) + 2
 
 
-def p_by_k(design, fields, rows, ids, M, by_id):
+def p_by_k(design, fields, rows, ids, M, by_id, bound):
     p, k = fields["p"], fields["k"]
     sizes = Counter(row.label for row in rows)
     assert len(ids) == M and M % (p * k) == 0
@@ -108,7 +108,7 @@ def p_by_k(design, fields, rows, ids, M, by_id):
         assert max(taken) - min(taken) <= 2, "labels take turns evenly"
 
 
-def a_sample(design, fields, rows, ids, M, by_id):
+def a_sample(design, fields, rows, ids, M, by_id, bound):
     assert len(ids) == M == fields["size"] and len(set(ids)) == M
     total = sum(row.weight for row in rows)
     for row in rows:
@@ -118,7 +118,7 @@ def a_sample(design, fields, rows, ids, M, by_id):
             assert row.id not in ids
 
 
-def at_intervals(design, fields, rows, ids, M, by_id):
+def at_intervals(design, fields, rows, ids, M, by_id, bound):
     n, N = fields["size"], len(rows)
     place = {row.id: number for number, row in enumerate(rows)}
     taken = [place[id] for id in ids]
@@ -127,7 +127,7 @@ def at_intervals(design, fields, rows, ids, M, by_id):
         assert N // n <= two - one <= -(-N // n)
 
 
-def whole_groups(design, fields, rows, ids, M, by_id):
+def whole_groups(design, fields, rows, ids, M, by_id, bound):
     members = defaultdict(set)
     for row in rows:
         members[row.group].add(row.id)
@@ -145,5 +145,5 @@ def whole_groups(design, fields, rows, ids, M, by_id):
         assert len(found) == len(set(found)) and set(found) == members[group], f"group {group} is not whole"
 
 
-def a_subset(design, fields, rows, ids, M, by_id):
+def a_subset(design, fields, rows, ids, M, by_id, bound):
     assert M == len(rows) and len(set(ids)) == len(ids)

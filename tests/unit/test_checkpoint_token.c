@@ -18,7 +18,8 @@ static void fill(struct checkpoint_token *token)
                        .rows_end = 1005,
                        .split = SPLIT_TRAIN,
                        .fields = strdup("{\"p\":2,\"k\":8}")},
-        .binding = {.digest = "0123456789abcdef0123456789abcdef",
+        .binding = {.order_version = 2,
+                    .digest = "0123456789abcdef0123456789abcdef",
                     .units = 1000,
                     .epoch_positions = 1000},
         .position = 123456789,
@@ -223,6 +224,10 @@ static void test_each_difference_is_named(void **unused)
     binding.digest[0] = 'f';
     assert_fails(checkpoint_token_check(&token, &here, &binding), ERROR_CONFLICT, "frame 0123");
     binding.digest[0] = '0';
+    binding.order_version = 3;
+    assert_fails(checkpoint_token_check(&token, &here, &binding), ERROR_CONFLICT,
+                 "orders of version 2 there, 3 here");
+    binding.order_version = 2;
     strcpy(here.name, "another"); /* these may differ */
     here.tail = TAIL_DROP;
     here.epochs = 9;

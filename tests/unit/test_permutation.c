@@ -378,6 +378,35 @@ static void test_fixed_points(void **state)
     }
 }
 
+/* Half of the permutations are odd, also where all rounds of a network are even. */
+static void test_half_are_odd(void **state)
+{
+    (void)state;
+    static const uint64_t sizes[] = {5, 100, 4095, 4096, 4097, 6000, 8192, 65536};
+    enum { MOST = 65536 };
+    static uint64_t units[MOST];
+    for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
+        uint64_t n = sizes[s];
+        uint32_t keys = n > 10000 ? 100 : 400;
+        uint32_t odd = 0;
+        for (uint64_t key = 0; key < keys; key++) {
+            run_all(n, random_mix(unit_seed() + key), units);
+            uint64_t cycles = 0;
+            for (uint64_t i = 0; i < n; i++) {
+                cycles += units[i] != UINT64_MAX;
+                for (uint64_t at = i; units[at] != UINT64_MAX;) {
+                    uint64_t next = units[at];
+                    units[at] = UINT64_MAX;
+                    at = next;
+                }
+            }
+            odd += (n - cycles) % 2;
+        }
+        if (fabs(odd - keys / 2.0) > 5 * sqrt(keys) / 2)
+            fail_msg("n = %llu: %u of %u permutations are odd", (unsigned long long)n, odd, keys);
+    }
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_every_size_to_5000),
     cmocka_unit_test(test_around_powers_of_two),
@@ -389,6 +418,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_tiny_sizes_are_uniform),
     cmocka_unit_test(test_nothing_hangs_together),
     cmocka_unit_test(test_fixed_points),
+    cmocka_unit_test(test_half_are_odd),
 };
 
 UNIT_MAIN(tests)

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tree_cells_draw() is the definition: a cell's draw from its two boundaries. Whoever asks for one
+ * draw divides to find them; whoever splits a block steps from one boundary to the next by adding.
+ *
+ * A cell has one random number. Its high half decides between a boundary position and the inside,
+ * its low half chooses inside (all of it where cells are long), and the high half of its product
+ * with an odd constant says which cell the position across the boundary before it belongs to.
+ */
+#include "sampler/shuffle/tree_cells.h"
+
+typedef unsigned __int128 wide;
+
+uint64_t tree_cells_fraction(int64_t left_size, int64_t size)
+{
+    return (uint64_t)(((wide)(uint64_t)left_size << 64) / (uint64_t)size);
+}
+
+static uint64_t multiply_high(uint64_t a, uint64_t b)
+{
+    return (uint64_t)((wide)a * b >> 64);
+}
+
+/* a b / divisor; most products fit 64 bits, where a division is one instruction. */
+static int64_t multiply_divide(int64_t a, int64_t b, int64_t divisor, int64_t *ret_rest)
+{
+    wide product = (wide)(uint64_t)a * (uint64_t)b;
+    if (product >> 64 == 0) {
+        *ret_rest = (int64_t)((uint64_t)product % (uint64_t)divisor);
+        return (int64_t)((uint64_t)product / (uint64_t)divisor);
+    }
+    *ret_rest = (int64_t)(product % (uint64_t)divisor);
+    return (int64_t)(product / (uint64_t)divisor);
+}
+
+static uint64_t number_of(const struct tree_cells *cells, int64_t j)
+{
+    return random_mix(cells->key + (uint64_t)j * RANDOM_STEP);
+}
+
+/* The position across the boundary before cell j belongs to the cell before. */
+static bool goes_before(const struct tree_cells *cells, uint64_t number, int64_t rest)
+{
+    uint64_t coin = number * RANDOM_STEP >> 32;
+    return (int64_t)((wide)coin * (uint64_t)cells->left_size >> 32) < rest;
+}
+
+/* At least one position lies inside a cell, for n / m >= 2. */
+int64_t tree_cells_draw(const struct tree_cells *cells, int64_t j, struct tree_boundary from,
+                        struct tree_boundary to)
+{
+    uint64_t number = number_of(cells, j);
+    int64_t inside = from.at + (from.rest > 0);
+    uint64_t count = (uint64_t)(to.at - inside);
+    if (from.rest > 0 && number < cells->fraction && !goes_before(cells, number, from.rest))
+        return from.at;
+    if (to.rest > 0 && number >= -cells->fraction &&
+        goes_before(cells, number_of(cells, j + 1), to.rest))
+        return to.at;
+    return inside + (int64_t)(count >> TREE_SHORT_BITS == 0
+                                  ? (uint32_t)number * count >> 32
+                                  : multiply_high(number << 32 | number >> 32, count));
+}
+
+static struct tree_boundary boundary_at(const struct tree_cells *cells, int64_t j)
+{
+    struct tree_boundary boundary;
+    boundary.at = multiply_divide(j, cells->size, cells->left_size, &boundary.rest);
+    return boundary;
+}
+
+int64_t tree_cells_left(const struct tree_cells *cells, int64_t j)
+{
+    return tree_cells_draw(cells, j, boundary_at(cells, j), boundary_at(cells, j + 1));
+}
+
+/* Cell floor(t m / n) is the only one whose draw may be before t or not. */
+int64_t tree_cells_before(const struct tree_cells *cells, int64_t t)
+{
+    int64_t rest;
+    int64_t j = multiply_divide(t, cells->left_size, cells->size, &rest);
+    return j < cells->left_size && tree_cells_left(cells, j) < t ? j + 1 : j;
+}
+
+/* The position is j + x, where x draws of the left child come before it: the least x whose own
+ * position has more than j of the right child's before it. As the count of the left ones is less
+ * than 1 off, x is within 2 of j m / (n - m). */
+int64_t tree_cells_right(const struct tree_cells *cells, int64_t j)
+{
+    int64_t rest;
+    int64_t x = multiply_divide(j, cells->left_size, cells->size - cells->left_size, &rest) - 1;
+    if (x < 0)
+        x = 0;
+    while (x < cells->left_size && tree_cells_left(cells, x) - x <= j)
+        x++;
+    return j + x;
+}
+
+/* From position m = j n + r: boundary j lies r / m before the position. */
+struct tree_walk tree_walk_to(const struct tree_cells *cells, int64_t position)
+{
+    struct tree_walk walk;
+    int64_t m = cells->left_size;
+    int64_t r;
+    walk.j = multiply_divide(position, m, cells->size, &r);
+    int64_t whole = r / m;
+    int64_t part = r - whole * m;
+    walk.from.at = position - whole - (part > 0);
+    walk.from.rest = part > 0 ? m - part : 0;
+    walk.step.at = cells->size / m;
+    walk.step.rest = cells->size - walk.step.at * m;
+    return walk;
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One inner node of the stratified tree: which of its positions go left.
+ *
+ * Of n positions m are the left child's, 0 < m <= n / 2. The line from 0 to n is cut into m cells
+ * of equal length n / m, real numbers; each cell has one position that goes left, drawn at random
+ * in each epoch and independently of all other cells (jittered sampling). It is drawn so:
+ *
+ *   - A position that lies across the boundary of two cells belongs to one of them by a coin, the
+ *     left one with the part of it that lies there.
+ *   - A cell draws a boundary position that belongs to it with probability m / n, and otherwise one
+ *     of the positions that lie inside it, all alike.
+ *
+ * What holds because of it:
+ *   - Every position goes left with probability m / n, exactly (to 2^-64).
+ *   - Of the first t positions, t m / n rounded down or up go left: less than 1 off.
+ *   - Positions in cells that do not touch are independent, near ones repel each other: no stride
+ *     and no taking of turns sees one side more often than chance would let it.
+ *   - Draw j is in cell j: both ways are closed forms.
+ *
+ * Integers only: boundary j is floor(j n / m) and a rest of j n mod m. Immutable, any thread.
+ */
+#ifndef SAMPLER_SHUFFLE_TREE_CELLS_H
+#define SAMPLER_SHUFFLE_TREE_CELLS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sampler/shuffle/random.h"
+
+struct tree_cells {
+    int64_t size, left_size; /* n < 2^62, m */
+    uint64_t fraction;       /* tree_cells_fraction(m, n) */
+    uint64_t key;            /* of the node and the epoch */
+};
+
+/* The inside of a short cell has less than 2^16 positions: 32 random bits choose one. */
+#define TREE_SHORT_BITS 16
+
+/* m / n in 1/2^64, rounded down. */
+uint64_t tree_cells_fraction(int64_t left_size, int64_t size);
+
+/* The position of the left child's draw j, 0 <= j < m, and of the right child's, 0 <= j < n - m. */
+int64_t tree_cells_left(const struct tree_cells *cells, int64_t j);
+int64_t tree_cells_right(const struct tree_cells *cells, int64_t j);
+
+/* How many of the first t positions go left, 0 <= t <= n. */
+int64_t tree_cells_before(const struct tree_cells *cells, int64_t t);
+
+/* ---- from cell to cell, for tree_split.c -------------------------------- */
+
+/* A boundary of cells: the position that holds it, and the part of that position before it, in
+ * 1/m. */
+struct tree_boundary {
+    int64_t at, rest;
+};
+
+/* Cell j, which holds the left end of a position, and the way from each boundary to the next. */
+struct tree_walk {
+    int64_t j;
+    struct tree_boundary from; /* boundary j */
+    struct tree_boundary step; /* n / m, n mod m */
+};
+
+struct tree_walk tree_walk_to(const struct tree_cells *cells, int64_t position);
+
+/* Boundary a + b of boundaries a and b. */
+static inline struct tree_boundary tree_boundary_add(struct tree_boundary a, struct tree_boundary b,
+                                                     int64_t left_size)
+{
+    int64_t rest = a.rest + b.rest;
+    bool carries = rest >= left_size;
+    return (struct tree_boundary){.at = a.at + b.at + carries,
+                                  .rest = carries ? rest - left_size : rest};
+}
+
+/* The position that cell j draws between its boundaries. */
+int64_t tree_cells_draw(const struct tree_cells *cells, int64_t j, struct tree_boundary from,
+                        struct tree_boundary to);
+
+#endif
