@@ -220,6 +220,8 @@ enum error sampler_stream_parse(const char *text, size_t length, const char *wha
         error = copy_name(json, "design", what, stream.design);
     if (!error)
         error = copy_name(json, "tail", what, stream.tail);
+    if (!error && cJSON_GetObjectItemCaseSensitive(json, "order")) /* samplers of old have none */
+        error = copy_name(json, "order", what, stream.order);
     if (!error)
         error = read_flag(json, "replacement", what, &stream.replacement);
     if (!error)
@@ -314,6 +316,8 @@ enum error sampler_stream_compare(const struct sampler_stream *before,
                        now->replacement ? "on" : "off");
     if (before->seed != now->seed)
         return differs_in_number("seed", before->seed, now->seed);
+    if (strcmp(before->order, now->order) != 0) /* by a design's own fields, or by the version */
+        return differs("order", before->order, now->order);
     if (strcmp(before->tail, now->tail) != 0)
         return differs("tail", before->tail, now->tail);
     if (before->epoch_draws != now->epoch_draws)

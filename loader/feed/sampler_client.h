@@ -33,7 +33,8 @@ struct sampler_stream {
     char name[SAMPLER_NAME_BYTES];
     char digest[SAMPLER_NAME_BYTES]; /* of the frame */
     char design[SAMPLER_NAME_BYTES];
-    char tail[SAMPLER_NAME_BYTES]; /* "keep", "drop", "span" */
+    char tail[SAMPLER_NAME_BYTES];  /* "keep", "drop", "span" */
+    char order[SAMPLER_NAME_BYTES]; /* of all that decides which unit comes where */
     bool replacement;
     int64_t seed;        /* 0 to 2^63-1, exact */
     int64_t units;       /* N */
@@ -84,8 +85,8 @@ bool sampler_client_reconnected(const struct sampler_client *client);
 /* Did it take several tries, on whatever connection? */
 bool sampler_client_repeated(const struct sampler_client *client);
 
-/* OK when both have the same order, cut in the same way (digest, design, replacement, seed, tail,
- * M, epochs), else ERROR_CONFLICT naming the first difference. */
+/* OK when both have the same order, cut in the same way (digest, design, replacement, seed,
+ * order, tail, M, epochs), else ERROR_CONFLICT naming the first difference. */
 enum error sampler_stream_compare(const struct sampler_stream *before,
                                   const struct sampler_stream *now) MUST_CHECK;
 

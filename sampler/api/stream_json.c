@@ -36,6 +36,17 @@ static void add_options(struct buffer *buffer, const struct stream_definition *d
     }
 }
 
+/* Where its units come from, and how closely labels keep to their shares. */
+static void add_order(struct buffer *buffer, const struct order *order)
+{
+    char name[ORDER_NAME_BYTES];
+    order_name(order, name);
+    buffer_print(buffer, ",\"order\":\"%s\"", name);
+    double error = order_balance_error(order);
+    if (error >= 0)
+        buffer_print(buffer, ",\"balance_error\":%.6g", error);
+}
+
 static void add_status(struct buffer *buffer, const struct stream_definition *definition,
                        const struct sampling_plan *plan, const struct stream_status *status)
 {
@@ -57,6 +68,7 @@ enum error stream_text_add(struct buffer *buffer, struct stream *stream)
     struct stream_status status;
     stream_status(stream, &status);
     add_definition(buffer, definition, plan);
+    add_order(buffer, plan->order);
     add_status(buffer, definition, plan, &status);
     add_options(buffer, definition);
     return buffer_add_text(buffer, "}");

@@ -47,6 +47,20 @@ def test_a_stream_from_its_name_alone(server):
     assert create(server, name="plain")["generation"] == 2
 
 
+def test_order_names_all_that_decides_which_unit_comes_where(server):
+    """Streams of equal order answer the same; whatever differs in it, the design's own fields too, has another name."""
+    fields = {"design": "quota", "seed": 3, "shares": {"0": 1, "1": 2}}
+    alike = [{}, {"epochs": 2}, {"tail": "drop"}, {"lease_s": 5}]
+    others = [{"seed": 4}, {"replacement": True}, {"rows": "0:990"}, {"shares": {"0": 1, "1": 3}}, {"shares": {"0": 2, "1": 1}}]
+    same = [create(server, name=f"same{number}", **{**fields, **changes}) for number, changes in enumerate(alike)]
+    assert len({stream["order"] for stream in same}) == 1
+    first, *rest = [server.batch(f"stream={stream['name']}&index=3&size=40")["ids"] for stream in same]
+    assert all(ids == first for ids in rest)
+    names = [create(server, name=f"other{number}", **{**fields, **changes})["order"] for number, changes in enumerate(others)]
+    assert len({same[0]["order"], *names}) == 1 + len(others)
+    assert "balance_error" not in create(server, name="by-chance", design="srs")
+
+
 def test_everything_that_a_stream_can_be_told(server):
     made = create(server, name="told", frame="default", design="srs", replacement=False, seed=2**63 - 1, epochs=3, tail="drop",
                   lease_s=1.5, rows="100:600", position=200)

@@ -4,6 +4,7 @@
 import csv
 import io
 import json
+import re
 import socket
 import struct
 
@@ -165,9 +166,11 @@ def test_the_stream_frames_and_labels(server):
     assert frame["name"] == "default" and frame["units"] == 1000 and frame["labels"] == 10
     assert stream == {
         "name": "default", "frame": "default", "digest": frame["digest"], "design": "proportional",
-        "replacement": False, "seed": 1, "generation": 1, "units": 1000, "epochs": 0, "tail": "keep",
+        "replacement": False, "seed": 1, "order": stream["order"], "balance_error": stream["balance_error"],
+        "generation": 1, "units": 1000, "epochs": 0, "tail": "keep",
         "position": 105, "epoch": 0, "epoch_draws": 1000, "leased": 0, "acked": 1, "redelivered": 0,
         "state": "running"}
+    assert re.fullmatch("[0-9a-f]{32}", stream["order"]) and 0.5 < stream["balance_error"] < 2
     labels = server.get("/labels?stream=default").json["labels"]
     assert [label["label"] for label in labels] == list(range(10))
     assert all(label["units"] == 100 and label["share"] == 0.1 for label in labels)

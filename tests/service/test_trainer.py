@@ -448,6 +448,13 @@ def test_another_order_is_not_continued(sampler, store, trained, change, says):
     train_fails(other, store, trained, ["model.ckpt-40.safetensors", *says])
 
 
+def test_other_shares_are_another_order(sampler, store, tmp_path):
+    """Which only the order's name tells: frame, design and seed are the same."""
+    quota = ["--store", store, "--seed", 7, "--design", "quota", "--shares"]
+    train(sampler(*quota, '{"0":1,"1":1}'), store, tmp_path / "quota", train_steps=40)
+    train_fails(sampler(*quota, '{"0":1,"1":2}'), store, tmp_path / "quota", ["of another order", "the design's own fields"])
+
+
 def test_another_learning_rate_continues(served, store, trained):
     done = train(served, store, trained, learning_rate=0.001, seed=99)
     assert "learning rate 0.001 from now on (0.01 before)" in done.stderr

@@ -69,6 +69,24 @@ static enum error differs_in_replacement(const char *called, bool theirs)
                      called, theirs ? "yes" : "no", theirs ? "no" : "yes", theirs ? "" : "out");
 }
 
+/* What is left to differ: a design's own fields, and what a version of the sampler makes of it all. */
+static enum error compare_orders(const struct sampler_stream *theirs, const char *called,
+                                 const struct sampler_stream *ours)
+{
+    if (strcmp(theirs->order, ours->order) == 0)
+        return OK;
+    if (theirs->order[0])
+        return error_set(ERROR_CONFLICT,
+                         "%s is of another order, %s, the sampler's is %s: the design's own fields "
+                         "differ, or the sampler's version (train into another --logdir)",
+                         called, theirs->order, ours->order);
+    return error_set(ERROR_CONFLICT,
+                     "%s is of an order without a name, from a version whose orders were others: "
+                     "the sampler's batches are not those that it counted (train into another "
+                     "--logdir, with --init-from to keep what was learnt)",
+                     called);
+}
+
 static enum error compare_streams(const struct sampler_stream *theirs, const char *called,
                                   const struct sampler_stream *ours)
 {
@@ -85,12 +103,12 @@ static enum error compare_streams(const struct sampler_stream *theirs, const cha
         return differs_in_replacement(called, theirs->replacement);
     if (strcmp(theirs->tail, ours->tail) != 0) /* it decides where the batches of an epoch end */
         return differs(called, "tail", theirs->tail, ours->tail);
-    if (theirs->seed == ours->seed)
-        return OK;
     char left[32], right[32];
     snprintf(left, sizeof(left), "%" PRId64, theirs->seed);
     snprintf(right, sizeof(right), "%" PRId64, ours->seed);
-    return differs(called, "seed", left, right);
+    if (theirs->seed != ours->seed)
+        return differs(called, "seed", left, right);
+    return compare_orders(theirs, called, ours);
 }
 
 enum error stream_position_compare_size(const struct stream_position *theirs, const char *called,
@@ -125,6 +143,8 @@ enum error stream_position_print(const struct stream_position *position, struct 
     print_text(out, "digest", stream->digest);
     print_text(out, "design", stream->design);
     print_text(out, "tail", stream->tail);
+    if (stream->order[0])
+        print_text(out, "order", stream->order);
     return buffer_print(
         out,
         "\"replacement\":%s,\"seed\":%" PRId64 ",\"units\":%" PRId64 ",\"epochs\":%" PRId64

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A stream position: which order of the sampler is being trained, and how far. The order is named
- * by the stream's frame digest, design, seed, replacement and tail; how far is the index of the
+ * by the stream's frame digest, design, seed, replacement, tail and `order`; how far is the index of the
  * next batch of `batch_rows` units (`GET /batch?size=B&index=K` is a pure function). A checkpoint
  * holds one, so that what follows a restart is exactly what would have followed.
  */
