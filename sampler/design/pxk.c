@@ -400,8 +400,8 @@ static double pxk_label_share(const struct order *order, uint32_t label)
     return 1.0 / (double)turns_of(order)->labels;
 }
 
-/* Within a round a label is up to a turn ahead or behind; where epochs begin within a round, at both
- * ends. */
+/* Within a round a label is up to a turn ahead or behind; where epochs begin within a round, at
+ * both ends. */
 static double pxk_balance_error(const struct order *order)
 {
     const struct turns *turns = turns_of(order);

@@ -6,10 +6,9 @@
  *
  *   n >= PERMUTATION_SMALL  a Feistel network of 8 alternating rounds on the smallest b with
  *                           2^b >= n, halves of floor(b/2) and ceil(b/2) bits; a value that lands
- *                           on n or above is put through again until it lands below (cycle walking);
- *                           positions 0 and 1 change places by a coin of the key, since rounds of
- *                           an even number of transpositions would never, or too seldom, be an odd
- *                           permutation
+ *                           on n or above is put through again until it lands below (cycle
+ *                           walking); positions 0 and 1 change places by a coin of the key, since
+ *                           rounds that are even permutations are never, or too seldom, odd ones
  *   n <  PERMUTATION_SMALL  swap-or-not (Hoang, Morris, Rogaway, CRYPTO 2012), 32 rounds on [0, n)
  *                           itself: a Feistel network of few bits is far from uniform, this is not
  *                           (with ideal coins, total variation from uniform over all permutations,

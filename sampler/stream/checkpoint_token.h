@@ -4,7 +4,8 @@
  * model. It names the order it belongs to, the position, and which positions below it are not done
  * (leased, or to be drawn first). base64url (RFC 4648) without '=', of
  *
- *   "TMBLTOK" | the order's version, a digit | zigzag varints: N, M, seed, replacement, rows begin, rows end, split, position |
+ *   "TMBLTOK" | the order's version, a digit |
+ *   zigzag varints: N, M, seed, replacement, rows begin, rows end, split, position |
  *   digest, design, fields, each a varint length and bytes | varint count, and begin and length of
  *   each interval that is not done, begins as differences to the end before, varints |
  *   u64 XXH3-64 of all before, little-endian

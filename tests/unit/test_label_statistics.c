@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Covers sampler/design/proportional, allocated, pxk: What is left to chance, over seeds: every
+ * Covers sampler/design/design_strata: What is left to chance, over seeds: every
  * unit may be anywhere, however rare its label; expected counts at a prefix are exact; whoever takes
  * every d-th unit sees all labels; neighbouring seeds share nothing; and the bound that is told is
  * kept.

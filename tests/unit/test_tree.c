@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Covers sampler/shuffle/tree, tree_shape: The stratified tree: totals exact, every prefix within the
+ * Covers sampler/shuffle/tree: The stratified tree: totals exact, every prefix within the
  * tree's bound of the shares, j without gaps, closed forms equal to counting, on frames of every
  * shape; over keys, each label at each position with its share, at every stride.
  */

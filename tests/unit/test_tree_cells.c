@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Covers sampler/shuffle/tree_cells, tree_split: One node: each draw in its cell, ways there and
+ * Covers sampler/shuffle/tree_cells: One node: each draw in its cell, ways there and
  * back, blocks as single draws, vectors as scalars; over keys, each position left with m / n.
  */
 #include "tests/unit/unit.h"

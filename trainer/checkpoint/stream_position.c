@@ -69,7 +69,7 @@ static enum error differs_in_replacement(const char *called, bool theirs)
                      called, theirs ? "yes" : "no", theirs ? "no" : "yes", theirs ? "" : "out");
 }
 
-/* What is left to differ: a design's own fields, and what a version of the sampler makes of it all. */
+/* What is left to differ: a design's own fields, and the version of the sampler. */
 static enum error compare_orders(const struct sampler_stream *theirs, const char *called,
                                  const struct sampler_stream *ours)
 {
