@@ -2,8 +2,8 @@
 /*
  * A stream position: which order of the sampler is being trained, and how far. The order is named
  * by the stream's frame digest, design, seed, replacement, tail and `order`; how far is the index
- * of the next batch of `batch_rows` units (`GET /batch?size=B&index=K` is a pure function). A checkpoint
- * holds one, so that what follows a restart is exactly what would have followed.
+ * of the next batch of `batch_rows` units (`GET /batch?size=B&index=K` is a pure function). A
+ * checkpoint holds one, so that what follows a restart is exactly what would have followed.
  */
 #ifndef TRAINER_CHECKPOINT_STREAM_POSITION_H
 #define TRAINER_CHECKPOINT_STREAM_POSITION_H
