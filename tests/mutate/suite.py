@@ -73,9 +73,6 @@ def run_program(name, tree, build, log, limit, **more):
     """A unit test or fuzz corpus: as execute_in()."""
     libtools = build / "tests" / Path(name).parent / ".libs" / Path(name).name
     command = [libtools if libtools.exists() else build / "tests" / name]
-    if "ASAN_OPTIONS" in more and libtools.exists():  # the library alone has what must come first
-        found = subprocess.run(["gcc", "-print-file-name=libasan.so"], stdout=subprocess.PIPE, text=True, check=True)
-        more["LD_PRELOAD"] = found.stdout.strip()
     return execute_in(build, command, log, limit, srcdir=os.path.relpath(tree, build), LD_LIBRARY_PATH=f"{build}/loader/.libs", **more)
 
 

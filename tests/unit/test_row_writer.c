@@ -308,6 +308,7 @@ static void test_a_full_disk(void **state)
     struct output *output;
     FILE *full = fopen("/dev/full", "w");
     assert_non_null(full);
+    assert_fails(output_open(-1, "nowhere", &output), ERROR_IO, "cannot write to nowhere");
     assert_ok(output_open(fileno(full), "the disk", &output));
     assert_ok(output_add(output, "x", 1));
     assert_fails(output_flush(output), ERROR_NO_SPACE, "the disk");

@@ -233,6 +233,9 @@ static void test_what_the_definition_allows_is_taken(void **state)
     take("{\"e\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,0]},"
          "\"x\":{\"data_offsets\":[0,2],\"shape\":[1],\"dtype\":\"BF16\"}}",
          2);
+    take("{\"e\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[2,2]},"
+         "\"x\":{\"data_offsets\":[0,2],\"shape\":[1],\"dtype\":\"BF16\"}}",
+         2);
     take("{\"b\":{\"dtype\":\"I8\",\"shape\":[2],\"data_offsets\":[1,3]},"
          "\"a\":{\"dtype\":\"BOOL\",\"shape\":[1],\"data_offsets\":[0,1]}}",
          3);

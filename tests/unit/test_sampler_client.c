@@ -160,11 +160,13 @@ static void test_comparison(void **state)
     snprintf(other.tail, sizeof(other.tail), "span");
     assert_fails(sampler_stream_compare(&stream, &other), ERROR_CONFLICT, "tail");
     other = stream;
-    other.epoch_draws++;
+    other.epoch_draws = 8765;
     assert_fails(sampler_stream_compare(&stream, &other), ERROR_CONFLICT, "draws an epoch");
+    assert_non_null(strstr(error_message(), "is 8765 now"));
     other = stream;
-    other.epochs++;
-    assert_fails(sampler_stream_compare(&stream, &other), ERROR_CONFLICT, "epochs");
+    other.epochs = 4321;
+    assert_fails(sampler_stream_compare(&stream, &other), ERROR_CONFLICT, "number of epochs");
+    assert_non_null(strstr(error_message(), "is 4321 now"));
 }
 
 /* ---- requests ----------------------------------------------------------- */

@@ -244,6 +244,7 @@ static void test_wrong_calls(void **state)
     struct tombola_options options = options_for(&sampler), others = options_for(&second);
     assert_int_equal(tombola_feed_open(&options, &feed), TOMBOLA_OK);
     assert_int_equal(tombola_feed_open(&others, &other), TOMBOLA_OK);
+    assert_refused(tombola_feed_put(feed, NULL, NULL), TOMBOLA_USAGE, "tombola_feed_put: ");
     assert_refused(tombola_feed_put(feed, NULL, NULL), TOMBOLA_USAGE, "no batch of this feed");
     assert_int_equal(tombola_feed_next(feed, NULL, &batch), TOMBOLA_OK);
     assert_int_equal(tombola_feed_next(other, NULL, &theirs), TOMBOLA_OK);
