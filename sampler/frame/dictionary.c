@@ -40,6 +40,52 @@ static int compare(const struct dictionary *dictionary, uint32_t number, const c
     return order ? order : (own_length > length) - (own_length < length);
 }
 
+/* ---- one that was read -------------------------------------------------- */
+
+static bool parse_canonical(const char *text, size_t length, int64_t *ret_value)
+{
+    char again[TEXT_INTEGER_BYTES];
+    if (!text_parse_integer(text, length, INT64_MIN, INT64_MAX, ret_value))
+        return false;
+    return (size_t)(text_write_integer(again, *ret_value) - again) == length &&
+           memcmp(again, text, length) == 0;
+}
+
+/* Text `number` begins at `at` and ends where its NUL is: behind it, or 0. */
+static size_t end_of_text(const struct dictionary *dictionary, uint32_t number, size_t at)
+{
+    size_t end = (size_t)packed_get(&dictionary->offsets, (size_t)number + 1);
+    int64_t value;
+    if (packed_get(&dictionary->offsets, number) != at || end <= at + 1 ||
+        end > dictionary->text_bytes || end - at - 1 > DICTIONARY_TEXT_LIMIT)
+        return 0;
+    const char *text = dictionary->texts + at;
+    size_t length = end - at - 1;
+    if (text[length] != '\0' || !text_is_utf8(text, length))
+        return 0;
+    return dictionary->are_integers && !parse_canonical(text, length, &value) ? 0 : end;
+}
+
+static bool ascends(const struct dictionary *dictionary, uint32_t number)
+{
+    const char *next = dictionary_text(dictionary, number + 1);
+    return compare(dictionary, number, next, strlen(next),
+                   dictionary_integer(dictionary, number + 1)) < 0;
+}
+
+bool dictionary_is_sound(const struct dictionary *dictionary)
+{
+    size_t end = 0;
+    for (uint32_t i = 0; i < dictionary->count; i++) {
+        end = end_of_text(dictionary, i, end);
+        if (end == 0 || (i > 0 && !ascends(dictionary, i - 1)))
+            return false;
+    }
+    return end == dictionary->text_bytes;
+}
+
+/* ---- questions ---------------------------------------------------------- */
+
 int64_t dictionary_find(const struct dictionary *dictionary, const char *text, size_t length)
 {
     int64_t value = 0;
@@ -137,15 +183,6 @@ static int compare_values(const void *a, const void *b)
 static int compare_texts(const void *a, const void *b)
 {
     return strcmp(((const struct sorted_text *)a)->text, ((const struct sorted_text *)b)->text);
-}
-
-static bool parse_canonical(const char *text, size_t length, int64_t *ret_value)
-{
-    char again[TEXT_INTEGER_BYTES];
-    if (!text_parse_integer(text, length, INT64_MIN, INT64_MAX, ret_value))
-        return false;
-    return (size_t)(text_write_integer(again, *ret_value) - again) == length &&
-           memcmp(again, text, length) == 0;
 }
 
 /* The texts in their final order; *ret_integers says which order it is. */

@@ -38,6 +38,11 @@ static inline const char *dictionary_text(const struct dictionary *dictionary, u
     return dictionary->texts + packed_get(&dictionary->offsets, number);
 }
 
+/* Of one that was read: texts one behind the other, each UTF-8, ended by its NUL and of 1 to
+ * DICTIONARY_TEXT_LIMIT bytes; canonical integers if it says so; ascending. `offsets` has count + 1
+ * elements, `texts` text_bytes bytes. */
+bool dictionary_is_sound(const struct dictionary *dictionary);
+
 /* Its value when are_integers, else 0. */
 int64_t dictionary_integer(const struct dictionary *dictionary, uint32_t number);
 

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "common/array.h"
-#include "common/text.h"
 #include "sampler/frame/frame_private.h"
 
 static enum error damaged(const struct mapped_file *file, const char *what)
@@ -30,6 +29,17 @@ static enum error view(const struct mapped_file *file, uint32_t kind, uint64_t c
     return OK;
 }
 
+static bool are_ids(const struct packed *values)
+{
+    for (size_t row = 0; row < values->count; row++) {
+        if (packed_get(values, row) > INT64_MAX)
+            return false;
+    }
+    return true;
+}
+
+/* Files that are not read wholly may have other bits where ids have their sign: id_column_get()
+ * leaves it out. */
 static enum error open_ids(struct frame *frame)
 {
     const struct mapped_file *file = &frame->file;
@@ -51,26 +61,13 @@ static enum error open_ids(struct frame *frame)
     if (!error && !ids->is_ascending)
         error = view(file, FRAME_IDS_BY_ID, (uint64_t)frame->units,
                      "its rows by id are not one a unit", &ids->by_id);
+    if (!error && file->size <= FRAME_FILE_CHECKED_BYTES && !are_ids(&ids->values))
+        error = damaged(file, "its ids are out of range");
     if (error)
         return error;
     ids->first = id_column_get(ids, 0);
     ids->last = id_column_get(ids, frame->units - 1);
     return OK;
-}
-
-/* Every name within the texts, UTF-8, ended by its NUL. */
-static bool is_dictionary_sound(const struct dictionary *dictionary)
-{
-    size_t at = 0;
-    for (uint32_t i = 0; i < dictionary->count; i++) {
-        size_t next = (size_t)packed_get(&dictionary->offsets, (size_t)i + 1);
-        if (packed_get(&dictionary->offsets, i) != at || next <= at ||
-            next > dictionary->text_bytes || dictionary->texts[next - 1] != '\0' ||
-            !text_is_utf8(dictionary->texts + at, next - at - 1))
-            return false;
-        at = next;
-    }
-    return at == dictionary->text_bytes;
 }
 
 static enum error open_dictionary(const struct mapped_file *file, uint32_t to_kind,
@@ -94,8 +91,7 @@ static enum error open_dictionary(const struct mapped_file *file, uint32_t to_ki
     dictionary->text_bytes = texts->count;
     dictionary->are_integers = texts->first == 1;
     dictionary->count = (uint32_t)offsets->count - 1;
-    return is_dictionary_sound(dictionary) ? OK
-                                           : damaged(file, "the names of its labels are cut off");
+    return dictionary_is_sound(dictionary) ? OK : damaged(file, "the names of its labels are none");
 }
 
 /* Starts from 0 to N, no category empty. */

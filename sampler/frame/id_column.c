@@ -61,7 +61,7 @@ void id_column_gather(const struct id_column *column, const int64_t *rows, size_
         id_column_gather(column->whole, ret_ids, count, ret_ids);
     } else {
         for (size_t i = 0; i < count; i++)
-            ret_ids[i] = (int64_t)packed_get(&column->values, (size_t)rows[i]);
+            ret_ids[i] = id_column_value(column, rows[i]);
     }
 }
 

@@ -48,13 +48,19 @@ void id_column_of_bitmap(struct id_column *column, const struct id_column *whole
 
 int64_t id_column_get_chosen(const struct id_column *column, int64_t row);
 
+/* Of stored ids. A damaged file gives wrong ids, no negative ones. */
+static inline int64_t id_column_value(const struct id_column *column, int64_t row)
+{
+    return (int64_t)(packed_get(&column->values, (size_t)row) & INT64_MAX);
+}
+
 static inline int64_t id_column_get(const struct id_column *column, int64_t row)
 {
     if (column->is_consecutive)
         return column->first + row;
     if (__builtin_expect(column->chosen != NULL, 0))
         return id_column_get_chosen(column, row);
-    return (int64_t)packed_get(&column->values, (size_t)row);
+    return id_column_value(column, row);
 }
 
 /* ids[i] of rows[i]; the same array may be both. */

@@ -14,6 +14,7 @@
 #include "common/options.h"
 #include "sampler/build/split_check.h"
 #include "sampler/design/design_fields.h"
+#include "sampler/frame/frame_file.h"
 #include "sampler/frame/frame_summary.h"
 
 /* ---- frames ------------------------------------------------------------- */
@@ -166,6 +167,19 @@ static void warn_of_labels(const struct service *service)
     }
 }
 
+/* Of large frame files only what has an entry a label was compared. */
+static void log_what_is_not_checked(const struct service *service)
+{
+    for (size_t i = 0; i < frame_set_count(service->frames); i++) {
+        const struct named_frame *named = frame_set_at(service->frames, i);
+        uint64_t bytes = frame_file_bytes(named->frame);
+        if (bytes > FRAME_FILE_CHECKED_BYTES)
+            log_info("frame %s: a file of %" PRIu64 " MiB is not compared with its checksums at "
+                     "the start; `tombola-sampler info --verify` does it",
+                     named->name, bytes >> 20);
+    }
+}
+
 static enum error open_streams(struct service *service, const struct service_options *options)
 {
     struct streams_options of_streams = {
@@ -240,6 +254,7 @@ enum error service_open(const struct service_options *options, struct service **
     }
     log_what_is_served(service);
     warn_of_labels(service);
+    log_what_is_not_checked(service);
     if (service->has_shares)
         split_check_frames(service->frames, &service->shares);
     *ret_service = service;

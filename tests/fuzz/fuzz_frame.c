@@ -12,6 +12,7 @@
 
 #include <xxhash.h>
 
+#include "sampler/batch/batch_format.h"
 #include "sampler/design/designs.h"
 #include "sampler/frame/frame.h"
 #include "sampler/frame/frame_file.h"
@@ -89,6 +90,42 @@ static void ask_order(const struct frame *frame, const char *name)
     order_free(order);
 }
 
+/* The response of a batch in memory of just its bound. */
+static void write_response(const struct label_texts *texts, const struct batch_response *response,
+                           enum batch_format format)
+{
+    size_t bound = batch_format_bound_bytes(texts, response, format);
+    char *out = malloc(bound);
+    check(out != NULL);
+    check(batch_format_write(texts, response, format, out) <= bound);
+    free(out);
+}
+
+static void ask_responses(const struct frame *frame, const char *name)
+{
+    struct design design = {.name = name, .seed = 1};
+    struct label_texts texts;
+    struct order *order;
+    int64_t ids[QUESTIONS];
+    int64_t rows[QUESTIONS];
+    uint32_t labels[QUESTIONS];
+    double probabilities[QUESTIONS];
+    if (label_texts_init(&texts, frame))
+        return;
+    if (!order_new(frame, &design, &order)) {
+        struct batch_response response = {
+            .stream = "default", .ids = ids, .labels = labels, .probabilities = probabilities};
+        response.size = order_units(order, 0, QUESTIONS, ids, labels, rows);
+        order_probabilities(order, rows, response.size, probabilities);
+        for (int format = 0; format < BATCH_FORMATS; format++) {
+            response.probabilities = format == BATCH_FORMAT_BINARY ? NULL : probabilities;
+            write_response(&texts, &response, (enum batch_format)format);
+        }
+        order_free(order);
+    }
+    label_texts_release(&texts);
+}
+
 static void ask_view(const struct frame *frame, int64_t begin, int64_t end, enum split split)
 {
     static const struct split_shares shares = {0.6, 0.2, 0.2};
@@ -136,6 +173,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
         ask_labels(frame);
         ask_order(frame, "proportional");
         ask_order(frame, "srs");
+        ask_responses(frame, "srs");
+        ask_responses(frame, "weighted");
+        ask_responses(frame, "cluster");
         ask_views(frame);
         frame_free(frame);
     }

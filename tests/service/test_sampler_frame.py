@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
 """`tombola-sampler build` and `info`: one list is one frame, whatever store it came from; files whole or not at all."""
 
+import ctypes
 import json
 import os
 import re
+import struct
 import subprocess
 import time
 
@@ -170,6 +172,31 @@ def test_sigterm_leaves_nothing(tmp_path):
         assert (tmp_path / "out").exists() == (status == 0)
         assert not list(tmp_path.glob("out.tmp*"))
         (tmp_path / "out").unlink(missing_ok=True)
+
+
+def checksum(data):
+    xxhash = ctypes.CDLL("libxxhash.so.0")
+    xxhash.XXH3_64bits.restype = ctypes.c_uint64
+    return xxhash.XXH3_64bits(bytes(data), ctypes.c_size_t(len(data)))
+
+
+def test_a_large_file_with_numbers_that_are_no_ids_answers_with_ids(sampler, tmp_path):
+    """Above 64 MiB sections are not compared at the start, which the log says; one number with the sign of -1 overflowed a
+    response before."""
+    units, path = 9_000_000, tmp_path / "large.frame"
+    head = bytearray(1088)
+    struct.pack_into("<8sIIQQ", head, 0, b"TMBLFRM1", 1, 1, len(head) + 8 * units, units)
+    struct.pack_into("<IIQQQQ", head, 64, 1, 8, len(head), units, 0, 0)  # ids, 8 bytes each, checksum 0
+    struct.pack_into("<Q", head, 56, checksum(head))
+    with open(path, "wb") as out:
+        out.write(head)
+        out.write(b"\xff" * 8 * 1000)
+        out.truncate(len(head) + 8 * units)
+    server = sampler("--frame", path, "--design", "sequential")
+    server.wait_for_log("is not compared with its checksums")
+    assert server.batch("size=1000")["ids"] == [2**63 - 1] * 1000
+    assert server.get("/batch?size=1000&format=csv&index=0").text.count(str(2**63 - 1)) == 1000
+    run_fails("sampler", "info", "--verify", path, says="section")
 
 
 # ---- large builds -------------------------------------------------------------------------------

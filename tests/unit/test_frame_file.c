@@ -286,11 +286,20 @@ static void expect_sealed_element(const uint8_t *original, size_t count, uint32_
     free(bytes);
 }
 
+static size_t first_of(const uint8_t *bytes, uint32_t kind)
+{
+    const struct frame_section *section =
+        (const struct frame_section *)(bytes + sizeof(struct frame_header));
+    while (section->kind != kind)
+        section++;
+    return (size_t)((const uint8_t *)&section->first - bytes);
+}
+
 /* "ant", "bee", "cow", "owl", each ended by a zero: 16 bytes. */
 static void test_labels_that_cannot_be(void **state)
 {
     (void)state;
-    static const char names[] = "the names of its labels are cut off";
+    static const char names[] = "the names of its labels are none";
     static const char starts[] = "the starts of its strata do not ascend";
     size_t count;
     uint8_t *bytes = small_file(&count);
@@ -303,6 +312,8 @@ static void test_labels_that_cannot_be(void **state)
     expect_sealed_element(bytes, count, FRAME_LABEL_NAMES, 15, 'x', names);
     expect_sealed_element(bytes, count, FRAME_LABEL_NAMES, 0, 0xff, names); /* no UTF-8 */
     expect_sealed_element(bytes, count, FRAME_LABEL_NAMES, 14, 0, names);   /* a zero within */
+    expect_sealed_element(bytes, count, FRAME_LABEL_NAMES, 0, 'c', names);  /* not ascending */
+    expect_sealed(bytes, count, first_of(bytes, FRAME_LABEL_NAMES), 1, 8, names); /* no integers */
     expect_sealed_element(bytes, count, FRAME_LABEL_STARTS, 0, 1, starts);
     expect_sealed_element(bytes, count, FRAME_LABEL_STARTS, 1, 0,
                           starts); /* a label without units */
@@ -311,13 +322,24 @@ static void test_labels_that_cannot_be(void **state)
     free(bytes);
 }
 
-static size_t first_of(const uint8_t *bytes, uint32_t kind)
+/* Ids of 8 bytes have room for numbers that are no ids. */
+static void test_ids_that_cannot_be(void **state)
 {
-    const struct frame_section *section =
-        (const struct frame_section *)(bytes + sizeof(struct frame_header));
-    while (section->kind != kind)
-        section++;
-    return (size_t)((const uint8_t *)&section->first - bytes);
+    (void)state;
+    struct frame *frame;
+    size_t count;
+    char path[300], uri[600];
+    static const char rows[] = "id,label\n9223372036854775807,a\n5,b\n";
+    snprintf(path, sizeof(path), "%s/large-ids.csv", folder);
+    assert_ok(file_write_whole(path, rows, sizeof(rows) - 1));
+    snprintf(uri, sizeof(uri), "csv:%s?id=id", path);
+    assert_ok(frame_build(uri, &frame));
+    assert_ok(frame_write(frame, frame_path));
+    frame_free(frame);
+    uint8_t *bytes = contents(frame_path, &count);
+    expect_sealed_element(bytes, count, FRAME_IDS, 0, UINT64_C(1) << 63, "ids are out of range");
+    expect_sealed_element(bytes, count, FRAME_IDS, 1, UINT64_MAX, "ids are out of range");
+    free(bytes);
 }
 
 /* Columns that are not kept but counted: ids one after the other, labels in turns. */
@@ -335,6 +357,8 @@ static void test_counted_columns_that_cannot_be(void **state)
     expect_sealed(bytes, count, codes, UINT64_MAX, 8, "do not repeat as they say");
     expect_sealed(bytes, count, ids, INT64_MAX - 29, 8, "ids are out of range");
     expect_sealed(bytes, count, ids, UINT64_MAX, 8, "ids are out of range");
+    expect_sealed_element(bytes, count, FRAME_LABEL_NAMES, 0, '-', "names of its labels");
+    expect_sealed_element(bytes, count, FRAME_LABEL_NAMES, 0, '3', "names of its labels");
     memcpy(bytes + ids, &(int64_t){INT64_MAX - 30}, 8);
     seal(bytes);
     put(bytes, count);
@@ -539,6 +563,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_foreign_files),
     cmocka_unit_test(test_facts_that_do_not_fit),
     cmocka_unit_test(test_labels_that_cannot_be),
+    cmocka_unit_test(test_ids_that_cannot_be),
     cmocka_unit_test(test_counted_columns_that_cannot_be),
     cmocka_unit_test(test_damage_that_only_verify_finds),
     cmocka_unit_test(test_no_place_to_write),
