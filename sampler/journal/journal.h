@@ -52,7 +52,7 @@ struct journal_owner {
     enum error (*ledgers_new)(void **ret_ledgers);
     void (*ledgers_free)(void *ledgers);
     /* What this waiter waits for was not kept: undo it. The mutex is held; newest first. */
-    void (*undo_draw)(void *ledgers, struct journal_waiter *waiter);
+    void (*undo)(void *ledgers, struct journal_waiter *waiter);
 };
 
 /* Times of writing to the disk: counts by upper bound in microseconds, the last without one. */

@@ -64,7 +64,7 @@ static struct journal_waiter *undo_waiters(struct journal *journal, struct journ
     *end = take_waiters(journal);
     waiters = reversed(waiters);
     for (struct journal_waiter *waiter = waiters; waiter; waiter = waiter->next)
-        journal->owner.undo_draw(journal->owner.ledgers, waiter);
+        journal->owner.undo(journal->owner.ledgers, waiter);
     journal->pending.length = 0;
     return reversed(waiters);
 }

@@ -14,6 +14,9 @@
 
 struct stream;
 
+/* What was done to the stream. */
+enum journal_undo { UNDO_DRAW, UNDO_CREATE, UNDO_DELETE, UNDO_PAUSE, UNDO_RESUME };
+
 struct journal_waiter {
     /* The caller sets it. Called once, maybe before the call that was given the waiter returns:
      * from another thread, or from this one with the owner's mutex held. */
@@ -23,20 +26,18 @@ struct journal_waiter {
     /* The stream's own: what is undone when it cannot be kept. */
     struct journal_waiter *next;
     struct stream *stream; /* NULL: nothing is undone */
-    int64_t jumps;         /* of the ledger, when it was drawn */
+    enum journal_undo undo;
+    int64_t jumps; /* of the ledger, when it was drawn; this and below: of a draw */
     int64_t first, positions, units;
     int64_t attempt;
-    bool piece;   /* of a gap */
-    bool created; /* the stream itself is removed */
+    bool piece; /* of a gap */
 };
 
 /* Nothing is undone for it any more; NULL is legal. */
 static inline void journal_waiter_clear(struct journal_waiter *waiter)
 {
-    if (!waiter)
-        return;
-    waiter->stream = NULL;
-    waiter->created = false;
+    if (waiter)
+        waiter->stream = NULL;
 }
 
 #endif

@@ -308,6 +308,7 @@ static void remember_draw(const struct drawing *drawing, const struct ledger_pla
     if (!waiter || drawing->pull->worker)
         return;
     waiter->stream = drawing->stream;
+    waiter->undo = UNDO_DRAW;
     waiter->jumps = drawing->stream->ledger.jumps;
     waiter->first = plan->span.first;
     waiter->positions = plan->span.positions;

@@ -81,6 +81,10 @@ static enum error set_paused(struct stream *stream, bool paused, struct journal_
     if (!error && stream->ledger.paused != paused) {
         struct entry entry = {.type = paused ? ENTRY_PAUSE : ENTRY_RESUME, .worker = -1};
         error = stream_change(stream, &entry, stream_clock_ms());
+        if (!error && waiter) {
+            waiter->stream = stream;
+            waiter->undo = paused ? UNDO_PAUSE : UNDO_RESUME;
+        }
     }
     return end(stream, error, waiter, ret_wait);
 }

@@ -95,6 +95,16 @@ void streams_remove(struct streams *streams, struct stream *stream)
     stream->deleted = true;
 }
 
+void streams_put_back(struct streams *streams, struct stream *stream)
+{
+    size_t i = streams->count++; /* its place is still there: nobody else took it for good */
+    for (; i > 0 && streams->items[i - 1]->number > stream->number; i--)
+        streams->items[i] = streams->items[i - 1];
+    streams->items[i] = stream;
+    stream_take(stream);
+    stream->deleted = false;
+}
+
 struct stream *streams_numbered(const struct streams *streams, uint32_t number)
 {
     size_t low = 0;
@@ -191,7 +201,7 @@ static enum error create(struct streams *streams, struct stream *stream,
         return error;
     if (waiter) {
         waiter->stream = stream;
-        waiter->created = true;
+        waiter->undo = UNDO_CREATE;
     }
     *ret_wait = stream_wait(streams, waiter);
     return OK;
@@ -262,6 +272,10 @@ enum error streams_delete(struct streams *streams, const char *name, struct jour
                            PROBLEM_DEFAULT_STREAM);
     else
         error = delete_stream(streams, stream);
+    if (!error && waiter) {
+        waiter->stream = stream;
+        waiter->undo = UNDO_DELETE;
+    }
     if (!error)
         *ret_wait = stream_wait(streams, waiter);
     pthread_mutex_unlock(&streams->mutex);

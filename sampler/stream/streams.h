@@ -52,7 +52,8 @@ enum error streams_create(struct streams *streams, const struct stream_definitio
                           struct sampling_plan *plan, int64_t position,
                           struct journal_waiter *waiter, struct stream **ret_stream,
                           bool *ret_wait) MUST_CHECK;
-/* ERROR_CONFLICT of `default`; ERROR_NOT_FOUND. */
+/* ERROR_CONFLICT of `default`; ERROR_NOT_FOUND. Who waits holds the stream meanwhile: it is there
+ * again if that could not be kept. */
 enum error streams_delete(struct streams *streams, const char *name, struct journal_waiter *waiter,
                           bool *ret_wait) MUST_CHECK;
 

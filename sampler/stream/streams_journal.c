@@ -186,17 +186,20 @@ enum error streams_write(void *ledgers, enum error (*add)(void *adding, const st
 
 /* ---- what is undone ----------------------------------------------------- */
 
-void streams_undo_draw(void *ledgers, struct journal_waiter *waiter)
+static void undo_create(struct streams *streams, struct stream *stream)
 {
-    struct streams *streams = ledgers;
-    struct stream *stream = waiter->stream;
-    if (!stream || stream->deleted)
-        return;
-    if (waiter->created) {
-        streams_remove(streams, stream);
-        atomic_fetch_sub(&stream->holders, 1); /* the table's; its caller still holds it */
-        return;
-    }
+    streams_remove(streams, stream);
+    atomic_fetch_sub(&stream->holders, 1); /* the table's; its caller still holds it */
+}
+
+static void undo_pause(struct stream *stream, enum entry_type opposite)
+{
+    const struct entry entry = {.type = opposite, .worker = -1};
+    ledger_apply(&stream->ledger, &entry, 0);
+}
+
+static void undo_draw(struct stream *stream, const struct journal_waiter *waiter)
+{
     struct entry entry = {
         .type = ENTRY_UNDO_DRAW,
         .first = waiter->first,
@@ -213,4 +216,29 @@ void streams_undo_draw(void *ledgers, struct journal_waiter *waiter)
     else
         log_error("%s: %lld positions from %lld on are skipped", error_message(),
                   (long long)waiter->positions, (long long)waiter->first);
+}
+
+void streams_undo(void *ledgers, struct journal_waiter *waiter)
+{
+    struct streams *streams = ledgers;
+    struct stream *stream = waiter->stream;
+    if (!stream || stream->deleted != (waiter->undo == UNDO_DELETE))
+        return;
+    switch (waiter->undo) {
+    case UNDO_CREATE:
+        undo_create(streams, stream);
+        break;
+    case UNDO_DELETE:
+        streams_put_back(streams, stream);
+        break;
+    case UNDO_PAUSE:
+        undo_pause(stream, ENTRY_RESUME);
+        break;
+    case UNDO_RESUME:
+        undo_pause(stream, ENTRY_PAUSE);
+        break;
+    case UNDO_DRAW:
+        undo_draw(stream, waiter);
+        break;
+    }
 }

@@ -178,7 +178,7 @@ static enum error open_journal(struct streams *streams)
         .write = streams_write,
         .ledgers_new = streams_ledgers_new,
         .ledgers_free = streams_ledgers_free,
-        .undo_draw = streams_undo_draw,
+        .undo = streams_undo,
     };
     return journal_open(streams->options.state, streams->options.durability,
                         streams->options.accept_loss, &owner, &streams->journal);

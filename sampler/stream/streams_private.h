@@ -17,6 +17,9 @@ enum error streams_reserve(struct streams *streams) MUST_CHECK;
 void streams_add(struct streams *streams, struct stream *stream);
 /* Out of the table, which held it. */
 void streams_remove(struct streams *streams, struct stream *stream);
+/* As before streams_remove(). Its name stays among those that are free, which says nothing while a
+ * stream has it. */
+void streams_put_back(struct streams *streams, struct stream *stream);
 enum error streams_reserve_name(struct streams *streams) MUST_CHECK;
 void streams_forget_name(struct streams *streams, const char *name, int64_t generation);
 
@@ -33,6 +36,6 @@ enum error streams_write(void *ledgers, enum error (*add)(void *adding, const st
                          void *adding) MUST_CHECK;
 enum error streams_ledgers_new(void **ret_ledgers) MUST_CHECK;
 void streams_ledgers_free(void *ledgers);
-void streams_undo_draw(void *ledgers, struct journal_waiter *waiter);
+void streams_undo(void *ledgers, struct journal_waiter *waiter);
 
 #endif

@@ -155,7 +155,7 @@ static struct journal_owner facts_of(struct owner *which)
                                   .write = write_all,
                                   .ledgers_new = ledgers_new,
                                   .ledgers_free = free,
-                                  .undo_draw = undo_draw};
+                                  .undo = undo_draw};
 }
 
 static void open_owner(enum durability durability)

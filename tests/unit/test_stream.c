@@ -768,6 +768,94 @@ static void test_a_batch_knows_who_did_it(void **unused)
     stream_unit_end(&unit);
 }
 
+/* ---- what heard an error ------------------------------------------------ */
+
+struct change {
+    struct stream_caller caller;
+    bool waits;
+};
+
+static struct stream *create_eval(struct stream_unit *unit, struct change *change)
+{
+    struct stream_definition eval = unit->definition;
+    struct sampling_plan *plan;
+    struct stream *stream;
+    strcpy(eval.name, "eval");
+    eval.rows_end = 100;
+    assert_ok(sampling_plan_open(unit->frames, NULL, &eval, &plan));
+    change->caller = (struct stream_caller){.waiter.ready = stream_caller_ready};
+    assert_ok(streams_create(unit->streams, &eval, plan, 10, &change->caller.waiter, &stream,
+                             &change->waits));
+    return stream;
+}
+
+static void check_eval(struct stream_unit *unit, const struct stream_status *right)
+{
+    struct stream_status status;
+    struct stream *stream = streams_take(unit->streams, "eval");
+    assert_non_null(stream);
+    stream_status(stream, &status);
+    assert_int_equal(status.generation, right->generation);
+    assert_int_equal(status.position, right->position);
+    assert_int_equal(status.acked, right->acked);
+    assert_int_equal(status.state, STREAM_PAUSED);
+    stream_put(stream);
+    stream_status(unit->stream, &status);
+    assert_int_equal(status.state, STREAM_RUNNING);
+    assert_int_equal(status.position, 10);
+}
+
+/* Pause, resume, delete and create, of one group that fails: each is undone, the newest first. */
+static void test_changes_that_heard_an_error_are_undone(void **unused)
+{
+    (void)unused;
+    struct stream_unit unit;
+    struct stream_batch batch;
+    struct stream_status right;
+    struct change changes[8] = {0};
+    const struct ledger_pull pull = {.size = 7, .room = 1000};
+    for (size_t i = 0; i < 8; i++)
+        changes[i].caller.waiter.ready = stream_caller_ready;
+    begin(&unit, 0, TAIL_KEEP);
+    stream_unit_open(&unit, DURABILITY_FSYNC);
+    assert_ok(unit_draw(unit.stream, 10, &batch));
+    struct stream *eval = create_eval(&unit, &changes[0]);
+    assert_ok(stream_caller_wait(&changes[0].caller, OK, changes[0].waits));
+    assert_ok(unit_draw(eval, 7, &batch));
+    assert_ok(stream_pause(eval, &changes[1].caller.waiter, &changes[1].waits));
+    assert_ok(stream_caller_wait(&changes[1].caller, OK, changes[1].waits));
+    stream_status(eval, &right);
+    for (size_t i = 0; i < 8; i++)
+        atomic_store(&changes[i].caller.called, false);
+    atomic_store(&hold_sync, true);
+    assert_ok(stream_pause(unit.stream, &changes[0].caller.waiter, &changes[0].waits));
+    assert_ok(stream_resume(eval, &changes[1].caller.waiter, &changes[1].waits));
+    assert_ok(stream_draw(eval, &pull, &changes[2].caller.waiter, &batch, &changes[2].waits));
+    assert_ok(stream_pause(eval, &changes[3].caller.waiter, &changes[3].waits));
+    assert_ok(streams_delete(unit.streams, "eval", &changes[4].caller.waiter, &changes[4].waits));
+    struct stream *second = create_eval(&unit, &changes[5]);
+    assert_ok(streams_delete(unit.streams, "eval", &changes[6].caller.waiter, &changes[6].waits));
+    struct stream *third = create_eval(&unit, &changes[7]);
+    atomic_store(&refuse_sync, EIO);
+    atomic_store(&hold_sync, false);
+    for (size_t i = 0; i < 8; i++) {
+        assert_true(changes[i].waits);
+        assert_int_equal(stream_caller_wait(&changes[i].caller, OK, true), ERROR_IO);
+    }
+    check_eval(&unit, &right);
+    assert_fails(unit_draw(second, 7, &batch), ERROR_NOT_FOUND, "deleted");
+    assert_fails(unit_draw(third, 7, &batch), ERROR_NOT_FOUND, "deleted");
+    stream_put(second);
+    stream_put(third);
+    stream_put(eval);
+    stream_unit_drop(&unit); /* killed while the disk still refuses */
+    atomic_store(&refuse_sync, 0);
+    stream_unit_open(&unit, DURABILITY_FSYNC);
+    check_eval(&unit, &right);
+    stream_unit_close(&unit);
+    stream_unit_end(&unit);
+}
+
 static int silence(void **unused)
 {
     (void)unused;
@@ -795,6 +883,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_rare_design_holds_nobody_up),
     cmocka_unit_test(test_what_a_token_calls_done_is_done),
     cmocka_unit_test(test_names_come_and_go),
+    cmocka_unit_test_setup(test_changes_that_heard_an_error_are_undone, silence),
     cmocka_unit_test(test_a_batch_knows_who_did_it),
 };
 

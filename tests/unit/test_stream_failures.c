@@ -372,8 +372,8 @@ static enum error live(void)
     must(lease_batch, 31); /* what was released, again */
     must(create, 0);
     must(report, 0);
-    stream_put(other);
     must(delete_other, 0);
+    stream_put(other);
     compact();
     compare();
     close_all(); /* as a kill does: nothing is finished */
