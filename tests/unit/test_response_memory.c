@@ -31,10 +31,10 @@ static void test_one_alone_always_fits(void **state)
     struct response_memory memory;
     response_memory_init(&memory, (int64_t)MIB);
     assert_ok(response_memory_take(&memory, 100 * MIB));
-    assert_fails(response_memory_take(&memory, MIB / 2), ERROR_MEMORY, "answers");
+    assert_fails(response_memory_take(&memory, MIB / 2), ERROR_MEMORY, "responses");
     response_memory_put(&memory, 100 * MIB);
     assert_ok(response_memory_take(&memory, MIB / 2));
-    assert_fails(response_memory_take(&memory, 100 * MIB), ERROR_MEMORY, "answers");
+    assert_fails(response_memory_take(&memory, 100 * MIB), ERROR_MEMORY, "responses");
 }
 
 static void *take_and_put(void *context)

@@ -245,15 +245,15 @@ static void test_wrong_calls(void **state)
     assert_int_equal(tombola_feed_open(&options, &feed), TOMBOLA_OK);
     assert_int_equal(tombola_feed_open(&others, &other), TOMBOLA_OK);
     assert_refused(tombola_feed_put(feed, NULL, NULL), TOMBOLA_USAGE, "tombola_feed_put: ");
-    assert_refused(tombola_feed_put(feed, NULL, NULL), TOMBOLA_USAGE, "no batch of this feed");
+    assert_refused(tombola_feed_put(feed, NULL, NULL), TOMBOLA_USAGE, "none of this feed's");
     assert_int_equal(tombola_feed_next(feed, NULL, &batch), TOMBOLA_OK);
     assert_int_equal(tombola_feed_next(other, NULL, &theirs), TOMBOLA_OK);
     copy = *batch;
-    assert_refused(tombola_feed_put(feed, NULL, &copy), TOMBOLA_USAGE, "no batch of this feed");
-    assert_refused(tombola_feed_put(feed, NULL, theirs), TOMBOLA_USAGE, "no batch of this feed");
+    assert_refused(tombola_feed_put(feed, NULL, &copy), TOMBOLA_USAGE, "none of this feed's");
+    assert_refused(tombola_feed_put(feed, NULL, theirs), TOMBOLA_USAGE, "none of this feed's");
     assert_refused(
         tombola_feed_put(feed, NULL, (const void *)((const char *)batch + sizeof(size_t))),
-        TOMBOLA_USAGE, "no batch of this feed");
+        TOMBOLA_USAGE, "none of this feed's");
     assert_refused(tombola_feed_put(NULL, NULL, batch), TOMBOLA_USAGE, "the feed is NULL");
     assert_refused(tombola_feed_next(NULL, NULL, &batch), TOMBOLA_USAGE, "the feed is NULL");
     assert_refused(tombola_feed_next(feed, NULL, NULL), TOMBOLA_USAGE, "ret_batch is NULL");
