@@ -31,6 +31,11 @@ def facts(path, *more):
 # ---- the same list, the same frame --------------------------------------------------------------
 
 
+def test_digests_stay_what_they_were(tmp_path):
+    """States, tokens and checkpoints hold them."""
+    assert build("range:1000?labels=10", tmp_path / "frame")["digest"] == "af92ce96f36e033c087a3bb0befd5ebe"
+
+
 @pytest.mark.threads
 def test_csv_sqlite_and_range_have_one_digest(tmp_path):
     rows = "".join(f"{i},{i % 7},{i % 3}\n" for i in range(1000))

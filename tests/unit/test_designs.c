@@ -333,6 +333,27 @@ static void check_cut(const struct setup *setup, const int64_t *walk, enum tail 
     FAIL(setup, "it does not end");
 }
 
+/* Of the last epoch first. */
+static void check_counts(const struct setup *setup)
+{
+    int64_t positions = order_epoch_positions(setup->order);
+    int64_t counted = -1;
+    assert_ok(order_epoch_units(setup->order, EPOCHS - 1, &counted));
+    int64_t *walk = walk_of(setup);
+    int64_t units = 0;
+    for (int64_t p = (EPOCHS - 1) * positions; p < EPOCHS * positions; p++)
+        units += walk[p] >= 0;
+    if (counted != units)
+        FAIL(setup, "%lld units, counted %lld", (long long)units, (long long)counted);
+    free(walk);
+}
+
+static void test_units_of_a_later_epoch_are_counted(void **state)
+{
+    (void)state;
+    for_every_design(check_counts);
+}
+
 static void check_cuts(const struct setup *setup)
 {
     int64_t *walk = walk_of(setup);
@@ -507,6 +528,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_labels_are_counted_as_they_come),
     cmocka_unit_test(test_probabilities_are_what_comes),
     cmocka_unit_test(test_a_sample_of_all_that_has_weight),
+    cmocka_unit_test(test_units_of_a_later_epoch_are_counted),
     cmocka_unit_test(test_batches_follow_each_other),
     cmocka_unit_test(test_other_seeds_and_fields_share_nothing),
     cmocka_unit_test(test_published_orders_stay),
