@@ -37,8 +37,7 @@ struct journal_header {
     size_t begin;       /* where the records begin: as decoded */
 };
 
-#define JOURNAL_WATERMARK_OFFSET \
-    4096 /* a page of its own: the header outlives it, however it is torn */
+#define JOURNAL_WATERMARK_OFFSET 4096 /* a page of its own: the header outlives it */
 #define JOURNAL_WATERMARK_BYTES 32
 
 struct journal_watermark {
