@@ -39,8 +39,7 @@ struct puller_options {
     size_t connections;             /* FEED_DRAW: 1 to PULLER_CONNECTIONS_LIMIT */
     struct label_check *labels;     /* borrowed; NULL: the frame's labels are not asked for */
     const struct store_info *store; /* borrowed; compared with the stream before the first draw */
-    bool
-        fails_on_bad_rows; /* a bad row of it that will come, or one that it lacks, ends it there */
+    bool fails_on_bad_rows;         /* it ends where a bad row will come, or where one is missing */
 };
 
 struct puller;

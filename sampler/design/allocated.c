@@ -208,7 +208,7 @@ static size_t allocated_units(const struct order *order, const struct epoch *epo
     const uint32_t *labels = allocation_of(order)->labels;
     deal_positions(&deal, order, epoch, first, count);
     if (order->replacement)
-        deal_draw_anew(&deal, order, epoch, labels);
+        deal_draw_with_replacement(&deal, order, epoch, labels);
     else
         permute(order, epoch, &deal);
     deal_place(&deal, order, labels, ret_rows, ret_labels);

@@ -30,8 +30,8 @@ double deal_balance_error(const struct order *order)
     return (double)order->tree.bound_q32 / 0x1p32;
 }
 
-void deal_draw_anew(struct deal *deal, const struct order *order, const struct epoch *epoch,
-                    const uint32_t *labels)
+void deal_draw_with_replacement(struct deal *deal, const struct order *order,
+                                const struct epoch *epoch, const uint32_t *labels)
 {
     uint64_t *rank = deal->ranks;
     for (size_t i = 0; i < deal->run_count; i++) {

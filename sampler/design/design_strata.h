@@ -27,8 +27,8 @@ void deal_positions(struct deal *deal, const struct order *order, const struct e
 double deal_balance_error(const struct order *order);
 
 /* Ranks with replacement: each draw is one of its own from the whole stratum. */
-void deal_draw_anew(struct deal *deal, const struct order *order, const struct epoch *epoch,
-                    const uint32_t *labels);
+void deal_draw_with_replacement(struct deal *deal, const struct order *order,
+                                const struct epoch *epoch, const uint32_t *labels);
 
 /* Rows and labels (may be NULL) in the order of positions. `labels` gives the label of a stratum;
  * NULL: they have the same numbers. */

@@ -55,7 +55,7 @@ static size_t proportional_units(const struct order *order, const struct epoch *
     struct deal deal;
     deal_positions(&deal, order, epoch, first, count);
     if (order->replacement)
-        deal_draw_anew(&deal, order, epoch, NULL);
+        deal_draw_with_replacement(&deal, order, epoch, NULL);
     else
         permute(order, epoch, &deal);
     deal_place(&deal, order, NULL, ret_rows, ret_labels);

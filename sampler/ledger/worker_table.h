@@ -39,7 +39,7 @@ struct worker_record {
     uint32_t number;
     struct worker_record *idle_before, *idle_after; /* while it has no lease */
     int64_t
-        forgotten_below; /* seqs below are from before it was forgotten, all of them in `used` */
+        forgotten_below; /* smaller seqs are from before it was forgotten; all of them in `used` */
     uint64_t done_since; /* of the lease history: what is older is of another worker */
     struct intervals used;
     struct intervals acked;
