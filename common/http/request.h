@@ -63,6 +63,7 @@ struct request {
 
     /* While the connection is suspended. */
     request_continuation again; /* NULL: from the start */
+    int descriptor;             /* its socket */
     _Atomic int gate;           /* what request_wait() and request_pass() have reached */
     struct pool_job job;
 
@@ -97,6 +98,10 @@ void request_peer(const struct request *request, char out[REQUEST_PEER_BYTES]);
 /* May whoever asks do what one of `scopes` (bits of bearer_tokens.h) allows, to what `name` names
  * (NULL: to anything)? */
 bool request_may(const struct request *request, int scopes, const char *name);
+
+/* Has whoever asked closed the connection? From any thread, while it is suspended; a client that
+ * closed its side for writing alone counts as gone. */
+bool request_is_abandoned(const struct request *request);
 
 /* Suspends the connection; request_resume(), from any thread, continues it in `again`. */
 void request_suspend(struct request *request, request_continuation again);

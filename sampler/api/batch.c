@@ -323,7 +323,7 @@ static enum MHD_Result respond_found(struct request *request, struct service *se
 }
 
 /* Each call counts some epochs more, and what was counted is remembered: until it is through, the
- * server ends, or others have waited long enough for this thread. */
+ * server ends, who asked is gone, or others have waited long enough for this thread. */
 static void search(struct pool_job *job, const _Atomic bool *stop)
 {
     struct request *request = (struct request *)((char *)job - offsetof(struct request, job));
@@ -331,7 +331,8 @@ static void search(struct pool_job *job, const _Atomic bool *stop)
     enum error error;
     do
         error = find_batch(request);
-    while (error == ERROR_UNAVAILABLE && !*stop && clock_left_ms(deadline_ns) > 0);
+    while (error == ERROR_UNAVAILABLE && !*stop && !request_is_abandoned(request) &&
+           clock_left_ms(deadline_ns) > 0);
     request->api->outcome = error;
     error_report_take(error, &request->api->report);
     request_resume(request);

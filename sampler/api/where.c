@@ -6,14 +6,26 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "common/clock.h"
 #include "common/http/response.h"
+#include "common/stop.h"
 #include "sampler/api/api_request.h"
 #include "sampler/api/handler.h"
 #include "sampler/api/routes.h"
 
 #define BODY_LIMIT_BYTES ((size_t)1 << 30)
 
+/* Beyond this a search takes the pool's threads from others. */
+#define SEARCH_MS 30000
+
+enum end { END_FOUND, END_SERVER, END_CLIENT, END_DEADLINE };
+
 struct search {
+    struct order_search order_search; /* first: is_over() is given it */
+    const struct request *request;
+    const _Atomic bool *stop; /* of the pool */
+    int64_t deadline_ns;
+    enum end end_by; /* why it was over */
     int64_t id;
     int64_t row;
     int64_t epoch;
@@ -152,7 +164,13 @@ static enum MHD_Result respond_positions(struct request *request, struct service
     struct buffer body = BUFFER_INIT(BODY_LIMIT_BYTES);
     (void)service;
     enum error error = !request->api->outcome ? OK : error_restore(&request->api->report);
-    if (error == ERROR_CANCELLED)
+    if (error == ERROR_CANCELLED && search->end_by == END_DEADLINE)
+        error = error_set(ERROR_UNAVAILABLE,
+                          "id=%" PRId64 ": its positions in epoch %" PRId64
+                          " were searched for %d s, which is the limit; an epoch that long is "
+                          "better asked for by index=",
+                          search->id, search->epoch, SEARCH_MS / 1000);
+    else if (error == ERROR_CANCELLED)
         error = error_set(ERROR_UNAVAILABLE, "the server is stopping");
     if (error)
         return response_error(request, error);
@@ -167,15 +185,32 @@ static enum MHD_Result respond_positions(struct request *request, struct service
     return response_json(request, error, MHD_HTTP_OK, &body, NULL);
 }
 
+static bool is_over(const struct order_search *order_search)
+{
+    struct search *search = (struct search *)order_search;
+    if (*search->stop || stop_requested())
+        search->end_by = END_SERVER;
+    else if (request_is_abandoned(search->request))
+        search->end_by = END_CLIENT;
+    else if (clock_left_ms(search->deadline_ns) <= 0)
+        search->end_by = END_DEADLINE;
+    return search->end_by != END_FOUND;
+}
+
+/* The deadline counts from here, and not while others are searched for. */
 static void find_positions(struct pool_job *job, const _Atomic bool *stop)
 {
     struct request *request = (struct request *)((char *)job - offsetof(struct request, job));
     struct search *search = request->api->work;
     const struct sampling_plan *plan = stream_plan(request->api->stream);
     int64_t end = (search->epoch + 1) * plan->batching.epoch_positions;
-    (void)stop; /* the order looks at stop_requested() */
-    request->api->outcome = order_positions(plan->order, search->row, search->epoch, end,
-                                            &search->positions, &search->draws);
+    search->order_search.is_over = is_over;
+    search->request = request;
+    search->stop = stop;
+    search->deadline_ns = clock_deadline_ns(SEARCH_MS);
+    request->api->outcome =
+        order_positions(plan->order, search->row, search->epoch, end, &search->order_search,
+                        &search->positions, &search->draws);
     while (!request->api->outcome && search->count < search->draws &&
            search->positions[search->count] < search->end)
         search->count++;

@@ -232,18 +232,18 @@ static enum error allocated_positions(const struct order *order, const struct ep
     int64_t draws = tree_count(&order->tree, epoch->choices, stratum, end);
     uint64_t rank = (uint64_t)frame_stratum_rank(order->frame, row);
     struct random_key key = passes_key(order, label);
-    for (int64_t pass = first / units; pass * units < first + draws; pass++) {
+    enum error error = OK;
+    for (int64_t pass = first / units; pass * units < first + draws && !error; pass++) {
         struct permutation permutation;
         permutation_init(&permutation, (uint64_t)units, random_at(key, (uint64_t)pass));
         int64_t draw = pass * units + (int64_t)permutation_find(&permutation, rank) - first;
-        if (draw < 0 || draw >= draws)
-            continue;
-        enum error error =
-            position_list_add(list, tree_position(&order->tree, epoch->choices, stratum, draw));
-        if (error)
-            return error;
+        if (pass % POSITION_LIST_LOOK_PASSES == POSITION_LIST_LOOK_PASSES - 1)
+            error = position_list_check(list);
+        if (!error && draw >= 0 && draw < draws)
+            error =
+                position_list_add(list, tree_position(&order->tree, epoch->choices, stratum, draw));
     }
-    return OK;
+    return error;
 }
 
 static int64_t allocated_label_count(const struct order *order, const struct epoch *epoch,

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "sampler/design/design_strata.h"
 
-#include "common/stop.h"
-
 enum error design_need_labels(const struct order *order)
 {
     if (frame_has_labels(order->frame))
@@ -87,15 +85,13 @@ enum error deal_find_draws(const struct order *order, const struct epoch *epoch,
     uint64_t units = (uint64_t)frame_label_units(order->frame, label);
     uint64_t rank = (uint64_t)frame_stratum_rank(order->frame, row);
     int64_t draws = tree_count(&order->tree, epoch->choices, stratum, end);
-    for (int64_t j = 0; j < draws; j++) {
-        if (j % DESIGN_STOP_POSITIONS == 0 && stop_requested())
-            return error_set(ERROR_CANCELLED, "the search for a unit's positions was stopped");
-        if (random_below(key, (uint64_t)j, units) != rank)
-            continue;
-        enum error error =
-            position_list_add(list, tree_position(&order->tree, epoch->choices, stratum, j));
-        if (error)
-            return error;
+    enum error error = OK;
+    for (int64_t j = 0; j < draws && !error; j++) {
+        if (j % POSITION_LIST_LOOK == POSITION_LIST_LOOK - 1)
+            error = position_list_check(list);
+        if (!error && random_below(key, (uint64_t)j, units) == rank)
+            error =
+                position_list_add(list, tree_position(&order->tree, epoch->choices, stratum, j));
     }
-    return OK;
+    return error;
 }

@@ -36,7 +36,7 @@ void deal_place(const struct deal *deal, const struct order *order, const uint32
                 int64_t *ret_rows, uint32_t *ret_labels);
 
 /* With replacement: the positions below `end` at which the row was drawn; looks at every draw of
- * its stratum. ERROR_CANCELLED after stop_requested(). */
+ * its stratum. Errors as those of order_positions(). */
 enum error deal_find_draws(const struct order *order, const struct epoch *epoch, uint32_t stratum,
                            int64_t row, int64_t end, struct position_list *list) MUST_CHECK;
 

@@ -369,16 +369,17 @@ static enum error pxk_positions(const struct order *order, const struct epoch *e
     int64_t start = epoch->number * order->epoch_positions;
     int64_t first = label_draws_before(order, label, start);
     int64_t last = label_draws_before(order, label, start + end); /* one behind it */
-    for (int64_t pass = first / walk.items; pass * walk.items < last; pass++) {
+    enum error error = OK;
+    for (int64_t pass = first / walk.items; pass * walk.items < last && !error; pass++) {
         int64_t draw = find_draw(&walk, pass, rank);
-        if (draw < first || draw >= last)
+        if (pass % POSITION_LIST_LOOK_PASSES == POSITION_LIST_LOOK_PASSES - 1)
+            error = position_list_check(list);
+        if (error || draw < first || draw >= last)
             continue;
         int64_t turn = turn_of_label(order, draw / walk.apart, label);
-        enum error error = position_list_add(list, turn * walk.apart + draw % walk.apart - start);
-        if (error)
-            return error;
+        error = position_list_add(list, turn * walk.apart + draw % walk.apart - start);
     }
-    return OK;
+    return error;
 }
 
 static int64_t pxk_label_count(const struct order *order, const struct epoch *epoch, uint32_t label,

@@ -3,7 +3,6 @@
  * srs, simple random sampling: one permutation of all rows an epoch; with replacement every
  * position is a draw of its own from all rows.
  */
-#include "common/stop.h"
 #include "sampler/design/designs.h"
 #include "sampler/order/position_list.h"
 #include "sampler/shuffle/permutation.h"
@@ -49,16 +48,14 @@ static enum error srs_positions(const struct order *order, const struct epoch *e
                                 int64_t end, struct position_list *list)
 {
     uint64_t units = (uint64_t)frame_units(order->frame);
-    for (int64_t p = 0; p < end; p++) {
-        if (p % DESIGN_STOP_POSITIONS == 0 && stop_requested())
-            return error_set(ERROR_CANCELLED, "the search for a unit's positions was stopped");
-        if ((int64_t)random_below(epoch->units, (uint64_t)p, units) != row)
-            continue;
-        enum error error = position_list_add(list, p);
-        if (error)
-            return error;
+    enum error error = OK;
+    for (int64_t p = 0; p < end && !error; p++) {
+        if (p % POSITION_LIST_LOOK == POSITION_LIST_LOOK - 1)
+            error = position_list_check(list);
+        if (!error && (int64_t)random_below(epoch->units, (uint64_t)p, units) == row)
+            error = position_list_add(list, p);
     }
-    return OK;
+    return error;
 }
 
 static int64_t srs_label_count(const struct order *order, const struct epoch *epoch, uint32_t label,

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 
 #include "common/array.h"
-#include "common/stop.h"
 #include "sampler/design/design_fields.h"
 #include "sampler/design/designs.h"
 #include "sampler/design/weight_sums.h"
@@ -280,17 +279,15 @@ static enum error weighted_positions(const struct order *order, const struct epo
     struct point_keys keys = keys_of(epoch);
     weight before = weight_sums_before(sums, row);
     weight behind = before + weight_of(sums, row);
-    for (int64_t p = 0; p < end; p++) {
-        if (p % DESIGN_STOP_POSITIONS == 0 && stop_requested())
-            return error_set(ERROR_CANCELLED, "the search for a unit's positions was stopped");
+    enum error error = OK;
+    for (int64_t p = 0; p < end && !error; p++) {
+        if (p % POSITION_LIST_LOOK == POSITION_LIST_LOOK - 1)
+            error = position_list_check(list);
         weight point = draw_point(sums, &keys, (uint64_t)p);
-        if (point < before || point >= behind)
-            continue;
-        enum error error = position_list_add(list, p);
-        if (error)
-            return error;
+        if (!error && point >= before && point < behind)
+            error = position_list_add(list, p);
     }
-    return OK;
+    return error;
 }
 
 const struct design_ops design_weighted = {

@@ -79,7 +79,4 @@ struct order {
     struct epoch_counts *counts; /* of orders that skip positions */
 };
 
-/* A search through an epoch asks stop_requested() that often. */
-#define DESIGN_STOP_POSITIONS (1 << 20)
-
 #endif

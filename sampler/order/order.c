@@ -151,9 +151,10 @@ static enum error find_positions(const struct order *order, int64_t row, int64_t
 }
 
 enum error order_positions(const struct order *order, int64_t row, int64_t epoch, int64_t end,
-                           int64_t **ret_positions, size_t *ret_count)
+                           const struct order_search *search, int64_t **ret_positions,
+                           size_t *ret_count)
 {
-    struct position_list list = {.count = 0};
+    struct position_list list = {.search = search};
     enum error error = find_positions(order, row, epoch, end, &list);
     if (error) {
         free(list.positions);

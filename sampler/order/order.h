@@ -76,11 +76,18 @@ void order_probabilities(const struct order *order, const int64_t *rows, size_t 
  * In closed form. -1 too where units repeat: ask order_positions(). */
 int64_t order_position(const struct order *order, int64_t row, int64_t epoch);
 
+/* Who searches asks every few milliseconds whether it is over; part of a struct of the caller's. */
+struct order_search {
+    bool (*is_over)(const struct order_search *search);
+};
+
 /* All absolute positions of a row within an epoch that are below `end`, ascending, whatever the
  * order; the caller frees *ret_positions (NULL when there are none). With replacement a search
- * through the epoch, nanoseconds a position: ERROR_CANCELLED after stop_requested(). */
+ * through the epoch, nanoseconds a position: ERROR_CANCELLED when `search` is over (NULL: never).
+ * ERROR_USAGE: more positions than a list has. */
 enum error order_positions(const struct order *order, int64_t row, int64_t epoch, int64_t end,
-                           int64_t **ret_positions, size_t *ret_count) MUST_CHECK;
+                           const struct order_search *search, int64_t **ret_positions,
+                           size_t *ret_count) MUST_CHECK;
 
 /* How many units of an epoch's first t positions (0 <= t <= M) are of `label`; closed form, O(log
  * L) for stratified designs; ERROR_UNAVAILABLE where only counting can tell (tally.h counts). */

@@ -2,7 +2,9 @@
 """Requests that take long: they are bounded, what they did is remembered, and a stop ends them."""
 
 import json
+import socket
 import threading
+import time
 
 import pytest
 
@@ -82,6 +84,36 @@ def test_a_long_search_holds_up_nothing_but_searches(sampler):
     assert server.get("/labels").status == 200
     assert not done, "they end long after"
     server.stop()
+    for thread in searches:
+        thread.join()
+    assert set(done) <= {503, None}, done
+
+
+ENDLESS = ("--store", "range:1000000000000", "--design", "srs", "--replacement", "--seed", 1)  # hours a search
+
+
+def test_a_search_ends_when_who_asked_is_gone(sampler):
+    server = sampler(*ENDLESS)
+    create(server, name="short", rows="0:1000")
+    asking = [socket.create_connection((server.host, server.port)) for _ in range(4)]
+    for number, connection in enumerate(asking):
+        connection.sendall(f"GET /where?id={number} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    time.sleep(0.3)  # all threads search
+    for connection in asking:
+        connection.close()
+    assert server.get("/where?stream=short&id=5").status == 200
+
+
+def test_a_server_that_stops_at_once_waits_for_no_search(sampler, tmp_path):
+    """Its state folder was moved away: no signal came."""
+    server = sampler(*ENDLESS, "--state", tmp_path / "state")
+    done = []
+    searches = [threading.Thread(target=lambda i=i: done.append(try_get(server, f"/where?id={i}"))) for i in range(4)]
+    for thread in searches:
+        thread.start()
+    (tmp_path / "state").rename(tmp_path / "moved")
+    wait_for(lambda: try_get(server, "/batch?size=1") != 200, "draws go on")
+    assert server.wait() == 1 and "stopping at once" in server.stderr
     for thread in searches:
         thread.join()
     assert set(done) <= {503, None}, done

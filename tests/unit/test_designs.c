@@ -109,7 +109,7 @@ static void check_row(const struct setup *setup, const int64_t *walk, int64_t ro
     int64_t *positions;
     size_t count, expected = 0;
     int64_t only = -1;
-    assert_ok(order_positions(setup->order, row, epoch, end, &positions, &count));
+    assert_ok(order_positions(setup->order, row, epoch, end, NULL, &positions, &count));
     for (int64_t p = epoch * m; p < (epoch + 1) * m; p++) {
         if (walk[p] != row)
             continue;

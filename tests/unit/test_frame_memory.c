@@ -179,7 +179,7 @@ static enum error find_places(const struct order *order, int64_t row)
 {
     int64_t *positions = NULL;
     size_t count = 0;
-    enum error error = order_positions(order, row, 1, INT64_MAX, &positions, &count);
+    enum error error = order_positions(order, row, 1, INT64_MAX, NULL, &positions, &count);
     if (!error)
         free(positions);
     return error;

@@ -99,7 +99,7 @@ static void check_anywhere(const struct frame *frame, const struct design_case *
         size_t count;
         order_free(order);
         order = design_order(frame, one, seed);
-        assert_ok(order_positions(order, row, 1, 2 * positions, &found, &count));
+        assert_ok(order_positions(order, row, 1, 2 * positions, NULL, &found, &count));
         assert_true(!comes_once || count == 1);
         for (size_t i = 0; i < count; i++)
             bins[(found[i] - positions) * BINS / positions]++;
