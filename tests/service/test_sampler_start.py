@@ -44,7 +44,6 @@ ANY = ("--listen", "127.0.0.1:0")
     ((*STORE, "--listen", "192.0.2.1:0", "--allow-anonymous"), "192.0.2.1"),
     ((*STORE, "--listen", "0.0.0.0:0"), "--allow-anonymous"),
     ((*STORE, "--listen", "[::]:0"), "--token-file"),
-    ((*STORE, "--listen", "server.invalid:80"), "--token-file"),
     ((*STORE, "--lease", "0"), "lease"),
     ((*STORE, "extra"), "extra"),
     (("--store", "range:0"), 'range:"0"'),
