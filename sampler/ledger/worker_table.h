@@ -38,9 +38,8 @@ struct worker_record {
     char *name; /* owned */
     uint32_t number;
     struct worker_record *idle_before, *idle_after; /* while it has no lease */
-    int64_t
-        forgotten_below; /* smaller seqs are from before it was forgotten; all of them in `used` */
-    uint64_t done_since; /* of the lease history: what is older is of another worker */
+    int64_t forgotten_below; /* smaller seqs predate its being forgotten; all are in `used` */
+    uint64_t done_since;     /* of the lease history: what is older is of another worker */
     struct intervals used;
     struct intervals acked;
     struct lease_list leases;
