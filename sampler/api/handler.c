@@ -41,9 +41,15 @@ enum error handler_take_stream(struct request *request, const struct service *se
 {
     char quoted[TEXT_QUOTE_BYTES];
     request->api->stream = streams_take(service->streams, name);
+    bool is_being_made = !request->api->stream && reserved_names_has(service->names, name);
+    if (!request->api->stream && !is_being_made) /* it may have been made in between */
+        request->api->stream = streams_take(service->streams, name);
     api_request_count(request);
     if (request->api->stream)
         return OK;
+    if (is_being_made)
+        return error_set(ERROR_UNAVAILABLE, "the stream %s is being made; ask again",
+                         text_quote(quoted, sizeof(quoted), name, strlen(name)));
     return error_set(ERROR_NOT_FOUND, "there is no stream %s; GET /streams lists those that exist",
                      text_quote(quoted, sizeof(quoted), name, strlen(name)));
 }

@@ -71,8 +71,8 @@ enum MHD_Result route_stream_delete(struct request *request, struct service *ser
     if (!request_may(request, SCOPE_ADMIN, request->name))
         return response_forbidden(request, SCOPE_ADMIN, request->name);
     enum error error = handler_refuse_query(request);
-    request->api->stream = streams_take(service->streams, request->name);
-    api_request_count(request);
+    if (!error)
+        error = handler_take_stream(request, service, request->name);
     audit_expect(request, "stream deleted", LOG_NO_FIELD);
     if (!error)
         error =

@@ -35,7 +35,9 @@ struct creation {
     int64_t position;
     struct sampling_plan *plan; /* owned until the stream has it */
     struct reserved_names *names;
-    struct reserved_name name; /* while the stream is made */
+    struct reserved_name name;     /* while the stream is made */
+    struct name_waiter other_made; /* while another one of that name is */
+    struct request *request;
 };
 
 static void release_creation(struct request *request)
@@ -323,6 +325,30 @@ static enum error refuse_name(const struct service *service, const char *name)
                           PROBLEM_NAME_IN_USE);
 }
 
+static void try_again(struct name_waiter *waiter)
+{
+    struct creation *creation =
+        (struct creation *)((char *)waiter - offsetof(struct creation, other_made));
+    request_pass(creation->request);
+}
+
+/* Goes on when nobody else makes a stream of that name: mostly at once. */
+static enum MHD_Result start(struct request *request, struct service *service)
+{
+    struct creation *creation = request->api->work;
+    enum error error = refuse_name(service, creation->definition.name);
+    if (error)
+        return response_error(request, error);
+    request_gate(request);
+    if (!reserved_names_enter(service->names, &creation->name, creation->definition.name,
+                              &creation->other_made)) {
+        request_wait(request, start);
+        return MHD_YES;
+    }
+    request->job.run = open_plan;
+    return handler_run_slowly(request, create);
+}
+
 enum MHD_Result route_create(struct request *request, struct service *service)
 {
     struct body body;
@@ -335,7 +361,9 @@ enum MHD_Result route_create(struct request *request, struct service *service)
     enum error error = creation ? OK : error_set_memory(sizeof(*creation), "a stream");
     if (creation) {
         creation->service = service;
-        creation->names = &service->names;
+        creation->names = service->names;
+        creation->request = request;
+        creation->other_made.wake = try_again;
         request->api->work = creation;
         request->api->release = release_creation;
         error = read_definition(&body, service, creation);
@@ -343,13 +371,8 @@ enum MHD_Result route_create(struct request *request, struct service *service)
     body_close(&body);
     if (!error && !request_may(request, SCOPE_ADMIN, creation->definition.name))
         return response_forbidden(request, SCOPE_ADMIN, creation->definition.name);
-    if (!error)
-        error = refuse_name(service, creation->definition.name);
-    if (!error)
-        error = reserved_names_enter(&service->names, &creation->name, creation->definition.name);
     if (error)
         return response_error(request, error);
     audit_expect(request, "stream created", log_text("design", creation->definition.design));
-    request->job.run = open_plan;
-    return handler_run_slowly(request, create);
+    return start(request, service);
 }

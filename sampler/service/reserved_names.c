@@ -1,53 +1,57 @@
 /* SPDX-License-Identifier: MIT */
 #include "sampler/service/reserved_names.h"
 
-#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "common/clock.h"
-#include "sampler/ledger/conflicts.h"
+#include "common/array.h"
 
-void reserved_names_init(struct reserved_names *set)
+struct reserved_names {
+    pthread_mutex_t mutex;
+    struct reserved_name *first;
+};
+
+enum error reserved_names_new(struct reserved_names **ret_set)
 {
-    *set = (struct reserved_names){.first = NULL};
+    struct reserved_names *set = array_new(1, sizeof(*set), "names of streams");
+    if (!set)
+        return ERROR_MEMORY;
     pthread_mutex_init(&set->mutex, NULL);
+    *ret_set = set;
+    return OK;
 }
 
-void reserved_names_release(struct reserved_names *set)
+void reserved_names_free(struct reserved_names *set)
 {
+    if (!set)
+        return;
     pthread_mutex_destroy(&set->mutex);
+    free(set);
 }
 
-static const struct reserved_name *find(const struct reserved_names *set, const char *name)
+static struct reserved_name *find(const struct reserved_names *set, const char *name)
 {
-    const struct reserved_name *one = set->first;
+    struct reserved_name *one = set->first;
     while (one && strcmp(one->name, name) != 0)
         one = one->next;
     return one;
 }
 
-enum error reserved_names_enter(struct reserved_names *set, struct reserved_name *one,
-                                const char *name)
+bool reserved_names_enter(struct reserved_names *set, struct reserved_name *one, const char *name,
+                          struct name_waiter *waiter)
 {
-    int64_t now_ns = clock_now_ns();
-    int64_t since_ns = now_ns;
     pthread_mutex_lock(&set->mutex);
-    const struct reserved_name *other = find(set, name);
+    struct reserved_name *other = find(set, name);
     if (other) {
-        since_ns = other->since_ns;
+        waiter->next = other->waiters;
+        other->waiters = waiter;
     } else {
-        *one = (struct reserved_name){.next = set->first, .name = name, .since_ns = now_ns};
+        *one = (struct reserved_name){.next = set->first, .name = name};
         set->first = one;
     }
     pthread_mutex_unlock(&set->mutex);
-    if (!other)
-        return OK;
-    enum error error =
-        error_set(ERROR_CONFLICT,
-                  "the stream \"%s\" is being made, for %" PRId64 " s so far (a split or groups of "
-                  "many units take a while); GET /streams/%s answers when it is there",
-                  name, (now_ns - since_ns) / INT64_C(1000000000), name);
-    return error_set_kind(error, PROBLEM_NAME_IN_USE);
+    return !other;
 }
 
 void reserved_names_leave(struct reserved_names *set, struct reserved_name *one)
@@ -61,4 +65,17 @@ void reserved_names_leave(struct reserved_names *set, struct reserved_name *one)
     *link = one->next;
     pthread_mutex_unlock(&set->mutex);
     one->name = NULL;
+    for (struct name_waiter *waiter = one->waiters, *next; waiter; waiter = next) {
+        next = waiter->next; /* it is gone once it is woken */
+        waiter->wake(waiter);
+    }
+    one->waiters = NULL;
+}
+
+bool reserved_names_has(struct reserved_names *set, const char *name)
+{
+    pthread_mutex_lock(&set->mutex);
+    bool has = find(set, name) != NULL;
+    pthread_mutex_unlock(&set->mutex);
+    return has;
 }

@@ -217,11 +217,10 @@ static enum error watch_frames(const struct service *service)
 
 static enum error fill(struct service *service, const struct service_options *options)
 {
-    enum error error = OK;
-    reserved_names_init(&service->names);
+    enum error error = reserved_names_new(&service->names);
     service->max_size = options->max_size;
     service->durability = options->durability;
-    if (options->state)
+    if (!error && options->state)
         error = state_open(options->state, &service->state);
     if (!error)
         error = open_streams(service, options);
@@ -285,7 +284,7 @@ void service_free(struct service *service)
     state_close(service->state);
     stream_definition_release(&service->first);
     frame_set_free(service->frames);
-    reserved_names_release(&service->names);
+    reserved_names_free(service->names);
     free(service);
 }
 

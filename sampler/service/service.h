@@ -49,7 +49,7 @@ struct service {
     bool has_shares;
     enum durability durability;
     int64_t max_size;
-    struct reserved_names names; /* of streams that are being made */
+    struct reserved_names *names; /* of streams that are being made */
 };
 
 /* Blocks while frames are built or mapped and plans opened. Logs what is served, and the seed when

@@ -118,7 +118,7 @@ def test_streams_made_and_deleted_while_others_draw_from_them(sampler, tmp_path)
     over.set()
     for thread in pullers:
         thread.join()
-    assert statuses <= {200, 404}, statuses
+    assert statuses <= {200, 404, 503}, statuses
     assert generations == sorted(set(generations)) and seen
     server.kill()
     server = sampler("--store", "range:5000", "--seed", 1, "--state", tmp_path / "state")

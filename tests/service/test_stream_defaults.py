@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from conftest import TSAN, run, run_fails
+from conftest import TSAN, run, run_fails, wait_for
 
 NAMED = ("--store", "train=range:100?labels=2", "--store", "test=range:50", "--seed", 1)
 
@@ -121,16 +121,22 @@ def test_no_warning_where_every_label_is_everywhere(sampler):
 
 
 @pytest.mark.threads
-def test_who_asks_again_hears_that_the_stream_is_being_made(sampler):
+def test_who_makes_it_again_waits_and_who_asks_for_it_comes_again(sampler):
+    """A name in the making: POST of it waits and is 409, anything else is 503, and nothing is 404."""
     units = 6000000 if TSAN else 60000000  # long enough to make that all four ask meanwhile
     server = sampler("--store", f"range:{units}?labels=10", "--splits", "0.8,0.1,0.1", "--seed", 1)
     body = json.dumps({"name": "side", "split": "train"}).encode()
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
-        answers = [each.result() for each in [pool.submit(server.request, "POST", "/streams", body=body) for _ in range(4)]]
+        asked = [pool.submit(server.request, "POST", "/streams", body=body) for _ in range(4)]
+        wait_for(lambda: server.get("/streams/side").status != 404, "nobody makes it")
+        early = [server.request(*ask) for ask in (("GET", "/batch?stream=side"), ("GET", "/streams/side"), ("DELETE", "/streams/side"),
+                                                  ("POST", "/streams/side/pause"), ("GET", "/where?id=1&stream=side"))]
+        assert any(not each.done() for each in asked), "it was made too soon for this test"
+        for answer in early:
+            assert answer.status == 503 and "retry-after" in answer.headers and "is being made" in answer.json["detail"]
+        answers = [each.result() for each in asked]
     assert sorted(answer.status for answer in answers) == [201, 409, 409, 409]
-    for answer in answers:
-        if answer.status == 409:
-            assert "is being made" in answer.json["detail"] and "side" in answer.json["detail"]
+    assert all("already" in answer.json["detail"] for answer in answers if answer.status == 409)
     assert "already" in server.request("POST", "/streams", body=body).json["detail"]
     assert server.request("DELETE", "/streams/side").status == 204
     assert server.request("POST", "/streams", body=json.dumps({"name": "side", "design": "none"}).encode()).status == 400
