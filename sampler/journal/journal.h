@@ -82,8 +82,6 @@ enum error journal_open(struct state *state, enum durability durability, uint64_
 /* From here on what is appended is kept. Clears a torn tail, or writes a new file from the owner's
  * memory; on the disk when this returns. ERROR_NO_SPACE for a new one only. */
 enum error journal_begin(struct journal *journal) MUST_CHECK;
-/* Was no file there? Before journal_begin(). */
-bool journal_is_new(const struct journal *journal);
 /* The orderly end: everything that was appended is on the disk, and the journal says so; changes
  * are refused from now on. With DURABILITY_NONE it is written here. */
 enum error journal_finish(struct journal *journal) MUST_CHECK;

@@ -238,11 +238,6 @@ enum error journal_begin(struct journal *journal)
     return error;
 }
 
-bool journal_is_new(const struct journal *journal)
-{
-    return journal->condition == JOURNAL_FRESH;
-}
-
 void journal_close(struct journal *journal)
 {
     if (!journal)

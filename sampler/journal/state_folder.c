@@ -13,22 +13,18 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include "common/array.h"
 #include "common/file.h"
 #include "common/log.h"
 
-#define MAGIC "TMBLPOS1"
-#define CHECKSUM_OFFSET (STATE_SLOT_BYTES - 8)
 #define HOLDER_BYTES 256    /* of DIR/lock; in one sector */
 #define OLD_HOLDER_BYTES 32 /* what versions before generations wrote is shorter */
 #define GENERATION ", generation "
 #define LOCK_ATTEMPTS 100
 
 struct state {
-    char *folder; /* owned, and the two below */
-    char *path;   /* of DIR/position */
+    char *folder; /* owned, and the one below */
     char *lock_path;
     size_t folders_there; /* of `folder`, before we made the rest */
     int lock_descriptor;
@@ -40,8 +36,6 @@ struct state {
     uint64_t generation;
     char holder[HOLDER_BYTES]; /* what we wrote into it; no other start writes the same */
     bool may_undo;             /* until state_take() */
-    bool has_kept;
-    struct state_record kept;
 };
 
 char *state_path(const char *folder, const char *name)
@@ -51,102 +45,6 @@ char *state_path(const char *folder, const char *name)
     if (path)
         snprintf(path, bytes, "%s/%s", folder, name);
     return path;
-}
-
-/* ---- DIR/position ------------------------------------------------------- */
-
-static uint64_t get64(const uint8_t *in)
-{
-    uint64_t value;
-    memcpy(&value, in, sizeof(value)); /* configure refuses big-endian machines */
-    return value;
-}
-
-bool state_slot_decode(const uint8_t bytes[STATE_SLOT_BYTES], struct state_record *ret_record,
-                       uint64_t *ret_sequence)
-{
-    struct state_record record = {0};
-    if (memcmp(bytes, MAGIC, 8) != 0 ||
-        get64(bytes + CHECKSUM_OFFSET) != XXH3_64bits(bytes, CHECKSUM_OFFSET))
-        return false;
-    memcpy(record.digest, bytes + 16, 16);
-    record.units = (int64_t)get64(bytes + 32);
-    record.epoch_positions = (int64_t)get64(bytes + 40);
-    record.seed = get64(bytes + 48);
-    record.replacement = get64(bytes + 56) == 1;
-    memcpy(record.design, bytes + 64, STATE_DESIGN_BYTES);
-    record.position = (int64_t)get64(bytes + 96);
-    record.batches = (int64_t)get64(bytes + 104);
-    if (record.design[STATE_DESIGN_BYTES - 1] != '\0' || get64(bytes + 56) > 1 ||
-        record.units < 1 || record.epoch_positions < 1 || record.position < 0 ||
-        record.batches < 0 || record.seed > INT64_MAX)
-        return false;
-    *ret_record = record;
-    *ret_sequence = get64(bytes + 8);
-    return true;
-}
-
-static enum error read_slots(struct state *state, int descriptor)
-{
-    uint8_t bytes[2 * STATE_SLOT_BYTES] = {0};
-    struct file_identity identity;
-    uint64_t newest = 0;
-    enum error error = file_identity_of(descriptor, state->path, &identity);
-    if (error)
-        return error;
-    size_t length = identity.size_bytes < sizeof(bytes) ? identity.size_bytes : sizeof(bytes);
-    error = file_read_at(descriptor, state->path, bytes, length, 0);
-    if (error)
-        return error; /* a file that was cut may still hold one whole slot */
-    for (int slot = 0; slot < 2; slot++) {
-        struct state_record record;
-        uint64_t sequence;
-        if (!state_slot_decode(bytes + slot * STATE_SLOT_BYTES, &record, &sequence) ||
-            (int)(sequence % 2) != slot) {
-            log_warning("%s: one of its two records is damaged. If it was the newer one, some "
-                        "units come twice",
-                        state->path);
-            continue;
-        }
-        if (!state->has_kept || sequence > newest) {
-            state->kept = record;
-            newest = sequence;
-            state->has_kept = true;
-        }
-    }
-    if (state->has_kept)
-        return OK;
-    return error_set(ERROR_INPUT,
-                     "%s: both records are damaged or not a sampler's state; the position is lost. "
-                     "Move the file away to begin again at position 0",
-                     state->path);
-}
-
-static enum error open_position(struct state *state)
-{
-    int descriptor;
-    enum error error = file_open_own(state->path, O_RDONLY, &descriptor);
-    if (error == ERROR_NOT_FOUND)
-        return OK;
-    if (error)
-        return error_prefix(error, "state: ");
-    error = read_slots(state, descriptor);
-    close(descriptor);
-    return error;
-}
-
-const struct state_record *state_position(const struct state *state)
-{
-    return state->has_kept ? &state->kept : NULL;
-}
-
-enum error state_forget_position(struct state *state)
-{
-    if (unlink(state->path) != 0 && errno != ENOENT)
-        return error_set_errno(ERROR_IO, errno, "cannot remove %s, which is in the journal now",
-                               state->path);
-    state->has_kept = false;
-    return OK;
 }
 
 /* ---- the folder --------------------------------------------------------- */
@@ -399,14 +297,33 @@ static void undo(const struct state *state)
     (void)error_restore(&why);
 }
 
-/* A journal counts; a position beside it was taken over already. */
-static bool has_journal(const struct state *state)
+static bool is_there(const char *path)
 {
-    char *path = state_path(state->folder, "journal");
     struct stat status;
-    bool has = path && (lstat(path, &status) == 0 || errno != ENOENT);
-    free(path);
-    return has;
+    return path && (lstat(path, &status) == 0 || errno != ENOENT);
+}
+
+/* Without a journal: what else says that something was kept here? */
+static enum error check_beginning(const struct state *state)
+{
+    char *position = state_path(state->folder, "position");
+    enum error error = OK;
+    if (!position)
+        return ERROR_MEMORY;
+    if (is_there(position))
+        error =
+            error_set(ERROR_INPUT,
+                      "state: %s is there, and no journal: versions before the journal kept a "
+                      "position under that name, in other orders, from which nothing can go on; "
+                      "give --state another folder, or move the file away",
+                      position);
+    else if (state->was_used)
+        log_warning("state folder %s: a server had it before (its lock is there), but there is no "
+                    "journal: starting without one. If one was kept here and is lost, its draws "
+                    "come again",
+                    state->folder);
+    free(position);
+    return error;
 }
 
 enum error state_open(const char *folder, struct state **ret_state)
@@ -417,9 +334,8 @@ enum error state_open(const char *folder, struct state **ret_state)
         return ERROR_MEMORY;
     state->lock_descriptor = -1;
     state->folder = strdup(folder);
-    state->path = state_path(folder, "position");
     state->lock_path = state_path(folder, "lock");
-    if (!state->folder || !state->path || !state->lock_path) {
+    if (!state->folder || !state->lock_path) {
         error = error_set_memory(strlen(folder), "the path of the state folder");
         goto out;
     }
@@ -428,14 +344,12 @@ enum error state_open(const char *folder, struct state **ret_state)
     error = file_make_folders(folder);
     if (!error)
         error = lock_folder(state);
-    if (!error && !has_journal(state)) {
-        error = open_position(state);
-        if (!error && state->was_used && !state->has_kept)
-            log_warning(
-                "state folder %s: a server had it before (its lock is there), but there is "
-                "no journal: starting without one. If one was kept here and is lost, its draws "
-                "come again",
-                folder);
+    if (!error) {
+        char *journal = state_path(folder, "journal");
+        error = journal ? OK : ERROR_MEMORY;
+        if (!error && !is_there(journal))
+            error = check_beginning(state);
+        free(journal);
     }
     if (!error) {
         *ret_state = state;
@@ -455,7 +369,6 @@ void state_close(struct state *state)
     if (state->lock_descriptor >= 0)
         close(state->lock_descriptor); /* unlocks */
     free(state->folder);
-    free(state->path);
     free(state->lock_path);
     free(state);
 }

@@ -6,9 +6,8 @@
  * (sampler/journal/journal.h) keeps all streams. Nothing is written through a symbolic link, or
  * over a file that no sampler made.
  *
- * DIR/position is what versions before the journal kept: the position of one stream, in two slots
- * of 4 KiB that were written alternately. It is read, taken over into a journal, and removed.
- * RECOVERY.md has both layouts byte by byte.
+ * A folder of a version before the journal has DIR/position and none: it is refused. RECOVERY.md
+ * has the journal's layout byte by byte.
  */
 #ifndef SAMPLER_JOURNAL_STATE_FOLDER_H
 #define SAMPLER_JOURNAL_STATE_FOLDER_H
@@ -19,27 +18,11 @@
 
 #include "common/error.h"
 
-#define STATE_SLOT_BYTES 4096
-#define STATE_DESIGN_BYTES 32
-
-/* What a slot of DIR/position says. */
-struct state_record {
-    uint8_t digest[16];
-    int64_t units;                   /* N */
-    int64_t epoch_positions;         /* M */
-    char design[STATE_DESIGN_BYTES]; /* NUL-terminated */
-    bool replacement;
-    uint64_t seed;
-    int64_t position; /* the next position to be drawn */
-    int64_t batches;  /* drawn so far */
-};
-
 struct state;
 
 /* Makes the folder if it is missing, locks it and takes it over: state_check() of whoever had it
- * fails from now on, on the disk, too. Reads DIR/position when there is no journal. ERROR_CONFLICT
- * when another server has it; ERROR_INPUT when both slots are damaged or are of another format, or
- * DIR/lock is no sampler's. */
+ * fails from now on, on the disk, too. ERROR_CONFLICT when another server has it; ERROR_INPUT when
+ * DIR/lock is no sampler's, or the folder is of a version before the journal. */
 enum error state_open(const char *folder, struct state **ret_state) MUST_CHECK;
 /* The start went well: the lock, and a folder that was made for it, stay. */
 void state_take(struct state *state);
@@ -58,13 +41,4 @@ char *state_path(const char *folder, const char *name);
 
 /* Borrowed until state_close(). */
 const char *state_folder(const struct state *state);
-/* What DIR/position says, or NULL. */
-const struct state_record *state_position(const struct state *state);
-/* It is in the journal: DIR/position goes. */
-enum error state_forget_position(struct state *state) MUST_CHECK;
-
-/* One slot; false for anything damaged. */
-bool state_slot_decode(const uint8_t bytes[STATE_SLOT_BYTES], struct state_record *ret_record,
-                       uint64_t *ret_sequence);
-
 #endif

@@ -85,47 +85,12 @@ static enum error take_default(struct streams *streams, struct stream *stream,
     return OK;
 }
 
-/* ---- a state folder from before the journal ----------------------------- */
-
-static enum error check_position(const struct streams *streams, const struct state_record *record,
-                                 const struct stream_definition *first,
-                                 const struct stream_binding *binding)
-{
-    struct stream_definition there = *first;
-    struct stream_binding there_binding = {
-        .units = record->units, .epoch_positions = record->epoch_positions, .order_version = 1};
-    struct frame_digest digest;
-    memcpy(digest.bytes, record->digest, sizeof(digest.bytes));
-    frame_digest_text(&digest, there_binding.digest);
-    snprintf(there.design, sizeof(there.design), "%s", record->design);
-    there.replacement = record->replacement;
-    there.seed = record->seed;
-    there.fields = NULL; /* designs had none then */
-    return compare_default(streams, &there, &there_binding, first, binding);
-}
-
-static enum error take_counts(struct stream *stream, const struct state_record *record)
-{
-    const int64_t head[] = {record->position, 0, record->batches, 0, record->batches, 0};
-    struct entry entry = {
-        .type = ENTRY_LEDGER, .worker = -1, .list = head, .count = sizeof(head) / sizeof(head[0])};
-    log_info("position %" PRId64 " is taken over into %s/journal", record->position,
-             state_folder(stream->streams->options.state));
-    return stream_change(stream, &entry, 0);
-}
-
 static enum error make_default(struct streams *streams, const struct stream_definition *first,
                                struct sampling_plan *plan)
 {
-    const struct state *state = streams->options.state;
-    const struct state_record *record = state ? state_position(state) : NULL;
     struct stream_definition copy;
     struct stream *stream;
-    enum error error = OK;
-    if (record)
-        error = check_position(streams, record, first, &plan->binding);
-    if (!error)
-        error = stream_definition_copy(first, &copy);
+    enum error error = stream_definition_copy(first, &copy);
     if (error)
         return error;
     sampling_plan_take(plan);
@@ -133,11 +98,9 @@ static enum error make_default(struct streams *streams, const struct stream_defi
     if (error)
         return error;
     error = streams_insert(streams, stream);
-    if (error) {
+    if (error)
         stream_put(stream);
-        return error;
-    }
-    return record ? take_counts(stream, record) : OK;
+    return error;
 }
 
 /* ---- the others --------------------------------------------------------- */
@@ -185,23 +148,20 @@ static enum error open_journal(struct streams *streams)
 }
 
 /* From here on the state is ours: the journal is on the disk before the first draw, as is the
- * folder's own name, whoever made it and was killed; then the position of before is not needed. */
+ * folder's own name, whoever made it and was killed. */
 static enum error settle(struct streams *streams, const struct stream_definition *first)
 {
     struct journal *journal = streams->journal;
     struct stream *stream = streams_find(streams, STREAM_DEFAULT);
-    bool is_new = journal && journal_is_new(journal);
     enum error error = journal ? journal_begin(journal) : OK;
     if (!error && !is_same(&stream->definition, first))
         error = redefine(streams, stream, first);
     if (error || !journal)
         return error;
     file_sync_above(state_folder(streams->options.state));
-    if (streams->options.durability == DURABILITY_NONE)
-        return OK;
-    if (is_new)
-        error = state_forget_position(streams->options.state);
-    return error ? error : committer_new(journal, &streams->committer);
+    return streams->options.durability == DURABILITY_NONE
+               ? OK
+               : committer_new(journal, &streams->committer);
 }
 
 enum error streams_open(const struct streams_options *options, struct streams **ret_streams)
@@ -225,13 +185,9 @@ enum error streams_open(const struct streams_options *options, struct streams **
 bool streams_kept_seed(const struct streams *streams, uint64_t *ret_seed)
 {
     const struct stream *stream = streams_find(streams, STREAM_DEFAULT);
-    const struct state *state = streams->options.state;
-    const struct state_record *record = state ? state_position(state) : NULL;
     if (stream)
         *ret_seed = stream->definition.seed;
-    else if (record)
-        *ret_seed = record->seed;
-    return stream || record;
+    return stream != NULL;
 }
 
 enum error streams_start(struct streams *streams, const struct frame_set *frames,
@@ -255,10 +211,5 @@ enum error streams_finish(struct streams *streams)
 {
     committer_free(streams->committer);
     streams->committer = NULL;
-    if (!streams->journal)
-        return OK;
-    enum error error = journal_finish(streams->journal);
-    if (!error && streams->options.durability == DURABILITY_NONE)
-        error = state_forget_position(streams->options.state);
-    return error;
+    return streams->journal ? journal_finish(streams->journal) : OK;
 }

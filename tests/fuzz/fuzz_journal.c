@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * DIR/journal from outside. The first byte chooses: a slot of the older DIR/position; a file as it
- * is; or entries (u16 length, bytes each) that are put into sound frames, so that what they say is
- * reached, too.
+ * DIR/journal from outside. The first byte chooses: a file as it is; or entries (u16 length, bytes
+ * each) that are put into sound frames, so that what they say is reached, too.
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -12,7 +11,6 @@
 #include <xxhash.h>
 
 #include "sampler/journal/journal_record.h"
-#include "sampler/journal/state_folder.h"
 #include "sampler/stream/streams_private.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length);
@@ -64,22 +62,6 @@ static void read_journal(const uint8_t *bytes, size_t length)
     streams_free(streams);
 }
 
-static void read_slot(const uint8_t *data, size_t length, bool seal)
-{
-    uint8_t slot[STATE_SLOT_BYTES] = {0};
-    struct state_record record;
-    uint64_t sequence;
-    memcpy(slot, data, length < sizeof(slot) ? length : sizeof(slot));
-    if (seal) {
-        uint64_t sum = XXH3_64bits(slot, sizeof(slot) - sizeof(sum));
-        memcpy(slot + sizeof(slot) - sizeof(sum), &sum, sizeof(sum));
-    }
-    if (!state_slot_decode(slot, &record, &sequence))
-        return;
-    check(record.position >= 0 && record.batches >= 0 && record.units >= 1);
-    check(strlen(record.design) < sizeof(record.design));
-}
-
 static void read_entries(const uint8_t *data, size_t length)
 {
     const struct journal_header header = {.id = 1, .whole_end = JOURNAL_HEADER_BYTES};
@@ -107,9 +89,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
 {
     if (length == 0)
         return 0;
-    if (data[0] % 4 == 0)
-        read_slot(data + 1, length - 1, data[0] & 4);
-    else if (data[0] % 4 == 1)
+    if (data[0] % 4 == 1)
         read_journal(data + 1, length - 1);
     else
         read_entries(data + 1, length - 1);

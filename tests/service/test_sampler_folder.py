@@ -49,7 +49,7 @@ def test_a_lock_of_ours_is_taken(sampler, tmp_path, content):
     assert (state / "lock").read_text().startswith(f"{server.process.pid} on ")
 
 
-@pytest.mark.parametrize("name", ["lock", "journal", "journal.new", "journal.new.7", "position"])
+@pytest.mark.parametrize("name", ["lock", "journal", "journal.new", "journal.new.7"])
 @pytest.mark.parametrize("there", [True, False])
 def test_links_are_not_followed(tmp_path, name, there):
     state = tmp_path / "state"
@@ -60,7 +60,7 @@ def test_links_are_not_followed(tmp_path, name, there):
     check_refused(state, f"{state}/{name}", "symbolic link")
 
 
-@pytest.mark.parametrize("name", ["lock", "journal", "journal.new", "journal.new.7", "position"])
+@pytest.mark.parametrize("name", ["lock", "journal", "journal.new", "journal.new.7"])
 @pytest.mark.parametrize("kind", ["pipe", "folder", "device"])
 def test_other_kinds_hold_nobody(tmp_path, name, kind):
     state = tmp_path / "state"

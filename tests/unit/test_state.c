@@ -24,97 +24,21 @@ int __wrap_flock(int descriptor, int operation)
     return __real_flock(descriptor, operation);
 }
 
-static void put(uint8_t *slot, size_t at, uint64_t value)
+/* What versions before the journal kept was of other orders. */
+static void test_a_position_of_before_is_refused(void **unused)
 {
-    memcpy(slot + at, &value, sizeof(value));
-}
-
-/* As versions before the journal wrote it. */
-static void make_slot(uint8_t slot[STATE_SLOT_BYTES], uint64_t sequence, int64_t position)
-{
-    memset(slot, 0, STATE_SLOT_BYTES);
-    memcpy(slot, "TMBLPOS1", 8);
-    put(slot, 8, sequence);
-    memset(slot + 16, 0xab, 16);
-    put(slot, 32, 1000);
-    put(slot, 40, 1000);
-    put(slot, 48, 7);
-    put(slot, 56, 1);
-    memcpy(slot + 64, "srs", 3);
-    put(slot, 96, (uint64_t)position);
-    put(slot, 104, 12);
-    put(slot, STATE_SLOT_BYTES - 8, XXH3_64bits(slot, STATE_SLOT_BYTES - 8));
-}
-
-static void write_slots(const char *folder, const uint8_t *slots)
-{
+    (void)unused;
+    char folder[256];
     char path[512];
+    struct state *state;
+    unit_folder_make(folder);
     snprintf(path, sizeof(path), "%s/position", folder);
-    assert_ok(file_write_whole(path, slots, (size_t)2 * STATE_SLOT_BYTES));
-}
-
-static void test_the_newer_slot_counts(void **unused)
-{
-    (void)unused;
-    uint8_t slots[2 * STATE_SLOT_BYTES];
-    char folder[256];
-    struct state *state;
-    unit_folder_make(folder);
-    make_slot(slots, 4, 120);
-    make_slot(slots + STATE_SLOT_BYTES, 5, 130);
-    write_slots(folder, slots);
+    assert_ok(file_write_whole(path, "TMBLPOS1", 8));
+    assert_fails(state_open(folder, &state), ERROR_INPUT, "before the journal");
+    snprintf(path, sizeof(path), "%s/journal", folder);
+    assert_ok(file_write_whole(path, "", 0)); /* a journal counts, whatever is beside it */
     assert_ok(state_open(folder, &state));
-    assert_int_equal(state_position(state)->position, 130);
-    assert_int_equal(state_position(state)->seed, 7);
-    assert_int_equal(state_position(state)->batches, 12);
-    assert_true(state_position(state)->replacement);
-    assert_string_equal(state_position(state)->design, "srs");
     state_close(state);
-    slots[STATE_SLOT_BYTES + 100] ^= 1; /* the newer one is damaged */
-    write_slots(folder, slots);
-    assert_ok(state_open(folder, &state));
-    assert_int_equal(state_position(state)->position, 120);
-    assert_ok(state_forget_position(state));
-    assert_null(state_position(state));
-    state_close(state);
-    assert_ok(state_open(folder, &state));
-    assert_null(state_position(state));
-    state_close(state);
-    make_slot(slots, 6, 140); /* the newer one comes first, too */
-    make_slot(slots + STATE_SLOT_BYTES, 5, 130);
-    write_slots(folder, slots);
-    assert_ok(state_open(folder, &state));
-    assert_int_equal(state_position(state)->position, 140);
-    state_close(state);
-    make_slot(slots, 4, 120);
-    make_slot(slots + STATE_SLOT_BYTES, 6, 140); /* an even one belongs to the other place */
-    write_slots(folder, slots);
-    assert_ok(state_open(folder, &state));
-    assert_int_equal(state_position(state)->position, 120);
-    state_close(state);
-    unit_folder_remove(folder);
-}
-
-static void test_damage_is_no_start_at_zero(void **unused)
-{
-    (void)unused;
-    uint8_t slots[2 * STATE_SLOT_BYTES] = {0};
-    char folder[256];
-    struct state *state;
-    unit_folder_make(folder);
-    write_slots(folder, slots);
-    assert_fails(state_open(folder, &state), ERROR_INPUT, "damaged");
-    make_slot(slots, 4, 120);
-    struct state_record record;
-    uint64_t sequence;
-    for (size_t at = 0; at < STATE_SLOT_BYTES; at++) {
-        slots[at] ^= 4;
-        assert_false(state_slot_decode(slots, &record, &sequence));
-        slots[at] ^= 4;
-    }
-    assert_true(state_slot_decode(slots, &record, &sequence));
-    make_slot(slots, 4, -1); /* sealed, and no position all the same */
-    assert_false(state_slot_decode(slots, &record, &sequence));
     unit_folder_remove(folder);
 }
 
@@ -302,16 +226,8 @@ static void test_a_lock_that_was_lost(void **unused)
     unit_folder_remove(folder);
 }
 
-static int silence(void **unused)
-{
-    (void)unused;
-    log_set_level((enum log_level)(LOG_ERROR + 1));
-    return 0;
-}
-
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test_setup(test_the_newer_slot_counts, silence),
-    cmocka_unit_test(test_damage_is_no_start_at_zero),
+    cmocka_unit_test(test_a_position_of_before_is_refused),
     cmocka_unit_test(test_a_folder_has_one_server),
     cmocka_unit_test(test_a_lock_that_goes_meanwhile_is_no_lock),
     cmocka_unit_test(test_a_refused_start_changes_nothing),
