@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "common/http/connection.h"
-#include "common/http/framing.h"
 #include "common/http/response.h"
 #include "common/http/server_state.h"
 #include "common/text.h"
@@ -24,8 +23,9 @@ static enum MHD_Result refuse_method(struct request *request, const char *method
     return response_problem(request, MHD_HTTP_METHOD_NOT_ALLOWED, detail);
 }
 
-static enum MHD_Result refuse_path(struct request *request)
+static enum MHD_Result refuse_path(struct request *request, const char *method)
 {
+    (void)method;
     const char *path = request->path ? request->path : "";
     char detail[TEXT_QUOTE_BYTES + 128];
     char quoted[TEXT_QUOTE_BYTES];
@@ -50,23 +50,25 @@ static bool header_is_over(struct request *request)
     return info && info->header_size > HEADER_LIMIT_BYTES;
 }
 
-/* Is the size of everything within the limits? Else *ret_result is the refusal. */
-static bool fits(struct request *request, enum MHD_Result *ret_result)
+static enum MHD_Result refuse_connection(struct request *request, const char *method)
 {
-    if (request->peer && request->peer->surplus)
-        *ret_result = response_last(request, MHD_HTTP_SERVICE_UNAVAILABLE,
-                                    "there are as many connections as --max-connections allows");
-    else if (request->too_long)
-        *ret_result = response_problem(request, MHD_HTTP_URI_TOO_LONG,
-                                       "the request target is longer than 6000 bytes");
-    else if (header_is_over(request))
-        *ret_result = response_problem(request, MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE,
-                                       "the request's header is longer than 8192 bytes");
-    else if (request->uploaded_bytes > REQUEST_BODY_BYTES)
-        *ret_result = framing_refuse_body(request);
-    else
-        return true;
-    return false;
+    (void)method;
+    return response_last(request, MHD_HTTP_SERVICE_UNAVAILABLE,
+                         "there are as many connections as --max-connections allows");
+}
+
+static enum MHD_Result refuse_target(struct request *request, const char *method)
+{
+    (void)method;
+    return response_problem(request, MHD_HTTP_URI_TOO_LONG,
+                            "the request target is longer than 6000 bytes");
+}
+
+static enum MHD_Result refuse_header(struct request *request, const char *method)
+{
+    (void)method;
+    return response_problem(request, MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE,
+                            "the request's header is longer than 8192 bytes");
 }
 
 /* Notes the token; false: it is unknown, or needed and not there. */
@@ -81,8 +83,9 @@ static bool is_let_in(struct request *request)
     return request->token != NULL;
 }
 
-static enum MHD_Result refuse_stranger(struct request *request)
+static enum MHD_Result refuse_stranger(struct request *request, const char *method)
 {
+    (void)method;
     return response_problem(request, MHD_HTTP_UNAUTHORIZED,
                             request_header(request, MHD_HTTP_HEADER_AUTHORIZATION)
                                 ? "the token is unknown; Authorization: Bearer TOKEN was expected"
@@ -92,7 +95,7 @@ static enum MHD_Result refuse_stranger(struct request *request)
 bool dispatch_lets_in(struct request *request, int scopes, enum MHD_Result *ret_refusal)
 {
     if (!is_let_in(request))
-        *ret_refusal = refuse_stranger(request);
+        *ret_refusal = refuse_stranger(request, NULL);
     else if (!request_may(request, scopes, NULL))
         *ret_refusal = response_forbidden(request, scopes, NULL);
     else
@@ -100,39 +103,88 @@ bool dispatch_lets_in(struct request *request, int scopes, enum MHD_Result *ret_
     return false;
 }
 
-static enum MHD_Result hand_over(const struct server *server, struct request *request,
-                                 const char *method)
+static enum MHD_Result refuse_site(struct request *request, const char *method)
+{
+    (void)method;
+    return response_problem(request, MHD_HTTP_FORBIDDEN, RESPONSE_CROSS_SITE);
+}
+
+static enum MHD_Result refuse_reading(struct request *request, const char *method)
+{
+    (void)method;
+    return response_forbidden(request, SCOPE_READ, NULL);
+}
+
+static enum MHD_Result refuse_change(struct request *request, const char *method)
+{
+    (void)method;
+    return response_forbidden(request, request->route->changes, request->name);
+}
+
+static bool reads(const struct request *request)
+{
+    return (request->method & (METHOD_GET | METHOD_HEAD)) != 0;
+}
+
+/* May whoever asks use this method of the path? NULL: yes. */
+static request_refusal refusal_of_method(const struct request *request, const struct route *route)
+{
+    if (!route_handler_of(route, request->method))
+        return refuse_method;
+    if (reads(request))
+        return route->scoped || route->open || request_may(request, SCOPE_READ, NULL)
+                   ? NULL
+                   : refuse_reading;
+    if (request->cross_site)
+        return refuse_site;
+    return request_may(request, route->changes, request->name) ? NULL : refuse_change;
+}
+
+/* What line and header alone decide. Notes the token. NULL: nothing. */
+static request_refusal refusal_of(struct request *request)
+{
+    const struct route *route = request->route;
+    if (request->peer && request->peer->surplus)
+        return refuse_connection;
+    if (request->too_long)
+        return refuse_target;
+    if (header_is_over(request))
+        return refuse_header;
+    if (!(route && route->open) && !is_let_in(request))
+        return refuse_stranger;
+    if (!route && (!request->path || strcmp(request->path, "*") != 0))
+        return refuse_path;
+    if (request->method == METHOD_OPTIONS)
+        return NULL;
+    return route ? refusal_of_method(request, route) : refuse_method;
+}
+
+enum MHD_Result dispatch_header(struct request *request, const char *method, bool expects)
+{
+    request->refusal = refusal_of(request);
+    request->last = request->refusal && expects;
+    return request->last ? request->refusal(request, method) : MHD_YES;
+}
+
+static enum MHD_Result hand_over(const struct server *server, struct request *request)
 {
     struct service *service = server_service(server);
     enum server_phase phase = server_phase(server);
     const struct route *route = request->route;
-    if (!route && (!request->path || strcmp(request->path, "*") != 0))
-        return refuse_path(request);
     if (request->method == METHOD_OPTIONS)
         return response_allow(request);
-    route_handler handler = route ? route_handler_of(route, request->method) : NULL;
-    if (!handler)
-        return refuse_method(request, method);
-    bool reads = (request->method & (METHOD_GET | METHOD_HEAD)) != 0;
-    if (!reads && request->cross_site)
-        return response_problem(request, MHD_HTTP_FORBIDDEN, RESPONSE_CROSS_SITE);
-    if (reads && !route->scoped && !route->open && !request_may(request, SCOPE_READ, NULL))
-        return response_forbidden(request, SCOPE_READ, NULL);
     if (!route->always && (!service || phase == SERVER_CLOSED))
         return refuse_phase(request, phase);
-    return handler(request, service);
+    return route_handler_of(route, request->method)(request, service);
 }
 
 enum MHD_Result dispatch(struct request *request, const char *method)
 {
     const struct server *server = request->thread->server;
-    enum MHD_Result refusal;
     if (request->again)
         return request->again(request, server_service(server));
-    if (!fits(request, &refusal))
-        return refusal;
-    bool open = request->route && request->route->open;
-    if (!open && !is_let_in(request))
-        return refuse_stranger(request);
-    return hand_over(server, request, method);
+    request_refusal refusal = refusal_of(request);
+    if (!refusal)
+        refusal = request->refusal; /* the body was not kept */
+    return refusal ? refusal(request, method) : hand_over(server, request);
 }

@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "common/http/connection.h"
+#include "common/http/dispatch.h"
 #include "common/http/response.h"
 #include "common/http/server_state.h"
 #include "common/text.h"
@@ -183,8 +184,9 @@ static const char *what_is_wrong_with_line(const struct request *request, const 
     return NULL;
 }
 
-enum MHD_Result framing_refuse_body(struct request *request)
+static enum MHD_Result refuse_body(struct request *request, const char *method)
 {
+    (void)method;
     return response_problem(request, MHD_HTTP_CONTENT_TOO_LARGE, BODY_TOO_LARGE);
 }
 
@@ -244,9 +246,20 @@ enum MHD_Result framing_begin(struct request *request, const char *method, const
     if (framing.announced_bytes > BODY_SWALLOW_BYTES ||
         (framing.expects && framing.announced_bytes > REQUEST_BODY_BYTES))
         return response_last(request, MHD_HTTP_CONTENT_TOO_LARGE, BODY_TOO_LARGE);
-    if (framing.announced_bytes > 0 || framing.codings > 0)
-        connection_enter(request->peer, CONNECTION_BODY, 0);
-    return MHD_YES;
+    if (framing.announced_bytes == 0 && framing.codings == 0)
+        return MHD_YES;
+    connection_enter(request->peer, CONNECTION_BODY, 0);
+    enum MHD_Result result = dispatch_header(request, method, framing.expects);
+    if (!request->refusal && framing.announced_bytes > REQUEST_BODY_BYTES)
+        request->refusal = refuse_body;
+    return result;
+}
+
+/* What was kept of the body goes at once, the rest as it comes. */
+static void refuse(struct request *request, request_refusal refusal)
+{
+    buffer_release(&request->body);
+    request->refusal = refusal;
 }
 
 enum MHD_Result framing_take(struct request *request, const char *upload, size_t *upload_bytes)
@@ -257,7 +270,9 @@ enum MHD_Result framing_take(struct request *request, const char *upload, size_t
     connection_enter(request->peer, CONNECTION_BODY, request->uploaded_bytes);
     if (request->uploaded_bytes > BODY_SWALLOW_BYTES)
         return MHD_NO;
-    if (request->method != METHOD_POST || request->uploaded_bytes > REQUEST_BODY_BYTES)
+    if (!request->refusal && request->uploaded_bytes > REQUEST_BODY_BYTES)
+        refuse(request, refuse_body);
+    if (request->refusal || request->method != METHOD_POST)
         return MHD_YES;
     return !buffer_add(&request->body, upload, bytes) ? MHD_YES : MHD_NO;
 }

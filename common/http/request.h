@@ -29,6 +29,9 @@ struct api_request; /* the application's: what it keeps for a request */
 /* Goes on with a request whose connection was resumed. */
 typedef enum MHD_Result (*request_continuation)(struct request *request, struct service *service);
 
+/* Answers a request that is not served. */
+typedef enum MHD_Result (*request_refusal)(struct request *request, const char *method);
+
 /* Where the target stands in the request line, in MHD's memory: for framing_begin() only. */
 struct request_line {
     const char *target;  /* NULL: it is not known */
@@ -51,6 +54,7 @@ struct request {
     bool head;       /* HEAD: changes nothing, no body is sent */
     bool too_long;   /* the target was not kept */
     bool answered;   /* a response is queued, and counted */
+    bool last;       /* its response ends the connection */
     bool cross_site; /* asked by a page of another site: may read what browsers allow, no more */
     bool recalled; /* its target is the one of request_remember(); name, query and path are NULL */
 
@@ -59,7 +63,8 @@ struct request {
     struct metrics *metrics; /* where it is counted: the thread's, or the application's own */
     uint64_t items;          /* that its response carries, for the counters */
 
-    struct buffer body; /* of a POST; released with the request */
+    request_refusal refusal; /* found before the body was read to its end; NULL: none */
+    struct buffer body;      /* of a POST without a refusal; released with the request */
 
     /* While the connection is suspended. */
     request_continuation again; /* NULL: from the start */

@@ -42,7 +42,7 @@ static enum MHD_Result queue(struct request *request, int status, struct MHD_Res
     bool complete = response != NULL;
     if (complete && is_moving(request))
         complete = add(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
-    if (complete && server_phase(request->thread->server) >= SERVER_DRAINING)
+    if (complete && (request->last || server_phase(request->thread->server) >= SERVER_DRAINING))
         complete = add(response, MHD_HTTP_HEADER_CONNECTION, "close");
     if (!complete) {
         if (response)
@@ -194,41 +194,39 @@ enum MHD_Result response_allow(struct request *request)
 }
 
 static enum MHD_Result response_problem_with(struct request *request, int status, const char *kind,
-                                             const char *detail, const struct response_header *more)
+                                             const char *detail)
 {
     char allow[ROUTE_ALLOW_BYTES];
-    struct response_header headers[2] = {{NULL, NULL}};
-    size_t count = 0;
+    struct response_header header = {NULL, NULL};
     struct buffer body = BUFFER_INIT(PROBLEM_LIMIT_BYTES);
     if (status == MHD_HTTP_UNAUTHORIZED || status == MHD_HTTP_FORBIDDEN)
         refusals_log(request, status, detail);
-    if (more)
-        headers[count++] = *more;
     if (status == MHD_HTTP_METHOD_NOT_ALLOWED) {
         route_allow(request->route, allow);
-        headers[count++] = (struct response_header){MHD_HTTP_HEADER_ALLOW, allow};
+        header = (struct response_header){MHD_HTTP_HEADER_ALLOW, allow};
     } else if (status == MHD_HTTP_UNAUTHORIZED) {
-        headers[count++] =
+        header =
             (struct response_header){MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer realm=\"tombola\""};
     } else if (status == MHD_HTTP_SERVICE_UNAVAILABLE) {
-        headers[count++] = (struct response_header){MHD_HTTP_HEADER_RETRY_AFTER, RETRY_SECONDS};
+        header = (struct response_header){MHD_HTTP_HEADER_RETRY_AFTER, RETRY_SECONDS};
     }
     if (http_problem_add(&body, status, kind, detail)) {
         buffer_release(&body);
         return MHD_NO;
     }
-    return response_taken(request, status, HTTP_PROBLEM_CONTENT_TYPE, &body, headers, count);
+    return response_taken(request, status, HTTP_PROBLEM_CONTENT_TYPE, &body, &header,
+                          header.name != NULL);
 }
 
 enum MHD_Result response_problem(struct request *request, int status, const char *detail)
 {
-    return response_problem_with(request, status, NULL, detail, NULL);
+    return response_problem_with(request, status, NULL, detail);
 }
 
 enum MHD_Result response_last(struct request *request, int status, const char *detail)
 {
-    static const struct response_header close = {MHD_HTTP_HEADER_CONNECTION, "close"};
-    return response_problem_with(request, status, NULL, detail, &close);
+    request->last = true;
+    return response_problem(request, status, detail);
 }
 
 /* Over TLS through the session, else on the socket: nothing else is being sent on it. */
@@ -268,7 +266,7 @@ void response_at_once(struct request *request, int status, const char *detail)
 enum MHD_Result response_error(struct request *request, enum error error)
 {
     return response_problem_with(request, http_status_of_error(error), error_kind(),
-                                 error_message(), NULL);
+                                 error_message());
 }
 
 enum MHD_Result response_forbidden(struct request *request, int scopes, const char *name)

@@ -31,7 +31,8 @@ struct route {
     bool always;       /* answers while there is no service yet; `service` may be NULL */
     bool open;         /* asks for no token */
     bool no_store;     /* its responses carry Cache-Control: no-store */
-    bool scoped;       /* its handlers ask request_may() themselves; else GET needs SCOPE_READ */
+    bool scoped;       /* its GET asks request_may() itself; else that needs SCOPE_READ */
+    int changes;       /* the scopes of which POST and DELETE need one, for the name in the path */
     route_handler get; /* and HEAD */
     route_handler post;
     route_handler remove; /* DELETE */

@@ -68,8 +68,6 @@ static enum MHD_Result respond_deleted(struct request *request, struct service *
 enum MHD_Result route_stream_delete(struct request *request, struct service *service)
 {
     bool waits = false;
-    if (!request_may(request, SCOPE_ADMIN, request->name))
-        return response_forbidden(request, SCOPE_ADMIN, request->name);
     enum error error = handler_refuse_query(request);
     if (!error)
         error = handler_take_stream(request, service, request->name);
@@ -86,10 +84,6 @@ enum MHD_Result route_stream_delete(struct request *request, struct service *ser
 static bool open_change(struct request *request, struct service *service, bool may_be_empty,
                         struct body *ret_body, enum MHD_Result *ret_result)
 {
-    if (!request_may(request, SCOPE_ADMIN, request->name)) {
-        *ret_result = response_forbidden(request, SCOPE_ADMIN, request->name);
-        return false;
-    }
     enum error error = handler_take_stream(request, service, request->name);
     if (!error)
         return handler_open_body(request, may_be_empty, ret_body, ret_result);

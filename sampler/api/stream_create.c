@@ -353,8 +353,6 @@ enum MHD_Result route_create(struct request *request, struct service *service)
 {
     struct body body;
     enum MHD_Result refusal;
-    if (!request_may(request, SCOPE_ADMIN, NULL))
-        return response_forbidden(request, SCOPE_ADMIN, NULL);
     if (!handler_open_body(request, false, &body, &refusal))
         return refusal;
     struct creation *creation = calloc(1, sizeof(*creation));

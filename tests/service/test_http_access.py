@@ -1,19 +1,23 @@
 # SPDX-License-Identifier: MIT
 """Who is let in: tokens and their scopes, TLS, and both read again on SIGHUP."""
 
+import contextlib
 import hashlib
 import json
 import os
+import re
 import signal
+import socket
 import ssl
 import subprocess
 import time
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 import pytest
 
-from conftest import run, run_fails
+from conftest import PATIENCE_S, raw_exchange, run, run_fails, wait_for
 
 STORE = ("--store", "range:1000?labels=10", "--seed", 1)
 TOKENS = {"ops": (["read", "draw", "admin"], ["*"]), "reader": (["read"], ["*"]), "trainer": (["draw"], ["default"]),
@@ -282,3 +286,97 @@ def test_a_loader_pulls_with_token_and_tls(sampler, tmp_path):
     assert len(done.stdout.splitlines()) >= 20
     run_fails(*pull, env={"TOMBOLA_TOKEN": "secret-ops"}, says="certificate", status=1)
     run_fails(*pull, env={"TOMBOLA_TOKEN": "secret-nobody", "TOMBOLA_CA": str(cert)}, says="token", status=None)
+exec(open('/tmp/opt.py').read().split("random.seed(3)")[0])
+s=list(range(1,11))
+print(best(s)); print(local.__doc__ if 'local' in globals() else '')
+
+
+# ---- before anything of a body is kept ------------------------------------------------------------
+
+
+def private_bytes(server):
+    text = Path(f"/proc/{server.process.pid}/smaps_rollup").read_text(encoding="ascii")
+    return sum(int(kilobytes) << 10 for kilobytes in re.findall(r"^Private_\w+:\s+(\d+)", text, re.M))
+
+
+def head_of(method, target, length, *lines):
+    return "\r\n".join((f"{method} {target} HTTP/1.1", "Host: x", f"Content-Length: {length}", *lines, "", "")).encode()
+
+
+def begin(server, data):
+    client = socket.create_connection((server.host, server.port), timeout=PATIENCE_S)
+    client.sendall(data)
+    return client
+
+
+def has_read_all(server, clients):
+    """Has the program taken what these have sent? The kernel's table says what waits for it."""
+    own = {client.getsockname()[1] for client in clients}
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]]
+    queues = {int(row[2][-4:], 16): row[4] for row in rows if int(row[1][-4:], 16) == server.port}
+    sent = {int(row[1][-4:], 16): row[4] for row in rows if int(row[2][-4:], 16) == server.port}
+    return all(queues.get(port, "").endswith(":00000000") and sent.get(port, "").startswith("00000000:") for port in own)
+
+
+@pytest.mark.threads
+def test_bodies_of_strangers_are_not_kept(server):
+    """Nobody's body, nor one that a token may not send, nor one for a path or with a method that takes none."""
+    reader, ops = ("Authorization: Bearer secret-reader", "Authorization: Bearer secret-ops")
+    kinds = [(401, "POST", "/ack"), (401, "POST", "/ack", "Authorization: Bearer nobody"), (403, "POST", "/ack", reader),
+             (403, "POST", "/streams", reader), (404, "POST", "/nowhere", ops), (405, "POST", "/batch", ops),
+             (401, "DELETE", "/streams/default"), (403, "POST", "/ack", ops, "Sec-Fetch-Site: cross-site")]
+    asked = [kind for kind in kinds for _ in range(400 // len(kinds))]
+    size = 1 << 20
+    before = private_bytes(server)
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(begin(server, head_of(kind[1], kind[2], size, *kind[3:]) + b" " * (size - 1)))
+                   for kind in asked]
+        wait_for(lambda: has_read_all(server, clients), "a body was not read")
+        grown = private_bytes(server) - before
+        assert grown < 20 << 20, f"{grown >> 20} MiB for {len(clients)} bodies"
+        for client, kind in zip(clients, asked):
+            client.sendall(b" " + b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")  # the connection goes on behind the body
+            answer = b""
+            while not answer.endswith(b"\r\n\r\nok\n"):
+                answer += (got := client.recv(65536))
+                assert got, answer
+            assert answer.startswith(b"HTTP/1.1 %d " % kind[0]), (kind, answer)
+
+
+@pytest.mark.parametrize("status, method, target, line", [
+    (401, "POST", "/ack", "X: y"), (401, "DELETE", "/streams/default", "X: y"), (401, "GET", "/batch", "X: y"),
+    (403, "POST", "/streams", "Authorization: Bearer secret-reader"), (404, "POST", "/nowhere", "Authorization: Bearer secret-ops"),
+    (405, "POST", "/batch", "Authorization: Bearer secret-ops")])
+def test_no_100_for_what_is_refused(server, status, method, target, line):
+    """And what would have been the body is not taken for a request."""
+    request = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+    answer = raw_exchange(server, head_of(method, target, len(request), "Expect: 100-continue", line) + 2 * request, shut=False)
+    assert answer.startswith(b"HTTP/1.1 %d " % status), answer
+    assert answer.count(b"HTTP/1.1") == 1 and b"Connection: close" in answer, answer
+
+
+def test_100_for_what_is_taken(server):
+    body = b'{"worker":"w","seqs":[]}'
+    with begin(server, head_of("POST", "/ack", len(body), "Expect: 100-continue", "Authorization: Bearer secret-ops",
+                               "Connection: close")) as client:
+        assert client.recv(4096) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        client.sendall(body)
+        assert client.recv(4096).startswith(b"HTTP/1.1 200 ")
+    with begin(server, head_of("POST", "/ack", len(body), "Authorization: Bearer secret-ops")) as client:
+        client.sendall(body)
+        assert client.recv(4096).startswith(b"HTTP/1.1 200 ")
+
+
+def test_a_token_withdrawn_while_a_body_comes_opens_nothing(server, tmp_path):
+    body = b'{"worker":"w","seqs":[]}'
+    with begin(server, head_of("POST", "/ack", len(body), "Authorization: Bearer secret-ops") + body[:-1]) as taken, \
+            begin(server, head_of("POST", "/streams/default/pause", 2, "Authorization: Bearer secret-late") + b"{") as refused:
+        wait_for(lambda: has_read_all(server, [taken, refused]), "a body was not read")
+        token_file(tmp_path / "tokens.json", {"late": (["admin"], ["*"])})
+        server.signal(signal.SIGHUP)
+        server.wait_for_log("tokens read again")
+        taken.sendall(body[-1:])
+        assert taken.recv(4096).startswith(b"HTTP/1.1 401 ")
+        refused.sendall(b"}")
+        answer = refused.recv(4096)  # the header was refused
+        assert answer.startswith(b"HTTP/1.1 401 "), answer
