@@ -21,6 +21,7 @@
  *                   of s draws: s draws in a row within a group differ because s <= n.
  * Either way every pass has each item once, and each draw is uniform over the items.
  */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -133,10 +134,12 @@ static int64_t common_divisor(int64_t a, int64_t b)
 static struct walk walk_new(int64_t items, int64_t apart, struct random_key key)
 {
     bool mends = apart <= SEAM_ITEMS && items / 3 >= apart;
+    int64_t passes = mends ? 1 : apart / common_divisor(items, apart);
+    assert(passes >= 1);
     return (struct walk){
         .items = items,
         .apart = apart,
-        .passes_a_group = mends ? 1 : apart / common_divisor(items, apart),
+        .passes_a_group = passes,
         .mends_seams = mends,
         .key = key,
     };
