@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "common/http/listener.h"
-#include "common/http/response_memory.h"
+#include "common/http/memory_budget.h"
 #include "common/json.h"
 #include "common/text.h"
 #include "sampler/commands.h"
@@ -210,6 +210,12 @@ static enum error parse(struct serve_options *serve, const struct program *progr
          .help =
              "memory of all responses above 64K until they are read, as 512M or 2G, at least 1M; "
              "one that does not fit gets 503 before anything is drawn"},
+        {.name = "max_body_memory",
+         .type = OPTION_TEXT,
+         .target = &serve->body_memory,
+         .argument = "BYTES",
+         .help = "memory of all requests' bodies above 4K until they are answered, as 64M, at "
+                 "least 1M; one that does not fit gets 503"},
         {.name = "drain",
          .type = OPTION_REAL,
          .target = &serve->drain_s,
@@ -289,17 +295,16 @@ static enum error check_state(const struct serve_options *serve)
     return OK;
 }
 
-static enum error take_answer_memory(struct serve_options *serve)
+static enum error take_memory(const char *option, const char *given, int64_t *ret_bytes)
 {
     char shown[TEXT_QUOTE_BYTES];
-    const char *given = serve->answer_memory;
-    if (text_parse_bytes(given, RESPONSE_MEMORY_LEAST_BYTES, &serve->server.response_bytes))
+    if (text_parse_bytes(given, MEMORY_BUDGET_LEAST_BYTES, ret_bytes))
         return OK;
     return error_set(ERROR_USAGE,
-                     "--max-answer-memory is %s, must be bytes, or a number with K, M, G or T "
+                     "--%s is %s, must be bytes, or a number with K, M, G or T "
                      "behind it, from %" PRId64 "M on",
-                     text_quote(shown, sizeof(shown), given, strlen(given)),
-                     RESPONSE_MEMORY_LEAST_BYTES >> 20);
+                     option, text_quote(shown, sizeof(shown), given, strlen(given)),
+                     MEMORY_BUDGET_LEAST_BYTES >> 20);
 }
 
 /* An address of this machine alone? Names are, when they are "localhost". */
@@ -443,7 +448,10 @@ static enum error settle(struct serve_options *serve)
     if (!error)
         error = check_guard(serve);
     if (!error)
-        error = take_answer_memory(serve);
+        error =
+            take_memory("max-answer-memory", serve->answer_memory, &serve->server.response_bytes);
+    if (!error)
+        error = take_memory("max-body-memory", serve->body_memory, &serve->server.body_bytes);
     if (!error)
         error = tail_of_name(serve->tail, &service->tail);
     if (!error)
@@ -464,6 +472,7 @@ enum error serve_options_parse(const struct program *program, const struct comma
         .tail = "keep",
         .durability = "fsync",
         .answer_memory = "1G",
+        .body_memory = "64M",
         .rate = -1,
         .drain_s = 0.5,
     };

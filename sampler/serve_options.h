@@ -27,6 +27,7 @@ struct serve_options {
     const char *tail;
     const char *durability;
     const char *answer_memory;
+    const char *body_memory;
     double lease_s;
     bool durability_given;
     bool lease_given;

@@ -255,11 +255,36 @@ enum MHD_Result framing_begin(struct request *request, const char *method, const
     return result;
 }
 
+static enum MHD_Result refuse_for_memory(struct request *request, const char *method)
+{
+    (void)method;
+    return response_problem(request, MHD_HTTP_SERVICE_UNAVAILABLE,
+                            "bodies that are being read have all that --max-body-memory allows; "
+                            "ask again");
+}
+
 /* What was kept of the body goes at once, the rest as it comes. */
 static void refuse(struct request *request, request_refusal refusal)
 {
-    buffer_release(&request->body);
+    request_release_body(request);
     request->refusal = refusal;
+}
+
+/* Counts the memory that the body's buffer is going to have, before it has it: it doubles. */
+static bool count(struct request *request, size_t bytes)
+{
+    size_t needed = request->body.length + bytes + 1;
+    size_t room = BODY_SMALL_BYTES;
+    if (needed <= room || needed <= request->counted_bytes)
+        return true;
+    while (room < needed)
+        room *= 2;
+    if (room > REQUEST_BODY_BYTES)
+        room = REQUEST_BODY_BYTES + 1;
+    if (memory_budget_take(request->thread->bodies, room - request->counted_bytes))
+        return false;
+    request->counted_bytes = room;
+    return true;
 }
 
 enum MHD_Result framing_take(struct request *request, const char *upload, size_t *upload_bytes)
@@ -274,5 +299,9 @@ enum MHD_Result framing_take(struct request *request, const char *upload, size_t
         refuse(request, refuse_body);
     if (request->refusal || request->method != METHOD_POST)
         return MHD_YES;
+    if (!count(request, bytes)) {
+        refuse(request, refuse_for_memory);
+        return MHD_YES;
+    }
     return !buffer_add(&request->body, upload, bytes) ? MHD_YES : MHD_NO;
 }

@@ -7,10 +7,12 @@
 #include "common/array.h"
 #include "common/http/request.h"
 
-void http_threads_init(struct http_threads *set, struct server *server, int64_t response_bytes)
+void http_threads_init(struct http_threads *set, struct server *server, int64_t response_bytes,
+                       int64_t body_bytes)
 {
     *set = (struct http_threads){.server = server};
-    response_memory_init(&set->memory, response_bytes);
+    memory_budget_init(&set->responses, response_bytes, "responses", "max-answer-memory");
+    memory_budget_init(&set->bodies, body_bytes, "bodies", "max-body-memory");
 }
 
 static void http_thread_free(struct http_thread *thread)
@@ -50,7 +52,8 @@ struct http_thread *http_thread_new(struct http_threads *set, size_t api_bytes)
         return NULL;
     }
     thread->server = set->server;
-    thread->memory = &set->memory;
+    thread->responses = &set->responses;
+    thread->bodies = &set->bodies;
     thread->number = set->count++;
     thread->next = set->first;
     set->first = thread;
@@ -88,11 +91,11 @@ struct output *http_thread_output_take(struct http_thread *thread, size_t bytes)
     }
     size_t capacity = bytes < HTTP_THREAD_OUTPUT_BYTES ? HTTP_THREAD_OUTPUT_BYTES : bytes;
     size_t counted = capacity > RESPONSE_SMALL_BYTES ? capacity : 0;
-    if (counted > 0 && response_memory_take(thread->memory, counted))
+    if (counted > 0 && memory_budget_take(thread->responses, counted))
         return NULL;
     output = malloc(sizeof(*output) + capacity);
     if (!output) {
-        response_memory_put(thread->memory, counted);
+        memory_budget_put(thread->responses, counted);
         (void)error_set_memory(capacity, "a response");
         return NULL;
     }
@@ -111,7 +114,7 @@ struct output *http_thread_output_trim(struct output *output, size_t bytes)
     struct output *trimmed = realloc(output, sizeof(*output) + bytes);
     if (!trimmed)
         return output;
-    response_memory_put(trimmed->thread->memory, trimmed->counted_bytes - bytes);
+    memory_budget_put(trimmed->thread->responses, trimmed->counted_bytes - bytes);
     trimmed->capacity_bytes = bytes;
     trimmed->counted_bytes = bytes;
     return trimmed;
@@ -125,7 +128,7 @@ void http_thread_output_put(struct output *output)
     if (output->capacity_bytes != HTTP_THREAD_OUTPUT_BYTES ||
         thread->output_count >= HTTP_THREAD_OUTPUTS_LIMIT) {
         if (output->counted_bytes > 0)
-            response_memory_put(thread->memory, output->counted_bytes);
+            memory_budget_put(thread->responses, output->counted_bytes);
         free(output);
         return;
     }

@@ -15,8 +15,8 @@
 
 #include "common/error.h"
 #include "common/http/event_loop.h"
+#include "common/http/memory_budget.h"
 #include "common/http/metrics.h"
-#include "common/http/response_memory.h"
 
 struct api_thread; /* the application's: what it keeps for a thread */
 struct request;
@@ -42,7 +42,8 @@ struct http_thread_memo {
 struct http_thread {
     struct http_thread *next;
     struct server *server;
-    struct response_memory *memory; /* of all threads */
+    struct memory_budget *responses; /* of all threads, as the next one */
+    struct memory_budget *bodies;
     struct event_loop loop;
     uint32_t number;        /* 0, 1, ... in its set */
     _Atomic int64_t active; /* requests that were read and are not answered */
@@ -61,11 +62,13 @@ struct http_threads {
     struct server *server;
     struct http_thread *first;
     uint32_t count;
-    struct response_memory memory;
+    struct memory_budget responses; /* large ones that are made or sent */
+    struct memory_budget bodies;    /* of requests */
 };
 
-/* `response_bytes`: the limit of response_memory.h. */
-void http_threads_init(struct http_threads *set, struct server *server, int64_t response_bytes);
+/* The limits of what all responses, and all bodies of requests, may take. */
+void http_threads_init(struct http_threads *set, struct server *server, int64_t response_bytes,
+                       int64_t body_bytes);
 /* One more with `api_bytes` of zeros for the application, its loop not started; NULL when there is
  * no memory (error is set). */
 struct http_thread *http_thread_new(struct http_threads *set, size_t api_bytes);

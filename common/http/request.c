@@ -143,6 +143,14 @@ void request_remember(struct request *request)
         memo->target[0] = '\0';
 }
 
+void request_release_body(struct request *request)
+{
+    buffer_release(&request->body);
+    if (request->counted_bytes > 0)
+        memory_budget_put(request->thread->bodies, request->counted_bytes);
+    request->counted_bytes = 0;
+}
+
 void request_put(struct request *request)
 {
     struct http_thread *thread = request->thread;
@@ -152,7 +160,7 @@ void request_put(struct request *request)
         atomic_fetch_sub(&thread->active, 1);
     thread->server->application->request_release(request);
     http_thread_output_put(request->output);
-    buffer_release(&request->body);
+    request_release_body(request);
     connection_rest(request->peer);
     if (request->peer)
         request->peer->request = NULL;

@@ -65,6 +65,7 @@ struct request {
 
     request_refusal refusal; /* found before the body was read to its end; NULL: none */
     struct buffer body;      /* of a POST without a refusal; released with the request */
+    size_t counted_bytes;    /* of it, in thread->bodies */
 
     /* While the connection is suspended. */
     request_continuation again; /* NULL: from the start */
@@ -88,6 +89,8 @@ struct request *request_take(struct http_thread *thread, struct MHD_Connection *
                              const char *target);
 /* Notes how long it took and gives it back to its thread. */
 void request_put(struct request *request);
+/* Forgets its body. */
+void request_release_body(struct request *request);
 /* What it is counted under. */
 int request_path(const struct request *request);
 /* The next one with the same path and query is `recalled`. */

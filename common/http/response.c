@@ -83,7 +83,7 @@ enum MHD_Result response_output(struct request *request, const char *content_typ
 
 /* A large body that is counted until it was sent. */
 struct counted_body {
-    struct response_memory *memory;
+    struct memory_budget *memory;
     size_t bytes;
     char *data; /* owned */
 };
@@ -91,7 +91,7 @@ struct counted_body {
 static void free_counted(void *context)
 {
     struct counted_body *body = context;
-    response_memory_put(body->memory, body->bytes);
+    memory_budget_put(body->memory, body->bytes);
     free(body->data);
     free(body);
 }
@@ -100,7 +100,7 @@ static void free_counted(void *context)
 static enum error respond_with(struct request *request, struct buffer *buffer,
                                struct MHD_Response **ret_response)
 {
-    struct response_memory *memory = request->thread->memory;
+    struct memory_budget *memory = request->thread->responses;
     *ret_response = NULL;
     if (buffer->length <= RESPONSE_SMALL_BYTES) {
         *ret_response =
@@ -110,7 +110,7 @@ static enum error respond_with(struct request *request, struct buffer *buffer,
     struct counted_body *body = malloc(sizeof(*body));
     if (!body)
         return OK;
-    enum error error = response_memory_take(memory, buffer->length);
+    enum error error = memory_budget_take(memory, buffer->length);
     if (error) {
         free(body);
         return error;
@@ -122,7 +122,7 @@ static enum error respond_with(struct request *request, struct buffer *buffer,
     *ret_response = MHD_create_response_from_buffer_with_free_callback_cls(body->bytes, body->data,
                                                                            free_counted, body);
     if (!*ret_response) {
-        response_memory_put(memory, body->bytes);
+        memory_budget_put(memory, body->bytes);
         free(body);
     }
     return OK;

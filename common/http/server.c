@@ -224,7 +224,7 @@ enum error server_open(int descriptor, const struct server_options *options,
     server->application = options->application;
     server->guard = options->guard;
     server->started_seconds = (int64_t)clock_wall_seconds();
-    http_threads_init(&server->threads, server, options->response_bytes);
+    http_threads_init(&server->threads, server, options->response_bytes, options->body_bytes);
     connections_init(&server->connections, connections, options->patience_seconds * 1000,
                      guard_uses_tls(options->guard));
     enum error error = start(server, descriptor, connections);

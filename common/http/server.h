@@ -26,7 +26,8 @@ struct server_options {
     const struct application *application; /* borrowed */
     int64_t connections;                   /* the limit; the descriptors there are may lower it */
     int64_t patience_seconds; /* for a request's header, its body, its response to be read */
-    int64_t response_bytes;   /* of large responses together (response_memory.h) */
+    int64_t response_bytes;   /* of large responses together (memory_budget.h) */
+    int64_t body_bytes;       /* of requests' bodies together (memory_budget.h) */
     struct guard *guard;      /* borrowed */
 };
 

@@ -23,8 +23,8 @@
 #include "common/http/connection.h"
 #include "common/http/guard.h"
 #include "common/http/http_thread.h"
+#include "common/http/memory_budget.h"
 #include "common/http/metrics.h"
-#include "common/http/response_memory.h"
 #include "common/http/route.h"
 #include "common/thread_pool.h"
 

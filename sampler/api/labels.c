@@ -138,7 +138,7 @@ static bool is_slow(struct stream *stream)
  * response alone may have that. */
 static size_t limit_of(const struct request *request)
 {
-    int64_t limit_bytes = request->thread->memory->limit_bytes;
+    int64_t limit_bytes = request->thread->responses->limit_bytes;
     return (size_t)(limit_bytes > RESPONSE_MEMORY_DEFAULT_BYTES ? limit_bytes
                                                                 : RESPONSE_MEMORY_DEFAULT_BYTES);
 }

@@ -212,7 +212,8 @@ static enum error add_requests(struct buffer *body, struct server *server, struc
 
 static void add_server(struct buffer *body, struct server *server)
 {
-    const struct response_memory *memory = &server->threads.memory;
+    const struct memory_budget *memory = &server->threads.responses;
+    const struct memory_budget *bodies = &server->threads.bodies;
     const struct value values[] = {
         {"tombola_sampler_start_time_seconds", "gauge",
          "When the server started, in seconds since 1970.", (uint64_t)server->started_seconds},
@@ -226,6 +227,14 @@ static void add_server(struct buffer *body, struct server *server)
         {"tombola_sampler_answers_refused_total", "counter",
          "Responses that were refused with 503 because they did not fit.",
          atomic_load_explicit(&memory->refused, memory_order_relaxed)},
+        {"tombola_sampler_body_memory_bytes", "gauge",
+         "Memory of bodies above 4 KiB of requests that are not answered yet.",
+         (uint64_t)atomic_load_explicit(&bodies->held_bytes, memory_order_relaxed)},
+        {"tombola_sampler_body_memory_limit_bytes", "gauge",
+         "How much that may be (--max-body-memory).", (uint64_t)bodies->limit_bytes},
+        {"tombola_sampler_bodies_refused_total", "counter",
+         "Requests that were refused with 503 because their bodies did not fit.",
+         atomic_load_explicit(&bodies->refused, memory_order_relaxed)},
         {"tombola_sampler_ready", "gauge", "1 when the server can draw, as /readyz says.",
          server_phase(server) == SERVER_READY},
     };

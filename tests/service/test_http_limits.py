@@ -2,6 +2,7 @@
 """What one client can cost: batches that a design fixes, answers that nobody reads, workers without
 end; and how a program tells one 409 from another."""
 
+import http.client
 import json
 import re
 import socket
@@ -148,8 +149,61 @@ def test_other_large_answers_count_too(sampler):
 
 def test_the_limit_has_a_form():
     for wrong in ("0", "1023K", "-1", "1X", "M", "99999999999999999999"):
-        run_fails("sampler", "serve", "--store", LARGE, f"--max-answer-memory={wrong}",
-                  says=["--max-answer-memory", "from 1M on"])
+        for option in ("--max-answer-memory", "--max-body-memory"):
+            run_fails("sampler", "serve", "--store", LARGE, f"{option}={wrong}", says=[option, "from 1M on"])
+
+
+# ---- bodies that come slowly ----------------------------------------------------------------------
+
+
+def send_body(server, sent, size=1000000):
+    client = socket.create_connection((server.host, server.port), timeout=PATIENCE_S)
+    client.sendall(f"POST /ack HTTP/1.1\r\nHost: x\r\nContent-Length: {size}\r\n\r\n".encode() + b" " * sent)
+    return client
+
+
+@pytest.mark.threads
+def test_bodies_have_a_limit_together(sampler):
+    server = sampler("--store", LARGE, "--seed", 1, "--max-body-memory", "4M")
+    held, refused = "tombola_sampler_body_memory_bytes", "tombola_sampler_bodies_refused_total"
+    assert metric(server, "tombola_sampler_body_memory_limit_bytes") == 4 << 20
+    clients = []
+    for kept in (1, 2, 3):
+        clients.append(send_body(server, 999999))
+        wait_for(lambda: metric(server, held) == kept * (1 << 20), "a body was not kept")
+    clients += [send_body(server, 999999) for _ in range(9)]
+    wait_for(lambda: metric(server, refused) >= 8, "no body was refused")
+    assert metric(server, held) <= 4 << 20
+    assert post(server, "/ack", {"worker": "w", "seqs": []}).status == 200  # small ones go on
+    for client in clients:
+        client.sendall(b" ")
+    statuses = [read_status(client) for client in clients]
+    assert statuses[:3] == [400] * 3, statuses  # it is no JSON
+    assert statuses.count(503) == metric(server, refused) >= 8, statuses
+    wait_for(lambda: metric(server, held) == 0, "the bodies' memory was not let go of")
+    for client in clients:
+        client.close()
+
+
+@pytest.mark.threads
+def test_a_body_that_finds_no_memory_hears_503(sampler):
+    server = sampler("--store", LARGE, "--max-body-memory", "1M")
+    held = "tombola_sampler_body_memory_bytes"
+    with send_body(server, 700000):
+        wait_for(lambda: metric(server, held) > 1 << 19, "a body was not kept")
+        for length in ({}, {"Transfer-Encoding": "chunked"}):  # the connection goes on after it
+            connection = http.client.HTTPConnection(server.host, server.port, timeout=PATIENCE_S)
+            connection.request("POST", "/ack", body=iter([b" " * 8192] * 100) if length else b" " * 819200, headers=length,
+                               encode_chunked=bool(length))
+            answer = connection.getresponse()
+            assert (answer.status, answer.getheader("Retry-After")) == (503, "1")
+            assert "--max-body-memory" in json.loads(answer.read())["detail"]
+            connection.request("POST", "/ack", body=b'{"worker":"w","seqs":[]}')
+            assert connection.getresponse().status == 200
+            connection.close()
+    wait_for(lambda: metric(server, held) == 0, "the memory of a body was kept whose client had gone")
+    answer = server.request("POST", "/ack", body=b'{"worker":"w","seqs":[]}' + b" " * 1000000)
+    assert answer.status == 200, answer.text
 
 
 # ---- workers without end --------------------------------------------------------------------------

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Covers common/http/response_memory. */
+/* Covers common/http/memory_budget. */
 #include "tests/unit/unit.h"
 
 #include <pthread.h>
 
-#include "common/http/response_memory.h"
+#include "common/http/memory_budget.h"
 
 #define MIB ((size_t)1 << 20)
 #define THREADS 4
@@ -13,40 +13,40 @@
 static void test_what_does_not_fit_is_refused(void **state)
 {
     (void)state;
-    struct response_memory memory;
-    response_memory_init(&memory, 10 * (int64_t)MIB);
-    assert_ok(response_memory_take(&memory, 6 * MIB));
-    assert_ok(response_memory_take(&memory, 4 * MIB));
-    assert_fails(response_memory_take(&memory, 1), ERROR_MEMORY, "--max-answer-memory 10485760");
+    struct memory_budget memory;
+    memory_budget_init(&memory, 10 * (int64_t)MIB, "responses", "max-answer-memory");
+    assert_ok(memory_budget_take(&memory, 6 * MIB));
+    assert_ok(memory_budget_take(&memory, 4 * MIB));
+    assert_fails(memory_budget_take(&memory, 1), ERROR_MEMORY, "--max-answer-memory 10485760");
     assert_int_equal(memory.refused, 1);
-    response_memory_put(&memory, MIB);
-    assert_fails(response_memory_take(&memory, MIB + 1), ERROR_MEMORY, "9437184");
-    assert_ok(response_memory_take(&memory, MIB));
+    memory_budget_put(&memory, MIB);
+    assert_fails(memory_budget_take(&memory, MIB + 1), ERROR_MEMORY, "9437184");
+    assert_ok(memory_budget_take(&memory, MIB));
     assert_int_equal(memory.held_bytes, 10 * MIB);
 }
 
 static void test_one_alone_always_fits(void **state)
 {
     (void)state;
-    struct response_memory memory;
-    response_memory_init(&memory, (int64_t)MIB);
-    assert_ok(response_memory_take(&memory, 100 * MIB));
-    assert_fails(response_memory_take(&memory, MIB / 2), ERROR_MEMORY, "responses");
-    response_memory_put(&memory, 100 * MIB);
-    assert_ok(response_memory_take(&memory, MIB / 2));
-    assert_fails(response_memory_take(&memory, 100 * MIB), ERROR_MEMORY, "responses");
+    struct memory_budget memory;
+    memory_budget_init(&memory, (int64_t)MIB, "responses", "max-answer-memory");
+    assert_ok(memory_budget_take(&memory, 100 * MIB));
+    assert_fails(memory_budget_take(&memory, MIB / 2), ERROR_MEMORY, "responses");
+    memory_budget_put(&memory, 100 * MIB);
+    assert_ok(memory_budget_take(&memory, MIB / 2));
+    assert_fails(memory_budget_take(&memory, 100 * MIB), ERROR_MEMORY, "responses");
 }
 
 static void *take_and_put(void *context)
 {
-    struct response_memory *memory = context;
+    struct memory_budget *memory = context;
     size_t most = 0;
     for (int i = 0; i < ROUNDS; i++) {
-        if (response_memory_take(memory, MIB))
+        if (memory_budget_take(memory, MIB))
             continue;
         size_t held = (size_t)memory->held_bytes;
         most = held > most ? held : most;
-        response_memory_put(memory, MIB);
+        memory_budget_put(memory, MIB);
     }
     return (void *)most;
 }
@@ -54,9 +54,9 @@ static void *take_and_put(void *context)
 static void test_threads_never_pass_the_limit_together(void **state)
 {
     (void)state;
-    struct response_memory memory;
+    struct memory_budget memory;
     pthread_t threads[THREADS];
-    response_memory_init(&memory, 2 * (int64_t)MIB);
+    memory_budget_init(&memory, 2 * (int64_t)MIB, "responses", "max-answer-memory");
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, take_and_put, &memory), 0);
     for (int i = 0; i < THREADS; i++) {

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A limit of the memory that all connections together may take for one purpose: large responses
+ * that are made or sent, so that a client that requests much and reads nothing cannot exhaust
+ * memory, or bodies of requests that come. What does not fit is refused. One alone always fits.
+ *
+ * Responses of up to RESPONSE_SMALL_BYTES and bodies of up to BODY_SMALL_BYTES are not counted: a
+ * connection has one at a time, so that --max-connections bounds them. They cost nothing here, and
+ * an /ack of a few batches is taken while large bodies are refused.
+ *
+ * Threads: any.
+ */
+#ifndef COMMON_HTTP_RESPONSE_MEMORY_H
+#define COMMON_HTTP_RESPONSE_MEMORY_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+
+#define RESPONSE_SMALL_BYTES ((size_t)64 << 10)
+#define BODY_SMALL_BYTES ((size_t)4 << 10)
+#define RESPONSE_MEMORY_DEFAULT_BYTES (INT64_C(1) << 30)
+#define MEMORY_BUDGET_LEAST_BYTES (INT64_C(1) << 20)
+
+struct memory_budget {
+    const char *what;   /* "responses" */
+    const char *option; /* that says the limit */
+    int64_t limit_bytes;
+    _Atomic int64_t held_bytes;
+    _Atomic uint64_t refused; /* responses or bodies */
+};
+
+/* The texts are borrowed. */
+void memory_budget_init(struct memory_budget *memory, int64_t limit_bytes, const char *what,
+                        const char *option);
+/* ERROR_MEMORY (503): those that are there leave no room for it. */
+enum error memory_budget_take(struct memory_budget *memory, size_t bytes) MUST_CHECK;
+/* Gives all or a part of what was taken back. */
+void memory_budget_put(struct memory_budget *memory, size_t bytes);
+
+#endif
