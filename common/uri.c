@@ -87,8 +87,10 @@ static enum error add_encoded(struct uri_query *query, const char *text, size_t 
         return error;
     error = equals ? decode(equals + 1, length - key_length - 1, &value) : decode("", 0, &value);
     if (error) {
+        char shown[TEXT_QUOTE_BYTES];
+        text_quote(shown, sizeof(shown), key, strlen(key));
         free(key);
-        return error;
+        return error_prefix(error, "parameter %s: ", shown);
     }
     return add_owned(query, key, value);
 }
