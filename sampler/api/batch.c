@@ -291,12 +291,24 @@ static int64_t most_units(const struct request *request)
 
 /* ---- what moves nothing ------------------------------------------------- */
 
+/* A page of another site changes nothing, not even a figure. */
+static void note_reader(struct request *request)
+{
+    const struct batch_request *batch = &request->api->batch;
+    if (!batch->reader[0] || request->head || request->cross_site)
+        return;
+    readers_note(stream_readers(request->api->stream), batch->reader, batch->index,
+                 request->api->drawn.span.units, clock_now_ns());
+}
+
 static enum MHD_Result respond_pure(struct request *request, enum error error)
 {
     if (!error && request->api->drawn.span.units > 0)
         error = prepare(request, request->api->drawn.span.units);
-    if (!error && request->api->drawn.span.units > 0)
+    if (!error && request->api->drawn.span.units > 0) {
         format(request);
+        note_reader(request);
+    }
     return respond_outcome(request, error);
 }
 

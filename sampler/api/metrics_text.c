@@ -47,6 +47,7 @@ struct reading {
     int64_t paused;
     int64_t ended;
     int64_t failing;
+    int64_t readers;
     struct stream_status status;
 };
 
@@ -82,6 +83,8 @@ static const struct {
      offsetof(struct reading, status.gaps)},
     {"tombola_sampler_workers", "gauge", "Workers that are known.",
      offsetof(struct reading, status.workers)},
+    {"tombola_sampler_readers", "gauge", "Workers that read by index and are known.",
+     offsetof(struct reading, readers)},
     {"tombola_sampler_paused", "gauge", "1 while the stream is paused.",
      offsetof(struct reading, paused)},
     {"tombola_sampler_ended", "gauge", "1 when the stream has ended.",
@@ -101,6 +104,7 @@ static void read_stream(struct stream *stream, struct reading *reading)
     reading->paused = reading->status.state == STREAM_PAUSED;
     reading->ended = reading->status.state == STREAM_ENDED;
     reading->failing = reading->status.failing;
+    reading->readers = (int64_t)readers_count(stream_readers(stream));
 }
 
 static void add_families(struct buffer *body, const struct reading *readings, size_t count)

@@ -40,6 +40,7 @@ static const struct route routes[] = {
      .get = route_stream,
      .changes = SCOPE_ADMIN,
      .remove = route_stream_delete},
+    {.path = "/streams/*/readers", .metrics = PATH_STREAM, .get = route_stream_readers},
     {.path = "/streams/*/pause",
      .metrics = PATH_STREAM,
      .changes = SCOPE_ADMIN,

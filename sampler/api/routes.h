@@ -77,6 +77,9 @@ enum MHD_Result route_stream_seek(struct request *request, struct service *servi
 enum MHD_Result route_stream_checkpoint(struct request *request, struct service *service);
 enum MHD_Result route_stream_restore(struct request *request, struct service *service);
 
+/* sampler/api/stream_readers.c */
+enum MHD_Result route_stream_readers(struct request *request, struct service *service);
+
 /* sampler/api/stream_create.c: POST /streams */
 enum MHD_Result route_create(struct request *request, struct service *service);
 

@@ -46,20 +46,21 @@ static enum error parse_format(struct uri_query *query, struct batch_request *re
                      text_quote(quoted, sizeof(quoted), name, strlen(name)));
 }
 
-/* The pair belongs together, acks need it, and index= moves nothing. */
+/* The pair belongs together, acks need it; index= moves nothing and may name its reader. */
 static enum error check_lease(const struct batch_request *request, const char *worker, int64_t seq,
                               const char *ack)
 {
-    const char *given = worker ? "worker" : seq >= 0 ? "seq" : "ack";
-    if (!worker && seq < 0 && !ack)
-        return OK;
-    if (request->index >= 0)
+    const char *leasing = seq >= 0 ? "seq" : ack ? "ack" : NULL;
+    if (request->index >= 0) {
+        if (!leasing)
+            return OK;
         return error_set(ERROR_USAGE,
-                         "%s: index=%" PRId64 " moves nothing; it goes without worker, seq and ack",
-                         given, request->index);
-    if (!worker || seq < 0)
+                         "%s: index=%" PRId64 " moves nothing; it goes without seq and ack",
+                         leasing, request->index);
+    }
+    if ((worker || leasing) && (!worker || seq < 0))
         return error_set(ERROR_USAGE, "%s: worker and seq belong together, and ack needs both",
-                         given);
+                         worker ? "worker" : leasing);
     return OK;
 }
 
@@ -98,6 +99,10 @@ static enum error parse_lease(struct uri_query *query, struct batch_request *req
         error = check_lease(request, worker, seq, ack);
     if (error || !worker)
         return error;
+    if (request->index >= 0) {
+        memcpy(request->reader, worker, strlen(worker) + 1);
+        return OK;
+    }
     request->leased = true;
     lease->seq = seq;
     memcpy(lease->worker, worker, strlen(worker) + 1);

@@ -27,6 +27,7 @@ struct batch_request {
     bool leased;       /* with worker and seq: struct batch_lease */
     bool format_given; /* else Accept decides */
     enum batch_format format;
+    char reader[WORKER_NAME_BYTES]; /* the worker beside index; "": none */
 };
 
 /* Who leases the batch. */

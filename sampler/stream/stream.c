@@ -47,6 +47,7 @@ enum error stream_new(struct streams *streams, struct stream_definition *definit
     atomic_init(&stream->holders, 1);
     pthread_cond_init(&stream->searched, NULL);
     ledger_init(&stream->ledger);
+    readers_init(&stream->readers);
     stream->ledger.lease_ms = stream->definition.lease_ms;
     *ret_stream = stream;
     return OK;
@@ -63,6 +64,7 @@ void stream_put(struct stream *stream)
         return;
     ledger_release(&stream->ledger);
     metrics_blocks_release(&stream->metrics);
+    readers_release(&stream->readers);
     pthread_cond_destroy(&stream->searched);
     sampling_plan_put(stream->plan);
     stream_definition_release(&stream->definition);
@@ -72,6 +74,11 @@ void stream_put(struct stream *stream)
 struct metrics_blocks *stream_metrics(struct stream *stream)
 {
     return &stream->metrics;
+}
+
+struct readers *stream_readers(struct stream *stream)
+{
+    return &stream->readers;
 }
 
 const struct stream_definition *stream_definition(const struct stream *stream)

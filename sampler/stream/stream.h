@@ -26,6 +26,7 @@
 #include "common/http/metrics.h"
 #include "sampler/journal/journal_waiter.h"
 #include "sampler/ledger/ledger_plan.h"
+#include "sampler/stream/readers.h"
 #include "sampler/stream/sampling_plan.h"
 #include "sampler/stream/stream_definition.h"
 
@@ -35,6 +36,8 @@ void stream_put(struct stream *stream);
 
 /* What HTTP threads count of requests that belong to the stream (metrics.h). */
 struct metrics_blocks *stream_metrics(struct stream *stream);
+/* Who reads it by index. */
+struct readers *stream_readers(struct stream *stream);
 
 /* Borrowed while the stream is held; they never change. */
 const struct stream_definition *stream_definition(const struct stream *stream);

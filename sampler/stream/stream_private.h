@@ -28,6 +28,7 @@ struct stream {
     pthread_cond_t searched;
     _Atomic int holders;
     struct metrics_blocks metrics;
+    struct readers readers;
 };
 
 /* A name that is free again, and the last generation of it. */

@@ -104,10 +104,10 @@ def test_accept_chooses_the_format(server, accept, wanted):
 @pytest.mark.parametrize("query, text", [
     ("size=0", "1 to 1000000"), ("size=-1", "-1"), ("size=1e9", "1e9"), ("size=abc", "abc"),
     ("size=1000001", "1000001"), ("size=", "size"), ("size=%31%00", ""), ("size=99999999999999999999", "size"),
-    ("size=5&size=5", "twice"), ("size=5&s%69ze=5", "twice"), ("unknown=1", "unknown"), ("size=%zz", ""),
+    ("size=5&size=5", "twice"), ("size=5&s%69ze=5", "twice"), ("unknown=1", "unknown"), ("size=%zz", "size"), ("worker=%ff&index=0", "worker"),
     ("index=-1", "index"), ("index=x", "index"), ("sort=2", "sort"), ("format=xml", "binary"),
     ("stream=a%2Fb", "stream"), ("worker=w0", "belong together"), ("seq=0", "belong together"),
-    ("ack=1", "ack"), ("worker=w0&seq=0&index=1", "index=1"), ("worker=w%20&seq=0", "worker"),
+    ("ack=1", "ack"), ("worker=w0&seq=0&index=1", "index=1"), ("worker=w0&ack=0&index=1", "ack"), ("worker=w%20&seq=0", "worker"),
     ("worker=w0&seq=0&ack=1,,2", "ack"), ("weights=2", "weights"), ("weights=1&format=binary", "binary"),
 ])
 def test_bad_parameters_are_named_and_draw_nothing(server, query, text):
