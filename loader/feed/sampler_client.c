@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/array.h"
 #include "common/http_client.h"
@@ -15,6 +16,7 @@
 #define BATCH_BYTES_LIMIT \
     (SAMPLER_BATCH_HEADER_BYTES + SAMPLER_BATCH_ROWS_LIMIT * SAMPLER_BATCH_UNIT_BYTES)
 #define TARGET_BYTES 256
+#define HOST_BYTES 65
 #define HEADER_BYTES 2048
 #define REASON_BYTES 400
 
@@ -22,6 +24,7 @@ struct sampler_client {
     struct http_client *http;
     char *url; /* owned, for messages */
     char stream[SAMPLER_NAME_BYTES];
+    char reader[HOST_BYTES + 12]; /* HOST-PID, beside index=; "": the sampler refuses it */
     int64_t patience_ms;
     struct http_response response; /* of the last batch */
     bool reconnected, repeated;    /* by the last request */
@@ -41,6 +44,18 @@ static enum error check_stream_name(const char *name)
                      text_quote(shown, sizeof(shown), name, length), SAMPLER_NAME_BYTES - 1);
 }
 
+static void name_reader(struct sampler_client *client)
+{
+    static const char allowed[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+    char host[HOST_BYTES] = "";
+    if (gethostname(host, sizeof(host) - 1) || !host[0])
+        snprintf(host, sizeof(host), "host");
+    for (size_t at = strspn(host, allowed); host[at]; at += strspn(host + at, allowed))
+        host[at] = '-';
+    snprintf(client->reader, sizeof(client->reader), "%s-%d", host, (int)getpid());
+}
+
 enum error sampler_client_open(const char *url, const char *stream, int64_t patience_ms,
                                struct sampler_client **ret_client)
 {
@@ -52,6 +67,7 @@ enum error sampler_client_open(const char *url, const char *stream, int64_t pati
     if (!client)
         return ERROR_MEMORY;
     memcpy(client->stream, name, strlen(name) + 1);
+    name_reader(client);
     client->patience_ms = patience_ms;
     client->response = (struct http_response)HTTP_RESPONSE_INIT(BATCH_BYTES_LIMIT);
     client->url = strdup(url);
@@ -361,15 +377,37 @@ enum error sampler_client_draw(struct sampler_client *client, size_t size,
     return get_batch(client, target, ret_batch);
 }
 
+static void index_target(const struct sampler_client *client, size_t size, int64_t index,
+                         char out[TARGET_BYTES])
+{
+    char text[HOST_BYTES + 64];
+    snprintf(text, sizeof(text), "&index=%" PRId64 "%s%s", index,
+             client->reader[0] ? "&worker=" : "", client->reader);
+    batch_target(client, size, text, out);
+}
+
+/* Samplers of old refuse a worker beside index=. */
+static bool refuses_reader(const struct sampler_client *client)
+{
+    char reason[REASON_BYTES];
+    if (!client->reader[0] || client->response.status != 400)
+        return false;
+    http_response_problem(&client->response, reason, sizeof(reason));
+    return strstr(reason, "worker") != NULL;
+}
+
 enum error sampler_client_index(struct sampler_client *client, size_t size, int64_t index,
                                 struct sampler_batch *ret_batch)
 {
     char target[TARGET_BYTES];
-    char text[40];
-    snprintf(text, sizeof(text), "&index=%" PRId64, index);
-    batch_target(client, size, text, target);
+    index_target(client, size, index, target);
     struct sampler_batch batch;
     enum error error = get_batch(client, target, &batch);
+    if (error == ERROR_USAGE && refuses_reader(client)) {
+        client->reader[0] = '\0';
+        index_target(client, size, index, target);
+        error = get_batch(client, target, &batch);
+    }
     if (error)
         return error;
     if (batch.rows > size)

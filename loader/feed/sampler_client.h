@@ -75,7 +75,8 @@ enum error sampler_client_labels(struct sampler_client *client, struct buffer *b
 enum error sampler_client_draw(struct sampler_client *client, size_t size,
                                struct sampler_batch *ret_batch) MUST_CHECK;
 
-/* Batch number `index` of size `size`; nothing moves. ERROR_END beyond the stream's end. */
+/* Batch number `index` of size `size`; nothing moves. The sampler lists the process as a reader
+ * (HOST-PID), unless it is one that refuses this. ERROR_END beyond the stream's end. */
 enum error sampler_client_index(struct sampler_client *client, size_t size, int64_t index,
                                 struct sampler_batch *ret_batch) MUST_CHECK;
 

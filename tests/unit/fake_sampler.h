@@ -48,12 +48,14 @@ struct fake_sampler {
     int64_t epochs;   /* 0: without end */
     int64_t max_size; /* 0: no limit */
     const char *tail; /* as GET /streams gives it; NULL: "keep" */
+    bool unnamed;     /* refuses worker= beside index=, as samplers of old did */
     bool new_seed;    /* another seed from the second description on, as after a restart */
     enum fake_answer (*script)(int64_t request, void *context); /* NULL: always right */
     void *context;
     int delay_us; /* before each batch */
     /* Seen: */
     _Atomic int64_t batch_requests, connections, largest_size, descriptions;
+    _Atomic int64_t named;    /* batch requests with worker= */
     _Atomic int64_t position; /* of the default stream */
     /* Its own: */
     uint16_t port;
@@ -191,6 +193,13 @@ static inline bool fake_batch(struct fake_connection *connection)
         fake_problem(connection, answer == FAKE_BUSY ? 503 : 400,
                      answer == FAKE_BUSY ? "nothing but leased batches"
                                          : "size is over --max-size");
+        return true;
+    }
+    bool named = strstr(connection->request, "&worker=") != NULL;
+    atomic_fetch_add(&sampler->named, named);
+    if (named && sampler->unnamed) {
+        fake_problem(connection, 400,
+                     "worker: index=2 moves nothing; it goes without worker, seq and ack");
         return true;
     }
     int64_t index = fake_parameter(connection->request, "index=", -1);

@@ -209,6 +209,39 @@ static void test_requests(void **state)
     fake_stop(&sampler);
 }
 
+static void test_a_reader_names_itself(void **state)
+{
+    (void)state;
+    struct fake_sampler sampler = {.units = 250, .epochs = 1};
+    struct sampler_client *client;
+    struct sampler_batch batch;
+    fake_start(&sampler);
+    assert_ok(sampler_client_open(sampler.url, NULL, 5000, &client));
+    assert_ok(sampler_client_index(client, 100, 1, &batch));
+    assert_ok(sampler_client_draw(client, 100, &batch)); /* a draw with a worker would be a lease */
+    assert_int_equal(atomic_load(&sampler.named), 1);
+    sampler_client_close(client);
+    fake_stop(&sampler);
+}
+
+/* One request more, once. */
+static void test_a_sampler_of_old_is_read_without_a_name(void **state)
+{
+    (void)state;
+    struct fake_sampler sampler = {.units = 250, .epochs = 1, .unnamed = true};
+    struct sampler_client *client;
+    struct sampler_batch batch;
+    fake_start(&sampler);
+    assert_ok(sampler_client_open(sampler.url, NULL, 5000, &client));
+    assert_ok(sampler_client_index(client, 100, 2, &batch));
+    assert_int_equal(batch.first, 200);
+    assert_ok(sampler_client_index(client, 100, 1, &batch));
+    assert_int_equal(atomic_load(&sampler.named), 1);
+    assert_int_equal(atomic_load(&sampler.batch_requests), 3);
+    sampler_client_close(client);
+    fake_stop(&sampler);
+}
+
 static void test_refusals(void **state)
 {
     (void)state;
@@ -247,10 +280,16 @@ static void test_wrong_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_right_batch),      cmocka_unit_test(test_wrong_bytes),
-        cmocka_unit_test(test_every_other_length), cmocka_unit_test(test_a_right_description),
-        cmocka_unit_test(test_wrong_descriptions), cmocka_unit_test(test_comparison),
-        cmocka_unit_test(test_requests),           cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_a_right_batch),
+        cmocka_unit_test(test_wrong_bytes),
+        cmocka_unit_test(test_every_other_length),
+        cmocka_unit_test(test_a_right_description),
+        cmocka_unit_test(test_wrong_descriptions),
+        cmocka_unit_test(test_comparison),
+        cmocka_unit_test(test_requests),
+        cmocka_unit_test(test_a_reader_names_itself),
+        cmocka_unit_test(test_a_sampler_of_old_is_read_without_a_name),
+        cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_wrong_names),
     };
     log_set_level(LOG_ERROR);
