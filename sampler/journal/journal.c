@@ -59,7 +59,8 @@ void journal_turn(struct journal *journal, enum journal_condition next)
 
 void journal_note_failure(struct journal *journal, enum error error, enum journal_condition next)
 {
-    error_report_take(error, &journal->failure);
+    /* A file that is not as written is ERROR_INPUT, but nothing that a caller put in. */
+    error_report_take(error == ERROR_NO_SPACE ? error : ERROR_IO, &journal->failure);
     if (!journal_failing(journal))
         log_error("%s; changes are refused until it can be written", error_message());
     journal->counts.failures++;
