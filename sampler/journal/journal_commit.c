@@ -63,8 +63,10 @@ static struct journal_waiter *undo_waiters(struct journal *journal, struct journ
         end = &(*end)->next;
     *end = take_waiters(journal);
     waiters = reversed(waiters);
-    for (struct journal_waiter *waiter = waiters; waiter; waiter = waiter->next)
-        journal->owner.undo(journal->owner.ledgers, waiter);
+    for (struct journal_waiter *waiter = waiters; waiter; waiter = waiter->next) {
+        if (!journal->owner.undo(journal->owner.ledgers, waiter))
+            journal->is_ahead = true;
+    }
     journal->pending.length = 0;
     return reversed(waiters);
 }
@@ -112,6 +114,20 @@ static enum error write_group(const struct journal *journal, const struct journa
     return error ? erase(journal, group, offset, error) : OK;
 }
 
+/* They hear why the file failed. The mutex is held before and after, but not meanwhile. */
+static enum error refuse_waiters(struct journal *journal, struct journal_waiter *waiters)
+{
+    waiters = undo_waiters(journal, waiters);
+    pthread_mutex_unlock(journal->owner.mutex);
+    if (journal_read_back(journal))
+        log_error("%s; seeks and restores that were refused are undone when it can be read",
+                  error_message());
+    enum error error = error_restore(&journal->failure);
+    answer(waiters, error);
+    pthread_mutex_lock(journal->owner.mutex);
+    return error;
+}
+
 /* The mutex is held before and after, but not meanwhile. */
 static enum error commit(struct journal *journal)
 {
@@ -135,23 +151,12 @@ static enum error commit(struct journal *journal)
         count_sync(journal, finished_ns - started_ns);
     } else {
         journal_note_failure(journal, error, JOURNAL_FAILING);
-        waiters = undo_waiters(journal, waiters);
+        return refuse_waiters(journal, waiters);
     }
     pthread_mutex_unlock(journal->owner.mutex);
     answer(waiters, error);
     pthread_mutex_lock(journal->owner.mutex);
     return error;
-}
-
-/* Those who came before the file failed for another reason than their commit. The mutex is held
- * before and after. */
-static void refuse_waiters(struct journal *journal)
-{
-    enum error error = error_restore(&journal->failure);
-    struct journal_waiter *waiters = undo_waiters(journal, NULL);
-    pthread_mutex_unlock(journal->owner.mutex);
-    answer(waiters, error);
-    pthread_mutex_lock(journal->owner.mutex);
 }
 
 /* Clients that were answered last come back soon: waiting for them makes one group of two. At most
@@ -282,7 +287,7 @@ static bool attend(struct journal *journal, bool stopping)
         if (commit(journal))
             journal->retry_ns = clock_now_ns(); /* at once: a start must not find what was undone */
     } else if (has_stuck(journal)) {
-        refuse_waiters(journal);
+        (void)refuse_waiters(journal, NULL); /* they came before the file failed */
     }
     bool due =
         !stopping && watermark_is_behind(journal) && clock_now_ns() >= watermark_due_ns(journal);

@@ -131,6 +131,7 @@ struct journal {
     int64_t sync_mean_ns; /* of the last ones */
 
     int64_t retry_ns; /* FULL, FAILING: when to try again */
+    bool is_ahead;    /* FAILING: the ledgers say what was not kept; journal_read_back() */
     struct error_report failure;
     struct journal_counts counts;
 };
@@ -200,18 +201,23 @@ bool journal_wants_rewrite(const struct journal *journal);
  * is pending, then yields for as long as the last piece took. ERROR_CANCELLED: abandon the
  * compaction (shutdown or disk failure). */
 void journal_rewrite_step(struct journal *journal, enum error (*yield)(struct journal *));
-/* All of it at once, from the owner's memory: nothing of the old file is read. No entry may be
- * appended meanwhile (failing), or the owner's thread is the only one. */
+/* All of it at once, from the owner's memory: nothing of the old file is read, unless the
+ * ledgers are ahead of it (journal_read_back()). No entry may be appended meanwhile (failing), or the owner's thread is the
+ * only one. */
 enum error journal_rewrite_whole(struct journal *journal) MUST_CHECK;
 /* Gives it up, if it is under way. The mutex is not held. */
 void journal_rewrite_abandon(struct journal *journal);
 
 /* ---- journal_reread.c --------------------------------------------------- */
 
-enum error journal_reread_begin(struct journal *journal) MUST_CHECK;
+enum error journal_reread_begin(struct journal *journal, struct journal_reread *reread) MUST_CHECK;
 /* Reads on up to offset `end` at most, some `most` bytes. ERROR_INPUT, ERROR_IO: the file is not
  * what was written. */
-enum error journal_reread_some(struct journal *journal, uint64_t end, uint64_t most) MUST_CHECK;
-void journal_reread_release(struct journal *journal);
+enum error journal_reread_some(struct journal *journal, struct journal_reread *reread, uint64_t end,
+                               uint64_t most) MUST_CHECK;
+void journal_reread_release(struct journal *journal, struct journal_reread *reread);
+/* If the ledgers are ahead: what undo() could not undo is taken back from the file, read up to
+ * `synced`. On failure they stay ahead. Committer's thread; the mutex is not held. */
+enum error journal_read_back(struct journal *journal) MUST_CHECK;
 
 #endif

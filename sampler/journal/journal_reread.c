@@ -7,6 +7,8 @@
  * Only bytes before `end` are read, which was `written` when the compaction began: they never
  * change. Every record is checked as at a start, so a file that is not what was written is found
  * while the ledgers in use can still be saved.
+ *
+ * After a commit failed it is read up to `synced`, for what the owner cannot undo by itself.
  */
 #include <inttypes.h>
 
@@ -15,17 +17,15 @@
 
 #define WINDOW_BYTES ((size_t)32 << 10)
 
-enum error journal_reread_begin(struct journal *journal)
+enum error journal_reread_begin(struct journal *journal, struct journal_reread *reread)
 {
-    struct journal_reread *reread = &journal->rewrite.reread;
-    journal_reread_release(journal);
+    journal_reread_release(journal, reread);
     reread->at = JOURNAL_HEADER_BYTES;
     return journal->owner.ledgers_new(&reread->ledgers);
 }
 
-void journal_reread_release(struct journal *journal)
+void journal_reread_release(struct journal *journal, struct journal_reread *reread)
 {
-    struct journal_reread *reread = &journal->rewrite.reread;
     if (reread->ledgers)
         journal->owner.ledgers_free(reread->ledgers);
     journal_bytes_release(&reread->window);
@@ -34,9 +34,9 @@ void journal_reread_release(struct journal *journal)
 }
 
 /* From `at` on: at least `wanted` bytes, of those up to `end`. */
-static enum error fill_window(struct journal *journal, uint64_t end, size_t wanted)
+static enum error fill_window(struct journal *journal, struct journal_reread *reread, uint64_t end,
+                              size_t wanted)
 {
-    struct journal_reread *reread = &journal->rewrite.reread;
     struct journal_bytes *window = &reread->window;
     size_t length = wanted > WINDOW_BYTES ? wanted : WINDOW_BYTES;
     if (length > end - reread->at)
@@ -51,21 +51,21 @@ static enum error fill_window(struct journal *journal, uint64_t end, size_t want
     return error;
 }
 
-static enum error refuse(const struct journal *journal)
+static enum error refuse(const struct journal *journal, const struct journal_reread *reread)
 {
     return error_set(ERROR_INPUT,
                      "the entry at byte %" PRIu64 " of the state %s is not what was written there",
-                     journal->rewrite.reread.at, journal->file.path);
+                     reread->at, journal->file.path);
 }
 
-static enum error take_record(struct journal *journal, const uint8_t *record, size_t length)
+static enum error take_record(struct journal *journal, struct journal_reread *reread,
+                              const uint8_t *record, size_t length)
 {
-    struct journal_reread *reread = &journal->rewrite.reread;
     struct entry entry;
     size_t entry_bytes;
     uint64_t lsn = reread->at + (uint64_t)journal->file.shift;
     if (!journal_record_is_sound(record, length, journal->id, lsn, &entry_bytes))
-        return refuse(journal);
+        return refuse(journal, reread);
     enum error error =
         entry_decode(record + JOURNAL_RECORD_HEAD_BYTES, entry_bytes, &reread->numbers, &entry);
     if (!error)
@@ -76,9 +76,10 @@ static enum error take_record(struct journal *journal, const uint8_t *record, si
 }
 
 /* All records that lie in the window. *ret_wanted: what the next one takes. */
-static enum error take_window(struct journal *journal, size_t *ret_wanted)
+static enum error take_window(struct journal *journal, struct journal_reread *reread,
+                              size_t *ret_wanted)
 {
-    const struct journal_bytes *window = &journal->rewrite.reread.window;
+    const struct journal_bytes *window = &reread->window;
     for (size_t at = 0;;) {
         size_t left = window->length - at;
         const uint8_t *record = window->bytes + at;
@@ -87,25 +88,47 @@ static enum error take_window(struct journal *journal, size_t *ret_wanted)
         *ret_wanted = wanted;
         if (wanted > left)
             return OK;
-        enum error error = take_record(journal, record, left);
+        enum error error = take_record(journal, reread, record, left);
         if (error)
             return error;
         at += wanted;
     }
 }
 
-enum error journal_reread_some(struct journal *journal, uint64_t end, uint64_t most)
+enum error journal_reread_some(struct journal *journal, struct journal_reread *reread, uint64_t end,
+                               uint64_t most)
 {
-    struct journal_reread *reread = &journal->rewrite.reread;
     uint64_t begin = reread->at;
     size_t wanted = 0;
     enum error error = OK;
     while (!error && reread->at < end && reread->at - begin < most) {
         if (wanted > end - reread->at)
-            return refuse(journal);
-        error = fill_window(journal, end, wanted);
+            return refuse(journal, reread);
+        error = fill_window(journal, reread, end, wanted);
         if (!error)
-            error = take_window(journal, &wanted);
+            error = take_window(journal, reread, &wanted);
     }
+    return error;
+}
+
+enum error journal_read_back(struct journal *journal)
+{
+    struct journal_reread reread = {0};
+    pthread_mutex_lock(journal->owner.mutex);
+    bool is_ahead = journal->is_ahead;
+    uint64_t end = journal->synced - (uint64_t)journal->file.shift;
+    pthread_mutex_unlock(journal->owner.mutex);
+    if (!is_ahead)
+        return OK;
+    enum error error = journal_reread_begin(journal, &reread);
+    if (!error)
+        error = journal_reread_some(journal, &reread, end, UINT64_MAX);
+    if (!error) {
+        pthread_mutex_lock(journal->owner.mutex);
+        journal->owner.take_back(journal->owner.ledgers, reread.ledgers);
+        journal->is_ahead = false;
+        pthread_mutex_unlock(journal->owner.mutex);
+    }
+    journal_reread_release(journal, &reread);
     return error;
 }

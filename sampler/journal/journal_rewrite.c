@@ -51,7 +51,7 @@ void journal_rewrite_abandon(struct journal *journal)
     if (rewrite->phase != REWRITE_DISPOSE && rewrite->file.descriptor >= 0)
         (void)unlink(journal->new_path);
     journal_file_close(&rewrite->file);
-    journal_reread_release(journal);
+    journal_reread_release(journal, &rewrite->reread);
     journal_bytes_release(&rewrite->records);
     pthread_mutex_lock(journal->owner.mutex);
     if (rewrite->phase != REWRITE_DISPOSE)
@@ -187,7 +187,9 @@ enum error journal_rewrite_whole(struct journal *journal)
     struct journal_rewrite *rewrite = &journal->rewrite;
     uint64_t rewrites = journal->counts.rewrites;
     journal_rewrite_abandon(journal);
-    enum error error = rewrite_whole(journal);
+    enum error error = journal_read_back(journal);
+    if (!error)
+        error = rewrite_whole(journal);
     if (error && rewrites == journal->counts.rewrites && rewrite->file.descriptor >= 0)
         (void)unlink(journal->new_path);
     journal_file_close(&rewrite->file);
@@ -212,9 +214,10 @@ static enum error read_some(struct journal *journal, bool *ret_done)
 {
     struct journal_rewrite *rewrite = &journal->rewrite;
     uint64_t end = rewrite->start - (uint64_t)journal->file.shift;
-    enum error error = rewrite->reread.ledgers ? OK : journal_reread_begin(journal);
+    enum error error =
+        rewrite->reread.ledgers ? OK : journal_reread_begin(journal, &rewrite->reread);
     if (!error)
-        error = journal_reread_some(journal, end, ENTRIES_BYTES);
+        error = journal_reread_some(journal, &rewrite->reread, end, ENTRIES_BYTES);
     *ret_done = rewrite->reread.at == end;
     return error;
 }
@@ -236,7 +239,7 @@ static enum error list(struct journal *journal, bool *ret_done)
     struct journal_rewrite *rewrite = &journal->rewrite;
     rewrite->records.length = rewrite->records_written = 0;
     enum error error = journal->owner.write(rewrite->reread.ledgers, add_and_yield, journal);
-    journal_reread_release(journal);
+    journal_reread_release(journal, &rewrite->reread);
     *ret_done = true;
     return error ? error : create_file(journal);
 }

@@ -15,7 +15,7 @@
 struct stream;
 
 /* What was done to the stream. */
-enum journal_undo { UNDO_DRAW, UNDO_CREATE, UNDO_DELETE, UNDO_PAUSE, UNDO_RESUME };
+enum journal_undo { UNDO_DRAW, UNDO_CREATE, UNDO_DELETE, UNDO_PAUSE, UNDO_RESUME, UNDO_JUMP };
 
 struct journal_waiter {
     /* The caller sets it. Called once, maybe before the call that was given the waiter returns:

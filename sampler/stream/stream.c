@@ -95,9 +95,9 @@ const struct sampling_plan *stream_plan(const struct stream *stream)
 
 enum error stream_check_alive(const struct stream *stream)
 {
-    if (!stream->deleted)
-        return OK;
-    return error_set(ERROR_NOT_FOUND, "stream %s was deleted", stream->definition.name);
+    if (stream->deleted)
+        return error_set(ERROR_NOT_FOUND, "stream %s was deleted", stream->definition.name);
+    return stream->jumped ? journal_failure(stream->streams->journal) : OK;
 }
 
 enum error stream_change(struct stream *stream, struct entry *entry, int64_t now_ms)

@@ -74,6 +74,15 @@ enum error stream_release(struct stream *stream, const char *worker, struct jour
 
 /* ---- the position ------------------------------------------------------- */
 
+/* What is undone when it cannot be kept. */
+static void remember(struct stream *stream, struct journal_waiter *waiter, enum journal_undo undo)
+{
+    if (!waiter)
+        return;
+    waiter->stream = stream;
+    waiter->undo = undo;
+}
+
 static enum error set_paused(struct stream *stream, bool paused, struct journal_waiter *waiter,
                              bool *ret_wait)
 {
@@ -81,10 +90,8 @@ static enum error set_paused(struct stream *stream, bool paused, struct journal_
     if (!error && stream->ledger.paused != paused) {
         struct entry entry = {.type = paused ? ENTRY_PAUSE : ENTRY_RESUME, .worker = -1};
         error = stream_change(stream, &entry, stream_clock_ms());
-        if (!error && waiter) {
-            waiter->stream = stream;
-            waiter->undo = paused ? UNDO_PAUSE : UNDO_RESUME;
-        }
+        if (!error)
+            remember(stream, waiter, paused ? UNDO_PAUSE : UNDO_RESUME);
     }
     return end(stream, error, waiter, ret_wait);
 }
@@ -110,6 +117,8 @@ enum error stream_seek(struct stream *stream, int64_t position, struct journal_w
     if (!error) {
         struct entry entry = {.type = ENTRY_SEEK, .worker = -1, .value = position};
         error = stream_change(stream, &entry, stream_clock_ms());
+        if (!error)
+            remember(stream, waiter, UNDO_JUMP);
     }
     return end(stream, error, waiter, ret_wait);
 }
@@ -252,6 +261,8 @@ static enum error restore(struct stream *stream, const struct checkpoint_token *
                               .list = list,
                               .count = count};
         error = stream_change(stream, &entry, stream_clock_ms());
+        if (!error)
+            remember(stream, waiter, UNDO_JUMP);
     }
     error = end(stream, error, waiter, ret_wait);
     free(list);

@@ -23,6 +23,7 @@ struct stream {
     int64_t generation;
     struct ledger ledger; /* guarded by the streams' mutex, and `deleted` */
     bool deleted;
+    bool jumped; /* a seek or restore that was not kept is still in `ledger`; guarded as well */
     struct batching_search search; /* of the next batch, as far as it is known; guarded as well */
     bool searches;                 /* somebody goes on with a copy of it, without the mutex */
     pthread_cond_t searched;
@@ -59,7 +60,8 @@ void stream_take(struct stream *stream);
 /* The mutex is held: room in the journal and memory, then the journal, then the ledger. On failure
  * nothing moved. */
 enum error stream_change(struct stream *stream, struct entry *entry, int64_t now_ms) MUST_CHECK;
-/* The mutex is held. ERROR_NOT_FOUND: it was deleted. */
+/* The mutex is held. ERROR_NOT_FOUND: it was deleted. The journal's failure: a seek or
+ * restore is not undone yet. */
 enum error stream_check_alive(const struct stream *stream) MUST_CHECK;
 /* The mutex is held. True: the response must not leave before waiter->ready(). */
 bool stream_wait(struct streams *streams, struct journal_waiter *waiter);

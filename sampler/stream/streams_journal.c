@@ -210,7 +210,7 @@ static void undo_draw(struct stream *stream, const struct journal_waiter *waiter
         .value = waiter->piece,
     };
     if (waiter->jumps != stream->ledger.jumps)
-        return; /* after a seek or restore it belongs to nothing any more */
+        return; /* what the seek or restore replaced is taken back */
     if (!ledger_prepare(&stream->ledger, &entry))
         ledger_apply(&stream->ledger, &entry, 0);
     else
@@ -218,12 +218,12 @@ static void undo_draw(struct stream *stream, const struct journal_waiter *waiter
                   (long long)waiter->positions, (long long)waiter->first);
 }
 
-void streams_undo(void *ledgers, struct journal_waiter *waiter)
+bool streams_undo(void *ledgers, struct journal_waiter *waiter)
 {
     struct streams *streams = ledgers;
     struct stream *stream = waiter->stream;
     if (!stream || stream->deleted != (waiter->undo == UNDO_DELETE))
-        return;
+        return true;
     switch (waiter->undo) {
     case UNDO_CREATE:
         undo_create(streams, stream);
@@ -240,5 +240,32 @@ void streams_undo(void *ledgers, struct journal_waiter *waiter)
     case UNDO_DRAW:
         undo_draw(stream, waiter);
         break;
+    case UNDO_JUMP:
+        stream->jumped = true;
+        return false;
+    }
+    return true;
+}
+
+/* Its leases have a whole lease, as after a start. */
+static void take_back(struct stream *stream, struct stream *kept)
+{
+    struct ledger ledger = stream->ledger;
+    stream->ledger = kept->ledger;
+    kept->ledger = ledger;
+    stream->ledger.lease_ms = ledger.lease_ms;
+    stream->ledger.jumps = ledger.jumps + 1;
+    ledger_start(&stream->ledger, stream_clock_ms());
+    stream->jumped = false;
+}
+
+/* One that is not there was created since, and is deleted. */
+void streams_take_back(void *ledgers, void *kept)
+{
+    struct streams *streams = ledgers;
+    for (size_t i = 0; i < streams->count; i++) {
+        struct stream *stream = streams->items[i];
+        if (stream->jumped)
+            take_back(stream, streams_numbered(kept, stream->number));
     }
 }

@@ -142,6 +142,7 @@ static enum error open_journal(struct streams *streams)
         .ledgers_new = streams_ledgers_new,
         .ledgers_free = streams_ledgers_free,
         .undo = streams_undo,
+        .take_back = streams_take_back,
     };
     return journal_open(streams->options.state, streams->options.durability,
                         streams->options.accept_loss, &owner, &streams->journal);

@@ -36,6 +36,7 @@ enum error streams_write(void *ledgers, enum error (*add)(void *adding, const st
                          void *adding) MUST_CHECK;
 enum error streams_ledgers_new(void **ret_ledgers) MUST_CHECK;
 void streams_ledgers_free(void *ledgers);
-void streams_undo(void *ledgers, struct journal_waiter *waiter);
+bool streams_undo(void *ledgers, struct journal_waiter *waiter);
+void streams_take_back(void *ledgers, void *kept);
 
 #endif

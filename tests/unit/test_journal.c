@@ -140,11 +140,12 @@ static enum error ledgers_new(void **ret_ledgers)
 }
 
 /* Entries without a response have the newest numbers. */
-static void undo_draw(void *books, struct journal_waiter *waiter)
+static bool undo_draw(void *books, struct journal_waiter *waiter)
 {
     assert_ptr_equal(books, &owner);
     assert_int_equal(waiter->first, owner.numbers[owner.count - 1]);
     owner.count--;
+    return true;
 }
 
 static struct journal_owner facts_of(struct owner *which)

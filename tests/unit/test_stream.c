@@ -3,8 +3,11 @@
 #include "tests/unit/stream_unit.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <unistd.h>
 
+#include "sampler/journal/journal_record.h"
 #include "sampler/stream/checkpoint_token.h"
 
 #define THREADS 8
@@ -856,6 +859,197 @@ static void test_changes_that_heard_an_error_are_undone(void **unused)
     stream_unit_end(&unit);
 }
 
+enum jumps { SEEKS = 1, RESTORES = 2, BOTH = 3 };
+
+/* A stream with a lease, a batch that was acked and a gap; its checkpoint. */
+static char *begin_to_jump(struct stream_unit *unit)
+{
+    struct stream_batch batch;
+    bool waits;
+    char *token;
+    begin(unit, 0, TAIL_KEEP);
+    stream_unit_open(unit, DURABILITY_FSYNC);
+    char *with_gap = token_of(unit->stream, 3, 8, 100);
+    assert_ok(restore(unit->stream, with_gap));
+    free(with_gap);
+    assert_ok(unit_lease(unit->stream, "a", 0, 3, &batch));
+    assert_ok(unit_lease(unit->stream, "a", 1, 1, &batch));
+    assert_ok(unit_ack(unit->stream, "a", 0));
+    assert_ok(stream_checkpoint(unit->stream, NULL, &token, &waits));
+    return token;
+}
+
+/* [3, 6) is acked, [6, 7) leased, [7, 8) a gap. */
+static void check_not_jumped(struct stream_unit *unit)
+{
+    struct stream_status status;
+    struct stream_place place;
+    stream_status(unit->stream, &status);
+    assert_int_equal(status.position, 100);
+    assert_int_equal(status.gaps, 1);
+    assert_int_equal(status.leased, 1);
+    assert_int_equal(status.acked, 1);
+    assert_int_equal(status.workers, 1);
+    assert_int_equal(status.state, STREAM_RUNNING);
+    stream_where(unit->stream, 6, &place);
+    assert_int_equal(place.state, PLACE_LEASED);
+    stream_where(unit->stream, 4, &place);
+    assert_int_equal(place.state, PLACE_DONE);
+}
+
+static void ask_draw(struct stream *stream, const char *worker, struct change *change)
+{
+    struct stream_batch batch;
+    const struct ledger_pull pull = {.size = 7, .room = 1000, .worker = worker};
+    assert_ok(stream_draw(stream, &pull, &change->caller.waiter, &batch, &change->waits));
+}
+
+/* A draw, an ack, a lease; then, as `jumps` says, a seek, a restore or both, each with a draw; a
+ * pause. Returns how many. */
+static size_t ask_and_jump(struct stream *stream, const char *token, enum jumps jumps,
+                           struct change *changes)
+{
+    const int64_t acked = 1;
+    struct change *next = &changes[3];
+    ask_draw(stream, NULL, &changes[0]);
+    assert_ok(stream_ack(stream, "a", &acked, 1, &changes[1].caller.waiter, &changes[1].waits));
+    ask_draw(stream, "b", &changes[2]);
+    if (jumps & SEEKS) {
+        assert_ok(stream_seek(stream, 500, &next->caller.waiter, &next->waits));
+        ask_draw(stream, NULL, next + 1);
+        next += 2;
+    }
+    if (jumps & RESTORES) {
+        assert_ok(stream_restore(stream, token, &next->caller.waiter, &next->waits));
+        ask_draw(stream, NULL, next + 1);
+        next += 2;
+    }
+    assert_ok(stream_pause(stream, &next->caller.waiter, &next->waits));
+    return (size_t)(next - changes) + 1;
+}
+
+/* All of it in one group, which fails. */
+static void jump_and_fail(struct stream_unit *unit, const char *token, enum jumps jumps)
+{
+    struct change changes[8];
+    for (size_t i = 0; i < 8; i++)
+        changes[i].caller = (struct stream_caller){.waiter.ready = stream_caller_ready};
+    atomic_store(&hold_sync, true);
+    size_t count = ask_and_jump(unit->stream, token, jumps, changes);
+    atomic_store(&refuse_sync, EIO);
+    atomic_store(&hold_sync, false);
+    for (size_t i = 0; i < count; i++) {
+        assert_true(changes[i].waits);
+        assert_int_equal(stream_caller_wait(&changes[i].caller, OK, true), ERROR_IO);
+    }
+}
+
+static void wait_until_it_works(struct stream_unit *unit)
+{
+    int64_t deadline_ns = clock_deadline_ns(UNIT_STREAM_PATIENCE_MS);
+    while (streams_failing(unit->streams) && clock_left_ms(deadline_ns) > 0)
+        clock_sleep_ms(1);
+}
+
+/* The same again, on a disk that works. */
+static void jump(struct stream_unit *unit, const char *token)
+{
+    struct stream_batch batch;
+    assert_ok(unit_lease(unit->stream, "a", 1, 1, &batch));
+    assert_int_equal(batch.span.first, 6);
+    assert_int_equal(batch.attempt, 1);
+    assert_ok(unit_draw(unit->stream, 7, &batch));
+    assert_int_equal(batch.span.first, 7);
+    assert_ok(unit_ack(unit->stream, "a", 1));
+    assert_ok(unit_lease(unit->stream, "b", 0, 7, &batch));
+    assert_int_equal(batch.span.first, 100);
+    assert_int_equal(batch.attempt, 1);
+    assert_ok(seek(unit->stream, 500));
+    assert_ok(unit_draw(unit->stream, 7, &batch));
+    assert_int_equal(batch.span.first, 500);
+    assert_ok(restore(unit->stream, token));
+    assert_ok(unit_draw(unit->stream, 7, &batch));
+    assert_int_equal(batch.span.first, 6);
+}
+
+/* A seek, a restore, and all that came with them are undone before anybody hears of it; also in
+ * what a kill leaves, while the disk still refuses. */
+static void check_undone(enum jumps jumps, bool killed)
+{
+    struct stream_unit unit;
+    char *token = begin_to_jump(&unit);
+    jump_and_fail(&unit, token, jumps);
+    check_not_jumped(&unit);
+    if (killed)
+        stream_unit_drop(&unit);
+    atomic_store(&refuse_sync, 0);
+    if (killed)
+        stream_unit_open(&unit, DURABILITY_FSYNC);
+    wait_until_it_works(&unit);
+    check_not_jumped(&unit);
+    jump(&unit, token);
+    free(token);
+    stream_unit_close(&unit);
+    stream_unit_end(&unit);
+}
+
+static void test_a_seek_that_heard_an_error_is_undone(void **unused)
+{
+    (void)unused;
+    for (int jumps = SEEKS; jumps <= BOTH; jumps++) {
+        check_undone((enum jumps)jumps, false);
+        check_undone((enum jumps)jumps, true);
+    }
+}
+
+/* Turns over a bit of the journal's first record. */
+static void turn_bit(const struct stream_unit *unit)
+{
+    char path[512];
+    uint8_t byte;
+    snprintf(path, sizeof(path), "%s/journal", unit->folder);
+    int file = open(path, O_RDWR | O_CLOEXEC);
+    assert_true(file >= 0);
+    assert_int_equal(pread(file, &byte, 1, JOURNAL_HEADER_BYTES), 1);
+    byte ^= 1;
+    assert_int_equal(pwrite(file, &byte, 1, JOURNAL_HEADER_BYTES), 1);
+    assert_int_equal(close(file), 0);
+}
+
+/* Before it can be read what a seek replaced, a stream does nothing, however well the disk writes. */
+static void test_a_seek_is_undone_when_the_journal_can_be_read(void **unused)
+{
+    (void)unused;
+    struct stream_unit unit;
+    struct stream_batch batch;
+    struct journal_counts counts;
+    const struct ledger_pull pull = {.size = 7, .room = 1000};
+    bool waits;
+    char *text;
+    char *token = begin_to_jump(&unit);
+    turn_bit(&unit);
+    jump_and_fail(&unit, token, BOTH);
+    atomic_store(&refuse_sync, 0);
+    streams_journal_counts(unit.streams, &counts);
+    uint64_t enough = counts.failures + 2;
+    int64_t deadline_ns = clock_deadline_ns(UNIT_STREAM_PATIENCE_MS);
+    while (counts.failures < enough && clock_left_ms(deadline_ns) > 0) {
+        clock_sleep_ms(1);
+        streams_journal_counts(unit.streams, &counts);
+    }
+    assert_true(counts.failures >= enough);
+    assert_fails(unit_draw(unit.stream, 7, &batch), ERROR_IO, "not what was written");
+    assert_fails(stream_peek(unit.stream, &pull, &batch), ERROR_IO, "not what was written");
+    assert_fails(stream_checkpoint(unit.stream, NULL, &text, &waits), ERROR_IO, "not what was");
+    turn_bit(&unit);
+    wait_until_it_works(&unit);
+    check_not_jumped(&unit);
+    jump(&unit, token);
+    free(token);
+    stream_unit_close(&unit);
+    stream_unit_end(&unit);
+}
+
 static int silence(void **unused)
 {
     (void)unused;
@@ -884,6 +1078,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_what_a_token_calls_done_is_done),
     cmocka_unit_test(test_names_come_and_go),
     cmocka_unit_test_setup(test_changes_that_heard_an_error_are_undone, silence),
+    cmocka_unit_test_setup(test_a_seek_that_heard_an_error_is_undone, silence),
+    cmocka_unit_test_setup(test_a_seek_is_undone_when_the_journal_can_be_read, silence),
     cmocka_unit_test(test_a_batch_knows_who_did_it),
 };
 
