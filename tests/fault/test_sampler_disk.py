@@ -154,6 +154,32 @@ def test_a_kill_while_the_disk_is_full_and_a_start_on_a_full_disk(sampler, mount
     server.stop()
 
 
+def test_a_stop_on_a_full_disk_that_it_was_started_on(sampler, mounted):
+    """Nothing is lost by an end that cannot be in order: it says so, and the journal of before is there."""
+    disk = mounted("tmpfs", 16 << 20)
+    options = (*STORE, "--state", disk / "state")
+    server = sampler(*options)
+    client = Client(server)
+    for number in range(20):
+        assert client.draw(lease=number % 2 == 0)[0] == 200
+    position = server.get("/streams/default").json["position"]
+    server.kill()
+    ballast = fill(disk)
+    server = sampler(*options)
+    client.move(server)
+    assert [client.draw()[0], client.draw(lease=False)[0]] == [507, 507]
+    server.stop(status=1)
+    assert "o space" in server.stderr.splitlines()[-1], server.stderr
+    ballast.unlink()
+    server = sampler(*options)
+    assert server.get("/streams/default").json["position"] == position
+    check_pairs(server, client, random.Random(SEED))
+    client.move(server)
+    assert client.draw(lease=False)[0] == 200
+    check_no_gap(client.answered, position + 5)
+    server.stop()
+
+
 @contextlib.contextmanager
 def traced(server, strace, trace, *options):
     """strace with these options is attached to the server meanwhile."""
@@ -204,6 +230,48 @@ def test_what_heard_an_error_was_never_asked(sampler, strace, tmp_path, end):
         assert client.draw(lease=False)[0] == 200
     check_no_gap(client.answered, position + 25)
     check_pairs(server, client, random.Random(SEED))
+
+
+@pytest.mark.parametrize("end", ["kill", "stop", "go on"])
+@pytest.mark.parametrize("change", ["seek", "restore"])
+def test_a_seek_that_heard_an_error_was_never_asked(sampler, strace, tmp_path, change, end):
+    """The 503 leaves when it is undone; the same request succeeds as soon as the disk works."""
+    options = (*STORE, "--state", tmp_path / "state")
+    server = sampler(*options)
+    client = Client(server)
+    for number in range(10):
+        assert client.draw(lease=number % 2 == 0)[0] == 200
+    token = server.request("POST", "/streams/default/checkpoint").json["token"]
+    assert client.draw(ack=0)[0] == 200
+    body = json.dumps({"position": 50000} if change == "seek" else {"token": token})
+    wanted = server.get("/streams/default").json
+    told = {name: wanted[name] for name in ("position", "leased", "acked", "redelivered", "state")}
+
+    def check():
+        now = server.get("/streams/default").json
+        assert {name: now[name] for name in told} == told
+        check_pairs(server, client, random.Random(SEED))
+
+    del client.leased["w", 0]
+    with failing(server, strace, tmp_path / "trace", "fdatasync,fsync:error=EIO:when=1+"):
+        assert server.request("POST", f"/streams/default/{change}", body=body).status == 503
+        now = server.get("/streams/default").json
+        assert {name: now[name] for name in told} == told
+        if end == "kill":
+            server.kill()
+        elif end == "stop":
+            server.stop(status=1)
+    if end == "go on":
+        wait_for(lambda: server.request("POST", "/streams/default/resume").status == 200, "it never went on")
+        check()
+        server.kill()
+    server = sampler(*options)
+    check()
+    client.move(server)
+    assert server.request("POST", f"/streams/default/{change}", body=body).status == 200
+    position = wanted["position"] - 5
+    assert server.get("/streams/default").json["position"] == (50000 if change == "seek" else position)
+    server.stop()
 
 
 @pytest.mark.heavy
