@@ -180,6 +180,16 @@ def test_a_stop_on_a_full_disk_that_it_was_started_on(sampler, mounted):
     server.stop()
 
 
+def traces_all(tracer, pid):
+    """The first thread that it is attached to is not yet the one that writes."""
+    tracers = []
+    for task in os.listdir(f"/proc/{pid}/task"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended
+            with open(f"/proc/{pid}/task/{task}/status") as status:
+                tracers.append(int(re.search(r"TracerPid:\s*(\d+)", status.read())[1]))
+    return set(tracers) == {tracer}
+
+
 @contextlib.contextmanager
 def traced(server, strace, trace, *options):
     """strace with these options is attached to the server meanwhile."""
@@ -187,7 +197,7 @@ def traced(server, strace, trace, *options):
                               stderr=subprocess.PIPE, text=True)
     try:
         deadline = time.monotonic() + PATIENCE_S
-        while f"{tracer.pid}" != (re.search(r"TracerPid:\s*(\d+)", open(f"/proc/{server.process.pid}/status").read()) or [0, 0])[1]:
+        while not traces_all(tracer.pid, server.process.pid):
             if tracer.poll() is not None:
                 pytest.skip(f"strace may not attach here: {tracer.stderr.read().strip()}")
             assert time.monotonic() < deadline
