@@ -10,8 +10,8 @@
  *
  * Threads: any.
  */
-#ifndef COMMON_HTTP_RESPONSE_MEMORY_H
-#define COMMON_HTTP_RESPONSE_MEMORY_H
+#ifndef COMMON_HTTP_MEMORY_BUDGET_H
+#define COMMON_HTTP_MEMORY_BUDGET_H
 
 #include <stdatomic.h>
 #include <stddef.h>
