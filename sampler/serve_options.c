@@ -202,7 +202,17 @@ static enum error parse(struct serve_options *serve, const struct program *progr
          .argument = "N",
          .minimum = 1,
          .maximum = SERVER_CONNECTIONS_MOST,
-         .help = "how many connections are served at once"},
+         .help =
+             "how many connections are served at once; one costs up to 24 KB, without what it asks "
+             "for, and an open file"},
+        {.name = "max_connections_per_address",
+         .type = OPTION_INTEGER,
+         .target = &serve->server.address_connections,
+         .argument = "N",
+         .minimum = 0,
+         .maximum = SERVER_CONNECTIONS_MOST,
+         .help = "how many of them one client's address may have (of IPv6: its first 64 bits); 0: "
+                 "all, since many workers may share one address"},
         {.name = "max_answer_memory",
          .type = OPTION_TEXT,
          .target = &serve->answer_memory,

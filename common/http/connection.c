@@ -12,10 +12,13 @@
 #define STATE_CLOSE_WAIT 8 /* TCP_CLOSE_WAIT; its header and <linux/tcp.h> exclude each other */
 #define SECOND_NS INT64_C(1000000000)
 
-void connections_init(struct connections *set, int64_t limit, int64_t patience_ms, bool tls)
+void connections_init(struct connections *set, int64_t limit, int64_t address_limit,
+                      int64_t patience_ms, bool tls)
 {
-    *set = (struct connections){
-        .limit = limit, .patience_ns = patience_ms * (SECOND_NS / 1000), .tls = tls};
+    *set = (struct connections){.limit = limit,
+                                .address_limit = address_limit,
+                                .patience_ns = patience_ms * (SECOND_NS / 1000),
+                                .tls = tls};
     pthread_mutex_init(&set->mutex, NULL);
 }
 
@@ -89,7 +92,25 @@ void connections_expect_less(struct connections *set)
     expect(set, -1);
 }
 
-struct connection *connections_add(struct connections *set, int descriptor)
+/* Under the mutex. */
+static void check_limits(struct connections *set, struct connection *connection,
+                         const struct sockaddr *peer)
+{
+    if (set->address_limit > 0)
+        connection->address = addresses_enter(&set->addresses, peer);
+    connection->crowds = connection->address && connection->address->count > set->address_limit;
+    set->crowding += connection->crowds;
+    if (connection->crowds)
+        connection->surplus = "your address has as many connections as "
+                              "--max-connections-per-address allows";
+    else if (set->count > set->limit)
+        connection->surplus = "there are as many connections as --max-connections allows";
+    if (connection->crowds && set->crowding > CONNECTIONS_SURPLUS)
+        (void)shutdown(connection->descriptor, SHUT_RDWR);
+}
+
+struct connection *connections_add(struct connections *set, int descriptor,
+                                   const struct sockaddr *peer)
 {
     struct connection *connection = calloc(1, sizeof(*connection));
     if (!connection) {
@@ -106,7 +127,8 @@ struct connection *connections_add(struct connections *set, int descriptor)
         set->first->previous = connection;
     set->first = connection;
     set->expected--;
-    connection->surplus = ++set->count > set->limit;
+    set->count++;
+    check_limits(set, connection, peer);
     pthread_mutex_unlock(&set->mutex);
     return connection;
 }
@@ -125,6 +147,8 @@ void connections_remove(struct connections *set, struct connection *connection)
     if (connection->next)
         connection->next->previous = connection->previous;
     set->count--;
+    set->crowding -= connection->crowds;
+    addresses_leave(&set->addresses, connection->address);
     pthread_mutex_unlock(&set->mutex);
     free(connection);
 }

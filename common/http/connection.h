@@ -5,6 +5,8 @@
  * sends or reads a byte; so is one that reads nothing of its response for as long as the limit.
  * What a request may take in between (disk, thread pool) is not limited here.
  *
+ * One beyond the limit of all, or of its address, is refused with its first request.
+ *
  * Nor does it wait for a client that has closed its side within a request.
  *
  * A connection goes WAITING -> HEADER -> BODY -> WORKING -> SENDING -> WAITING. Its HTTP thread
@@ -20,6 +22,9 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/socket.h>
+
+#include "common/http/addresses.h"
 
 /* Bodies and responses get this much time beyond the limit: a rate that modems had. */
 #define CONNECTION_BYTES_PER_SECOND 16384
@@ -38,7 +43,9 @@ struct connection {
     struct connection *next, *previous;
     int descriptor;
     struct request *request; /* that is read or answered, the HTTP thread's own; NULL: none */
-    bool surplus;            /* beyond the limit: its request is refused */
+    const char *surplus;     /* beyond which limit, for who hears it; NULL: within */
+    struct address *address; /* in the set's; NULL: it is not counted */
+    bool crowds;             /* beyond the limit of its address */
     _Atomic uint32_t phase;  /* enum connection_phase, and 8 times how many requests there were */
     _Atomic uint64_t bytes;  /* of the body or the response */
 
@@ -56,14 +63,19 @@ struct connections {
     int64_t count;
     int64_t expected; /* accepted, and not added yet */
     int64_t limit;
+    int64_t address_limit; /* of an address; 0: none, addresses are not counted */
+    struct addresses addresses;
+    int64_t crowding; /* connections beyond it */
     int64_t patience_ns;
     bool tls;
 };
 
-void connections_init(struct connections *set, int64_t limit, int64_t patience_ms, bool tls);
+void connections_init(struct connections *set, int64_t limit, int64_t address_limit,
+                      int64_t patience_ms, bool tls);
 void connections_release(struct connections *set);
 
-/* Connections accepted beyond the limit, so that they can be answered with 503. */
+/* Connections accepted beyond either limit, so that they can be answered with 503. More of
+ * addresses that have enough are shut down. */
 #define CONNECTIONS_SURPLUS 64
 /* May one more be accepted? */
 bool connections_have_room(struct connections *set);
@@ -71,7 +83,8 @@ bool connections_have_room(struct connections *set);
 void connections_expect(struct connections *set);
 void connections_expect_less(struct connections *set);
 /* NULL: no memory; the connection then has no limits. */
-struct connection *connections_add(struct connections *set, int descriptor);
+struct connection *connections_add(struct connections *set, int descriptor,
+                                   const struct sockaddr *peer);
 /* Before the descriptor is closed. libmicrohttpd silently closes a connection whose request line
  * has no space; we send 400 first (not over TLS). NULL is legal. */
 void connections_remove(struct connections *set, struct connection *connection);

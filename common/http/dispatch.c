@@ -53,8 +53,7 @@ static bool header_is_over(struct request *request)
 static enum MHD_Result refuse_connection(struct request *request, const char *method)
 {
     (void)method;
-    return response_last(request, MHD_HTTP_SERVICE_UNAVAILABLE,
-                         "there are as many connections as --max-connections allows");
+    return response_last(request, MHD_HTTP_SERVICE_UNAVAILABLE, request->peer->surplus);
 }
 
 static enum MHD_Result refuse_target(struct request *request, const char *method)

@@ -109,8 +109,11 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
     }
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    const union MHD_ConnectionInfo *from =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
     if (info)
-        *socket_context = connections_add(&server->connections, info->connect_fd);
+        *socket_context = connections_add(&server->connections, info->connect_fd,
+                                          from ? from->client_addr : NULL);
 }
 
 static void on_log(void *context, const char *format, va_list args) PRINTF_LIKE(2, 0);
@@ -225,8 +228,8 @@ enum error server_open(int descriptor, const struct server_options *options,
     server->guard = options->guard;
     server->started_seconds = (int64_t)clock_wall_seconds();
     http_threads_init(&server->threads, server, options->response_bytes, options->body_bytes);
-    connections_init(&server->connections, connections, options->patience_seconds * 1000,
-                     guard_uses_tls(options->guard));
+    connections_init(&server->connections, connections, options->address_connections,
+                     options->patience_seconds * 1000, guard_uses_tls(options->guard));
     enum error error = start(server, descriptor, connections);
     if (error) {
         server_close(server);

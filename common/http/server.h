@@ -4,7 +4,8 @@
  * processor, and what looks after them. It knows no path: the application brings them, and what
  * they answer with (server_state.h).
  *
- * Connections beyond the limit are answered with 503, far beyond it they wait to be accepted; slow
+ * Connections beyond the limit are answered with 503, far beyond it they wait to be accepted, or,
+ * where an address has so many, are closed; slow
  * ones are closed (connection.h), resting ones after SERVER_IDLE_SECONDS.
  */
 #ifndef COMMON_HTTP_SERVER_H
@@ -17,7 +18,7 @@
 #include "common/http/guard.h"
 #include "common/http/server_state.h"
 
-#define SERVER_CONNECTIONS_DEFAULT 4096
+#define SERVER_CONNECTIONS_DEFAULT 16384 /* 10,000 workers, and those that come again */
 #define SERVER_CONNECTIONS_MOST 100000
 #define SERVER_PATIENCE_DEFAULT_SECONDS 30
 #define SERVER_IDLE_SECONDS 120
@@ -25,6 +26,7 @@
 struct server_options {
     const struct application *application; /* borrowed */
     int64_t connections;                   /* the limit; the descriptors there are may lower it */
+    int64_t address_connections;           /* the same of each address; 0: no limit */
     int64_t patience_seconds; /* for a request's header, its body, its response to be read */
     int64_t response_bytes;   /* of large responses together (memory_budget.h) */
     int64_t body_bytes;       /* of requests' bodies together (memory_budget.h) */

@@ -2,9 +2,12 @@
 """What one client can cost: batches that a design fixes, answers that nobody reads, workers without
 end; and how a program tells one 409 from another."""
 
+import contextlib
 import http.client
 import json
 import re
+import resource
+import select
 import socket
 import time
 
@@ -193,8 +196,8 @@ def test_a_body_that_finds_no_memory_hears_503(sampler):
         wait_for(lambda: metric(server, held) > 1 << 19, "a body was not kept")
         for length in ({}, {"Transfer-Encoding": "chunked"}):  # the connection goes on after it
             connection = http.client.HTTPConnection(server.host, server.port, timeout=PATIENCE_S)
-            connection.request("POST", "/ack", body=iter([b" " * 8192] * 100) if length else b" " * 819200, headers=length,
-                               encode_chunked=bool(length))
+            body = iter([b" " * 8192] * 100) if length else b" " * 819200
+            connection.request("POST", "/ack", body=body, headers=length, encode_chunked=bool(length))
             answer = connection.getresponse()
             assert (answer.status, answer.getheader("Retry-After")) == (503, "1")
             assert "--max-body-memory" in json.loads(answer.read())["detail"]
@@ -204,6 +207,97 @@ def test_a_body_that_finds_no_memory_hears_503(sampler):
     wait_for(lambda: metric(server, held) == 0, "the memory of a body was kept whose client had gone")
     answer = server.request("POST", "/ack", body=b'{"worker":"w","seqs":[]}' + b" " * 1000000)
     assert answer.status == 200, answer.text
+
+
+# ---- connections ----------------------------------------------------------------------------------
+
+ASK = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+def connect(server, source="127.0.0.1"):
+    return socket.create_connection((server.host, server.port), timeout=30, source_address=(source, 0))
+
+
+def hears(client):
+    client.sendall(ASK)
+    answer = b""
+    while not answer.endswith(b"\r\n\r\nok\n"):
+        answer += (got := client.recv(4096))
+        assert got, answer
+    return int(answer.split()[1])
+
+
+@pytest.mark.threads
+def test_an_address_has_no_more_connections_than_it_may(sampler):
+    server = sampler("--store", LARGE, "--max-connections-per-address", 3)
+    with contextlib.ExitStack() as stack:
+        held = [stack.enter_context(connect(server)) for _ in range(3)]
+        assert [hears(client) for client in held] == [200] * 3
+        with connect(server) as fourth:
+            answer = exchange_all(fourth)
+        assert answer.startswith(b"HTTP/1.1 503 ") and b"--max-connections-per-address" in answer, answer
+        assert b"Retry-After: 1" in answer and b"Connection: close" in answer, answer
+        with connect(server, "127.0.0.2") as other:
+            assert hears(other) == 200
+
+        silent = [stack.enter_context(connect(server)) for _ in range(100)]
+        wait_for(lambda: sum(is_closed(client) for client in silent) == 100 - 64, "they were not closed")
+        wait_for(lambda: b"\ntombola_sampler_connections 68\n" in metrics_for(server, "127.0.0.2"), "they are still counted")
+        assert [hears(client) for client in held] == [200] * 3
+
+        for client in silent + held[:1]:
+            client.close()
+        wait_for(lambda: is_served(server), "the address did not get its connection back")
+
+
+def is_served(server):
+    try:
+        with connect(server) as client:
+            return exchange_all(client).startswith(b"HTTP/1.1 200 ")
+    except OSError:
+        return False  # closed: those that are gone are still counted
+
+
+def metrics_for(server, source):
+    with connect(server, source) as client:
+        return exchange_all(client, "/metrics")
+
+
+def exchange_all(client, target="/healthz"):
+    client.sendall(f"GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+    return b"".join(iter(lambda: client.recv(65536), b""))
+
+
+def is_closed(client):
+    """By the server, and nothing was said."""
+    return select.select([client], [], [], 0)[0] != [] and client.recv(1) == b""
+
+
+@pytest.mark.heavy
+def test_ten_thousand_workers_have_a_connection_each(sampler):
+    """From one address, with what the server allows by itself."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < 17000:
+        pytest.skip("fewer than 17,000 open files")
+    server = sampler("--store", LARGE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    try:
+        with contextlib.ExitStack() as stack:
+            clients = [stack.enter_context(connect(server)) for _ in range(10000)]
+            for client in clients:
+                client.sendall(ASK)
+            assert [read_status(client) for client in clients] == [200] * 10000
+            assert metric(server, "tombola_sampler_connections") >= 10000
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize("files, wanted, served", [("600:600", 1000, 408), ("600:2000", 1000, 1000)])
+def test_connections_need_open_files(sampler, files, wanted, served):
+    """The soft limit is raised; where the hard one does not do, the server says so and serves fewer."""
+    server = sampler("--store", LARGE, "--max-connections", wanted, prefix=("prlimit", f"--nofile={files}"))
+    assert metric(server, "tombola_sampler_connections_limit") == served
+    assert ("the limit of open files (600) allows 408 connections, not 1000" in server.stderr) == (served < wanted)
 
 
 # ---- workers without end --------------------------------------------------------------------------
