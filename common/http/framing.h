@@ -19,8 +19,8 @@
 void framing_look_at_target(struct request *request);
 /* The header is there. A refusal at this point makes MHD close the connection. */
 enum MHD_Result framing_begin(struct request *request, const char *method, const char *version);
-/* A piece of the body: a POST's is kept unless the request is refused, everything else is swallowed.
- * MHD_NO closes the connection: the body is far too long. */
+/* A piece of the body: a POST's is kept unless the request is refused, everything else is
+ * swallowed. MHD_NO closes the connection: the body is far too long. */
 enum MHD_Result framing_take(struct request *request, const char *upload, size_t *upload_bytes);
 
 #endif
