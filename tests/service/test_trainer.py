@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import socket
 import struct
 import subprocess
 import time
@@ -157,6 +158,15 @@ print(json.dumps({name: [list(one.shape), one.reshape(-1).tolist()] for name, on
     _, ours = read_checkpoint(path)
     assert json.loads(done.stdout) == {name: [shape, list(values)] for name, (shape, values) in ours.items()}
     assert ours
+
+
+def test_the_sampler_lists_a_trainer_as_a_reader(served, store, tmp_path):
+    """It leases nothing, and says who it is all the same; threads of one trainer are one reader."""
+    train(served, store, tmp_path / "run")
+    [one] = served.get("/streams/default/readers").json["readers"]
+    host = re.sub("[^A-Za-z0-9._-]", "-", socket.gethostname())
+    assert re.fullmatch(rf"{re.escape(host)}-\d+", one["worker"])
+    assert one["ids"] >= 120 * 50
 
 
 def test_the_same_seed_gives_the_same_bytes_from_every_store(served, store, demo_database, tmp_path):
