@@ -40,7 +40,7 @@ struct api_request {
 
     /* Not cleared between requests: */
     char changer[TOKEN_NAME_BYTES]; /* when there is a `change`; "": no token was asked for */
-    struct batch_lease lease;       /* when batch.leased */
+    struct batch_lease lease;       /* when batch.leased or .named */
     struct error_report report;     /* the message of `outcome`, when it came from another thread */
 };
 #define API_REQUEST_CLEARED_BYTES offsetof(struct api_request, changer)

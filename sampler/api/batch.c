@@ -24,10 +24,11 @@
 
 /* ---- what is asked ------------------------------------------------------ */
 
-/* Clients ask the same thing again and again, but never with the same seq. */
+/* Clients ask the same thing again and again, but never with the same seq; and readers with names
+ * ask for each index once. */
 static void remember(struct request *request)
 {
-    if (request->api->batch.leased)
+    if (request->api->batch.leased || request->api->batch.named)
         return;
     request->thread->api->batch = request->api->batch;
     request_remember(request);
@@ -295,10 +296,10 @@ static int64_t most_units(const struct request *request)
 static void note_reader(struct request *request)
 {
     const struct batch_request *batch = &request->api->batch;
-    if (!batch->reader[0] || request->head || request->cross_site)
+    if (!batch->named || request->head || request->cross_site)
         return;
-    readers_note(stream_readers(request->api->stream), batch->reader, batch->index,
-                 request->api->drawn.span.units, clock_now_ns());
+    readers_note(stream_readers(request->api->stream), request->api->lease.worker, batch->index,
+                 request->api->drawn.span.units, request->started_ns);
 }
 
 static enum MHD_Result respond_pure(struct request *request, enum error error)

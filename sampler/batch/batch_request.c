@@ -99,11 +99,8 @@ static enum error parse_lease(struct uri_query *query, struct batch_request *req
         error = check_lease(request, worker, seq, ack);
     if (error || !worker)
         return error;
-    if (request->index >= 0) {
-        memcpy(request->reader, worker, strlen(worker) + 1);
-        return OK;
-    }
-    request->leased = true;
+    request->named = request->index >= 0;
+    request->leased = !request->named;
     lease->seq = seq;
     memcpy(lease->worker, worker, strlen(worker) + 1);
     return parse_acks(ack, lease);

@@ -25,12 +25,12 @@ struct batch_request {
     bool sort;
     bool weights;
     bool leased;       /* with worker and seq: struct batch_lease */
+    bool named;        /* a worker beside index: batch_lease.worker reads it */
     bool format_given; /* else Accept decides */
     enum batch_format format;
-    char reader[WORKER_NAME_BYTES]; /* the worker beside index; "": none */
 };
 
-/* Who leases the batch. */
+/* Who leases the batch; of one that is read by index only `worker`. */
 struct batch_lease {
     char worker[WORKER_NAME_BYTES];
     int64_t seq;
@@ -39,8 +39,8 @@ struct batch_lease {
 };
 
 /* `query`: what stands behind '?', still percent-encoded; NULL or empty: all defaults. *ret_lease
- * is set when ret_request->leased. ERROR_USAGE names the parameter, what was given and what is
- * allowed. */
+ * is set when ret_request->leased or ->named. ERROR_USAGE names the parameter, what was given and
+ * what is allowed. */
 enum error batch_request_parse(const char *query, int64_t max_size,
                                struct batch_request *ret_request,
                                struct batch_lease *ret_lease) MUST_CHECK;
