@@ -350,13 +350,16 @@ def test_long_headers(server):
 
 def test_bodies(server):
     assert_problem(server.request("POST", "/batch", body=b"x" * (1 << 20)), 405)
-    assert_problem(server.request("POST", "/batch", body=b"x" * ((1 << 20) + 1)), 413, "1048576")
-    assert_problem(server.request("POST", "/nowhere", body=b"x" * (2 << 20)), 413)
+    assert_problem(server.request("POST", "/ack", body=b"x" * ((1 << 20) + 1)), 413, "1048576")
+    assert_problem(server.request("POST", "/batch", body=b"x" * ((1 << 20) + 1)), 405)  # of any length
+    assert_problem(server.request("POST", "/nowhere", body=b"x" * (2 << 20)), 404)
+    assert_problem(server.request("GET", "/healthz", body=b"x" * (2 << 20)), 413)
     assert server.get("/healthz", headers={}).status == 200
     chunk = b"10000\r\n" + b"x" * 65536 + b"\r\n"
-    head = b"POST /batch HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
-    assert status_of(raw_exchange(server, head + 20 * chunk + b"0\r\n\r\n")) == 413
-    assert status_of(raw_exchange(server, head + 2 * chunk + b"0\r\n\r\n")) == 405
+    head = b"POST %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
+    assert status_of(raw_exchange(server, head % b"/ack" + 20 * chunk + b"0\r\n\r\n")) == 413
+    for count in (2, 20):
+        assert status_of(raw_exchange(server, head % b"/batch" + count * chunk + b"0\r\n\r\n")) == 405
     huge = b"POST /batch HTTP/1.1\r\nHost: x\r\nContent-Length: 999999999999\r\n\r\n"
     assert status_of(raw_exchange(server, huge)) == 413
     patient = b"POST /batch HTTP/1.1\r\nHost: x\r\nContent-Length: 2000000\r\nExpect: 100-continue\r\n\r\n"
