@@ -51,8 +51,8 @@ struct journal_owner {
     /* Empty ledgers, for the committer alone: without the mutex. */
     enum error (*ledgers_new)(void **ret_ledgers);
     void (*ledgers_free)(void *ledgers);
-    /* What this waiter waits for was not kept: undo it. The mutex is held; newest first. False: that
-     * takes the ledgers of before, which take_back() gets. */
+    /* What this waiter waits for was not kept: undo it. The mutex is held; newest first. False:
+     * that takes the ledgers of before, which take_back() gets. */
     bool (*undo)(void *ledgers, struct journal_waiter *waiter);
     /* What undo() could not undo becomes as in `kept`, ledgers_new() as of the last commit, which
      * are freed afterwards. The mutex is held. */

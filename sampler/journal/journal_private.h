@@ -201,9 +201,9 @@ bool journal_wants_rewrite(const struct journal *journal);
  * is pending, then yields for as long as the last piece took. ERROR_CANCELLED: abandon the
  * compaction (shutdown or disk failure). */
 void journal_rewrite_step(struct journal *journal, enum error (*yield)(struct journal *));
-/* All of it at once, from the owner's memory: nothing of the old file is read, unless the
- * ledgers are ahead of it (journal_read_back()). No entry may be appended meanwhile (failing), or the owner's thread is the
- * only one. */
+/* All of it at once, from the owner's memory: nothing of the old file is read, unless the ledgers
+ * are ahead of it (journal_read_back()). No entry may be appended meanwhile (failing), or the
+ * owner's thread is the only one. */
 enum error journal_rewrite_whole(struct journal *journal) MUST_CHECK;
 /* Gives it up, if it is under way. The mutex is not held. */
 void journal_rewrite_abandon(struct journal *journal);
