@@ -286,9 +286,6 @@ def test_a_loader_pulls_with_token_and_tls(sampler, tmp_path):
     assert len(done.stdout.splitlines()) >= 20
     run_fails(*pull, env={"TOMBOLA_TOKEN": "secret-ops"}, says="certificate", status=1)
     run_fails(*pull, env={"TOMBOLA_TOKEN": "secret-nobody", "TOMBOLA_CA": str(cert)}, says="token", status=None)
-exec(open('/tmp/opt.py').read().split("random.seed(3)")[0])
-s=list(range(1,11))
-print(best(s)); print(local.__doc__ if 'local' in globals() else '')
 
 
 # ---- before anything of a body is kept ------------------------------------------------------------

@@ -82,7 +82,7 @@ def test_a_long_search_holds_up_nothing_but_searches(sampler):
     create(server, name="sparse", seed=1, design="bernoulli", rate=0.5, replacement=False)
     wait_for(lambda: server.get("/batch?stream=sparse&size=10&index=5").status == 200, "its epochs were not counted")
     assert server.get("/labels").status == 200
-    assert not done, "they end long after"
+    assert set(done) <= {503}, "they end long after, or run into their limit"
     server.stop()
     for thread in searches:
         thread.join()

@@ -418,7 +418,7 @@ class Machine(RuleBasedStateMachine):
         model.units_from(2 * model.M)
         for epoch in range(min(model.epochs or 2, 2)):
             ids = [unit.id for unit in model.units if (unit.end - 1) // model.M == epoch]
-            check_epoch(model.design, body, body["replacement"], rows, ids, model.M)
+            check_epoch(model.design, body, body["replacement"], rows, ids, model.M, model.facts.get("balance_error"))
 
     @rule(data=st.data())
     def delete(self, data):
