@@ -297,38 +297,45 @@ static void undo(const struct state *state)
     (void)error_restore(&why);
 }
 
-static bool is_there(const char *path)
+static enum error find_file(const struct state *state, const char *name, bool *ret_is_there)
 {
+    char *path = state_path(state->folder, name);
     struct stat status;
-    return path && (lstat(path, &status) == 0 || errno != ENOENT);
+    enum error error = OK;
+    if (!path)
+        return ERROR_MEMORY;
+    *ret_is_there = lstat(path, &status) == 0;
+    if (!*ret_is_there && errno != ENOENT)
+        error = error_set_errno(ERROR_IO, errno, "state: cannot look at %s", path);
+    free(path);
+    return error;
 }
 
-/* Without a journal: what else says that something was kept here? */
+/* Without a journal: does something else say that one was kept here? */
 static enum error check_beginning(const struct state *state)
 {
-    char *position = state_path(state->folder, "position");
-    enum error error = OK;
-    if (!position)
-        return ERROR_MEMORY;
-    if (is_there(position))
-        error =
-            error_set(ERROR_INPUT,
-                      "state: %s is there, and no journal: versions before the journal kept a "
-                      "position under that name, in other orders, from which nothing can go on; "
-                      "give --state another folder, or move the file away",
-                      position);
-    else if (state->was_used)
+    bool has_position = false;
+    enum error error = find_file(state, "position", &has_position);
+    if (error)
+        return error;
+    if (has_position)
+        return error_set(ERROR_INPUT,
+                         "state: %s/position is there, and no journal: versions before the journal "
+                         "kept a position under that name, in other orders, from which nothing can "
+                         "go on; give --state another folder, or move the file away",
+                         state->folder);
+    if (state->was_used)
         log_warning("state folder %s: a server had it before (its lock is there), but there is no "
                     "journal: starting without one. If one was kept here and is lost, its draws "
                     "come again",
                     state->folder);
-    free(position);
-    return error;
+    return OK;
 }
 
 enum error state_open(const char *folder, struct state **ret_state)
 {
     enum error error = ERROR_MEMORY;
+    bool has_journal = false;
     struct state *state = array_new(1, sizeof(*state), "the state");
     if (!state)
         return ERROR_MEMORY;
@@ -344,13 +351,10 @@ enum error state_open(const char *folder, struct state **ret_state)
     error = file_make_folders(folder);
     if (!error)
         error = lock_folder(state);
-    if (!error) {
-        char *journal = state_path(folder, "journal");
-        error = journal ? OK : ERROR_MEMORY;
-        if (!error && !is_there(journal))
-            error = check_beginning(state);
-        free(journal);
-    }
+    if (!error)
+        error = find_file(state, "journal", &has_journal);
+    if (!error && !has_journal)
+        error = check_beginning(state);
     if (!error) {
         *ret_state = state;
         state = NULL;

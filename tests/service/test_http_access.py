@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import PATIENCE_S, raw_exchange, run, run_fails, wait_for
+from conftest import PATIENCE_S, SANITIZED, raw_exchange, run, run_fails, wait_for
 
 STORE = ("--store", "range:1000?labels=10", "--seed", 1)
 TOKENS = {"ops": (["read", "draw", "admin"], ["*"]), "reader": (["read"], ["*"]), "trainer": (["draw"], ["default"]),
@@ -315,9 +315,11 @@ def has_read_all(server, clients):
     return all(queues.get(port, "").endswith(":00000000") and sent.get(port, "").startswith("00000000:") for port in own)
 
 
-@pytest.mark.threads
+@pytest.mark.plain
 def test_bodies_of_strangers_are_not_kept(server):
     """Nobody's body, nor one that a token may not send, nor one for a path or with a method that takes none."""
+    if SANITIZED:
+        pytest.skip("a sanitizer has its own idea of memory")
     reader, ops = ("Authorization: Bearer secret-reader", "Authorization: Bearer secret-ops")
     kinds = [(401, "POST", "/ack"), (401, "POST", "/ack", "Authorization: Bearer nobody"), (403, "POST", "/ack", reader),
              (403, "POST", "/streams", reader), (404, "POST", "/nowhere", ops), (405, "POST", "/batch", ops),
