@@ -42,7 +42,7 @@ struct log_field {
     bool is_text;     /* and then a NULL leaves the field out: nobody knows it */
 };
 #define LOG_VALUE_BYTES 160
-#define LOG_FIELDS_LIMIT 12 /* of a line; what is more is left out */
+#define LOG_FIELDS_LIMIT 12 /* of a line; further ones are left out */
 
 #define log_text(name, value) ((struct log_field){.key = (name), .text = (value), .is_text = true})
 /* Ends a list, where no field is needed. */

@@ -42,7 +42,7 @@ static enum error parse(struct info_options *info, const struct program *program
     return error;
 }
 
-/* Writes out what has gathered, so that a million labels need no memory. */
+/* Writes out the text so far, so that a million labels need no memory. */
 static enum error flush(struct buffer *text)
 {
     if (text->error)

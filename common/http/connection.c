@@ -42,7 +42,7 @@ static uint64_t received_bytes(const struct connection *connection)
     return ask_kernel(connection, &info) ? info.tcpi_bytes_received : 0;
 }
 
-/* MHD may have answered by itself: then nothing came after what was sent last. */
+/* MHD may have answered by itself: then nothing came after the last bytes sent. */
 static bool was_answered(const struct connection *connection)
 {
     struct tcp_info info;

@@ -263,7 +263,7 @@ static enum MHD_Result refuse_for_memory(struct request *request, const char *me
                             "ask again");
 }
 
-/* What was kept of the body goes at once, the rest as it comes. */
+/* Bytes kept of the body go at once, the rest as they come. */
 static void refuse(struct request *request, request_refusal refusal)
 {
     request_release_body(request);

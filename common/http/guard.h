@@ -42,7 +42,7 @@ int guard_anonymous(const struct guard *guard);
 const struct token_grammar *guard_grammar(const struct guard *guard);
 bool guard_uses_tls(const struct guard *guard);
 
-/* Reads the files again, and logs what was read and what failed. */
+/* Reads the files again, and logs successes and failures. */
 void guard_reload(struct guard *guard);
 
 /* As gnutls_certificate_retrieve_function2, for the one guard of the process that uses TLS: the

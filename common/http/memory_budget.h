@@ -37,7 +37,7 @@ void memory_budget_init(struct memory_budget *memory, int64_t limit_bytes, const
                         const char *option);
 /* ERROR_MEMORY (503): those that are there leave no room for it. */
 enum error memory_budget_take(struct memory_budget *memory, size_t bytes) MUST_CHECK;
-/* Gives all or a part of what was taken back. */
+/* Returns all or a part of the bytes taken. */
 void memory_budget_put(struct memory_budget *memory, size_t bytes);
 
 #endif

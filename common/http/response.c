@@ -115,7 +115,7 @@ static enum error respond_with(struct request *request, struct buffer *buffer,
         free(body);
         return error;
     }
-    char *trimmed = realloc(buffer->data, buffer->length); /* what was room for more */
+    char *trimmed = realloc(buffer->data, buffer->length); /* the spare room goes */
     if (trimmed)
         buffer->data = trimmed;
     *body = (struct counted_body){memory, buffer->length, buffer->data};

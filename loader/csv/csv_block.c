@@ -54,7 +54,7 @@ void csv_block_release(struct csv_block *block)
     *block = (struct csv_block){.memory = NULL};
 }
 
-/* Keeps what is held already. */
+/* Keeps the bytes held already. */
 static enum error reserve(struct csv_block *block, size_t bytes)
 {
     if (block->memory && bytes <= block->capacity)
@@ -110,7 +110,7 @@ static enum error refuse_long(const struct source_file *file, int64_t line)
                      file->path, (long long)line, CSV_RECORD_LIMIT_BYTES >> 20);
 }
 
-/* The record at `at` does not end in what is held: reads as much again. */
+/* The record at `at` does not end in the bytes held: reads as much again. */
 static enum error reach_on(struct csv_block *block, struct source_file *file, size_t at,
                            int64_t line)
 {

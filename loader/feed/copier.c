@@ -98,7 +98,7 @@ void copier_stop(struct copier *copier)
         return;
     if (copier->started)
         pthread_join(copier->thread, NULL);
-    /* What is still on its way must not read memory that is gone. */
+    /* Copies still on their way must not read memory that is gone. */
     if (copier->queue && device_queue_wait(copier->options.device, copier->queue))
         log_warning("%s", error_message());
     device_memory_free(copier->options.device, copier->staging);

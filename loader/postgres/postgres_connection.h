@@ -38,7 +38,7 @@ enum error postgres_connect(const struct postgres_place *place,
 enum error postgres_reconnect(const struct postgres_place *place,
                               struct pg_conn **ret_connection) MUST_CHECK;
 
-/* Waits for the answer to what was sent; the last result, which the caller clears (NULL with an
+/* Waits for the answer to the last query; the last result, which the caller clears (NULL with an
  * error). `wanted` is the ExecStatusType that it must have, else the server's words are the error:
  * ERROR_NETWORK where the connection is gone (postgres_is_gone()), else ERROR_INPUT. */
 enum error postgres_answer(const struct postgres_place *place, struct pg_conn *connection,

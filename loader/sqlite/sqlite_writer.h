@@ -15,7 +15,7 @@ struct sqlite_writer;
 /* `info` describes what will come; borrowed until close. */
 enum error sqlite_writer_open(const char *path, const char *table, const struct store_info *info,
                               struct sqlite_writer **ret_writer) MUST_CHECK;
-/* Discards what was not committed. NULL is legal. */
+/* Discards uncommitted rows. NULL is legal. */
 void sqlite_writer_close(struct sqlite_writer *writer);
 
 /* A block of a scan with SCAN_FEATURES. ERROR_INPUT when an id is there already. */

@@ -43,7 +43,7 @@ struct label_dictionary {
     size_t count;
 };
 
-/* Sorts what was found; nothing may be added after it. */
+/* Sorts the labels found; none may be added after it. */
 void label_dictionary_finish(struct label_dictionary *dictionary);
 void label_dictionary_release(struct label_dictionary *dictionary);
 

@@ -24,7 +24,7 @@ void *scan_block_slot(const struct scan_block *block);
 enum error scan_block_add(struct scan_block *block, const struct store_row *row,
                           double label) MUST_CHECK;
 
-/* Hands out what is left. */
+/* Hands out the remaining rows. */
 enum error scan_block_finish(struct scan_block *block) MUST_CHECK;
 
 #endif

@@ -36,7 +36,7 @@ static enum bad_rows bad_rows_of_name(const char *name)
     return strcmp(name, "replace") == 0 ? BAD_ROWS_REPLACE : BAD_ROWS_FAIL;
 }
 
-/* What was drawn before a failure is gone for this epoch, so it is written all the same. */
+/* Batches drawn before a failure are gone for this epoch, so they are written all the same. */
 static enum error save_rows(struct output *output, enum error error)
 {
     struct error_report report;

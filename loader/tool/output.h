@@ -19,7 +19,7 @@ struct output;
 enum error output_open(int descriptor, const char *name, struct output **ret_output) MUST_CHECK;
 /* An unlinked temporary file in $TMPDIR, else /tmp; its descriptor is closed with it. */
 enum error output_open_temporary(struct output **ret_output) MUST_CHECK;
-/* What was not flushed is dropped. NULL is legal. */
+/* Bytes not flushed are dropped. NULL is legal. */
 void output_close(struct output *output);
 
 /* `bytes` of room to write into; what was written there is added with output_advance(). */

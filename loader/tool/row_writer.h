@@ -61,7 +61,7 @@ void row_writer_close(struct row_writer *writer);
 /* ids[rows], labels[rows] and features[rows, F] as reader_fetch() gives them. */
 enum error row_writer_add(struct row_writer *writer, size_t rows, const int64_t *ids,
                           const double *labels, const void *features) MUST_CHECK;
-/* Writes what is known only now, and flushes. */
+/* Writes facts known only now, and flushes. */
 enum error row_writer_finish(struct row_writer *writer) MUST_CHECK;
 
 extern const struct row_writer_ops row_writer_csv;

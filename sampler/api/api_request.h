@@ -27,7 +27,7 @@ struct api_request {
     struct request *waiting;                  /* whose `waiter` that is */
     void *work;                               /* what the handler keeps over a suspension */
     void (*release)(struct request *request); /* NULL, or frees `work` */
-    enum error outcome;                       /* what is answered when the connection comes back */
+    enum error outcome;                       /* the answer when the connection comes back */
 
     /* For the log (audit.h). */
     const char *change; /* NULL: nothing is logged */

@@ -22,7 +22,7 @@
 #define DRAW_TRIES 100
 #define SEARCH_MS 5000 /* of a thread that others wait for */
 
-/* ---- what is asked ------------------------------------------------------ */
+/* ---- the question ------------------------------------------------------- */
 
 /* Clients ask the same thing again and again, but never with the same seq; and readers with names
  * ask for each index once. */
@@ -266,7 +266,7 @@ static enum MHD_Result draw(struct request *request, int64_t room, bool acked)
                             &request->api->drawn, &waits);
         if (waits || error || request->api->drawn.need == 0)
             break;
-        acked = true; /* what was acked stays acked */
+        acked = true; /* acks stay */
         room = request->api->drawn.need;
         error = prepare(request, room);
     }

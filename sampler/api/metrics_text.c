@@ -39,7 +39,7 @@ const struct metrics_words sampler_metrics = {
 
 /* ---- streams ------------------------------------------------------------ */
 
-/* What is reported of each stream, read once. */
+/* The figures of each stream, read once. */
 struct reading {
     const char *name;
     int64_t units;

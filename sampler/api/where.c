@@ -110,7 +110,7 @@ static enum error settle(struct request *request, const struct service *service,
 
 /* ---- the response ------------------------------------------------------- */
 
-/* What is skipped is not done: only a seek back makes it come. */
+/* Skipped positions are not done: only a seek back makes them come. */
 static const char *const state_names[] = {[PLACE_AHEAD] = "ahead",
                                           [PLACE_LEASED] = "leased",
                                           [PLACE_DONE] = "done",

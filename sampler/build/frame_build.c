@@ -179,7 +179,7 @@ static uint64_t memory_for(uint64_t memory_bytes)
 
 /* ---- one build ---------------------------------------------------------- */
 
-/* What is left of `memory_bytes` is shared between columns put aside and sorting. */
+/* The rest of `memory_bytes` is shared between columns put aside and sorting. */
 static enum error run(struct frame_build *build, const char *uri, const char *path,
                       uint64_t memory_bytes)
 {

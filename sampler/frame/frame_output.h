@@ -19,7 +19,7 @@ struct frame_output;
 
 /* `path` NULL: in memory. */
 enum error frame_output_new(const char *path, struct frame_output **ret_output) MUST_CHECK;
-/* Nothing is left of what was not committed. NULL is legal. */
+/* Removes everything that was not committed. NULL is legal. */
 void frame_output_free(struct frame_output *output);
 
 /* `first` as in struct frame_section. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is said of a frame to people: by `serve` and `build` in the log, by `info`. */
+/* One-line descriptions of a frame for people: for the log of `serve` and `build`, for `info`. */
 #ifndef SAMPLER_FRAME_FRAME_SUMMARY_H
 #define SAMPLER_FRAME_FRAME_SUMMARY_H
 

@@ -37,7 +37,7 @@ static struct sigaction before;             /* of SIGBUS */
 
 /* ---- SIGBUS ------------------------------------------------------------- */
 
-/* In a signal handler: only what is async-signal-safe. */
+/* In a signal handler: async-signal-safe calls only. */
 static void on_bus_error(int number, siginfo_t *facts, void *context)
 {
     const char *address = facts->si_code > 0 ? facts->si_addr : NULL;

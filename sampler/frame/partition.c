@@ -69,7 +69,7 @@ const struct partition_ops partition_cyclic = {
     .rows_before = cyclic_rows_before,
 };
 
-/* ---- stored: what is read is kept below L and N ------------------------- */
+/* ---- stored: values read are kept below L and N ------------------------- */
 
 static inline uint32_t stored_category(const struct partition *partition, int64_t row)
 {

@@ -19,7 +19,7 @@
 struct section_writer {
     struct frame_output *output;
     struct frame_section *section;
-    uint8_t *pending; /* owned; what was added and is no piece yet */
+    uint8_t *pending; /* owned; bytes added that are no piece yet */
     size_t pending_bytes;
     pthread_mutex_t lock; /* all below */
     pthread_cond_t turn;

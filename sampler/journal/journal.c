@@ -102,7 +102,7 @@ enum error journal_write_watermark(struct journal *journal, uint64_t whole, uint
 
 /* ---- appending: the mutex is held --------------------------------------- */
 
-/* What is appended is not written: it is in the ledgers when the file is. */
+/* Appended entries are not written: the ledgers hold them when the file is. */
 static bool is_dormant(const struct journal *journal)
 {
     return journal->condition < JOURNAL_RUNNING;

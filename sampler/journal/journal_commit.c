@@ -182,7 +182,7 @@ static bool has_commit(const struct journal *journal)
            (journal->waiters || journal->synced < journal->end);
 }
 
-/* Does somebody wait for what is not committed before the file is replaced? */
+/* Does somebody wait for entries that must be committed before the file is replaced? */
 static bool has_stuck(const struct journal *journal)
 {
     return journal->durability == DURABILITY_FSYNC && journal->condition == JOURNAL_FAILING &&
@@ -367,7 +367,7 @@ void journal_wake(struct journal *journal)
     pthread_mutex_unlock(journal->owner.mutex);
 }
 
-/* What was appended is in the file, and that on the disk. */
+/* All appended entries are in the file, and the file is on the disk. */
 static enum error sync_file(struct journal *journal)
 {
     pthread_mutex_lock(journal->owner.mutex);

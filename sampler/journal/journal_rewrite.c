@@ -32,9 +32,9 @@
 #include "sampler/journal/journal_private.h"
 #include "sampler/journal/state_folder.h"
 
-#define PIECE_BYTES ((size_t)256 << 10)  /* of what is copied or written */
-#define ENTRIES_BYTES ((size_t)32 << 10) /* of what is read or listed, which costs more */
-#define ROOM_BYTES ((uint64_t)64 << 10)  /* for what comes while the files are switched */
+#define PIECE_BYTES ((size_t)256 << 10)  /* copied or written at once */
+#define ENTRIES_BYTES ((size_t)32 << 10) /* read or listed at once, which costs more */
+#define ROOM_BYTES ((uint64_t)64 << 10)  /* for entries that come while the files are switched */
 #define DISPOSE_BYTES ((uint64_t)4 << 20)
 
 bool journal_wants_rewrite(const struct journal *journal)
@@ -110,7 +110,7 @@ static enum error write_records(struct journal *journal, size_t most)
                               JOURNAL_HEADER_BYTES + begin);
 }
 
-/* Room for what comes, and the header; then all of it is on the disk. */
+/* Room for later entries, and the header; then all of it is on the disk. */
 static enum error complete_file(struct journal *journal)
 {
     struct journal_rewrite *rewrite = &journal->rewrite;

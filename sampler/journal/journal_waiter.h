@@ -14,7 +14,7 @@
 
 struct stream;
 
-/* What was done to the stream. */
+/* The change made to the stream. */
 enum journal_undo { UNDO_DRAW, UNDO_CREATE, UNDO_DELETE, UNDO_PAUSE, UNDO_RESUME, UNDO_JUMP };
 
 struct journal_waiter {
@@ -23,7 +23,7 @@ struct journal_waiter {
     void (*ready)(struct journal_waiter *waiter);
     enum error error; /* set before ready(): OK, or why nothing of it was kept (stream_failure()) */
 
-    /* The stream's own: what is undone when it cannot be kept. */
+    /* The stream's own: enough to undo a change that cannot be kept. */
     struct journal_waiter *next;
     struct stream *stream; /* NULL: nothing is undone */
     enum journal_undo undo;

@@ -54,7 +54,7 @@ int64_t intervals_size(const struct intervals *intervals);
 size_t intervals_find(const struct intervals *intervals, int64_t number);
 /* The i-th interval, ascending; i < count. */
 const struct interval *intervals_at(const struct intervals *intervals, size_t i);
-/* Takes away what is below `number` in the first interval, which holds it or ends there. */
+/* Cuts the first interval, which holds `number` or ends there, off below it. */
 void intervals_cut_front(struct intervals *intervals, int64_t number);
 /* Takes away all from `number` on. */
 void intervals_cut_back(struct intervals *intervals, int64_t number);

@@ -37,7 +37,7 @@ enum error ledger_skipped_reserve_seek(struct ledger *ledger)
 /* How far the merge has come in two of the three; lease_set_each() drives it with the third. */
 struct merging {
     struct ledger *ledger;
-    int64_t position; /* what is below it counts */
+    int64_t position; /* positions below it count */
     size_t skipped, gaps;
 };
 

@@ -247,7 +247,7 @@ int64_t history_ended_ns(struct history *history, const char *name, int64_t gene
     return ended_ns;
 }
 
-/* Appends what was drawn between two moments to the spans. */
+/* Appends the draws between two moments to the spans. */
 static void add_span(const struct history_counts *from, const struct history_counts *to,
                      struct history_span *spans, size_t *count)
 {

@@ -61,7 +61,7 @@ enum error service_open(const struct service_options *options,
  * (state_check()). ERROR_INPUT: a frame file was written to (frame_watch.h). To be asked once a
  * second; nothing may be drawn any more when it fails. */
 enum error service_check(const struct service *service) MUST_CHECK;
-/* The orderly end of all draws: writes what is pending. Afterwards only service_free(). */
+/* The orderly end of all draws: writes pending entries. Afterwards only service_free(). */
 enum error service_finish(struct service *service) MUST_CHECK;
 /* NULL is legal. */
 void service_free(struct service *service);

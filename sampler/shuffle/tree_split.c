@@ -97,7 +97,7 @@ struct boundaries {
     __mmask8 goes_before;
 };
 
-/* What is the same for all cells of a node. */
+/* Constants of a node. */
 struct node {
     __m512i m, fraction, one;
     struct tree_boundary stride; /* eight boundaries further */
@@ -222,7 +222,7 @@ INLINE VECTORS void pack(struct packing *packing, uint32_t done, uint32_t count,
     uint32_t more = (uint32_t)__builtin_popcount(goes_left);
     _mm256_storeu_si256((__m256i *)(packing->right + packing->rights),
                         _mm256_maskz_compress_epi16(goes_right, taken));
-    if (here == 0xffff) /* whole vectors: what is behind the place was read already */
+    if (here == 0xffff) /* whole vectors: slots behind the place were read already */
         _mm256_storeu_si256((__m256i *)(packing->slots + packing->lefts), to_left);
     else
         _mm256_mask_storeu_epi16(packing->slots + packing->lefts, first_lanes(more), to_left);

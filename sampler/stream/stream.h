@@ -78,7 +78,7 @@ enum error stream_extend(struct stream *stream, const char *worker, const int64_
 enum error stream_release(struct stream *stream, const char *worker, struct journal_waiter *waiter,
                           int64_t *ret_released, bool *ret_wait) MUST_CHECK;
 
-/* Pausing what is paused is OK, and so on. */
+/* Pausing a paused stream is OK, and so on. */
 enum error stream_pause(struct stream *stream, struct journal_waiter *waiter,
                         bool *ret_wait) MUST_CHECK;
 enum error stream_resume(struct stream *stream, struct journal_waiter *waiter,

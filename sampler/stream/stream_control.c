@@ -74,7 +74,7 @@ enum error stream_release(struct stream *stream, const char *worker, struct jour
 
 /* ---- the position ------------------------------------------------------- */
 
-/* What is undone when it cannot be kept. */
+/* The undo of a change that cannot be kept. */
 static void remember(struct stream *stream, struct journal_waiter *waiter, enum journal_undo undo)
 {
     if (!waiter)
@@ -158,7 +158,7 @@ static int compare_intervals(const void *a, const void *b)
     return (first > second) - (first < second);
 }
 
-/* What is below the position and not done. The mutex is held. */
+/* Positions below the current one that are not done. The mutex is held. */
 static enum error list_open(const struct ledger *ledger, struct open_list *ret_list)
 {
     struct open_list list = {.count = 0};

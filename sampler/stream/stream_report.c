@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Status, workers, where a position is, and what was drawn of an epoch. */
+/* Status, workers, the state of a position, and the draws of an epoch. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -151,7 +151,7 @@ enum error stream_workers(struct stream *stream, struct stream_worker *ret_worke
     return OK;
 }
 
-/* ---- what was drawn of an epoch ----------------------------------------- */
+/* ---- draws of an epoch -------------------------------------------------- */
 
 /* The rest of an epoch, [at, end), that `drawn` does not have yet. */
 struct reporting {

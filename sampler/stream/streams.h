@@ -40,7 +40,7 @@ bool streams_kept_seed(const struct streams *streams, uint64_t *ret_seed);
 enum error streams_start(struct streams *streams, const struct frame_set *frames,
                          const struct split_shares *shares, const struct stream_definition *first,
                          struct sampling_plan *plan) MUST_CHECK;
-/* Orderly shutdown: writes what is pending and releases all waiters. */
+/* Orderly shutdown: writes pending entries and releases all waiters. */
 enum error streams_finish(struct streams *streams) MUST_CHECK;
 /* All streams are put. NULL is legal. */
 void streams_free(struct streams *streams);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The streams as the journal's owner: entries in, entries out, and what is undone. */
+/* The streams as the journal's owner: entries in, entries out, and undo. */
 #include <string.h>
 
 #include "common/array.h"
@@ -184,7 +184,7 @@ enum error streams_write(void *ledgers, enum error (*add)(void *adding, const st
     return error;
 }
 
-/* ---- what is undone ----------------------------------------------------- */
+/* ---- undo --------------------------------------------------------------- */
 
 static void undo_create(struct streams *streams, struct stream *stream)
 {

@@ -106,7 +106,7 @@ static enum error closed_counts(const struct tally *tally, const struct tally_se
 
 /* ---- what differs ------------------------------------------------------- */
 
-/* Walks along what is counted and what is to be. */
+/* Walks along the counted set and the wanted one. */
 struct sweep {
     const struct intervals *counted;
     const struct tally_set *set;

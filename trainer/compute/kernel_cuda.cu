@@ -19,7 +19,7 @@ extern "C" {
 }
 
 #define THREADS 256       /* a block of the element-wise kernels */
-#define BLOCKS_LIMIT 4096 /* they stride over what is more */
+#define BLOCKS_LIMIT 4096 /* they stride over more elements */
 #define WARP 32
 #define WARPS 4 /* a block of the kernels that give a row to a warp */
 #define SUM_ROWS 8

@@ -98,7 +98,7 @@ enum error model_shape_check(const struct model_shape *shape)
     return error;
 }
 
-/* Appends a tensor behind what is there already. */
+/* Appends a tensor behind those there already. */
 static void add_tensor(struct model_layout *layout, const char *layer, const char *part,
                        size_t rows, size_t columns)
 {

@@ -49,7 +49,7 @@ void report_wait_end(struct report *report);
 /* A step is done: `rows` more rows; its loss if it is known, else NAN. */
 void report_step(struct report *report, int64_t step, int64_t rows, double loss);
 
-/* Around what is neither training nor waiting: tests and checkpoints. */
+/* Around tests and checkpoints, which are neither training nor waiting. */
 void report_pause_begin(struct report *report);
 void report_pause_end(struct report *report);
 
