@@ -160,9 +160,10 @@ static void build_best(struct shape *shape)
     uint32_t best_k = 0;
     bool best_with_largest = false;
     build(shape, 0, false);
-    uint64_t best = bound_q32(shape);
-    for (uint32_t k = 1; k + 1 < strata && strata <= STRATA_TRIED && best > enough;
-         k += 1 + k / 8) {
+    uint64_t best = shape->tree->bound_q32 = bound_q32(shape);
+    if (strata > STRATA_TRIED || best <= enough)
+        return;
+    for (uint32_t k = 1; k + 1 < strata && best > enough; k += 1 + k / 8) {
         for (int with_largest = 0; with_largest < 2; with_largest++) {
             build(shape, k, with_largest);
             uint64_t bound = bound_q32(shape);
