@@ -27,17 +27,19 @@ int64_t dictionary_integer(const struct dictionary *dictionary, uint32_t number)
     return value;
 }
 
-static int compare(const struct dictionary *dictionary, uint32_t number, const char *text,
-                   size_t length, int64_t value)
+struct entry {
+    const char *text;
+    size_t length;
+    int64_t value; /* of a dictionary of integers */
+};
+
+static int compare(const struct dictionary *dictionary, const struct entry *a,
+                   const struct entry *b)
 {
-    if (dictionary->are_integers) {
-        int64_t own = dictionary_integer(dictionary, number);
-        return (own > value) - (own < value);
-    }
-    const char *own = dictionary_text(dictionary, number);
-    size_t own_length = strlen(own);
-    int order = memcmp(own, text, own_length < length ? own_length : length);
-    return order ? order : (own_length > length) - (own_length < length);
+    if (dictionary->are_integers)
+        return (a->value > b->value) - (a->value < b->value);
+    int order = memcmp(a->text, b->text, a->length < b->length ? a->length : b->length);
+    return order ? order : (a->length > b->length) - (a->length < b->length);
 }
 
 /* ---- one that was read -------------------------------------------------- */
@@ -51,50 +53,59 @@ static bool parse_canonical(const char *text, size_t length, int64_t *ret_value)
            memcmp(again, text, length) == 0;
 }
 
-/* Text `number` begins at `at` and ends where its NUL is: behind it, or 0. */
-static size_t end_of_text(const struct dictionary *dictionary, uint32_t number, size_t at)
+/* Does text `number` begin at `at` and end with a NUL where the next one begins? */
+static bool read_entry(const struct dictionary *dictionary, uint32_t number, size_t at,
+                       struct entry *ret_entry)
 {
     size_t end = (size_t)packed_get(&dictionary->offsets, (size_t)number + 1);
-    int64_t value;
     if (packed_get(&dictionary->offsets, number) != at || end <= at + 1 ||
         end > dictionary->text_bytes || end - at - 1 > DICTIONARY_TEXT_LIMIT)
-        return 0;
-    const char *text = dictionary->texts + at;
-    size_t length = end - at - 1;
-    if (text[length] != '\0' || !text_is_utf8(text, length))
-        return 0;
-    return dictionary->are_integers && !parse_canonical(text, length, &value) ? 0 : end;
-}
-
-static bool ascends(const struct dictionary *dictionary, uint32_t number)
-{
-    const char *next = dictionary_text(dictionary, number + 1);
-    return compare(dictionary, number, next, strlen(next),
-                   dictionary_integer(dictionary, number + 1)) < 0;
+        return false;
+    *ret_entry = (struct entry){.text = dictionary->texts + at, .length = end - at - 1};
+    if (dictionary->texts[end - 1] != '\0' || !text_is_utf8(ret_entry->text, ret_entry->length))
+        return false;
+    return !dictionary->are_integers ||
+           parse_canonical(ret_entry->text, ret_entry->length, &ret_entry->value);
 }
 
 bool dictionary_is_sound(const struct dictionary *dictionary)
 {
+    struct entry entry, before = {.text = NULL};
     size_t end = 0;
     for (uint32_t i = 0; i < dictionary->count; i++) {
-        end = end_of_text(dictionary, i, end);
-        if (end == 0 || (i > 0 && !ascends(dictionary, i - 1)))
+        if (!read_entry(dictionary, i, end, &entry))
             return false;
+        if (i > 0 && compare(dictionary, &before, &entry) >= 0)
+            return false;
+        end += entry.length + 1;
+        before = entry;
     }
     return end == dictionary->text_bytes;
 }
 
 /* ---- questions ---------------------------------------------------------- */
 
+static struct entry entry_at(const struct dictionary *dictionary, uint32_t number)
+{
+    const char *text = dictionary_text(dictionary, number);
+    return (struct entry){
+        .text = text,
+        .length = strlen(text),
+        .value = dictionary_integer(dictionary, number),
+    };
+}
+
 int64_t dictionary_find(const struct dictionary *dictionary, const char *text, size_t length)
 {
-    int64_t value = 0;
-    if (dictionary->are_integers && !text_parse_integer(text, length, INT64_MIN, INT64_MAX, &value))
+    struct entry sought = {.text = text, .length = length};
+    if (dictionary->are_integers &&
+        !text_parse_integer(text, length, INT64_MIN, INT64_MAX, &sought.value))
         return -1;
     uint32_t low = 0, high = dictionary->count;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        if (compare(dictionary, middle, text, length, value) < 0)
+        struct entry own = entry_at(dictionary, middle);
+        if (compare(dictionary, &own, &sought) < 0)
             low = middle + 1;
         else
             high = middle;

@@ -31,7 +31,7 @@ static enum error view(const struct mapped_file *file, uint32_t kind, uint64_t c
 
 static bool are_ids(const struct packed *values)
 {
-    for (size_t row = 0; row < values->count; row++) {
+    for (size_t row = 0; values->width == sizeof(int64_t) && row < values->count; row++) {
         if (packed_get(values, row) > INT64_MAX)
             return false;
     }
