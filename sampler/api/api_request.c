@@ -10,6 +10,18 @@ void api_request_release(struct request *request)
         stream_put(api->stream);
 }
 
+void api_request_settle(struct request *request, enum error outcome)
+{
+    request->api->outcome = outcome;
+    if (outcome)
+        error_report_take(outcome, &request->api->report);
+}
+
+enum error api_request_outcome(const struct request *request)
+{
+    return request->api->outcome ? error_restore(&request->api->report) : OK;
+}
+
 void api_request_count(struct request *request)
 {
     struct stream *stream = request->api->stream;

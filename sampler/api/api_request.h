@@ -18,6 +18,9 @@
 #include "sampler/journal/journal_waiter.h"
 #include "sampler/stream/stream.h"
 
+/* Work for a thread pool. `stop`: the server ends. */
+typedef enum error (*api_task)(struct request *request, const _Atomic bool *stop);
+
 struct api_request {
     struct stream *stream; /* taken: api_request_release() gives it back */
 
@@ -27,6 +30,7 @@ struct api_request {
     struct request *waiting;                  /* whose `waiter` that is */
     void *work;                               /* what the handler keeps over a suspension */
     void (*release)(struct request *request); /* NULL, or frees `work` */
+    api_task task;                            /* of handler_run_slowly() */
     enum error outcome;                       /* the answer when the connection comes back */
 
     /* For the log (audit.h). */
@@ -47,6 +51,10 @@ struct api_request {
 
 /* At the request's end. */
 void api_request_release(struct request *request);
+
+/* How its work ended, for the thread that goes on with the request: with its message. */
+void api_request_settle(struct request *request, enum error outcome);
+enum error api_request_outcome(const struct request *request) MUST_CHECK;
 
 /* The request is counted with its stream, where there is room for that. */
 void api_request_count(struct request *request);

@@ -10,7 +10,6 @@
 
 #include "common/clock.h"
 #include "common/http/response.h"
-#include "sampler/api/api_request.h"
 #include "sampler/api/api_thread.h"
 #include "sampler/api/handler.h"
 #include "sampler/api/routes.h"
@@ -233,20 +232,17 @@ static enum MHD_Result respond_kept(struct request *request, struct service *ser
     (void)service;
     if (request->api->waiter.error)
         return response_error(request, stream_failure(request->api->stream));
-    if (!request->api->outcome && request->api->drawn.need > 0)
+    enum error error = api_request_outcome(request);
+    if (!error && request->api->drawn.need > 0)
         return draw(request, request->api->drawn.need, true);
-    if (request->api->outcome)
-        (void)error_restore(&request->api->report);
-    return respond_outcome(request, request->api->outcome);
+    return respond_outcome(request, error);
 }
 
 /* The response leaves when the disk has what it says. */
 static enum MHD_Result wait_for_disk(struct request *request, enum error error)
 {
-    request->api->outcome = error;
-    if (error)
-        error_report_take(error, &request->api->report);
-    else if (request->api->drawn.need == 0)
+    api_request_settle(request, error);
+    if (!error && request->api->drawn.need == 0)
         format(request);
     request_wait(request, respond_kept);
     return MHD_YES;
@@ -330,25 +326,20 @@ static enum error find_batch(struct request *request)
 static enum MHD_Result respond_found(struct request *request, struct service *service)
 {
     (void)service;
-    if (request->api->outcome)
-        (void)error_restore(&request->api->report);
-    return respond_pure(request, request->api->outcome);
+    return respond_pure(request, api_request_outcome(request));
 }
 
 /* Each call counts some epochs more, and what was counted is remembered: until it is through, the
  * server ends, who asked is gone, or others have waited long enough for this thread. */
-static void search(struct pool_job *job, const _Atomic bool *stop)
+static enum error search(struct request *request, const _Atomic bool *stop)
 {
-    struct request *request = (struct request *)((char *)job - offsetof(struct request, job));
     int64_t deadline_ns = clock_deadline_ns(SEARCH_MS);
     enum error error;
     do
         error = find_batch(request);
     while (error == ERROR_UNAVAILABLE && !*stop && !request_is_abandoned(request) &&
            clock_left_ms(deadline_ns) > 0);
-    request->api->outcome = error;
-    error_report_take(error, &request->api->report);
-    request_resume(request);
+    return error;
 }
 
 static enum MHD_Result find(struct request *request)
@@ -356,8 +347,7 @@ static enum MHD_Result find(struct request *request)
     const struct sampling_plan *plan = stream_plan(request->api->stream);
     if (!order_skips_positions(plan->order))
         return respond_pure(request, find_batch(request));
-    request->job.run = search;
-    return handler_run_slowly(request, respond_found);
+    return handler_run_slowly(request, search, respond_found);
 }
 
 /* ---- the handler -------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "sampler/api/handler.h"
-#include "sampler/api/api_request.h"
 
+#include <stddef.h>
 #include <string.h>
 #include <strings.h>
 
@@ -87,7 +87,7 @@ static enum MHD_Result respond_kept(struct request *request, struct service *ser
     if (request->api->waiter.error)
         return response_error(request, streams_failure(service->streams));
     if (request->api->outcome)
-        return response_error(request, error_restore(&request->api->report));
+        return response_error(request, api_request_outcome(request));
     audit_done(request);
     return respond(request, service);
 }
@@ -102,18 +102,26 @@ enum MHD_Result handler_finish(struct request *request, struct service *service,
         return respond(request, service);
     }
     request->api->then = respond;
-    request->api->outcome = error;
-    if (error)
-        error_report_take(error, &request->api->report);
+    api_request_settle(request, error);
     request_wait(request, respond_kept);
     return MHD_YES;
 }
 
 /* ---- thread pools ------------------------------------------------------- */
 
-static enum MHD_Result run_in(struct thread_pool *pool, struct request *request,
+static void run_task(struct pool_job *job, const _Atomic bool *stop)
+{
+    struct request *request = (struct request *)((char *)job - offsetof(struct request, job));
+    api_request_settle(request, *stop ? error_set(ERROR_UNAVAILABLE, "the server is stopping")
+                                      : request->api->task(request, stop));
+    request_resume(request);
+}
+
+static enum MHD_Result run_in(struct thread_pool *pool, struct request *request, api_task task,
                               request_continuation again)
 {
+    request->api->task = task;
+    request->job.run = run_task;
     request_suspend(request, again);
     enum error error = thread_pool_add(pool, &request->job);
     if (!error)
@@ -123,12 +131,26 @@ static enum MHD_Result run_in(struct thread_pool *pool, struct request *request,
     return result;
 }
 
-enum MHD_Result handler_run_slowly(struct request *request, request_continuation again)
+enum MHD_Result handler_run_slowly(struct request *request, api_task task,
+                                   request_continuation again)
 {
-    return run_in(request->thread->server->slow_pool, request, again);
+    return run_in(request->thread->server->slow_pool, request, task, again);
 }
 
-enum MHD_Result handler_search(struct request *request, request_continuation again)
+enum MHD_Result handler_search(struct request *request, api_task task, request_continuation again)
 {
-    return run_in(request->thread->server->search_pool, request, again);
+    return run_in(request->thread->server->search_pool, request, task, again);
+}
+
+static enum MHD_Result respond_text(struct request *request, struct service *service)
+{
+    (void)service;
+    return response_json(request, api_request_outcome(request), MHD_HTTP_OK, &request->body, NULL);
+}
+
+enum MHD_Result handler_respond_text(struct request *request, api_task task, bool is_long)
+{
+    if (is_long)
+        return handler_run_slowly(request, task, respond_text);
+    return response_json(request, task(request, NULL), MHD_HTTP_OK, &request->body, NULL);
 }

@@ -11,6 +11,7 @@
 #include "common/error.h"
 #include "common/http/request.h"
 #include "common/uri.h"
+#include "sampler/api/api_request.h"
 #include "sampler/api/json_body.h"
 #include "sampler/service/service.h"
 
@@ -34,9 +35,13 @@ bool handler_open_body(struct request *request, bool may_be_empty, struct body *
 enum MHD_Result handler_finish(struct request *request, struct service *service, enum error error,
                                bool waits, request_continuation respond);
 
-/* Has request->job run in a thread pool and then goes on in `again`; 503 when that is full. */
-enum MHD_Result handler_run_slowly(struct request *request, request_continuation again);
+/* Has `task` done in a thread pool and then goes on in `again`, which finds how it ended by
+ * api_request_outcome(); 503 when the pool is full. */
+enum MHD_Result handler_run_slowly(struct request *request, api_task task,
+                                   request_continuation again);
 /* The same for what may take many seconds: only others of its kind wait for it. */
-enum MHD_Result handler_search(struct request *request, request_continuation again);
+enum MHD_Result handler_search(struct request *request, api_task task, request_continuation again);
+/* Responds with the JSON that `task` adds to request->body; in a thread pool if it is long. */
+enum MHD_Result handler_respond_text(struct request *request, api_task task, bool is_long);
 
 #endif

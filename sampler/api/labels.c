@@ -9,7 +9,6 @@
 
 #include "common/array.h"
 #include "common/http/response.h"
-#include "sampler/api/api_request.h"
 #include "sampler/api/handler.h"
 #include "sampler/api/routes.h"
 #include "sampler/service/live.h"
@@ -76,10 +75,13 @@ static enum error write_labels(struct buffer *body, const struct sampling_plan *
                         counts->drawn.epoch, counts->drawn.left);
 }
 
-static enum error add_labels(struct buffer *body, struct live *live, struct stream *stream)
+static enum error add_labels(struct request *request, const _Atomic bool *stop)
 {
+    struct live *live = ((const struct service *)request->api->work)->live;
+    struct stream *stream = request->api->stream;
     const struct sampling_plan *plan = stream_plan(stream);
     struct counts counts;
+    (void)stop;
     enum error error = label_counter_ask(live_counter(live), stream, COUNT_NS, &counts.drawn);
     if (error)
         return error;
@@ -88,7 +90,7 @@ static enum error add_labels(struct buffer *body, struct live *live, struct stre
     error = minute ? live_last_minute(live, stream, minute) : ERROR_MEMORY;
     counts.minute = !error ? minute : NULL;
     if (!error || error == ERROR_UNAVAILABLE)
-        error = write_labels(body, plan, &counts);
+        error = write_labels(&request->body, plan, &counts);
     free(minute);
     free(counts.drawn.drawn);
     return error;
@@ -107,25 +109,6 @@ static enum error read_stream(const struct request *request, char name[STREAM_NA
         error = uri_query_finish(&query);
     uri_query_release(&query);
     return error;
-}
-
-static void list_labels(struct pool_job *job, const _Atomic bool *stop)
-{
-    struct request *request = (struct request *)((char *)job - offsetof(struct request, job));
-    const struct service *service = request->api->work;
-    request->api->outcome = *stop ? error_set(ERROR_UNAVAILABLE, "the server is stopping")
-                                  : add_labels(&request->body, service->live, request->api->stream);
-    error_report_take(request->api->outcome, &request->api->report);
-    request_resume(request);
-}
-
-static enum MHD_Result respond_labels(struct request *request, struct service *service)
-{
-    (void)service;
-    enum error error = request->api->outcome;
-    if (error)
-        (void)error_restore(&request->api->report);
-    return response_json(request, error, MHD_HTTP_OK, &request->body, NULL);
 }
 
 static bool is_slow(struct stream *stream)
@@ -153,12 +136,8 @@ enum MHD_Result route_labels(struct request *request, struct service *service)
     if (!error)
         error =
             check_size(&request->body, frame_labels(stream_plan(request->api->stream)->frame), 0);
-    if (!error && is_slow(request->api->stream)) {
-        request->api->work = service; /* borrowed */
-        request->job.run = list_labels;
-        return handler_run_slowly(request, respond_labels);
-    }
-    if (!error)
-        error = add_labels(&request->body, service->live, request->api->stream);
-    return response_json(request, error, MHD_HTTP_OK, &request->body, NULL);
+    if (error)
+        return response_error(request, error);
+    request->api->work = service; /* borrowed */
+    return handler_respond_text(request, add_labels, is_slow(request->api->stream));
 }

@@ -12,7 +12,6 @@
 
 #include "common/http/response.h"
 #include "common/text.h"
-#include "sampler/api/api_request.h"
 #include "sampler/api/audit.h"
 #include "sampler/api/handler.h"
 #include "sampler/api/routes.h"
@@ -264,20 +263,17 @@ static enum error settle_fields(struct creation *creation)
     return error;
 }
 
-static void open_plan(struct pool_job *job, const _Atomic bool *stop)
+static enum error open_plan(struct request *request, const _Atomic bool *stop)
 {
-    struct request *request = (struct request *)((char *)job - offsetof(struct request, job));
     struct creation *creation = request->api->work;
-    enum error error =
-        *stop ? error_set(ERROR_UNAVAILABLE, "the server is stopping") : settle_fields(creation);
+    (void)stop;
+    enum error error = settle_fields(creation);
     if (!error)
         error = sampling_plan_open(creation->service->frames, service_shares(creation->service),
                                    &creation->definition, &creation->plan);
     if (!error)
         error = service_check_batch(creation->service, creation->plan);
-    request->api->outcome = error;
-    error_report_take(error, &request->api->report);
-    request_resume(request);
+    return error;
 }
 
 /* ---- the response ------------------------------------------------------- */
@@ -301,7 +297,7 @@ static enum MHD_Result create(struct request *request, struct service *service)
     bool waits = false;
     if (request->api->outcome) {
         reserved_names_leave(creation->names, &creation->name);
-        return response_error(request, error_restore(&request->api->report));
+        return response_error(request, api_request_outcome(request));
     }
     struct sampling_plan *plan = creation->plan;
     creation->plan = NULL;
@@ -345,8 +341,7 @@ static enum MHD_Result start(struct request *request, struct service *service)
         request_wait(request, start);
         return MHD_YES;
     }
-    request->job.run = open_plan;
-    return handler_run_slowly(request, create);
+    return handler_run_slowly(request, open_plan, create);
 }
 
 enum MHD_Result route_create(struct request *request, struct service *service)

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* GET /streams/NAME/readers: who reads by index. A long list is made in a thread pool. */
 #include <inttypes.h>
-#include <stddef.h>
 #include <stdlib.h>
 
 #include "common/clock.h"
 #include "common/http/response.h"
-#include "sampler/api/api_request.h"
 #include "sampler/api/handler.h"
 #include "sampler/api/routes.h"
 
@@ -24,11 +22,13 @@ static void add_reader(struct buffer *body, const struct reader *reader, int64_t
                  reader->newest, seen_ns / 1000000);
 }
 
-static enum error add_readers(struct buffer *body, struct stream *stream)
+static enum error add_readers(struct request *request, const _Atomic bool *stop)
 {
+    struct buffer *body = &request->body;
     struct reader *list = NULL;
     size_t count = 0;
-    enum error error = readers_list(stream_readers(stream), &list, &count);
+    (void)stop;
+    enum error error = readers_list(stream_readers(request->api->stream), &list, &count);
     if (error)
         return error;
     int64_t now_ns = clock_now_ns();
@@ -41,35 +41,15 @@ static enum error add_readers(struct buffer *body, struct stream *stream)
     return buffer_add_text(body, "]}\n");
 }
 
-static void list_readers(struct pool_job *job, const _Atomic bool *stop)
-{
-    struct request *request = (struct request *)((char *)job - offsetof(struct request, job));
-    request->api->outcome = *stop ? error_set(ERROR_UNAVAILABLE, "the server is stopping")
-                                  : add_readers(&request->body, request->api->stream);
-    error_report_take(request->api->outcome, &request->api->report);
-    request_resume(request);
-}
-
-static enum MHD_Result respond_readers(struct request *request, struct service *service)
-{
-    (void)service;
-    enum error error = request->api->outcome;
-    if (error)
-        (void)error_restore(&request->api->report);
-    return response_json(request, error, MHD_HTTP_OK, &request->body, NULL);
-}
-
 enum MHD_Result route_stream_readers(struct request *request, struct service *service)
 {
     request->body = (struct buffer)BUFFER_INIT(BODY_LIMIT_BYTES);
     enum error error = handler_take_stream(request, service, request->name);
     if (!error)
         error = handler_refuse_query(request);
-    if (!error && readers_count(stream_readers(request->api->stream)) > READERS_AT_ONCE) {
-        request->job.run = list_readers;
-        return handler_run_slowly(request, respond_readers);
-    }
-    if (!error)
-        error = add_readers(&request->body, request->api->stream);
-    return response_json(request, error, MHD_HTTP_OK, &request->body, NULL);
+    if (error)
+        return response_error(request, error);
+    return handler_respond_text(request, add_readers,
+                                readers_count(stream_readers(request->api->stream)) >
+                                    READERS_AT_ONCE);
 }

@@ -9,7 +9,6 @@
 #include "common/clock.h"
 #include "common/http/response.h"
 #include "common/stop.h"
-#include "sampler/api/api_request.h"
 #include "sampler/api/handler.h"
 #include "sampler/api/routes.h"
 
@@ -163,7 +162,7 @@ static enum MHD_Result respond_positions(struct request *request, struct service
     const struct search *search = request->api->work;
     struct buffer body = BUFFER_INIT(BODY_LIMIT_BYTES);
     (void)service;
-    enum error error = !request->api->outcome ? OK : error_restore(&request->api->report);
+    enum error error = api_request_outcome(request);
     if (error == ERROR_CANCELLED && search->end_by == END_DEADLINE)
         error = error_set(ERROR_UNAVAILABLE,
                           "id=%" PRId64 ": its positions in epoch %" PRId64
@@ -198,9 +197,8 @@ static bool is_over(const struct order_search *order_search)
 }
 
 /* The deadline counts from here, and not while others are searched for. */
-static void find_positions(struct pool_job *job, const _Atomic bool *stop)
+static enum error find_positions(struct request *request, const _Atomic bool *stop)
 {
-    struct request *request = (struct request *)((char *)job - offsetof(struct request, job));
     struct search *search = request->api->work;
     const struct sampling_plan *plan = stream_plan(request->api->stream);
     int64_t end = (search->epoch + 1) * plan->batching.epoch_positions;
@@ -208,14 +206,12 @@ static void find_positions(struct pool_job *job, const _Atomic bool *stop)
     search->request = request;
     search->stop = stop;
     search->deadline_ns = clock_deadline_ns(SEARCH_MS);
-    request->api->outcome =
-        order_positions(plan->order, search->row, search->epoch, end, &search->order_search,
-                        &search->positions, &search->draws);
-    while (!request->api->outcome && search->count < search->draws &&
+    enum error error = order_positions(plan->order, search->row, search->epoch, end,
+                                       &search->order_search, &search->positions, &search->draws);
+    while (!error && search->count < search->draws &&
            search->positions[search->count] < search->end)
         search->count++;
-    error_report_take(request->api->outcome, &request->api->report);
-    request_resume(request);
+    return error;
 }
 
 static enum MHD_Result respond_not_chosen(struct request *request, const struct search *search)
@@ -248,10 +244,8 @@ enum MHD_Result route_where(struct request *request, struct service *service)
     const struct order *order = stream_plan(request->api->stream)->order;
     if (!has_a_chance(order, search->row))
         return respond_not_chosen(request, search);
-    if (order_repeats(order)) {
-        request->job.run = find_positions;
-        return handler_search(request, respond_positions);
-    }
+    if (order_repeats(order))
+        return handler_search(request, find_positions, respond_positions);
     int64_t position = order_position(order, search->row, search->epoch);
     if (position >= 0)
         return respond_position(request, search, position);
