@@ -199,22 +199,14 @@ bool request_may(const struct request *request, int scopes, const char *name)
 
 bool request_is_abandoned(const struct request *request)
 {
-    struct pollfd peer = {.fd = request->descriptor, .events = POLLRDHUP};
-    return request->descriptor >= 0 && poll(&peer, 1, 0) == 1;
-}
-
-/* MHD's own facts of a connection are its thread's: noted before others ask. */
-static int descriptor_of(const struct request *request)
-{
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    return info ? info->connect_fd : -1;
+    const struct connection *connection = request->peer;
+    struct pollfd peer = {.fd = connection ? connection->descriptor : -1, .events = POLLRDHUP};
+    return poll(&peer, 1, 0) == 1;
 }
 
 void request_suspend(struct request *request, request_continuation again)
 {
     request->again = again;
-    request->descriptor = descriptor_of(request);
     connection_enter(request->peer, CONNECTION_WORKING, 0);
     MHD_suspend_connection(request->connection);
 }

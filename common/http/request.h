@@ -69,7 +69,6 @@ struct request {
 
     /* While the connection is suspended. */
     request_continuation again; /* NULL: from the start */
-    int descriptor;             /* its socket */
     _Atomic int gate;           /* what request_wait() and request_pass() have reached */
     struct pool_job job;
 
@@ -108,7 +107,7 @@ void request_peer(const struct request *request, char out[REQUEST_PEER_BYTES]);
 bool request_may(const struct request *request, int scopes, const char *name);
 
 /* Has whoever asked closed the connection? From any thread, while it is suspended; a client that
- * closed its side for writing alone counts as gone. */
+ * closed its side for writing alone counts as gone. False if there was no memory for its peer. */
 bool request_is_abandoned(const struct request *request);
 
 /* Suspends the connection; request_resume(), from any thread, continues it in `again`. */
