@@ -33,11 +33,21 @@ struct journal_waiter {
     bool piece; /* of a gap */
 };
 
-/* Nothing is undone for it any more; NULL is legal. */
+/* Nothing is undone for it any more; NULL is legal, as below. */
 static inline void journal_waiter_clear(struct journal_waiter *waiter)
 {
     if (waiter)
         waiter->stream = NULL;
+}
+
+/* The change that is undone if it cannot be kept. */
+static inline void journal_waiter_remember(struct journal_waiter *waiter, struct stream *stream,
+                                           enum journal_undo undo)
+{
+    if (!waiter)
+        return;
+    waiter->stream = stream;
+    waiter->undo = undo;
 }
 
 #endif

@@ -314,8 +314,7 @@ static void remember_draw(const struct drawing *drawing, const struct ledger_pla
     struct journal_waiter *waiter = drawing->waiter;
     if (!waiter || drawing->pull->worker)
         return;
-    waiter->stream = drawing->stream;
-    waiter->undo = UNDO_DRAW;
+    journal_waiter_remember(waiter, drawing->stream, UNDO_DRAW);
     waiter->jumps = drawing->stream->ledger.jumps;
     waiter->first = plan->span.first;
     waiter->positions = plan->span.positions;

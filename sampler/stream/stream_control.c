@@ -74,15 +74,6 @@ enum error stream_release(struct stream *stream, const char *worker, struct jour
 
 /* ---- the position ------------------------------------------------------- */
 
-/* The undo of a change that cannot be kept. */
-static void remember(struct stream *stream, struct journal_waiter *waiter, enum journal_undo undo)
-{
-    if (!waiter)
-        return;
-    waiter->stream = stream;
-    waiter->undo = undo;
-}
-
 static enum error set_paused(struct stream *stream, bool paused, struct journal_waiter *waiter,
                              bool *ret_wait)
 {
@@ -91,7 +82,7 @@ static enum error set_paused(struct stream *stream, bool paused, struct journal_
         struct entry entry = {.type = paused ? ENTRY_PAUSE : ENTRY_RESUME, .worker = -1};
         error = stream_change(stream, &entry, stream_clock_ms());
         if (!error)
-            remember(stream, waiter, paused ? UNDO_PAUSE : UNDO_RESUME);
+            journal_waiter_remember(waiter, stream, paused ? UNDO_PAUSE : UNDO_RESUME);
     }
     return end(stream, error, waiter, ret_wait);
 }
@@ -118,7 +109,7 @@ enum error stream_seek(struct stream *stream, int64_t position, struct journal_w
         struct entry entry = {.type = ENTRY_SEEK, .worker = -1, .value = position};
         error = stream_change(stream, &entry, stream_clock_ms());
         if (!error)
-            remember(stream, waiter, UNDO_JUMP);
+            journal_waiter_remember(waiter, stream, UNDO_JUMP);
     }
     return end(stream, error, waiter, ret_wait);
 }
@@ -262,14 +253,14 @@ static enum error restore(struct stream *stream, const struct checkpoint_token *
                               .count = count};
         error = stream_change(stream, &entry, stream_clock_ms());
         if (!error)
-            remember(stream, waiter, UNDO_JUMP);
+            journal_waiter_remember(waiter, stream, UNDO_JUMP);
     }
     error = end(stream, error, waiter, ret_wait);
     free(list);
     return error;
 }
 
-/* A token that a version before this one wrote after a seek may begin inside a batch (pxk). */
+/* A checksum is no secret: a token may say anything. */
 static enum error check_spans(const struct batching *batching, const struct checkpoint_token *token)
 {
     struct batching endless = *batching; /* a token binds no epochs */

@@ -199,10 +199,7 @@ static enum error create(struct streams *streams, struct stream *stream,
     error = streams_insert(streams, stream);
     if (error)
         return error;
-    if (waiter) {
-        waiter->stream = stream;
-        waiter->undo = UNDO_CREATE;
-    }
+    journal_waiter_remember(waiter, stream, UNDO_CREATE);
     *ret_wait = stream_wait(streams, waiter);
     return OK;
 }
@@ -272,12 +269,10 @@ enum error streams_delete(struct streams *streams, const char *name, struct jour
                            PROBLEM_DEFAULT_STREAM);
     else
         error = delete_stream(streams, stream);
-    if (!error && waiter) {
-        waiter->stream = stream;
-        waiter->undo = UNDO_DELETE;
-    }
-    if (!error)
+    if (!error) {
+        journal_waiter_remember(waiter, stream, UNDO_DELETE);
         *ret_wait = stream_wait(streams, waiter);
+    }
     pthread_mutex_unlock(&streams->mutex);
     if (!error)
         stream_put(stream);
