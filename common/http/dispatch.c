@@ -12,8 +12,9 @@
 
 #define HEADER_LIMIT_BYTES (8 << 10)
 
-static enum MHD_Result refuse_method(struct request *request, const char *method)
+static enum MHD_Result refuse_method(struct request *request)
 {
+    const char *method = request->method_name;
     char detail[TEXT_QUOTE_BYTES + ROUTE_ALLOW_BYTES + 64];
     char quoted[TEXT_QUOTE_BYTES];
     char allow[ROUTE_ALLOW_BYTES];
@@ -23,9 +24,8 @@ static enum MHD_Result refuse_method(struct request *request, const char *method
     return response_problem(request, MHD_HTTP_METHOD_NOT_ALLOWED, detail);
 }
 
-static enum MHD_Result refuse_path(struct request *request, const char *method)
+static enum MHD_Result refuse_path(struct request *request)
 {
-    (void)method;
     const char *path = request->path ? request->path : "";
     char detail[TEXT_QUOTE_BYTES + 128];
     char quoted[TEXT_QUOTE_BYTES];
@@ -50,22 +50,19 @@ static bool header_is_over(struct request *request)
     return info && info->header_size > HEADER_LIMIT_BYTES;
 }
 
-static enum MHD_Result refuse_connection(struct request *request, const char *method)
+static enum MHD_Result refuse_connection(struct request *request)
 {
-    (void)method;
     return response_last(request, MHD_HTTP_SERVICE_UNAVAILABLE, request->peer->surplus);
 }
 
-static enum MHD_Result refuse_target(struct request *request, const char *method)
+static enum MHD_Result refuse_target(struct request *request)
 {
-    (void)method;
     return response_problem(request, MHD_HTTP_URI_TOO_LONG,
                             "the request target is longer than 6000 bytes");
 }
 
-static enum MHD_Result refuse_header(struct request *request, const char *method)
+static enum MHD_Result refuse_header(struct request *request)
 {
-    (void)method;
     return response_problem(request, MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE,
                             "the request's header is longer than 8192 bytes");
 }
@@ -82,9 +79,8 @@ static bool is_let_in(struct request *request)
     return request->token != NULL;
 }
 
-static enum MHD_Result refuse_stranger(struct request *request, const char *method)
+static enum MHD_Result refuse_stranger(struct request *request)
 {
-    (void)method;
     return response_problem(request, MHD_HTTP_UNAUTHORIZED,
                             request_header(request, MHD_HTTP_HEADER_AUTHORIZATION)
                                 ? "the token is unknown; Authorization: Bearer TOKEN was expected"
@@ -94,7 +90,7 @@ static enum MHD_Result refuse_stranger(struct request *request, const char *meth
 bool dispatch_lets_in(struct request *request, int scopes, enum MHD_Result *ret_refusal)
 {
     if (!is_let_in(request))
-        *ret_refusal = refuse_stranger(request, NULL);
+        *ret_refusal = refuse_stranger(request);
     else if (!request_may(request, scopes, NULL))
         *ret_refusal = response_forbidden(request, scopes, NULL);
     else
@@ -102,21 +98,18 @@ bool dispatch_lets_in(struct request *request, int scopes, enum MHD_Result *ret_
     return false;
 }
 
-static enum MHD_Result refuse_site(struct request *request, const char *method)
+static enum MHD_Result refuse_site(struct request *request)
 {
-    (void)method;
     return response_problem(request, MHD_HTTP_FORBIDDEN, RESPONSE_CROSS_SITE);
 }
 
-static enum MHD_Result refuse_reading(struct request *request, const char *method)
+static enum MHD_Result refuse_reading(struct request *request)
 {
-    (void)method;
     return response_forbidden(request, SCOPE_READ, NULL);
 }
 
-static enum MHD_Result refuse_change(struct request *request, const char *method)
+static enum MHD_Result refuse_change(struct request *request)
 {
-    (void)method;
     return response_forbidden(request, request->route->changes, request->name);
 }
 
@@ -158,11 +151,11 @@ static request_refusal refusal_of(struct request *request)
     return route ? refusal_of_method(request, route) : refuse_method;
 }
 
-enum MHD_Result dispatch_header(struct request *request, const char *method, bool expects)
+enum MHD_Result dispatch_header(struct request *request, bool expects)
 {
     request->refusal = refusal_of(request);
     request->last = request->refusal && expects;
-    return request->last ? request->refusal(request, method) : MHD_YES;
+    return request->last ? request->refusal(request) : MHD_YES;
 }
 
 static enum MHD_Result hand_over(const struct server *server, struct request *request)
@@ -177,7 +170,7 @@ static enum MHD_Result hand_over(const struct server *server, struct request *re
     return route_handler_of(route, request->method)(request, service);
 }
 
-enum MHD_Result dispatch(struct request *request, const char *method)
+enum MHD_Result dispatch(struct request *request)
 {
     const struct server *server = request->thread->server;
     if (request->again)
@@ -185,5 +178,5 @@ enum MHD_Result dispatch(struct request *request, const char *method)
     request_refusal refusal = refusal_of(request);
     if (!refusal)
         refusal = request->refusal; /* the body was not kept */
-    return refusal ? refusal(request, method) : hand_over(server, request);
+    return refusal ? refusal(request) : hand_over(server, request);
 }

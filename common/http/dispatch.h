@@ -16,9 +16,9 @@
 
 /* The header of a request with a body is there. One that is refused hears it once its body was
  * swallowed, which keeps the connection; one that `expects` 100 first hears it at once. */
-enum MHD_Result dispatch_header(struct request *request, const char *method, bool expects);
+enum MHD_Result dispatch_header(struct request *request, bool expects);
 /* Answers, or suspends the connection; called again when it goes on. */
-enum MHD_Result dispatch(struct request *request, const char *method);
+enum MHD_Result dispatch(struct request *request);
 /* For a handler of an open route that does ask for a token now and then; false: *ret_refusal was
  * answered. */
 bool dispatch_lets_in(struct request *request, int scopes, enum MHD_Result *ret_refusal);

@@ -184,9 +184,8 @@ static const char *what_is_wrong_with_line(const struct request *request, const 
     return NULL;
 }
 
-static enum MHD_Result refuse_body(struct request *request, const char *method)
+static enum MHD_Result refuse_body(struct request *request)
 {
-    (void)method;
     return response_problem(request, MHD_HTTP_CONTENT_TOO_LARGE, BODY_TOO_LARGE);
 }
 
@@ -220,6 +219,7 @@ enum MHD_Result framing_begin(struct request *request, const char *method, const
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
     request->seen = true;
+    request->method_name = method;
     request->method = method_of(method);
     request->head = request->method == METHOD_HEAD;
     MHD_get_connection_values(request->connection, MHD_HEADER_KIND, add_framing, &framing);
@@ -249,15 +249,14 @@ enum MHD_Result framing_begin(struct request *request, const char *method, const
     if (framing.announced_bytes == 0 && framing.codings == 0)
         return MHD_YES;
     connection_enter(request->peer, CONNECTION_BODY, 0);
-    enum MHD_Result result = dispatch_header(request, method, framing.expects);
+    enum MHD_Result result = dispatch_header(request, framing.expects);
     if (!request->refusal && framing.announced_bytes > REQUEST_BODY_BYTES)
         request->refusal = refuse_body;
     return result;
 }
 
-static enum MHD_Result refuse_for_memory(struct request *request, const char *method)
+static enum MHD_Result refuse_for_memory(struct request *request)
 {
-    (void)method;
     return response_problem(request, MHD_HTTP_SERVICE_UNAVAILABLE,
                             "bodies that are being read have all that --max-body-memory allows; "
                             "ask again");

@@ -30,7 +30,7 @@ struct api_request; /* the application's: what it keeps for a request */
 typedef enum MHD_Result (*request_continuation)(struct request *request, struct service *service);
 
 /* Answers a request that is not served. */
-typedef enum MHD_Result (*request_refusal)(struct request *request, const char *method);
+typedef enum MHD_Result (*request_refusal)(struct request *request);
 
 /* Where the target stands in the request line, in MHD's memory: for framing_begin() only. */
 struct request_line {
@@ -46,6 +46,7 @@ struct request {
     struct connection *peer;   /* NULL: there was no memory for it */
     const struct route *route; /* NULL: no such path */
     enum method method;
+    const char *method_name; /* as it came, in MHD's memory; known with `method` */
     struct request_line line;
     int64_t started_ns;
     uint64_t uploaded_bytes;

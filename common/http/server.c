@@ -47,7 +47,7 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
         atomic_fetch_add(&request->thread->active, 1); /* before the phase is read */
         connection_enter(request->peer, CONNECTION_WORKING, 0);
     }
-    return dispatch(request, method);
+    return dispatch(request);
 }
 
 static struct connection *peer_of(struct MHD_Connection *connection)
