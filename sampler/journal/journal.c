@@ -108,9 +108,10 @@ static bool is_dormant(const struct journal *journal)
     return journal->condition < JOURNAL_RUNNING;
 }
 
+/* Of the file, by what was appended. */
 static uint64_t used_bytes(const struct journal *journal)
 {
-    return journal->end - (uint64_t)journal->file.shift;
+    return journal_file_offset(&journal->file, journal->end);
 }
 
 bool journal_wants_room(const struct journal *journal)
@@ -156,9 +157,8 @@ enum error journal_reserve(struct journal *journal, size_t bytes)
 /* Records of DURABILITY_PROCESS where there is no mapping: written at once. */
 static enum error write_through(struct journal *journal)
 {
-    enum error error =
-        journal_file_write(&journal->file, journal->pending.bytes, journal->pending.length,
-                           journal->end - (uint64_t)journal->file.shift);
+    enum error error = journal_file_write(&journal->file, journal->pending.bytes,
+                                          journal->pending.length, used_bytes(journal));
     journal->pending.length = 0;
     if (error)
         journal_note_failure(journal, error, JOURNAL_FAILING);
@@ -173,7 +173,7 @@ enum error journal_append(struct journal *journal, const struct entry *entry)
     bool ordered = journal->durability == DURABILITY_PROCESS;
     size_t entry_bytes;
     if (journal->maps) {
-        uint8_t *record = journal->file.map + (journal->end - (uint64_t)journal->file.shift);
+        uint8_t *record = journal->file.map + used_bytes(journal);
         entry_bytes = entry_encode(entry, record + JOURNAL_RECORD_HEAD_BYTES);
         journal_record_seal(record, entry_bytes, journal->id, journal->end, unsynced, ordered);
     } else {

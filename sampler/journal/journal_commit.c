@@ -103,7 +103,7 @@ static enum error erase(const struct journal *journal, const struct journal_byte
  * has all that is found to be ours here (RECOVERY.md). */
 static enum error write_group(const struct journal *journal, const struct journal_bytes *group)
 {
-    uint64_t offset = journal->written - (uint64_t)journal->file.shift;
+    uint64_t offset = journal_file_offset(&journal->file, journal->written);
     if (group->length == 0)
         return OK;
     enum error error = journal_file_write(&journal->file, group->bytes, group->length, offset);
@@ -250,7 +250,7 @@ static enum error grow_ahead(struct journal *journal)
     pthread_mutex_unlock(&journal->growth);
     pthread_mutex_lock(journal->owner.mutex);
     journal->growth_ns = clock_now_ns() + (error ? INT64_C(1000000) * JOURNAL_RETRY_MS : 0);
-    uint64_t used = journal->end - (uint64_t)journal->file.shift;
+    uint64_t used = journal_file_offset(&journal->file, journal->end);
     return error ? error : journal_grow(journal, (size_t)(journal->file.ready - used));
 }
 

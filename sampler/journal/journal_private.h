@@ -27,6 +27,11 @@ struct journal_file {
     uint8_t *map;     /* [room], or NULL: written with pwrite() */
 };
 
+static inline uint64_t journal_file_offset(const struct journal_file *file, uint64_t lsn)
+{
+    return lsn - (uint64_t)file->shift;
+}
+
 /* Entries as records in memory. */
 struct journal_bytes {
     uint8_t *bytes; /* owned */

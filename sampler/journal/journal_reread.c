@@ -116,7 +116,7 @@ enum error journal_read_back(struct journal *journal)
     struct journal_reread reread = {0};
     pthread_mutex_lock(journal->owner.mutex);
     bool is_ahead = journal->is_ahead;
-    uint64_t end = journal->synced - (uint64_t)journal->file.shift;
+    uint64_t end = journal_file_offset(&journal->file, journal->synced);
     pthread_mutex_unlock(journal->owner.mutex);
     if (!is_ahead)
         return OK;

@@ -213,7 +213,7 @@ static enum error begin(struct journal *journal, bool *ret_done)
 static enum error read_some(struct journal *journal, bool *ret_done)
 {
     struct journal_rewrite *rewrite = &journal->rewrite;
-    uint64_t end = rewrite->start - (uint64_t)journal->file.shift;
+    uint64_t end = journal_file_offset(&journal->file, rewrite->start);
     enum error error =
         rewrite->reread.ledgers ? OK : journal_reread_begin(journal, &rewrite->reread);
     if (!error)
@@ -265,10 +265,10 @@ static enum error copy_tail(struct journal *journal, uint64_t end, uint64_t most
         if (length > sizeof(bytes))
             length = sizeof(bytes);
         error = file_read_at(journal->file.descriptor, journal->file.path, bytes, (size_t)length,
-                             rewrite->copied - (uint64_t)journal->file.shift);
+                             journal_file_offset(&journal->file, rewrite->copied));
         if (!error)
             error = journal_file_write(&rewrite->file, bytes, (size_t)length,
-                                       rewrite->copied - (uint64_t)rewrite->file.shift);
+                                       journal_file_offset(&rewrite->file, rewrite->copied));
         rewrite->copied += length;
         most -= most < length ? most : length;
     }
@@ -289,7 +289,7 @@ static enum error copy_some(struct journal *journal, bool *ret_done)
 {
     struct journal_rewrite *rewrite = &journal->rewrite;
     uint64_t written = written_so_far(journal);
-    uint64_t begin = rewrite->copied - (uint64_t)rewrite->file.shift;
+    uint64_t begin = journal_file_offset(&rewrite->file, rewrite->copied);
     rewrite->piece_bytes *= 2;
     *ret_done = written <= rewrite->copied + rewrite->piece_bytes;
     enum error error = copy_tail(journal, written, rewrite->piece_bytes);
@@ -307,7 +307,7 @@ static enum error settle(struct journal *journal, bool *ret_done)
 static enum error copy_into_room(struct journal *journal, uint64_t written, uint64_t more)
 {
     struct journal_rewrite *rewrite = &journal->rewrite;
-    uint64_t end = written - (uint64_t)rewrite->file.shift;
+    uint64_t end = journal_file_offset(&rewrite->file, written);
     enum error error = journal_file_grow(&rewrite->file, end + more, journal->maps);
     return error ? error : copy_tail(journal, written, UINT64_MAX);
 }

@@ -49,6 +49,11 @@ char *state_path(const char *folder, const char *name)
 
 /* ---- the folder --------------------------------------------------------- */
 
+static bool is_same_file(const struct stat *a, const struct stat *b)
+{
+    return a->st_ino == b->st_ino && a->st_dev == b->st_dev;
+}
+
 /* Is the lock that we hold the one that others find? Where that cannot be said, it is. */
 static bool is_lock_ours(const struct state *state)
 {
@@ -56,8 +61,7 @@ static bool is_lock_ours(const struct state *state)
     struct stat found;
     if (stat(state->lock_path, &found) != 0)
         return errno != ENOENT && errno != ENOTDIR;
-    return fstat(state->lock_descriptor, &held) != 0 ||
-           (held.st_ino == found.st_ino && held.st_dev == found.st_dev);
+    return fstat(state->lock_descriptor, &held) != 0 || is_same_file(&held, &found);
 }
 
 enum holding { HOLDING_OURS, HOLDING_REPLACED, HOLDING_TAKEN, HOLDING_UNKNOWN };
@@ -72,7 +76,7 @@ static enum holding look(const struct state *state, char ret_text[HOLDER_BYTES +
         return errno == ENOENT || errno == ENOTDIR || errno == ELOOP ? HOLDING_REPLACED
                                                                      : HOLDING_UNKNOWN;
     bool known = fstat(state->lock_descriptor, &held) == 0 && fstat(descriptor, &found) == 0;
-    bool same = known && held.st_ino == found.st_ino && held.st_dev == found.st_dev;
+    bool same = known && is_same_file(&held, &found);
     ssize_t length = same ? pread(descriptor, ret_text, HOLDER_BYTES, 0) : 0;
     close(descriptor);
     if (!known || length < 0)
