@@ -8,7 +8,6 @@
 #define HEADER_PAGE_BYTES 4096
 #define HEADER_SECTOR_BYTES 512
 #define HEADER_CHECKSUM_OFFSET (HEADER_SECTOR_BYTES - 8)
-#define OLD_WATERMARK_OFFSET HEADER_SECTOR_BYTES /* of version 1, in the header's page */
 #define WATERMARK_CHECKSUM_OFFSET (JOURNAL_WATERMARK_BYTES - 8)
 #define ORDERED (UINT32_C(1) << 31) /* in a record's length */
 #define BLOCK_BYTES 512             /* every file system's blocks are multiples of it */
@@ -43,32 +42,20 @@ static bool are_zeros(const uint8_t *bytes, size_t begin, size_t end)
     return begin == end;
 }
 
-/* Of version 1 the records begin behind the header's page, in which the watermark is. */
-static bool is_old(const uint8_t *bytes)
-{
-    return bytes[JOURNAL_VERSION_AT] == '1';
-}
-
-/* False: none of this version or the one before, damaged, or cut. */
+/* False: not of this version, damaged, or cut. */
 static bool decode_header(const uint8_t *bytes, size_t length, struct journal_header *ret_header)
 {
-    if (length < HEADER_PAGE_BYTES || memcmp(bytes, JOURNAL_MAGIC, JOURNAL_VERSION_AT) != 0 ||
-        (!is_old(bytes) && bytes[JOURNAL_VERSION_AT] != JOURNAL_MAGIC[JOURNAL_VERSION_AT]))
-        return false;
-    size_t begin = is_old(bytes) ? HEADER_PAGE_BYTES : JOURNAL_HEADER_BYTES;
-    size_t used =
-        is_old(bytes) ? OLD_WATERMARK_OFFSET + JOURNAL_WATERMARK_BYTES : HEADER_SECTOR_BYTES;
-    if (get64(bytes + HEADER_CHECKSUM_OFFSET) != XXH3_64bits(bytes, HEADER_CHECKSUM_OFFSET) ||
-        !are_zeros(bytes, used, HEADER_PAGE_BYTES))
+    if (length < JOURNAL_HEADER_BYTES || memcmp(bytes, JOURNAL_MAGIC, JOURNAL_MAGIC_BYTES) != 0 ||
+        get64(bytes + HEADER_CHECKSUM_OFFSET) != XXH3_64bits(bytes, HEADER_CHECKSUM_OFFSET) ||
+        !are_zeros(bytes, HEADER_SECTOR_BYTES, HEADER_PAGE_BYTES))
         return false;
     *ret_header = (struct journal_header){
         .id = get64(bytes + 8),
         .shift = (int64_t)get64(bytes + 16),
         .whole_end = get64(bytes + 24),
         .length = get64(bytes + 32),
-        .begin = begin,
     };
-    return length >= begin && ret_header->whole_end >= begin;
+    return ret_header->whole_end >= JOURNAL_HEADER_BYTES;
 }
 
 void journal_watermark_encode(const struct journal_watermark *watermark, uint64_t id,
@@ -238,8 +225,7 @@ static enum error judge_rest(const uint8_t *bytes, size_t length, size_t end,
 static void read_watermark(const uint8_t *bytes, const struct journal_header *header,
                            struct journal_watermark *ret_watermark)
 {
-    size_t offset = is_old(bytes) ? OLD_WATERMARK_OFFSET : JOURNAL_WATERMARK_OFFSET;
-    if (!decode_watermark(bytes + offset, header->id, ret_watermark))
+    if (!decode_watermark(bytes + JOURNAL_WATERMARK_OFFSET, header->id, ret_watermark))
         *ret_watermark =
             (struct journal_watermark){.whole = header->whole_end + (uint64_t)header->shift};
 }
@@ -254,18 +240,33 @@ static enum error judge(const uint8_t *bytes, size_t length, struct journal_foun
     return error ? error : judge_rest(bytes, length, found->end, &found->header, &found->torn);
 }
 
+static bool is_of_version_1(const uint8_t *bytes, size_t length)
+{
+    return length >= JOURNAL_MAGIC_BYTES && memcmp(bytes, JOURNAL_MAGIC, JOURNAL_VERSION_AT) == 0 &&
+           bytes[JOURNAL_VERSION_AT] == '1';
+}
+
+static enum error refuse_header(const uint8_t *bytes, size_t length)
+{
+    if (is_of_version_1(bytes, length))
+        return error_set(ERROR_INPUT, "it was written by an earlier version, whose orders were "
+                                      "others: finish the epoch with that version, or move the "
+                                      "folder away to begin again");
+    return error_set(ERROR_INPUT,
+                     "its header (of %zu bytes that it is long) is damaged, or it is not a "
+                     "journal of this version. Bring back a copy of the folder, or move it "
+                     "away to begin again",
+                     length);
+}
+
 enum error journal_read(const uint8_t *bytes, size_t length, uint64_t accept_loss,
                         journal_visit visit, void *context, struct journal_found *ret_found)
 {
     struct journal_found found = {0};
     struct record record;
     if (!decode_header(bytes, length, &found.header))
-        return error_set(ERROR_INPUT,
-                         "its header (of %zu bytes that it is long) is damaged, or it is not a "
-                         "journal of this version. Bring back a copy of the folder, or move it "
-                         "away to begin again",
-                         length);
-    found.end = found.header.begin;
+        return refuse_header(bytes, length);
+    found.end = JOURNAL_HEADER_BYTES;
     while (found.end < length && read_record(bytes, length, found.end, &found.header, &record)) {
         enum error error =
             visit(context, bytes + found.end + JOURNAL_RECORD_HEAD_BYTES, record.entry_bytes);

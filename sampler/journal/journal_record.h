@@ -25,7 +25,7 @@
 
 #define JOURNAL_MAGIC "TMBLJRN2"
 #define JOURNAL_MAGIC_BYTES 8
-#define JOURNAL_VERSION_AT 7      /* in the magic; "1" is read as well */
+#define JOURNAL_VERSION_AT 7      /* in the magic */
 #define JOURNAL_HEADER_BYTES 8192 /* with the watermark's page */
 #define JOURNAL_RECORD_HEAD_BYTES 16
 
@@ -34,7 +34,6 @@ struct journal_header {
     int64_t shift;      /* LSN - offset */
     uint64_t whole_end; /* offset; all up to here was on the disk before the file got its name */
     uint64_t length;    /* of the file then; it only ever grows, by whole blocks */
-    size_t begin;       /* where the records begin: as decoded */
 };
 
 #define JOURNAL_WATERMARK_OFFSET 4096 /* a page of its own: the header outlives it */

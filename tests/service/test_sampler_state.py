@@ -313,7 +313,7 @@ def test_damage_in_the_middle_is_refused(sampler, tmp_path):
         (state / "journal").write_bytes(damaged)
         run_fails("sampler", "serve", "--listen", "127.0.0.1:0", *options, says=["journal", "damaged"])
         assert (state / "journal").read_bytes() == damaged
-    for content in (b"", b"x" * 8192, whole[:100], bytes(8192), b"TMBLJRN1" + bytes(9000), b"TMBLJRN2" + bytes(9000), whole[:HEADER]):
+    for content in (b"", b"x" * 8192, whole[:100], bytes(8192), b"TMBLJRN2" + bytes(9000), whole[:HEADER]):
         (state / "journal").write_bytes(content)
         run_fails("sampler", "serve", "--listen", "127.0.0.1:0", *options, says=["journal", "damaged"])
         assert (state / "journal").read_bytes() == content
@@ -324,6 +324,13 @@ def test_a_position_of_before_the_journal_is_refused(tmp_path):
     (tmp_path / "position").write_bytes(b"TMBLPOS1" + bytes(8184))
     run_fails("sampler", "serve", "--listen", "127.0.0.1:0", *STORE, "--state", tmp_path, says=["position", "before the journal"])
     assert {path.name for path in tmp_path.iterdir()} == {"position"}
+
+
+def test_a_journal_of_an_earlier_version_is_refused(tmp_path):
+    content = b"TMBLJRN1" + bytes(9000)
+    (tmp_path / "journal").write_bytes(content)
+    run_fails("sampler", "serve", "--listen", "127.0.0.1:0", *STORE, "--state", tmp_path, says=["journal", "earlier version"])
+    assert (tmp_path / "journal").read_bytes() == content
 
 
 def test_a_folder_that_cannot_be(tmp_path):

@@ -10,7 +10,6 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
-#include <xxhash.h>
 
 #include "common/buffer.h"
 #include "common/clock.h"
@@ -404,70 +403,6 @@ static void test_a_page_that_was_torn(void **unused)
     assert_int_equal(owner.count, count);
     check_numbers(count);
     check_that_it_goes_on();
-    buffer_release(&whole);
-    unit_folder_remove(owner.folder);
-}
-
-static uint64_t get(const char *bytes, size_t at)
-{
-    uint64_t value;
-    memcpy(&value, bytes + at, sizeof(value));
-    return value;
-}
-
-static void put(char *bytes, size_t at, uint64_t value)
-{
-    memcpy(bytes + at, &value, sizeof(value));
-}
-
-/* As versions before wrote it: the watermark in the header's page, the records right behind it. */
-static char *as_version_1(const struct buffer *whole, size_t *ret_length)
-{
-    const size_t page = 4096;
-    struct journal_watermark watermark;
-    char *old = calloc(1, whole->length - page);
-    assert_non_null(old);
-    *ret_length = whole->length - page;
-    memcpy(old + page, whole->data + JOURNAL_HEADER_BYTES, whole->length - JOURNAL_HEADER_BYTES);
-    memcpy(old, whole->data, 40);
-    old[7] = '1';
-    put(old, 16, get(old, 16) + page);
-    put(old, 24, get(old, 24) - page);
-    put(old, 32, get(old, 32) - page);
-    put(old, 504, XXH3_64bits(old, 504));
-    const char *mark = whole->data + JOURNAL_WATERMARK_OFFSET;
-    watermark = (struct journal_watermark){.whole = get(mark, 0), .length = get(mark, 8) - page};
-    journal_watermark_encode(&watermark, get(old, 8), (uint8_t *)old + 512);
-    return old;
-}
-
-static void test_a_journal_of_version_1(void **unused)
-{
-    (void)unused;
-    static const size_t places[] = {3, 7, 20, 500, 600, 4095, 4096, 4200};
-    size_t ends[200];
-    size_t count;
-    size_t length;
-    struct buffer whole = BUFFER_INIT(1 << 24);
-    unit_folder_make(owner.folder);
-    (void)record(12, ends, &count);
-    read_journal(&whole);
-    char *old = as_version_1(&whole, &length);
-    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-        old[places[i]] ^= 0x10;
-        assert_fails(open_bytes(old, length), ERROR_INPUT, "damaged");
-        close_owner();
-        old[places[i]] ^= 0x10;
-    }
-    assert_fails(open_bytes(old, 4095), ERROR_INPUT, "damaged");
-    close_owner();
-    assert_ok(open_bytes(old, length));
-    assert_int_equal(owner.count, count);
-    check_numbers(count);
-    check_that_it_goes_on();
-    read_journal(&whole);
-    assert_memory_equal(whole.data, JOURNAL_MAGIC, JOURNAL_MAGIC_BYTES);
-    free(old);
     buffer_release(&whole);
     unit_folder_remove(owner.folder);
 }
@@ -1217,7 +1152,6 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_sectors_that_were_not_written),
     cmocka_unit_test(test_damage_is_never_taken_for_a_torn_tail),
     cmocka_unit_test(test_a_page_that_was_torn),
-    cmocka_unit_test(test_a_journal_of_version_1),
     cmocka_unit_test(test_what_could_not_be_kept_goes_back),
     cmocka_unit_test(test_who_lost_the_folder_answers_nothing),
     cmocka_unit_test(test_a_full_disk_is_met_before_anything_moves),
