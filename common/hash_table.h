@@ -13,8 +13,8 @@
  * A removal leaves no mark: what stands behind the hole moves up, so that a search may end at the
  * first free slot.
  *
- * Only hash_table_reserve() may fail. The hashes of the callers know no secret: who chooses the
- * keys can make them collide, so keys from outside need a limit on their number.
+ * Only hash_table_reserve() may fail. Keys that a client chooses need a hash that it cannot make
+ * collide: keyed_hash.h.
  *
  * Any number of threads may search; who changes the table is alone.
  */

@@ -252,9 +252,7 @@ enum error live_json_add(struct streams *streams, struct live *live, const char 
     size_t at = find(list, count, chosen);
     add_list(list, count, at, live, out);
     error = count > 0 ? add_chosen(list[at], live, out) : buffer_add_text(out, "null");
-    for (size_t i = 0; i < count; i++)
-        stream_put(list[i]);
-    free(list);
+    streams_put_all(list, count);
     return error;
 }
 

@@ -262,9 +262,7 @@ static enum error add_all(struct buffer *body, struct server *server, struct ser
         error = add_streams(body, list, count);
     if (!error && service)
         add_journal(body, service);
-    for (size_t i = 0; i < count; i++)
-        stream_put(list[i]);
-    free(list);
+    streams_put_all(list, count);
     return error ? error : body->error;
 }
 

@@ -34,9 +34,7 @@ enum MHD_Result route_streams(struct request *request, struct service *service)
         error = streams_list(service->streams, &list, &count);
     if (!error)
         error = add_all(&body, list, count);
-    for (size_t i = 0; i < count; i++)
-        stream_put(list[i]);
-    free(list);
+    streams_put_all(list, count);
     return response_json(request, error, MHD_HTTP_OK, &body, NULL);
 }
 

@@ -5,6 +5,7 @@
 #include <xxhash.h>
 
 #include "common/array.h"
+#include "common/keyed_hash.h"
 
 static const char forgotten_memory[] = "the workers that a stream forgot";
 
@@ -26,9 +27,15 @@ int64_t forgotten_workers_hash(const char *name, size_t length)
     return (int64_t)(XXH3_64bits(name, length) >> 2) + 1;
 }
 
+/* `name` is kept, so it knows no secret; where it stands in the table does. */
+static inline uint64_t slot_hash(int64_t name)
+{
+    return keyed_hash_numbers((uint64_t)name, 0);
+}
+
 static inline uint64_t hash_of(const void *keys, uint32_t number)
 {
-    return (uint64_t)((const struct forgotten_set *)keys)->workers[number].name;
+    return slot_hash(((const struct forgotten_set *)keys)->workers[number].name);
 }
 
 struct name_key {
@@ -45,7 +52,7 @@ static inline bool has_name(const void *key, uint32_t number)
 static uint32_t find_number(const struct forgotten_set *set, int64_t name)
 {
     struct name_key key = {.set = set, .name = name};
-    return hash_table_find(&set->names, (uint64_t)name, has_name, &key);
+    return hash_table_find(&set->names, slot_hash(name), has_name, &key);
 }
 
 static int64_t find(const struct forgotten_set *set, int64_t name)
@@ -89,7 +96,7 @@ void forgotten_workers_add(struct forgotten_workers *forgotten, int64_t name, in
     if (number == HASH_TABLE_NONE) {
         number = (uint32_t)set->count++;
         set->workers[number] = (struct forgotten_worker){.name = name};
-        hash_table_put(&set->names, (uint64_t)name, number);
+        hash_table_put(&set->names, slot_hash(name), number);
     }
     if (below > set->workers[number].below)
         set->workers[number].below = below;

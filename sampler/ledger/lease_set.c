@@ -23,6 +23,7 @@
 #include <stdlib.h>
 
 #include "common/array.h"
+#include "common/keyed_hash.h"
 
 #define CHUNK_SHIFT 10
 #define CHUNK_LEASES (1u << CHUNK_SHIFT)
@@ -61,15 +62,6 @@ struct lease *lease_set_get(const struct lease_set *set, uint32_t number)
 
 /* ---- by (worker, seq) --------------------------------------------------- */
 
-static uint64_t mix(uint64_t value)
-{
-    value ^= value >> 32;
-    value *= UINT64_C(0xd6e8feb86659fd93);
-    value ^= value >> 32;
-    value *= UINT64_C(0xd6e8feb86659fd93);
-    return value ^ value >> 32;
-}
-
 /* Seqs are mostly counted up: four that follow each other lie side by side, so a worker's next pull
  * and the ack of its last one mostly touch one line of the cache. Not more of them: a removal looks
  * at the leases of all slots up to the next free one. Which of the four a seq is stands in the
@@ -77,8 +69,7 @@ static uint64_t mix(uint64_t value)
 static inline uint64_t hash_of_pair(uint32_t worker, int64_t seq)
 {
     uint64_t run = (uint64_t)seq / RUN_SEQS, at = (uint64_t)seq % RUN_SEQS;
-    uint64_t mixed = mix(run + worker * UINT64_C(0x9e3779b97f4a7c15));
-    return ((mixed & ~(uint64_t)(RUN_SEQS - 1)) | at) ^ at << 62;
+    return ((keyed_hash_numbers(run, worker) & ~(uint64_t)(RUN_SEQS - 1)) | at) ^ at << 62;
 }
 
 static inline uint64_t hash_of(const void *keys, uint32_t number)
@@ -109,18 +100,13 @@ uint32_t lease_set_find(const struct lease_set *set, uint32_t worker, int64_t se
 /* ---- by position: a treap ----------------------------------------------- */
 
 /*
- * Priorities are hashes of the positions; left: smaller first positions, right: larger ones; a
- * parent's priority is not below its children's. Positions are mostly added ascending, which would
- * make a plain tree a list; hashed priorities make it some 2 ln(n) deep, whatever the order,
- * without a field to keep them in or a rotation: to add is to split the subtree where the priority
- * belongs, to remove is to merge two. Both walk down once and write each link once, through a
- * pointer to where the link stands.
+ * Priorities are keyed hashes of the positions; left: smaller first positions, right: larger ones;
+ * a parent's priority is not below its children's. Positions are mostly added ascending, which
+ * would make a plain tree a list; hashed priorities make it some 2 ln(n) deep, whatever the order
+ * and whoever chooses the positions, without a rotation: to add is to split the subtree where the
+ * priority belongs, to remove is to merge two. Both walk down once and write each link once,
+ * through a pointer to where the link stands.
  */
-
-static uint64_t priority(const struct lease *lease)
-{
-    return mix((uint64_t)lease->first);
-}
 
 /* Those of `root` that start before `first`, and the others. Each turn hangs one node where
  * `*ret_left` or `*ret_right` points, and goes on with its other side. */
@@ -150,7 +136,7 @@ static uint32_t merge(struct lease_set *set, uint32_t left, uint32_t right)
     while (left != LEASE_NONE && right != LEASE_NONE) {
         struct lease *before = lease_set_get(set, left);
         struct lease *after = lease_set_get(set, right);
-        if (priority(before) > priority(after)) {
+        if (before->priority > after->priority) {
             *end = left;
             end = &before->right;
             left = before->right;
@@ -167,11 +153,10 @@ static uint32_t merge(struct lease_set *set, uint32_t left, uint32_t right)
 static void tree_add(struct lease_set *set, uint32_t number)
 {
     struct lease *lease = lease_set_get(set, number);
-    uint64_t rank = priority(lease);
     uint32_t *end = &set->root;
     while (*end != LEASE_NONE) {
         struct lease *here = lease_set_get(set, *end);
-        if (priority(here) < rank)
+        if (here->priority < lease->priority)
             break;
         end = lease->first < here->first ? &here->left : &here->right;
     }
@@ -427,6 +412,7 @@ uint32_t lease_set_add(struct lease_set *set, int64_t first, int64_t positions, 
         .worker = WORKER_NONE,
         .attempt = attempt,
         .heap_at = LEASE_NONE,
+        .priority = (uint32_t)(keyed_hash_numbers((uint64_t)first, 0) >> 33),
     };
     tree_add(set, number);
     set->count++;

@@ -51,8 +51,9 @@ struct lease {
     uint32_t attempt; /* how often it was leased */
 
     /* The set's own: */
-    uint32_t heap_at; /* LEASE_NONE: not leased */
-    bool waits;
+    uint32_t heap_at;           /* LEASE_NONE: not leased */
+    uint32_t waits : 1;         /* in the queue */
+    uint32_t priority : 31;     /* by position */
     struct lease_link links[2]; /* LEASE_QUEUE, LEASE_WORKER */
     uint32_t left, right;       /* by position; `right` of free ones leads to the next free one */
 };

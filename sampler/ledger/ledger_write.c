@@ -70,17 +70,12 @@ static void write_idle(struct writing *writing, const struct worker_table *worke
 static void write_forgotten(struct writing *writing, const struct forgotten_set *set, bool older)
 {
     int64_t list[2 * LIST_AT_ONCE];
-    size_t written = 0;
-    for (size_t at = 0; written < set->count;) {
+    for (size_t written = 0; written < set->count;) {
         size_t count = 0;
-        for (; at <= set->names.slot_mask && count < 2 * LIST_AT_ONCE; at++) {
-            uint32_t number = hash_table_at(&set->names, at);
-            if (number == HASH_TABLE_NONE)
-                continue;
-            list[count++] = set->workers[number].name;
-            list[count++] = set->workers[number].below;
+        for (; written < set->count && count < 2 * LIST_AT_ONCE; written++) {
+            list[count++] = set->workers[written].name;
+            list[count++] = set->workers[written].below;
         }
-        written += count / 2;
         write_entry(writing, (struct entry){.type = ENTRY_FORGOTTEN_WORKERS,
                                             .worker = -1,
                                             .value = older && written == set->count,

@@ -3,9 +3,9 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 #include "common/array.h"
+#include "common/keyed_hash.h"
 
 #define SLICE_MS (WORKER_RATE_SECONDS * 1000 / WORKER_RATE_SLOTS)
 
@@ -41,8 +41,7 @@ struct worker_record *worker_table_get(const struct worker_table *table, uint32_
 
 static inline uint64_t hash_of(const void *keys, uint32_t worker)
 {
-    const char *name = ((const struct worker_table *)keys)->records[worker]->name;
-    return XXH3_64bits(name, strlen(name));
+    return keyed_hash_name(((const struct worker_table *)keys)->records[worker]->name);
 }
 
 struct name_key {
@@ -59,7 +58,7 @@ static inline bool has_name(const void *key, uint32_t worker)
 uint32_t worker_table_find(const struct worker_table *table, const char *name)
 {
     struct name_key key = {.table = table, .name = name};
-    return hash_table_find(&table->names, XXH3_64bits(name, strlen(name)), has_name, &key);
+    return hash_table_find(&table->names, keyed_hash_name(name), has_name, &key);
 }
 
 /* ---- who is idle -------------------------------------------------------- */

@@ -69,12 +69,9 @@ static void read_streams(struct live *live)
         return;
     }
     int64_t now_ns = clock_now_ns();
-    for (size_t i = 0; i < count; i++) {
-        if (!error)
-            error = note(live, streams[i], now_ns);
-        stream_put(streams[i]);
-    }
-    free(streams);
+    for (size_t i = 0; i < count && !error; i++)
+        error = note(live, streams[i], now_ns);
+    streams_put_all(streams, count);
     history_sweep(live->history);
     if (error)
         log_debug("the history has a hole: %s", error_message());

@@ -4,9 +4,9 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 #include "common/array.h"
+#include "common/keyed_hash.h"
 
 #define STRIPE_BITS 3
 #define STRIPE_MOST (2 * READERS_MOST / READER_STRIPES)
@@ -41,8 +41,7 @@ void readers_release(struct readers *set)
 
 static inline uint64_t hash_of(const void *keys, uint32_t number)
 {
-    const char *name = ((const struct reader_stripe *)keys)->readers[number].worker;
-    return XXH3_64bits(name, strlen(name));
+    return keyed_hash_name(((const struct reader_stripe *)keys)->readers[number].worker);
 }
 
 struct name_key {
@@ -134,7 +133,7 @@ static void count_ids(struct reader *reader, int64_t ids, int64_t second)
 void readers_note(struct readers *set, const char *worker, int64_t index, int64_t ids,
                   int64_t now_ns)
 {
-    uint64_t hash = XXH3_64bits(worker, strlen(worker));
+    uint64_t hash = keyed_hash_name(worker);
     struct reader_stripe *stripe = &set->stripes[hash >> (64 - STRIPE_BITS)];
     struct name_key key = {.stripe = stripe, .name = worker};
     pthread_mutex_lock(&stripe->mutex);

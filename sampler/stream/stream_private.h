@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "common/hash_table.h"
 #include "sampler/journal/journal.h"
 #include "sampler/ledger/ledger.h"
 #include "sampler/order/batching_search.h"
@@ -20,6 +21,7 @@ struct stream {
     struct stream_binding binding;
     struct sampling_plan *plan; /* held; NULL while the journal is read */
     uint32_t number;            /* in the journal; ascending in the order of creation */
+    uint32_t place;             /* in streams->places */
     int64_t generation;
     struct ledger ledger; /* guarded by the streams' mutex, and `deleted` */
     bool deleted;
@@ -45,9 +47,13 @@ struct streams {
     struct committer *committer; /* owned; NULL when the disk has nothing to do */
     struct stream **items;       /* [count], each held; by number, `default` first */
     size_t count, capacity;
+    struct stream **places; /* [count], the same streams in no order */
+    size_t places_capacity;
+    struct hash_table names; /* places by name */
     uint32_t next_number;
-    struct forgotten_name *forgotten; /* [forgotten_count] */
-    size_t forgotten_count, forgotten_capacity;
+    struct forgotten_name *forgotten; /* [forgotten_count]; a ring once it is full */
+    size_t forgotten_count, forgotten_capacity, forgotten_oldest;
+    struct hash_table forgotten_names;
     int64_t generation_floor; /* no forgotten name that is not listed had a higher one */
 };
 

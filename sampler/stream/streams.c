@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/array.h"
+#include "common/keyed_hash.h"
 #include "sampler/journal/committer.h"
 #include "sampler/journal/journal_record.h"
 #include "sampler/ledger/conflicts.h"
@@ -14,98 +15,137 @@
 #include "sampler/stream/streams_private.h"
 
 #define DEFINITION_BYTES_LIMIT ((size_t)256 << 20) /* shares of very many labels */
+#define LIST_AT_ONCE 256                           /* streams, while the mutex is held */
 
 /* ---- names: the mutex is held ------------------------------------------- */
 
+static const char streams_memory[] = "the streams";
+static const char names_memory[] = "the names of streams";
+
+struct name_key {
+    const struct streams *streams;
+    const char *name;
+};
+
+static inline uint64_t hash_at(const void *streams, uint32_t place)
+{
+    return keyed_hash_name(((const struct streams *)streams)->places[place]->definition.name);
+}
+
+static inline bool has_name(const void *key, uint32_t place)
+{
+    const struct name_key *wanted = key;
+    return strcmp(wanted->streams->places[place]->definition.name, wanted->name) == 0;
+}
+
 struct stream *streams_find(const struct streams *streams, const char *name)
 {
-    for (size_t i = 0; i < streams->count; i++) {
-        if (strcmp(streams->items[i]->definition.name, name) == 0)
-            return streams->items[i];
-    }
-    return NULL;
+    struct name_key key = {.streams = streams, .name = name};
+    uint32_t place = hash_table_find(&streams->names, keyed_hash_name(name), has_name, &key);
+    return place == HASH_TABLE_NONE ? NULL : streams->places[place];
+}
+
+static inline uint64_t hash_forgotten(const void *streams, uint32_t at)
+{
+    return keyed_hash_name(((const struct streams *)streams)->forgotten[at].name);
+}
+
+static inline bool is_forgotten(const void *key, uint32_t at)
+{
+    const struct name_key *wanted = key;
+    return strcmp(wanted->streams->forgotten[at].name, wanted->name) == 0;
+}
+
+static uint32_t find_forgotten(const struct streams *streams, const char *name)
+{
+    struct name_key key = {.streams = streams, .name = name};
+    return hash_table_find(&streams->forgotten_names, keyed_hash_name(name), is_forgotten, &key);
 }
 
 static int64_t next_generation(const struct streams *streams, const char *name)
 {
-    for (size_t i = 0; i < streams->forgotten_count; i++) {
-        if (strcmp(streams->forgotten[i].name, name) == 0)
-            return streams->forgotten[i].generation + 1;
-    }
-    return streams->generation_floor + 1;
+    uint32_t at = find_forgotten(streams, name);
+    return 1 +
+           (at == HASH_TABLE_NONE ? streams->generation_floor : streams->forgotten[at].generation);
 }
 
 enum error streams_reserve_name(struct streams *streams)
 {
+    size_t count = streams->forgotten_count + (streams->forgotten_count < FORGOTTEN_LIMIT);
     void *forgotten = streams->forgotten;
-    enum error error =
-        array_grow(&forgotten, &streams->forgotten_capacity, streams->forgotten_count + 1,
-                   sizeof(*streams->forgotten), "the names of streams");
+    enum error error = array_grow(&forgotten, &streams->forgotten_capacity, count,
+                                  sizeof(*streams->forgotten), names_memory);
     streams->forgotten = forgotten;
-    return error;
+    return error ? error
+                 : hash_table_reserve(&streams->forgotten_names, count, hash_forgotten, streams,
+                                      names_memory);
+}
+
+/* The place of a name that is not there yet: maybe of the oldest, whose generations never come back
+ * either. */
+static uint32_t make_room(struct streams *streams)
+{
+    if (streams->forgotten_count < FORGOTTEN_LIMIT)
+        return (uint32_t)streams->forgotten_count++;
+    uint32_t oldest = (uint32_t)streams->forgotten_oldest;
+    int64_t generation = streams->forgotten[oldest].generation;
+    if (generation > streams->generation_floor)
+        streams->generation_floor = generation;
+    hash_table_remove(&streams->forgotten_names, oldest, hash_forgotten, streams);
+    streams->forgotten_oldest = (oldest + 1) % FORGOTTEN_LIMIT;
+    return oldest;
 }
 
 void streams_forget_name(struct streams *streams, const char *name, int64_t generation)
 {
-    struct forgotten_name *entry = NULL;
-    for (size_t i = 0; i < streams->forgotten_count && !entry; i++) {
-        if (strcmp(streams->forgotten[i].name, name) == 0)
-            entry = &streams->forgotten[i];
+    uint32_t at = find_forgotten(streams, name);
+    if (at == HASH_TABLE_NONE) {
+        at = make_room(streams);
+        memcpy(streams->forgotten[at].name, name, strlen(name) + 1);
+        hash_table_put(&streams->forgotten_names, hash_forgotten(streams, at), at);
     }
-    if (!entry && streams->forgotten_count == FORGOTTEN_LIMIT) {
-        entry = &streams->forgotten[0]; /* the oldest: its generations never come back either */
-        if (entry->generation > streams->generation_floor)
-            streams->generation_floor = entry->generation;
-        memmove(entry, entry + 1, (FORGOTTEN_LIMIT - 1) * sizeof(*entry));
-        entry = &streams->forgotten[FORGOTTEN_LIMIT - 1];
-    } else if (!entry) {
-        entry = &streams->forgotten[streams->forgotten_count++];
-    }
-    memset(entry, 0, sizeof(*entry));
-    memcpy(entry->name, name, strlen(name) + 1);
-    entry->generation = generation;
+    streams->forgotten[at].generation = generation;
 }
 
 /* ---- the table: the mutex is held --------------------------------------- */
 
 enum error streams_reserve(struct streams *streams)
 {
+    size_t count = streams->count + 1;
     void *items = streams->items;
-    enum error error = array_grow(&items, &streams->capacity, streams->count + 1,
-                                  sizeof(struct stream *), "the streams");
+    void *places = streams->places;
+    enum error error =
+        array_grow(&items, &streams->capacity, count, sizeof(struct stream *), streams_memory);
     streams->items = items;
-    return error;
+    if (!error)
+        error = array_grow(&places, &streams->places_capacity, count, sizeof(struct stream *),
+                           streams_memory);
+    streams->places = places;
+    return error ? error
+                 : hash_table_reserve(&streams->names, count, hash_at, streams, streams_memory);
 }
 
-void streams_add(struct streams *streams, struct stream *stream)
+static void enter(struct streams *streams, struct stream *stream, uint32_t place)
 {
-    streams->items[streams->count++] = stream;
-    if (stream->number >= streams->next_number)
-        streams->next_number = stream->number + 1;
+    streams->places[place] = stream;
+    stream->place = place;
+    hash_table_put(&streams->names, hash_at(streams, place), place);
 }
 
-void streams_remove(struct streams *streams, struct stream *stream)
+/* The last one takes its place. */
+static void leave(struct streams *streams, const struct stream *stream)
 {
-    size_t i = 0;
-    while (streams->items[i] != stream)
-        i++;
-    memmove(&streams->items[i], &streams->items[i + 1],
-            (streams->count - i - 1) * sizeof(struct stream *));
-    streams->count--;
-    stream->deleted = true;
+    uint32_t last = (uint32_t)streams->count - 1;
+    struct stream *moved = streams->places[last];
+    hash_table_remove(&streams->names, stream->place, hash_at, streams);
+    if (moved == stream)
+        return;
+    hash_table_remove(&streams->names, last, hash_at, streams);
+    enter(streams, moved, stream->place);
 }
 
-void streams_put_back(struct streams *streams, struct stream *stream)
-{
-    size_t i = streams->count++; /* its place is still there: nobody else took it for good */
-    for (; i > 0 && streams->items[i - 1]->number > stream->number; i--)
-        streams->items[i] = streams->items[i - 1];
-    streams->items[i] = stream;
-    stream_take(stream);
-    stream->deleted = false;
-}
-
-struct stream *streams_numbered(const struct streams *streams, uint32_t number)
+/* How many were created before that number; items[that] is the first of the others. */
+static size_t count_before(const struct streams *streams, uint32_t number)
 {
     size_t low = 0;
     size_t high = streams->count;
@@ -116,8 +156,47 @@ struct stream *streams_numbered(const struct streams *streams, uint32_t number)
         else
             high = middle;
     }
-    bool found = low < streams->count && streams->items[low]->number == number;
-    return found ? streams->items[low] : NULL;
+    return low;
+}
+
+static void insert(struct streams *streams, struct stream *stream)
+{
+    size_t at = count_before(streams, stream->number);
+    memmove(&streams->items[at + 1], &streams->items[at],
+            (streams->count - at) * sizeof(struct stream *));
+    streams->items[at] = stream;
+    enter(streams, stream, (uint32_t)streams->count++);
+}
+
+void streams_add(struct streams *streams, struct stream *stream)
+{
+    insert(streams, stream);
+    if (stream->number >= streams->next_number)
+        streams->next_number = stream->number + 1;
+}
+
+void streams_remove(struct streams *streams, struct stream *stream)
+{
+    size_t at = count_before(streams, stream->number);
+    leave(streams, stream);
+    streams->count--;
+    memmove(&streams->items[at], &streams->items[at + 1],
+            (streams->count - at) * sizeof(struct stream *));
+    stream->deleted = true;
+}
+
+void streams_put_back(struct streams *streams, struct stream *stream)
+{
+    insert(streams, stream); /* there is room: nobody else took its own for good */
+    stream_take(stream);
+    stream->deleted = false;
+}
+
+struct stream *streams_numbered(const struct streams *streams, uint32_t number)
+{
+    size_t at = count_before(streams, number);
+    bool found = at < streams->count && streams->items[at]->number == number;
+    return found ? streams->items[at] : NULL;
 }
 
 /* ---- entries about streams ---------------------------------------------- */
@@ -291,21 +370,47 @@ struct stream *streams_take(struct streams *streams, const char *name)
     return stream;
 }
 
-enum error streams_list(struct streams *streams, struct stream ***ret_taken, size_t *ret_count)
+/* Those from that number on, at most LIST_AT_ONCE; how many. */
+static size_t take_some(struct streams *streams, uint32_t number, struct stream **taken)
 {
     pthread_mutex_lock(&streams->mutex);
-    size_t count = streams->count;
-    struct stream **taken = array_new(count, sizeof(struct stream *), "the list of streams");
-    for (size_t i = 0; taken && i < count; i++) {
-        taken[i] = streams->items[i];
+    size_t first = count_before(streams, number);
+    size_t count = streams->count - first;
+    if (count > LIST_AT_ONCE)
+        count = LIST_AT_ONCE;
+    for (size_t i = 0; i < count; i++) {
+        taken[i] = streams->items[first + i];
         stream_take(taken[i]);
     }
     pthread_mutex_unlock(&streams->mutex);
-    if (!taken)
-        return ERROR_MEMORY;
+    return count;
+}
+
+enum error streams_list(struct streams *streams, struct stream ***ret_taken, size_t *ret_count)
+{
+    void *taken = NULL;
+    size_t capacity = 0, count = 0, more = LIST_AT_ONCE;
+    while (more == LIST_AT_ONCE) {
+        enum error error = array_grow(&taken, &capacity, count + LIST_AT_ONCE,
+                                      sizeof(struct stream *), "the list of streams");
+        struct stream **list = taken;
+        if (error) {
+            streams_put_all(list, count);
+            return error;
+        }
+        more = take_some(streams, count > 0 ? list[count - 1]->number + 1 : 0, list + count);
+        count += more;
+    }
     *ret_taken = taken;
     *ret_count = count;
     return OK;
+}
+
+void streams_put_all(struct stream **taken, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        stream_put(taken[i]);
+    free(taken);
 }
 
 bool streams_failing(struct streams *streams)
@@ -344,7 +449,10 @@ void streams_free(struct streams *streams)
     for (size_t i = 0; i < streams->count; i++)
         stream_put(streams->items[i]);
     free(streams->items);
+    free(streams->places);
     free(streams->forgotten);
+    hash_table_release(&streams->names);
+    hash_table_release(&streams->forgotten_names);
     journal_close(streams->journal);
     pthread_mutex_destroy(&streams->mutex);
     free(streams);

@@ -59,10 +59,12 @@ enum error streams_delete(struct streams *streams, const char *name, struct jour
 
 /* NULL: there is none of that name (no message). stream_put() it. */
 struct stream *streams_take(struct streams *streams, const char *name);
-/* In the order in which they were created, `default` first; each is taken. ERROR_MEMORY. The array
- * is freed by the caller. */
+/* In the order in which they were created, `default` first; each is taken, some hundreds while the
+ * mutex is held: what is created or deleted meanwhile may be in it or not. ERROR_MEMORY.
+ * streams_put_all() it. */
 enum error streams_list(struct streams *streams, struct stream ***ret_taken,
                         size_t *ret_count) MUST_CHECK;
+void streams_put_all(struct stream **taken, size_t count);
 
 /* Is there something that keeps changes from being written? */
 bool streams_failing(struct streams *streams);

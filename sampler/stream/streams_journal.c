@@ -58,6 +58,10 @@ static enum error replay_define(struct stream *stream, const struct entry *entry
         stream_definition_read(entry->text, entry->text_bytes, &definition, &binding);
     if (error)
         return error;
+    if (strcmp(definition.name, stream->definition.name) != 0) {
+        stream_definition_release(&definition);
+        return refuse(entry, "gives a stream another name");
+    }
     stream_definition_release(&stream->definition);
     stream->definition = definition;
     stream->binding = binding;
@@ -147,9 +151,10 @@ static enum error write_names(const struct streams *streams,
     if (entry.value > 0)
         error = add(adding, &entry);
     for (size_t i = 0; i < streams->forgotten_count && !error; i++) {
-        entry.text = streams->forgotten[i].name;
+        size_t at = (streams->forgotten_oldest + i) % streams->forgotten_count;
+        entry.text = streams->forgotten[at].name;
         entry.text_bytes = strlen(entry.text);
-        entry.value = streams->forgotten[i].generation;
+        entry.value = streams->forgotten[at].generation;
         error = add(adding, &entry);
     }
     return error;

@@ -24,11 +24,13 @@ struct stream_unit {
     struct state *state;
     struct streams *streams;
     struct stream *stream; /* `default`, taken */
+    int64_t max_streams;   /* 0: 100 */
 };
 
 static inline enum error stream_unit_try(struct stream_unit *unit, enum durability durability)
 {
-    struct streams_options options = {.durability = durability, .max_streams = 100};
+    struct streams_options options = {.durability = durability,
+                                      .max_streams = unit->max_streams ? unit->max_streams : 100};
     struct sampling_plan *plan;
     unit->state = NULL;
     unit->streams = NULL;
