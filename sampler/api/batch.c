@@ -295,7 +295,7 @@ static void note_reader(struct request *request)
     if (!batch->named || request->head || request->cross_site)
         return;
     readers_note(stream_readers(request->api->stream), request->api->lease.worker, batch->index,
-                 request->api->drawn.span.units, request->started_ns);
+                 &request->api->drawn.span, request->started_ns);
 }
 
 static enum MHD_Result respond_pure(struct request *request, enum error error)

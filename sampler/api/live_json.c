@@ -78,6 +78,26 @@ static void add_left(const char *key, int64_t positions, double rate, struct buf
         buffer_print(out, ",\"%s\":%.1f", key, (double)positions / rate);
 }
 
+/* Readers by index, as far as the furthest of them is. */
+static void add_reading(struct stream *stream, const struct history_rates *rates,
+                        struct buffer *out)
+{
+    const struct batching *batching = &stream_plan(stream)->batching;
+    struct readers_progress readers;
+    readers_progress(stream_readers(stream), &readers);
+    if (readers.end == 0) {
+        buffer_add_text(out, ",\"read\":null");
+        return;
+    }
+    int64_t epoch = (readers.end - 1) / batching->epoch_positions;
+    buffer_print(out,
+                 ",\"read\":{\"position\":%" PRId64 ",\"epoch\":%" PRId64 ",\"batches\":%" PRId64,
+                 readers.end, epoch, readers.batches);
+    add_left("epoch_left_s", (epoch + 1) * batching->epoch_positions - readers.end, rates->read_end,
+             out);
+    buffer_add_text(out, "}");
+}
+
 static void add_rates(const struct sampling_plan *plan, const struct stream_status *status,
                       const struct history_rates *rates, struct buffer *out)
 {
@@ -88,8 +108,14 @@ static void add_rates(const struct sampling_plan *plan, const struct stream_stat
     buffer_print(out,
                  ",\"rate\":{\"seconds\":%.1f,\"ids\":%.6g,\"batches\":%.6g,\"acks\":%.6g,"
                  "\"redeliveries\":%.6g}",
-                 rates->seconds, rates->positions * units, rates->batches, rates->acks,
-                 rates->redeliveries);
+                 rates->seconds, (rates->positions + rates->read) * units,
+                 rates->batches + rates->reads, rates->acks, rates->redeliveries);
+    if (rates->idle_seconds < 0)
+        buffer_add_text(out, ",\"idle_s\":null");
+    else
+        buffer_print(out, ",\"idle_s\":%.1f", rates->idle_seconds);
+    buffer_print(out, ",\"stalled\":%s",
+                 json_truth(rates->stalled && status->state == STREAM_RUNNING));
     add_left("epoch_left_s", epoch_end - status->position + status->gaps, rates->positions, out);
     add_left("left_s", batching->epochs > 0 ? end - status->position + status->gaps : -1,
              rates->positions, out);
@@ -100,8 +126,7 @@ static void add_course(struct history *history, const char *name, int64_t genera
 {
     float values[HISTORY_SLOTS];
     size_t count = history_course(history, name, generation, values);
-    buffer_print(out, ",\"history_slots\":%d,\"history_s\":%d,\"history\":[", HISTORY_SLOTS,
-                 HISTORY_SLOT_SECONDS);
+    buffer_print(out, ",\"history_s\":%d,\"history\":[", HISTORY_SLOT_SECONDS);
     for (size_t i = 0; i < count; i++) {
         double value = (double)values[i] * units;
         const char *comma = i > 0 ? "," : "";
@@ -137,6 +162,7 @@ static void add_stream(struct stream *stream, struct live *live, struct buffer *
     add_status(&status, out);
     add_ended(history, name, &status, out);
     add_rates(plan, &status, &rates, out);
+    add_reading(stream, &rates, out);
     add_course(history, name, status.generation, density(plan, status.position), out);
 }
 
@@ -199,7 +225,35 @@ static enum error add_workers(struct stream *stream, const struct stream_status 
     for (size_t i = 0; !error && i < count; i++)
         add_worker(&workers[i], i == 0, out);
     free(workers);
-    return error ? error : buffer_add_text(out, "]}}");
+    return error ? error : buffer_add_text(out, "]}");
+}
+
+static void add_reader(const struct reader *reader, int64_t now_ns, struct buffer *out)
+{
+    int64_t seen_ns = now_ns > reader->seen_ns ? now_ns - reader->seen_ns : 0;
+    buffer_print(out,
+                 "{\"name\":\"%s\",\"batches\":%" PRId64 ",\"ids_per_s\":%.4g,\"newest\":%" PRId64
+                 ",\"position\":%" PRId64 ",\"last_seen_ms\":%" PRId64 "}",
+                 reader->worker, reader->batches, reader_ids_per_s(reader, now_ns), reader->newest,
+                 reader->end, seen_ns / 1000000);
+}
+
+/* Those seen last. */
+static enum error add_readers(struct stream *stream, struct buffer *out)
+{
+    struct reader *list;
+    size_t count;
+    enum error error = readers_list(stream_readers(stream), &list, &count);
+    if (error)
+        return error;
+    int64_t now_ns = clock_now_ns();
+    buffer_print(out, ",\"readers\":{\"count\":%zu,\"rows\":[", count);
+    for (size_t i = 0; i < count && i < LIVE_WORKERS; i++) {
+        buffer_add_text(out, i > 0 ? "," : "");
+        add_reader(&list[i], now_ns, out);
+    }
+    free(list);
+    return buffer_add_text(out, "]}");
 }
 
 static enum error add_chosen(struct stream *stream, struct live *live, struct buffer *out)
@@ -211,7 +265,9 @@ static enum error add_chosen(struct stream *stream, struct live *live, struct bu
     enum error error = live_add_balance(live, stream, out);
     if (!error)
         error = add_workers(stream, &status, out);
-    return error;
+    if (!error)
+        error = add_readers(stream, out);
+    return error ? error : buffer_add_text(out, "}");
 }
 
 /* ---- all of it ---------------------------------------------------------- */
@@ -282,7 +338,8 @@ static void add_failure(struct streams *streams, struct buffer *out)
     json_add_string(out, error_message());
 }
 
-static void add_server(struct request *request, struct service *service, struct buffer *out)
+static void add_server(struct request *request, struct service *service, const char *chosen,
+                       struct buffer *out)
 {
     struct server *server = request->thread->server;
     buffer_print(out,
@@ -294,8 +351,9 @@ static void add_server(struct request *request, struct service *service, struct 
         buffer_print(out, "\"%s\"", durability_name(service->durability));
     else
         buffer_add_text(out, "null");
-    buffer_print(out, ",\"guarded\":%s",
-                 json_truth(!(guard_anonymous(server->guard) & SCOPE_READ)));
+    buffer_print(out, ",\"guarded\":%s,\"may_change\":%s",
+                 json_truth(!(guard_anonymous(server->guard) & SCOPE_READ)),
+                 json_truth(request_may(request, SCOPE_ADMIN, chosen)));
     if (service)
         buffer_print(out, ",\"max_size\":%" PRId64, service->max_size);
     buffer_add_text(out, ",\"failing\":");
@@ -309,7 +367,7 @@ static void add_server(struct request *request, struct service *service, struct 
 static enum error add_all(struct request *request, struct service *service, const char *chosen,
                           struct buffer *out)
 {
-    add_server(request, service, out);
+    add_server(request, service, chosen, out);
     enum error error =
         service ? live_json_add(service->streams, service->live, chosen, out)
                 : buffer_add_text(out, "\"streams_count\":0,\"streams\":[],\"chosen\":null");

@@ -23,11 +23,13 @@ struct record {
     char name[NAME_BYTES];
     bool noted;       /* since the last sweep */
     int64_t ended_ns; /* 0: has not ended, or nobody knows when */
+    int64_t moved_ns; /* something was drawn or read; 0: not since the first reading */
+    int64_t pause_ns; /* between two batches, until then */
     size_t used;
     size_t newest; /* in ring */
     struct reading ring[RING];
     int64_t slot_began_ns;
-    int64_t slot_drawn; /* when the slot began */
+    int64_t slot_moved; /* when the slot began */
     size_t slots;
     size_t newest_slot;
     float course[HISTORY_SLOTS];
@@ -90,7 +92,8 @@ static struct record *find(struct history *history, const char *name, int64_t ge
     return NULL;
 }
 
-static enum error add_record(struct history *history, const char *name, int64_t now_ns,
+static enum error add_record(struct history *history, const char *name,
+                             const struct history_counts *counts, int64_t now_ns,
                              struct record **ret_record)
 {
     struct record *record = array_new(1, sizeof(*record), "the history of a stream");
@@ -105,6 +108,7 @@ static enum error add_record(struct history *history, const char *name, int64_t 
     }
     snprintf(record->name, sizeof(record->name), "%s", name);
     record->slot_began_ns = now_ns;
+    record->slot_moved = counts->read;
     history->records[history->count++] = record;
     *ret_record = record;
     return OK;
@@ -118,20 +122,62 @@ static int64_t step(const struct history_counts *before, const struct history_co
 }
 
 /* Closes the slots that are over. When readings came late, several slots get the same mean. */
-static void advance_slots(struct record *record, int64_t drawn, int64_t now_ns)
+static void advance_slots(struct record *record, int64_t moved, int64_t now_ns)
 {
     int64_t passed_ns = now_ns - record->slot_began_ns;
     int64_t slots = passed_ns / (HISTORY_SLOT_SECONDS * SECOND_NS);
     if (slots == 0)
         return;
-    float mean = (float)((double)(drawn - record->slot_drawn) * 1e9 / (double)passed_ns);
+    float mean = (float)((double)(moved - record->slot_moved) * 1e9 / (double)passed_ns);
     for (int64_t i = 0; i < slots && i < HISTORY_SLOTS; i++) {
         record->newest_slot = (record->newest_slot + 1) % HISTORY_SLOTS;
         record->course[record->newest_slot] = mean;
         record->slots += record->slots < HISTORY_SLOTS ? 1 : 0;
     }
     record->slot_began_ns = now_ns;
-    record->slot_drawn = drawn;
+    record->slot_moved = moved;
+}
+
+/* The oldest reading that is not older than a minute before the newest one, with a second's grace
+ * for readings that came late. */
+static size_t minute_back(const struct record *record)
+{
+    int64_t limit_ns = newest(record)->time_ns - (HISTORY_MINUTE_SECONDS + 1) * SECOND_NS;
+    size_t back = 0;
+    while (back + 1 < record->used && earlier(record, back + 1)->time_ns >= limit_ns)
+        back++;
+    return back;
+}
+
+static int64_t batches_of(const struct reading *reading)
+{
+    return reading->counts.batches + reading->counts.reads;
+}
+
+/* The reading that a rate begins at. */
+static size_t rate_back(const struct record *record)
+{
+    const struct reading *to = newest(record);
+    size_t most = minute_back(record);
+    size_t back = 0;
+    while (back < most &&
+           (to->time_ns - earlier(record, back)->time_ns < HISTORY_RATE_SECONDS * SECOND_NS ||
+            batches_of(to) - batches_of(earlier(record, back)) < HISTORY_RATE_BATCHES))
+        back++;
+    return back;
+}
+
+/* The newest reading against the one before it. */
+static void note_movement(struct record *record)
+{
+    const struct reading *now = newest(record);
+    const struct reading *before = earlier(record, 1);
+    const struct reading *from = earlier(record, rate_back(record));
+    if (now->drawn == before->drawn && batches_of(now) <= batches_of(before))
+        return;
+    int64_t batches = batches_of(now) - batches_of(from);
+    record->moved_ns = now->time_ns;
+    record->pause_ns = (now->time_ns - from->time_ns) / (batches > 0 ? batches : 1);
 }
 
 static void add_reading(struct record *record, const struct history_counts *counts, int64_t now_ns)
@@ -149,7 +195,9 @@ static void add_reading(struct record *record, const struct history_counts *coun
         (struct reading){.time_ns = now_ns, .drawn = drawn, .counts = *counts};
     record->used += record->used < RING ? 1 : 0;
     record->noted = true;
-    advance_slots(record, drawn, now_ns);
+    if (record->used > 1)
+        note_movement(record);
+    advance_slots(record, drawn + counts->read, now_ns);
 }
 
 enum error history_note(struct history *history, const char *name,
@@ -159,7 +207,7 @@ enum error history_note(struct history *history, const char *name,
     pthread_mutex_lock(&history->mutex);
     struct record *record = find(history, name, counts->generation);
     if (!record)
-        error = add_record(history, name, now_ns, &record);
+        error = add_record(history, name, counts, now_ns, &record);
     if (!error)
         add_reading(record, counts, now_ns);
     pthread_mutex_unlock(&history->mutex);
@@ -184,43 +232,44 @@ void history_sweep(struct history *history)
     pthread_mutex_unlock(&history->mutex);
 }
 
-/* The oldest reading that is not older than a minute before the newest one, with a second's grace
- * for readings that came late. */
-static size_t minute_back(const struct record *record)
-{
-    int64_t limit_ns = newest(record)->time_ns - (HISTORY_MINUTE_SECONDS + 1) * SECOND_NS;
-    size_t back = 0;
-    while (back + 1 < record->used && earlier(record, back + 1)->time_ns >= limit_ns)
-        back++;
-    return back;
-}
-
 /* A restore may set counters back. */
 static double rate(int64_t from, int64_t to, double seconds)
 {
     return to > from ? (double)(to - from) / seconds : 0;
 }
 
+static struct history_rates rates_of(const struct record *record)
+{
+    const struct reading *to = newest(record);
+    const struct reading *from = earlier(record, rate_back(record));
+    int64_t passed_ns = to->time_ns - from->time_ns;
+    int64_t idle_ns = to->time_ns - record->moved_ns;
+    struct history_rates rates = {.idle_seconds = -1};
+    if (record->moved_ns > 0) {
+        rates.idle_seconds = (double)idle_ns / 1e9;
+        rates.stalled = idle_ns > HISTORY_STALL_SECONDS * SECOND_NS &&
+                        idle_ns > HISTORY_STALL_PAUSES * record->pause_ns;
+    }
+    if (passed_ns < SHORTEST_NS)
+        return rates;
+    double seconds = (double)passed_ns / 1e9;
+    rates.seconds = seconds;
+    rates.positions = (double)(to->drawn - from->drawn) / seconds;
+    rates.batches = rate(from->counts.batches, to->counts.batches, seconds);
+    rates.acks = rate(from->counts.acked, to->counts.acked, seconds);
+    rates.redeliveries = rate(from->counts.redelivered, to->counts.redelivered, seconds);
+    rates.reads = rate(from->counts.reads, to->counts.reads, seconds);
+    rates.read = rate(from->counts.read, to->counts.read, seconds);
+    rates.read_end = rate(from->counts.read_end, to->counts.read_end, seconds);
+    return rates;
+}
+
 bool history_rates(struct history *history, const char *name, int64_t generation,
                    struct history_rates *ret_rates)
 {
-    *ret_rates = (struct history_rates){0};
     pthread_mutex_lock(&history->mutex);
     const struct record *record = find(history, name, generation);
-    size_t back = record ? minute_back(record) : 0;
-    int64_t passed_ns = back > 0 ? newest(record)->time_ns - earlier(record, back)->time_ns : 0;
-    if (passed_ns >= SHORTEST_NS) {
-        const struct reading *from = earlier(record, back);
-        const struct reading *to = newest(record);
-        double seconds = (double)passed_ns / 1e9;
-        *ret_rates = (struct history_rates){
-            .seconds = seconds,
-            .positions = (double)(to->drawn - from->drawn) / seconds,
-            .batches = rate(from->counts.batches, to->counts.batches, seconds),
-            .acks = rate(from->counts.acked, to->counts.acked, seconds),
-            .redeliveries = rate(from->counts.redelivered, to->counts.redelivered, seconds),
-        };
-    }
+    *ret_rates = record ? rates_of(record) : (struct history_rates){.idle_seconds = -1};
     pthread_mutex_unlock(&history->mutex);
     return record != NULL;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the streams did lately: rates over the last minute, the course of the last 15 minutes, and
- * which positions were drawn in the last minute. Kept from counters that somebody reads about once
- * a second (live.h), so that draws pay nothing for it.
+ * What the streams did lately: rates of the last seconds, the course of the last 15 minutes, which
+ * positions were drawn in the last minute, and whether it stalled. Kept from counters that somebody
+ * reads about once a second (live.h), so that draws pay nothing for it.
  *
  * `drawn` counts positions that were given out for the first time since the stream was created,
  * sought or restored: a redelivered batch does not count twice. What lies between two
@@ -20,6 +20,13 @@
 #include "common/error.h"
 
 #define HISTORY_MINUTE_SECONDS 60
+/* A rate is over so many seconds, and over more, up to a minute, where fewer batches than this came
+ * in them. */
+#define HISTORY_RATE_SECONDS 8
+#define HISTORY_RATE_BATCHES 4
+/* A stream has stalled when nothing came for so long, and for so many times its usual pause. */
+#define HISTORY_STALL_SECONDS 10
+#define HISTORY_STALL_PAUSES 5
 #define HISTORY_SLOT_SECONDS 5
 #define HISTORY_SLOTS 180 /* 15 minutes */
 
@@ -34,16 +41,24 @@ struct history_counts {
     int64_t batches;
     int64_t acked;
     int64_t redelivered;
+    int64_t reads; /* batches by index, and their positions; where the furthest reader is */
+    int64_t read;
+    int64_t read_end;
     bool ended; /* the stream has: nothing is left to draw, and nothing is leased */
 };
 
-/* Per second, over `seconds`: the last minute, or as long as the stream is known. */
+/* Per second, over `seconds`: the last ones, or as long as the stream is known. */
 struct history_rates {
     double seconds; /* 0: nothing is known yet, all others are 0 */
     double positions;
     double batches;
     double acks;
     double redeliveries;
+    double reads;
+    double read;
+    double read_end;
+    double idle_seconds; /* since something was drawn or read; below 0: not since it is known */
+    bool stalled;
 };
 
 /* Positions [first, end). */
@@ -66,7 +81,7 @@ void history_sweep(struct history *history);
 /* false (and zeros): the stream is not known. */
 bool history_rates(struct history *history, const char *name, int64_t generation,
                    struct history_rates *ret_rates);
-/* Positions a second in each slot of HISTORY_SLOT_SECONDS that is over, oldest first; how many (at
+/* Positions drawn or read a second in each slot of HISTORY_SLOT_SECONDS that is over, oldest first; how many (at
  * most HISTORY_SLOTS). */
 size_t history_course(struct history *history, const char *name, int64_t generation,
                       float ret_values[HISTORY_SLOTS]);

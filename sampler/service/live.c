@@ -40,7 +40,9 @@ struct live {
 static struct history_counts counts_of(struct stream *stream)
 {
     struct stream_status status;
+    struct readers_progress readers;
     stream_status(stream, &status);
+    readers_progress(stream_readers(stream), &readers);
     return (struct history_counts){
         .generation = status.generation,
         .jumps = status.jumps,
@@ -49,6 +51,9 @@ static struct history_counts counts_of(struct stream *stream)
         .batches = status.batches,
         .acked = status.acked,
         .redelivered = status.redelivered,
+        .reads = readers.batches,
+        .read = readers.positions,
+        .read_end = readers.end,
         .ended = status.state == STREAM_ENDED,
     };
 }

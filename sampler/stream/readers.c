@@ -130,7 +130,7 @@ static void count_ids(struct reader *reader, int64_t ids, int64_t second)
     reader->ids_of[slot_of(reader->second)] += ids;
 }
 
-void readers_note(struct readers *set, const char *worker, int64_t index, int64_t ids,
+void readers_note(struct readers *set, const char *worker, int64_t index, const struct span *batch,
                   int64_t now_ns)
 {
     uint64_t hash = keyed_hash_name(worker);
@@ -142,12 +142,17 @@ void readers_note(struct readers *set, const char *worker, int64_t index, int64_
         number != HASH_TABLE_NONE ? &stripe->readers[number] : enter(stripe, hash, worker, now_ns);
     if (reader) {
         reader->batches++;
-        reader->ids += ids;
+        reader->ids += batch->units;
         reader->newest = index;
-        count_ids(reader, ids, now_ns / SECOND_NS);
+        reader->end = batch->first + batch->positions;
+        count_ids(reader, batch->units, now_ns / SECOND_NS);
         if (now_ns > reader->seen_ns)
             reader->seen_ns = now_ns;
     }
+    stripe->batches++;
+    stripe->positions += batch->positions;
+    if (now_ns > stripe->seen_ns)
+        stripe->seen_ns = now_ns;
     pthread_mutex_unlock(&stripe->mutex);
 }
 
@@ -164,6 +169,39 @@ double reader_ids_per_s(const struct reader *reader, int64_t now_ns)
         since_ns = reader->first_ns;
     int64_t took_ns = now_ns - since_ns < SECOND_NS ? SECOND_NS : now_ns - since_ns;
     return (double)ids * (double)SECOND_NS / (double)took_ns;
+}
+
+/* ---- all of them -------------------------------------------------------- */
+
+static int64_t last_seen_ns(struct readers *set)
+{
+    int64_t seen_ns = 0;
+    for (int i = 0; i < READER_STRIPES; i++) {
+        pthread_mutex_lock(&set->stripes[i].mutex);
+        if (set->stripes[i].seen_ns > seen_ns)
+            seen_ns = set->stripes[i].seen_ns;
+        pthread_mutex_unlock(&set->stripes[i].mutex);
+    }
+    return seen_ns;
+}
+
+void readers_progress(struct readers *set, struct readers_progress *ret_progress)
+{
+    struct readers_progress progress = {0};
+    int64_t since_ns = last_seen_ns(set) - READER_RATE_SECONDS * SECOND_NS;
+    for (int i = 0; i < READER_STRIPES; i++) {
+        struct reader_stripe *stripe = &set->stripes[i];
+        pthread_mutex_lock(&stripe->mutex);
+        progress.batches += stripe->batches;
+        progress.positions += stripe->positions;
+        for (size_t k = 0; k < stripe->count && stripe->seen_ns >= since_ns; k++) {
+            const struct reader *reader = &stripe->readers[k];
+            if (reader->seen_ns >= since_ns && reader->end > progress.end)
+                progress.end = reader->end;
+        }
+        pthread_mutex_unlock(&stripe->mutex);
+    }
+    *ret_progress = progress;
 }
 
 /* ---- the list ----------------------------------------------------------- */

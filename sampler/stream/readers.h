@@ -21,6 +21,7 @@
 #include "common/error.h"
 #include "common/hash_table.h"
 #include "sampler/ledger/worker_table.h"
+#include "sampler/order/batching.h"
 
 #define READERS_MOST 10000
 #define READERS_ALL_MOST 200000 /* 50 MB */
@@ -31,6 +32,7 @@ struct reader {
     char worker[WORKER_NAME_BYTES];
     int64_t batches, ids; /* that it was sent */
     int64_t newest;       /* the index that it asked for last */
+    int64_t end;          /* the position behind that batch */
     int64_t first_ns, seen_ns;
     int64_t second;                      /* of seen_ns: the newest of ids_of */
     int64_t ids_of[READER_RATE_SECONDS]; /* in a ring, by second */
@@ -40,7 +42,9 @@ struct reader_stripe {
     pthread_mutex_t mutex;
     struct reader *readers; /* owned, [count] */
     size_t count, capacity;
-    struct hash_table names; /* numbers by name */
+    struct hash_table names;    /* numbers by name */
+    int64_t batches, positions; /* sent to all that ever were here */
+    int64_t seen_ns;            /* the last of them */
 };
 
 struct readers {
@@ -50,10 +54,18 @@ struct readers {
 void readers_init(struct readers *set);
 void readers_release(struct readers *set);
 
-/* `worker` (worker_name_is_valid()) was sent batch number `index`, of `ids` units. Where there is
- * no memory for a new name it is not remembered. Does not block but for its stripe's mutex. */
-void readers_note(struct readers *set, const char *worker, int64_t index, int64_t ids,
+/* `worker` (worker_name_is_valid()) was sent batch number `index`. Where there is no memory for a
+ * new name it is not remembered. Does not block but for its stripe's mutex. */
+void readers_note(struct readers *set, const char *worker, int64_t index, const struct span *batch,
                   int64_t now_ns);
+
+struct readers_progress {
+    int64_t batches, positions; /* sent to all readers so far */
+    int64_t end; /* where the furthest is, of those seen READER_RATE_SECONDS before the last one or
+                    later; 0: nobody reads */
+};
+/* A millisecond for READERS_MOST, but never longer than a stripe's with its mutex. */
+void readers_progress(struct readers *set, struct readers_progress *ret_progress);
 
 /* How many readers_list() would list. */
 size_t readers_count(struct readers *set);

@@ -42,7 +42,7 @@ static void test_unknown_streams_have_nothing(void **state)
     assert_false(history_rates(*state, "default", 2, &rates));
 }
 
-static void test_rates_are_of_the_last_minute(void **state)
+static void test_rates_are_of_the_last_seconds(void **state)
 {
     struct history_rates rates;
     struct history_span span[HISTORY_SPANS];
@@ -58,7 +58,7 @@ static void test_rates_are_of_the_last_minute(void **state)
         history_sweep(*state);
     }
     assert_true(history_rates(*state, "s", 3, &rates));
-    assert_true(rates.seconds == 60);
+    assert_true(rates.seconds == HISTORY_RATE_SECONDS);
     assert_true(rates.positions == 1000 && rates.batches == 10);
     assert_true(rates.acks == 9 && rates.redeliveries == 1);
     struct history_counts now = {.generation = 3, .position = 100000};
@@ -87,6 +87,80 @@ static void test_a_minute_of_seeks_has_room(void **state)
     }
     counts.position += 1;
     assert_true(history_spans(*state, "s", &counts, spans) <= HISTORY_SPANS);
+}
+
+/* A batch each 12 s, then each 30: a rate of 8 s would be 0 mostly. */
+static void test_where_little_happens_a_rate_is_of_a_minute(void **state)
+{
+    struct history_rates rates;
+    struct history_counts counts = {.position = 0};
+    for (int second = 0; second <= 600; second++) {
+        if (second % (second <= 300 ? 12 : 30) == 0) {
+            counts.position += 100;
+            counts.batches++;
+        }
+        note(*state, "s", counts, second);
+        assert_true(history_rates(*state, "s", 0, &rates));
+        assert_true(second < 12 || rates.batches > 0);
+        assert_true(rates.positions > 99 * rates.batches - 1e-9);
+        assert_true(rates.positions < 101 * rates.batches + 1e-9);
+        assert_false(rates.stalled);
+    }
+    assert_true(rates.seconds == 60 && rates.idle_seconds == 0);
+}
+
+/* Silence is a stall after ten seconds, and after five times the usual pause. */
+static void test_a_stall(void **state)
+{
+    struct history_rates rates;
+    struct history_counts counts = {.position = 0};
+    note(*state, "s", counts, -100);
+    assert_true(history_rates(*state, "s", 0, &rates));
+    assert_true(rates.idle_seconds < 0 && !rates.stalled);
+    for (int second = 0; second <= 20; second++) {
+        counts.reads += 10; /* whoever reads by index draws nothing */
+        counts.read += 1000;
+        note(*state, "s", counts, second);
+    }
+    for (int second = 21; second <= 200; second++) {
+        note(*state, "s", counts, second);
+        assert_true(history_rates(*state, "s", 0, &rates));
+        assert_true(rates.idle_seconds == second - 20);
+        assert_int_equal(rates.stalled, second > 20 + HISTORY_STALL_SECONDS);
+    }
+    assert_true(rates.read == 0);
+    counts.reads++;
+    note(*state, "s", counts, 201);
+    assert_true(history_rates(*state, "s", 0, &rates));
+    assert_true(rates.idle_seconds == 0 && !rates.stalled);
+    for (int second = 202; second < 1000; second++) {
+        counts.reads += second % 20 == 0;
+        note(*state, "s", counts, second);
+    }
+    for (int second = 1001; second <= 1200; second++) {
+        note(*state, "s", counts, second);
+        assert_true(history_rates(*state, "s", 0, &rates));
+        assert_int_equal(rates.stalled, second > 980 + HISTORY_STALL_PAUSES * 20);
+    }
+}
+
+static void test_what_is_read_is_in_the_course(void **state)
+{
+    struct history_rates rates;
+    float course[HISTORY_SLOTS];
+    for (int second = 0; second <= 10; second++)
+        note(*state, "s",
+             (struct history_counts){.position = 10 * second,
+                                     .batches = second,
+                                     .reads = 2 * second,
+                                     .read = 5000 + 200 * second,
+                                     .read_end = 70 * second},
+             second);
+    assert_int_equal(history_course(*state, "s", 0, course), 2);
+    assert_true(course[0] == 210 && course[1] == 210);
+    assert_true(history_rates(*state, "s", 0, &rates));
+    assert_true(rates.positions == 10 && rates.read == 200);
+    assert_true(rates.reads == 2 && rates.read_end == 70);
 }
 
 static void test_the_course_has_a_value_every_five_seconds(void **state)
@@ -193,7 +267,11 @@ static void test_streams_that_go_are_forgotten(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_unknown_streams_have_nothing, setup, teardown),
     cmocka_unit_test_setup_teardown(test_a_minute_of_seeks_has_room, setup, teardown),
-    cmocka_unit_test_setup_teardown(test_rates_are_of_the_last_minute, setup, teardown),
+    cmocka_unit_test_setup_teardown(test_rates_are_of_the_last_seconds, setup, teardown),
+    cmocka_unit_test_setup_teardown(test_where_little_happens_a_rate_is_of_a_minute, setup,
+                                    teardown),
+    cmocka_unit_test_setup_teardown(test_a_stall, setup, teardown),
+    cmocka_unit_test_setup_teardown(test_what_is_read_is_in_the_course, setup, teardown),
     cmocka_unit_test_setup_teardown(test_the_course_has_a_value_every_five_seconds, setup,
                                     teardown),
     cmocka_unit_test_setup_teardown(test_late_readings_are_spread, setup, teardown),

@@ -10,6 +10,14 @@
 #define SECOND_NS INT64_C(1000000000)
 #define START_NS (100 * SECOND_NS)
 
+/* Batches of `ids` units each, one behind the other. */
+static void note(struct readers *set, const char *worker, int64_t index, int64_t ids,
+                 int64_t now_ns)
+{
+    const struct span batch = {.first = index * ids, .positions = ids, .units = ids};
+    readers_note(set, worker, index, &batch, now_ns);
+}
+
 static const struct reader *find(const struct reader *list, size_t count, const char *worker)
 {
     for (size_t i = 0; i < count; i++) {
@@ -29,9 +37,9 @@ static void test_what_a_reader_read_is_counted(void **state)
     assert_ok(readers_list(&set, &list, &count));
     assert_int_equal(count, 0);
     free(list);
-    readers_note(&set, "w0", 5, 100, START_NS);
-    readers_note(&set, "w1", 6, 100, START_NS + 1);
-    readers_note(&set, "w0", 7, 40, START_NS + 2);
+    note(&set, "w0", 5, 100, START_NS);
+    note(&set, "w1", 6, 100, START_NS + 1);
+    note(&set, "w0", 7, 40, START_NS + 2);
     assert_int_equal(readers_count(&set), 2);
     assert_ok(readers_list(&set, &list, &count));
     assert_int_equal(count, 2);
@@ -45,6 +53,35 @@ static void test_what_a_reader_read_is_counted(void **state)
     readers_release(&set);
 }
 
+/* Who has gone does not hold the rest back, nor does who begins again keep it ahead. */
+static void test_progress_is_that_of_the_furthest_who_still_reads(void **state)
+{
+    (void)state;
+    struct readers set;
+    struct readers_progress progress;
+    int64_t later_ns = START_NS + 60 * SECOND_NS;
+    readers_init(&set);
+    readers_progress(&set, &progress);
+    assert_true(progress.batches == 0 && progress.positions == 0 && progress.end == 0);
+    note(&set, "w0", 9, 100, START_NS);
+    note(&set, "w1", 4, 100, START_NS + SECOND_NS);
+    readers_progress(&set, &progress);
+    assert_int_equal(progress.end, 1000);
+    note(&set, "w1", 0, 100, later_ns);
+    note(&set, "w2", 1, 100, later_ns + READER_RATE_SECONDS * SECOND_NS);
+    readers_progress(&set, &progress);
+    assert_int_equal(progress.end, 200);
+    note(&set, "w1", 5, 10, later_ns + 2);
+    readers_progress(&set, &progress);
+    assert_int_equal(progress.end, 200);
+    note(&set, "w1", 7, 100, later_ns + 3);
+    readers_progress(&set, &progress);
+    assert_int_equal(progress.end, 800);
+    assert_int_equal(progress.batches, 6);
+    assert_int_equal(progress.positions, 510);
+    readers_release(&set);
+}
+
 /* 1,000 ids a second for twenty seconds, then silence. */
 static void test_a_rate_is_of_the_last_seconds(void **state)
 {
@@ -53,12 +90,12 @@ static void test_a_rate_is_of_the_last_seconds(void **state)
     struct reader *list;
     size_t count;
     readers_init(&set);
-    readers_note(&set, "w", 0, 1000, START_NS);
+    note(&set, "w", 0, 1000, START_NS);
     assert_ok(readers_list(&set, &list, &count));
     assert_true(reader_ids_per_s(list, START_NS) == 1000); /* as if a second had passed */
     free(list);
     for (int i = 1; i < 200; i++)
-        readers_note(&set, "w", i, i < 10 ? 0 : 100, START_NS + i * SECOND_NS / 10);
+        note(&set, "w", i, i < 10 ? 0 : 100, START_NS + i * SECOND_NS / 10);
     assert_ok(readers_list(&set, &list, &count));
     int64_t end_ns = START_NS + 20 * SECOND_NS;
     assert_true(reader_ids_per_s(list, end_ns - 1) > 990);
@@ -66,7 +103,7 @@ static void test_a_rate_is_of_the_last_seconds(void **state)
     assert_true(reader_ids_per_s(list, end_ns + 3 * SECOND_NS) < 700);
     assert_true(reader_ids_per_s(list, end_ns + READER_RATE_SECONDS * SECOND_NS) == 0);
     free(list);
-    readers_note(&set, "w", 200, 8, end_ns + 3600 * SECOND_NS); /* nothing of old comes back */
+    note(&set, "w", 200, 8, end_ns + 3600 * SECOND_NS); /* nothing of old comes back */
     assert_ok(readers_list(&set, &list, &count));
     assert_true(reader_ids_per_s(list, end_ns + 3600 * SECOND_NS) <= 8);
     free(list);
@@ -81,8 +118,8 @@ static void test_time_does_not_go_back(void **state)
     struct reader *list;
     size_t count;
     readers_init(&set);
-    readers_note(&set, "w", 1, 10, START_NS + SECOND_NS);
-    readers_note(&set, "w", 0, 10, START_NS + SECOND_NS - 1);
+    note(&set, "w", 1, 10, START_NS + SECOND_NS);
+    note(&set, "w", 0, 10, START_NS + SECOND_NS - 1);
     assert_ok(readers_list(&set, &list, &count));
     assert_int_equal(list[0].seen_ns, START_NS + SECOND_NS);
     assert_true(reader_ids_per_s(list, START_NS + SECOND_NS) == 20);
@@ -100,7 +137,7 @@ static void test_the_last_ten_thousand_are_listed(void **state)
     readers_init(&set);
     for (int i = 0; i <= READERS_MOST; i++) {
         snprintf(name, sizeof(name), "worker-%d", i);
-        readers_note(&set, name, i, 1, START_NS + i);
+        note(&set, name, i, 1, START_NS + i);
     }
     assert_int_equal(readers_count(&set), READERS_MOST);
     assert_ok(readers_list(&set, &list, &count));
@@ -123,9 +160,9 @@ static void test_who_reads_is_not_forgotten(void **state)
     readers_init(&set);
     for (int i = 0; i < 10 * READERS_MOST; i++) {
         snprintf(name, sizeof(name), "worker-%d", i);
-        readers_note(&set, name, i, 1, START_NS + 2 * i);
+        note(&set, name, i, 1, START_NS + 2 * i);
         if (i % 100 == 0)
-            readers_note(&set, "steady", i, 1, START_NS + 2 * i + 1);
+            note(&set, "steady", i, 1, START_NS + 2 * i + 1);
     }
     for (int i = 0; i < READER_STRIPES; i++)
         kept += set.stripes[i].count;
@@ -154,7 +191,7 @@ static void test_all_streams_together_have_a_bound(void **state)
         readers_init(&sets[k]);
         for (int i = 0; i < 3 * READERS_MOST; i++) {
             snprintf(name, sizeof(name), "worker-%d", i);
-            readers_note(&sets[k], name, i, 1, START_NS + i);
+            note(&sets[k], name, i, 1, START_NS + i);
         }
         for (int i = 0; i < READER_STRIPES; i++)
             kept += sets[k].stripes[i].capacity;
@@ -163,7 +200,7 @@ static void test_all_streams_together_have_a_bound(void **state)
     for (int k = 0; k < STREAMS; k++)
         readers_release(&sets[k]);
     readers_init(&sets[0]);
-    readers_note(&sets[0], "w", 0, 1, START_NS);
+    note(&sets[0], "w", 0, 1, START_NS);
     assert_int_equal(readers_count(&sets[0]), 1);
     readers_release(&sets[0]);
 }
@@ -184,7 +221,7 @@ static void *read_batches(void *context)
     char name[WORKER_NAME_BYTES];
     for (int i = 0; i < ROUNDS; i++) {
         snprintf(name, sizeof(name), "worker-%d", i % 50);
-        readers_note(&meeting->set, name, i, 10, START_NS + i);
+        note(&meeting->set, name, i, 10, START_NS + i);
     }
     atomic_fetch_sub(&meeting->left, 1);
     return NULL;
@@ -220,6 +257,7 @@ static void test_threads_that_meet_count_exactly(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_what_a_reader_read_is_counted),
+    cmocka_unit_test(test_progress_is_that_of_the_furthest_who_still_reads),
     cmocka_unit_test(test_a_rate_is_of_the_last_seconds),
     cmocka_unit_test(test_time_does_not_go_back),
     cmocka_unit_test(test_the_last_ten_thousand_are_listed),

@@ -10,12 +10,14 @@ function prepareChart(svg) {
   svg.append(makeSvg("path", "area"), makeSvg("path", "line"));
 }
 
-/**
- * Draws `values` (null: the server was not there yet), the newest at the right edge, over `slots`
- * places, so that a young server's line begins at the right.
- */
-function drawChart(svg, values, slots, highest) {
-  const step = CHART_WIDTH / Math.max(1, slots - 1);
+/** The places of the axis: as many as there are values to show. */
+function chartPlaces(values) {
+  return Math.max(2, values.length);
+}
+
+/** Draws `values` (null: the server was not there yet), the newest at the right edge. */
+function drawChart(svg, values, highest) {
+  const step = CHART_WIDTH / (chartPlaces(values) - 1);
   const scale = highest > 0 ? (CHART_HEIGHT - 6) / highest : 0;
   const points = [];
   values.forEach((value, i) => {

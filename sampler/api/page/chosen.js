@@ -24,10 +24,10 @@ function unitsText(stream) {
 function definitionRows(stream) {
   const rows = [
     ["frame", stream.frame],
-    ["digest", stream.digest.slice(0, 12), stream.digest],
+    ["digest", stream.digest.slice(0, 12), stream.digest, stream.digest],
     ["units", unitsText(stream)],
     ["design", designText(stream)],
-    ["seed", stream.seed],
+    ["seed", stream.seed, "", stream.seed],
     ["epoch", formatCounted(stream.epoch_draws, "draw", "draws")],
     ["epochs", stream.epochs > 0 ? formatCount(stream.epochs) : "without end"],
     ["tail", stream.tail],
@@ -40,28 +40,27 @@ function definitionRows(stream) {
 
 /** Rates while it runs; of a stream that stands still, where it stands. */
 function numberRows(stream) {
-  const totals = [
+  const state = stateOf(stream);
+  const { at, left_s, isRead } = progressOf(stream);
+  const left = ["epoch left", formatCount(stream.epoch_draws - at)];
+  const totals = isRead ? [["batches read", formatCount(stream.read.batches)]] : [
     ["batches done", formatCount(stream.acked)],
     ["leased now", formatCount(stream.leased)],
     ["redelivered", formatCount(stream.redelivered), stream.rate.redeliveries > 0 ? "warn" : ""],
   ];
-  if (stream.state === "ended") {
+  if (state === "ended") {
     const first = stream.ended ? ["ended", formatClock(new Date(stream.ended * 1000))]
       : ["before the server started", "ended"];
     return [first, ...totals.filter(([what]) => what !== "leased now"), ["positions", formatCount(stream.position)]];
   }
-  if (stream.state === "paused") {
-    const left = formatCount(stream.epoch_draws - epochPosition(stream));
-    return [["no draws until it is resumed", "paused"], ...totals, ["epoch left", left]];
-  }
-  return [
-    ["ids/s", formatRate(stream.rate.ids)],
-    ["batches/s", formatRate(stream.rate.batches)],
-    ["acks/s", formatRate(stream.rate.acks)],
-    ...totals,
-    stream.epochs > 0 ? ["to the end", formatDuration(stream.left_s)]
-      : ["epoch left", formatDuration(stream.epoch_left_s)],
-  ];
+  if (state === "paused") return [["no draws until it is resumed", "paused"], ...totals, left];
+  if (state === "stalled") return [["nothing was drawn or read", paceText(stream), "warn"], ...totals, left];
+  if (state === "read") return [[leftText(stream), paceText(stream)], ...totals];
+  const rates = [["ids/s", formatRate(stream.rate.ids)], ["batches/s", formatRate(stream.rate.batches)]];
+  if (!isRead) rates.push(["acks/s", formatRate(stream.rate.acks)]);
+  const end = stream.epochs > 0 && !isRead ? ["to the end", formatDuration(stream.left_s)]
+    : ["epoch left", formatDuration(left_s)];
+  return [...rates, ...totals, end];
 }
 
 function showHint(stream, server) {
@@ -71,6 +70,7 @@ function showHint(stream, server) {
   const target = new URL(asked.length > 0 ? `batch?${asked.join("&")}` : "batch", location.href).href;
   const token = server.guarded ? "-H 'Authorization: Bearer TOKEN' " : "";
   setText(byId("hint-command"), `curl ${token}'${target}'`);
+  byId("hint-copy").dataset.copy = `curl ${token}'${target}'`;
   setHidden(byId("hint"), stream.state === "ended");
   const named = stream.name === "default" ? "labels" : `labels?stream=${stream.name}`;
   setText(byId("labels-link"), `/${named}`);
@@ -88,8 +88,11 @@ function showChosen(live) {
   setNumbers(byId("rates"), numberRows(all));
   const highest = highestOf(all.history);
   setHidden(byId("rate-empty"), all.history.filter((value) => value !== null).length > 1); // a line has two points
-  drawChart(byId("rate-chart"), all.history, all.history_slots, highest);
+  drawChart(byId("rate-chart"), all.history, highest);
+  setText(byId("rate-begin"), `${formatDuration((chartPlaces(all.history) - 1) * all.history_s)} ago`);
   setText(byId("rate-caption"), highest > 0 ? `ids/s, at most ${formatShort(highest)}` : "ids/s");
   setFacts(byId("definition"), definitionRows(all));
   showHint(all, live.server);
+  showActions(all, live.server);
+  showSearch(all);
 }

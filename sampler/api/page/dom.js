@@ -72,12 +72,30 @@ function setChildren(parent, items, keyOf, create, update) {
   for (const child of old.values()) child.remove();
 }
 
-/** Fills a <dl> with [term, text, title] rows. */
+/** A button that copies what its `dataset.copy` says when it is pressed. */
+function makeCopy(what) {
+  const button = make("button", "copy", "Copy");
+  button.type = "button";
+  button.setAttribute("aria-label", `Copy ${what}`);
+  return button;
+}
+
+/** Fills a <dl> with [term, text, title, text to copy] rows. */
 function setFacts(list, rows) {
   setChildren(list, rows, (row) => row[0],
-    (row) => make("div", "", [make("dt", "", row[0]), make("dd", "")]),
+    (row) => make("div", "", [make("dt", "", row[0]), make("dd", ""), ...(row[3] ? [makeCopy(row[0])] : [])]),
     (child, row) => {
-      setText(child.lastChild, row[1]);
-      setAttribute(child.lastChild, "title", row[2] || "");
+      const [, text, copy] = child.children;
+      setText(text, row[1]);
+      setAttribute(text, "title", row[2] || "");
+      if (copy) copy.dataset.copy = row[3];
     });
+}
+
+/** A colour for whoever has this name, the same on every page; w0, w1, w2 ... are far apart. */
+function setColor(element, name) {
+  const [number] = name.match(/\d*$/);
+  let hash = 0;
+  for (const letter of name.slice(0, name.length - number.length)) hash = (hash * 31 + letter.codePointAt(0)) % 360;
+  element.style.setProperty("--hue", ((hash + Number(number) * 137.508) % 360).toFixed(1));
 }

@@ -50,10 +50,15 @@ function labelGroups(labels) {
   ];
 }
 
+function drawnText(labels, chosen) {
+  if (labels.drawn === 0 && chosen.readers.count > 0) return "what is read by index is not counted";
+  return `epoch ${formatCount(labels.epoch)}, ${formatCount(labels.drawn)} drawn`;
+}
+
 function showLabels(chosen) {
   const labels = chosen && chosen.labels;
   setText(byId("labels-count"), labels ? formatCount(labels.count) : "");
-  setText(byId("labels-epoch"), labels && labels.rows ? `epoch ${formatCount(labels.epoch)}, ${formatCount(labels.drawn)} drawn` : "counting");
+  setText(byId("labels-epoch"), labels && labels.rows ? drawnText(labels, chosen) : "counting");
   const groups = labels && labels.rows ? labelGroups(labels) : [];
   const folder = byId("labels");
   folder.dataset.groups = groups.length;

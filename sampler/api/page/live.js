@@ -17,6 +17,7 @@ const link = {
   lostAt: null,
   quietFrom: 0, // of performance.now(): the last answer, or when somebody began to look
   guarded: false, // the server asks for tokens
+  wantsToken: false, // somebody is typing one, though the server shows what it has
   soon: false,
 };
 
@@ -70,7 +71,7 @@ function showLive(live) {
   if (wait) showLink("waiting", wait);
   else if (server.failing) showLink("failing", "refusing draws");
   else showLink("live", "live");
-  setHidden(byId("access"), true);
+  setHidden(byId("access"), !link.wantsToken);
   setHidden(byId("board"), live.streams.length === 0);
   setHidden(byId("starting"), live.streams.length > 0);
   setHidden(byId("links"), false);
@@ -81,6 +82,7 @@ function showLive(live) {
   showChosen(live);
   showLabels(chosen);
   showWorkers(chosen);
+  showReaders(chosen, live.streams);
 }
 
 function showLost(status) {
@@ -110,8 +112,16 @@ function showWrongToken(why) {
   setHidden(byId("access-why"), !why);
 }
 
+function askForToken(why) {
+  link.wantsToken = true;
+  setHidden(byId("access"), false);
+  showWrongToken(why);
+  byId("token").focus();
+}
+
 /** 401 and 403: nothing helps but another token. */
 function showAccess(status) {
+  link.wantsToken = false;
   const sent = vault.get() !== "";
   const why = status === 403 ? "The token is known, but lacks the scope read (403)."
     : sent ? "The server does not know this token (401)." : "";
@@ -123,10 +133,10 @@ function showAccess(status) {
   if (first) byId("token").focus();
 }
 
-function fetchHere(path, signal) {
+function fetchHere(path, signal, method = "GET") {
   const token = vault.get();
   const headers = token ? { Authorization: `Bearer ${token}` } : {};
-  return fetch(path, { headers, signal, cache: "no-store", credentials: "omit" });
+  return fetch(path, { method, headers, signal, cache: "no-store", credentials: "omit" });
 }
 
 async function ask(signal) {
@@ -160,7 +170,7 @@ async function poll() {
   }
   if (link.busy !== busy) return;
   link.busy = null;
-  if (document.hidden || !byId("access").hidden) return;
+  if (document.hidden || (!byId("access").hidden && !link.wantsToken)) return;
   link.timer = setTimeout(poll, link.soon ? SOON_MS : Math.min(SLOWEST_MS, EVERY_MS * 2 ** Math.max(0, link.failures - 2)));
 }
 
@@ -170,6 +180,7 @@ byId("access").addEventListener("submit", (event) => {
   byId("token").value = "";
   if (/^[\x21-\x7e]+$/.test(token)) {
     vault.set(token);
+    link.wantsToken = false;
     poll();
   } else {
     showWrongToken("A token is of printable ASCII characters without spaces.");
@@ -191,6 +202,9 @@ for (const kind of ["click", "auxclick"]) {
   });
 }
 prepareChart(byId("rate-chart"));
-prepareView();
+prepareDialogs();
+prepareActions();
+prepareSearch();
+prepareCopying();
 setInterval(showQuiet, 500);
 poll();

@@ -17,19 +17,26 @@ async function viewText(path) {
   }
 }
 
-async function openView(path) {
+function showView(title, text) {
   const view = byId("view");
-  setText(byId("view-title"), `/${path}`);
-  setText(byId("view-text"), "Asking the server");
+  setText(byId("view-title"), title);
+  setText(byId("view-text"), text);
+  byId("view-copy").dataset.copy = text;
   if (!view.open) view.showModal();
-  const text = await viewText(path);
-  if (byId("view-title").textContent === `/${path}`) setText(byId("view-text"), text);
 }
 
-function prepareView() {
-  const view = byId("view");
-  byId("view-close").addEventListener("click", () => view.close());
-  view.addEventListener("click", (event) => {
-    if (event.target === view) view.close(); // beside it
-  });
+async function openView(path) {
+  showView(`/${path}`, "Asking the server");
+  const text = await viewText(path);
+  if (byId("view-title").textContent === `/${path}`) showView(`/${path}`, text);
+}
+
+function prepareDialogs() {
+  for (const dialog of document.querySelectorAll("dialog")) {
+    dialog.querySelector(".close").addEventListener("click", () => dialog.close());
+    dialog.addEventListener("click", (event) => {
+      if (event.target === dialog) dialog.close(); // beside it
+    });
+  }
+  byId("help-open").addEventListener("click", () => byId("help").showModal());
 }
