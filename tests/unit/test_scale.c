@@ -124,11 +124,12 @@ static void test_names_of_readers(void **state)
 {
     char name[NAME_BYTES];
     uint32_t number = 0;
+    const struct span batch = {.positions = 1, .units = 1};
     struct readers *readers = stream_readers(unit.stream);
     (void)state;
     for (int i = 0; i < MANY; i++) {
         collide(name, &number);
-        readers_note(readers, name, 0, 1, clock_now_ns());
+        readers_note(readers, name, 0, &batch, clock_now_ns());
     }
     for (int i = 0; i < READER_STRIPES; i++)
         assert_in_range(longest_run(&readers->stripes[i].names), 1, RUN_MOST);
