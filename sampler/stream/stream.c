@@ -394,10 +394,12 @@ static bool search_on(struct stream *stream, int64_t *budget)
 }
 
 /* plan_and_draw() as often as it takes. A batch that is too far is like one that is not there yet:
- * the caller comes again. */
+ * the caller comes again; so it does when a seek came in between, whether it was kept or not: the
+ * pull's acks may be gone with it. */
 static enum error draw_searching(struct drawing *drawing, bool peeks)
 {
     struct stream *stream = drawing->stream;
+    int64_t jumps = stream->ledger.jumps;
     int64_t budget = SEARCH_POSITIONS;
     for (;;) {
         enum error error = stream_check_alive(stream);
@@ -406,7 +408,11 @@ static enum error draw_searching(struct drawing *drawing, bool peeks)
         if (error != ERROR_UNAVAILABLE)
             return error;
         budget -= LEDGER_PLAN_POSITIONS;
-        if (!search_on(stream, &budget)) {
+        bool is_found = search_on(stream, &budget);
+        if (stream->ledger.jumps != jumps)
+            return error_set(ERROR_UNAVAILABLE, "the stream was sought or restored meanwhile; "
+                                                "ask again");
+        if (!is_found) {
             (void)ledger_plan_unfinished(&stream->search);
             return ERROR_TIMEOUT;
         }

@@ -652,29 +652,35 @@ static void *draw_rare(void *context)
     return NULL;
 }
 
-/* A batch that is very far is searched for beside the others, for so long and no longer. */
-static void test_a_rare_design_holds_nobody_up(void **unused)
+/* Beside `default`; its next million units are very far. */
+static struct stream *open_rare(struct stream_unit *unit)
 {
-    (void)unused;
     static char fields[] = "{\"rate\":1e-05}";
-    static _Atomic int finished[1];
-    struct stream_unit unit;
-    struct stream_definition rare;
-    struct stream_batch batch;
     struct sampling_plan *plan;
-    struct drawer drawer = {.times = finished};
-    pthread_t thread;
-    int meanwhile = 0;
+    struct stream *stream;
     bool waits;
-    begin(&unit, 0, TAIL_KEEP);
-    rare = unit.definition;
+    begin(unit, 0, TAIL_KEEP);
+    struct stream_definition rare = unit->definition;
     strcpy(rare.name, "rare");
     strcpy(rare.design, "bernoulli");
     rare.fields = fields;
     rare.tail = TAIL_SPAN;
-    stream_unit_open(&unit, DURABILITY_PROCESS);
-    assert_ok(sampling_plan_open(unit.frames, NULL, &rare, &plan));
-    assert_ok(streams_create(unit.streams, &rare, plan, 0, NULL, &drawer.stream, &waits));
+    stream_unit_open(unit, DURABILITY_PROCESS);
+    assert_ok(sampling_plan_open(unit->frames, NULL, &rare, &plan));
+    assert_ok(streams_create(unit->streams, &rare, plan, 0, NULL, &stream, &waits));
+    return stream;
+}
+
+/* A batch that is very far is searched for beside the others, for so long and no longer. */
+static void test_a_rare_design_holds_nobody_up(void **unused)
+{
+    (void)unused;
+    static _Atomic int finished[1];
+    struct stream_unit unit;
+    struct stream_batch batch;
+    struct drawer drawer = {.stream = open_rare(&unit), .times = finished};
+    pthread_t thread;
+    int meanwhile = 0;
     assert_int_equal(pthread_create(&thread, NULL, draw_rare, &drawer), 0);
     while (!atomic_load(&finished[0])) {
         assert_ok(unit_draw(unit.stream, 1, &batch));
@@ -685,6 +691,40 @@ static void test_a_rare_design_holds_nobody_up(void **unused)
     assert_true(meanwhile > 10);
     struct ledger_pull pull = {.size = 1000000, .room = 1000000};
     assert_int_equal(stream_peek(drawer.stream, &pull, &batch), ERROR_TIMEOUT);
+    stream_put(drawer.stream);
+    stream_unit_close(&unit);
+    stream_unit_end(&unit);
+}
+
+static void *ack_and_draw_rare(void *context)
+{
+    static const int64_t acked = 0;
+    struct drawer *drawer = context;
+    struct stream_batch batch;
+    bool waits;
+    const struct ledger_pull pull = {
+        .worker = "w", .seq = 1, .size = 1000000, .room = 1000000, .acks = &acked, .ack_count = 1};
+    drawer->error = stream_draw(drawer->stream, &pull, NULL, &batch, &waits);
+    return NULL;
+}
+
+/* The leases went with it, and maybe the ack: the batch must not come as if that stood. */
+static void test_a_seek_ends_a_search(void **unused)
+{
+    (void)unused;
+    struct stream_unit unit;
+    struct stream_batch batch;
+    struct stream_status status;
+    struct drawer drawer = {.stream = open_rare(&unit)};
+    pthread_t thread;
+    assert_ok(unit_lease(drawer.stream, "w", 0, 1, &batch));
+    assert_int_equal(pthread_create(&thread, NULL, ack_and_draw_rare, &drawer), 0);
+    do
+        stream_status(drawer.stream, &status);
+    while (status.acked == 0);
+    assert_ok(seek(drawer.stream, 0));
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(drawer.error, ERROR_UNAVAILABLE);
     stream_put(drawer.stream);
     stream_unit_close(&unit);
     stream_unit_end(&unit);
@@ -1075,6 +1115,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_token_of_all_rows),
     cmocka_unit_test(test_a_token_waits_for_the_disk),
     cmocka_unit_test(test_a_rare_design_holds_nobody_up),
+    cmocka_unit_test(test_a_seek_ends_a_search),
     cmocka_unit_test(test_what_a_token_calls_done_is_done),
     cmocka_unit_test(test_names_come_and_go),
     cmocka_unit_test_setup(test_changes_that_heard_an_error_are_undone, silence),
