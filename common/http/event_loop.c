@@ -12,6 +12,7 @@
 #include "common/thread.h"
 
 #define LOOKS_BEFORE_SLEEP 10 /* each about 1 us; 5 and 20 did no worse */
+#define IDLE_RUNS_MOST 10     /* that did nothing, one after the other, before a sleep */
 
 /* Who wants to wake the thread says RUNG, and rings the bell if it slept. Before it sleeps the
  * thread goes from AWAKE to ASLEEP, which fails when somebody was faster. */
@@ -114,22 +115,33 @@ static int looks_after(uint64_t requests, bool *loaded)
     return *loaded ? LOOKS_BEFORE_SLEEP : 1;
 }
 
+/* What runs of the daemon do shows in these. */
+static uint64_t moves(const struct event_loop *loop)
+{
+    return loop->requests + loop->pieces;
+}
+
 static void *run(void *context)
 {
     struct event_loop *loop = context;
     bool loaded = false;
     int looks = 0; /* that are left */
+    int idle_runs = 0;
     while (!atomic_load(&loop->ending)) {
         uint64_t before = loop->requests;
+        uint64_t moves_before = moves(loop);
         if (atomic_load(&loop->arrivals)) /* never before AWAKE is stored */
             take_arrivals(loop);
         (void)MHD_run(loop->daemon);
         uint64_t requests = loop->requests - before;
         if (requests > 0)
             looks = looks_after(requests, &loaded);
+        idle_runs = moves(loop) == moves_before && loop->responses == 0 ? idle_runs + 1 : 0;
         int timeout_ms = patience_ms(loop);
-        if (timeout_ms == 0)
+        if (timeout_ms == 0 && idle_runs <= IDLE_RUNS_MOST)
             continue;
+        if (timeout_ms == 0)
+            timeout_ms = 1;
         if (looks == 0) {
             loaded = false;
             sleep_until_ready(loop, timeout_ms);

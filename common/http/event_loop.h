@@ -8,8 +8,12 @@
  * waking it costs it and its client several microseconds, more in a virtual machine. Where requests
  * come one by one it sleeps after a single look.
  *
- * Threads: event_loop_add() and event_loop_wake() from every thread; event_loop_note() from the
- * loop's own, in the daemon's callbacks.
+ * libmicrohttpd 0.9.75 says that it has more to do for as long as a TLS handshake waits for its
+ * client. Where runs do nothing and no response is being sent, the thread sleeps nevertheless, a
+ * millisecond at most.
+ *
+ * Threads: event_loop_add() and event_loop_wake() from every thread; the rest from the loop's own,
+ * in the daemon's callbacks.
  */
 #ifndef COMMON_HTTP_EVENT_LOOP_H
 #define COMMON_HTTP_EVENT_LOOP_H
@@ -37,7 +41,9 @@ struct event_loop {
     _Atomic(struct arrival *) arrivals;
     _Atomic int state; /* enum of event_loop.c */
     _Atomic bool ending;
-    uint64_t requests; /* noted so far */
+    uint64_t requests; /* noted so far, as the next one */
+    uint64_t pieces;
+    int64_t responses; /* that are being sent */
 };
 
 /* Flags of a daemon that an event loop can poll. */
@@ -61,6 +67,20 @@ void event_loop_wake(struct event_loop *loop);
 static inline void event_loop_note(struct event_loop *loop)
 {
     loop->requests++;
+}
+/* A piece of a request's body has. */
+static inline void event_loop_note_piece(struct event_loop *loop)
+{
+    loop->pieces++;
+}
+/* A response was handed over; it was sent, or never will be. */
+static inline void event_loop_note_response(struct event_loop *loop)
+{
+    loop->responses++;
+}
+static inline void event_loop_note_end(struct event_loop *loop)
+{
+    loop->responses--;
 }
 
 #endif

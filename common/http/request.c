@@ -154,8 +154,10 @@ void request_release_body(struct request *request)
 void request_put(struct request *request)
 {
     struct http_thread *thread = request->thread;
-    if (request->answered)
+    if (request->answered) {
+        event_loop_note_end(&thread->loop);
         metrics_time(request->metrics, request_path(request), clock_now_ns() - request->started_ns);
+    }
     if (request->active)
         atomic_fetch_sub(&thread->active, 1);
     thread->server->application->request_release(request);

@@ -51,6 +51,7 @@ static enum MHD_Result queue(struct request *request, int status, struct MHD_Res
     }
     bool carries = status == MHD_HTTP_OK && !request->head;
     request->answered = true;
+    event_loop_note_response(&request->thread->loop);
     connection_enter(request->peer, CONNECTION_SENDING, body_bytes);
     metrics_count(request->metrics, request_path(request), status, request->head ? 0 : body_bytes,
                   carries ? request->items : 0);
@@ -256,6 +257,7 @@ void response_at_once(struct request *request, int status, const char *detail)
                              body.length, (int)body.length, body.data);
     if (!error) {
         request->answered = true;
+        event_loop_note_response(&request->thread->loop);
         metrics_count(request->metrics, request_path(request), status, body.length, 0);
         send_bytes(request->connection, &response);
     }

@@ -40,8 +40,10 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
         return MHD_NO; /* there was no memory for it, or response_at_once() was all */
     if (!request->seen)
         return framing_begin(request, method, version);
-    if (*upload_bytes > 0)
+    if (*upload_bytes > 0) {
+        event_loop_note_piece(&request->thread->loop);
         return framing_take(request, upload, upload_bytes);
+    }
     if (!request->active) {
         request->active = true;
         atomic_fetch_add(&request->thread->active, 1); /* before the phase is read */

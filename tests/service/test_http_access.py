@@ -164,6 +164,35 @@ def tls_get(server, target, cert, **limits):
         return error.code, error.read()
 
 
+def processor_s(pid):
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def client_hello():
+    """What a client sends first."""
+    received, sent = ssl.MemoryBIO(), ssl.MemoryBIO()
+    context = ssl.create_default_context()
+    with pytest.raises(ssl.SSLWantReadError):
+        context.wrap_bio(received, sent, server_hostname="localhost").do_handshake()
+    return sent.read()
+
+
+@pytest.mark.parametrize("part", [0, 3, 100, 1000000])
+def test_a_handshake_that_waits_costs_nothing(sampler, tmp_path, part):
+    """Whoever connects and says nothing, or half of it, kept an HTTP thread at work for as long as it liked."""
+    cert, key = make_certificate(tmp_path, "one")
+    server = sampler(*STORE, "--tls-cert", cert, "--tls-key", key)
+    with socket.create_connection(("127.0.0.1", server.port)) as client:
+        client.sendall(client_hello()[:part])
+        before, began = processor_s(server.process.pid), time.monotonic()
+        time.sleep(1.5)
+        used_s = processor_s(server.process.pid) - before
+        assert used_s < 0.25 * (time.monotonic() - began)
+        large = json.loads(tls_get(server, "/batch?size=50000&index=0", cert)[1])
+        assert len(large["ids"]) == 1000, "others are served meanwhile"
+
+
 def test_tls(sampler, tmp_path):
     cert, key = make_certificate(tmp_path, "one")
     server = sampler(*STORE, "--tls-cert", cert, "--tls-key", key)
