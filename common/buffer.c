@@ -99,6 +99,14 @@ enum error buffer_add_csv(struct buffer *buffer, const char *text)
     return buffer_add_text(buffer, "\"");
 }
 
+/* vsnprintf() may need memory, too. */
+static enum error refuse_format(struct buffer *buffer, const char *format)
+{
+    if (!buffer->error)
+        buffer->error = error_set(ERROR_MEMORY, "text for format \"%s\" cannot be printed", format);
+    return buffer->error;
+}
+
 enum error buffer_print(struct buffer *buffer, const char *format, ...)
 {
     va_list args;
@@ -106,13 +114,14 @@ enum error buffer_print(struct buffer *buffer, const char *format, ...)
     int length = vsnprintf(NULL, 0, format, args);
     va_end(args);
     if (length < 0)
-        return error_set(ERROR_MEMORY, "text for format \"%s\" cannot be printed", format);
-    enum error error = buffer_reserve(buffer, (size_t)length);
-    if (error)
-        return error;
+        return refuse_format(buffer, format);
+    if (buffer_reserve(buffer, (size_t)length))
+        return buffer->error;
     va_start(args, format);
-    vsnprintf(buffer->data + buffer->length, (size_t)length + 1, format, args);
+    int printed = vsnprintf(buffer->data + buffer->length, (size_t)length + 1, format, args);
     va_end(args);
+    if (printed != length)
+        return refuse_format(buffer, format);
     buffer->length += (size_t)length;
     return OK;
 }

@@ -2,6 +2,8 @@
 /* Covers common/buffer. */
 #include "tests/unit/unit.h"
 
+#include <wchar.h>
+
 #include "common/array.h"
 #include "common/buffer.h"
 
@@ -74,6 +76,17 @@ static void test_first_failure_stays(void **state)
     assert_string_equal(text, "again");
     assert_null(buffer.data);
     free(text);
+}
+
+static void test_text_that_cannot_be_printed_is_a_failure(void **state)
+{
+    (void)state;
+    struct buffer buffer = BUFFER_INIT(100);
+    assert_ok(buffer_add_text(&buffer, "["));
+    assert_fails(buffer_print(&buffer, "%lc", (wint_t)0xd800), ERROR_MEMORY, "%lc");
+    assert_int_equal(buffer_add_text(&buffer, "]"), ERROR_MEMORY);
+    assert_string_equal(buffer.data, "[");
+    buffer_release(&buffer);
 }
 
 static void test_csv_is_quoted_where_it_has_to_be(void **state)
@@ -162,6 +175,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_limit_is_exact),
     cmocka_unit_test(test_no_limit_is_still_checked),
     cmocka_unit_test(test_first_failure_stays),
+    cmocka_unit_test(test_text_that_cannot_be_printed_is_a_failure),
     cmocka_unit_test(test_csv_is_quoted_where_it_has_to_be),
     cmocka_unit_test(test_clear_keeps_the_memory),
     cmocka_unit_test(test_reserved_room_may_be_written),
