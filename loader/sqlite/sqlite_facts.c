@@ -38,12 +38,13 @@ static enum error refuse_fact(const struct reading *reading, const char *name, c
 static enum error read_text(const struct reading *reading, const char *name, const char **ret_value)
 {
     sqlite3_reset(reading->statement);
-    sqlite3_bind_text(reading->statement, 1, name, -1, SQLITE_STATIC);
-    int result = sqlite3_step(reading->statement);
+    int result = sqlite3_bind_text(reading->statement, 1, name, -1, SQLITE_STATIC);
+    if (result == SQLITE_OK)
+        result = sqlite3_step(reading->statement);
     if (result != SQLITE_ROW && result != SQLITE_DONE)
         return sqlite_refuse(reading->connection, result, reading->path, "read it");
     *ret_value = result == SQLITE_ROW ? text_of(reading->statement, 0) : "";
-    return OK;
+    return sqlite_check_values(reading->statement);
 }
 
 static enum error read_number(const struct reading *reading, const char *name, int64_t minimum,
@@ -198,9 +199,12 @@ enum error sqlite_facts_read(struct sqlite_facts *facts, sqlite3 *connection, co
 {
     int64_t expected = -1;
     *facts = (struct sqlite_facts){.there = false};
-    if (sqlite3_table_column_metadata(connection, NULL, "tombola", "value", NULL, NULL, NULL, NULL,
-                                      NULL) != SQLITE_OK)
+    int result = sqlite3_table_column_metadata(connection, NULL, "tombola", "value", NULL, NULL,
+                                               NULL, NULL, NULL);
+    if (result == SQLITE_ERROR) /* there is no such column */
         return OK;
+    if (result != SQLITE_OK)
+        return sqlite_refuse(connection, result, path, "read it");
     struct reading reading = {.facts = facts, .connection = connection, .path = path};
     enum error error = sqlite_prepare(connection, path, "SELECT value FROM tombola WHERE name = ?1",
                                       &reading.statement);
@@ -236,8 +240,10 @@ enum error sqlite_facts_read_labels(sqlite3 *connection, const char *path,
         sqlite_prepare(connection, path, "SELECT label FROM tombola_labels", &statement);
     while (!error && (result = sqlite3_step(statement)) == SQLITE_ROW) {
         const char *text = text_of(statement, 0);
-        error =
-            text_set_add(&labels->found, text, (size_t)sqlite3_column_bytes(statement, 0), NULL);
+        size_t length = (size_t)sqlite3_column_bytes(statement, 0);
+        error = sqlite_check_values(statement);
+        if (!error)
+            error = text_set_add(&labels->found, text, length, NULL);
     }
     if (!error && result != SQLITE_DONE)
         error = sqlite_refuse(connection, result, path, "read it");

@@ -151,6 +151,13 @@ enum error sqlite_refuse(sqlite3 *connection, int result, const char *path, cons
     return error_set(code, "%s: cannot %s: %s", path, doing, words);
 }
 
+enum error sqlite_check_values(sqlite3_stmt *statement)
+{
+    if (sqlite3_errcode(sqlite3_db_handle(statement)) != SQLITE_NOMEM)
+        return OK;
+    return error_set(ERROR_MEMORY, "out of memory for a value of an SQLite file");
+}
+
 /* SQLite would take ":memory:" and "file:x" for something else than files. */
 static enum error open_connection(const char *path, sqlite3 **ret_connection)
 {

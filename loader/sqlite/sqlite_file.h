@@ -32,6 +32,10 @@ enum error sqlite_connect(const char *path, const struct file_identity *expected
  * file below. */
 enum error sqlite_refuse(sqlite3 *connection, int result, const char *path, const char *doing);
 
+/* ERROR_MEMORY when SQLite lacked memory for a value of the row that the statement is on: then it
+ * answered NULL. */
+enum error sqlite_check_values(sqlite3_stmt *statement) MUST_CHECK;
+
 /* Prepares a persistent statement. */
 enum error sqlite_prepare(sqlite3 *connection, const char *path, const char *sql,
                           sqlite3_stmt **ret_statement) MUST_CHECK;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/text.h"
+#include "loader/sqlite/sqlite_file.h"
 #include "loader/store/feature.h"
 
 enum { ID_AT, LABEL_AT, WEIGHT_AT, GROUP_AT, FEATURES_AT }; /* columns of the statement */
@@ -154,7 +155,7 @@ static void take_blob(const struct sqlite_format *format, sqlite3_stmt *statemen
     size_t length = (size_t)sqlite3_column_bytes(statement, FEATURES_AT);
     row->is_u8 = format->element == ELEMENT_U8;
     if (type == SQLITE_BLOB && length == wanted) {
-        if (wanted > 0)
+        if (bytes) /* not of none, and not without memory */
             memcpy(features, bytes, wanted);
         return;
     }
@@ -181,8 +182,8 @@ static void take_columns(const struct sqlite_format *format, sqlite3_stmt *state
     }
 }
 
-enum error sqlite_decode_row(const struct sqlite_format *format, sqlite3_stmt *statement,
-                             enum element element, void *features, struct sqlite_row *ret_row)
+static enum error decode(const struct sqlite_format *format, sqlite3_stmt *statement,
+                         enum element element, void *features, struct sqlite_row *ret_row)
 {
     ret_row->row = store_row_fresh;
     enum error error = take_keys(format->table, statement, ret_row);
@@ -193,4 +194,12 @@ enum error sqlite_decode_row(const struct sqlite_format *format, sqlite3_stmt *s
     else
         take_columns(format, statement, element, features, &ret_row->row);
     return OK;
+}
+
+enum error sqlite_decode_row(const struct sqlite_format *format, sqlite3_stmt *statement,
+                             enum element element, void *features, struct sqlite_row *ret_row)
+{
+    enum error error = decode(format, statement, element, features, ret_row);
+    enum error of_values = sqlite_check_values(statement);
+    return of_values ? of_values : error;
 }

@@ -48,12 +48,14 @@ static enum error query_names(sqlite3 *connection, const char *path, const char 
     sqlite3_stmt *statement = NULL;
     int result = SQLITE_DONE;
     enum error error = sqlite_prepare(connection, path, sql, &statement);
-    if (!error && argument)
-        sqlite3_bind_text(statement, 1, argument, -1, SQLITE_STATIC);
+    if (!error && argument && sqlite3_bind_text(statement, 1, argument, -1, SQLITE_STATIC))
+        error = sqlite_refuse(connection, sqlite3_errcode(connection), path, "read it");
     while (!error && (result = sqlite3_step(statement)) == SQLITE_ROW) {
         const char *text =
             (const char *)sqlite3_column_text(statement, sqlite3_column_count(statement) - 1);
-        error = add_name(names, text ? text : "");
+        error = sqlite_check_values(statement);
+        if (!error)
+            error = add_name(names, text ? text : "");
     }
     if (!error && result != SQLITE_DONE)
         error = sqlite_refuse(connection, result, path, "read it");
@@ -130,14 +132,20 @@ out:
 /* ---- the id column ------------------------------------------------------ */
 
 /* A table made WITHOUT ROWID has none. */
-static bool has_rowid(sqlite3 *connection, const char *table, const char *name)
+static enum error has_rowid(sqlite3 *connection, const char *path, const char *table,
+                            const char *name, bool *ret_has)
 {
     sqlite3_stmt *statement = NULL;
     char *sql = sqlite3_mprintf("SELECT %s FROM \"%w\"", name, table);
-    bool has = sql && sqlite3_prepare_v2(connection, sql, -1, &statement, NULL) == SQLITE_OK;
+    if (!sql)
+        return error_set_memory(strlen(table), "an SQLite statement");
+    int result = sqlite3_prepare_v2(connection, sql, -1, &statement, NULL);
     sqlite3_finalize(statement);
     sqlite3_free(sql);
-    return has;
+    if (result != SQLITE_OK && result != SQLITE_ERROR)
+        return sqlite_refuse(connection, result, path, "read it");
+    *ret_has = result == SQLITE_OK;
+    return OK;
 }
 
 /* The columns by which a row is found at once: of an INTEGER PRIMARY KEY, or alone in a unique
@@ -207,15 +215,20 @@ static enum error view_has_key(sqlite3 *connection, const char *path, const char
 }
 
 /* A column may bear one of the names of row numbers, and hides them. */
-static const char *find_row_name(const struct sqlite_table *table, sqlite3 *connection)
+static enum error find_row_name(struct sqlite_table *table, sqlite3 *connection, const char *path)
 {
     static const char *const row_names[] = {rowid, "_rowid_", "oid"};
     struct names columns = {.items = table->columns, .count = table->count};
-    for (size_t i = 0; i < sizeof(row_names) / sizeof(row_names[0]); i++) {
-        if (!find(&columns, row_names[i]) && has_rowid(connection, table->name, row_names[i]))
-            return row_names[i];
+    enum error error = OK;
+    size_t count = sizeof(row_names) / sizeof(row_names[0]);
+    for (size_t i = 0; !error && !table->row_name && i < count; i++) {
+        bool has = false;
+        if (!find(&columns, row_names[i]))
+            error = has_rowid(connection, path, table->name, row_names[i], &has);
+        if (has)
+            table->row_name = row_names[i];
     }
-    return NULL;
+    return error;
 }
 
 /* How rows are found where the id column is no key. */
@@ -227,7 +240,7 @@ static enum error choose_way(struct sqlite_table *table, sqlite3 *connection, co
     if (table->view) {
         error = view_has_key(connection, path, table->name, id, &found);
     } else {
-        table->row_name = find_row_name(table, connection);
+        error = find_row_name(table, connection, path);
         found = table->row_name;
     }
     return error || found ? error : refuse_id(table, path, id, false);
@@ -247,11 +260,11 @@ static enum error choose_id(struct sqlite_table *table, sqlite3 *connection, con
                             const struct column_choice *choice)
 {
     struct names keys = {.items = NULL};
-    bool rows = !table->view && has_rowid(connection, table->name, rowid);
+    bool rows = false;
+    enum error error = table->view ? OK : has_rowid(connection, path, table->name, rowid, &rows);
     const char *id = table->key_of[COLUMN_ID];
     bool by_row = !id && choice->names[COLUMN_ID] && rows;
-    enum error error = OK;
-    if (!by_row)
+    if (!error && !by_row)
         error = find_keys(connection, path, table->name, &keys);
     if (!error && !id && !choice->names[COLUMN_ID])
         id = default_id(table, &keys);

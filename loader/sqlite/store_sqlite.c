@@ -63,11 +63,13 @@ static enum error find_blob(struct sqlite_store *store, sqlite3 *connection,
     sqlite3_free(sql);
     if (error || !statement)
         return error;
-    format->blob = strcmp((const char *)sqlite3_column_text(statement, 0), "blob") == 0;
+    const char *type = (const char *)sqlite3_column_text(statement, 0);
     size_t bytes = (size_t)sqlite3_column_int64(statement, 1);
+    error = sqlite_check_values(statement);
+    format->blob = !error && strcmp(type, "blob") == 0;
     sqlite3_finalize(statement);
     if (!format->blob)
-        return OK;
+        return error;
     if (request->element)
         format->element = strcmp(request->element, "f32") == 0 ? ELEMENT_F32 : ELEMENT_U8;
     else if (store->facts.there)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Covers loader/store/store: Every allocation of the stores fails once: the program is linked with
- * --wrap, so that the Nth call of malloc and its relatives from our objects answers NULL. The
- * answer must be ERROR_MEMORY, what was allocated is given back (the sanitizer's leak check
- * looks), and no file is left.
+ * --wrap, so that the Nth call of malloc and its relatives from our objects answers NULL, and so
+ * do SQLite's. The answer must be ERROR_MEMORY or what it is where nothing fails; what was
+ * allocated is given back (the sanitizer's leak check looks), and no file is left.
  */
 #include "tests/unit/store_unit.h"
 
@@ -15,6 +15,33 @@
 #include "tests/unit/failing_allocator.h"
 
 static int entries_before;
+static char right[100]; /* what the store is where nothing fails */
+
+/* ---- SQLite's memory ---------------------------------------------------- */
+
+static sqlite3_mem_methods sqlite_memory;
+
+static void *sqlite_allocate(int bytes)
+{
+    return allocation_fails() ? NULL : sqlite_memory.xMalloc(bytes);
+}
+
+static void *sqlite_reallocate(void *block, int bytes)
+{
+    return allocation_fails() ? NULL : sqlite_memory.xRealloc(block, bytes);
+}
+
+/* SQLite asks for its methods before its first use only. */
+__attribute__((constructor)) static void take_sqlite_memory(void)
+{
+    sqlite3_config(SQLITE_CONFIG_GETMALLOC, &sqlite_memory);
+    sqlite3_mem_methods ours = sqlite_memory;
+    ours.xMalloc = sqlite_allocate;
+    ours.xRealloc = sqlite_reallocate;
+    sqlite3_config(SQLITE_CONFIG_MALLOC, &ours);
+}
+
+/* ---- use ---------------------------------------------------------------- */
 
 static int entries(void)
 {
@@ -39,6 +66,7 @@ static void check(long nth, enum error error)
 static void fail_each_allocation(enum error (*work)(void))
 {
     entries_before = entries();
+    right[0] = '\0';
     fail_each(work, check);
 }
 
@@ -67,10 +95,23 @@ static enum error fetch_some(struct store *store)
     return error;
 }
 
+static void check_info(const struct store_info *info)
+{
+    char found[sizeof(right)];
+    snprintf(found, sizeof(found), "%lld rows of %zu features, %s, labels %s",
+             (long long)info->rows, info->features, element_names[info->element],
+             label_kind_names[info->label_kind]);
+    if (!right[0])
+        memcpy(right, found, sizeof(right));
+    assert_string_equal(found, right);
+}
+
 static enum error use_store(const char *uri)
 {
     struct store *store = NULL;
     enum error error = store_open(uri, false, &store);
+    if (!error)
+        check_info(store_info(store));
     if (!error)
         error = store_scan(store, SCAN_FEATURES | SCAN_BAD_ROWS, ignore, NULL);
     if (!error)
