@@ -114,11 +114,15 @@ static enum error check_url(const char *url)
     enum error error = OK;
     if (!parts)
         return error_set_memory(strlen(url), "a URL");
-    bool right = curl_url_set(parts, CURLUPART_URL, url, 0) == CURLUE_OK &&
-                 curl_url_get(parts, CURLUPART_SCHEME, &scheme, 0) == CURLUE_OK &&
-                 (strcmp(scheme, "http") == 0 || strcmp(scheme, "https") == 0) &&
-                 curl_url_get(parts, CURLUPART_QUERY, &query, 0) == CURLUE_NO_QUERY;
-    if (!right)
+    CURLUcode code = curl_url_set(parts, CURLUPART_URL, url, 0);
+    if (!code)
+        code = curl_url_get(parts, CURLUPART_SCHEME, &scheme, 0);
+    if (!code)
+        code = curl_url_get(parts, CURLUPART_QUERY, &query, 0);
+    if (code == CURLUE_OUT_OF_MEMORY)
+        error = error_set_memory(strlen(url), "a URL");
+    else if (code != CURLUE_NO_QUERY ||
+             (strcmp(scheme, "http") != 0 && strcmp(scheme, "https") != 0))
         error = error_set(ERROR_USAGE, "%s is no URL of a server; http://HOST:PORT is right",
                           text_quote(shown, sizeof(shown), url, strlen(url)));
     curl_free(scheme);
