@@ -157,6 +157,8 @@ enum MHD_Result response_json(struct request *request, enum error error, int sta
                               struct buffer *buffer, const struct response_header *header)
 {
     if (!error)
+        error = buffer->error;
+    if (!error)
         return response_taken(request, status, JSON_CONTENT_TYPE, buffer, header, header != NULL);
     buffer_release(buffer);
     return response_error(request, error);

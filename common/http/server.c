@@ -62,15 +62,16 @@ static struct connection *peer_of(struct MHD_Connection *connection)
 static void *on_target(void *context, const char *target, struct MHD_Connection *connection)
 {
     struct http_thread *thread = context;
+    struct connection *peer = peer_of(connection);
     struct request *request = request_take(thread, connection, target);
     event_loop_note(&thread->loop);
-    if (request) {
-        request->peer = peer_of(connection);
-        if (request->peer)
-            request->peer->request = request;
-        connection_enter(request->peer, CONNECTION_HEADER, 0);
-        framing_look_at_target(request);
-    }
+    connection_enter(peer, CONNECTION_HEADER, 0);
+    if (!request)
+        return NULL;
+    request->peer = peer;
+    if (peer)
+        peer->request = request;
+    framing_look_at_target(request);
     return request;
 }
 

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Preloaded into a program (LD_PRELOAD): after `left` more allocations, of whatever thread and
+ * library, one answers NULL; and blocks are counted. test_memory.py writes and reads these numbers
+ * in the file that ALLOCATOR_FILE names.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+struct numbers {
+    _Atomic int64_t left;   /* allocations until one fails; negative: none will */
+    _Atomic int64_t failed; /* since the start */
+    _Atomic int64_t blocks; /* allocated and not freed */
+};
+
+static struct numbers none = {.left = -1};
+static struct numbers *numbers = &none;
+static void *(*next_malloc)(size_t);
+static void *(*next_calloc)(size_t, size_t);
+static void *(*next_realloc)(void *, size_t);
+static int (*next_memalign)(void **, size_t, size_t);
+static void (*next_free)(void *);
+
+__attribute__((constructor)) static void begin(void)
+{
+    const char *path = getenv("ALLOCATOR_FILE");
+    int file = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
+    if (file < 0)
+        return;
+    void *shared = mmap(NULL, sizeof(*numbers), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    close(file);
+    if (shared != MAP_FAILED)
+        numbers = shared;
+}
+
+/* An allocation may come before begin(). */
+static void find_next(void)
+{
+    if (next_free)
+        return;
+    *(void **)&next_malloc = dlsym(RTLD_NEXT, "malloc");
+    *(void **)&next_calloc = dlsym(RTLD_NEXT, "calloc");
+    *(void **)&next_realloc = dlsym(RTLD_NEXT, "realloc");
+    *(void **)&next_memalign = dlsym(RTLD_NEXT, "posix_memalign");
+    *(void **)&next_free = dlsym(RTLD_NEXT, "free");
+}
+
+static bool fails(void)
+{
+    find_next();
+    if (atomic_load(&numbers->left) < 0 || atomic_fetch_sub(&numbers->left, 1) != 0)
+        return false;
+    atomic_fetch_add(&numbers->failed, 1);
+    errno = ENOMEM;
+    return true;
+}
+
+static void *counted(void *block)
+{
+    if (block)
+        atomic_fetch_add(&numbers->blocks, 1);
+    return block;
+}
+
+void *malloc(size_t bytes)
+{
+    return fails() ? NULL : counted(next_malloc(bytes));
+}
+
+void *calloc(size_t count, size_t bytes)
+{
+    return fails() ? NULL : counted(next_calloc(count, bytes));
+}
+
+void *realloc(void *block, size_t bytes)
+{
+    if (fails())
+        return NULL;
+    void *moved = next_realloc(block, bytes);
+    return block ? moved : counted(moved);
+}
+
+int posix_memalign(void **ret_block, size_t alignment, size_t bytes)
+{
+    if (fails())
+        return ENOMEM;
+    int status = next_memalign(ret_block, alignment, bytes);
+    if (status == 0)
+        (void)counted(*ret_block);
+    return status;
+}
+
+void *aligned_alloc(size_t alignment, size_t bytes)
+{
+    void *block;
+    int status = posix_memalign(&block, alignment, bytes);
+    errno = status ? status : errno;
+    return status ? NULL : block;
+}
+
+void free(void *block)
+{
+    find_next();
+    if (block)
+        atomic_fetch_sub(&numbers->blocks, 1);
+    next_free(block);
+}
