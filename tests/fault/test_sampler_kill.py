@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Promises 5 and 6 while the sampler and its workers are killed and stopped at random.
+"""Promises 5 and 6 while the sampler and its workers are killed and stopped at random, and its disk fails.
 
 Real processes: a sampler that keeps its state, workers with leases (worker.py), others without.
 At the end of a stream the journals of all workers are judged: acked ids are the frame exactly once
@@ -19,20 +19,21 @@ from collections import defaultdict
 
 import pytest
 
+from failing_disk import failing
 from service import LONG, PATIENCE_S, ROOT, SEED, Sampler, environment
 from worker import read_journal
 
 UNITS, EPOCHS = 6007, 2
 LEASED, PLAIN = 5, 2
-ROUNDS = 1000 if LONG else 20
+ROUNDS = 1000 if LONG else 10
 ROUNDS_A_LIFE = 20
 
 
 class Life:
-    """One stream from its first batch to its end, with everything that happens to it."""
+    """One stream from its first batch to its end, with everything that happens to it; with `strace` its disk fails, too."""
 
-    def __init__(self, folder, seed):
-        self.folder, self.dice = folder, random.Random(seed)
+    def __init__(self, folder, seed, strace):
+        self.folder, self.dice, self.strace = folder, random.Random(seed), strace
         folder.mkdir()
         self.port_file = folder / "port"
         self.lease_s = self.dice.choice((0.2, 1))
@@ -68,7 +69,7 @@ class Life:
 
     def happen(self):
         events = [self.kill_server] * 4 + [self.kill_worker] * 4 + [self.stop_worker] * 3 + \
-            [self.stop_server, self.kill_server_twice, self.end_server]
+            [self.stop_server, self.kill_server_twice, self.end_server] + [self.fail_disk] * 4 * bool(self.strace)
         event = self.dice.choice(events)
         event()
         self.go_on(time.monotonic())
@@ -87,6 +88,16 @@ class Life:
         again.kill()
         again.wait()
         self.start_server()
+
+    def fail_disk(self):
+        """Each sync, or each second or fifth one; the server may be killed before it works again."""
+        error, step = self.dice.choice(("EIO", "ENOSPC")), self.dice.choice((1, 1, 2, 5))
+        with failing(self.server, self.strace, self.folder / "trace", f"fdatasync,fsync:error={error}:when=1+{step}"):
+            time.sleep(self.dice.random() * 0.4)
+            if self.dice.random() < 0.5:
+                self.server.kill()
+        if self.server.process.poll() is not None:
+            self.start_server()
 
     def end_server(self):
         self.server.stop()
@@ -242,11 +253,10 @@ def judge_plain(lines, order, status):
     assert (status["state"], status["position"]) == ("ended", len(order))
 
 
-@pytest.mark.heavy
-def test_kills_and_stops_lose_nothing_and_repeat_nothing(tmp_path):
+def live(tmp_path, strace):
     rounds, number = 0, 0
     while rounds < ROUNDS:
-        life = Life(tmp_path / f"life{number}", SEED + number)
+        life = Life(tmp_path / f"life{number}", SEED + number, strace)
         try:
             rounds += life.run(min(ROUNDS_A_LIFE, ROUNDS - rounds))
             life.judge()
@@ -257,3 +267,14 @@ def test_kills_and_stops_lose_nothing_and_repeat_nothing(tmp_path):
             life.finish()
         number += 1
     print(f"{rounds} rounds in {number} lives, seed {SEED}")
+
+
+@pytest.mark.heavy
+def test_kills_and_stops_lose_nothing_and_repeat_nothing(tmp_path):
+    live(tmp_path, None)
+
+
+@pytest.mark.heavy
+def test_neither_do_they_on_a_disk_that_fails(tmp_path, strace):
+    """What heard an error was never asked, whoever is killed meanwhile."""
+    live(tmp_path, strace)

@@ -15,7 +15,8 @@ import random
 import pytest
 
 from service import LONG, SEED, wait_for
-from test_sampler_disk import Client, check_pairs, traced
+from failing_disk import traced
+from test_sampler_disk import Client, check_pairs
 
 LABELS = 20000
 STORE = ("--store", f"range:{LABELS * 2}?labels={LABELS}", "--design", "srs", "--seed", 3, "--lease", 3000)

@@ -16,6 +16,9 @@ import sys
 import time
 
 
+REFUSED = (503, 507)  # nothing is left, nobody is there, or the disk fails: ask again
+
+
 class Worker:
     def __init__(self, name, stream, port_file, journal, seed):
         self.name, self.stream, self.port_file = name, stream, port_file
@@ -76,7 +79,7 @@ class Worker:
             if status == 409:
                 self.note("lost", seq=seq)
                 return True
-            if status != 503:
+            if status not in REFUSED:
                 self.note("bad", why=f"{status} {body}")
             elif self.held:
                 for number, _ in self.held:
@@ -94,7 +97,7 @@ class Worker:
             if status == 409:
                 self.note("lost", seq=seq)
                 return
-            if status != 503:
+            if status not in REFUSED:
                 self.note("bad", why=f"ack: {status} {body}")
             time.sleep(0.02)
 
@@ -114,7 +117,7 @@ class Worker:
             elif status == 204:
                 return
             else:
-                self.note("none" if status == 503 else "bad", seq=seq, why=f"{status} {body}")
+                self.note("none" if status in REFUSED else "bad", seq=seq, why=f"{status} {body}")
             time.sleep(self.dice.random() * 0.01)
 
     def run_leased(self):
