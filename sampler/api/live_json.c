@@ -5,6 +5,7 @@
  * LIVE_WORKERS workers are listed, beside how many there are.
  */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,8 @@
 #include "common/json.h"
 #include "common/uri.h"
 #include "config.h"
+#include "sampler/api/api_request.h"
+#include "sampler/api/handler.h"
 #include "sampler/api/live_json.h"
 #include "sampler/api/routes.h"
 
@@ -364,6 +367,12 @@ static void add_server(struct request *request, struct service *service, const c
     buffer_add_text(out, "},");
 }
 
+/* What the page asks, while it is answered in a thread pool. */
+struct question {
+    struct service *service;
+    char chosen[STREAM_NAME_BYTES];
+};
+
 static enum error add_all(struct request *request, struct service *service, const char *chosen,
                           struct buffer *out)
 {
@@ -374,17 +383,55 @@ static enum error add_all(struct request *request, struct service *service, cons
     return error ? error : buffer_add_text(out, "}\n");
 }
 
-enum MHD_Result route_live(struct request *request, struct service *service)
+static void release_question(struct request *request)
 {
-    struct buffer body = BUFFER_INIT(LIVE_LIMIT_BYTES);
+    free(request->api->work);
+}
+
+static enum error write_live(struct request *request, const _Atomic bool *stop)
+{
+    const struct question *question = request->api->work;
+    (void)stop;
+    return add_all(request, question->service, question->chosen, &request->body);
+}
+
+/* More streams or workers take longer than an HTTP thread should be kept. */
+static bool is_long(struct service *service, const char *chosen)
+{
+    struct stream_status status = {.workers = 0};
+    struct stream *stream = service ? streams_take(service->streams, chosen) : NULL;
+    if (stream)
+        stream_status(stream, &status);
+    stream_put(stream);
+    return status.workers > LIVE_WORKERS ||
+           (service && streams_count(service->streams) > LIVE_STREAMS);
+}
+
+static enum error read_question(struct request *request, struct service *service,
+                                struct question *question)
+{
     struct uri_query query;
     enum error error = uri_query_init(&query, request->query);
     if (error)
-        return response_error(request, error);
+        return error;
     const char *chosen = uri_query_get(&query, "stream");
+    snprintf(question->chosen, sizeof(question->chosen), "%s", chosen ? chosen : STREAM_DEFAULT);
+    question->service = service;
     error = uri_query_finish(&query);
-    if (!error)
-        error = add_all(request, service, chosen ? chosen : STREAM_DEFAULT, &body);
     uri_query_release(&query);
-    return response_json(request, error, MHD_HTTP_OK, &body, NULL);
+    return error;
+}
+
+enum MHD_Result route_live(struct request *request, struct service *service)
+{
+    struct question *question = calloc(1, sizeof(*question));
+    if (!question)
+        return response_error(request, error_set_memory(sizeof(*question), "a question"));
+    request->api->work = question;
+    request->api->release = release_question;
+    enum error error = read_question(request, service, question);
+    if (error)
+        return response_error(request, error);
+    request->body = (struct buffer)BUFFER_INIT(LIVE_LIMIT_BYTES);
+    return handler_respond_text(request, write_live, is_long(service, question->chosen));
 }

@@ -9,10 +9,12 @@
 #include "common/http/response.h"
 #include "common/http/server_state.h"
 #include "config.h"
+#include "sampler/api/api_request.h"
 #include "sampler/api/handler.h"
 #include "sampler/api/routes.h"
 
 #define BODY_LIMIT_BYTES ((size_t)64 << 20)
+#define STREAMS_AT_ONCE 100 /* more take longer than an HTTP thread should be kept */
 
 /* ---- requests ----------------------------------------------------------- */
 
@@ -266,14 +268,31 @@ static enum error add_all(struct buffer *body, struct server *server, struct ser
     return error ? error : body->error;
 }
 
+static enum error write_metrics(struct request *request, const _Atomic bool *stop)
+{
+    (void)stop;
+    return add_all(&request->body, request->thread->server, request->api->work);
+}
+
+static enum MHD_Result respond_metrics(struct request *request, enum error error)
+{
+    if (error)
+        return response_error(request, error);
+    return response_buffer(request, "text/plain; version=0.0.4; charset=utf-8", &request->body);
+}
+
+static enum MHD_Result respond_written(struct request *request, struct service *service)
+{
+    (void)service;
+    return respond_metrics(request, api_request_outcome(request));
+}
+
 enum MHD_Result route_metrics(struct request *request, struct service *service)
 {
-    struct buffer body = BUFFER_INIT(BODY_LIMIT_BYTES);
     enum error error = handler_refuse_query(request);
-    if (!error)
-        error = add_all(&body, request->thread->server, service);
-    if (!error)
-        return response_buffer(request, "text/plain; version=0.0.4; charset=utf-8", &body);
-    buffer_release(&body);
-    return response_error(request, error);
+    request->body = (struct buffer)BUFFER_INIT(BODY_LIMIT_BYTES);
+    request->api->work = service; /* borrowed */
+    if (!error && service && streams_count(service->streams) > STREAMS_AT_ONCE)
+        return handler_run_slowly(request, write_metrics, respond_written);
+    return respond_metrics(request, error ? error : write_metrics(request, NULL));
 }

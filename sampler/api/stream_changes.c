@@ -11,31 +11,38 @@
 
 #define BODY_LIMIT_BYTES ((size_t)64 << 20)
 #define TOKEN_LIMIT_BYTES (1 << 20)
+#define STREAMS_AT_ONCE 100 /* more take longer than an HTTP thread should be kept */
 
 /* ---- GET ---------------------------------------------------------------- */
 
-static enum error add_all(struct buffer *body, struct stream **list, size_t count)
+static enum error list_streams(struct request *request, const _Atomic bool *stop)
 {
+    const struct service *service = request->api->work;
+    struct buffer *body = &request->body;
+    struct stream **list;
+    size_t count;
+    (void)stop;
+    enum error error = streams_list(service->streams, &list, &count);
+    if (error)
+        return error;
     buffer_add_text(body, "{\"streams\":[");
     for (size_t i = 0; i < count; i++) {
         buffer_add_text(body, i > 0 ? "," : "");
         stream_text_add(body, list[i]);
     }
+    streams_put_all(list, count);
     return buffer_add_text(body, "]}\n");
 }
 
 enum MHD_Result route_streams(struct request *request, struct service *service)
 {
-    struct buffer body = BUFFER_INIT(BODY_LIMIT_BYTES);
-    struct stream **list = NULL;
-    size_t count = 0;
     enum error error = handler_refuse_query(request);
-    if (!error)
-        error = streams_list(service->streams, &list, &count);
-    if (!error)
-        error = add_all(&body, list, count);
-    streams_put_all(list, count);
-    return response_json(request, error, MHD_HTTP_OK, &body, NULL);
+    if (error)
+        return response_error(request, error);
+    request->body = (struct buffer)BUFFER_INIT(BODY_LIMIT_BYTES);
+    request->api->work = service; /* borrowed */
+    return handler_respond_text(request, list_streams,
+                                streams_count(service->streams) > STREAMS_AT_ONCE);
 }
 
 static enum MHD_Result respond_stream(struct request *request, struct service *service)

@@ -16,6 +16,7 @@ void intervals_clear(struct intervals *intervals)
 {
     intervals->front = 0;
     intervals->count = 0;
+    intervals->size = 0;
 }
 
 enum error intervals_reserve(struct intervals *intervals, size_t more)
@@ -64,6 +65,7 @@ void intervals_add(struct intervals *intervals, int64_t begin, int64_t end)
     struct interval *items = intervals->items + intervals->front;
     size_t last = first;
     while (last < intervals->count && items[last].begin <= end) {
+        intervals->size -= items[last].end - items[last].begin;
         begin = items[last].begin < begin ? items[last].begin : begin;
         end = items[last].end > end ? items[last].end : end;
         last++;
@@ -71,6 +73,7 @@ void intervals_add(struct intervals *intervals, int64_t begin, int64_t end)
     memmove(items + first + 1, items + last, (intervals->count - last) * sizeof(*items));
     items[first] = (struct interval){begin, end};
     intervals->count += 1 - (last - first);
+    intervals->size += end - begin;
 }
 
 size_t intervals_find(const struct intervals *intervals, int64_t number)
@@ -84,14 +87,6 @@ bool intervals_has(const struct intervals *intervals, int64_t number)
     return first < intervals->count && intervals_at(intervals, first)->begin <= number;
 }
 
-int64_t intervals_size(const struct intervals *intervals)
-{
-    int64_t size = 0;
-    for (size_t i = 0; i < intervals->count; i++)
-        size += intervals_at(intervals, i)->end - intervals_at(intervals, i)->begin;
-    return size;
-}
-
 const struct interval *intervals_at(const struct intervals *intervals, size_t i)
 {
     return &intervals->items[intervals->front + i];
@@ -100,6 +95,7 @@ const struct interval *intervals_at(const struct intervals *intervals, size_t i)
 void intervals_cut_front(struct intervals *intervals, int64_t number)
 {
     struct interval *first = &intervals->items[intervals->front];
+    intervals->size -= number - first->begin;
     first->begin = number;
     if (first->begin < first->end)
         return;
@@ -112,8 +108,12 @@ void intervals_cut_front(struct intervals *intervals, int64_t number)
 void intervals_cut_back(struct intervals *intervals, int64_t number)
 {
     size_t kept = intervals_find(intervals, number);
-    if (kept < intervals->count && intervals_at(intervals, kept)->begin < number)
+    for (size_t i = kept; i < intervals->count; i++)
+        intervals->size -= intervals_at(intervals, i)->end - intervals_at(intervals, i)->begin;
+    if (kept < intervals->count && intervals_at(intervals, kept)->begin < number) {
+        intervals->size += number - intervals_at(intervals, kept)->begin;
         intervals->items[intervals->front + kept++].end = number;
+    }
     intervals->count = kept;
     if (kept == 0)
         intervals->front = 0;

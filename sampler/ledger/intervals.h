@@ -36,6 +36,7 @@ struct intervals {
     size_t front;
     size_t count;
     size_t capacity;
+    int64_t size; /* how many numbers are in the set */
 };
 
 void intervals_release(struct intervals *intervals);
@@ -47,8 +48,6 @@ enum error intervals_reserve(struct intervals *intervals, size_t more) MUST_CHEC
 /* The union with [begin, end), begin < end. Room for one is reserved. */
 void intervals_add(struct intervals *intervals, int64_t begin, int64_t end);
 bool intervals_has(const struct intervals *intervals, int64_t number);
-/* How many numbers are in the set. */
-int64_t intervals_size(const struct intervals *intervals);
 
 /* Which is the first interval that ends above `number`; `count`: none does. */
 size_t intervals_find(const struct intervals *intervals, int64_t number);

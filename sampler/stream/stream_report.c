@@ -8,6 +8,9 @@
 #include "sampler/stream/lease_events.h"
 #include "sampler/stream/stream_private.h"
 
+#define WORKERS_AT_ONCE 128 /* while the mutex is held */
+#define SPANS_AT_ONCE 1024
+
 static enum stream_state state_of(const struct stream *stream)
 {
     const struct ledger *ledger = &stream->ledger;
@@ -30,7 +33,7 @@ void stream_status(struct stream *stream, struct stream_status *ret_status)
         .generation = stream->generation,
         .position = ledger->position,
         .epoch = ledger->position / stream->binding.epoch_positions,
-        .gaps = intervals_size(&ledger->gaps),
+        .gaps = ledger->gaps.size,
         .leased = (int64_t)ledger->leases.owned,
         .waiting = (int64_t)(ledger->leases.count - ledger->leases.heap_count),
         .acked = ledger->acked,
@@ -94,12 +97,13 @@ void stream_where(struct stream *stream, int64_t position, struct stream_place *
 
 /* ---- workers ------------------------------------------------------------ */
 
+/* The last seen first; those that were not seen last. */
 static int compare_seen(const void *a, const void *b)
 {
-    const struct worker_record *first = *(const struct worker_record *const *)a;
-    const struct worker_record *second = *(const struct worker_record *const *)b;
-    if (first->seen_ms != second->seen_ms)
-        return first->seen_ms < second->seen_ms ? 1 : -1;
+    const struct stream_worker *first = a;
+    const struct stream_worker *second = b;
+    if (first->last_seen_ms != second->last_seen_ms)
+        return (uint64_t)first->last_seen_ms < (uint64_t)second->last_seen_ms ? -1 : 1;
     return strcmp(first->name, second->name);
 }
 
@@ -121,31 +125,64 @@ static void fill_worker(const struct ledger *ledger, const struct worker_record 
     worker->oldest_age_ms = leased_ms < 0 ? -1 : now_ms - leased_ms;
 }
 
+/* Those of WORKERS_AT_ONCE workers from *at on; how many. *ret_known: how many there are. */
+static size_t read_workers(const struct stream *stream, size_t *at, int64_t now_ms,
+                           struct stream_worker *workers, size_t *ret_known)
+{
+    const struct ledger *ledger = &stream->ledger;
+    size_t count = 0;
+    pthread_mutex_lock(&stream->streams->mutex);
+    size_t known = ledger->workers.count;
+    for (size_t end = *at + WORKERS_AT_ONCE; *at < known && *at < end; ++*at) {
+        const struct worker_record *record = worker_table_get(&ledger->workers, (uint32_t)*at);
+        if (record->leased > 0 || record->seen_ms >= 0)
+            fill_worker(ledger, record, now_ms, &workers[count++]);
+    }
+    pthread_mutex_unlock(&stream->streams->mutex);
+    *ret_known = known;
+    return count;
+}
+
+/* heap[0] comes last of them, heap[i] not before heap[2 i + 1] and heap[2 i + 2]. One that is put
+ * where heap[at] was goes up or down to where it belongs. */
+static void heap_settle(struct stream_worker *heap, size_t count, size_t at,
+                        const struct stream_worker *one)
+{
+    for (; at > 0 && compare_seen(one, &heap[(at - 1) / 2]) > 0; at = (at - 1) / 2)
+        heap[at] = heap[(at - 1) / 2];
+    for (size_t child = 2 * at + 1; child < count; child = 2 * at + 1) {
+        if (child + 1 < count && compare_seen(&heap[child], &heap[child + 1]) < 0)
+            child++;
+        if (compare_seen(one, &heap[child]) >= 0)
+            break;
+        heap[at] = heap[child];
+        at = child;
+    }
+    heap[at] = *one;
+}
+
 enum error stream_workers(struct stream *stream, struct stream_worker *ret_workers, size_t room,
                           size_t *ret_count, size_t *ret_known)
 {
-    const struct ledger *ledger = &stream->ledger;
     int64_t now_ms = stream_clock_ms();
-    pthread_mutex_lock(&stream->streams->mutex);
-    size_t known = ledger->workers.count;
-    const struct worker_record **records =
-        array_new(known, sizeof(struct worker_record *), "a stream's workers");
-    size_t count = 0;
-    for (size_t i = 0; records && i < known; i++) {
-        const struct worker_record *record = ledger->workers.records[i];
-        if (record->leased > 0 || record->seen_ms >= 0)
-            records[count++] = record;
-    }
-    if (records)
-        qsort(records, count, sizeof(struct worker_record *), compare_seen);
-    if (count > room)
-        count = room;
-    for (size_t i = 0; records && i < count; i++)
-        fill_worker(ledger, records[i], now_ms, &ret_workers[i]);
-    pthread_mutex_unlock(&stream->streams->mutex);
-    if (!records)
+    size_t at = 0, count = 0, known;
+    struct stream_worker *some =
+        array_new(WORKERS_AT_ONCE, sizeof(*some), "some of a stream's workers");
+    if (!some)
         return ERROR_MEMORY;
-    free(records);
+    do {
+        size_t more = read_workers(stream, &at, now_ms, some, &known);
+        for (size_t i = 0; i < more; i++) {
+            if (count < room) {
+                count++;
+                heap_settle(ret_workers, count, count - 1, &some[i]);
+            } else if (room > 0 && compare_seen(&some[i], &ret_workers[0]) < 0) {
+                heap_settle(ret_workers, count, 0, &some[i]);
+            }
+        }
+    } while (at < known);
+    free(some);
+    qsort(ret_workers, count, sizeof(*ret_workers), compare_seen);
     *ret_count = count;
     *ret_known = known;
     return OK;
@@ -155,32 +192,27 @@ enum error stream_workers(struct stream *stream, struct stream_worker *ret_worke
 
 /* The rest of an epoch, [at, end), that `drawn` does not have yet. */
 struct reporting {
-    struct stream_drawn *drawn;
+    struct stream_drawn drawn;
     int64_t at, end;
+    int64_t jumps; /* as they were when it began */
 };
 
 /* The epoch that the stream is in, up to its position: never an empty one but at position 0. */
-static struct reporting begin(const struct stream *stream, struct stream_drawn *ret_drawn)
+static void begin(const struct stream *stream, struct reporting *reporting)
 {
     const struct batching *batching = &stream->plan->batching;
     int64_t position = stream->ledger.position;
     int64_t end = batching_end(batching);
     if (position > end)
         position = end;
-    ret_drawn->epoch = position / batching->epoch_positions;
+    int64_t epoch = position / batching->epoch_positions;
     if (batching->epochs > 0 && position == end)
-        ret_drawn->epoch--;
-    return (struct reporting){
-        .drawn = ret_drawn, .at = ret_drawn->epoch * batching->epoch_positions, .end = position};
-}
-
-static size_t count_within(const struct intervals *intervals, const struct reporting *reporting)
-{
-    size_t count = 0;
-    for (size_t i = intervals_find(intervals, reporting->at);
-         i < intervals->count && intervals_at(intervals, i)->begin < reporting->end; i++)
-        count++;
-    return count;
+        epoch--;
+    reporting->drawn.epoch = epoch;
+    reporting->drawn.count = 0;
+    reporting->at = epoch * batching->epoch_positions;
+    reporting->end = position;
+    reporting->jumps = stream->ledger.jumps;
 }
 
 /* Drawn up to `begin`, not drawn from there to `end`. */
@@ -189,19 +221,19 @@ static void leave_out(struct reporting *reporting, int64_t begin, int64_t end)
     if (begin > reporting->end)
         begin = reporting->end;
     if (begin > reporting->at)
-        reporting->drawn->spans[reporting->drawn->count++] =
-            (struct interval){reporting->at, begin};
+        reporting->drawn.spans[reporting->drawn.count++] = (struct interval){reporting->at, begin};
     if (end > reporting->at)
         reporting->at = end;
 }
 
-/* Gaps and skipped spans are disjoint, and both ascend. */
-static void list_drawn(const struct ledger *ledger, struct reporting *reporting)
+/* Gaps and skipped spans are disjoint, and both ascend. At most SPANS_AT_ONCE of them; false: there
+ * are no more. */
+static bool list_some(const struct ledger *ledger, struct reporting *reporting)
 {
     const struct intervals *sets[] = {&ledger->gaps, &ledger->skipped};
     size_t next[] = {intervals_find(sets[0], reporting->at),
                      intervals_find(sets[1], reporting->at)};
-    for (;;) {
+    for (int left = SPANS_AT_ONCE; left > 0; left--) {
         const struct interval *lower = NULL;
         size_t from = 0;
         for (size_t i = 0; i < 2; i++) {
@@ -213,27 +245,35 @@ static void list_drawn(const struct ledger *ledger, struct reporting *reporting)
             }
         }
         if (!lower || lower->begin >= reporting->end)
-            break;
+            return false;
         leave_out(reporting, lower->begin, lower->end);
         next[from]++;
     }
-    leave_out(reporting, reporting->end, reporting->end);
+    return true;
 }
 
+/* Some spans at a time: what is drawn meanwhile may be in it or not. */
 enum error stream_drawn(struct stream *stream, struct stream_drawn *ret_drawn)
 {
-    struct stream_drawn drawn = {0};
-    const struct ledger *ledger = &stream->ledger;
-    pthread_mutex_lock(&stream->streams->mutex);
-    struct reporting reporting = begin(stream, &drawn);
-    size_t room =
-        count_within(&ledger->gaps, &reporting) + count_within(&ledger->skipped, &reporting) + 1;
-    drawn.spans = array_new(room, sizeof(*drawn.spans), "what was drawn of an epoch");
-    if (drawn.spans)
-        list_drawn(ledger, &reporting);
-    pthread_mutex_unlock(&stream->streams->mutex);
-    if (!drawn.spans)
-        return ERROR_MEMORY;
-    *ret_drawn = drawn;
+    struct reporting reporting = {.jumps = -1};
+    void *spans = NULL;
+    size_t capacity = 0;
+    bool more = true;
+    while (more) {
+        enum error error = array_grow(&spans, &capacity, reporting.drawn.count + SPANS_AT_ONCE + 1,
+                                      sizeof(struct interval), "what was drawn of an epoch");
+        reporting.drawn.spans = spans;
+        if (error) {
+            free(spans);
+            return error;
+        }
+        pthread_mutex_lock(&stream->streams->mutex);
+        if (reporting.jumps != stream->ledger.jumps)
+            begin(stream, &reporting);
+        more = list_some(&stream->ledger, &reporting);
+        pthread_mutex_unlock(&stream->streams->mutex);
+    }
+    leave_out(&reporting, reporting.end, reporting.end);
+    *ret_drawn = reporting.drawn;
     return OK;
 }

@@ -413,6 +413,14 @@ void streams_put_all(struct stream **taken, size_t count)
     free(taken);
 }
 
+size_t streams_count(struct streams *streams)
+{
+    pthread_mutex_lock(&streams->mutex);
+    size_t count = streams->count;
+    pthread_mutex_unlock(&streams->mutex);
+    return count;
+}
+
 bool streams_failing(struct streams *streams)
 {
     pthread_mutex_lock(&streams->mutex);

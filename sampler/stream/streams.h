@@ -65,6 +65,7 @@ struct stream *streams_take(struct streams *streams, const char *name);
 enum error streams_list(struct streams *streams, struct stream ***ret_taken,
                         size_t *ret_count) MUST_CHECK;
 void streams_put_all(struct stream **taken, size_t count);
+size_t streams_count(struct streams *streams);
 
 /* Is there something that keeps changes from being written? */
 bool streams_failing(struct streams *streams);

@@ -17,7 +17,7 @@ static void check(const struct intervals *intervals, const bool *has)
         assert_int_equal(intervals_has(intervals, number), has[number]);
         size += has[number];
     }
-    assert_int_equal(intervals_size(intervals), size);
+    assert_int_equal(intervals->size, size);
     for (size_t i = 0; i < intervals->count; i++) {
         const struct interval *interval = intervals_at(intervals, i);
         assert_true(interval->begin > before && interval->end > interval->begin);

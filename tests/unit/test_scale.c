@@ -12,6 +12,25 @@
 enum { MANY = 2000, NAME_BYTES = 24, RUN_MOST = 150, DEPTH_MOST = 100 };
 
 static struct stream_unit unit;
+static struct stream *other; /* from which others draw, taken */
+
+/* It is taken. */
+static struct stream *create_taken(const char *name)
+{
+    struct stream_definition definition = unit.definition;
+    struct stream *stream;
+    bool waits;
+    sampling_plan_take(unit.stream->plan);
+    snprintf(definition.name, sizeof(definition.name), "%s", name);
+    assert_ok(
+        streams_create(unit.streams, &definition, unit.stream->plan, 0, NULL, &stream, &waits));
+    return stream;
+}
+
+static void create(const char *name)
+{
+    stream_put(create_taken(name));
+}
 
 static int open_unit(void **state)
 {
@@ -19,15 +38,50 @@ static int open_unit(void **state)
     unit = (struct stream_unit){.max_streams = 2 * MANY};
     stream_unit_define(&unit, 0, TAIL_SPAN);
     stream_unit_open(&unit, DURABILITY_NONE);
+    other = create_taken("other");
     return 0;
 }
 
 static int close_unit(void **state)
 {
     (void)state;
+    stream_put(other);
     stream_unit_drop(&unit);
     stream_unit_end(&unit);
     return 0;
+}
+
+/* ---- others that draw whenever the mutex is free ------------------------ */
+
+static bool draws_between;
+static int draws; /* while something else was in the middle of its work */
+
+int __real_pthread_mutex_unlock(pthread_mutex_t *mutex);
+int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex);
+int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex)
+{
+    struct stream_batch batch;
+    int status = __real_pthread_mutex_unlock(mutex);
+    if (!draws_between || mutex != &unit.streams->mutex)
+        return status;
+    draws_between = false;
+    assert_ok(unit_draw(other, 1, &batch));
+    draws++;
+    draws_between = true;
+    return status;
+}
+
+static void let_others_draw(void)
+{
+    draws = 0;
+    draws_between = true;
+}
+
+/* How often somebody could draw since then. */
+static int others_drew(void)
+{
+    draws_between = false;
+    return draws;
 }
 
 /* ---- names and numbers that were chosen to collide ---------------------- */
@@ -61,19 +115,6 @@ static size_t longest_run(const struct hash_table *table)
     return longest;
 }
 
-static struct stream *create(const char *name)
-{
-    struct stream_definition definition = unit.definition;
-    struct stream *stream;
-    bool waits;
-    sampling_plan_take(unit.stream->plan);
-    snprintf(definition.name, sizeof(definition.name), "%s", name);
-    assert_ok(
-        streams_create(unit.streams, &definition, unit.stream->plan, 0, NULL, &stream, &waits));
-    stream_put(stream);
-    return stream;
-}
-
 static void test_names_of_streams(void **state)
 {
     char name[NAME_BYTES];
@@ -91,7 +132,7 @@ static void test_names_of_streams(void **state)
         assert_ok(streams_delete(unit.streams, name, NULL, &waits));
     }
     assert_in_range(longest_run(&unit.streams->forgotten_names), 1, RUN_MOST);
-    assert_int_equal(longest_run(&unit.streams->names), 1); /* `default` */
+    assert_in_range(longest_run(&unit.streams->names), 1, 2); /* two of them */
 }
 
 static void test_names_of_workers(void **state)
@@ -184,12 +225,13 @@ static int check_list(int64_t (*number_of)(int at), int count)
     size_t listed;
     char name[NAME_BYTES];
     assert_ok(streams_list(unit.streams, &list, &listed));
-    assert_int_equal(listed, count + 1);
+    assert_int_equal(listed, count + 2);
     assert_string_equal(stream_definition(list[0])->name, "default");
+    assert_ptr_equal(list[1], other);
     for (int i = 0; i < count; i++) {
         snprintf(name, sizeof(name), "s%d", (int)number_of(i));
-        assert_string_equal(stream_definition(list[i + 1])->name, name);
-        assert_ptr_equal(streams_find(unit.streams, name), list[i + 1]);
+        assert_string_equal(stream_definition(list[i + 2])->name, name);
+        assert_ptr_equal(streams_find(unit.streams, name), list[i + 2]);
     }
     streams_put_all(list, listed);
     return 0;
@@ -227,6 +269,23 @@ static void test_streams_are_listed_in_order(void **state)
     assert_int_equal(streams_find(unit.streams, "s0")->generation, 2);
 }
 
+static void test_a_list_of_streams_lets_others_draw(void **state)
+{
+    char name[NAME_BYTES];
+    struct stream **list;
+    size_t count;
+    (void)state;
+    for (int i = 0; i < MANY; i++) {
+        snprintf(name, sizeof(name), "s%d", i);
+        create(name);
+    }
+    let_others_draw();
+    assert_ok(streams_list(unit.streams, &list, &count));
+    assert_in_range(others_drew(), 8, MANY);
+    assert_int_equal(count, MANY + 2);
+    streams_put_all(list, count);
+}
+
 /* Only the highest generation is known of names that were deleted long ago. */
 static void test_names_that_are_forgotten(void **state)
 {
@@ -247,6 +306,75 @@ static void test_names_that_are_forgotten(void **state)
     assert_int_equal(streams_find(unit.streams, name)->generation, 2);
 }
 
+/* ---- reports ------------------------------------------------------------ */
+
+static void lease_by_many(void)
+{
+    char name[NAME_BYTES];
+    struct stream_batch batch;
+    for (int i = 0; i < MANY; i++) {
+        snprintf(name, sizeof(name), "w%d", i);
+        assert_ok(unit_lease(unit.stream, name, 0, 1, &batch));
+    }
+}
+
+/* The last seen first; of equals the first by name. */
+static void test_workers_are_chosen_in_pieces(void **state)
+{
+    enum { ROOM = 100 };
+    struct stream_worker workers[ROOM], all[MANY];
+    size_t count, known;
+    (void)state;
+    lease_by_many();
+    for (uint32_t i = 0; i < MANY; i++)
+        worker_table_see(&unit.stream->ledger.workers, i, stream_clock_ms() - (i * 7919) % 97);
+    assert_ok(stream_workers(unit.stream, all, MANY, &count, &known));
+    assert_int_equal(count, MANY);
+    let_others_draw();
+    assert_ok(stream_workers(unit.stream, workers, ROOM, &count, &known));
+    assert_in_range(others_drew(), 15, MANY);
+    assert_int_equal(count, ROOM);
+    assert_int_equal(known, MANY);
+    for (size_t i = 0; i < MANY; i++) {
+        if (i < ROOM)
+            assert_string_equal(workers[i].name, all[i].name);
+        if (i > 0)
+            assert_true(all[i - 1].last_seen_ms < all[i].last_seen_ms ||
+                        (all[i - 1].last_seen_ms == all[i].last_seen_ms &&
+                         strcmp(all[i - 1].name, all[i].name) < 0));
+    }
+    assert_ok(stream_workers(unit.stream, NULL, 0, &count, &known));
+    assert_int_equal(count, 0);
+}
+
+/* Every other position is open. */
+static void open_gaps(int gaps)
+{
+    struct ledger *ledger = &unit.stream->ledger;
+    assert_ok(intervals_reserve(&ledger->gaps, (size_t)gaps));
+    for (int64_t i = 0; i < gaps; i++)
+        intervals_add(&ledger->gaps, 2 * i, 2 * i + 1);
+    ledger->position = 2 * gaps;
+}
+
+static void test_what_was_drawn_is_listed_in_pieces(void **state)
+{
+    enum { GAPS = 4000 };
+    struct stream_drawn drawn;
+    (void)state;
+    unit.stream->plan->batching.epoch_positions = 3 * GAPS;
+    open_gaps(GAPS);
+    let_others_draw();
+    assert_ok(stream_drawn(unit.stream, &drawn));
+    assert_in_range(others_drew(), 3, GAPS);
+    assert_int_equal(drawn.count, GAPS);
+    for (size_t i = 0; i < drawn.count; i++) {
+        assert_int_equal(drawn.spans[i].begin, 2 * i + 1);
+        assert_int_equal(drawn.spans[i].end, 2 * i + 2);
+    }
+    free(drawn.spans);
+}
+
 #define TEST(test) cmocka_unit_test_setup_teardown(test, open_unit, close_unit)
 
 static const struct CMUnitTest tests[] = {
@@ -257,7 +385,10 @@ static const struct CMUnitTest tests[] = {
     TEST(test_seqs),
     TEST(test_positions),
     TEST(test_streams_are_listed_in_order),
+    TEST(test_a_list_of_streams_lets_others_draw),
     TEST(test_names_that_are_forgotten),
+    TEST(test_workers_are_chosen_in_pieces),
+    TEST(test_what_was_drawn_is_listed_in_pieces),
 };
 
 UNIT_MAIN(tests)
