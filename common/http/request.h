@@ -59,7 +59,7 @@ struct request {
     bool cross_site; /* asked by a page of another site: may read what browsers allow, no more */
     bool recalled; /* its target is the one of request_remember(); name, query and path are NULL */
 
-    const struct bearer_token *token; /* NULL: none was shown. Until the first suspension */
+    const struct bearer_token *token; /* NULL: none was shown. Valid as guard.h says */
 
     struct metrics *metrics; /* where it is counted: the thread's, or the application's own */
     uint64_t items;          /* that its response carries, for the counters */

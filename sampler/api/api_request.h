@@ -14,12 +14,16 @@
 #include "common/error.h"
 #include "common/http/request.h"
 #include "common/log.h"
+#include "sampler/api/json_body.h"
 #include "sampler/batch/batch_request.h"
 #include "sampler/journal/journal_waiter.h"
 #include "sampler/stream/stream.h"
 
 /* Work for a thread pool. `stop`: the server ends. */
 typedef enum error (*api_task)(struct request *request, const _Atomic bool *stop);
+
+/* Takes what is to be kept from a body, which is closed then. */
+typedef enum error (*api_reader)(struct request *request, struct body *body);
 
 struct api_request {
     struct stream *stream; /* taken: api_request_release() gives it back */
@@ -31,7 +35,9 @@ struct api_request {
     void *work;                               /* what the handler keeps over a suspension */
     void (*release)(struct request *request); /* NULL, or frees `work` */
     api_task task;                            /* of handler_run_slowly() */
-    enum error outcome;                       /* the answer when the connection comes back */
+    api_reader read;                          /* of handler_read_body() */
+    bool body_may_be_empty;
+    enum error outcome; /* the answer when the connection comes back */
 
     /* For the log (audit.h). */
     const char *change; /* NULL: nothing is logged */

@@ -10,6 +10,8 @@
 #include "common/text.h"
 #include "sampler/api/audit.h"
 
+#define BODY_AT_ONCE 16384 /* bytes; more take longer than an HTTP thread should be kept */
+
 enum error handler_refuse_query(const struct request *request)
 {
     struct uri_query query;
@@ -54,29 +56,55 @@ enum error handler_take_stream(struct request *request, const struct service *se
                      text_quote(quoted, sizeof(quoted), name, strlen(name)));
 }
 
-bool handler_open_body(struct request *request, bool may_be_empty, struct body *ret_body,
-                       enum MHD_Result *ret_result)
+/* False: it was refused, *ret_result says how. */
+static bool check_body(struct request *request, enum MHD_Result *ret_result)
 {
-    const struct buffer *bytes = &request->body;
     const char *coding = request_header(request, MHD_HTTP_HEADER_CONTENT_ENCODING);
     enum error error = handler_refuse_query(request);
-    if (!error && bytes->length > 0 && coding && strcasecmp(coding, "identity") != 0) {
+    if (error) {
+        *ret_result = response_error(request, error);
+        return false;
+    }
+    if (request->body.length > 0 && coding && strcasecmp(coding, "identity") != 0) {
         *ret_result = response_problem(request, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
                                        "the body must be JSON as it is: no Content-Encoding");
         return false;
     }
-    if (!error && bytes->length > 0 &&
+    if (request->body.length > 0 &&
         !body_type_is_right(request_header(request, MHD_HTTP_HEADER_CONTENT_TYPE))) {
         *ret_result = response_problem(request, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
                                        "the body must be JSON: Content-Type: application/json");
         return false;
     }
-    if (!error)
-        error = body_open(bytes->data ? bytes->data : "", bytes->length, may_be_empty, ret_body);
-    if (!error)
-        return true;
-    *ret_result = response_error(request, error);
-    return false;
+    return true;
+}
+
+static enum error read_body(struct request *request, const _Atomic bool *stop)
+{
+    const struct buffer *bytes = &request->body;
+    struct body body;
+    (void)stop;
+    enum error error = body_open(bytes->data ? bytes->data : "", bytes->length,
+                                 request->api->body_may_be_empty, &body);
+    if (error)
+        return error;
+    error = request->api->read(request, &body);
+    body_close(&body);
+    return error;
+}
+
+enum MHD_Result handler_read_body(struct request *request, struct service *service,
+                                  bool may_be_empty, api_reader read, request_continuation then)
+{
+    enum MHD_Result refusal;
+    if (!check_body(request, &refusal))
+        return refusal;
+    request->api->body_may_be_empty = may_be_empty;
+    request->api->read = read;
+    if (request->body.length > BODY_AT_ONCE)
+        return handler_run_slowly(request, read_body, then);
+    api_request_settle(request, read_body(request, NULL));
+    return then(request, service);
 }
 
 /* ---- changes ------------------------------------------------------------ */

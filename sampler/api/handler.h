@@ -24,10 +24,10 @@ enum error handler_stream_name(struct uri_query *query,
 enum error handler_take_stream(struct request *request, const struct service *service,
                                const char *name) MUST_CHECK;
 
-/* The body of a POST without parameters. False: it was refused, *ret_result says how; else the
- * caller closes *ret_body. */
-bool handler_open_body(struct request *request, bool may_be_empty, struct body *ret_body,
-                       enum MHD_Result *ret_result);
+/* The body of a POST without parameters: `read` takes from it what the handler keeps (a long one
+ * in a thread pool), and `then` finds how that ended by api_request_outcome(). */
+enum MHD_Result handler_read_body(struct request *request, struct service *service,
+                                  bool may_be_empty, api_reader read, request_continuation then);
 
 /* How a call that may wait ended (`waits`, as it said): answered by `respond` when it is OK and
  * kept (and logged, when audit_expect() was called); with the call's message, or the one of the

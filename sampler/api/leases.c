@@ -13,18 +13,22 @@
 
 #define BODY_LIMIT_BYTES ((size_t)32 << 20)
 
-/* What the body says; the worker's name and the list live as long as the request. */
+/* What the body says, as long as the request lives. */
 struct lease_words {
+    char stream[STREAM_NAME_BYTES];
     char worker[WORKER_NAME_BYTES];
     int64_t *seqs; /* owned */
     size_t count;
-    int64_t number; /* expires_ms or released, for the response */
+    int64_t number;            /* expires_ms or released, for the response */
+    request_continuation then; /* when they are read */
+    struct buffer response;    /* of what was done in a thread pool; else empty until it is sent */
 };
 
 static void release_words(struct request *request)
 {
     struct lease_words *words = request->api->work;
     free(words->seqs);
+    buffer_release(&words->response);
     free(words);
 }
 
@@ -60,44 +64,54 @@ static enum error read_worker(struct body *body, char ret_worker[WORKER_NAME_BYT
     return OK;
 }
 
-static enum error read_words(struct body *body, bool with_seqs, struct lease_words *words,
-                             char ret_stream[STREAM_NAME_BYTES])
+/* ---- the body ----------------------------------------------------------- */
+
+static enum error read_release(struct request *request, struct body *body)
 {
-    enum error error = read_stream(body, ret_stream);
+    struct lease_words *words = request->api->work;
+    enum error error = read_stream(body, words->stream);
     if (!error)
         error = read_worker(body, words->worker);
-    if (!error && with_seqs)
+    return error ? error : body_finish(body);
+}
+
+static enum error read_seqs(struct request *request, struct body *body)
+{
+    struct lease_words *words = request->api->work;
+    enum error error = read_stream(body, words->stream);
+    if (!error)
+        error = read_worker(body, words->worker);
+    if (!error)
         error = body_integers(body, "seqs", 0, SEQ_MOST, &words->seqs, &words->count);
     return error ? error : body_finish(body);
 }
 
-/* NULL: the request was refused, *ret_result says how. */
-static struct lease_words *open_words(struct request *request, struct service *service,
-                                      bool with_seqs, enum MHD_Result *ret_result)
+static enum MHD_Result take_stream(struct request *request, struct service *service)
 {
-    struct body body;
-    char stream[STREAM_NAME_BYTES];
-    if (!handler_open_body(request, false, &body, ret_result))
-        return NULL;
-    struct lease_words *words = calloc(1, sizeof(*words));
-    enum error error = words ? OK : error_set_memory(sizeof(*words), "a request");
-    if (words) {
-        request->api->work = words;
-        request->api->release = release_words;
-        error = read_words(&body, with_seqs, words, stream);
-    }
-    body_close(&body);
-    if (!error && !request_may(request, SCOPE_DRAW, stream)) {
-        *ret_result = response_forbidden(request, SCOPE_DRAW, stream);
-        return NULL;
-    }
+    const struct lease_words *words = request->api->work;
+    enum error error = api_request_outcome(request);
+    if (!error && !request_may(request, SCOPE_DRAW, words->stream))
+        return response_forbidden(request, SCOPE_DRAW, words->stream);
     if (!error)
-        error = handler_take_stream(request, service, stream);
-    if (!error)
-        return words;
-    *ret_result = response_error(request, error);
-    return NULL;
+        error = handler_take_stream(request, service, words->stream);
+    return error ? response_error(request, error) : words->then(request, service);
 }
+
+/* Goes on in `then` when the words are read and the stream is taken. */
+static enum MHD_Result read_words(struct request *request, struct service *service, api_reader read,
+                                  request_continuation then)
+{
+    struct lease_words *words = calloc(1, sizeof(*words));
+    if (!words)
+        return response_error(request, error_set_memory(sizeof(*words), "a request"));
+    words->then = then;
+    words->response = (struct buffer)BUFFER_INIT(BODY_LIMIT_BYTES);
+    request->api->work = words;
+    request->api->release = release_words;
+    return handler_read_body(request, service, false, read, take_stream);
+}
+
+/* ---- the response ------------------------------------------------------- */
 
 static void add_list(struct buffer *buffer, const int64_t *list, size_t count)
 {
@@ -113,64 +127,138 @@ static void add_list(struct buffer *buffer, const int64_t *list, size_t count)
     buffer->length = (size_t)(out - buffer->data);
 }
 
-static enum MHD_Result respond_acked(struct request *request, struct service *service)
+static enum error write_acked(struct lease_words *words)
 {
-    const struct lease_words *words = request->api->work;
-    struct buffer body = BUFFER_INIT(BODY_LIMIT_BYTES);
-    (void)service;
-    buffer_add_text(&body, "{\"acked\":[");
-    add_list(&body, words->seqs, words->count);
-    enum error error = buffer_add_text(&body, "]}\n");
-    return response_json(request, error, MHD_HTTP_OK, &body, NULL);
+    buffer_add_text(&words->response, "{\"acked\":[");
+    add_list(&words->response, words->seqs, words->count);
+    return buffer_add_text(&words->response, "]}\n");
 }
 
-enum MHD_Result route_ack(struct request *request, struct service *service)
+static enum error write_number(struct lease_words *words, const char *name)
 {
-    enum MHD_Result refusal;
+    return buffer_print(&words->response, "{\"%s\":%" PRId64 "}\n", name, words->number);
+}
+
+static enum MHD_Result respond_written(struct request *request, struct service *service)
+{
+    struct lease_words *words = request->api->work;
+    (void)service;
+    return response_json(request, words->response.error, MHD_HTTP_OK, &words->response, NULL);
+}
+
+/* What was done in a thread pool waits for the disk like an ack of nothing. */
+static enum MHD_Result finish_many(struct request *request, struct service *service)
+{
+    const struct lease_words *words = request->api->work;
+    bool waits = false;
+    enum error error = api_request_outcome(request);
+    if (!error)
+        error = stream_ack(request->api->stream, words->worker, NULL, 0,
+                           api_request_waiter(request), &waits);
+    return handler_finish(request, service, error, waits, respond_written);
+}
+
+/* ---- POST /ack ---------------------------------------------------------- */
+
+static enum error ack_many(struct request *request, const _Atomic bool *stop)
+{
+    struct lease_words *words = request->api->work;
+    (void)stop;
+    enum error error =
+        stream_ack_many(request->api->stream, words->worker, words->seqs, words->count);
+    return error ? error : write_acked(words);
+}
+
+static enum MHD_Result respond_acked(struct request *request, struct service *service)
+{
+    (void)write_acked(request->api->work);
+    return respond_written(request, service);
+}
+
+static enum MHD_Result ack(struct request *request, struct service *service)
+{
+    const struct lease_words *words = request->api->work;
     bool waits;
-    struct lease_words *words = open_words(request, service, true, &refusal);
-    if (!words)
-        return refusal;
+    if (words->count > STREAM_LEASES_AT_ONCE)
+        return handler_run_slowly(request, ack_many, finish_many);
     enum error error = stream_ack(request->api->stream, words->worker, words->seqs, words->count,
                                   api_request_waiter(request), &waits);
     return handler_finish(request, service, error, waits, respond_acked);
 }
 
-static enum MHD_Result respond_number(struct request *request, const char *name)
+enum MHD_Result route_ack(struct request *request, struct service *service)
 {
-    const struct lease_words *words = request->api->work;
-    struct buffer body = BUFFER_INIT(BODY_LIMIT_BYTES);
-    enum error error = buffer_print(&body, "{\"%s\":%" PRId64 "}\n", name, words->number);
-    return response_json(request, error, MHD_HTTP_OK, &body, NULL);
+    return read_words(request, service, read_seqs, ack);
+}
+
+/* ---- POST /extend ------------------------------------------------------- */
+
+static enum error extend_many(struct request *request, const _Atomic bool *stop)
+{
+    struct lease_words *words = request->api->work;
+    (void)stop;
+    enum error error =
+        stream_extend_many(request->api->stream, words->worker, words->seqs, words->count);
+    if (!error) /* nothing: it only says how long that is */
+        error = stream_extend(request->api->stream, words->worker, NULL, 0, &words->number);
+    return error ? error : write_number(words, "expires_ms");
+}
+
+static enum MHD_Result respond_extended(struct request *request, struct service *service)
+{
+    enum error error = api_request_outcome(request);
+    return error ? response_error(request, error) : respond_written(request, service);
+}
+
+static enum MHD_Result extend(struct request *request, struct service *service)
+{
+    struct lease_words *words = request->api->work;
+    if (words->count > STREAM_LEASES_AT_ONCE)
+        return handler_run_slowly(request, extend_many, respond_extended);
+    enum error error = stream_extend(request->api->stream, words->worker, words->seqs, words->count,
+                                     &words->number);
+    if (!error)
+        error = write_number(words, "expires_ms");
+    return error ? response_error(request, error) : respond_written(request, service);
 }
 
 enum MHD_Result route_extend(struct request *request, struct service *service)
 {
-    enum MHD_Result refusal;
-    struct lease_words *words = open_words(request, service, true, &refusal);
-    if (!words)
-        return refusal;
-    enum error error = stream_extend(request->api->stream, words->worker, words->seqs, words->count,
-                                     &words->number);
-    return !error ? respond_number(request, "expires_ms") : response_error(request, error);
+    return read_words(request, service, read_seqs, extend);
+}
+
+/* ---- POST /release ------------------------------------------------------ */
+
+static enum error release_many(struct request *request, const _Atomic bool *stop)
+{
+    struct lease_words *words = request->api->work;
+    (void)stop;
+    enum error error = stream_release_many(request->api->stream, words->worker, &words->number);
+    return error ? error : write_number(words, "released");
 }
 
 static enum MHD_Result respond_released(struct request *request, struct service *service)
 {
-    (void)service;
-    return respond_number(request, "released");
+    (void)write_number(request->api->work, "released");
+    return respond_written(request, service);
 }
 
-enum MHD_Result route_release(struct request *request, struct service *service)
+static enum MHD_Result release(struct request *request, struct service *service)
 {
-    enum MHD_Result refusal;
+    struct lease_words *words = request->api->work;
     bool waits;
-    struct lease_words *words = open_words(request, service, false, &refusal);
-    if (!words)
-        return refusal;
+    if (stream_leased_by(request->api->stream, words->worker) > STREAM_LEASES_AT_ONCE) {
+        audit_expect(request, "leases released", log_text("worker", words->worker));
+        return handler_run_slowly(request, release_many, finish_many);
+    }
     enum error error = stream_release(request->api->stream, words->worker,
                                       api_request_waiter(request), &words->number, &waits);
     if (!error && words->number > 0)
         audit_expect(request, "leases released", log_text("worker", words->worker));
     return handler_finish(request, service, error, waits, respond_released);
+}
+
+enum MHD_Result route_release(struct request *request, struct service *service)
+{
+    return read_words(request, service, read_release, release);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* /streams and what one stream can be asked for; POST /streams is in stream_create.c. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/http/response.h"
 #include "sampler/api/api_request.h"
@@ -85,75 +86,90 @@ enum MHD_Result route_stream_delete(struct request *request, struct service *ser
 
 /* ---- POST --------------------------------------------------------------- */
 
-/* The stream is taken and the body read; false: it was refused, *ret_result says how. */
-static bool open_change(struct request *request, struct service *service, bool may_be_empty,
-                        struct body *ret_body, enum MHD_Result *ret_result)
+/* The stream is taken first: of one that does not exist no body is read. */
+static enum MHD_Result read_change(struct request *request, struct service *service,
+                                   bool may_be_empty, api_reader read, request_continuation then)
 {
     enum error error = handler_take_stream(request, service, request->name);
-    if (!error)
-        return handler_open_body(request, may_be_empty, ret_body, ret_result);
-    *ret_result = response_error(request, error);
-    return false;
+    if (error)
+        return response_error(request, error);
+    return handler_read_body(request, service, may_be_empty, read, then);
 }
 
-/* For those that take no field. */
-static bool open_plain(struct request *request, struct service *service,
-                       enum MHD_Result *ret_result)
+/* Of those that take no field. */
+static enum error read_nothing(struct request *request, struct body *body)
 {
-    struct body body;
-    if (!open_change(request, service, true, &body, ret_result))
-        return false;
-    enum error error = body_finish(&body);
-    body_close(&body);
-    if (error)
-        *ret_result = response_error(request, error);
-    return !error;
+    (void)request;
+    return body_finish(body);
+}
+
+static enum MHD_Result pause_stream(struct request *request, struct service *service)
+{
+    bool waits = false;
+    enum error error = api_request_outcome(request);
+    audit_expect(request, "stream paused", LOG_NO_FIELD);
+    if (!error)
+        error = stream_pause(request->api->stream, api_request_waiter(request), &waits);
+    return handler_finish(request, service, error, waits, respond_stream);
 }
 
 enum MHD_Result route_stream_pause(struct request *request, struct service *service)
 {
-    enum MHD_Result refusal;
-    bool waits;
-    if (!open_plain(request, service, &refusal))
-        return refusal;
-    audit_expect(request, "stream paused", LOG_NO_FIELD);
-    enum error error = stream_pause(request->api->stream, api_request_waiter(request), &waits);
+    return read_change(request, service, true, read_nothing, pause_stream);
+}
+
+static enum MHD_Result resume_stream(struct request *request, struct service *service)
+{
+    bool waits = false;
+    enum error error = api_request_outcome(request);
+    audit_expect(request, "stream resumed", LOG_NO_FIELD);
+    if (!error)
+        error = stream_resume(request->api->stream, api_request_waiter(request), &waits);
     return handler_finish(request, service, error, waits, respond_stream);
 }
 
 enum MHD_Result route_stream_resume(struct request *request, struct service *service)
 {
-    enum MHD_Result refusal;
-    bool waits;
-    if (!open_plain(request, service, &refusal))
-        return refusal;
-    audit_expect(request, "stream resumed", LOG_NO_FIELD);
-    enum error error = stream_resume(request->api->stream, api_request_waiter(request), &waits);
+    return read_change(request, service, true, read_nothing, resume_stream);
+}
+
+static void release_work(struct request *request)
+{
+    free(request->api->work);
+}
+
+static enum error read_position(struct request *request, struct body *body)
+{
+    int64_t *position = calloc(1, sizeof(*position));
+    if (!position)
+        return error_set_memory(sizeof(*position), "a position");
+    request->api->work = position;
+    request->api->release = release_work;
+    enum error error = body_integer(body, "position", 0, INT64_MAX, 0, position);
+    if (!error)
+        error = body_finish(body);
+    return error ? error : body_require(body, "position");
+}
+
+static enum MHD_Result seek(struct request *request, struct service *service)
+{
+    struct stream *stream = request->api->stream;
+    const int64_t *position = request->api->work;
+    bool waits = false;
+    enum error error = api_request_outcome(request);
+    audit_expect(request, "stream sought", LOG_NO_FIELD);
+    if (!error) {
+        live_notice(service->live, stream);
+        error = stream_seek(stream, *position, api_request_waiter(request), &waits);
+    }
+    if (!error)
+        live_notice(service->live, stream);
     return handler_finish(request, service, error, waits, respond_stream);
 }
 
 enum MHD_Result route_stream_seek(struct request *request, struct service *service)
 {
-    struct body body;
-    enum MHD_Result refusal;
-    bool waits = false;
-    int64_t position;
-    if (!open_change(request, service, false, &body, &refusal))
-        return refusal;
-    enum error error = body_integer(&body, "position", 0, INT64_MAX, 0, &position);
-    if (!error)
-        error = body_finish(&body);
-    if (!error)
-        error = body_require(&body, "position");
-    body_close(&body);
-    audit_expect(request, "stream sought", LOG_NO_FIELD);
-    if (!error)
-        live_notice(service->live, request->api->stream);
-    if (!error)
-        error = stream_seek(request->api->stream, position, api_request_waiter(request), &waits);
-    if (!error)
-        live_notice(service->live, request->api->stream);
-    return handler_finish(request, service, error, waits, respond_stream);
+    return read_change(request, service, false, read_position, seek);
 }
 
 static enum MHD_Result respond_token(struct request *request, struct service *service)
@@ -164,46 +180,56 @@ static enum MHD_Result respond_token(struct request *request, struct service *se
     return response_json(request, error, MHD_HTTP_OK, &response, NULL);
 }
 
-static void release_token(struct request *request)
+static enum MHD_Result checkpoint(struct request *request, struct service *service)
 {
-    free(request->api->work);
+    char *token = NULL;
+    bool waits = false;
+    enum error error = api_request_outcome(request);
+    audit_expect(request, "stream checkpointed", LOG_NO_FIELD);
+    if (!error)
+        error =
+            stream_checkpoint(request->api->stream, api_request_waiter(request), &token, &waits);
+    request->api->work = token;
+    request->api->release = release_work;
+    return handler_finish(request, service, error, waits, respond_token);
 }
 
 enum MHD_Result route_stream_checkpoint(struct request *request, struct service *service)
 {
-    enum MHD_Result refusal;
-    char *token = NULL;
-    bool waits;
-    if (!open_plain(request, service, &refusal))
-        return refusal;
-    audit_expect(request, "stream checkpointed", LOG_NO_FIELD);
-    enum error error =
-        stream_checkpoint(request->api->stream, api_request_waiter(request), &token, &waits);
-    request->api->work = token;
-    request->api->release = release_token;
-    return handler_finish(request, service, error, waits, respond_token);
+    return read_change(request, service, true, read_nothing, checkpoint);
+}
+
+static enum error read_token(struct request *request, struct body *body)
+{
+    const char *token;
+    enum error error = body_text(body, "token", NULL, &token);
+    if (!error)
+        error = body_finish(body);
+    if (!error)
+        error = body_require(body, "token");
+    if (error)
+        return error;
+    request->api->work = strdup(token);
+    request->api->release = release_work;
+    return request->api->work ? OK : error_set_memory(strlen(token), "a token");
+}
+
+static enum MHD_Result restore(struct request *request, struct service *service)
+{
+    struct stream *stream = request->api->stream;
+    bool waits = false;
+    enum error error = api_request_outcome(request);
+    audit_expect(request, "stream restored", LOG_NO_FIELD);
+    if (!error) {
+        live_notice(service->live, stream);
+        error = stream_restore(stream, request->api->work, api_request_waiter(request), &waits);
+    }
+    if (!error)
+        live_notice(service->live, stream);
+    return handler_finish(request, service, error, waits, respond_stream);
 }
 
 enum MHD_Result route_stream_restore(struct request *request, struct service *service)
 {
-    struct body body;
-    enum MHD_Result refusal;
-    bool waits = false;
-    const char *token;
-    if (!open_change(request, service, false, &body, &refusal))
-        return refusal;
-    enum error error = body_text(&body, "token", NULL, &token);
-    if (!error)
-        error = body_finish(&body);
-    if (!error)
-        error = body_require(&body, "token");
-    audit_expect(request, "stream restored", LOG_NO_FIELD);
-    if (!error)
-        live_notice(service->live, request->api->stream);
-    if (!error)
-        error = stream_restore(request->api->stream, token, api_request_waiter(request), &waits);
-    if (!error)
-        live_notice(service->live, request->api->stream);
-    body_close(&body);
-    return handler_finish(request, service, error, waits, respond_stream);
+    return read_change(request, service, false, read_token, restore);
 }

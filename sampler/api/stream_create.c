@@ -158,11 +158,11 @@ static enum error read_split(struct body *body, struct stream_definition *defini
     return !error ? OK : error_prefix(error, "\"split\": ");
 }
 
-static enum error read_definition(struct body *body, const struct service *service,
-                                  struct creation *creation)
+static enum error read_definition(struct request *request, struct body *body)
 {
+    struct creation *creation = request->api->work;
     struct stream_definition *definition = &creation->definition;
-    const struct stream_definition *server = service_default(service);
+    const struct stream_definition *server = service_default(creation->service);
     enum error error = read_name(body, "name", NULL, definition->name);
     if (!error)
         error = read_name(body, "frame", server->frame, definition->frame);
@@ -344,28 +344,28 @@ static enum MHD_Result start(struct request *request, struct service *service)
     return handler_run_slowly(request, open_plan, create);
 }
 
-enum MHD_Result route_create(struct request *request, struct service *service)
+static enum MHD_Result check(struct request *request, struct service *service)
 {
-    struct body body;
-    enum MHD_Result refusal;
-    if (!handler_open_body(request, false, &body, &refusal))
-        return refusal;
-    struct creation *creation = calloc(1, sizeof(*creation));
-    enum error error = creation ? OK : error_set_memory(sizeof(*creation), "a stream");
-    if (creation) {
-        creation->service = service;
-        creation->names = service->names;
-        creation->request = request;
-        creation->other_made.wake = try_again;
-        request->api->work = creation;
-        request->api->release = release_creation;
-        error = read_definition(&body, service, creation);
-    }
-    body_close(&body);
+    const struct creation *creation = request->api->work;
+    enum error error = api_request_outcome(request);
     if (!error && !request_may(request, SCOPE_ADMIN, creation->definition.name))
         return response_forbidden(request, SCOPE_ADMIN, creation->definition.name);
     if (error)
         return response_error(request, error);
     audit_expect(request, "stream created", log_text("design", creation->definition.design));
     return start(request, service);
+}
+
+enum MHD_Result route_create(struct request *request, struct service *service)
+{
+    struct creation *creation = calloc(1, sizeof(*creation));
+    if (!creation)
+        return response_error(request, error_set_memory(sizeof(*creation), "a stream"));
+    creation->service = service;
+    creation->names = service->names;
+    creation->request = request;
+    creation->other_made.wake = try_again;
+    request->api->work = creation;
+    request->api->release = release_creation;
+    return handler_read_body(request, service, false, read_definition, check);
 }

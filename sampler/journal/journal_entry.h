@@ -29,7 +29,7 @@ enum entry_type {
     ENTRY_REDRAW = 6,    /* first: of a leased or waiting batch; worker, seq, asked; value: the
                             mean time that a batch is held, in ms, 0: as it was */
     ENTRY_ACK = 7,       /* worker; list: seqs; value: as above */
-    ENTRY_RELEASE = 8,   /* worker */
+    ENTRY_RELEASE = 8,   /* worker; list: seqs, or none: all that it has */
     ENTRY_UNDO_DRAW = 9, /* first, positions, units, attempt: a draw without a response */
     ENTRY_PAUSE = 10,    /* */
     ENTRY_RESUME = 11,   /* */

@@ -76,6 +76,37 @@ void intervals_add(struct intervals *intervals, int64_t begin, int64_t end)
     intervals->size += end - begin;
 }
 
+/* Those that none of the numbers can touch stay; the others go up by `count`, and are merged with
+ * the numbers into the room below them, which is never less than what is left of both. */
+void intervals_add_numbers(struct intervals *intervals, const int64_t *numbers, size_t count)
+{
+    if (count == 0)
+        return;
+    size_t first = count_before(intervals, numbers[0]);
+    size_t left = intervals->count - first;
+    struct interval *end = intervals->items + intervals->front + first;
+    struct interval *const begin = end;
+    const struct interval *rest = end + count;
+    memmove(end + count, end, left * sizeof(*end));
+    while (count > 0 || (left > 0 && end > begin && end[-1].end >= rest->begin)) {
+        bool is_number = count > 0 && (left == 0 || numbers[0] < rest->begin);
+        struct interval next = is_number ? (struct interval){numbers[0], numbers[0] + 1} : *rest;
+        numbers += is_number;
+        count -= is_number;
+        rest += !is_number;
+        left -= !is_number;
+        intervals->size -= is_number ? 0 : next.end - next.begin;
+        if (end == begin || end[-1].end < next.begin)
+            *end++ = (struct interval){next.begin, next.begin};
+        if (end[-1].end < next.end) {
+            intervals->size += next.end - end[-1].end;
+            end[-1].end = next.end;
+        }
+    }
+    memmove(end, rest, left * sizeof(*end));
+    intervals->count = first + (size_t)(end - begin) + left;
+}
+
 size_t intervals_find(const struct intervals *intervals, int64_t number)
 {
     return number == INT64_MAX ? intervals->count : count_before(intervals, number + 1);

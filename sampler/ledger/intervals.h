@@ -47,6 +47,8 @@ enum error intervals_reserve(struct intervals *intervals, size_t more) MUST_CHEC
 
 /* The union with [begin, end), begin < end. Room for one is reserved. */
 void intervals_add(struct intervals *intervals, int64_t begin, int64_t end);
+/* Numbers that ascend, each once, in O(n + count) wherever they are. Room for them is reserved. */
+void intervals_add_numbers(struct intervals *intervals, const int64_t *numbers, size_t count);
 bool intervals_has(const struct intervals *intervals, int64_t number);
 
 /* Which is the first interval that ends above `number`; `count`: none does. */

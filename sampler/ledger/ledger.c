@@ -3,6 +3,8 @@
 
 #include "sampler/ledger/ledger_skipped.h"
 
+#define ACKED_AT_ONCE 256 /* seqs of one ack that become intervals together */
+
 void ledger_init(struct ledger *ledger)
 {
     *ledger = (struct ledger){0};
@@ -208,9 +210,32 @@ static void apply_redraw(struct ledger *ledger, const struct entry *entry, int64
     worker_table_get(&ledger->workers, (uint32_t)entry->worker)->redelivered++;
 }
 
+/* Seqs that were acked, collected as long as they ascend. */
+struct acked_seqs {
+    struct intervals *acked;
+    int64_t seqs[ACKED_AT_ONCE];
+    size_t count;
+};
+
+static void add_acked(struct acked_seqs *seqs)
+{
+    intervals_add_numbers(seqs->acked, seqs->seqs, seqs->count);
+    seqs->count = 0;
+}
+
+static void collect_acked(struct acked_seqs *seqs, int64_t seq)
+{
+    if (seqs->count == ACKED_AT_ONCE || (seqs->count > 0 && seqs->seqs[seqs->count - 1] >= seq))
+        add_acked(seqs);
+    seqs->seqs[seqs->count++] = seq;
+}
+
 static void apply_ack(struct ledger *ledger, const struct entry *entry, int64_t now_ms)
 {
     struct worker_record *record = worker_table_get(&ledger->workers, (uint32_t)entry->worker);
+    struct acked_seqs seqs;
+    seqs.acked = &record->acked;
+    seqs.count = 0;
     set_mean(ledger, entry->value);
     for (size_t i = 0; i < entry->count; i++) {
         uint32_t number = lease_set_find(&ledger->leases, (uint32_t)entry->worker, entry->list[i]);
@@ -224,20 +249,25 @@ static void apply_ack(struct ledger *ledger, const struct entry *entry, int64_t 
                                                 .worker = lease->worker,
                                                 .attempt = lease->attempt,
                                             });
-        intervals_add(&record->acked, entry->list[i], entry->list[i] + 1);
+        collect_acked(&seqs, entry->list[i]);
         disown(ledger, number);
         lease_set_remove(&ledger->leases, number);
         ledger->acked++;
         record->done++;
         worker_record_count(record, now_ms);
     }
+    add_acked(&seqs);
 }
 
 static void apply_release(struct ledger *ledger, const struct entry *entry)
 {
     struct worker_record *record = worker_table_get(&ledger->workers, (uint32_t)entry->worker);
-    while (record->leases.first != LEASE_NONE) {
-        uint32_t number = record->leases.first;
+    for (size_t i = 0; entry->list ? i < entry->count : record->leases.first != LEASE_NONE; i++) {
+        uint32_t number =
+            entry->list ? lease_set_find(&ledger->leases, (uint32_t)entry->worker, entry->list[i])
+                        : record->leases.first;
+        if (number == LEASE_NONE)
+            continue; /* an entry from a file may name what it has not */
         disown(ledger, number);
         lease_set_wait(&ledger->leases, number);
     }

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "common/array.h"
 #include "common/clock.h"
@@ -19,6 +20,7 @@
 /* Positions that one call looks at, where they can only be counted: some tenths of a second. */
 #define SEARCH_POSITIONS (INT64_C(1) << 27)
 #define SEARCH_WAIT_MS 500 /* for another call that searches */
+#define GIVE_WAY_NS 50000  /* a thread that waits wakes up meanwhile */
 
 int64_t stream_clock_ms(void)
 {
@@ -124,6 +126,11 @@ bool stream_wait(struct streams *streams, struct journal_waiter *waiter)
     return true;
 }
 
+void stream_give_way(void)
+{
+    (void)nanosleep(&(struct timespec){.tv_nsec = GIVE_WAY_NS}, NULL);
+}
+
 /* ---- acks, as part of a pull and alone ---------------------------------- */
 
 /* A call of stream_draw(), stream_peek() or stream_ack(), while the mutex is held. */
@@ -171,18 +178,23 @@ static enum error ack(const struct drawing *drawing)
     return stream_change(drawing->stream, &entry, drawing->now_ms);
 }
 
+enum error stream_ack_now(struct stream *stream, const struct ledger_pull *pull)
+{
+    struct drawing drawing = {.stream = stream, .pull = pull};
+    find_worker(&drawing);
+    return ack(&drawing);
+}
+
 enum error stream_ack(struct stream *stream, const char *worker, const int64_t *seqs, size_t count,
                       struct journal_waiter *waiter, bool *ret_wait)
 {
     const struct ledger_pull pull = {.worker = worker, .acks = seqs, .ack_count = count};
-    struct drawing drawing = {.stream = stream, .pull = &pull};
     *ret_wait = false;
     journal_waiter_clear(waiter);
     pthread_mutex_lock(&stream->streams->mutex);
-    find_worker(&drawing);
     enum error error = stream_check_alive(stream);
     if (!error)
-        error = ack(&drawing);
+        error = stream_ack_now(stream, &pull);
     if (!error)
         *ret_wait = stream_wait(stream->streams, waiter);
     pthread_mutex_unlock(&stream->streams->mutex);

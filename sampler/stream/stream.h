@@ -68,6 +68,19 @@ enum error stream_draw(struct stream *stream, const struct ledger_pull *pull,
 enum error stream_peek(struct stream *stream, const struct ledger_pull *pull,
                        struct stream_batch *ret_batch) MUST_CHECK;
 
+/* More leases than this are acked, extended and released in pieces, by the functions _many: they
+ * take long, with moments for others in between, and wait for no disk. An ack of no seq, or a
+ * release of nothing, waits for all that was done before. */
+#define STREAM_LEASES_AT_ONCE 256
+enum error stream_ack_many(struct stream *stream, const char *worker, const int64_t *seqs,
+                           size_t count) MUST_CHECK;
+enum error stream_extend_many(struct stream *stream, const char *worker, const int64_t *seqs,
+                              size_t count) MUST_CHECK;
+enum error stream_release_many(struct stream *stream, const char *worker,
+                               int64_t *ret_released) MUST_CHECK;
+/* How many leases the worker has. */
+size_t stream_leased_by(struct stream *stream, const char *worker);
+
 /* All of `seqs` or none. ERROR_CONFLICT names the first that is not this worker's to ack. */
 enum error stream_ack(struct stream *stream, const char *worker, const int64_t *seqs, size_t count,
                       struct journal_waiter *waiter, bool *ret_wait) MUST_CHECK;

@@ -63,6 +63,8 @@ enum error stream_release(struct stream *stream, const char *worker, struct jour
         released = record->leased;
         worker_table_see(&stream->ledger.workers, number, now_ms);
     }
+    if (!error)
+        error = stream_check_holds(stream, worker);
     if (!error && released > 0) {
         struct entry entry = {.type = ENTRY_RELEASE, .worker = number};
         error = stream_change(stream, &entry, now_ms);
@@ -105,6 +107,8 @@ enum error stream_seek(struct stream *stream, int64_t position, struct journal_w
     if (error)
         return error;
     error = begin(stream, waiter);
+    if (!error)
+        error = stream_check_holds(stream, NULL);
     if (!error) {
         struct entry entry = {.type = ENTRY_SEEK, .worker = -1, .value = position};
         error = stream_change(stream, &entry, stream_clock_ms());
@@ -245,6 +249,8 @@ static enum error restore(struct stream *stream, const struct checkpoint_token *
         list[2 * i + 1] = intervals_at(&token->open, i)->end;
     }
     enum error error = begin(stream, waiter);
+    if (!error)
+        error = stream_check_holds(stream, NULL);
     if (!error) {
         struct entry entry = {.type = ENTRY_RESTORE,
                               .worker = -1,

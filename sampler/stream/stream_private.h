@@ -15,6 +15,12 @@
 
 struct committer;
 
+/* Leases of a worker that are about to be acked or extended (stream_many.c). */
+struct stream_hold {
+    struct stream_hold *next;
+    const char *worker; /* borrowed */
+};
+
 struct stream {
     struct streams *streams;
     struct stream_definition definition; /* owned */
@@ -25,6 +31,7 @@ struct stream {
     int64_t generation;
     struct ledger ledger; /* guarded by the streams' mutex, and `deleted` */
     bool deleted;
+    struct stream_hold *holds; /* guarded as well */
     bool jumped; /* a seek or restore that was not kept is still in `ledger`; guarded as well */
     struct batching_search search; /* of the next batch, as far as it is known; guarded as well */
     bool searches;                 /* somebody goes on with a copy of it, without the mutex */
@@ -71,6 +78,16 @@ enum error stream_change(struct stream *stream, struct entry *entry, int64_t now
 enum error stream_check_alive(const struct stream *stream) MUST_CHECK;
 /* The mutex is held. True: the response must not leave before waiter->ready(). */
 bool stream_wait(struct streams *streams, struct journal_waiter *waiter);
+
+/* The mutex is held. ERROR_UNAVAILABLE: many leases of this worker (NULL: of any) are on the way of
+ * being acked. */
+enum error stream_check_holds(const struct stream *stream, const char *worker) MUST_CHECK;
+/* The mutex is held. Acks all of pull->acks, or none. */
+enum error stream_ack_now(struct stream *stream, const struct ledger_pull *pull) MUST_CHECK;
+
+/* Between two pieces of work that is long, without the mutex: a mutex is not fair, so whoever waits
+ * for it needs a moment in which nobody takes it again. */
+void stream_give_way(void);
 
 /* ERROR_USAGE: beyond the stream's end, or inside a batch where all have one size. */
 enum error stream_check_position(const struct batching *batching, int64_t position) MUST_CHECK;

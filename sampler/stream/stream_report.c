@@ -180,6 +180,8 @@ enum error stream_workers(struct stream *stream, struct stream_worker *ret_worke
                 heap_settle(ret_workers, count, 0, &some[i]);
             }
         }
+        if (at < known)
+            stream_give_way();
     } while (at < known);
     free(some);
     qsort(ret_workers, count, sizeof(*ret_workers), compare_seen);
@@ -267,6 +269,8 @@ enum error stream_drawn(struct stream *stream, struct stream_drawn *ret_drawn)
             free(spans);
             return error;
         }
+        if (reporting.jumps >= 0)
+            stream_give_way();
         pthread_mutex_lock(&stream->streams->mutex);
         if (reporting.jumps != stream->ledger.jumps)
             begin(stream, &reporting);

@@ -391,6 +391,8 @@ enum error streams_list(struct streams *streams, struct stream ***ret_taken, siz
     void *taken = NULL;
     size_t capacity = 0, count = 0, more = LIST_AT_ONCE;
     while (more == LIST_AT_ONCE) {
+        if (count > 0)
+            stream_give_way();
         enum error error = array_grow(&taken, &capacity, count + LIST_AT_ONCE,
                                       sizeof(struct stream *), "the list of streams");
         struct stream **list = taken;

@@ -41,6 +41,20 @@ static void test_random_unions(void **unused)
             intervals_add(&intervals, begin, end);
             for (int64_t number = begin; number < end; number++)
                 has[number] = true;
+            if (rand() % 2 == 0) { /* numbers, as acks add them */
+                int64_t numbers[NUMBERS];
+                size_t count = 0;
+                int sparse = 1 + rand() % 40;
+                for (int64_t number = 0; number < NUMBERS; number++) {
+                    if (rand() % sparse == 0) {
+                        numbers[count++] = number;
+                        has[number] = true;
+                    }
+                }
+                assert_ok(intervals_reserve(&intervals, count));
+                intervals_add_numbers(&intervals, numbers, count);
+                check(&intervals, has);
+            }
             if (rand() % 4 == 0) { /* from the front, as draws take it */
                 const struct interval *first = intervals_at(&intervals, 0);
                 int64_t from = first->begin;
