@@ -171,12 +171,13 @@ def commit():
     return f"commit {found.stdout.strip()}" if found.returncode == 0 else "no commit"
 
 
-def main(measure):
-    """Runs a benchmark; SIGTERM ends its servers too. If it compared us with nobody, exit status 1."""
+def main(measure, alone=False):
+    """Runs a benchmark; SIGTERM ends its servers too. If it compared us with nobody and is not about us `alone`, exit
+    status 1."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with _running:
         measure()
-    if not _state["compared"]:
+    if not alone and not _state["compared"]:
         sys.exit("no peer was there to compare with: the packages of deploy/packages/bench are missing")
 
 
@@ -232,10 +233,11 @@ def measured(command, cpus=None, **options):
 class Sampler:
     """A sampler on a free port, for the time of a `with`."""
 
-    def __init__(self, *options, cpus=None):
+    def __init__(self, *options, cpus=None, environment=None):
         self.begin = time.monotonic()
         self.process = start([SAMPLER, "serve", "--listen", "127.0.0.1:0", *options], cpus,
-                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                             env={**os.environ, **(environment or {})})
         line = self.process.stdout.readline()
         found = re.search(r"http://([^:/]+:\d+)", line)
         if not found:
