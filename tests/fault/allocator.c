@@ -2,11 +2,12 @@
 /*
  * Preloaded into a program (LD_PRELOAD): after `left` more allocations, of whatever thread and
  * library, one answers NULL; and blocks are counted. test_memory.py writes and reads these numbers
- * in the file that ALLOCATOR_FILE names.
+ * in the file that ALLOCATOR_FILE names. With ALLOCATOR_OWN only the program's own calls count.
  */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <link.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,6 +15,8 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#define CALLER __builtin_return_address(0)
 
 struct numbers {
     _Atomic int64_t left;   /* allocations until one fails; negative: none will */
@@ -28,6 +31,22 @@ static void *(*next_calloc)(size_t, size_t);
 static void *(*next_realloc)(void *, size_t);
 static int (*next_memalign)(void **, size_t, size_t);
 static void (*next_free)(void *);
+static uintptr_t code_begin, code_end = UINTPTR_MAX; /* whose calls count */
+
+/* The first object is the program. */
+static int note_code(struct dl_phdr_info *object, size_t bytes, void *context)
+{
+    (void)bytes;
+    (void)context;
+    for (size_t i = 0; i < object->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &object->dlpi_phdr[i];
+        if (part->p_type != PT_LOAD || !(part->p_flags & PF_X))
+            continue;
+        code_begin = object->dlpi_addr + part->p_vaddr;
+        code_end = code_begin + part->p_memsz;
+    }
+    return 1;
+}
 
 __attribute__((constructor)) static void begin(void)
 {
@@ -37,6 +56,8 @@ __attribute__((constructor)) static void begin(void)
         return;
     void *shared = mmap(NULL, sizeof(*numbers), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     close(file);
+    if (getenv("ALLOCATOR_OWN"))
+        dl_iterate_phdr(note_code, NULL);
     if (shared != MAP_FAILED)
         numbers = shared;
 }
@@ -53,9 +74,11 @@ static void find_next(void)
     *(void **)&next_free = dlsym(RTLD_NEXT, "free");
 }
 
-static bool fails(void)
+static bool fails(const void *caller)
 {
     find_next();
+    if ((uintptr_t)caller < code_begin || (uintptr_t)caller >= code_end)
+        return false;
     if (atomic_load(&numbers->left) < 0 || atomic_fetch_sub(&numbers->left, 1) != 0)
         return false;
     atomic_fetch_add(&numbers->failed, 1);
@@ -72,17 +95,17 @@ static void *counted(void *block)
 
 void *malloc(size_t bytes)
 {
-    return fails() ? NULL : counted(next_malloc(bytes));
+    return fails(CALLER) ? NULL : counted(next_malloc(bytes));
 }
 
 void *calloc(size_t count, size_t bytes)
 {
-    return fails() ? NULL : counted(next_calloc(count, bytes));
+    return fails(CALLER) ? NULL : counted(next_calloc(count, bytes));
 }
 
 void *realloc(void *block, size_t bytes)
 {
-    if (fails())
+    if (fails(CALLER))
         return NULL;
     void *moved = next_realloc(block, bytes);
     return block ? moved : counted(moved);
@@ -90,7 +113,7 @@ void *realloc(void *block, size_t bytes)
 
 int posix_memalign(void **ret_block, size_t alignment, size_t bytes)
 {
-    if (fails())
+    if (fails(CALLER))
         return ENOMEM;
     int status = next_memalign(ret_block, alignment, bytes);
     if (status == 0)
@@ -101,9 +124,10 @@ int posix_memalign(void **ret_block, size_t alignment, size_t bytes)
 void *aligned_alloc(size_t alignment, size_t bytes)
 {
     void *block;
-    int status = posix_memalign(&block, alignment, bytes);
-    errno = status ? status : errno;
-    return status ? NULL : block;
+    if (fails(CALLER))
+        return NULL;
+    errno = next_memalign(&block, alignment, bytes);
+    return errno ? NULL : counted(block);
 }
 
 void free(void *block)

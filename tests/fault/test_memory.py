@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from service import LONG, PATIENCE_S, SEED, preloaded, run, wait_for
+from test_store_postgres import server as postgres  # noqa: F401, a fixture
 
 NEVER, FAR = -1, 1 << 40
 UNITS = 100000
@@ -250,13 +251,24 @@ def runs(allocator, name, *arguments):
         yield done
 
 
-@pytest.fixture
-def store(tmp_path):
-    """A database of few columns, so that most allocations are not of their names."""
-    rows = "".join(f"{id},{id % 7},{id % 3}.5,{id % 11}\n" for id in range(2000))
-    (tmp_path / "rows.csv").write_text("id,label,x,y\n" + rows)
-    run("loader", "import", f"csv:{tmp_path}/rows.csv?id=id&label=label", f"sqlite:{tmp_path}/rows.db?table=t")
-    return f"sqlite:{tmp_path}/rows.db?table=t"
+@pytest.fixture(params=["csv", "sqlite", "postgresql"])
+def store(request, allocator, tmp_path):
+    """The URI of a store of few columns, so that most allocations are not of their names."""
+    header, rows = "id,label,x,y\n", "".join(f"{id},{id % 7},{id % 3}.5,{id % 11}\n" for id in range(2000))
+    (tmp_path / "rows.csv").write_text(header + rows)
+    uri = f"csv:{tmp_path}/rows.csv?id=id&label=label"
+    if request.param == "sqlite":
+        run("loader", "import", uri, f"sqlite:{tmp_path}/rows.db?table=t")
+        uri = f"sqlite:{tmp_path}/rows.db?table=t"
+    if request.param == "postgresql":
+        if "no PostgreSQL store" in run("loader", "info", "postgresql://127.0.0.1:1/x", status=None).stderr:
+            pytest.skip("built without libpq")
+        postgres = request.getfixturevalue("postgres")
+        postgres.sql("DROP TABLE IF EXISTS t", "CREATE TABLE t (id bigint PRIMARY KEY, label int, x real, y int)",
+                     "COPY t FROM STDIN (FORMAT csv)", stdin=rows)
+        uri = postgres.uri("t")
+        allocator.environment["ALLOCATOR_OWN"] = "1"  # OpenSSL and Kerberos crash
+    return uri
 
 
 def test_a_frame_and_a_database_are_made(allocator, store, tmp_path):

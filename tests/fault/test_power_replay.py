@@ -18,7 +18,7 @@ import pytest
 
 from power_case import Recording, build_recorder
 from power_disk import ENDED, SECTOR, WRITE, Choice, materialise, read_log
-from service import LONG, PATIENCE_S, SEED, Sampler, run, wait_for
+from service import LONG, PATIENCE_S, SANITIZED, SEED, Sampler, run, wait_for
 
 MOST = None if LONG else 12  # disks judged by chance, beside those where nothing was kept
 UNITS = 20000
@@ -103,6 +103,10 @@ class Promises:
         self.heard = [(position, *next(asked[port]), status, json.loads(body) if body else None)
                       for position, port, status, body in recording.answers() if port in asked]
         assert self.heard and all(status in (200, 201, 204) for *_, status, _ in self.heard)
+        # A sampler that was killed may have done what it never answered.
+        unanswered = [request for rest in asked.values() for request in rest]
+        self.unknown = {body["name"] if target == "/streams" else target.split("/")[2]
+                        for _, target, body in unanswered if target.startswith("/streams")}
 
     def until(self, position):
         """(batches {first: size}, leases {(worker, seq): batch}, acked pairs, streams [(name, what it was answered)])."""
@@ -181,7 +185,7 @@ class Judge:
         for worker, seq in {*sorted(acked)[-4:], *dice.sample(sorted(acked), min(4, len(acked)))}:
             size = leases[worker, seq]["size"]
             assert get(f"/batch?size={size}&worker={worker}&seq={seq}")[0] == 409, f"{worker}'s ack of {seq} is lost"
-        for name in before.keys() | after.keys():
+        for name in (before.keys() | after.keys()) - self.promises.unknown:
             status, body = get(f"/streams/{name}")
             body = body if status == 200 else None
             assert same_stream(body, before.get(name)) or same_stream(body, after.get(name)), \
@@ -237,8 +241,9 @@ def check(recording, judge, tmp_path, most=MOST):
 
 
 def miss_each_sync(recording, judge, tmp_path, found, of=""):
-    """Takes out each place of a sync that has not been missed yet; {place: was it missed}."""
-    for site in recording.syncs():
+    """Takes out each place of a sync that has not been missed yet; {place: was it missed}. Not under a sanitizer, whose programs
+    have other stacks: what a place is called there is in no list."""
+    for site in () if SANITIZED else recording.syncs():
         name = re.sub(r":\d+", "", site)
         if re.search(of, name) and not found.get(name):
             judged, problem = recording.misses(judge, tmp_path, site, most=MOST)
