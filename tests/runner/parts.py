@@ -19,12 +19,14 @@ NAMES = ("unit", "layering", "lint", "service", "fault", "asan", "tsan", "fuzz",
 WHOLE = NAMES if LONG else tuple(name for name in NAMES if name != "coverage")
 # Of the service tests. What ASan's build runs is not run in the plain build again: tests/README.md says why.
 LIGHT, REST, THREADS = ("-m", "not heavy and not plain"), ("-m", "heavy or plain"), ("-m", "threads and not heavy")
-# Of the fault tests, under ASan: a preloaded library, another clock, a full disk, a kill.
-FAULTS = ("tests/fault/test_sampler_clock.py", "tests/fault/test_power_replay.py::test_a_frame_is_whole",
-          *(f"tests/fault/test_sampler_disk.py::{name}" for name in (
-              "test_a_full_disk_refuses_and_goes_on_when_there_is_room",
-              "test_a_kill_while_the_disk_is_full_and_a_start_on_a_full_disk",
-              "test_another_frame_and_a_second_server_are_refused_by_name")))
+# Of the fault tests, under ASan: failing allocations, a preloaded library, another clock, a full disk, a kill.
+MEMORY = "tests/fault/test_memory.py"
+FAULTS = ("tests/fault",) if LONG else (
+    MEMORY, "tests/fault/test_sampler_clock.py", "tests/fault/test_power_replay.py::test_a_frame_is_whole",
+    *(f"tests/fault/test_sampler_disk.py::{name}" for name in (
+        "test_a_full_disk_refuses_and_goes_on_when_there_is_room",
+        "test_a_kill_while_the_disk_is_full_and_a_start_on_a_full_disk",
+        "test_another_frame_and_a_second_server_are_refused_by_name")))
 NO_GPU = {"CUDA_VISIBLE_DEVICES": ""}
 
 
@@ -57,10 +59,12 @@ def coverage_steps():
         coverage.clear()
         unit.check(step, COVERAGE)
 
-    unit_tests = Step("coverage-unit", forget_and_check, needs=[COVERAGE.name])
-    service_tests = Step("coverage-service", lambda step: service.test(step, COVERAGE, ["tests/service"], "-m", "not plain"),
-                         needs=[unit_tests.name], waits=True)
-    return [unit_tests, service_tests, Step("coverage", coverage.measure, needs=[service_tests.name])]
+    def programs(name, *words):
+        return Step(name, lambda step: service.test(step, COVERAGE, words), needs=["coverage-unit"], waits=True)
+
+    counting = [Step("coverage-unit", forget_and_check, needs=[COVERAGE.name]),
+                programs("coverage-service", "tests/service", "-m", "not plain"), programs("coverage-memory", MEMORY)]
+    return [*counting, Step("coverage", coverage.measure, needs=[step.name for step in counting])]
 
 
 def steps(chosen):
