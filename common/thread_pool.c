@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/array.h"
+#include "common/thread.h"
 
 struct thread_pool {
     pthread_mutex_t mutex;
@@ -61,10 +62,10 @@ enum error thread_pool_new(struct thread_pool **ret_pool)
     pthread_cond_init(&pool->changed, NULL);
     pool->last = &pool->first;
     for (int i = 0; i < THREAD_POOL_THREADS; i++) {
-        int code = pthread_create(&pool->threads[i], NULL, work, pool);
-        if (code != 0) {
+        enum error error = thread_start("thread pool", work, pool, &pool->threads[i]);
+        if (error) {
             thread_pool_free(pool);
-            return error_set_errno(ERROR_MEMORY, code, "cannot start a thread");
+            return error;
         }
         pool->thread_count++;
     }

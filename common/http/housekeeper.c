@@ -11,6 +11,7 @@
 #include "common/clock.h"
 #include "common/http/refusals.h"
 #include "common/http/systemd.h"
+#include "common/thread.h"
 
 #define SWEEP_MS 1000
 
@@ -91,14 +92,12 @@ enum error housekeeper_new(struct guard *guard, struct connections *connections,
     housekeeper->connections = connections;
     housekeeper->tick = tick;
     housekeeper->watchdog_ms = systemd_watchdog_ms();
-    housekeeper_block_signals(); /* in case that main did not: this thread must wait for it */
-    int code = pthread_create(&housekeeper->thread, NULL, run, housekeeper);
-    if (code != 0) {
+    enum error error = thread_start("housekeeper", run, housekeeper, &housekeeper->thread);
+    if (!error)
+        *ret_housekeeper = housekeeper;
+    else
         free(housekeeper);
-        return error_set_errno(ERROR_MEMORY, code, "cannot start a thread");
-    }
-    *ret_housekeeper = housekeeper;
-    return OK;
+    return error;
 }
 
 void housekeeper_free(struct housekeeper *housekeeper)

@@ -9,6 +9,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/stop.h"
+#include "common/thread.h"
 
 #define THREADS_LIMIT 8
 #define SLOTS_LIMIT (THREADS_LIMIT + 2)
@@ -223,7 +224,7 @@ static enum error run_threads(struct run *run, size_t threads, struct source_fil
 {
     pthread_t workers[THREADS_LIMIT];
     size_t started = 0;
-    while (started + 1 < threads && pthread_create(&workers[started], NULL, worker, run) == 0)
+    while (started + 1 < threads && !thread_start("csv", worker, run, &workers[started]))
         started++;
     enum error error = take_in_order(run, file);
     pthread_mutex_lock(&run->lock);

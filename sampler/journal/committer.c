@@ -7,6 +7,7 @@
 
 #include "common/array.h"
 #include "common/clock.h"
+#include "common/thread.h"
 
 #define IDLE_MS 1000
 
@@ -33,13 +34,12 @@ enum error committer_new(struct journal *journal, struct committer **ret_committ
     if (!committer)
         return ERROR_MEMORY;
     committer->journal = journal;
-    int error = pthread_create(&committer->thread, NULL, run, committer);
-    if (error != 0) {
+    enum error error = thread_start("journal", run, committer, &committer->thread);
+    if (!error)
+        *ret_committer = committer;
+    else
         free(committer);
-        return error_set_errno(ERROR_MEMORY, error, "cannot start the committer's thread");
-    }
-    *ret_committer = committer;
-    return OK;
+    return error;
 }
 
 void committer_free(struct committer *committer)

@@ -8,6 +8,7 @@
 #include "common/array.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/thread.h"
 #include "common/thread_pool.h"
 
 #define SECOND_NS INT64_C(1000000000)
@@ -150,13 +151,12 @@ enum error label_counter_new(struct streams *streams, struct label_counter **ret
     counter->streams = streams;
     pthread_mutex_init(&counter->mutex, NULL);
     pthread_cond_init(&counter->woken, NULL);
-    int code = pthread_create(&counter->thread, NULL, run, counter);
-    if (code != 0) {
+    enum error error = thread_start("labels", run, counter, &counter->thread);
+    if (!error)
+        *ret_counter = counter;
+    else
         release(counter);
-        return error_set_errno(ERROR_MEMORY, code, "cannot start the thread that counts labels");
-    }
-    *ret_counter = counter;
-    return OK;
+    return error;
 }
 
 void label_counter_stop(struct label_counter *counter)

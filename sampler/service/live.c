@@ -8,6 +8,7 @@
 #include "common/array.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/thread.h"
 #include "sampler/service/label_balance.h"
 
 #define SECOND_NS INT64_C(1000000000)
@@ -215,13 +216,12 @@ enum error live_new(struct streams *streams, struct live **ret_live)
     pthread_mutex_init(&live->mutex, NULL);
     pthread_cond_init(&live->woken, NULL);
     read_streams(live); /* before anybody draws: what is drawn from now on is known */
-    int failure = pthread_create(&live->thread, NULL, run, live);
-    if (failure != 0) {
+    error = thread_start("live page", run, live, &live->thread);
+    if (!error)
+        *ret_live = live;
+    else
         release(live);
-        return error_set_errno(ERROR_MEMORY, failure, "cannot start the live page's thread");
-    }
-    *ret_live = live;
-    return OK;
+    return error;
 }
 
 void live_stop(struct live *live)

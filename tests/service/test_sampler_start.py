@@ -212,6 +212,20 @@ def draw_status(server):
 
 
 @pytest.mark.threads
+def test_signals_are_the_main_thread_s(sampler, tmp_path):
+    """ThreadSanitizer defers a handler until its thread calls something: of one that waits for ever, the signal is lost."""
+    server = sampler("--store", "range:100?labels=4", "--state", tmp_path / "state", "--seed", 1)
+    server.batch("size=10&worker=w0&seq=0"), server.get("/live.json")
+    pid, names = server.process.pid, []
+    for task in os.listdir(f"/proc/{pid}/task"):
+        status = dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/task/{task}/status").read_text().splitlines() if ":\t" in line)
+        blocked = int(status["SigBlk"], 16)
+        signals = [number for number in (signal.SIGTERM, signal.SIGINT) if not blocked >> (number - 1) & 1]
+        assert bool(signals) == (int(task) == pid), f"the thread {status['Name']} gets {signals}"
+        names.append(status["Name"].strip())
+    assert {"journal", "live page", "labels", "thread pool", "housekeeper", "http", "accept"} <= set(names)
+
+
 def test_draining(sampler):
     """What was asked is answered to its last byte; probes hear 503; soon nobody draws any more."""
     server = sampler("--store", "range:2000000?labels=10")

@@ -14,6 +14,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/text.h"
+#include "common/thread.h"
 
 #define FLUSH_MS 500
 #define FIRST_PROGRESS_MS 1000
@@ -137,11 +138,10 @@ enum error report_open(const struct report_options *options, struct report **ret
     pthread_mutex_init(&report->mutex, NULL);
     pthread_cond_init(&report->ending, NULL);
     setvbuf(stdout, NULL, _IOFBF, OUTPUT_BYTES);
-    int failure = pthread_create(&report->thread, NULL, run, report);
-    if (failure) {
+    enum error error = thread_start("progress", run, report, &report->thread);
+    if (error) {
         report_close(report);
-        return error_set_errno(ERROR_MEMORY, failure,
-                               "cannot start the thread that shows progress");
+        return error;
     }
     report->started = true;
     printf("Worker %" PRId64 ": Initializing session...\n", options->worker);
