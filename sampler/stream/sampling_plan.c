@@ -5,7 +5,6 @@
 
 #include "common/array.h"
 #include "sampler/design/designs.h"
-#include "sampler/frame/frame_view.h"
 
 static enum error open_view(struct sampling_plan *plan, const struct split_shares *shares,
                             const struct stream_definition *definition)
@@ -15,15 +14,14 @@ static enum error open_view(struct sampling_plan *plan, const struct split_share
     plan->label_texts = &plan->named->label_texts;
     if (frame_view_is_whole(whole, definition->rows_begin, definition->rows_end, definition->split))
         return OK;
-    enum error error = frame_view(whole, definition->rows_begin, definition->rows_end, shares,
-                                  definition->split, &plan->view);
+    enum error error = shared_view_take(whole, definition->rows_begin, definition->rows_end, shares,
+                                        definition->split, &plan->view);
     if (error)
         return error;
-    plan->frame = plan->view;
-    if (frame_view_keeps_labels(plan->view, whole))
-        return OK;
-    plan->label_texts = &plan->own_texts;
-    return label_texts_init(&plan->own_texts, plan->view);
+    plan->frame = shared_view_frame(plan->view);
+    if (shared_view_texts(plan->view))
+        plan->label_texts = shared_view_texts(plan->view);
+    return OK;
 }
 
 static enum error open_order(struct sampling_plan *plan, const struct stream_definition *definition)
@@ -87,8 +85,6 @@ void sampling_plan_put(struct sampling_plan *plan)
         return;
     tally_free(plan->tally);
     order_free(plan->order);
-    if (plan->label_texts == &plan->own_texts)
-        label_texts_release(&plan->own_texts);
-    frame_free(plan->view);
+    shared_view_put(plan->view);
     free(plan);
 }

@@ -14,6 +14,7 @@
 #include "common/error.h"
 #include "sampler/build/frame_set.h"
 #include "sampler/frame/label_texts.h"
+#include "sampler/frame/shared_view.h"
 #include "sampler/order/batching.h"
 #include "sampler/order/order.h"
 #include "sampler/stream/stream_definition.h"
@@ -25,11 +26,10 @@ struct sampling_plan {
     struct order *order;             /* owned */
     struct batching batching;
     struct tally *tally;                   /* owned */
-    const struct label_texts *label_texts; /* of `frame`: the whole's, or own_texts */
+    const struct label_texts *label_texts; /* of `frame`: the whole's, or the view's */
     struct stream_binding binding;         /* digest of `frame`, N, M */
 
-    struct frame *view; /* owned; NULL: all of the whole */
-    struct label_texts own_texts;
+    struct shared_view *view; /* taken; NULL: all of the whole */
     _Atomic int holders;
 };
 

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+#include "sampler/frame/shared_view.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+
+/* What defines a view; without padding. */
+struct view_key {
+    const struct frame *whole;
+    int64_t rows_begin, rows_end;
+    int64_t split;
+    struct split_shares shares; /* zeros where there is no split */
+};
+
+struct shared_view {
+    struct shared_view *next;
+    struct view_key key;
+    int64_t holders;
+    pthread_mutex_t opening; /* for all below, until they are there */
+    struct frame *view;      /* owned; NULL: not there yet, or it failed */
+    bool own_texts;
+    struct label_texts texts; /* zeros unless own_texts */
+};
+
+/* All there are, and their holders. */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct shared_view *views;
+
+/* ---- the list ----------------------------------------------------------- */
+
+static struct shared_view *find(const struct view_key *key)
+{
+    struct shared_view *one = views;
+    while (one && memcmp(&one->key, key, sizeof(*key)) != 0)
+        one = one->next;
+    return one;
+}
+
+static struct shared_view *take(const struct view_key *key)
+{
+    struct shared_view *fresh = array_new(1, sizeof(*fresh), "a view of a frame");
+    pthread_mutex_lock(&mutex);
+    struct shared_view *one = find(key);
+    if (!one && fresh) {
+        *fresh = (struct shared_view){.next = views, .key = *key};
+        pthread_mutex_init(&fresh->opening, NULL);
+        views = one = fresh;
+        fresh = NULL;
+    }
+    if (one)
+        one->holders++;
+    pthread_mutex_unlock(&mutex);
+    free(fresh);
+    return one;
+}
+
+void shared_view_put(struct shared_view *view)
+{
+    if (!view)
+        return;
+    pthread_mutex_lock(&mutex);
+    bool last = --view->holders == 0;
+    struct shared_view **link = &views;
+    while (last && *link != view)
+        link = &(*link)->next;
+    if (last)
+        *link = view->next;
+    pthread_mutex_unlock(&mutex);
+    if (!last)
+        return;
+    label_texts_release(&view->texts);
+    frame_free(view->view);
+    pthread_mutex_destroy(&view->opening);
+    free(view);
+}
+
+/* ---- views -------------------------------------------------------------- */
+
+static enum error open_texts(struct shared_view *view)
+{
+    view->own_texts = !frame_view_keeps_labels(view->view, view->key.whole);
+    return view->own_texts ? label_texts_init(&view->texts, view->view) : OK;
+}
+
+/* Who finds it not there opens it, also after one who could not. */
+static enum error open_once(struct shared_view *view, const struct split_shares *shares)
+{
+    const struct view_key *key = &view->key;
+    enum error error = OK;
+    pthread_mutex_lock(&view->opening);
+    if (!view->view) {
+        error = frame_view(key->whole, key->rows_begin, key->rows_end, shares,
+                           (enum split)key->split, &view->view);
+        if (!error)
+            error = open_texts(view);
+        if (error) {
+            frame_free(view->view);
+            view->view = NULL;
+        }
+    }
+    pthread_mutex_unlock(&view->opening);
+    return error;
+}
+
+enum error shared_view_take(const struct frame *whole, int64_t rows_begin, int64_t rows_end,
+                            const struct split_shares *shares, enum split split,
+                            struct shared_view **ret_view)
+{
+    struct view_key key = {
+        .whole = whole,
+        .rows_begin = rows_begin,
+        .rows_end = rows_begin == 0 && rows_end == 0 ? frame_units(whole) : rows_end,
+        .split = split,
+    };
+    if (split != SPLIT_NONE && shares)
+        key.shares = *shares;
+    struct shared_view *view = take(&key);
+    if (!view)
+        return ERROR_MEMORY;
+    enum error error = open_once(view, shares);
+    if (error) {
+        shared_view_put(view);
+        return error;
+    }
+    *ret_view = view;
+    return OK;
+}
+
+const struct frame *shared_view_frame(const struct shared_view *view)
+{
+    return view->view;
+}
+
+const struct label_texts *shared_view_texts(const struct shared_view *view)
+{
+    return view->own_texts ? &view->texts : NULL;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One view for all who show the same rows and the same side of a split: made by the first, which
+ * reads N units for it, waited for by who comes meanwhile, freed with the last. Immutable; every
+ * thread.
+ */
+#ifndef SAMPLER_FRAME_SHARED_VIEW_H
+#define SAMPLER_FRAME_SHARED_VIEW_H
+
+#include "common/error.h"
+#include "sampler/frame/frame_view.h"
+#include "sampler/frame/label_texts.h"
+
+struct shared_view;
+
+/* The parameters and errors of frame_view(). It is taken. */
+enum error shared_view_take(const struct frame *whole, int64_t rows_begin, int64_t rows_end,
+                            const struct split_shares *shares, enum split split,
+                            struct shared_view **ret_view) MUST_CHECK;
+/* NULL is legal. */
+void shared_view_put(struct shared_view *view);
+
+/* Borrowed while it is taken. */
+const struct frame *shared_view_frame(const struct shared_view *view);
+/* NULL: it has the labels of the whole, under the same numbers. */
+const struct label_texts *shared_view_texts(const struct shared_view *view);
+
+#endif
