@@ -16,7 +16,6 @@ from design_laws import Row, check_epoch, label_shares
 from service import LONG, ROOT
 
 UNITS = 6000
-pytestmark = pytest.mark.heavy
 
 
 class Data:

@@ -34,8 +34,6 @@ NOT_MISSED = {  # places of syncs that may go without a loss, and why they are t
 }
 BY_CHANCE = {"journal_file_sync < catch_up < switch_over"}  # nothing to sync, unless a draw comes between two pieces of a compaction
 
-pytestmark = pytest.mark.heavy
-
 
 @pytest.fixture(scope="module")
 def recorder(tmp_path_factory):

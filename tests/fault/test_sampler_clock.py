@@ -23,7 +23,6 @@ def post(server, path, **body):
     return server.request("POST", path, body=json.dumps(body))
 
 
-@pytest.mark.heavy
 def test_the_wall_clock_may_jump(sampler, tmp_path):
     """By ten years and back, while batches are leased and the disk is written."""
     clock = tmp_path / "clock"

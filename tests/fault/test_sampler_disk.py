@@ -249,7 +249,6 @@ def test_a_seek_that_heard_an_error_was_never_asked(sampler, strace, tmp_path, c
     server.stop()
 
 
-@pytest.mark.heavy
 @pytest.mark.parametrize("durability", ["fsync", "process"])
 def test_a_disk_that_fails_now_and_then_repeats_and_skips_nothing(sampler, strace, tmp_path, durability):
     """EIO of every fifth fdatasync, and of writes to the state, by strace."""

@@ -17,8 +17,6 @@ import sys
 import time
 from collections import defaultdict
 
-import pytest
-
 from failing_disk import failing
 from service import LONG, PATIENCE_S, ROOT, SEED, Sampler, environment
 from worker import read_journal
@@ -269,12 +267,10 @@ def live(tmp_path, strace):
     print(f"{rounds} rounds in {number} lives, seed {SEED}")
 
 
-@pytest.mark.heavy
 def test_kills_and_stops_lose_nothing_and_repeat_nothing(tmp_path):
     live(tmp_path, None)
 
 
-@pytest.mark.heavy
 def test_neither_do_they_on_a_disk_that_fails(tmp_path, strace):
     """What heard an error was never asked, whoever is killed meanwhile."""
     live(tmp_path, strace)

@@ -21,7 +21,7 @@ WHOLE = NAMES if LONG else tuple(name for name in NAMES if name != "coverage")
 LIGHT, REST, THREADS = ("-m", "not heavy and not plain"), ("-m", "heavy or plain"), ("-m", "threads and not heavy")
 # Of the fault tests, under ASan: failing allocations, a preloaded library, another clock, a full disk, a kill.
 MEMORY = "tests/fault/test_memory.py"
-FAULTS = ("tests/fault",) if LONG else (
+FAULTS = ("tests/fault", "-m", "not heavy") if LONG else (
     MEMORY, "tests/fault/test_sampler_clock.py", "tests/fault/test_power_replay.py::test_a_frame_is_whole",
     *(f"tests/fault/test_sampler_disk.py::{name}" for name in (
         "test_a_full_disk_refuses_and_goes_on_when_there_is_room",
