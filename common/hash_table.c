@@ -7,38 +7,66 @@
 #include "common/array.h"
 
 #define SLOTS_AT_LEAST 64
+#define SLOTS_MOVED_AT_ONCE 1024 /* a table that was not larger */
+/* Twice as many as are there before the next growth, where each number has a reserve of its own. */
+#define MOVED_AT_ONCE 16
+
+/* Looks at that many slots of before, or empties them. */
+static void move_some(struct hash_table *table, size_t most, hash_table_hash *hash_of,
+                      const void *keys)
+{
+    for (; most > 0 && table->moved <= table->before_mask; most--) {
+        uint32_t slot = table->before[table->moved];
+        if (slot == 0) {
+            table->moved++;
+            continue;
+        }
+        uint32_t number = hash_slot_number(table->before_mask, slot);
+        hash_slots_close(table->before, table->before_mask, table->moved, hash_of, keys);
+        hash_table_put(table, hash_of(keys, number), number);
+    }
+    if (table->moved <= table->before_mask)
+        return;
+    free(table->before);
+    table->before = NULL;
+}
 
 enum error hash_table_reserve(struct hash_table *table, size_t count, hash_table_hash *hash_of,
                               const void *keys, const char *what)
 {
     size_t had = table->slots ? table->slot_mask + 1 : 0;
     size_t slots = SLOTS_AT_LEAST;
+    if (2 * count <= had && table->before)
+        move_some(table, MOVED_AT_ONCE, hash_of, keys);
     if (2 * count <= had)
         return OK;
     while (slots < 2 * count)
         slots *= 2;
-    struct hash_table grown = {.slot_mask = slots - 1};
-    grown.slots = array_new(slots, sizeof(*grown.slots), what);
-    if (!grown.slots)
+    uint32_t *grown = array_new(slots, sizeof(*grown), what);
+    if (!grown)
         return ERROR_MEMORY;
-    for (size_t slot = 0; slot < had; slot++) {
-        uint32_t number = hash_table_at(table, slot);
-        if (number != HASH_TABLE_NONE)
-            hash_table_put(&grown, hash_of(keys, number), number);
-    }
-    free(table->slots);
-    *table = grown;
+    if (table->before)
+        move_some(table, SIZE_MAX, hash_of, keys);
+    *table = (struct hash_table){.slots = grown,
+                                 .slot_mask = slots - 1,
+                                 .before = table->slots,
+                                 .before_mask = table->slot_mask};
+    if (table->before)
+        move_some(table, had <= SLOTS_MOVED_AT_ONCE ? SIZE_MAX : MOVED_AT_ONCE, hash_of, keys);
     return OK;
 }
 
 void hash_table_clear(struct hash_table *table)
 {
+    free(table->before);
+    table->before = NULL;
     if (table->slots)
         memset(table->slots, 0, (table->slot_mask + 1) * sizeof(*table->slots));
 }
 
 void hash_table_release(struct hash_table *table)
 {
+    free(table->before);
     free(table->slots);
     *table = (struct hash_table){.slots = NULL};
 }

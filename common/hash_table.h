@@ -13,6 +13,10 @@
  * A removal leaves no mark: what stands behind the hole moves up, so that a search may end at the
  * first free slot.
  *
+ * A large table grows a little at a time: the slots of before stay, and each later
+ * hash_table_reserve() moves some of them, so that nobody pays for all at once. Until they are
+ * through, a search that finds nothing looks there, too.
+ *
  * Only hash_table_reserve() may fail. Keys that a client chooses need a hash that it cannot make
  * collide: keyed_hash.h.
  *
@@ -33,6 +37,9 @@
 struct hash_table {
     uint32_t *slots;  /* owned; [slot_mask + 1], or NULL */
     size_t slot_mask; /* slots - 1 */
+    uint32_t *before; /* owned; [before_mask + 1] that are not all moved yet, or NULL */
+    size_t before_mask;
+    size_t moved; /* of them: those below are free */
 };
 
 /* Has `number` the key that is searched? `key` also leads to the list of keys. */
@@ -52,33 +59,38 @@ void hash_table_release(struct hash_table *table);
  * the loop of a search is as if it were written for its keys. */
 #define HASH_TABLE_INLINE static inline __attribute__((always_inline))
 
-HASH_TABLE_INLINE uint32_t hash_table_slot(const struct hash_table *table, uint64_t hash,
-                                           uint32_t number)
+HASH_TABLE_INLINE uint32_t hash_slot_of(size_t mask, uint64_t hash, uint32_t number)
 {
-    uint32_t number_mask = (uint32_t)table->slot_mask;
-    return ((uint32_t)(hash >> 32) & ~number_mask) | (number + 1);
+    return ((uint32_t)(hash >> 32) & ~(uint32_t)mask) | (number + 1);
 }
 
 /* The number in a slot, or HASH_TABLE_NONE. */
-HASH_TABLE_INLINE uint32_t hash_table_at(const struct hash_table *table, size_t slot)
+HASH_TABLE_INLINE uint32_t hash_slot_number(size_t mask, uint32_t slot)
 {
-    return (table->slots[slot] & (uint32_t)table->slot_mask) - 1;
+    return (slot & (uint32_t)mask) - 1;
+}
+
+HASH_TABLE_INLINE uint32_t hash_slots_find(const uint32_t *slots, size_t mask, uint64_t hash,
+                                           hash_table_match *match, const void *key)
+{
+    for (size_t at = (size_t)hash & mask; slots[at] != 0; at = (at + 1) & mask) {
+        uint32_t number = hash_slot_number(mask, slots[at]);
+        if (slots[at] == hash_slot_of(mask, hash, number) && match(key, number))
+            return number;
+    }
+    return HASH_TABLE_NONE;
 }
 
 /* The number that has the key, or HASH_TABLE_NONE. */
 HASH_TABLE_INLINE uint32_t hash_table_find(const struct hash_table *table, uint64_t hash,
                                            hash_table_match *match, const void *key)
 {
-    size_t slot_mask = table->slot_mask;
     if (!table->slots)
         return HASH_TABLE_NONE;
-    for (size_t slot = (size_t)hash & slot_mask; table->slots[slot] != 0;
-         slot = (slot + 1) & slot_mask) {
-        uint32_t number = hash_table_at(table, slot);
-        if (table->slots[slot] == hash_table_slot(table, hash, number) && match(key, number))
-            return number;
-    }
-    return HASH_TABLE_NONE;
+    uint32_t number = hash_slots_find(table->slots, table->slot_mask, hash, match, key);
+    if (__builtin_expect(table->before && number == HASH_TABLE_NONE, 0))
+        number = hash_slots_find(table->before, table->before_mask, hash, match, key);
+    return number;
 }
 
 /* A number whose key is not in the table. Room is reserved. */
@@ -87,26 +99,43 @@ HASH_TABLE_INLINE void hash_table_put(struct hash_table *table, uint64_t hash, u
     size_t slot = (size_t)hash & table->slot_mask;
     while (table->slots[slot] != 0)
         slot = (slot + 1) & table->slot_mask;
-    table->slots[slot] = hash_table_slot(table, hash, number);
+    table->slots[slot] = hash_slot_of(table->slot_mask, hash, number);
+}
+
+/* What stands behind the hole moves up. */
+HASH_TABLE_INLINE void hash_slots_close(uint32_t *slots, size_t mask, size_t hole,
+                                        hash_table_hash *hash_of, const void *keys)
+{
+    for (size_t next = (hole + 1) & mask; slots[next] != 0; next = (next + 1) & mask) {
+        /* How far it was pushed from its home: it may move up unless the hole is before that. */
+        size_t home = (size_t)hash_of(keys, hash_slot_number(mask, slots[next]));
+        if (((next - home) & mask) < ((next - hole) & mask))
+            continue;
+        slots[hole] = slots[next];
+        hole = next;
+    }
+    slots[hole] = 0;
+}
+
+/* False: it is not there. */
+HASH_TABLE_INLINE bool hash_slots_remove(uint32_t *slots, size_t mask, uint32_t number,
+                                         hash_table_hash *hash_of, const void *keys)
+{
+    size_t hole = (size_t)hash_of(keys, number) & mask;
+    while (slots[hole] != 0 && hash_slot_number(mask, slots[hole]) != number)
+        hole = (hole + 1) & mask;
+    if (slots[hole] == 0)
+        return false;
+    hash_slots_close(slots, mask, hole, hash_of, keys);
+    return true;
 }
 
 /* A number that is in the table, whose key is still as it was. */
 HASH_TABLE_INLINE void hash_table_remove(struct hash_table *table, uint32_t number,
                                          hash_table_hash *hash_of, const void *keys)
 {
-    size_t mask = table->slot_mask;
-    size_t hole = (size_t)hash_of(keys, number) & mask;
-    while (hash_table_at(table, hole) != number)
-        hole = (hole + 1) & mask;
-    for (size_t next = (hole + 1) & mask; table->slots[next] != 0; next = (next + 1) & mask) {
-        /* How far it was pushed from its home: it may move up unless the hole is before that. */
-        size_t pushed = (next - (size_t)hash_of(keys, hash_table_at(table, next))) & mask;
-        if (pushed < ((next - hole) & mask))
-            continue;
-        table->slots[hole] = table->slots[next];
-        hole = next;
-    }
-    table->slots[hole] = 0;
+    if (!hash_slots_remove(table->slots, table->slot_mask, number, hash_of, keys))
+        (void)hash_slots_remove(table->before, table->before_mask, number, hash_of, keys);
 }
 
 /* Asks the memory for the slots where a search or a put begins, to hide its latency. */

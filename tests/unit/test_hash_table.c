@@ -50,9 +50,12 @@ static uint64_t few_homes(uint64_t key)
     return mixed(key) & UINT64_C(0xffffffff00000007);
 }
 
+static size_t hashed; /* how often a number was hashed */
+
 static uint64_t hash_of(const void *keys, uint32_t number)
 {
     const struct model *model = keys;
+    hashed++;
     assert_true(model->is_in[number]);
     return model->hash(model->keys[number]);
 }
@@ -92,7 +95,9 @@ static void check_all(const struct model *model)
             assert_int_equal(find(model, model->keys[i]), i);
     }
     for (size_t slot = 0; model->table.slots && slot <= model->table.slot_mask; slot++)
-        found += hash_table_at(&model->table, slot) != HASH_TABLE_NONE;
+        found += model->table.slots[slot] != 0;
+    for (size_t slot = 0; model->table.before && slot <= model->table.before_mask; slot++)
+        found += model->table.before[slot] != 0;
     assert_int_equal(found, model->count);
 }
 
@@ -157,6 +162,42 @@ static void test_hashes_that_collide(void **state)
     check_steps(one_tag, NUMBERS);
 }
 
+/* Nobody pays for all numbers when a table grows: not one step in which more than some dozens are
+ * hashed, and the slots of before are through by the time in which it grows again. */
+static void test_growth_is_spread(void **state)
+{
+    static struct model model;
+    size_t growths = 0;
+    (void)state;
+    memset(&model, 0, sizeof(model));
+    model.hash = mixed;
+    for (uint32_t number = 0; number < NUMBERS; number++) {
+        const uint32_t *slots = model.table.slots;
+        hashed = 0;
+        bool pending = model.table.before != NULL;
+        add(&model, number, number);
+        if (number > 1024)
+            assert_in_range(hashed, 0, 150);
+        if (model.table.slots != slots && number > 1024) {
+            assert_false(pending);
+            assert_non_null(model.table.before);
+            growths++;
+        }
+        if (number % 100 == 0)
+            check_all(&model);
+        if (number % 7 == 3) { /* one that may be in either */
+            drop(&model, number / 2);
+            add(&model, number / 2, number / 2);
+        }
+    }
+    assert_in_range(growths, 1, 3);
+    check_all(&model);
+    for (uint32_t number = 0; number < NUMBERS; number++)
+        drop(&model, number);
+    check_all(&model);
+    hash_table_release(&model.table);
+}
+
 /* ---- room --------------------------------------------------------------- */
 
 static void test_half_full(void **state)
@@ -189,9 +230,8 @@ static void test_too_many(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_kind_hashes),
-    cmocka_unit_test(test_hashes_that_collide),
-    cmocka_unit_test(test_half_full),
+    cmocka_unit_test(test_kind_hashes),      cmocka_unit_test(test_hashes_that_collide),
+    cmocka_unit_test(test_growth_is_spread), cmocka_unit_test(test_half_full),
     cmocka_unit_test(test_too_many),
 };
 
