@@ -18,9 +18,11 @@ from service import LONG, SEED, wait_for
 from failing_disk import traced
 from test_sampler_disk import Client, check_pairs
 
-LABELS = 20000
-STORE = ("--store", f"range:{LABELS * 2}?labels={LABELS}", "--design", "srs", "--seed", 3, "--lease", 3000)
-LARGE = json.dumps({"name": "large", "design": "quota", "shares": {str(label): 1 for label in range(LABELS)}})
+# Long labels make a large definition that takes little time to read: many short ones take minutes.
+LABELS = [f"{number:03}{'x' * 1000}" for number in range(220)] + ["most"]
+UNITS = 40000
+OPTIONS = ("--design", "srs", "--seed", 3, "--lease", 3000)
+LARGE = json.dumps({"name": "large", "design": "quota", "shares": dict.fromkeys(LABELS, 1)})
 
 NEW, OLD, FOLDER = "journal.new.2", "journal", ""  # the second start writes it
 STEPS = [
@@ -119,7 +121,9 @@ CASES = [(*step, durability) for number, step in enumerate(STEPS) for durability
 @pytest.mark.parametrize("name, call, count, durability", CASES,
                          ids=[f"{name or 'folder'}-{call}-{count}-{durability}" for name, call, count, durability in CASES])
 def test_a_kill_at_each_step(sampler, strace, tmp_path, name, call, count, durability):
-    options = (*STORE, "--state", tmp_path / "state", "--durability", durability)
+    store = tmp_path / "store.csv"
+    store.write_text("label,a\n" + "".join(f"{LABELS[min(row, len(LABELS) - 1)]},{row}\n" for row in range(UNITS)))
+    options = ("--store", store, *OPTIONS, "--state", tmp_path / "state", "--durability", durability)
     sampler(*options).kill()  # the one that is to be killed takes over what there is
     server = sampler(*options)
     before = os.stat(tmp_path / "state" / "journal").st_ino
