@@ -256,13 +256,13 @@ static void test_threads_that_meet_count_exactly(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test_teardown(test_who_reads_is_not_forgotten, unit_alone),
+    cmocka_unit_test_teardown(test_all_streams_together_have_a_bound, unit_alone),
     cmocka_unit_test(test_what_a_reader_read_is_counted),
     cmocka_unit_test(test_progress_is_that_of_the_furthest_who_still_reads),
     cmocka_unit_test(test_a_rate_is_of_the_last_seconds),
     cmocka_unit_test(test_time_does_not_go_back),
     cmocka_unit_test(test_the_last_ten_thousand_are_listed),
-    cmocka_unit_test(test_who_reads_is_not_forgotten),
-    cmocka_unit_test(test_all_streams_together_have_a_bound),
     cmocka_unit_test(test_threads_that_meet_count_exactly),
 };
 

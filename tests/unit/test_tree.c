@@ -155,7 +155,7 @@ static void test_every_prefix_within_the_bound(void **state)
 {
     (void)state;
     double worst = 0;
-    int frames = unit_is_long() ? 600 : 50;
+    int frames = unit_is_long() ? 600 : 50 / UNIT_LESS;
     for (int frame = 0; frame < frames; frame++) {
         int64_t sizes[STRATA];
         struct tree tree;
@@ -184,7 +184,7 @@ static void test_unlucky_draws(void **state)
     struct tree tree;
     assert_ok(tree_init(&tree, sizes, 8));
     assert_true(bound_of(&tree) < 2.02);
-    for (int epoch = 0; epoch < (unit_is_long() ? 2000 : 200); epoch++)
+    for (int epoch = 0; epoch < (unit_is_long() ? 2000 : 200 / UNIT_LESS); epoch++)
         assert_true(walk_epoch(&tree, sizes, some_key(), 0) < bound_of(&tree));
     tree_release(&tree);
 }

@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/single_threaded.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -35,20 +36,59 @@ static inline int unit_begin(void **state)
     return test->setup_func ? test->setup_func(state) : 0;
 }
 
+/* What is repeated for statistics or at random is repeated so many times less under a sanitizer:
+ * the figures are the plain build's to judge, and memory and threads are used alike each time. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define UNIT_LESS 5
+#else
+#define UNIT_LESS 1
+#endif
+
+/* True when the suite may take long (tests/run --long). */
+static inline int unit_is_long(void)
+{
+    const char *wanted = getenv("TOMBOLA_LONG");
+    return wanted && strcmp(wanted, "1") == 0;
+}
+
+/* True where only what threads do to each other counts: in ThreadSanitizer's build, unless the suite
+ * may take long. */
+static inline int unit_is_for_threads(void)
+{
+#ifdef __SANITIZE_THREAD__
+    return !unit_is_long();
+#else
+    return 0;
+#endif
+}
+
+/* The teardown of a test that computes for long in one thread, of which ThreadSanitizer has nothing
+ * to say: its build leaves it out. Such tests come first, so that any thread would show. */
+static inline int unit_alone(void **state)
+{
+    (void)state;
+    if (!__libc_single_threaded)
+        print_error("a thread was started, which unit_alone() rules out\n");
+    return __libc_single_threaded ? 0 : -1;
+}
+
 static inline int unit_run(const struct CMUnitTest *tests, size_t count, CMFixtureFunction setup,
                            CMFixtureFunction teardown)
 {
-    struct CMUnitTest *named = calloc(count, sizeof(*named));
-    if (!named)
+    size_t kept = 0;
+    struct CMUnitTest *asked = calloc(2 * count, sizeof(*asked)), *named = asked + count;
+    if (!asked)
         return 1;
     for (size_t i = 0; i < count; i++) {
-        named[i] = tests[i];
-        named[i].setup_func = unit_begin;
+        if (unit_is_for_threads() && tests[i].teardown_func == unit_alone)
+            continue;
+        asked[kept] = named[kept] = tests[i];
+        named[kept++].setup_func = unit_begin;
     }
-    unit_tests = tests;
+    unit_tests = asked;
     setvbuf(stdout, NULL, _IOLBF, 0);
-    int failed = _cmocka_run_group_tests("tests", named, count, setup, teardown);
-    free(named);
+    int failed = _cmocka_run_group_tests("tests", named, kept, setup, teardown);
+    free(asked);
     return failed;
 }
 
@@ -78,21 +118,6 @@ static inline int unit_run(const struct CMUnitTest *tests, size_t count, CMFixtu
         if (unit_error)                                                 \
             fail_msg("%s: %d, %s", #call, unit_error, error_message()); \
     } while (0)
-
-/* What is repeated for statistics or at random is repeated so many times less under a sanitizer:
- * the figures are the plain build's to judge, and memory and threads are used alike each time. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define UNIT_LESS 5
-#else
-#define UNIT_LESS 1
-#endif
-
-/* True when the suite may take long (tests/run --long). */
-static inline int unit_is_long(void)
-{
-    const char *wanted = getenv("TOMBOLA_LONG");
-    return wanted && strcmp(wanted, "1") == 0;
-}
 
 /* Where a test's random choices begin: another one each day, so that they see new ground, and
  * printed, so that a run can be repeated with TOMBOLA_SEED. Only for what must hold whatever the
