@@ -172,26 +172,64 @@ enum MHD_Result route_stream_seek(struct request *request, struct service *servi
     return read_change(request, service, false, read_position, seek);
 }
 
+struct checkpointing {
+    char *token; /* owned */
+    bool waits;
+};
+
+static void release_token(struct request *request)
+{
+    struct checkpointing *work = request->api->work;
+    free(work->token);
+    free(work);
+}
+
 static enum MHD_Result respond_token(struct request *request, struct service *service)
 {
+    const struct checkpointing *work = request->api->work;
     struct buffer response = BUFFER_INIT(TOKEN_LIMIT_BYTES);
     (void)service;
-    enum error error = buffer_print(&response, "{\"token\":\"%s\"}\n", (char *)request->api->work);
+    enum error error = buffer_print(&response, "{\"token\":\"%s\"}\n", work->token);
     return response_json(request, error, MHD_HTTP_OK, &response, NULL);
+}
+
+static enum error write_token(struct request *request, const _Atomic bool *stop)
+{
+    struct checkpointing *work = request->api->work;
+    (void)stop;
+    return stream_checkpoint(request->api->stream, api_request_waiter(request), &work->token,
+                             &work->waits);
+}
+
+static enum MHD_Result finish_token(struct request *request, struct service *service)
+{
+    const struct checkpointing *work = request->api->work;
+    return handler_finish(request, service, api_request_outcome(request), work->waits,
+                          respond_token);
+}
+
+static bool has_many_open(struct stream *stream)
+{
+    struct stream_status status;
+    stream_status(stream, &status);
+    return status.leased + status.waiting + status.gaps > STREAM_LEASES_AT_ONCE;
 }
 
 static enum MHD_Result checkpoint(struct request *request, struct service *service)
 {
-    char *token = NULL;
-    bool waits = false;
     enum error error = api_request_outcome(request);
+    if (error)
+        return response_error(request, error);
+    struct checkpointing *work = calloc(1, sizeof(*work));
+    if (!work)
+        return response_error(request, error_set_memory(sizeof(*work), "a checkpoint token"));
+    request->api->work = work;
+    request->api->release = release_token;
     audit_expect(request, "stream checkpointed", LOG_NO_FIELD);
-    if (!error)
-        error =
-            stream_checkpoint(request->api->stream, api_request_waiter(request), &token, &waits);
-    request->api->work = token;
-    request->api->release = release_work;
-    return handler_finish(request, service, error, waits, respond_token);
+    if (has_many_open(request->api->stream))
+        return handler_run_slowly(request, write_token, finish_token);
+    api_request_settle(request, write_token(request, NULL));
+    return finish_token(request, service);
 }
 
 enum MHD_Result route_stream_checkpoint(struct request *request, struct service *service)

@@ -205,21 +205,40 @@ uint32_t lease_set_starting(const struct lease_set *set, int64_t first)
     return number != LEASE_NONE && lease_set_get(set, number)->first == first ? number : LEASE_NONE;
 }
 
-static void visit_tree(const struct lease_set *set, uint32_t root,
-                       void (*visit)(void *context, const struct lease *lease), void *context)
+struct visiting {
+    int64_t first; /* those from there on */
+    size_t left;   /* so many */
+    void (*visit)(void *context, const struct lease *lease);
+    void *context;
+};
+
+static void visit_tree(const struct lease_set *set, uint32_t root, struct visiting *visiting)
 {
-    while (root != LEASE_NONE) {
+    while (root != LEASE_NONE && visiting->left > 0) {
         const struct lease *lease = lease_set_get(set, root);
-        visit_tree(set, lease->left, visit, context); /* as deep as the tree: some log leases */
-        visit(context, lease);
         root = lease->right;
+        if (lease->first < visiting->first)
+            continue;
+        visit_tree(set, lease->left, visiting); /* as deep as the tree: some log leases */
+        if (visiting->left == 0)
+            break;
+        visiting->left--;
+        visiting->visit(visiting->context, lease);
     }
+}
+
+size_t lease_set_some(const struct lease_set *set, int64_t first, size_t most,
+                      void (*visit)(void *context, const struct lease *lease), void *context)
+{
+    struct visiting visiting = {.first = first, .left = most, .visit = visit, .context = context};
+    visit_tree(set, set->root, &visiting);
+    return most - visiting.left;
 }
 
 void lease_set_each(const struct lease_set *set,
                     void (*visit)(void *context, const struct lease *lease), void *context)
 {
-    visit_tree(set, set->root, visit, context);
+    (void)lease_set_some(set, INT64_MIN, SIZE_MAX, visit, context);
 }
 
 /* ---- by deadline: a binary heap ----------------------------------------- */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "sampler/ledger/ledger.h"
 
+#include "sampler/ledger/ledger_listing.h"
 #include "sampler/ledger/ledger_skipped.h"
 
 #define ACKED_AT_ONCE 256 /* seqs of one ack that become intervals together */
@@ -87,7 +88,9 @@ static enum error prepare_worker(struct ledger *ledger, const struct entry *entr
 static enum error prepare_acks(struct ledger *ledger, const struct entry *entry)
 {
     struct worker_record *record = worker_table_get(&ledger->workers, (uint32_t)entry->worker);
-    enum error error = intervals_reserve(&record->acked, entry->count);
+    enum error error = ledger_listing_reserve(ledger, entry->count);
+    if (!error)
+        error = intervals_reserve(&record->acked, entry->count);
     return error ? error : lease_history_reserve(&ledger->history, entry->count);
 }
 
@@ -100,9 +103,12 @@ enum error ledger_prepare(struct ledger *ledger, const struct entry *entry)
         return prepare_worker(ledger, entry);
     case ENTRY_DRAW:
         error = ledger_skipped_reserve(ledger);
+        if (!error)
+            error = ledger_listing_reserve(ledger, 1);
         return error ? error : prepare_lease(ledger, entry->worker);
     case ENTRY_REDRAW:
-        return prepare_lease(ledger, entry->worker);
+        error = ledger_listing_reserve(ledger, 1);
+        return error ? error : prepare_lease(ledger, entry->worker);
     case ENTRY_ACK:
         return prepare_acks(ledger, entry);
     case ENTRY_UNDO_DRAW:
@@ -167,10 +173,12 @@ static void apply_new(struct ledger *ledger, const struct entry *entry)
 
 static void apply_draw(struct ledger *ledger, const struct entry *entry, int64_t now_ms)
 {
-    if (ledger->gaps.count > 0)
+    if (ledger->gaps.count > 0) {
+        ledger_listing_add(ledger, entry->first, entry->positions);
         intervals_cut_front(&ledger->gaps, entry->first + entry->positions);
-    else
+    } else {
         apply_new(ledger, entry);
+    }
     if (entry->units == 0)
         return; /* positions that hold nothing, or that the tail skips */
     ledger->handed++;
@@ -193,6 +201,14 @@ static void set_mean(struct ledger *ledger, int64_t mean_ms)
         ledger->samples++;
 }
 
+/* It is done. */
+static void remove_lease(struct ledger *ledger, uint32_t number)
+{
+    const struct lease *lease = lease_set_get(&ledger->leases, number);
+    ledger_listing_add(ledger, lease->first, lease->positions);
+    lease_set_remove(&ledger->leases, number);
+}
+
 static void apply_redraw(struct ledger *ledger, const struct entry *entry, int64_t now_ms)
 {
     uint32_t number = lease_set_starting(&ledger->leases, entry->first);
@@ -203,7 +219,7 @@ static void apply_redraw(struct ledger *ledger, const struct entry *entry, int64
     set_mean(ledger, entry->value);
     if (entry->worker < 0) {
         ledger->acked++;
-        lease_set_remove(&ledger->leases, number);
+        remove_lease(ledger, number);
         return;
     }
     lease_to(ledger, number, entry, now_ms);
@@ -251,7 +267,7 @@ static void apply_ack(struct ledger *ledger, const struct entry *entry, int64_t 
                                             });
         collect_acked(&seqs, entry->list[i]);
         disown(ledger, number);
-        lease_set_remove(&ledger->leases, number);
+        remove_lease(ledger, number);
         ledger->acked++;
         record->done++;
         worker_record_count(record, now_ms);

@@ -39,6 +39,8 @@
 #define LEDGER_LEASE_LEAST_MS 30000
 #define LEDGER_LEASE_MOST_MS 3600000
 
+struct ledger_listing;
+
 struct ledger {
     int64_t lease_ms; /* of the stream's definition; 0: adaptive */
     int64_t position; /* the next new one */
@@ -49,12 +51,13 @@ struct ledger {
     struct lease_set leases;
     struct worker_table workers;
     struct lease_history history;
-    int64_t acked;        /* batches that are done, with those drawn without a worker */
-    int64_t redelivered;  /* how often a batch was redelivered */
-    int64_t handed;       /* how often a batch was handed out */
-    int64_t mean_ms;      /* that a batch is held; 0: not known */
-    int64_t jumps;        /* seeks and restores since the start: a draw before one is forgotten */
-    int64_t samples;      /* in the mean, up to LEDGER_MEAN_SAMPLES */
+    int64_t acked;       /* batches that are done, with those drawn without a worker */
+    int64_t redelivered; /* how often a batch was redelivered */
+    int64_t handed;      /* how often a batch was handed out */
+    int64_t mean_ms;     /* that a batch is held; 0: not known */
+    int64_t jumps;       /* seeks and restores since the start: a draw before one is forgotten */
+    int64_t samples;     /* in the mean, up to LEDGER_MEAN_SAMPLES */
+    struct ledger_listing *listings; /* that are on their way (ledger_listing.h); borrowed */
     size_t expired_count; /* [expired_count] leases that the last ledger_expire() expired */
     uint32_t expired[LEDGER_EXPIRE_AT_ONCE];
 };

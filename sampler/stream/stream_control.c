@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "common/array.h"
+#include "sampler/ledger/ledger_listing.h"
 #include "sampler/ledger/ledger_plan.h"
 #include "sampler/stream/checkpoint_token.h"
 #include "sampler/stream/stream_private.h"
@@ -135,17 +136,6 @@ enum error stream_check_position(const struct batching *batching, int64_t positi
 
 /* ---- checkpoint and restore --------------------------------------------- */
 
-struct open_list {
-    struct interval *items;
-    size_t count;
-};
-
-static void add_lease(void *context, const struct lease *lease)
-{
-    struct open_list *list = context;
-    list->items[list->count++] = (struct interval){lease->first, lease->first + lease->positions};
-}
-
 static int compare_intervals(const void *a, const void *b)
 {
     int64_t first = ((const struct interval *)a)->begin;
@@ -153,22 +143,7 @@ static int compare_intervals(const void *a, const void *b)
     return (first > second) - (first < second);
 }
 
-/* Positions below the current one that are not done. The mutex is held. */
-static enum error list_open(const struct ledger *ledger, struct open_list *ret_list)
-{
-    struct open_list list = {.count = 0};
-    list.items = array_new(ledger->leases.count + ledger->gaps.count, sizeof(*list.items),
-                           "a checkpoint token");
-    if (!list.items)
-        return ERROR_MEMORY;
-    for (size_t i = 0; i < ledger->gaps.count; i++)
-        list.items[list.count++] = *intervals_at(&ledger->gaps, i);
-    lease_set_each(&ledger->leases, add_lease, &list);
-    *ret_list = list;
-    return OK;
-}
-
-static enum error write_token(struct checkpoint_token *token, struct open_list *list,
+static enum error write_token(struct checkpoint_token *token, const struct ledger_listing *list,
                               char **ret_token)
 {
     enum error error = intervals_reserve(&token->open, list->count);
@@ -209,25 +184,43 @@ static enum error wait_for_token(struct stream *stream, uint64_t failures,
     return end(stream, error, waiter, ret_wait);
 }
 
+/* Positions below the current one that are not done. The mutex is held, but not between pieces. */
+static enum error list_open(struct stream *stream, struct ledger_listing *listing,
+                            uint64_t *ret_failures)
+{
+    enum error error = OK;
+    ledger_listing_begin(&stream->ledger, listing);
+    *ret_failures = count_failures(stream);
+    for (bool more = true; more && !error;) {
+        error = ledger_listing_some(&stream->ledger, listing, &more);
+        if (error || !more)
+            break;
+        pthread_mutex_unlock(&stream->streams->mutex);
+        stream_give_way();
+        pthread_mutex_lock(&stream->streams->mutex);
+        error = stream_check_alive(stream);
+    }
+    ledger_listing_end(&stream->ledger, listing);
+    return error;
+}
+
 enum error stream_checkpoint(struct stream *stream, struct journal_waiter *waiter, char **ret_token,
                              bool *ret_wait)
 {
-    struct open_list list = {.count = 0};
+    struct ledger_listing listing = {.items = NULL};
     struct checkpoint_token token = {.definition = stream->definition, .binding = stream->binding};
     uint64_t failures = 0;
     char *text = NULL;
     *ret_wait = false;
     name_all_rows(stream, &token.definition);
     enum error error = begin(stream, waiter);
-    if (!error) {
-        failures = count_failures(stream);
-        token.position = stream->ledger.position;
-        error = list_open(&stream->ledger, &list);
-    }
-    pthread_mutex_unlock(&stream->streams->mutex);
     if (!error)
-        error = write_token(&token, &list, &text);
-    free(list.items);
+        error = list_open(stream, &listing, &failures);
+    pthread_mutex_unlock(&stream->streams->mutex);
+    token.position = listing.end;
+    if (!error)
+        error = write_token(&token, &listing, &text);
+    free(listing.items);
     if (!error)
         error = wait_for_token(stream, failures, waiter, ret_wait);
     if (!error)

@@ -260,6 +260,7 @@ static void take_back(struct stream *stream, struct stream *kept)
     kept->ledger = ledger;
     stream->ledger.lease_ms = ledger.lease_ms;
     stream->ledger.jumps = ledger.jumps + 1;
+    stream->ledger.listings = ledger.listings;
     ledger_start(&stream->ledger, stream_clock_ms());
     stream->jumped = false;
 }
