@@ -15,19 +15,24 @@
 static void move_some(struct hash_table *table, size_t most, hash_table_hash *hash_of,
                       const void *keys)
 {
-    for (; most > 0 && table->moved <= table->before_mask; most--) {
-        uint32_t slot = table->before[table->moved];
-        if (slot == 0) {
-            table->moved++;
+    uint32_t *before = table->before;
+    size_t mask = table->before_mask;
+    size_t moved = table->moved;
+    if (!before)
+        return;
+    for (; most > 0 && moved <= mask; most--) {
+        if (before[moved] == 0) {
+            moved++;
             continue;
         }
-        uint32_t number = hash_slot_number(table->before_mask, slot);
-        hash_slots_close(table->before, table->before_mask, table->moved, hash_of, keys);
+        uint32_t number = hash_slot_number(mask, before[moved]);
+        hash_slots_close(before, mask, moved, hash_of, keys);
         hash_table_put(table, hash_of(keys, number), number);
     }
-    if (table->moved <= table->before_mask)
+    table->moved = moved;
+    if (moved <= mask)
         return;
-    free(table->before);
+    free(before);
     table->before = NULL;
 }
 
@@ -36,23 +41,22 @@ enum error hash_table_reserve(struct hash_table *table, size_t count, hash_table
 {
     size_t had = table->slots ? table->slot_mask + 1 : 0;
     size_t slots = SLOTS_AT_LEAST;
-    if (2 * count <= had && table->before)
-        move_some(table, MOVED_AT_ONCE, hash_of, keys);
-    if (2 * count <= had)
+    bool fits = 2 * count <= had;
+    if (had > 0)
+        move_some(table, fits ? MOVED_AT_ONCE : SIZE_MAX, hash_of, keys);
+    if (fits)
         return OK;
     while (slots < 2 * count)
         slots *= 2;
     uint32_t *grown = array_new(slots, sizeof(*grown), what);
     if (!grown)
         return ERROR_MEMORY;
-    if (table->before)
-        move_some(table, SIZE_MAX, hash_of, keys);
-    *table = (struct hash_table){.slots = grown,
-                                 .slot_mask = slots - 1,
-                                 .before = table->slots,
-                                 .before_mask = table->slot_mask};
-    if (table->before)
-        move_some(table, had <= SLOTS_MOVED_AT_ONCE ? SIZE_MAX : MOVED_AT_ONCE, hash_of, keys);
+    table->before = table->slots;
+    table->before_mask = table->slot_mask;
+    table->moved = 0;
+    table->slots = grown;
+    table->slot_mask = slots - 1;
+    move_some(table, had <= SLOTS_MOVED_AT_ONCE ? SIZE_MAX : MOVED_AT_ONCE, hash_of, keys);
     return OK;
 }
 

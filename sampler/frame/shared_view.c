@@ -3,16 +3,15 @@
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/array.h"
 
-/* What defines a view; without padding. */
+/* What defines a view. */
 struct view_key {
     const struct frame *whole;
     int64_t rows_begin, rows_end;
-    int64_t split;
-    struct split_shares shares; /* zeros where there is no split */
+    enum split split;
+    const struct split_shares *shares; /* NULL where there is no split */
 };
 
 struct shared_view {
@@ -31,10 +30,16 @@ static struct shared_view *views;
 
 /* ---- the list ----------------------------------------------------------- */
 
+static bool is_same(const struct view_key *a, const struct view_key *b)
+{
+    return a->whole == b->whole && a->rows_begin == b->rows_begin && a->rows_end == b->rows_end &&
+           a->split == b->split && a->shares == b->shares;
+}
+
 static struct shared_view *find(const struct view_key *key)
 {
     struct shared_view *one = views;
-    while (one && memcmp(&one->key, key, sizeof(*key)) != 0)
+    while (one && !is_same(&one->key, key))
         one = one->next;
     return one;
 }
@@ -86,14 +91,14 @@ static enum error open_texts(struct shared_view *view)
 }
 
 /* Who finds it not there opens it, also after one who could not. */
-static enum error open_once(struct shared_view *view, const struct split_shares *shares)
+static enum error open_once(struct shared_view *view)
 {
     const struct view_key *key = &view->key;
     enum error error = OK;
     pthread_mutex_lock(&view->opening);
     if (!view->view) {
-        error = frame_view(key->whole, key->rows_begin, key->rows_end, shares,
-                           (enum split)key->split, &view->view);
+        error = frame_view(key->whole, key->rows_begin, key->rows_end, key->shares, key->split,
+                           &view->view);
         if (!error)
             error = open_texts(view);
         if (error) {
@@ -114,13 +119,12 @@ enum error shared_view_take(const struct frame *whole, int64_t rows_begin, int64
         .rows_begin = rows_begin,
         .rows_end = rows_begin == 0 && rows_end == 0 ? frame_units(whole) : rows_end,
         .split = split,
+        .shares = split != SPLIT_NONE ? shares : NULL,
     };
-    if (split != SPLIT_NONE && shares)
-        key.shares = *shares;
     struct shared_view *view = take(&key);
     if (!view)
         return ERROR_MEMORY;
-    enum error error = open_once(view, shares);
+    enum error error = open_once(view);
     if (error) {
         shared_view_put(view);
         return error;

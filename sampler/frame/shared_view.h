@@ -13,7 +13,8 @@
 
 struct shared_view;
 
-/* The parameters and errors of frame_view(). It is taken. */
+/* The parameters and errors of frame_view(); shares are the same where the pointer is, and outlive
+ * it. It is taken. */
 enum error shared_view_take(const struct frame *whole, int64_t rows_begin, int64_t rows_end,
                             const struct split_shares *shares, enum split split,
                             struct shared_view **ret_view) MUST_CHECK;

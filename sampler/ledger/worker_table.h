@@ -57,8 +57,7 @@ struct worker_table {
     size_t count, capacity;
     struct worker_record *idle_first, *idle_last; /* the longest idle first */
     struct forgotten_workers forgotten;
-    struct hash_table names; /* numbers by name; at most WORKER_TABLE_LIMIT, which bounds a search
-                              * where clients choose names that collide */
+    struct hash_table names; /* numbers by name */
 };
 
 void worker_table_release(struct worker_table *table);

@@ -164,6 +164,8 @@ def named(symbols, offset):
 
 def longest_hold(file):
     """Microseconds of processor time, and the function: of the mutex that a draw takes."""
+    if not file.exists():
+        return [None, "the server did not end by itself"]
     symbols = functions()
     rows = [[int(word, 10 if i > 1 else 16) for i, word in enumerate(line.split())]
             for line in file.read_text(encoding="ascii").splitlines()]
