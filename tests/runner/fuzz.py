@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Each fuzz target for some seconds. New inputs are kept in build-fuzz/corpus; what made a target fail, too."""
+"""Each fuzz target for a second. New inputs are kept in build-fuzz/corpus; what made a target fail, too."""
 
 import re
 from concurrent.futures import ThreadPoolExecutor
