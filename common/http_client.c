@@ -119,10 +119,10 @@ static enum error check_url(const char *url)
         code = curl_url_get(parts, CURLUPART_SCHEME, &scheme, 0);
     if (!code)
         code = curl_url_get(parts, CURLUPART_QUERY, &query, 0);
+    bool is_http = scheme && (strcmp(scheme, "http") == 0 || strcmp(scheme, "https") == 0);
     if (code == CURLUE_OUT_OF_MEMORY)
         error = error_set_memory(strlen(url), "a URL");
-    else if (code != CURLUE_NO_QUERY ||
-             (strcmp(scheme, "http") != 0 && strcmp(scheme, "https") != 0))
+    else if (code != CURLUE_NO_QUERY || !is_http)
         error = error_set(ERROR_USAGE, "%s is no URL of a server; http://HOST:PORT is right",
                           text_quote(shown, sizeof(shown), url, strlen(url)));
     curl_free(scheme);
