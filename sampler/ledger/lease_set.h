@@ -118,8 +118,8 @@ uint32_t lease_set_earliest(const struct lease_set *set);
 /* The first one that waits. */
 uint32_t lease_set_waiting(const struct lease_set *set);
 
-/* Calls `visit` for those that start at `first` or behind it, ascending by position, at most `most`;
- * returns for how many. */
+/* Calls `visit` for those that start at `first` or behind it, ascending by position, at most
+ * `most`; returns for how many. */
 size_t lease_set_some(const struct lease_set *set, int64_t first, size_t most,
                       void (*visit)(void *context, const struct lease *lease), void *context);
 /* For all. */
