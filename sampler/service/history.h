@@ -81,8 +81,8 @@ void history_sweep(struct history *history);
 /* false (and zeros): the stream is not known. */
 bool history_rates(struct history *history, const char *name, int64_t generation,
                    struct history_rates *ret_rates);
-/* Positions drawn or read a second in each slot of HISTORY_SLOT_SECONDS that is over, oldest first; how many (at
- * most HISTORY_SLOTS). */
+/* Positions drawn or read a second in each slot of HISTORY_SLOT_SECONDS that is over, oldest first;
+ * how many (at most HISTORY_SLOTS). */
 size_t history_course(struct history *history, const char *name, int64_t generation,
                       float ret_values[HISTORY_SLOTS]);
 /* When the stream was first read as ended, on the clock of history_note(); 0: it has not ended, or
