@@ -184,7 +184,8 @@ enum error stream_workers(struct stream *stream, struct stream_worker *ret_worke
             stream_give_way();
     } while (at < known);
     free(some);
-    qsort(ret_workers, count, sizeof(*ret_workers), compare_seen);
+    if (count > 0)
+        qsort(ret_workers, count, sizeof(*ret_workers), compare_seen);
     *ret_count = count;
     *ret_known = known;
     return OK;
