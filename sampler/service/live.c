@@ -38,12 +38,11 @@ struct live {
 
 /* ---- the thread --------------------------------------------------------- */
 
+/* Of draws alone. */
 static struct history_counts counts_of(struct stream *stream)
 {
     struct stream_status status;
-    struct readers_progress readers;
     stream_status(stream, &status);
-    readers_progress(stream_readers(stream), &readers);
     return (struct history_counts){
         .generation = status.generation,
         .jumps = status.jumps,
@@ -52,16 +51,18 @@ static struct history_counts counts_of(struct stream *stream)
         .batches = status.batches,
         .acked = status.acked,
         .redelivered = status.redelivered,
-        .reads = readers.batches,
-        .read = readers.positions,
-        .read_end = readers.end,
         .ended = status.state == STREAM_ENDED,
     };
 }
 
 static enum error note(struct live *live, struct stream *stream, int64_t now_ns)
 {
-    const struct history_counts counts = counts_of(stream);
+    struct history_counts counts = counts_of(stream);
+    struct readers_progress readers;
+    readers_progress(stream_readers(stream), &readers);
+    counts.reads = readers.batches;
+    counts.read = readers.positions;
+    counts.read_end = readers.end;
     return history_note(live->history, stream_definition(stream)->name, &counts, now_ns);
 }
 

@@ -41,9 +41,9 @@ function definitionRows(stream) {
 /** Rates while it runs; of a stream that stands still, where it stands. */
 function numberRows(stream) {
   const state = stateOf(stream);
-  const { at, left_s, isRead } = progressOf(stream);
+  const { at, left_s, byIndex } = progressOf(stream);
   const left = ["epoch left", formatCount(stream.epoch_draws - at)];
-  const totals = isRead ? [["batches read", formatCount(stream.read.batches)]] : [
+  const totals = byIndex ? [["batches read", formatCount(stream.read.batches)]] : [
     ["batches done", formatCount(stream.acked)],
     ["leased now", formatCount(stream.leased)],
     ["redelivered", formatCount(stream.redelivered), stream.rate.redeliveries > 0 ? "warn" : ""],
@@ -57,8 +57,8 @@ function numberRows(stream) {
   if (state === "stalled") return [["nothing was drawn or read", paceText(stream), "warn"], ...totals, left];
   if (state === "read") return [[leftText(stream), paceText(stream)], ...totals];
   const rates = [["ids/s", formatRate(stream.rate.ids)], ["batches/s", formatRate(stream.rate.batches)]];
-  if (!isRead) rates.push(["acks/s", formatRate(stream.rate.acks)]);
-  const end = stream.epochs > 0 && !isRead ? ["to the end", formatDuration(stream.left_s)]
+  if (!byIndex) rates.push(["acks/s", formatRate(stream.rate.acks)]);
+  const end = stream.epochs > 0 && !byIndex ? ["to the end", formatDuration(stream.left_s)]
     : ["epoch left", formatDuration(left_s)];
   return [...rates, ...totals, end];
 }

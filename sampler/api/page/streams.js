@@ -29,12 +29,12 @@ function progressOf(stream) {
   if (stream.position > 0 || !read) {
     return { at: stream.position - stream.epoch * draws, epoch: stream.epoch, left_s: stream.epoch_left_s };
   }
-  return { at: read.position - read.epoch * draws, epoch: read.epoch, left_s: read.epoch_left_s, isRead: true };
+  return { at: read.position - read.epoch * draws, epoch: read.epoch, left_s: read.epoch_left_s, byIndex: true };
 }
 
 /** Epochs count from 0, so that "0 of 1" would mislead: how many come behind it is said. */
-function epochText(stream, { epoch, isRead }) {
-  const text = `${isRead ? "by index · " : ""}epoch ${formatCount(epoch)}`;
+function epochText(stream, { epoch, byIndex }) {
+  const text = `${byIndex ? "by index · " : ""}epoch ${formatCount(epoch)}`;
   if (stream.epochs === 0) return text;
   const more = stream.epochs - 1 - epoch;
   if (more > 0) return `${text}, ${formatCount(more)} more`;
@@ -43,7 +43,7 @@ function epochText(stream, { epoch, isRead }) {
 
 /** Read to its end: whoever reads by index ends there, and the stream does not know of it. */
 function isRead(stream) {
-  const { at, epoch, isRead: byIndex } = progressOf(stream);
+  const { at, epoch, byIndex } = progressOf(stream);
   return Boolean(byIndex) && at === stream.epoch_draws && stream.epochs > 0 && epoch === stream.epochs - 1;
 }
 
@@ -98,7 +98,7 @@ function createStream(stream) {
 /** Beside draws, a mark says how far the stream was read by index. */
 function updateReadMark(mark, stream, progress) {
   const { read, epoch_draws: draws } = stream;
-  const shown = Boolean(read) && !progress.isRead;
+  const shown = Boolean(read) && !progress.byIndex;
   setHidden(mark, !shown);
   if (!shown) return;
   setLength(mark, "--read", (read.position - read.epoch * draws) / draws);
@@ -119,7 +119,7 @@ function updateStream(row, stream, chosen) {
   setLength(find(".bar"), "--at", share);
   setAttribute(find(".bar"), "aria-valuenow", Math.floor(share * 100));
   updateReadMark(find(".bar .mark"), stream, progress);
-  setText(find(".epoch"), `${formatPercent(share)}${progress.isRead ? " " : " · "}${epochText(stream, progress)}`);
+  setText(find(".epoch"), `${formatPercent(share)}${progress.byIndex ? " " : " · "}${epochText(stream, progress)}`);
   setText(find(".place"), `${formatCount(progress.at)} of ${formatCount(stream.epoch_draws)}`);
   setText(find(".now"), paceText(stream));
   setText(find(".left"), leftText(stream));

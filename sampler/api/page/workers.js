@@ -129,8 +129,8 @@ function showTable(kind, list) {
 
 /** Where nobody leases, those who read stand alone. */
 function showWorkers(chosen) {
-  const isRead = chosen && chosen.readers.count > 0;
-  setHidden(byId("workers-section"), Boolean(isRead) && chosen.workers.count === 0);
+  const hasReaders = Boolean(chosen) && chosen.readers.count > 0;
+  setHidden(byId("workers-section"), hasReaders && chosen.workers.count === 0);
   showTable(WORKERS, chosen && chosen.workers);
 }
 
