@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "sampler/api/api_request.h"
 
+#include <stdlib.h>
+
 void api_request_release(struct request *request)
 {
     struct api_request *api = request->api;
@@ -8,6 +10,11 @@ void api_request_release(struct request *request)
         api->release(request);
     if (api->stream)
         stream_put(api->stream);
+}
+
+void api_request_free_work(struct request *request)
+{
+    free(request->api->work);
 }
 
 void api_request_settle(struct request *request, enum error outcome)

@@ -58,6 +58,9 @@ struct api_request {
 /* At the request's end. */
 void api_request_release(struct request *request);
 
+/* A `release` that frees `work`. */
+void api_request_free_work(struct request *request);
+
 /* How its work ended, for the thread that goes on with the request: with its message. */
 void api_request_settle(struct request *request, enum error outcome);
 enum error api_request_outcome(const struct request *request) MUST_CHECK;

@@ -15,6 +15,9 @@
 #include "sampler/api/json_body.h"
 #include "sampler/service/service.h"
 
+/* Of which something is said in a response; more take longer than an HTTP thread should be kept. */
+#define HANDLER_STREAMS_AT_ONCE 100
+
 /* The query has no parameter. */
 enum error handler_refuse_query(const struct request *request) MUST_CHECK;
 /* The parameter `stream` of a query (default: "default") into `ret_name`. */

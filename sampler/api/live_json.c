@@ -233,12 +233,11 @@ static enum error add_workers(struct stream *stream, const struct stream_status 
 
 static void add_reader(const struct reader *reader, int64_t now_ns, struct buffer *out)
 {
-    int64_t seen_ns = now_ns > reader->seen_ns ? now_ns - reader->seen_ns : 0;
     buffer_print(out,
                  "{\"name\":\"%s\",\"batches\":%" PRId64 ",\"ids_per_s\":%.4g,\"newest\":%" PRId64
                  ",\"position\":%" PRId64 ",\"last_seen_ms\":%" PRId64 "}",
                  reader->worker, reader->batches, reader_ids_per_s(reader, now_ns), reader->newest,
-                 reader->end, seen_ns / 1000000);
+                 reader->end, reader_seen_ms(reader, now_ns));
 }
 
 /* Those seen last. */
@@ -383,11 +382,6 @@ static enum error add_all(struct request *request, struct service *service, cons
     return error ? error : buffer_add_text(out, "}\n");
 }
 
-static void release_question(struct request *request)
-{
-    free(request->api->work);
-}
-
 static enum error write_live(struct request *request, const _Atomic bool *stop)
 {
     const struct question *question = request->api->work;
@@ -428,7 +422,7 @@ enum MHD_Result route_live(struct request *request, struct service *service)
     if (!question)
         return response_error(request, error_set_memory(sizeof(*question), "a question"));
     request->api->work = question;
-    request->api->release = release_question;
+    request->api->release = api_request_free_work;
     enum error error = read_question(request, service, question);
     if (error)
         return response_error(request, error);

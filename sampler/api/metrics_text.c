@@ -14,7 +14,6 @@
 #include "sampler/api/routes.h"
 
 #define BODY_LIMIT_BYTES ((size_t)64 << 20)
-#define STREAMS_AT_ONCE 100 /* more take longer than an HTTP thread should be kept */
 
 /* ---- requests ----------------------------------------------------------- */
 
@@ -292,7 +291,7 @@ enum MHD_Result route_metrics(struct request *request, struct service *service)
     enum error error = handler_refuse_query(request);
     request->body = (struct buffer)BUFFER_INIT(BODY_LIMIT_BYTES);
     request->api->work = service; /* borrowed */
-    if (!error && service && streams_count(service->streams) > STREAMS_AT_ONCE)
+    if (!error && service && streams_count(service->streams) > HANDLER_STREAMS_AT_ONCE)
         return handler_run_slowly(request, write_metrics, respond_written);
     return respond_metrics(request, error ? error : write_metrics(request, NULL));
 }

@@ -12,7 +12,6 @@
 
 #define BODY_LIMIT_BYTES ((size_t)64 << 20)
 #define TOKEN_LIMIT_BYTES (1 << 20)
-#define STREAMS_AT_ONCE 100 /* more take longer than an HTTP thread should be kept */
 
 /* ---- GET ---------------------------------------------------------------- */
 
@@ -43,7 +42,7 @@ enum MHD_Result route_streams(struct request *request, struct service *service)
     request->body = (struct buffer)BUFFER_INIT(BODY_LIMIT_BYTES);
     request->api->work = service; /* borrowed */
     return handler_respond_text(request, list_streams,
-                                streams_count(service->streams) > STREAMS_AT_ONCE);
+                                streams_count(service->streams) > HANDLER_STREAMS_AT_ONCE);
 }
 
 static enum MHD_Result respond_stream(struct request *request, struct service *service)
@@ -133,18 +132,13 @@ enum MHD_Result route_stream_resume(struct request *request, struct service *ser
     return read_change(request, service, true, read_nothing, resume_stream);
 }
 
-static void release_work(struct request *request)
-{
-    free(request->api->work);
-}
-
 static enum error read_position(struct request *request, struct body *body)
 {
     int64_t *position = calloc(1, sizeof(*position));
     if (!position)
         return error_set_memory(sizeof(*position), "a position");
     request->api->work = position;
-    request->api->release = release_work;
+    request->api->release = api_request_free_work;
     enum error error = body_integer(body, "position", 0, INT64_MAX, 0, position);
     if (!error)
         error = body_finish(body);
@@ -248,7 +242,7 @@ static enum error read_token(struct request *request, struct body *body)
     if (error)
         return error;
     request->api->work = strdup(token);
-    request->api->release = release_work;
+    request->api->release = api_request_free_work;
     return request->api->work ? OK : error_set_memory(strlen(token), "a token");
 }
 

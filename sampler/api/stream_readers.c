@@ -14,12 +14,11 @@
 /* Names need no escapes: [A-Za-z0-9._:-]. */
 static void add_reader(struct buffer *body, const struct reader *reader, int64_t now_ns)
 {
-    int64_t seen_ns = now_ns > reader->seen_ns ? now_ns - reader->seen_ns : 0;
     buffer_print(body,
                  "{\"worker\":\"%s\",\"batches\":%" PRId64 ",\"ids\":%" PRId64
                  ",\"ids_per_s\":%.1f,\"newest\":%" PRId64 ",\"seen_ms\":%" PRId64 "}",
                  reader->worker, reader->batches, reader->ids, reader_ids_per_s(reader, now_ns),
-                 reader->newest, seen_ns / 1000000);
+                 reader->newest, reader_seen_ms(reader, now_ns));
 }
 
 static enum error add_readers(struct request *request, const _Atomic bool *stop)

@@ -156,6 +156,11 @@ void readers_note(struct readers *set, const char *worker, int64_t index, const 
     pthread_mutex_unlock(&stripe->mutex);
 }
 
+int64_t reader_seen_ms(const struct reader *reader, int64_t now_ns)
+{
+    return now_ns > reader->seen_ns ? (now_ns - reader->seen_ns) / 1000000 : 0;
+}
+
 double reader_ids_per_s(const struct reader *reader, int64_t now_ns)
 {
     int64_t second = now_ns / SECOND_NS;

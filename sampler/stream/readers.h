@@ -74,6 +74,8 @@ size_t readers_count(struct readers *set);
 enum error readers_list(struct readers *set, struct reader **ret_list,
                         size_t *ret_count) MUST_CHECK;
 
+/* Milliseconds since it was last seen. */
+int64_t reader_seen_ms(const struct reader *reader, int64_t now_ns);
 /* Ids a second over the last READER_RATE_SECONDS, or since it was first seen, a second at least. */
 double reader_ids_per_s(const struct reader *reader, int64_t now_ns);
 

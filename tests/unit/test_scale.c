@@ -418,17 +418,25 @@ static void interfere(int draw)
     assert_ok(stream_release(unit.stream, "v", NULL, &released, &waits));
 }
 
+/* While others draw, who do `more`. */
+static void ack_all(void (*more)(int draw))
+{
+    struct stream_status status;
+    let_others_draw();
+    also = more;
+    assert_ok(stream_ack_many(unit.stream, "w", seqs, MANY));
+    assert_in_range(others_drew(), 3 * PIECES, 100);
+    stream_status(unit.stream, &status);
+    assert_int_equal(status.acked, MANY);
+}
+
 static void test_an_ack_of_many_lets_others_draw(void **state)
 {
     struct stream_status status;
     (void)state;
     lease_many(600000);
-    let_others_draw();
-    also = interfere;
-    assert_ok(stream_ack_many(unit.stream, "w", seqs, MANY));
-    assert_in_range(others_drew(), 3 * PIECES, 100);
+    ack_all(interfere);
     stream_status(unit.stream, &status);
-    assert_int_equal(status.acked, MANY);
     assert_int_equal(status.leased, 0);
     assert_null(unit.stream->holds);
     assert_ok(stream_ack_many(unit.stream, "w", seqs, MANY)); /* again */
@@ -448,17 +456,11 @@ static void pull(int draw)
 
 static void test_what_is_acked_does_not_expire(void **state)
 {
-    struct stream_status status;
     (void)state;
     lease_many(600000);
     for (int64_t i = 0; i < MANY; i++)
         lease_of(i)->deadline_ms = 0; /* all alike: any order is a heap */
-    let_others_draw();
-    also = pull;
-    assert_ok(stream_ack_many(unit.stream, "w", seqs, MANY));
-    assert_in_range(others_drew(), 3 * PIECES, 100);
-    stream_status(unit.stream, &status);
-    assert_int_equal(status.acked, MANY);
+    ack_all(pull);
 }
 
 static void check_nothing_moved(const int64_t *deadlines_ms)
