@@ -209,13 +209,22 @@ bool postgres_is_gone(const PGconn *connection)
     return PQstatus(connection) != CONNECTION_OK;
 }
 
+/* The statement exists, does not exist, or was prepared for a table that has changed since. */
+static bool is_about_statements(const PGresult *result)
+{
+    const char *state = result ? PQresultErrorField(result, PG_DIAG_SQLSTATE) : NULL;
+    return state && (strcmp(state, "42P05") == 0 || strcmp(state, "26000") == 0 ||
+                     strcmp(state, "0A000") == 0);
+}
+
 static enum error refuse(const struct postgres_place *place, PGconn *connection,
                          const PGresult *result)
 {
     char words[512];
     const char *message = result ? PQresultErrorMessage(result) : PQerrorMessage(connection);
-    return error_set(postgres_is_gone(connection) ? ERROR_NETWORK : ERROR_INPUT,
-                     "postgresql:%s: %s", place->shown,
+    enum error code = is_about_statements(result) ? ERROR_CONFLICT : ERROR_INPUT;
+    return error_set(postgres_is_gone(connection) ? ERROR_NETWORK : code, "postgresql:%s: %s",
+                     place->shown,
                      words_of(message[0] ? message : PQerrorMessage(connection), words));
 }
 

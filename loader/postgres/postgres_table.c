@@ -40,6 +40,7 @@ void postgres_table_release(struct postgres_table *table)
     free(table->roles);
     free(table->feature_names);
     free(table->feature_forms);
+    free(table->value_types);
     free(table->name);
     *table = (struct postgres_table){.name = NULL};
 }
@@ -300,6 +301,43 @@ static enum error measure_blob(struct postgres_table *table, const struct postgr
     return error;
 }
 
+static unsigned type_of(const struct postgres_table *table, const char *name)
+{
+    size_t i = 0;
+    while (table->columns[i] != name)
+        i++;
+    return table->types[i];
+}
+
+/* What a number of this type is cast to. */
+static unsigned selected_type(unsigned type)
+{
+    if (type == TYPE_NUMERIC)
+        return TYPE_REAL_8;
+    return is_text(type) ? TYPE_TEXT : type;
+}
+
+/* In the order of add_values(), behind the casts that it writes. */
+static enum error note_types(struct postgres_table *table)
+{
+    const struct postgres_format *format = &table->format;
+    size_t count = 0;
+    unsigned *types = array_new(postgres_value_count(format, false), sizeof(*types), "a row");
+    if (!types)
+        return ERROR_MEMORY;
+    table->value_types = types;
+    types[count++] = type_of(table, format->id);
+    if (format->label)
+        types[count++] = TYPE_TEXT;
+    if (format->weight)
+        types[count++] = selected_type(type_of(table, format->weight));
+    if (format->group)
+        types[count++] = TYPE_TEXT;
+    for (size_t i = 0; i < format->feature_columns; i++)
+        types[count++] = selected_type(type_of(table, format->feature_names[i]));
+    return OK;
+}
+
 enum error postgres_table_init(struct postgres_table *table, const struct postgres_place *place,
                                PGconn *connection, const char *name,
                                const struct column_choice *choice, enum element element)
@@ -323,6 +361,8 @@ enum error postgres_table_init(struct postgres_table *table, const struct postgr
     if (!error)
         error = take_columns(table);
     if (!error)
+        error = note_types(table);
+    if (!error)
         error = look_for_key(table, place, connection, oid);
     if (!error && table->format.blob)
         error = measure_blob(table, place, connection);
@@ -345,14 +385,6 @@ static void add_quoted(struct buffer *sql, const char *name, const char *cast)
             buffer_add(sql, name, 1);
     }
     buffer_print(sql, "\"%s", cast);
-}
-
-static unsigned type_of(const struct postgres_table *table, const char *name)
-{
-    size_t i = 0;
-    while (table->columns[i] != name)
-        i++;
-    return table->types[i];
 }
 
 static const char *cast_of(const struct postgres_table *table, const char *name)
@@ -399,4 +431,17 @@ char *postgres_table_select(const struct postgres_table *table, bool keys_only, 
     }
     buffer_add_text(&sql, id ? id + 3 : tail);
     return buffer_take(&sql, &text) ? NULL : text;
+}
+
+enum error postgres_table_check(const struct postgres_table *table, const PGresult *result)
+{
+    size_t count = postgres_value_count(&table->format, false);
+    bool same = (size_t)PQnfields(result) == count;
+    for (size_t i = 0; i < count && same; i++)
+        same = PQftype(result, (int)i) == table->value_types[i];
+    return same ? OK
+                : error_set(ERROR_INPUT,
+                            "table %s has changed since it was opened: its columns are of other "
+                            "types",
+                            table->name);
 }

@@ -22,6 +22,7 @@ struct postgres_table {
     struct postgres_format format;     /* names are borrowed from columns */
     const char **feature_names;        /* owned list */
     enum postgres_form *feature_forms; /* owned */
+    unsigned *value_types;             /* owned; of the values of a row as they are selected */
 };
 
 /* `name` NULL: "samples", or the only table. ERROR_NOT_FOUND where there is none, ERROR_INPUT where
@@ -35,5 +36,9 @@ void postgres_table_release(struct postgres_table *table);
  * "$id" stands for the id column. free() it; NULL: error is set. */
 char *postgres_table_select(const struct postgres_table *table, bool keys_only, const char *before,
                             const char *tail);
+/* ERROR_INPUT unless the result has the values of all columns, each of the type that it had when the
+ * table was opened. */
+enum error postgres_table_check(const struct postgres_table *table,
+                                const struct pg_result *result) MUST_CHECK;
 
 #endif

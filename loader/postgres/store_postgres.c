@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "common/array.h"
 #include "common/log.h"
@@ -60,6 +61,15 @@ static void postgres_store_close(struct store *base)
     free(store);
 }
 
+/* Behind a pooler sessions are shared: the name tells what it stands for, so that a statement which
+ * another client left there is this one, or is not found. */
+static void name_statement(struct postgres_store *store)
+{
+    XXH128_hash_t hash = XXH3_128bits(store->fetch_sql, strlen(store->fetch_sql));
+    snprintf(store->statement, sizeof(store->statement), "tombola_%016llx%016llx",
+             (unsigned long long)hash.high64, (unsigned long long)hash.low64);
+}
+
 static enum error open_table(struct postgres_store *store, const char *table,
                              const struct column_choice *choice, enum element element)
 {
@@ -73,7 +83,10 @@ static enum error open_table(struct postgres_store *store, const char *table,
         return error;
     store->fetch_sql =
         postgres_table_select(&store->table, false, "", " WHERE $id = ANY ($1::int8[])");
-    return store->fetch_sql ? OK : ERROR_MEMORY;
+    if (!store->fetch_sql)
+        return ERROR_MEMORY;
+    name_statement(store);
+    return OK;
 }
 
 static enum error refuse_empty(const struct postgres_store *store)

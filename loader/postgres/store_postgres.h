@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The PostgreSQL store: a table or view of a server, rows by id. A scan is one COPY in binary form,
- * by id, within one snapshot, in bounded memory; fetch is one prepared statement on a connection of
- * its own, which is replaced when the server went away. Private to store_postgres*.c.
+ * by id, within one snapshot, in bounded memory; fetch is one statement, prepared where the session
+ * is the reader's own, on a connection that is replaced when the server went away. Private to
+ * store_postgres*.c.
  */
 #ifndef LOADER_POSTGRES_STORE_POSTGRES_H
 #define LOADER_POSTGRES_STORE_POSTGRES_H
@@ -11,12 +12,15 @@
 #include "loader/store/label_dictionary.h"
 #include "loader/store/store.h"
 
+#define POSTGRES_STATEMENT_BYTES 48
+
 struct postgres_store {
     struct store store; /* first */
     struct postgres_place place;
     struct postgres_table table;
     bool keys_only;
-    char *fetch_sql; /* owned */
+    char *fetch_sql;                          /* owned */
+    char statement[POSTGRES_STATEMENT_BYTES]; /* the name under which readers prepare fetch_sql */
     struct label_dictionary labels;
     char *first_bad_row;  /* owned */
     const char **numbers; /* owned; names of a blob's features: "0", "1", ... */

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from service import LONG, PATIENCE_S, SANITIZED, SEED, preloaded, run, wait_for
-from test_store_postgres import server as postgres  # noqa: F401, a fixture
+from postgres_server import server as postgres  # noqa: F401, a fixture
 
 NEVER, FAR = -1, 1 << 40
 UNITS = 100000

@@ -1,81 +1,17 @@
 # SPDX-License-Identifier: MIT
 """The PostgreSQL store against a real server, which the tests start themselves and take away from under the programs."""
 
-import glob
 import json
 import os
-import pwd
 import random
 import re
-import shutil
 import subprocess
-import tempfile
 import time
-from pathlib import Path
 
 import pytest
 
 from conftest import PATIENCE_S, SEED, Program, free_port, program, run, run_fails
-
-
-class Server:
-    """A PostgreSQL server on a free port of 127.0.0.1 (with a password) and a socket in its folder (without)."""
-
-    def __init__(self, programs, folder):
-        self.programs = programs
-        self.folder = folder
-        self.port = free_port()
-        if os.getuid() == 0:
-            owner = pwd.getpwnam("postgres")
-            os.chown(folder, owner.pw_uid, owner.pw_gid)
-        (folder / "password").write_text("right one\n")
-        self.call("initdb", "-D", folder / "data", "-U", "tombola", "--auth-local=trust", "--auth-host=scram-sha-256",
-                  f"--pwfile={folder}/password", "--no-sync", "--encoding=UTF8", "--locale=C")
-        self.start()
-
-    def call(self, program, *arguments, check=True):
-        user = {"user": "postgres", "group": "postgres"} if os.getuid() == 0 else {}
-        done = subprocess.run([f"{self.programs}/{program}", *map(str, arguments)], stdout=subprocess.DEVNULL,
-                              stderr=subprocess.PIPE, timeout=PATIENCE_S, cwd="/", check=False, **user)
-        assert done.returncode == 0 or not check, done.stderr.decode()
-
-    def start(self):
-        options = f"-c listen_addresses=127.0.0.1 -p {self.port} -c unix_socket_directories={self.folder} -c fsync=off"
-        self.call("pg_ctl", "-D", self.folder / "data", "-w", "-o", options, "-l", self.folder / "log", "start")
-
-    def stop(self):
-        self.call("pg_ctl", "-D", self.folder / "data", "-m", "immediate", "-w", "stop", check=False)
-
-    def sql(self, *statements, stdin=None):
-        done = subprocess.run(["psql", "-q", "-X", "-v", "ON_ERROR_STOP=1", "-h", str(self.folder), "-p", str(self.port),
-                               "-U", "tombola", "postgres", *[part for one in statements for part in ("-c", one)]],
-                              input=stdin, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    def uri(self, table, more="", password="right%20one"):
-        return f"postgresql://tombola:{password}@127.0.0.1:{self.port}/postgres?table={table}{more}"
-
-
-@pytest.fixture(scope="module")
-def server():
-    found = sorted(glob.glob("/usr/lib/postgresql/*/bin"))
-    programs = found[-1] if found else os.path.dirname(shutil.which("initdb") or "")
-    assert programs and shutil.which("psql"), "PostgreSQL is not installed (deploy/install test)"
-    folder = Path(tempfile.mkdtemp(prefix="tombola-postgres-"))  # pytest's own folders are for one user only
-    try:
-        one = Server(programs, folder)
-        yield one
-        one.stop()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-@pytest.fixture(autouse=True)
-def _built_with_libpq(build):
-    if "no PostgreSQL store" in run("loader", "info", "postgresql://127.0.0.1:1/x", status=None).stderr:
-        pytest.skip("built without libpq")
-
+from postgres_server import built_with_libpq, server  # noqa: F401, fixtures
 
 ROWS = 3000
 
@@ -264,6 +200,25 @@ def test_a_table_that_goes_ends_the_pull_at_once(server, csv, sampler, tmp_path)
     text = errors.read_text()
     assert pulling.returncode == 2, text
     assert 'leaving" does not exist' in text and "connecting again" not in text, text
+
+
+@pytest.mark.threads
+def test_columns_of_another_type_end_the_pull(server, sampler, tmp_path):
+    """Four bytes are four bytes: an integer must not be read as the float that the column held."""
+    server.sql("CREATE TABLE turning AS SELECT g AS id, g::real AS x FROM generate_series(0, 999) g",
+               "ALTER TABLE turning ADD PRIMARY KEY (id)")
+    one = sampler("--store", "range:1000", "--seed", "4")
+    errors = tmp_path / "errors"
+    with open(errors, "wb") as log, subprocess.Popen(
+            [program("loader"), "pull", "--sampler", one.url, "--store", server.uri("turning"), "--size", "50"],
+            stdout=subprocess.PIPE, stderr=log) as pulling:
+        text = pulling.stdout.read(10000)  # it is on its way, and waits for the reader of the pipe
+        server.sql("ALTER TABLE turning ALTER x TYPE int")
+        text += pulling.communicate(timeout=PATIENCE_S)[0]
+    assert pulling.returncode == 2, errors.read_text()
+    assert "other types" in errors.read_text()
+    rows = [line.split(",") for line in text.decode().splitlines()[1:-1]]
+    assert rows and all(row[0] == row[-1] for row in rows)
 
 
 @pytest.mark.threads
