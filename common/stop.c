@@ -12,10 +12,12 @@
 #include "common/clock.h"
 
 #define POLL_LIMIT_MS 1000000
+#define FLAG_POLL_MS 50 /* a flag wakes nobody */
 
 static _Atomic int first_signal;
 static _Atomic int interrupts; /* how many SIGINT came */
 static _Atomic int descriptor = -1;
+static _Thread_local const _Atomic bool *followed; /* NULL: none */
 
 static void wake(int signal_number)
 {
@@ -70,7 +72,12 @@ enum error stop_install(void)
 
 bool stop_requested(void)
 {
-    return atomic_load(&first_signal) != 0;
+    return atomic_load(&first_signal) != 0 || (followed && atomic_load(followed));
+}
+
+void stop_follow(const _Atomic bool *flag)
+{
+    followed = flag;
 }
 
 int stop_signal(void)
@@ -86,11 +93,12 @@ int stop_descriptor(void)
 bool stop_wait(long long deadline_ns)
 {
     struct pollfd event = {.fd = stop_descriptor(), .events = POLLIN};
+    const int64_t limit_ms = followed ? FLAG_POLL_MS : POLL_LIMIT_MS;
     while (!stop_requested()) {
         int64_t left_ms = clock_left_ms(deadline_ns);
         if (left_ms == 0)
             return false;
-        poll(&event, 1, (int)(left_ms < POLL_LIMIT_MS ? left_ms : POLL_LIMIT_MS));
+        poll(&event, 1, (int)(left_ms < limit_ms ? left_ms : limit_ms));
     }
     return true;
 }

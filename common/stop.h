@@ -14,8 +14,12 @@
 
 enum error stop_install(void) MUST_CHECK;
 
-/* Was it asked for? Async-signal-safe, from every thread. */
+/* Was it asked for? From every thread. */
 bool stop_requested(void);
+
+/* For this thread it is asked for, too, once *flag is true, which its work's owner sets to get rid
+ * of it: every wait of the thread that heeds signals then ends. NULL: signals only, again. */
+void stop_follow(const _Atomic bool *flag);
 
 /* The signal's number (SIGTERM, SIGINT), 0 while none came. The shell's exit status is 128 + it. */
 int stop_signal(void);
@@ -23,7 +27,7 @@ int stop_signal(void);
 /* Readable from the first signal on, for poll(). Owned here. */
 int stop_descriptor(void);
 
-/* Waits until a signal or the deadline (common/clock.h); true when a signal came. */
+/* Waits until stop_requested() or the deadline (common/clock.h); true when it was. */
 bool stop_wait(long long deadline_ns);
 
 #endif

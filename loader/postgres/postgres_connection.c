@@ -3,92 +3,18 @@
 
 #include <libpq-fe.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "common/buffer.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/stop.h"
+#include "loader/postgres/postgres_address.h"
 
+#define FAILURES_LIMIT_BYTES 8192
 #define STEP_MS 100 /* so often is looked whether to stop */
-
-/* ---- the place ---------------------------------------------------------- */
-
-/* "//user:secret@host/db" as "//user@host/db". */
-static char *without_password(const char *path)
-{
-    char *shown = strdup(path);
-    if (!shown)
-        return NULL;
-    char *at = strchr(shown, '@');
-    char *slash = strncmp(shown, "//", 2) == 0 ? strchr(shown + 2, '/') : NULL;
-    char *colon = at ? strchr(shown, ':') : NULL;
-    if (at && colon && colon < at && (!slash || at < slash || !strchr(slash, '@')))
-        memmove(colon, at, strlen(at) + 1);
-    return shown;
-}
-
-static enum error add(struct postgres_place *place, const char *key, const char *value)
-{
-    char *keyword = strdup(key);
-    char *copy = strdup(value);
-    if (!keyword || !copy) {
-        free(keyword);
-        free(copy);
-        return error_set_memory(strlen(value), "a server's place");
-    }
-    place->keys[place->count] = keyword;
-    place->values[place->count++] = copy;
-    return OK;
-}
-
-static enum error add_known(struct postgres_place *place, struct uri_query *query)
-{
-    enum error error = OK;
-    PQconninfoOption *known = PQconndefaults();
-    if (!known)
-        return error_set_memory(1, "libpq's parameters");
-    for (size_t i = 0; i < query->count && !error; i++) {
-        struct uri_parameter *parameter = &query->parameters[i];
-        for (PQconninfoOption *option = known; option->keyword && !error; option++) {
-            if (strcmp(option->keyword, parameter->key) != 0 ||
-                strcmp(option->keyword, "dbname") == 0)
-                continue;
-            parameter->known = true;
-            error = add(place, parameter->key, parameter->value);
-        }
-    }
-    PQconninfoFree(known);
-    return error;
-}
-
-enum error postgres_place_init(struct postgres_place *place, struct uri *uri)
-{
-    char whole[4096];
-    *place = (struct postgres_place){.shown = without_password(uri->path)};
-    snprintf(whole, sizeof(whole), "postgresql:%s", uri->path);
-    enum error error = place->shown ? OK : error_set_memory(strlen(uri->path), "a server's place");
-    if (!error && strlen(uri->path) + 16 > sizeof(whole))
-        error = error_set(ERROR_USAGE, "a postgresql: URI of over %zu bytes", sizeof(whole));
-    if (!error)
-        error = add(place, "dbname", whole); /* libpq takes a whole URI as this */
-    if (!error)
-        error = add_known(place, &uri->query);
-    if (error)
-        postgres_place_release(place);
-    return error;
-}
-
-void postgres_place_release(struct postgres_place *place)
-{
-    for (size_t i = 0; i < place->count; i++) {
-        free((char *)place->keys[i]);
-        free(place->values[i]);
-    }
-    free(place->shown);
-    *place = (struct postgres_place){.shown = NULL};
-}
 
 /* ---- waiting ------------------------------------------------------------ */
 
@@ -135,12 +61,31 @@ enum error postgres_await_input(const struct postgres_place *place, PGconn *conn
 
 /* ---- connecting --------------------------------------------------------- */
 
-static enum error finish_connect(const struct postgres_place *place, PGconn *connection)
+/* Which of the hosts is tried just now. */
+struct attempt {
+    const struct postgres_place *place;
+    const struct postgres_host *host;    /* NULL: libpq chooses */
+    const char *address, *session_attrs; /* NULL: as the place says */
+    struct buffer *failures;             /* what was said so far */
+};
+
+static const char *host_name(const struct postgres_host *host)
 {
-    int64_t deadline_ns = clock_deadline_ns(POSTGRES_CONNECT_MS);
+    return host && host->name[0] ? host->name : "the default host";
+}
+
+static enum error refuse_connection(PGconn *connection)
+{
+    char words[512];
+    return error_set(ERROR_NETWORK, "%s", words_of(PQerrorMessage(connection), words));
+}
+
+static enum error finish_connect(const struct attempt *attempt, PGconn *connection)
+{
+    const struct postgres_place *place = attempt->place;
+    int64_t deadline_ns = clock_deadline_ns(place->connect_ms);
     PostgresPollingStatusType next = PGRES_POLLING_WRITING;
     enum error error = OK;
-    char words[512];
     while (!error && next != PGRES_POLLING_OK && next != PGRES_POLLING_FAILED &&
            PQstatus(connection) != CONNECTION_BAD) {
         error = wait_for(place, connection, next == PGRES_POLLING_READING ? POLLIN : POLLOUT,
@@ -148,9 +93,13 @@ static enum error finish_connect(const struct postgres_place *place, PGconn *con
         if (!error)
             next = PQconnectPoll(connection);
     }
+    if (error == ERROR_TIMEOUT)
+        return error_set(ERROR_TIMEOUT, "%s%s%s does not answer within %.0f s",
+                         host_name(attempt->host), attempt->address ? ", " : "",
+                         attempt->address ? attempt->address : "",
+                         (double)place->connect_ms / 1000);
     if (!error && PQstatus(connection) != CONNECTION_OK)
-        error = error_set(ERROR_NETWORK, "cannot connect to postgresql:%s: %s", place->shown,
-                          words_of(PQerrorMessage(connection), words));
+        error = refuse_connection(connection);
     return error;
 }
 
@@ -160,30 +109,129 @@ static void drop_notice(void *context, const PGresult *result)
     (void)result;
 }
 
-enum error postgres_connect(const struct postgres_place *place, PGconn **ret_connection)
+static PGconn *start_connect(const struct attempt *attempt)
 {
-    const char *keys[URI_PARAMETERS_LIMIT + 8] = {"client_encoding", "application_name"};
-    const char *values[URI_PARAMETERS_LIMIT + 8] = {"UTF8", "tombola"};
-    for (size_t i = 0; i < place->count; i++) {
-        keys[2 + i] = place->keys[i];
-        values[2 + i] = place->values[i];
+    const struct postgres_place *place = attempt->place;
+    const char *keys[URI_PARAMETERS_LIMIT + 12] = {"client_encoding", "application_name"};
+    const char *values[URI_PARAMETERS_LIMIT + 12] = {"UTF8", "tombola"};
+    size_t count = 2;
+    for (size_t i = 0; i < place->count; i++, count++) {
+        keys[count] = place->keys[i];
+        values[count] = place->values[i];
     }
-    PGconn *connection = PQconnectStartParams(keys, values, 1);
+    if (attempt->host) { /* the last one of a keyword holds */
+        const char *const more[][2] = {
+            {"host", attempt->host->name},
+            {"hostaddr", attempt->address ? attempt->address : attempt->host->address},
+            {"port", attempt->host->port},
+            {attempt->session_attrs ? "target_session_attrs" : NULL, attempt->session_attrs}};
+        for (size_t i = 0; i < 4 && more[i][0]; i++, count++) {
+            keys[count] = more[i][0];
+            values[count] = more[i][1];
+        }
+    }
+    return PQconnectStartParams(keys, values, 1);
+}
+
+/* Nothing that is sent waits for the server, the farewell of PQfinish() neither. */
+static enum error settle(const struct attempt *attempt, PGconn *connection)
+{
+    if (PQsetnonblocking(connection, 1))
+        return refuse_connection(connection);
+    return postgres_run(attempt->place, connection,
+                        "SET extra_float_digits = 1; SET datestyle = 'ISO'", PGRES_COMMAND_OK,
+                        NULL);
+}
+
+static enum error try_address(const struct attempt *attempt, PGconn **ret_connection)
+{
+    PGconn *connection = start_connect(attempt);
     if (!connection)
         return error_set_memory(1, "a connection");
     PQsetNoticeReceiver(connection, drop_notice, NULL);
-    enum error error = finish_connect(place, connection);
+    enum error error = finish_connect(attempt, connection);
     if (!error)
-        error = postgres_run(place, connection,
-                             "SET extra_float_digits = 1; SET bytea_output = 'hex';"
-                             "SET datestyle = 'ISO'",
-                             PGRES_COMMAND_OK, NULL);
+        error = settle(attempt, connection);
     if (error) {
         PQfinish(connection);
         return error;
     }
     *ret_connection = connection;
     return OK;
+}
+
+/* Another host may do. */
+static bool is_passed_over(enum error error)
+{
+    return error && error != ERROR_CANCELLED && error != ERROR_MEMORY;
+}
+
+static enum error note_failure(const struct attempt *attempt, enum error error)
+{
+    if (is_passed_over(error))
+        buffer_print(attempt->failures, "%s%s", attempt->failures->length > 0 ? "; " : "",
+                     error_message());
+    return error;
+}
+
+static bool needs_address(const struct postgres_host *host)
+{
+    return !host->address[0] && host->name[0] && host->name[0] != '/' && host->name[0] != '@';
+}
+
+static enum error try_host(struct attempt *attempt, PGconn **ret_connection)
+{
+    struct postgres_addresses addresses = {.count = 0};
+    attempt->address = NULL;
+    if (!attempt->host || !needs_address(attempt->host))
+        return note_failure(attempt, try_address(attempt, ret_connection));
+    enum error error = postgres_addresses_find(
+        attempt->host->name, clock_deadline_ns(attempt->place->connect_ms), &addresses);
+    if (error)
+        return note_failure(attempt, error);
+    for (size_t i = 0; i < addresses.count; i++) {
+        attempt->address = addresses.texts[i];
+        error = note_failure(attempt, try_address(attempt, ret_connection));
+        if (!is_passed_over(error))
+            break;
+    }
+    return error;
+}
+
+static enum error try_hosts(struct attempt *attempt, PGconn **ret_connection)
+{
+    struct postgres_hosts *hosts = attempt->place->hosts;
+    if (hosts->count == 0)
+        return try_host(attempt, ret_connection);
+    enum error error = ERROR_NETWORK;
+    size_t at = atomic_load(&hosts->first);
+    for (size_t i = 0; i < hosts->count && is_passed_over(error); i++) {
+        attempt->host = &hosts->list[at];
+        error = try_host(attempt, ret_connection);
+        if (error)
+            at = (at + 1) % hosts->count;
+    }
+    atomic_store(&hosts->first, at);
+    return error;
+}
+
+enum error postgres_connect(const struct postgres_place *place, PGconn **ret_connection)
+{
+    struct buffer failures = BUFFER_INIT(FAILURES_LIMIT_BYTES);
+    struct attempt attempt = {.place = place,
+                              .session_attrs = place->prefers_standby ? "standby" : NULL,
+                              .failures = &failures};
+    enum error error = try_hosts(&attempt, ret_connection);
+    if (is_passed_over(error) && place->prefers_standby) {
+        attempt.session_attrs = "any";
+        buffer_clear(&failures);
+        error = try_hosts(&attempt, ret_connection);
+    }
+    if (is_passed_over(error))
+        error = error_set(error, "cannot connect to postgresql:%s: %s", place->shown,
+                          failures.length > 0 ? failures.data : error_message());
+    buffer_release(&failures);
+    return error;
 }
 
 enum error postgres_reconnect(const struct postgres_place *place, PGconn **ret_connection)

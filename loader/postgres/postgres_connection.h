@@ -9,29 +9,17 @@
 #include <stdbool.h>
 
 #include "common/error.h"
-#include "common/uri.h"
+#include "loader/postgres/postgres_place.h"
 
 /* libpq's PGconn and PGresult: its header is for the .c files, so that this one needs no libpq. */
 struct pg_conn;
 struct pg_result;
 
-#define POSTGRES_CONNECT_MS 10000
 #define POSTGRES_ANSWER_MS 60000    /* a server that says nothing for so long is given up */
 #define POSTGRES_RECONNECT_MS 13000 /* a server that restarts is back by then */
 
-/* Where the server is: the URI, and the parameters of its query that are libpq's. Immutable. */
-struct postgres_place {
-    char *shown; /* owned; for messages: the URI's server and database, without the password */
-    const char *keys[URI_PARAMETERS_LIMIT + 4]; /* borrowed from libpq or the URI's copies */
-    char *values[URI_PARAMETERS_LIMIT + 4];     /* owned; [count] */
-    size_t count;
-};
-
-/* Takes libpq's parameters out of the query (host, sslmode, user, ...). */
-enum error postgres_place_init(struct postgres_place *place, struct uri *uri) MUST_CHECK;
-void postgres_place_release(struct postgres_place *place);
-
-/* ERROR_NETWORK with the server's words; ERROR_TIMEOUT; ERROR_CANCELLED. Text is UTF-8. */
+/* The hosts one by one, each address of theirs for place->connect_ms, until one is taken.
+ * ERROR_NETWORK with what each of them said; ERROR_CANCELLED. Text is UTF-8. */
 enum error postgres_connect(const struct postgres_place *place,
                             struct pg_conn **ret_connection) MUST_CHECK;
 /* The same again and again, with growing pauses, for POSTGRES_RECONNECT_MS. */

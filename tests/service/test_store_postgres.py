@@ -5,6 +5,7 @@ import json
 import os
 import random
 import re
+import socket
 import subprocess
 import time
 
@@ -143,6 +144,32 @@ def test_servers_and_tables_that_are_not_there(server):
     assert '"other" does not exist' in missing.stderr
 
 
+@pytest.fixture
+def deaf():
+    """The port of a server that takes connections and never says a word."""
+    with socket.create_server(("127.0.0.1", 0)) as one:
+        yield one.getsockname()[1]
+
+
+def test_hosts_are_tried_one_by_one(server, csv, deaf):
+    """Each has a time of its own: one that is silent must not eat the next one's."""
+    closed = free_port()
+    for hosts, ports in (("127.0.0.1,127.0.0.1", f"{closed},{server.port}"),
+                         ("nowhere.invalid,127.0.0.1", server.port),
+                         (f"{server.folder}/nowhere,{server.folder}", server.port),
+                         ("127.0.0.1,localhost", f"{deaf},{server.port}")):
+        uri = f"postgresql://tombola:right%20one@/postgres?table=rows&{KEYS}&host={hosts}&port={ports}&connect_timeout=2"
+        assert "rows       3000\n" in run("loader", "info", uri).stdout
+    for more in ("read-write", "prefer-standby"):
+        assert "rows       3000\n" in run("loader", "info", server.uri("rows", f"&{KEYS}&target_session_attrs={more}")).stdout
+    uri = f"postgresql://tombola@127.0.0.1:{deaf},127.0.0.2:{closed},nowhere.invalid:1/postgres?connect_timeout=2"
+    run_fails("loader", "info", uri, status=1, says=[
+        "127.0.0.1, 127.0.0.1 does not answer within 2 s", "Connection refused", "nowhere.invalid has no address"])
+    run_fails("loader", "info", "postgresql:///postgres?host=a,b&port=1,2,3", status=1, says="3 port numbers to 2 hosts")
+    uri = f"postgresql://tombola:right%20one@/postgres?table=rows&host={server.folder}&port={server.port}&target_session_attrs=standby"
+    run_fails("loader", "info", uri, status=1, says="server is not in hot standby mode")
+
+
 def test_names_need_no_care(server, tmp_path):
     server.sql('CREATE SCHEMA "My Data"', 'CREATE TABLE "My Data"."the ""rows""" ("the id" int PRIMARY KEY, "la;bel" text, "drop table" int)',
                'INSERT INTO "My Data"."the ""rows""" VALUES (5, \'x\', 9), (6, \'y\', 8)')
@@ -214,7 +241,8 @@ def test_columns_of_another_type_end_the_pull(server, sampler, tmp_path):
             stdout=subprocess.PIPE, stderr=log) as pulling:
         text = pulling.stdout.read(10000)  # it is on its way, and waits for the reader of the pipe
         server.sql("ALTER TABLE turning ALTER x TYPE int")
-        text += pulling.communicate(timeout=PATIENCE_S)[0]
+        text += pulling.stdout.read()
+        pulling.wait(timeout=PATIENCE_S)
     assert pulling.returncode == 2, errors.read_text()
     assert "other types" in errors.read_text()
     rows = [line.split(",") for line in text.decode().splitlines()[1:-1]]
