@@ -236,6 +236,15 @@ expected-statuses = ["400", "401", "403", "404", "405", "406", "409", "413", "41
 """
 
 
+# libmicrohttpd answers a request line or a header above 12 KiB by itself, in HTML without a type: test_http_hostile.py.
+SCHEMATHESIS_HOOKS = """import schemathesis
+
+@schemathesis.hook
+def filter_failure(context, failure, case, response):
+    return response.status_code not in (414, 431) or b"too big for the memory constraints of this webserver" not in response.content
+"""
+
+
 # A schema cannot say which fields go together: worker with seq, a design with its own, a token with
 # its checksum. What it allows there may still be a 400.
 @pytest.mark.heavy
@@ -247,8 +256,10 @@ def test_schemathesis_finds_nothing(sampler, tmp_path, checks):
     program = from_pypi("schemathesis") / "bin/schemathesis"
     server = sampler(*STORE, "--max-size", 1000, "--max-streams", 10000)
     (tmp_path / "schemathesis.toml").write_text(SCHEMATHESIS)
+    (tmp_path / "hooks.py").write_text(SCHEMATHESIS_HOOKS)
     done = subprocess.run(
         [program, "run", f"{server.url}/openapi.json", *checks, "--max-examples", "1000" if LONG else "10", "--seed", str(SEED)],
-        capture_output=True, text=True, cwd=tmp_path, timeout=3600, check=False)
+        env={**os.environ, "SCHEMATHESIS_HOOKS": str(tmp_path / "hooks.py")}, capture_output=True, text=True, cwd=tmp_path,
+        timeout=3600, check=False)
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
     assert server.get("/readyz").status == 200
