@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/statfs.h>
 #include <unistd.h>
 
 #include "common/file.h"
@@ -205,22 +204,6 @@ enum error journal_file_grow(struct journal_file *file, uint64_t bytes, bool map
 }
 
 /* ---- the folder --------------------------------------------------------- */
-
-bool journal_folder_maps(const char *folder)
-{
-    /* Network file systems and those in user space: magic numbers of statfs(2). */
-    static const uint32_t elsewhere[] = {0x6969,     0xfe534d42, 0xff534d42, 0x517b,
-                                         0x65735546, 0x00c36400, 0x0bd00bd0, 0x01021997,
-                                         0x47504653, 0x5346414f, 0x19830326, 0x7461636f};
-    struct statfs facts;
-    if (statfs(folder, &facts) != 0)
-        return false;
-    for (size_t i = 0; i < sizeof(elsewhere) / sizeof(elsewhere[0]); i++) {
-        if ((uint32_t)facts.f_type == elsewhere[i])
-            return false;
-    }
-    return true;
-}
 
 enum error journal_sync_folder(const char *folder)
 {

@@ -179,7 +179,7 @@ static enum error open_journal(struct journal *journal, const char *folder)
     journal->new_path = state_path(folder, name);
     if (!journal->folder || !journal->path || !journal->new_path)
         return error_set_memory(strlen(folder), "the paths of the journal");
-    journal->maps = journal->durability == DURABILITY_PROCESS && journal_folder_maps(folder);
+    journal->maps = journal->durability == DURABILITY_PROCESS && !state_is_remote(journal->state);
     enum error error = each_left(journal, journal_file_check_left);
     if (error)
         return error;

@@ -165,8 +165,6 @@ enum error journal_file_sync(const struct journal_file *file) MUST_CHECK;
 /* What was written from there on goes to the disk, but for what says where it is: a
  * journal_file_sync() that comes is short. */
 enum error journal_file_push(const struct journal_file *file, uint64_t begin) MUST_CHECK;
-/* Can files in this folder be mapped and shared with the disk? */
-bool journal_folder_maps(const char *folder);
 enum error journal_sync_folder(const char *folder) MUST_CHECK;
 
 /* ---- journal.c ---------------------------------------------------------- */

@@ -11,6 +11,7 @@
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -19,6 +20,7 @@
 #include "common/log.h"
 
 #define HOLDER_BYTES 256    /* of DIR/lock; in one sector */
+#define DIRECT_BYTES 4096   /* what O_DIRECT wants memory and lengths to be multiples of */
 #define OLD_HOLDER_BYTES 32 /* what versions before generations wrote is shorter */
 #define GENERATION ", generation "
 #define LOCK_ATTEMPTS 100
@@ -36,6 +38,7 @@ struct state {
     uint64_t generation;
     char holder[HOLDER_BYTES]; /* what we wrote into it; no other start writes the same */
     bool may_undo;             /* until state_take() */
+    bool is_remote;            /* on a network file system */
 };
 
 char *state_path(const char *folder, const char *name)
@@ -48,6 +51,22 @@ char *state_path(const char *folder, const char *name)
 }
 
 /* ---- the folder --------------------------------------------------------- */
+
+/* In user space, too: magic numbers of statfs(2). */
+static bool is_remote(const char *folder)
+{
+    static const uint32_t elsewhere[] = {0x6969,     0xfe534d42, 0xff534d42, 0x517b,
+                                         0x65735546, 0x00c36400, 0x0bd00bd0, 0x01021997,
+                                         0x47504653, 0x5346414f, 0x19830326, 0x7461636f};
+    struct statfs facts;
+    if (statfs(folder, &facts) != 0)
+        return true;
+    for (size_t i = 0; i < sizeof(elsewhere) / sizeof(elsewhere[0]); i++) {
+        if ((uint32_t)facts.f_type == elsewhere[i])
+            return true;
+    }
+    return false;
+}
 
 static bool is_same_file(const struct stat *a, const struct stat *b)
 {
@@ -66,18 +85,42 @@ static bool is_lock_ours(const struct state *state)
 
 enum holding { HOLDING_OURS, HOLDING_REPLACED, HOLDING_TAKEN, HOLDING_UNKNOWN };
 
-/* By opening it again: a network file system then asks its server. An empty lock names nobody. */
+/* Linux' NFS client takes changes of a file that it has open for writing for its own, so DIR/lock
+ * stays in its cache as we wrote it, opened again or not: O_DIRECT reads from the server. Some file
+ * systems do not know it. */
+static int open_to_look(const struct state *state)
+{
+    const int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+    int descriptor = open(state->lock_path, flags | (state->is_remote ? O_DIRECT : 0));
+    if (descriptor < 0 && errno == EINVAL)
+        descriptor = open(state->lock_path, flags);
+    return descriptor;
+}
+
+/* By opening it again: a network file system then asks its server whether it is the same file. */
+static ssize_t read_holder(int descriptor, char ret_text[HOLDER_BYTES + 1])
+{
+    _Alignas(DIRECT_BYTES) char bytes[DIRECT_BYTES];
+    ssize_t length = pread(descriptor, bytes, sizeof(bytes), 0);
+    if (length > HOLDER_BYTES)
+        length = HOLDER_BYTES;
+    if (length > 0)
+        memcpy(ret_text, bytes, (size_t)length);
+    return length;
+}
+
+/* An empty lock names nobody. */
 static enum holding look(const struct state *state, char ret_text[HOLDER_BYTES + 1])
 {
     struct stat held;
     struct stat found;
-    int descriptor = open(state->lock_path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    int descriptor = open_to_look(state);
     if (descriptor < 0)
         return errno == ENOENT || errno == ENOTDIR || errno == ELOOP ? HOLDING_REPLACED
                                                                      : HOLDING_UNKNOWN;
     bool known = fstat(state->lock_descriptor, &held) == 0 && fstat(descriptor, &found) == 0;
     bool same = known && is_same_file(&held, &found);
-    ssize_t length = same ? pread(descriptor, ret_text, HOLDER_BYTES, 0) : 0;
+    ssize_t length = same ? read_holder(descriptor, ret_text) : 0;
     close(descriptor);
     if (!known || length < 0)
         return HOLDING_UNKNOWN;
@@ -86,6 +129,15 @@ static enum holding look(const struct state *state, char ret_text[HOLDER_BYTES +
         return HOLDING_REPLACED;
     bool ours = length == HOLDER_BYTES && memcmp(ret_text, state->holder, HOLDER_BYTES) == 0;
     return ours || *ret_text == '\0' ? HOLDING_OURS : HOLDING_TAKEN;
+}
+
+/* Without the spaces that make it as long as all others. */
+static int holder_length(const char *text)
+{
+    size_t length = strcspn(text, "\n");
+    while (length > 0 && text[length - 1] == ' ')
+        length--;
+    return (int)length;
 }
 
 static enum error judge(const struct state *state, enum holding holding, const char *text)
@@ -101,7 +153,7 @@ static enum error judge(const struct state *state, enum holding holding, const c
         return error_set(ERROR_IO,
                          "state folder %s was taken over by another server (process %.*s): the "
                          "file lock of this one was lost",
-                         state->folder, (int)strcspn(text, "\n"), text);
+                         state->folder, holder_length(text), text);
     case HOLDING_UNKNOWN:
         return error_set_errno(ERROR_IO, errno, "cannot see whose state folder %s is",
                                state->folder);
@@ -275,6 +327,11 @@ static enum error lock_folder(struct state *state)
     return error ? error : write_lock(state, state->holder, HOLDER_BYTES);
 }
 
+bool state_is_remote(const struct state *state)
+{
+    return state->is_remote;
+}
+
 uint64_t state_generation(const struct state *state)
 {
     return state->generation;
@@ -353,6 +410,7 @@ enum error state_open(const char *folder, struct state **ret_state)
     state->folders_there = file_folders_there(folder);
     state->may_undo = true;
     error = file_make_folders(folder);
+    state->is_remote = is_remote(folder);
     if (!error)
         error = lock_folder(state);
     if (!error)

@@ -33,6 +33,9 @@ void state_close(struct state *state);
 enum error state_check(const struct state *state) MUST_CHECK;
 /* The same, and ERROR_IO where that cannot be seen: before what only the holder may do. */
 enum error state_confirm(const struct state *state) MUST_CHECK;
+/* On a network file system, one in user space, or where that cannot be seen: other machines may
+ * write there, and this one's cache may not know. */
+bool state_is_remote(const struct state *state);
 /* How often the folder was taken over, with this time. */
 uint64_t state_generation(const struct state *state);
 

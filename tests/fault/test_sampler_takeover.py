@@ -9,11 +9,13 @@ import http.client
 import random
 import re
 import socket
+import subprocess
 import threading
+from pathlib import Path
 
 import pytest
 
-from service import LONG, PATIENCE_S, SEED, wait_for
+from service import LONG, PATIENCE_S, SEED, preloaded, wait_for
 from test_sampler_disk import STORE, Client, check_pairs
 
 
@@ -25,6 +27,15 @@ def losing_the_lock(strace, trace):
 def slow_disk(strace, trace):
     """The disk is long through with a commit before the sampler knows: that is where it is taken over."""
     return (strace, "-D", "-f", "-q", "-o", str(trace), "-e", "trace=fdatasync", "-e", "inject=fdatasync:delay_exit=30000")
+
+
+@pytest.fixture
+def remote(tmp_path):
+    """The environment of a program for which every folder is on NFS, with the cache of that."""
+    library = tmp_path / "remote_cache.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-o", library,
+                    Path(__file__).resolve().with_name("remote_cache.c"), "-ldl"], check=True)
+    return preloaded(library)
 
 
 class Puller(threading.Thread):
@@ -80,20 +91,21 @@ def check_positions(clients, end, refused):
     assert 0 <= missing <= 5 * refused, f"{missing} positions are nobody's"
 
 
-@pytest.mark.parametrize("slow", [False, True])
-def test_who_lost_the_lock_answers_nothing_more(sampler, strace, tmp_path, slow):
+@pytest.mark.parametrize("disk", ["fast", "slow", "remote"])
+def test_who_lost_the_lock_answers_nothing_more(sampler, strace, remote, tmp_path, disk):
     options = (*STORE, "--state", tmp_path / "state")
-    servers = [sampler(*options, prefix=slow_disk(strace, tmp_path / "slow") if slow else ())]
+    env = remote if disk == "remote" else None
+    servers = [sampler(*options, prefix=slow_disk(strace, tmp_path / "slow") if disk == "slow" else (), env=env)]
     pullers = []
     for number in range(6 if LONG else 2):
         pullers += [Puller(f"w{number}.{i}{kind}", servers, number) for i in range(4) for kind in "ld"]
         for puller in pullers[-8:]:
             puller.start()
         wait_for(lambda: all_draw(pullers[-8:], [5] * 8), "they never drew")
-        servers.append(sampler(*options, prefix=losing_the_lock(strace, tmp_path / f"trace{number}")))
+        servers.append(sampler(*options, prefix=losing_the_lock(strace, tmp_path / f"trace{number}"), env=env))
         assert servers[number].wait() == 1
         assert re.search(rf"stopping at once: .* taken over by another server \(process {servers[-1].process.pid} on "
-                         rf"{re.escape(socket.gethostname())}, generation {number + 2}, since 2", servers[number].stderr)
+                         rf"{re.escape(socket.gethostname())}, generation {number + 2}, since \S+, mark \w+\)", servers[number].stderr)
     drawn = [len(puller.client.answered) for puller in pullers]
     wait_for(lambda: all_draw(pullers, drawn), "one of them never went on")
     for puller in pullers:
@@ -107,4 +119,4 @@ def test_who_lost_the_lock_answers_nothing_more(sampler, strace, tmp_path, slow)
         if puller.lease:
             check_pairs(servers[-1], puller.client, random.Random(SEED), sample=5)
     servers[-1].kill()
-    assert sampler(*options).get("/streams/default").json["position"] == position
+    assert sampler(*options, env=env).get("/streams/default").json["position"] == position
