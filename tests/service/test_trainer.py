@@ -723,7 +723,11 @@ def test_a_diverged_training_keeps_what_was_good(sampler, tmp_path):
     served = sampler("--store", uri, "--design", "srs", "--seed", 1)
     more = {"model": "linear", "hidden_units": None, "optimizer": "sgd", "batch_size": 20}
     train(served, uri, tmp_path / "run", learning_rate=0.1, train_steps=50, **more)
-    train_fails(served, uri, tmp_path / "run", ["diverged", "--learning-rate"], learning_rate=1e9, train_steps=200, **more)
+    done = train_fails(served, uri, tmp_path / "run", ["diverged", "--learning-rate"], learning_rate=1e9, train_steps=200, **more)
+    step, index, url = re.search(r"loss of step (\d+) is -?(?:inf|nan), on batch (\d+) \((http\S+) shows its rows\)", done.stderr).groups()
+    assert int(index) == int(step) - 1
+    assert len(json.loads(served.get(url.removeprefix(served.url)).text)["ids"]) == 20
+    assert re.search(rf"step {step}: loss -?(?:inf|nan)", done.stderr)
     assert newest(tmp_path / "run").name == "model.ckpt-50.safetensors"
     train(served, uri, tmp_path / "run", learning_rate=0.1, train_steps=200, **more)
 

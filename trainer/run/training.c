@@ -24,7 +24,7 @@
 
 /* What the report's thread checks every few seconds. */
 struct watch {
-    const char *url;
+    const char *url, *stream;
     struct stream_position position; /* of the training's begin */
     _Atomic bool changed;            /* the sampler has another order; see `report` */
     struct error_report report;
@@ -69,7 +69,7 @@ static void watch_order(void *context)
     struct watch *watch = context;
     struct sampler_stream now;
     if (atomic_load(&watch->changed) || stop_requested() ||
-        stream_position_peek(watch->url, TRAINING_STREAM, &now))
+        stream_position_peek(watch->url, watch->stream, &now))
         return;
     enum error error = compare_order(&watch->position, &now);
     if (!error)
@@ -89,9 +89,10 @@ static enum error heed_watch(struct training *training)
  * connection), so it is saved first; but nothing more of it will come. No answer: no verdict. */
 static enum error check_order(const struct training *training)
 {
+    const struct training_options *options = training->options;
     struct sampler_stream now;
     if (stop_requested() ||
-        stream_position_fetch(training->options->sampler_url, TRAINING_STREAM, CHECK_MS, &now))
+        stream_position_fetch(options->sampler_url, options->stream, CHECK_MS, &now))
         return OK;
     return compare_order(&training->parts.facts.position, &now);
 }
@@ -220,24 +221,43 @@ static enum error notice_idleness(struct training *training, double loss)
     return OK;
 }
 
-/* The loss of the step that was just made; NAN when it is not read at this step. */
-static enum error read_loss(struct training *training, double *ret_loss)
+/* Every how many steps the loss is read. */
+static int64_t loss_every(const struct training *training)
 {
-    struct training_parts *parts = &training->parts;
-    *ret_loss = NAN;
-    if (parts->engine.device->kind == DEVICE_CUDA && global_step(training) % LOSS_EVERY_CUDA != 0)
-        return OK;
-    enum error error = model_loss(parts->model, ret_loss);
-    if (error)
-        return error;
-    if (isfinite(*ret_loss))
-        return notice_idleness(training, *ret_loss);
+    return training->parts.engine.device->kind == DEVICE_CUDA ? LOSS_EVERY_CUDA : 1;
+}
+
+/* The request shows the batch that brought it; where losses are read seldom, an earlier one may
+ * have been the first. */
+static enum error refuse_loss(struct training *training, double loss, int64_t index)
+{
+    const struct training_options *options = training->options;
+    const struct logdir *logdir = training->parts.logdir;
     training->unsavable = true;
     return error_set(ERROR_INPUT,
-                     "training diverged: the loss of step %" PRId64 " is %g; %s (step %" PRId64
-                     ") stays the newest checkpoint (a smaller --learning-rate may help)",
-                     global_step(training), *ret_loss, logdir_newest_path(parts->logdir),
-                     logdir_newest_step(parts->logdir));
+                     "training diverged: the loss of step %" PRId64 " is %g, on batch %" PRId64
+                     "%s (%s/batch?size=%" PRId64 "&index=%" PRId64 "&stream=%s shows its rows); "
+                     "%s (step %" PRId64 ") stays the newest checkpoint (features that are not "
+                     "finite, or a smaller --learning-rate may be the matter)",
+                     global_step(training), loss, index,
+                     loss_every(training) > 1 ? " or shortly before" : "", options->sampler_url,
+                     options->batch_rows, index, options->stream, logdir_newest_path(logdir),
+                     logdir_newest_step(logdir));
+}
+
+/* The loss of the step that was just made, on batch `index`; NAN when it is not read at this
+ * step. */
+static enum error read_loss(struct training *training, int64_t index, double *ret_loss)
+{
+    *ret_loss = NAN;
+    if (global_step(training) % loss_every(training) != 0)
+        return OK;
+    enum error error = model_loss(training->parts.model, ret_loss);
+    if (error)
+        return error;
+    if (!isfinite(*ret_loss))
+        return refuse_loss(training, *ret_loss, index);
+    return notice_idleness(training, *ret_loss);
 }
 
 /* One batch from the feed to the model and back. */
@@ -261,7 +281,7 @@ static enum error train_batch(struct training *training)
     parts->facts.position.next_index = index + 1;
     if (rows == 0)
         return OK;
-    error = read_loss(training, &loss);
+    error = read_loss(training, index, &loss);
     if (error)
         return error;
     report_step(training->report, global_step(training), rows, loss);
@@ -283,6 +303,13 @@ static enum error loop(struct training *training)
     return error;
 }
 
+static void log_last_loss(const struct training *training)
+{
+    double loss;
+    if (!model_loss(training->parts.model, &loss))
+        log_info("step %" PRId64 ": loss %g", global_step(training), loss);
+}
+
 /* Is there something to save? Before the first batch only an empty stream has ended. */
 static bool may_save(const struct training *training, enum error reason)
 {
@@ -290,14 +317,15 @@ static bool may_save(const struct training *training, enum error reason)
     return !training->unsavable && global_step(training) != newest && (newest >= 0 || !reason);
 }
 
-/* What every end has in common: the state that was reached is saved, whatever the reason. Returns
- * the reason; a save that fails after another failure is logged. */
+/* What every end has in common: the last loss is logged and the state that was reached is saved,
+ * whatever the reason. Returns the reason; a save that fails after another failure is logged. */
 static enum error save_at_end(struct training *training, enum error reason)
 {
-    if (!may_save(training, reason))
-        return reason;
     struct error_report report;
     error_report_take(reason, &report);
+    log_last_loss(training);
+    if (!may_save(training, reason))
+        return error_restore(&report);
     report_pause_begin(training->report);
     enum error error = save(training);
     if (!error)
@@ -366,6 +394,7 @@ static enum error train(struct training *training)
     report_initialized(training->report);
     training->next_save_ns = clock_now_ns() + (int64_t)(training->options->save_seconds * 1e9);
     training->watch.url = training->options->sampler_url;
+    training->watch.stream = training->options->stream;
     training->watch.position = parts->facts.position;
     report_begin(training->report, global_step(training));
     error = loop(training);

@@ -22,10 +22,9 @@
 #include "trainer/compute/engine.h"
 #include "trainer/model/model.h"
 
-#define TRAINING_STREAM "default"
-
 struct training_options {
     const char *sampler_url;
+    const char *stream; /* of the sampler */
     const char *store_uri;
     const char *test_store_uri; /* NULL: no tests while training */
     const char *logdir;

@@ -55,10 +55,10 @@ static enum error compare_scale(const struct training_parts *parts)
                      checkpoint_path(parts->checkpoint), (double)saved, (double)given);
 }
 
-static enum error check_url(const char *url)
+static enum error check_sampler(const struct training_options *options)
 {
     struct sampler_client *client = NULL;
-    enum error error = sampler_client_open(url, TRAINING_STREAM, 0, &client);
+    enum error error = sampler_client_open(options->sampler_url, options->stream, 0, &client);
     sampler_client_close(client);
     return error;
 }
@@ -72,7 +72,7 @@ enum error training_parts_check(struct training_parts *parts)
     if (!error)
         error = compare_scale(parts);
     if (!error)
-        error = check_url(options->sampler_url);
+        error = check_sampler(options);
     if (!error)
         error = store_check_uri(options->store_uri);
     if (!error && options->test_store_uri)
@@ -164,8 +164,8 @@ static enum error ask_sampler(struct training_parts *parts)
     const struct training_options *options = parts->options;
     const struct checkpoint_facts *saved = saved_facts(parts);
     struct stream_position *position = &parts->facts.position;
-    enum error error = stream_position_fetch(options->sampler_url, TRAINING_STREAM,
-                                             options->patience_ms, &position->stream);
+    enum error error = stream_position_fetch(options->sampler_url, options->stream, options->patience_ms,
+                                             &position->stream);
     if (error)
         return error;
     position->batch_rows = options->batch_rows;
@@ -182,13 +182,14 @@ static enum error ask_sampler(struct training_parts *parts)
 
 static enum error ask_classes(struct training_parts *parts)
 {
+    const struct training_options *options = parts->options;
     const struct checkpoint_facts *saved = saved_facts(parts);
     if (parts->facts.model.shape.kind == MODEL_LINEAR) {
         parts->facts.model.shape.outputs = 1;
         return OK;
     }
-    enum error error = classes_fetch(parts->options->sampler_url, TRAINING_STREAM,
-                                     parts->options->patience_ms, &parts->facts.classes);
+    enum error error = classes_fetch(options->sampler_url, options->stream, options->patience_ms,
+                                     &parts->facts.classes);
     if (error)
         return error;
     if (saved) {
@@ -320,7 +321,7 @@ static enum error open_feed(struct training_parts *parts)
     const struct training_options *options = parts->options;
     struct feed_options feed = {
         .sampler_url = options->sampler_url,
-        .stream = TRAINING_STREAM,
+        .stream = options->stream,
         .store = parts->store,
         .device = parts->engine.device,
         .pull = FEED_INDEX,
