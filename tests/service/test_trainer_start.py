@@ -136,19 +136,33 @@ def named(sampler, tmp_path):
     return served, uri, rows, tmp_path / "run"
 
 
-def test_columns_in_another_order_are_refused(named, tmp_path):
+def test_columns_are_found_by_name(named, tmp_path):
+    """In another order and among others, for every command; as the store that was trained on, bit for bit."""
     served, uri, rows, logdir = named
-    other = write_table(tmp_path / "other.csv", ["a", "c", "b"], rows)
-    says = ["in another order", "feature 1 (from 0) is \"b\" there and \"c\" here"]
-    run_fails("trainer", "evaluate", "--store", other, "--logdir", logdir, says=says)
-    done = run_fails("trainer", "predict", "--store", other, "--logdir", logdir, says=says)
-    assert done.stdout == ""
-    train_fails(served, other, logdir, says, **SOFTMAX, train_steps=40)
-    train_fails(served, uri, tmp_path / "tested", says, test_store=other, **SOFTMAX, train_steps=40)
+    for row in rows:
+        row["z"] = 7
+    other = write_table(tmp_path / "other.csv", ["c", "z", "a", "b"], rows)
     database = f"sqlite:{tmp_path}/other.db"
     run("loader", "import", other, database)
-    run_fails("trainer", "evaluate", "--store", database, "--logdir", logdir, says=says)
-    train(served, uri, logdir, **SOFTMAX, train_steps=40)
+    predicted = run("trainer", "predict", "--store", uri, "--logdir", logdir).stdout
+    for store in (other, database):
+        done = run("trainer", "predict", "--store", store, "--logdir", logdir)
+        assert done.stdout == predicted and "found by name among its 4 columns" in done.stderr
+        assert evaluate(store, logdir) == evaluate(uri, logdir)
+    tested = train(served, uri, tmp_path / "straight", test_store=other, **SOFTMAX, train_steps=60).stdout.splitlines()[-1]
+    assert tested == f"accuracy: {evaluate(uri, tmp_path / 'straight'):f}"
+    train(served, other, logdir, **SOFTMAX, train_steps=60)
+    assert newest(logdir).read_bytes() == newest(tmp_path / "straight").read_bytes()
+
+
+def test_a_column_that_is_missing_is_named(named, tmp_path):
+    """Where others changed places, or there are more or fewer."""
+    _, _, rows, logdir = named
+    for columns in (["c", "a", "z"], ["a", "c"], ["a", "c", "y", "z"]):
+        other = write_table(tmp_path / "other.csv", columns, [{"y": 1, "z": 1, **row} for row in rows])
+        done = run_fails("trainer", "predict", "--store", other, "--logdir", logdir,
+                         says=['has no column "b", which the model of', "of its 3 features"])
+        assert done.stdout == ""
 
 
 def test_other_names_are_a_warning_and_none_are_none(named, tmp_path):
@@ -169,7 +183,7 @@ def test_other_names_are_a_warning_and_none_are_none(named, tmp_path):
     assert json.loads(read_checkpoint(newest(logdir))[0]["feature_names"])["first"] == ["a", "b", "c"]
 
 
-def test_numbered_columns_in_another_order_are_refused_too(sampler, tmp_path):
+def test_numbered_columns_are_found_by_name_too(sampler, tmp_path):
     rows = random_rows(300, ["p0", "p1", "p2"], 200)
     uri = write_table(tmp_path / "ordered.csv", ["p0", "p1", "p2"], rows)
     mixed = write_table(tmp_path / "mixed.csv", ["p2", "p1", "p0"], rows)
@@ -177,8 +191,7 @@ def test_numbered_columns_in_another_order_are_refused_too(sampler, tmp_path):
         served = sampler("--store", first, "--seed", 1)
         logdir = tmp_path / f"run{first == uri}"
         train(served, first, logdir, **SOFTMAX, train_steps=5)
-        evaluate(first, logdir)
-        run_fails("trainer", "evaluate", "--store", second, "--logdir", logdir, says="in another order")
+        assert evaluate(first, logdir) == evaluate(second, logdir)
     names = json.loads(read_checkpoint(newest(tmp_path / "runTrue"))[0]["feature_names"])
     assert names == {"count": 3, "by_position": True}
 
@@ -193,7 +206,7 @@ def test_very_many_names_cost_little_and_are_compared_all_the_same(sampler, tmp_
     assert len(names) < 10000 and json.loads(names)["count"] == 3000
     columns[-1], columns[-2] = columns[-2], columns[-1]
     other = write_table(tmp_path / "other.csv", columns, rows)
-    run_fails("trainer", "evaluate", "--store", other, "--logdir", tmp_path / "run", says=["in another order", "the first 2"])
+    run_fails("trainer", "evaluate", "--store", other, "--logdir", tmp_path / "run", says=["in another order", "too many to be found by name"])
 
 
 # ---- a model that learns nothing ----------------------------------------------------------------------

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "common/file.h"
+#include "tests/unit/checkpoint_unit.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/compute/engine.h"
 
@@ -124,7 +125,7 @@ static void test_facts_read_back(void **state)
 
     (void)state;
     train(model, 3);
-    assert_ok(checkpoint_write(path, model, &facts));
+    assert_ok(write_checkpoint(path, model, &facts));
     assert_ok(checkpoint_open(path, &checkpoint));
     read = checkpoint_get_facts(checkpoint);
     assert_int_equal(checkpoint_step(checkpoint), 3);
@@ -166,7 +167,7 @@ static void test_training_goes_on_as_if_never_interrupted(void **state)
 
         train(straight, 7);
         train(first, 3);
-        assert_ok(checkpoint_write(path, first, &facts));
+        assert_ok(write_checkpoint(path, first, &facts));
         facts.model.seed = 1; /* initial values must not shine through */
         second = make_model(&facts);
         assert_ok(checkpoint_open(path, &checkpoint));
@@ -182,6 +183,40 @@ static void test_training_goes_on_as_if_never_interrupted(void **state)
     }
 }
 
+static void test_what_features_and_targets_are_normalized_with(void **state)
+{
+    struct checkpoint_facts facts = make_facts("adam");
+    struct checkpoint *checkpoint = NULL;
+
+    (void)state;
+    facts.model.shape =
+        (struct model_shape){.kind = MODEL_LINEAR, .features = FEATURES, .outputs = 1};
+    facts.model.loss = LOSS_SQUARED_MEAN;
+    facts.model.target_mean = -1.5f;
+    facts.model.target_deviation = 0.1f;
+    facts.classes = NULL;
+    assert_ok(feature_norm_init(&facts.norm, FEATURES));
+    for (size_t i = 0; i < FEATURES; i++) {
+        facts.norm.mean[i] = (float)i - 0.1f;
+        facts.norm.deviation[i] = 3.0f / (float)(i + 1);
+    }
+    struct model *model = make_model(&facts);
+    assert_ok(write_checkpoint(path, model, &facts));
+    assert_ok(checkpoint_open(path, &checkpoint));
+    const struct checkpoint_facts *read = checkpoint_get_facts(checkpoint);
+    assert_true(read->model.target_mean == -1.5f && read->model.target_deviation == 0.1f);
+    assert_int_equal(read->norm.features, FEATURES);
+    assert_memory_equal(read->norm.mean, facts.norm.mean, FEATURES * sizeof(float));
+    assert_memory_equal(read->norm.deviation, facts.norm.deviation, FEATURES * sizeof(float));
+    checkpoint_close(checkpoint);
+    facts.norm.deviation[1] = 0;
+    assert_ok(write_checkpoint(path, model, &facts));
+    assert_fails(checkpoint_open(path, &checkpoint), ERROR_INPUT,
+                 "feature 1 has mean 0.9 and deviation 0");
+    feature_norm_release(&facts.norm);
+    model_free(model);
+}
+
 static void test_parameters_alone_can_be_restored(void **state)
 {
     struct checkpoint_facts facts = make_facts("adam");
@@ -191,7 +226,7 @@ static void test_parameters_alone_can_be_restored(void **state)
 
     (void)state;
     train(model, 2);
-    assert_ok(checkpoint_write(path, model, &facts));
+    assert_ok(write_checkpoint(path, model, &facts));
     assert_ok(optimizer_init(&facts.model.optimizer, "sgd", 1));
     bare = make_model(&facts);
     assert_ok(checkpoint_open(path, &checkpoint));
@@ -213,9 +248,9 @@ static void test_the_same_state_gives_the_same_bytes(void **state)
     struct buffer one = BUFFER_INIT(1 << 20), two = BUFFER_INIT(1 << 20);
 
     (void)state;
-    assert_ok(checkpoint_write(path, model, &facts));
+    assert_ok(write_checkpoint(path, model, &facts));
     assert_ok(file_read_whole(path, &one));
-    assert_ok(checkpoint_write(path, model, &facts));
+    assert_ok(write_checkpoint(path, model, &facts));
     assert_ok(file_read_whole(path, &two));
     assert_int_equal(one.length, two.length);
     assert_memory_equal(one.data, two.data, one.length);
@@ -232,7 +267,7 @@ static void test_another_model_is_a_conflict_that_names_the_difference(void **st
     struct model_options other;
 
     (void)state;
-    assert_ok(checkpoint_write(path, model, &facts));
+    assert_ok(write_checkpoint(path, model, &facts));
     assert_ok(checkpoint_open(path, &checkpoint));
     other = facts.model;
     other.shape.kind = MODEL_SOFTMAX;
@@ -271,7 +306,7 @@ static void test_tensors_must_fit_the_model(void **state)
     struct checkpoint *checkpoint = NULL;
 
     (void)state;
-    assert_ok(checkpoint_write(path, model, &facts));
+    assert_ok(write_checkpoint(path, model, &facts));
     assert_ok(checkpoint_open(path, &checkpoint));
     facts.model.shape.hidden[0] = 6;
     larger = make_model(&facts);
@@ -296,10 +331,10 @@ static void test_a_diverged_state_is_never_written(void **state)
     (void)state;
     values[5] = NAN;
     assert_ok(model_write(model, values, 8));
-    assert_fails(checkpoint_write(path, model, &facts), ERROR_INPUT, "after step 8");
+    assert_fails(write_checkpoint(path, model, &facts), ERROR_INPUT, "after step 8");
     values[5] = -INFINITY;
     assert_ok(model_write(model, values, 8));
-    assert_fails(checkpoint_write(path, model, &facts), ERROR_INPUT, "hid1_w is -inf");
+    assert_fails(write_checkpoint(path, model, &facts), ERROR_INPUT, "hid1_w is -inf");
     assert_fails(file_open_read(path, &descriptor), ERROR_NOT_FOUND, path);
     free(values);
     model_free(model);
@@ -482,6 +517,8 @@ static void test_positions_differ_by_what_orders_differ_by(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_facts_read_back, set_up, tear_down),
     cmocka_unit_test_setup_teardown(test_training_goes_on_as_if_never_interrupted, set_up,
+                                    tear_down),
+    cmocka_unit_test_setup_teardown(test_what_features_and_targets_are_normalized_with, set_up,
                                     tear_down),
     cmocka_unit_test_setup_teardown(test_parameters_alone_can_be_restored, set_up, tear_down),
     cmocka_unit_test_setup_teardown(test_the_same_state_gives_the_same_bytes, set_up, tear_down),

@@ -50,8 +50,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_denormals_are_zeros_in_threads_that_compute),
 };
 
-int main(void)
-{
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(tests)

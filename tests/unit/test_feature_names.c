@@ -30,40 +30,63 @@ static void round_trip(const struct store_info *info, struct feature_names *ret_
     buffer_release(&text);
 }
 
-static void check(const char *const *theirs, const char *const *ours, enum error right,
-                  const char *text)
+/* The columns that are expected, as digits; "": by position. */
+static void check(const char *const *theirs, const char *const *ours, size_t count,
+                  const char *columns)
 {
-    struct store_info trained = info_of(theirs, FEATURES), now = info_of(ours, FEATURES);
+    struct store_info trained = info_of(theirs, FEATURES), now = info_of(ours, count);
     struct feature_names names;
+    int32_t *found = NULL;
 
     round_trip(&trained, &names);
-    if (right)
-        assert_fails(feature_names_compare(&names, "model.ckpt", &now), right, text);
-    else
-        assert_ok(feature_names_compare(&names, "model.ckpt", &now));
+    assert_ok(feature_names_match(&names, "model.ckpt", &now, &found));
+    assert_int_equal(found != NULL, columns[0] != 0);
+    for (size_t i = 0; columns[i]; i++)
+        assert_int_equal(found[i], columns[i] - '0');
+    free(found);
+    feature_names_release(&names);
+}
+
+static void check_refusal(const char *const *theirs, const char *const *ours, size_t count,
+                          const char *text)
+{
+    struct store_info trained = info_of(theirs, FEATURES), now = info_of(ours, count);
+    struct feature_names names;
+    int32_t *found = NULL;
+
+    round_trip(&trained, &names);
+    assert_fails(feature_names_match(&names, "model.ckpt", &now, &found), ERROR_CONFLICT, text);
+    assert_null(found);
     feature_names_release(&names);
 }
 
 static void test_orders(void **state)
 {
-    static const char *const abc[] = {"a", "b", "c"}, *const bac[] = {"b", "a", "c"},
-                             *const other[] = {"a", "b", "d"}, *const p[] = {"p0", "p1", "p2"},
-                             *const mixed[] = {"p0", "p2", "p1"},
-                             *const numbers[] = {"1", "2", "4"},
-                             *const odd[] = {"\"", "\n\\", "\xc3\xa4"};
+    static const char
+        *const abc[] = {"a", "b", "c"},
+               *const bac[] = {"b", "a", "c"}, *const other[] = {"a", "b", "d"},
+               *const p[] = {"p0", "p1", "p2"}, *const mixed[] = {"p0", "p2", "p1"},
+               *const numbers[] = {"1", "2", "4"}, *const odd[] = {"\"", "\n\\", "\xc3\xa4"},
+               *const more[] = {"z", "c", "b", "y", "a"}, *const lacking[] = {"z", "c", "y", "a"},
+               *const dab[] = {"d", "a", "b"};
 
     (void)state;
-    check(abc, abc, OK, "");
-    check(odd, odd, OK, "");
-    check(abc, bac, ERROR_CONFLICT, "feature 0 (from 0) is \"a\" there and \"b\" here");
-    check(abc, other, OK, ""); /* with a warning */
-    check(abc, p, OK, "");
-    check(p, abc, OK, "");
-    check(p, numbers, OK, "");
-    check(numbers, p, OK, "");
-    check(p, mixed, ERROR_CONFLICT, "feature 1 (from 0) is \"p1\" there and \"p2\" here");
-    check(mixed, p, ERROR_CONFLICT, "feature 1 (from 0) is \"p2\" there and \"p1\" here");
-    check(mixed, mixed, OK, "");
+    check(abc, abc, 3, "");
+    check(odd, odd, 3, "");
+    check(abc, bac, 3, "102");
+    check(abc, more, 5, "421");
+    check(abc, other, 3, ""); /* with a warning */
+    check(abc, p, 3, "");
+    check(p, abc, 3, "");
+    check(p, numbers, 3, "");
+    check(numbers, p, 3, "");
+    check(p, mixed, 3, "021");
+    check(mixed, p, 3, "021");
+    check(mixed, mixed, 3, "");
+    check_refusal(abc, dab, 3,
+                  "has no column \"c\", which the model of model.ckpt takes; it has 2 of");
+    check_refusal(abc, lacking, 4, "has no column \"b\"");
+    check_refusal(abc, abc, 2, "has no column \"c\"");
 }
 
 static void test_nothing_is_known(void **state)
@@ -71,14 +94,16 @@ static void test_nothing_is_known(void **state)
     static const char *const abc[] = {"a", "b", "c"};
     struct store_info named = info_of(abc, FEATURES), unnamed = info_of(NULL, FEATURES);
     struct feature_names names = {.count = 0};
+    int32_t *columns = NULL;
 
     (void)state;
-    assert_ok(feature_names_compare(&names, "an old checkpoint", &named));
+    assert_ok(feature_names_match(&names, "an old checkpoint", &named, &columns));
     assert_ok(feature_names_init(&names, &unnamed));
     assert_int_equal(names.count, 0);
     feature_names_release(&names);
     assert_ok(feature_names_init(&names, &named));
-    assert_ok(feature_names_compare(&names, "a checkpoint", &unnamed));
+    assert_ok(feature_names_match(&names, "a checkpoint", &unnamed, &columns));
+    assert_null(columns);
     feature_names_release(&names);
 }
 
@@ -89,6 +114,7 @@ static void test_very_many(void **state)
     const char **names = calloc(COUNT, sizeof(*names)), *swapped;
     struct store_info info = info_of(names, COUNT);
     struct feature_names kept, copy;
+    int32_t *columns = NULL;
     struct buffer text = BUFFER_INIT(1 << 20);
 
     (void)state;
@@ -102,12 +128,12 @@ static void test_very_many(void **state)
     assert_true(text.length < FEATURE_NAMES_BYTES + 200);
     assert_ok(feature_names_copy(&copy, &kept));
     feature_names_release(&kept);
-    assert_ok(feature_names_compare(&copy, "a checkpoint", &info));
+    assert_ok(feature_names_match(&copy, "a checkpoint", &info, &columns));
     swapped = names[COUNT - 1];
     names[COUNT - 1] = names[COUNT - 2];
     names[COUNT - 2] = swapped;
-    assert_fails(feature_names_compare(&copy, "a checkpoint", &info), ERROR_CONFLICT,
-                 "are the same, some of the others are not");
+    assert_fails(feature_names_match(&copy, "a checkpoint", &info, &columns), ERROR_CONFLICT,
+                 "too many to be found by name");
     feature_names_release(&copy);
     buffer_release(&text);
     free(names);

@@ -221,6 +221,62 @@ static void test_updates_give_the_same_bits_everywhere(void **state)
     close_kernel();
 }
 
+/* ---- features ------------------------------------------------------------ */
+
+static void *sent_columns(const int32_t *columns, size_t count)
+{
+    void *memory;
+    assert_ok(device_memory_new(device, count * sizeof(*columns), &memory));
+    assert_ok(device_copy_in(device, queue, memory, columns, count * sizeof(*columns)));
+    assert_ok(device_queue_wait(device, queue));
+    return memory;
+}
+
+/* `count` features of `columns` in each row, in reverse if they are picked. */
+static void check_standardize(size_t rows, size_t columns, size_t count, bool picks, bool norms)
+{
+    struct array x = sent_array(rows * columns, 90), y = array_of(rows * count, 0);
+    struct array mean = sent_array(count, 90), factor = sent_array(count, 90);
+    int32_t *picked = calloc(count, sizeof(*picked));
+    for (size_t i = 0; i < count; i++)
+        picked[i] = (int32_t)(picks ? columns - 1 - i : i);
+    struct kernel_features wanted = {.count = count};
+    if (picks)
+        wanted.columns = sent_columns(picked, count);
+    if (norms) {
+        wanted.mean = mean.there;
+        wanted.factor = factor.there;
+    }
+    assert_ok(kernel_standardize(kernel, &wanted, x.there, rows, columns, y.there));
+    fetch(&y);
+    for (size_t i = 0; i < rows * count; i++) {
+        size_t feature = i % count;
+        volatile float value = x.host[i / count * columns + (size_t)picked[feature]];
+        if (norms)
+            value = value - mean.host[feature];
+        if (norms)
+            value = value * factor.host[feature];
+        assert_true(y.host[i] == value);
+    }
+    device_memory_free(device, (void *)wanted.columns);
+    free(picked);
+    release(&x);
+    release(&y);
+    release(&mean);
+    release(&factor);
+}
+
+static void test_features_are_picked_and_normalized(void **state)
+{
+    open_kernel(state);
+    check_standardize(3, 5, 5, false, true);
+    check_standardize(7, 40, 33, true, false);
+    check_standardize(7, 40, 33, true, true);
+    check_standardize(1, 784, 784, false, true);
+    check_standardize(1400, 784, 784, true, true); /* more than a grid */
+    close_kernel();
+}
+
 /* ---- room ---------------------------------------------------------------- */
 
 /* What is given up for more room is still used by work that was enqueued before. */
@@ -327,6 +383,7 @@ static const struct CMUnitTest tests[] = {
     ON_EACH_DEVICE(test_dense_layers),
     ON_EACH_DEVICE(test_the_same_input_gives_the_same_bits),
     ON_EACH_DEVICE(test_updates_give_the_same_bits_everywhere),
+    ON_EACH_DEVICE(test_features_are_picked_and_normalized),
     ON_EACH_DEVICE(test_more_rows_while_it_works),
     ON_EACH_DEVICE(test_the_description_names_the_parts),
     {"test_a_step_on_the_second_GPU", test_a_step_on_the_second_GPU, NULL, NULL, (void *)"cuda:1"},

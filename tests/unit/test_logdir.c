@@ -12,6 +12,7 @@
 
 #include "common/file.h"
 #include "common/log.h"
+#include "tests/unit/checkpoint_unit.h"
 #include "trainer/checkpoint/checkpoint_state.h"
 #include "trainer/checkpoint/logdir.h"
 #include "trainer/compute/engine.h"
@@ -107,7 +108,7 @@ static void set_step(int64_t step)
 static void save(struct logdir *logdir, int64_t step)
 {
     set_step(step);
-    assert_ok(logdir_save(logdir, model, &facts));
+    assert_ok(save_checkpoint(logdir, model, &facts));
     assert_int_equal(logdir_newest_step(logdir), step);
 }
 
@@ -668,7 +669,7 @@ static void test_a_save_that_fails_changes_nothing(void **state)
     small.rlim_max = before.rlim_max;
     set_step(7);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
-    assert_int_not_equal(logdir_save(logdir, model, &facts), OK);
+    assert_int_not_equal(save_checkpoint(logdir, model, &facts), OK);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     assert_non_null(strstr(error_message(), "model.ckpt-7.safetensors"));
     assert_int_equal(logdir_newest_step(logdir), 6);
@@ -686,7 +687,7 @@ static void save_while(struct logdir *logdir, int64_t step, int fails)
     set_step(step);
     was_named = false;
     failing = fails;
-    assert_int_equal(logdir_save(logdir, model, &facts), ERROR_IO);
+    assert_int_equal(save_checkpoint(logdir, model, &facts), ERROR_IO);
     failing = NOTHING;
     assert_non_null(strstr(error_message(), "/checkpoint"));
 }

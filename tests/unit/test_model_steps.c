@@ -35,6 +35,42 @@ static void test_training_learns(void **state)
     close_kernel();
 }
 
+/* Targets in the millions: the normalized model is that of targets around 0, and what it says is of
+ * the millions all the same. */
+static void test_targets_are_normalized_inside(void **state)
+{
+    open_kernel(state);
+    struct model_options plain = options_of(MODEL_LINEAR, NULL, LOSS_SQUARED_MEAN, "adam");
+    struct model_options large = plain;
+    large.target_mean = 4e6f;
+    large.target_deviation = 1048576;
+    struct model *model = model_of(&plain), *scaled = model_of(&large);
+    struct data data;
+    float near_zero[ROWS], millions[ROWS];
+    double loss, scaled_loss;
+    data_make(&data, &plain, ROWS, 60);
+    for (int step = 0; step < 50; step++) {
+        assert_ok(model_step(model, &data.batch));
+        struct model_batch batch = data.batch;
+        float targets[ROWS];
+        for (size_t i = 0; i < ROWS; i++)
+            targets[i] = data.targets[i] * 1048576 + 4e6f;
+        batch.targets = targets;
+        assert_ok(model_step(scaled, &batch));
+    }
+    assert_ok(model_loss(model, &loss));
+    assert_ok(model_loss(scaled, &scaled_loss));
+    assert_true(fabs(scaled_loss / 1048576 / 1048576 - loss) < 1e-5);
+    assert_ok(model_predict(model, data.features.there, ROWS, near_zero));
+    assert_ok(model_predict(scaled, data.features.there, ROWS, millions));
+    for (size_t i = 0; i < ROWS; i++)
+        assert_true(fabsf((millions[i] - 4e6f) / 1048576 - near_zero[i]) < 1e-5f);
+    release(&data.features);
+    model_free(model);
+    model_free(scaled);
+    close_kernel();
+}
+
 static void run_steps(struct model *model, struct data data[3], int from, int to)
 {
     for (int step = from; step < to; step++)
@@ -262,6 +298,7 @@ static void test_nan_is_seen(void **state)
 
 static const struct CMUnitTest tests[] = {
     ON_EACH_DEVICE(test_training_learns),
+    ON_EACH_DEVICE(test_targets_are_normalized_inside),
     ON_EACH_DEVICE(test_a_restored_run_is_bit_identical),
     ON_EACH_DEVICE(test_halves_make_a_step),
     ON_EACH_DEVICE(test_labels_are_those_of_their_batch),

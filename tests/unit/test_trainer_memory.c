@@ -7,6 +7,7 @@
 #include "tests/unit/folder_unit.h"
 
 #include "common/log.h"
+#include "tests/unit/checkpoint_unit.h"
 #include "tests/unit/failing_allocator.h"
 #include "trainer/checkpoint/logdir.h"
 #include "trainer/compute/engine.h"
@@ -63,7 +64,7 @@ static enum error use_logdir(void)
     if (!error)
         error = logdir_open(folder, &logdir);
     for (int i = 0; !error && i < 2; i++)
-        error = logdir_save(logdir, model, &facts);
+        error = save_checkpoint(logdir, model, &facts);
     if (!error)
         error = logdir_newest(logdir, &newest);
     if (!error)

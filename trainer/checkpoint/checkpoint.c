@@ -181,62 +181,119 @@ enum error checkpoint_restore(const struct checkpoint *checkpoint, struct model 
     return error;
 }
 
-static enum error check_finite(const struct model *model, const float *state)
+/* ---- writing ------------------------------------------------------------ */
+
+struct checkpoint_snapshot {
+    int64_t step;
+    float *state;                 /* owned */
+    struct model_tensor *tensors; /* [count], owned: the views of `state` */
+    size_t count;
+    const struct feature_norm *norm; /* borrowed */
+    struct checkpoint_metadata metadata;
+};
+
+static enum error fill(struct checkpoint_snapshot *snapshot, struct model *model,
+                       const struct checkpoint_facts *facts)
 {
-    for (size_t i = 0; i < model_tensors(model); i++) {
-        const struct model_tensor *view = model_tensor(model, i);
+    snapshot->step = model_get_step(model);
+    snapshot->norm = &facts->norm;
+    snapshot->state = array_new(model_state_count(model), sizeof(float), "a model's state");
+    snapshot->tensors =
+        array_new(model_tensors(model), sizeof(*snapshot->tensors), "a model's tensors");
+    if (!snapshot->state || !snapshot->tensors)
+        return ERROR_MEMORY;
+    for (; snapshot->count < model_tensors(model); snapshot->count++)
+        snapshot->tensors[snapshot->count] = *model_tensor(model, snapshot->count);
+    enum error error = model_read(model, snapshot->state);
+    return error ? error : checkpoint_facts_print(facts, &snapshot->metadata);
+}
+
+enum error checkpoint_snapshot_new(struct model *model, const struct checkpoint_facts *facts,
+                                   struct checkpoint_snapshot **ret_snapshot)
+{
+    struct checkpoint_snapshot *snapshot = array_new(1, sizeof(*snapshot), "a checkpoint");
+    if (!snapshot)
+        return ERROR_MEMORY;
+    enum error error = fill(snapshot, model, facts);
+    if (error) {
+        checkpoint_snapshot_free(snapshot);
+        return error;
+    }
+    *ret_snapshot = snapshot;
+    return OK;
+}
+
+void checkpoint_snapshot_free(struct checkpoint_snapshot *snapshot)
+{
+    if (!snapshot)
+        return;
+    checkpoint_metadata_release(&snapshot->metadata);
+    free(snapshot->state);
+    free(snapshot->tensors);
+    free(snapshot);
+}
+
+int64_t checkpoint_snapshot_step(const struct checkpoint_snapshot *snapshot)
+{
+    return snapshot->step;
+}
+
+static enum error check_finite(const struct checkpoint_snapshot *snapshot)
+{
+    for (size_t i = 0; i < snapshot->count; i++) {
+        const struct model_tensor *view = &snapshot->tensors[i];
         for (size_t j = 0; j < view->count; j++) {
-            if (!isfinite(state[view->offset + j]))
+            if (!isfinite(snapshot->state[view->offset + j]))
                 return error_set(ERROR_INPUT,
                                  "training diverged: after step %" PRId64 " element %zu of %s is "
                                  "%g; not saved (a smaller --learning-rate may help)",
-                                 model_get_step(model), j, view->name,
-                                 (double)state[view->offset + j]);
+                                 snapshot->step, j, view->name,
+                                 (double)snapshot->state[view->offset + j]);
         }
     }
     return OK;
 }
 
-static void describe_tensors(const struct model *model, const float *state, const int64_t *step,
-                             struct safetensors_entry *entries)
+static size_t describe_tensors(const struct checkpoint_snapshot *snapshot,
+                               struct safetensors_entry *entries)
 {
-    size_t count = model_tensors(model);
+    const struct feature_norm *norm = snapshot->norm;
+    size_t count = snapshot->count;
     for (size_t i = 0; i < count; i++) {
-        const struct model_tensor *view = model_tensor(model, i);
+        const struct model_tensor *view = &snapshot->tensors[i];
         entries[i] = (struct safetensors_entry){.name = view->name,
                                                 .type = SAFETENSORS_F32,
                                                 .rank = view->dimensions,
                                                 .shape = {view->shape[0], view->shape[1]},
-                                                .data = state + view->offset};
+                                                .data = snapshot->state + view->offset};
     }
-    entries[count] =
-        (struct safetensors_entry){.name = STEP_NAME, .type = SAFETENSORS_I64, .data = step};
+    entries[count++] = (struct safetensors_entry){
+        .name = STEP_NAME, .type = SAFETENSORS_I64, .data = &snapshot->step};
+    if (norm->features == 0)
+        return count;
+    struct safetensors_entry entry = {
+        .type = SAFETENSORS_F32, .rank = 1, .shape = {norm->features}};
+    entries[count] = entry;
+    entries[count].name = CHECKPOINT_MEAN;
+    entries[count++].data = norm->mean;
+    entries[count] = entry;
+    entries[count].name = CHECKPOINT_DEVIATION;
+    entries[count++].data = norm->deviation;
+    return count;
 }
 
-enum error checkpoint_write(const char *path, struct model *model,
-                            const struct checkpoint_facts *facts)
+enum error checkpoint_snapshot_write(const struct checkpoint_snapshot *snapshot, const char *path)
 {
-    size_t count = model_tensors(model) + 1;
-    int64_t step = model_get_step(model);
-    struct checkpoint_metadata metadata = {.count = 0};
-    enum error error = ERROR_MEMORY;
-    struct safetensors_entry *entries =
-        array_new(count, sizeof(*entries), "a checkpoint's tensors");
-    float *state = array_new(model_state_count(model), sizeof(*state), "a model's state");
-    if (!entries || !state)
-        goto out;
-    error = model_read(model, state);
-    if (!error)
-        error = check_finite(model, state);
-    if (!error)
-        error = checkpoint_facts_print(facts, &metadata);
+    enum error error = check_finite(snapshot);
     if (error)
-        goto out;
-    describe_tensors(model, state, &step, entries);
-    error = safetensors_write(path, entries, count, metadata.pairs, metadata.count);
-out:
-    checkpoint_metadata_release(&metadata);
-    free(state);
+        return error;
+    struct safetensors_entry *entries =
+        array_new(snapshot->count + 3, sizeof(*entries), "a checkpoint's tensors");
+    if (!entries)
+        return ERROR_MEMORY;
+    size_t count = describe_tensors(snapshot, entries);
+    error =
+        safetensors_write(path, entries, count, snapshot->metadata.pairs, snapshot->metadata.count);
     free(entries);
     return error;
 }

@@ -2,14 +2,15 @@
 /*
  * A checkpoint: one safetensors file that holds all that training needs to go on, or a model to be
  * used: parameters and optimizer slots under their names (hid_w, hid_w/Adagrad), `global_step`
- * (I64), and as metadata the model's description, the factor that features are multiplied with, the
+ * (I64), with --normalize feature_mean and feature_deviation [F], and as metadata the model's description, the factor that features are multiplied with, the
  * classes, and the stream position. The same training state gives the same bytes.
  *
  * A file is written aside, fsynced and renamed; opening one checks its digest, so that a damaged or
  * cut file is never trained on. Which file is the newest is the logdir's business (logdir.h).
  *
  * Metadata, all texts: format "tombola checkpoint 1"; model, features, hidden_units, outputs, loss,
- * optimizer, learning_rate, seed; feature_scale; classes (a JSON list; [] for a regression);
+ * optimizer, learning_rate, seed; target_mean and target_deviation of a regression that was
+ * normalized; feature_scale; classes (a JSON list; [] for a regression);
  * feature_names (a JSON object, feature_names.h; older ones have none); sampler (a JSON object,
  * stream_position.h).
  */
@@ -45,9 +46,17 @@ enum error checkpoint_compare(const struct checkpoint *checkpoint,
  * or of another shape. */
 enum error checkpoint_restore(const struct checkpoint *checkpoint, struct model *model) MUST_CHECK;
 
-/* Writes the model's state as it is now, and `facts`. ERROR_INPUT when a value is not finite: such
- * a state is never saved. Waits for the device and the disk. */
-enum error checkpoint_write(const char *path, struct model *model,
-                            const struct checkpoint_facts *facts) MUST_CHECK;
+/* A training state as it was at one moment: what a checkpoint will hold, in host memory, so that it
+ * can be written while training goes on. Waits for the device, not for the disk. The norm of
+ * `facts` is borrowed until it is freed. */
+struct checkpoint_snapshot;
+enum error checkpoint_snapshot_new(struct model *model, const struct checkpoint_facts *facts,
+                                   struct checkpoint_snapshot **ret_snapshot) MUST_CHECK;
+void checkpoint_snapshot_free(struct checkpoint_snapshot *snapshot);
+int64_t checkpoint_snapshot_step(const struct checkpoint_snapshot *snapshot);
+
+/* ERROR_INPUT when a value is not finite: such a state is never saved. Any thread. */
+enum error checkpoint_snapshot_write(const struct checkpoint_snapshot *snapshot,
+                                     const char *path) MUST_CHECK;
 
 #endif

@@ -10,6 +10,16 @@
 #include "common/json.h"
 #include "common/text.h"
 
+struct feature_input_options checkpoint_features(const struct checkpoint_facts *facts,
+                                                 const char *called)
+{
+    return (struct feature_input_options){.called = called,
+                                          .features = facts->model.shape.features,
+                                          .names = &facts->names,
+                                          .norm = &facts->norm,
+                                          .scale = facts->feature_scale};
+}
+
 const char *checkpoint_hidden_text(const struct model_shape *shape,
                                    char out[CHECKPOINT_HIDDEN_BYTES])
 {
@@ -57,6 +67,16 @@ static enum error add_float(struct checkpoint_metadata *metadata, const char *ke
     return add_text(metadata, key, text);
 }
 
+/* Of a regression that was normalized. */
+static enum error add_targets(struct checkpoint_metadata *metadata,
+                              const struct model_options *model)
+{
+    if (model->target_deviation == 0)
+        return OK;
+    enum error error = add_float(metadata, "target_mean", model->target_mean);
+    return error ? error : add_float(metadata, "target_deviation", model->target_deviation);
+}
+
 static enum error add_classes(struct checkpoint_metadata *metadata, const struct classes *classes)
 {
     struct buffer *text = add(metadata, "classes");
@@ -94,6 +114,8 @@ enum error checkpoint_facts_print(const struct checkpoint_facts *facts,
         error = add_float(metadata, "learning_rate", model->optimizer.learning_rate);
     if (!error)
         error = add_count(metadata, "seed", model->seed);
+    if (!error)
+        error = add_targets(metadata, model);
     if (!error)
         error = add_float(metadata, "feature_scale", facts->feature_scale);
     if (!error)
@@ -180,6 +202,24 @@ static enum error read_shape(const struct safetensors *file, struct model_shape 
     return hidden[0] ? wrong("hidden_units", hidden, "empty for this model") : OK;
 }
 
+static enum error read_targets(const struct safetensors *file, struct model_options *model)
+{
+    double mean, deviation;
+    if (!safetensors_metadata(file, "target_deviation"))
+        return OK;
+    enum error error = get_real(file, "target_mean", &mean);
+    if (!error)
+        error = get_real(file, "target_deviation", &deviation);
+    if (error)
+        return error;
+    if (model->shape.kind != MODEL_LINEAR || (float)deviation <= 0)
+        return wrong("target_deviation", safetensors_metadata(file, "target_deviation"),
+                     "more than 0, or not of a regression");
+    model->target_mean = (float)mean;
+    model->target_deviation = (float)deviation;
+    return OK;
+}
+
 static enum error read_model(const struct safetensors *file, struct model_options *model)
 {
     const char *loss = "", *optimizer = "";
@@ -202,7 +242,7 @@ static enum error read_model(const struct safetensors *file, struct model_option
         return ERROR_INPUT;
     if (loss_is_squared(model->loss) != (model->shape.kind == MODEL_LINEAR))
         return wrong("loss", loss, "a loss of its model");
-    return OK;
+    return read_targets(file, model);
 }
 
 static enum error read_classes(const struct safetensors *file, const struct model_shape *shape,
@@ -248,6 +288,36 @@ static enum error read_names(const struct safetensors *file, struct checkpoint_f
     return error;
 }
 
+static enum error read_vector(const struct safetensors *file, const char *name, size_t count,
+                              float *ret_values)
+{
+    const struct safetensors_tensor *tensor = safetensors_find(file, name);
+    if (!tensor || tensor->type != SAFETENSORS_F32 || tensor->rank != 1 ||
+        tensor->shape[0] != count)
+        return error_set(ERROR_INPUT, "it has no tensor %s of type F32 and shape [%zu]", name,
+                         count);
+    return safetensors_read(file, tensor, ret_values, count * sizeof(*ret_values));
+}
+
+/* Only of a training with --normalize. */
+static enum error read_norm(const struct safetensors *file, size_t features,
+                            struct feature_norm *norm)
+{
+    if (!safetensors_find(file, CHECKPOINT_MEAN))
+        return OK;
+    enum error error = feature_norm_init(norm, features);
+    if (!error)
+        error = read_vector(file, CHECKPOINT_MEAN, features, norm->mean);
+    if (!error)
+        error = read_vector(file, CHECKPOINT_DEVIATION, features, norm->deviation);
+    for (size_t i = 0; i < features && !error; i++) {
+        if (!isfinite(norm->mean[i]) || !isfinite(norm->deviation[i]) || norm->deviation[i] <= 0)
+            error = error_set(ERROR_INPUT, "feature %zu has mean %g and deviation %g", i,
+                              (double)norm->mean[i], (double)norm->deviation[i]);
+    }
+    return error;
+}
+
 enum error checkpoint_facts_read(const struct safetensors *file, struct checkpoint_facts *ret_facts)
 {
     struct checkpoint_facts facts = {.classes = NULL};
@@ -270,6 +340,8 @@ enum error checkpoint_facts_read(const struct safetensors *file, struct checkpoi
     if (error)
         return error;
     error = read_names(file, &facts);
+    if (!error)
+        error = read_norm(file, facts.model.shape.features, &facts.norm);
     if (error) {
         checkpoint_facts_release(&facts);
         return error;
@@ -284,4 +356,5 @@ void checkpoint_facts_release(struct checkpoint_facts *facts)
     classes_free(facts->classes);
     facts->classes = NULL;
     feature_names_release(&facts->names);
+    feature_norm_release(&facts->norm);
 }

@@ -12,19 +12,26 @@
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/checkpoint/stream_position.h"
 #include "trainer/model/classes.h"
-#include "trainer/model/feature_names.h"
+#include "trainer/model/feature_input.h"
 #include "trainer/model/model.h"
 
 #define CHECKPOINT_FORMAT "tombola checkpoint 1"
-#define CHECKPOINT_FACTS 13 /* metadata entries */
+#define CHECKPOINT_FACTS 15            /* metadata entries */
+#define CHECKPOINT_MEAN "feature_mean" /* tensors */
+#define CHECKPOINT_DEVIATION "feature_deviation"
 
 struct checkpoint_facts {
     struct model_options model; /* batch_rows is not kept: it is the program's own */
     float feature_scale;        /* features are multiplied with it, u8 and f32 alike */
     struct classes *classes;    /* NULL: a regression */
     struct feature_names names; /* of count 0 in older checkpoints */
+    struct feature_norm norm;   /* of 0 features: trained without --normalize */
     struct stream_position position;
 };
+
+/* What a store's rows must become for the model; `called` names it in messages. All borrowed. */
+struct feature_input_options checkpoint_features(const struct checkpoint_facts *facts,
+                                                 const char *called);
 
 /* The metadata as texts; `texts` owns them. */
 struct checkpoint_metadata {
@@ -41,7 +48,7 @@ void checkpoint_metadata_release(struct checkpoint_metadata *metadata);
 /* ERROR_INPUT naming the entry that is missing or wrong. The caller releases. */
 enum error checkpoint_facts_read(const struct safetensors *file,
                                  struct checkpoint_facts *ret_facts) MUST_CHECK;
-/* Frees the classes and the names. */
+/* Frees the classes, the names and the norm. */
 void checkpoint_facts_release(struct checkpoint_facts *facts);
 
 /* "100,50" of a shape into `out`; "" without hidden layers. */

@@ -411,16 +411,15 @@ static void undo(struct logdir *logdir, const char *name, const char *path, enum
     (void)error_restore(&report);
 }
 
-enum error logdir_save(struct logdir *logdir, struct model *model,
-                       const struct checkpoint_facts *facts)
+enum error logdir_save(struct logdir *logdir, const struct checkpoint_snapshot *snapshot)
 {
-    int64_t step = model_get_step(model);
+    int64_t step = checkpoint_snapshot_step(snapshot);
     char name[64];
     snprintf(name, sizeof(name), PREFIX "%" PRId64 SUFFIX, step);
     char *path = join(logdir, name);
     if (!path)
         return ERROR_MEMORY;
-    enum error error = checkpoint_write(path, model, facts);
+    enum error error = checkpoint_snapshot_write(snapshot, path);
     if (!error) {
         error = publish(logdir, name);
         if (error)

@@ -45,11 +45,11 @@ void logdir_close(struct logdir *logdir);
  */
 enum error logdir_newest(struct logdir *logdir, struct checkpoint **ret_checkpoint) MUST_CHECK;
 
-/* Writes model.ckpt-<the model's step>, then `checkpoint`, then removes what is too old and its
+/* Writes model.ckpt-<the snapshot's step>, then `checkpoint`, then removes what is too old and its
  * name. On failure the state is as it was before; a file that cannot be removed is a warning, and
  * is tried again by the next save. */
-enum error logdir_save(struct logdir *logdir, struct model *model,
-                       const struct checkpoint_facts *facts) MUST_CHECK;
+enum error logdir_save(struct logdir *logdir,
+                       const struct checkpoint_snapshot *snapshot) MUST_CHECK;
 
 /* The path of the newest checkpoint, and its step: -1 and "" while there is none. Borrowed. */
 const char *logdir_newest_path(const struct logdir *logdir);

@@ -36,6 +36,9 @@ struct cpu_loops {
 
     /* y[B,C] = relu(y + bias[C]); NULL: no bias; relu keeps NaN. */
     void (*finish_rows)(float *y, size_t rows, size_t columns, const float *bias, bool relu);
+    /* y[C] = (x[C] - mean[C]) * factor[C]; y may be x */
+    void (*standardize)(const float *x, const float *mean, const float *factor, size_t columns,
+                        float *y);
     /* sums[C] = the sum of each column, from the first row to the last */
     void (*sum_columns)(const float *values, size_t rows, size_t columns, float *ret_sums);
     /* gradient[i] = 0 where x[i] is not positive */

@@ -36,6 +36,12 @@ enum error kernel_input(struct kernel *kernel, const float *values, size_t rows,
     return kernel->ops->input(kernel, values, rows, columns, ret_input);
 }
 
+enum error kernel_standardize(struct kernel *kernel, const struct kernel_features *wanted,
+                              const float *values, size_t rows, size_t columns, float *ret_values)
+{
+    return kernel->ops->standardize(kernel, wanted, values, rows, columns, ret_values);
+}
+
 enum error kernel_forward(struct kernel *kernel, const struct kernel_input *input,
                           const float *weights, const float *bias, size_t outputs,
                           enum activation activation, float *ret_y)

@@ -52,6 +52,14 @@ struct kernel_update {
     float *slots[OPTIMIZER_SLOTS_LIMIT];
 };
 
+/* Which columns of a matrix, and what is made of them; [count] each, in device memory. One of the
+ * two may be NULL. */
+struct kernel_features {
+    size_t count;
+    const int32_t *columns;     /* NULL: the first `count` */
+    const float *mean, *factor; /* NULL: values stay as they are */
+};
+
 /* Every implementation's struct begins with this one. */
 struct kernel {
     const struct kernel_ops *ops;
@@ -66,6 +74,9 @@ struct kernel_ops {
     enum error (*reserve)(struct kernel *kernel, size_t rows, size_t columns) MUST_CHECK;
     enum error (*input)(struct kernel *kernel, const float *values, size_t rows, size_t columns,
                         struct kernel_input *ret_input) MUST_CHECK;
+    enum error (*standardize)(struct kernel *kernel, const struct kernel_features *wanted,
+                              const float *values, size_t rows, size_t columns,
+                              float *ret_values) MUST_CHECK;
     enum error (*forward)(struct kernel *kernel, const struct kernel_input *input,
                           const float *weights, const float *bias, size_t outputs,
                           enum activation activation, float *ret_y) MUST_CHECK;
@@ -101,6 +112,12 @@ enum error kernel_reserve(struct kernel *kernel, size_t rows, size_t columns) MU
  * indexes the others when that makes the products cheaper (MNIST: four fifths are zero). */
 enum error kernel_input(struct kernel *kernel, const float *values, size_t rows, size_t columns,
                         struct kernel_input *ret_input) MUST_CHECK;
+
+/* y[B,F] = (x[B,C] in column wanted->columns - mean) * factor, F wanted->count. Bit-equal on every
+ * device. */
+enum error kernel_standardize(struct kernel *kernel, const struct kernel_features *wanted,
+                              const float *values, size_t rows, size_t columns,
+                              float *ret_values) MUST_CHECK;
 
 /* y[B,O] = activation(x[B,I] w[I,O] + b[O]) */
 enum error kernel_forward(struct kernel *kernel, const struct kernel_input *input,

@@ -50,6 +50,30 @@ static enum error cpu_input(struct kernel *kernel, const float *values, size_t r
     return OK;
 }
 
+static void pick(const float *row, const int32_t *columns, size_t count, float *ret_values)
+{
+    for (size_t i = 0; i < count; i++)
+        ret_values[i] = row[columns[i]];
+}
+
+static enum error cpu_standardize(struct kernel *kernel, const struct kernel_features *wanted,
+                                  const float *values, size_t rows, size_t columns,
+                                  float *ret_values)
+{
+    const struct cpu_loops *loops = cpu(kernel)->loops;
+    for (size_t row = 0; row < rows; row++) {
+        const float *from = values + row * columns;
+        float *to = ret_values + row * wanted->count;
+        if (wanted->columns) {
+            pick(from, wanted->columns, wanted->count, to);
+            from = to;
+        }
+        if (wanted->mean)
+            loops->standardize(from, wanted->mean, wanted->factor, wanted->count, to);
+    }
+    return OK;
+}
+
 /* x[B,I] w[I,O]. The sparse product adds to y, so y[B,O] begins as B copies of the bias; the dense
  * one overwrites y, and the bias is added in the pass that applies the ReLU. Which of the two it is
  * can differ by a rounding, so it must follow from the batch alone (sparse_batch_worth()). */
@@ -280,6 +304,7 @@ static const struct kernel_ops ops = {
     .close = cpu_close,
     .reserve = cpu_reserve,
     .input = cpu_input,
+    .standardize = cpu_standardize,
     .forward = cpu_forward,
     .backward = cpu_backward,
     .backward_input = cpu_backward_input,

@@ -140,6 +140,28 @@ static enum error cuda_input(struct kernel *, const float *values, size_t rows, 
     return OK;
 }
 
+static __global__ void standardize(const float *x, size_t count, size_t columns,
+                                   struct kernel_features wanted, float *y)
+{
+    for (size_t i = FIRST_ELEMENT; i < count; i += ELEMENT_STRIDE) {
+        size_t row = i / wanted.count, feature = i % wanted.count;
+        float value = x[row * columns + (wanted.columns ? wanted.columns[feature] : feature)];
+        y[i] = wanted.mean
+                   ? __fmul_rn(__fsub_rn(value, wanted.mean[feature]), wanted.factor[feature])
+                   : value;
+    }
+}
+
+static enum error cuda_standardize(struct kernel *kernel, const struct kernel_features *wanted,
+                                   const float *values, size_t rows, size_t columns,
+                                   float *ret_values)
+{
+    size_t count = rows * wanted->count;
+    standardize<<<blocks_for(count, THREADS), THREADS, 0, stream_of(kernel)>>>(
+        values, count, columns, *wanted, ret_values);
+    return launched(kernel, "normalized features");
+}
+
 static enum error cuda_forward(struct kernel *kernel, const struct kernel_input *input,
                                const float *weights, const float *bias, size_t outputs,
                                enum activation activation, float *ret_y)
@@ -463,9 +485,9 @@ static void cuda_close(struct kernel *kernel)
 }
 
 static const struct kernel_ops ops = {
-    "cuda",        cuda_close,          cuda_reserve, cuda_input,         cuda_forward,
-    cuda_backward, cuda_backward_input, cuda_softmax, cuda_cross_entropy, cuda_squared_error,
-    cuda_update,
+    "cuda",           cuda_close,         cuda_reserve,       cuda_input,
+    cuda_standardize, cuda_forward,       cuda_backward,      cuda_backward_input,
+    cuda_softmax,     cuda_cross_entropy, cuda_squared_error, cuda_update,
 };
 
 enum error kernel_cuda_open(struct device *device, struct device_queue *queue,

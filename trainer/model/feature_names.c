@@ -11,6 +11,7 @@
 #include "common/json.h"
 #include "common/log.h"
 #include "common/text.h"
+#include "common/text_set.h"
 
 #define NUMBERED_BYTES (TEXT_INTEGER_BYTES + 2)
 #define DIGEST_DIGITS 16
@@ -187,10 +188,19 @@ enum error feature_names_parse(const char *text, const char *what, struct featur
 
 /* ---- against a store ---------------------------------------------------- */
 
-static const char *numbered(size_t position, char out[NUMBERED_BYTES])
+static bool are_all_known(const struct feature_names *names)
 {
-    snprintf(out, NUMBERED_BYTES, "p%zu", position);
-    return out;
+    return names->by_position || names->first_count == names->count;
+}
+
+/* The name of a feature that is known. */
+static const char *name_of(const struct feature_names *names, size_t index,
+                           char room[NUMBERED_BYTES])
+{
+    if (!names->by_position)
+        return names->first[index];
+    snprintf(room, NUMBERED_BYTES, "p%zu", index);
+    return room;
 }
 
 /* Positions as names, to meet a store whose header has them in another order. */
@@ -199,62 +209,123 @@ static void digest_positions(struct feature_names *names)
     names->list = names->set = 0;
     char name[NUMBERED_BYTES];
     for (size_t i = 0; i < names->count; i++)
-        add_digests(names, numbered(i, name));
+        add_digests(names, name_of(names, i, name));
 }
 
-/* "feature 2 is 'a' there and 'b' here" into `out`. */
-static void say_difference(const struct feature_names *names, const struct store_info *info,
-                           char *out, size_t bytes)
+/* How the names meet a store's: which of its columns each is. */
+struct meeting {
+    int32_t *columns; /* [F]; -1: none */
+    size_t found, in_place;
+    size_t missing; /* the first that was not found; F: none */
+};
+
+static enum error meet(const struct feature_names *names, const struct store_info *info,
+                       struct meeting *meeting)
 {
-    char number[NUMBERED_BYTES], theirs[TEXT_QUOTE_BYTES], ours[TEXT_QUOTE_BYTES];
-    size_t known = names->by_position ? names->count : names->first_count;
-    for (size_t i = 0; i < known; i++) {
-        const char *name = names->by_position ? numbered(i, number) : names->first[i];
-        if (strcmp(name, info->feature_names[i]) == 0)
-            continue;
-        snprintf(
-            out, bytes, "feature %zu (from 0) is %s there and %s here", i,
-            text_quote(theirs, sizeof(theirs), name, strlen(name)),
-            text_quote(ours, sizeof(ours), info->feature_names[i], strlen(info->feature_names[i])));
-        return;
+    struct text_set set = {.count = 0};
+    enum error error = OK;
+    char room[NUMBERED_BYTES];
+    uint32_t number;
+    for (size_t i = 0; i < info->features && !error; i++)
+        error =
+            text_set_borrow(&set, info->feature_names[i], strlen(info->feature_names[i]), &number);
+    meeting->missing = names->count;
+    for (size_t i = 0; i < names->count && !error; i++) {
+        const char *name = name_of(names, i, room);
+        error = text_set_add(&set, name, strlen(name), &number);
+        bool found = !error && number < info->features;
+        meeting->columns[i] = found ? (int32_t)number : -1;
+        meeting->found += found;
+        meeting->in_place += found && number == i;
+        if (!found && meeting->missing == names->count)
+            meeting->missing = i;
     }
-    snprintf(out, bytes, "the first %zu are the same, some of the others are not", known);
+    text_set_release(&set);
+    return error;
 }
 
-/* `ours` is of the store. */
-static enum error judge(const struct feature_names *names, const char *called,
-                        const struct feature_names *ours, const struct store_info *info)
+static const char *quote(char out[TEXT_QUOTE_BYTES], const char *text)
 {
-    struct feature_names theirs = *names; /* its digests; the texts stay the other's */
-    if (names->by_position && ours->by_position)
-        return OK;
-    if (names->by_position)
-        digest_positions(&theirs);
-    if (theirs.list == ours->list)
-        return OK;
-    char difference[3 * TEXT_QUOTE_BYTES];
-    say_difference(names, info, difference, sizeof(difference));
-    if (theirs.set == ours->set)
+    return text_quote(out, TEXT_QUOTE_BYTES, text, strlen(text));
+}
+
+/* Not all are in the store. Where those that are have changed places, the numbers of others would
+ * be taken; else it is one that names its columns in its own way. */
+static enum error judge_missing(const struct feature_names *names, const char *called,
+                                const struct store_info *info, const struct meeting *meeting)
+{
+    char room[NUMBERED_BYTES], theirs[TEXT_QUOTE_BYTES], ours[TEXT_QUOTE_BYTES];
+    const char *name = quote(theirs, name_of(names, meeting->missing, room));
+    if (meeting->found > meeting->in_place || info->features != names->count)
         return error_set(ERROR_CONFLICT,
-                         "%s has the features of %s in another order: %s; they are matched by "
-                         "position, so its columns must come in that order",
-                         info->uri, called, difference);
-    if (!names->by_position && !ours->by_position)
-        log_warning("%s: features are matched by position with those of %s, whose names are "
-                    "others: %s",
-                    info->uri, called, difference);
+                         "%s has no column %s, which the model of %s takes; it has %zu of its %zu "
+                         "features",
+                         info->uri, name, called, meeting->found, names->count);
+    log_warning("%s: features are matched by position with those of %s, whose names are others: "
+                "feature %zu (from 0) is %s there and %s here",
+                info->uri, called, meeting->missing, name,
+                quote(ours, info->feature_names[meeting->missing]));
     return OK;
 }
 
-enum error feature_names_compare(const struct feature_names *names, const char *called,
-                                 const struct store_info *info)
+static enum error match_known(const struct feature_names *names, const char *called,
+                              const struct feature_names *ours, const struct store_info *info,
+                              int32_t **ret_columns)
 {
-    if (names->count == 0 || names->count != info->features || !info->feature_names)
+    struct meeting meeting = {
+        .columns = array_new(names->count, sizeof(*meeting.columns), "columns of features")};
+    enum error error = meeting.columns ? meet(names, info, &meeting) : ERROR_MEMORY;
+    if (!error && meeting.found == names->count)
+        *ret_columns = meeting.columns;
+    else
+        free(meeting.columns);
+    if (error || meeting.found == names->count)
+        return error;
+    if (meeting.found == 0 && (names->by_position || ours->by_position))
+        return OK;
+    return judge_missing(names, called, info, &meeting);
+}
+
+/* Of features that are so many that only the first names were kept. */
+static enum error match_digests(const struct feature_names *names, const char *called,
+                                const struct feature_names *ours, const struct store_info *info)
+{
+    if (names->set == ours->set)
+        return error_set(ERROR_CONFLICT,
+                         "%s has the features of %s in another order, and they are too many to be "
+                         "found by name: its columns must come in that order",
+                         info->uri, called);
+    if (!ours->by_position)
+        log_warning("%s: features are matched by position with those of %s, whose names are others",
+                    info->uri, called);
+    return OK;
+}
+
+/* `ours` is of the store. */
+static enum error match(const struct feature_names *names, const char *called,
+                        const struct feature_names *ours, const struct store_info *info,
+                        int32_t **ret_columns)
+{
+    struct feature_names theirs = *names; /* its digests; the texts stay the other's */
+    if (names->by_position)
+        digest_positions(&theirs);
+    if (theirs.list == ours->list || (names->by_position && ours->by_position))
+        return OK;
+    if (are_all_known(names))
+        return match_known(names, called, ours, info, ret_columns);
+    return names->count == ours->count ? match_digests(names, called, ours, info) : OK;
+}
+
+enum error feature_names_match(const struct feature_names *names, const char *called,
+                               const struct store_info *info, int32_t **ret_columns)
+{
+    *ret_columns = NULL;
+    if (names->count == 0 || !info->feature_names)
         return OK;
     struct feature_names ours;
     enum error error = feature_names_init(&ours, info);
     if (!error)
-        error = judge(names, called, &ours, info);
+        error = match(names, called, &ours, info, ret_columns);
     feature_names_release(&ours);
     return error;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The names of a model's features, as its checkpoint remembers them. Features are matched by
- * position; the names serve to notice a store with the same columns in another order, which
- * numbers alone do not show.
+ * The names of a model's features, as its checkpoint remembers them: where a store has names too,
+ * its columns are found by them, in whatever order they come and whatever others there are.
  *
  * Where names are nothing but positions (a file without a header, one BLOB a row, "p0", "p1", ...)
- * only that is remembered. Else a digest of the list, one of the set, and the first names, as many
- * as fit FEATURE_NAMES_BYTES: a million features cost no more than a thousand.
+ * only that is remembered, and features are matched by position. Else a digest of the list, one of
+ * the set, and the first names, as many as fit FEATURE_NAMES_BYTES: a million features cost no more
+ * than a thousand, but are matched by position; the digests tell when their order changed.
  */
 #ifndef TRAINER_MODEL_FEATURE_NAMES_H
 #define TRAINER_MODEL_FEATURE_NAMES_H
@@ -41,10 +41,11 @@ enum error feature_names_print(const struct feature_names *names, struct buffer 
 enum error feature_names_parse(const char *text, const char *what,
                                struct feature_names *ret_names) MUST_CHECK;
 
-/* OK when a store's features may be taken by position for those of `called` (such as a checkpoint's
- * path), with a warning when their names are others. ERROR_CONFLICT naming the first difference
- * when they are the same names in another order. */
-enum error feature_names_compare(const struct feature_names *names, const char *called,
-                                 const struct store_info *info) MUST_CHECK;
+/* Which columns of a store the features of `called` (such as a checkpoint's path) are: *ret_columns
+ * [count], free() it; NULL: they are matched by position, with a warning when their names are
+ * others (the caller compares how many there are). ERROR_CONFLICT naming the column that is
+ * missing while others changed places, or when too many names to remember come in another order. */
+enum error feature_names_match(const struct feature_names *names, const char *called,
+                               const struct store_info *info, int32_t **ret_columns) MUST_CHECK;
 
 #endif

@@ -259,21 +259,34 @@ static enum error check_classes(const struct model *model, const struct model_ba
     return OK;
 }
 
+/* The batch's labels as the kernels take them. */
+static void fill_labels(const struct model *model, const struct model_batch *batch,
+                        void *ret_labels)
+{
+    const struct model_options *options = &model->options;
+    float *targets = ret_labels;
+    if (!loss_is_squared(options->loss))
+        memcpy(ret_labels, batch->classes, batch->rows * sizeof(*batch->classes));
+    else if (options->target_deviation == 0)
+        memcpy(ret_labels, batch->targets, batch->rows * sizeof(*batch->targets));
+    else
+        for (size_t i = 0; i < batch->rows; i++)
+            targets[i] = (batch->targets[i] - options->target_mean) / options->target_deviation;
+}
+
 /* Copies the batch's labels to the device by way of the slot that was used longest ago. */
 static enum error send_labels(struct model *model, const struct model_batch *batch)
 {
-    bool squared = loss_is_squared(model->options.loss);
-    const void *labels = squared ? (const void *)batch->targets : (const void *)batch->classes;
     size_t bytes = batch->rows * sizeof(int32_t);
     enum error error = check_rows(model, batch->rows);
-    if (!error && !squared)
+    if (!error && !loss_is_squared(model->options.loss))
         error = check_classes(model, batch);
     struct label_slot *slot = &model->label_slots[model->next_label_slot];
     if (!error && slot->used)
         error = device_event_wait(model->device, slot->copied);
     if (error)
         return error;
-    memcpy(slot->memory, labels, bytes);
+    fill_labels(model, batch, slot->memory);
     error = device_copy_in(model->device, model->queue, model->labels, slot->memory, bytes);
     if (!error)
         error = device_event_record(model->device, slot->copied, model->queue);
@@ -383,9 +396,13 @@ static enum error read_result(struct model *model, const struct kernel_result *f
         device_copy_out(model->device, model->queue, model->host_result, from, sizeof(*from));
     if (!error)
         error = device_queue_wait(model->device, model->queue);
-    if (!error)
-        *ret_result = *model->host_result;
-    return error;
+    if (error)
+        return error;
+    double deviation = (double)model->options.target_deviation;
+    *ret_result = *model->host_result;
+    if (deviation != 0)
+        ret_result->loss_sum *= deviation * deviation;
+    return OK;
 }
 
 enum error model_loss(struct model *model, double *ret_loss)
@@ -464,5 +481,12 @@ enum error model_predict(struct model *model, const float *features, size_t rows
         error = forward(model, features, rows, &input);
     if (!error && !loss_is_squared(model->options.loss))
         error = kernel_softmax(model->kernel, result, rows, outputs, result);
-    return error ? error : read_floats(model, result, rows * outputs, ret_output);
+    if (!error)
+        error = read_floats(model, result, rows * outputs, ret_output);
+    if (error || model->options.target_deviation == 0)
+        return error;
+    for (size_t i = 0; i < rows; i++)
+        ret_output[i] =
+            ret_output[i] * model->options.target_deviation + model->options.target_mean;
+    return OK;
 }

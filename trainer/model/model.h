@@ -37,6 +37,9 @@ struct model_options {
     struct optimizer optimizer;
     uint64_t seed;     /* of the initial parameters */
     size_t batch_rows; /* B: the most rows that one call will bring, 1 to MODEL_ROWS_LIMIT */
+    /* linear: inside, targets are (y - target_mean) / target_deviation; losses and predictions are
+     * of y all the same. A deviation of 0: as they are. */
+    float target_mean, target_deviation;
 };
 
 /* One batch. `features` is device memory; the others are host memory and may be reused as soon as

@@ -6,15 +6,15 @@
 #include "common/array.h"
 #include "common/stop.h"
 #include "common/text.h"
-#include "trainer/model/feature_scaler.h"
 
 struct test_set {
     const struct engine *engine;
     size_t rows, row_bytes;
+    size_t chunk;     /* rows that go through a model at once */
     void *features;   /* device, [rows, F] of the store's element */
     int32_t *classes; /* [rows] */
     float *numbers;   /* [rows] */
-    struct feature_scaler *scaler;
+    struct feature_input *input;
 };
 
 /* What the scan fills. */
@@ -48,7 +48,8 @@ static enum error fill(void *context, const struct store_block *block)
 }
 
 enum error test_set_new(const struct engine *engine, struct store *store,
-                        const struct targets *targets, float scale, struct test_set **ret_set)
+                        const struct targets *targets, const struct feature_input_options *features,
+                        struct test_set **ret_set)
 {
     const struct store_info *info = store_info(store);
     struct test_set *set = array_new(1, sizeof(*set), "a test set");
@@ -59,17 +60,17 @@ enum error test_set_new(const struct engine *engine, struct store *store,
     set->engine = engine;
     set->rows = (size_t)info->rows;
     set->row_bytes = info->features * element_bytes(info->element);
+    set->chunk = engine_rows(info->features);
     set->classes = array_new(set->rows, sizeof(*set->classes), "a test set's classes");
     set->numbers = array_new(set->rows, sizeof(*set->numbers), "a test set's targets");
     if (!set->classes || !set->numbers)
         goto out;
-    error = device_memory_new(engine->device, set->rows * set->row_bytes, &set->features);
-    if (error) {
-        error = error_prefix(error, "%s as a test set: ", info->uri);
+    error = feature_input_new(engine, features, info, FEATURES_ON_DEVICE, set->chunk, &set->input);
+    if (error)
         goto out;
-    }
-    error = feature_scaler_new(engine, info->element, info->features, engine_rows(info->features),
-                               scale, &set->scaler);
+    error = device_memory_new(engine->device, set->rows * set->row_bytes, &set->features);
+    if (error)
+        error = error_prefix(error, "%s as a test set: ", info->uri);
     if (!error)
         error = store_scan(store, SCAN_FEATURES, fill, &filling);
     if (error)
@@ -86,7 +87,7 @@ void test_set_free(struct test_set *set)
 {
     if (!set)
         return;
-    feature_scaler_free(set->scaler);
+    feature_input_free(set->input);
     if (set->features)
         device_memory_free(set->engine->device, set->features);
     free(set->classes);
@@ -97,7 +98,7 @@ void test_set_free(struct test_set *set)
 enum error test_set_score(struct test_set *set, struct model *model, struct model_score *ret_score)
 {
     size_t limit = model_get_options(model)->batch_rows;
-    size_t chunk = engine_rows(model_get_options(model)->shape.features);
+    size_t chunk = set->chunk;
     struct model_score score = {.rows = 0};
     if (chunk > limit)
         chunk = limit;
@@ -108,7 +109,7 @@ enum error test_set_score(struct test_set *set, struct model *model, struct mode
         const char *from = (const char *)set->features + at * set->row_bytes;
         if (stop_requested())
             return error_set(ERROR_CANCELLED, "stopped while the test set was scored");
-        enum error error = feature_scaler_from_device(set->scaler, from, rows, &batch.features);
+        enum error error = feature_input_take(set->input, from, rows, &batch.features);
         if (!error)
             error = model_evaluate(model, &batch, &score);
         if (error)

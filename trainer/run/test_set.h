@@ -11,16 +11,17 @@
 #include "common/error.h"
 #include "loader/store/store.h"
 #include "trainer/compute/engine.h"
+#include "trainer/model/feature_input.h"
 #include "trainer/model/model.h"
 #include "trainer/model/targets.h"
 
 struct test_set;
 
-/* Reads the whole store. It must have the model's number of features, and only labels that
+/* Reads the whole store. It must have the columns that the model takes, and only labels that
  * `targets` (made for it) knows. Everything is borrowed until test_set_free() but store and
  * targets. */
 enum error test_set_new(const struct engine *engine, struct store *store,
-                        const struct targets *targets, float scale,
+                        const struct targets *targets, const struct feature_input_options *features,
                         struct test_set **ret_set) MUST_CHECK;
 void test_set_free(struct test_set *set);
 

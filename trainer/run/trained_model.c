@@ -6,7 +6,7 @@
 #include "common/log.h"
 #include "common/stop.h"
 #include "trainer/checkpoint/logdir.h"
-#include "trainer/model/feature_scaler.h"
+#include "trainer/model/feature_input.h"
 
 static enum error open_newest(const char *path, struct checkpoint **ret_checkpoint)
 {
@@ -66,7 +66,7 @@ void trained_model_close(struct trained_model *trained)
 struct scan {
     const struct trained_model *trained;
     size_t row_bytes, limit;
-    struct feature_scaler *scaler;
+    struct feature_input *input;
     trained_model_sink *sink;
     void *context;
     int64_t bad_rows; /* left out or zeroed so far */
@@ -104,7 +104,7 @@ static enum error pass_on(void *context, const struct store_block *block)
             return error_set(ERROR_CANCELLED, "stopped before the last row");
         if (rows.rows == 0)
             continue;
-        enum error error = feature_scaler_from_host(scan->scaler, from, rows.rows, &rows.features);
+        enum error error = feature_input_take(scan->input, from, rows.rows, &rows.features);
         if (!error)
             error = scan->sink(scan->context, &rows);
         if (error)
@@ -112,14 +112,6 @@ static enum error pass_on(void *context, const struct store_block *block)
     }
     /* The block's memory is the store's again when this returns. */
     return device_queue_wait(scan->trained->engine.device, scan->trained->engine.queue);
-}
-
-/* One column more is most often the label, taken for a feature. */
-static const char *maybe_label(const struct store_info *info, size_t features)
-{
-    if (info->features != features + 1 || info->label_kind != LABEL_NONE)
-        return "";
-    return "; if one of its columns is the label, the URI lacks label=COLUMN";
 }
 
 enum error trained_model_scan(struct trained_model *trained, struct store *store,
@@ -134,22 +126,15 @@ enum error trained_model_scan(struct trained_model *trained, struct store *store
                         .context = context};
     enum scan_columns columns =
         trained->bad_rows == BAD_ROWS_FAIL ? SCAN_FEATURES : SCAN_FEATURES | SCAN_BAD_ROWS;
-    if (info->features != facts->model.shape.features)
-        return error_set(ERROR_INPUT, "%s has %zu features, the model of %s takes %zu%s", info->uri,
-                         info->features, checkpoint_path(trained->checkpoint),
-                         facts->model.shape.features,
-                         maybe_label(info, facts->model.shape.features));
-    enum error error =
-        feature_names_compare(&facts->names, checkpoint_path(trained->checkpoint), info);
-    if (error)
-        return error;
-    error = feature_scaler_new(&trained->engine, info->element, info->features, scan.limit,
-                               facts->feature_scale, &scan.scaler);
+    struct feature_input_options features =
+        checkpoint_features(facts, checkpoint_path(trained->checkpoint));
+    enum error error = feature_input_new(&trained->engine, &features, info, FEATURES_ON_HOST,
+                                         scan.limit, &scan.input);
     if (!error)
         error = store_scan(store, columns, pass_on, &scan);
     if (!error && scan.bad_rows > 0)
         log_warning("%" PRId64 " bad rows were %s", scan.bad_rows,
                     trained->bad_rows == BAD_ROWS_SKIP ? "left out" : "replaced by zeros");
-    feature_scaler_free(scan.scaler);
+    feature_input_free(scan.input);
     return error;
 }

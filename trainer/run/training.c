@@ -15,12 +15,17 @@
 #include "common/log.h"
 #include "common/stop.h"
 #include "common/text.h"
+#include "trainer/run/baseline.h"
 #include "trainer/run/report.h"
+#include "trainer/run/saver.h"
 #include "trainer/run/training_parts.h"
 
 #define LOSS_EVERY_CUDA 20 /* reading a loss waits for the device; the CPU has it at hand */
 #define CHECK_MS 1000      /* for the sampler's answer after a save */
 #define IDLE_LOSSES 10     /* in a row, before the warning that nothing is learned */
+#define WINDOW_LOSSES 100  /* whose mean is compared with the baseline */
+#define LEARNT 0.98        /* a loss below this times the baseline shows that something was */
+#define RETRY_SECONDS 30.0 /* at most, after a save that failed */
 
 /* What the report's thread checks every few seconds. */
 struct watch {
@@ -28,6 +33,15 @@ struct watch {
     struct stream_position position; /* of the training's begin */
     _Atomic bool changed;            /* the sampler has another order; see `report` */
     struct error_report report;
+};
+
+/* What the losses come to beside those of a constant answer. */
+struct progress {
+    struct baseline baseline;
+    double sum;    /* of the losses a row, since the last window was full */
+    int64_t count; /* of them */
+    int64_t windows;
+    double window; /* the mean of the latest full window */
 };
 
 struct training {
@@ -38,7 +52,10 @@ struct training {
     int64_t next_save_ns;
     int64_t tested_step; /* of `score`; -1: none */
     struct model_score score;
-    bool unsavable;  /* diverged, or a save failed: what is on disk is better */
+    struct saver *saver;
+    bool started;   /* the first batch came */
+    bool unsavable; /* diverged: what is on disk is better */
+    struct progress progress;
     int idle_losses; /* losses in a row that came with no gradient */
     bool idle_warned;
 };
@@ -97,42 +114,82 @@ static enum error check_order(const struct training *training)
     return compare_order(&training->parts.facts.position, &now);
 }
 
-static enum error save(struct training *training)
+/* Says what a failed save leaves. */
+static enum error say_not_saved(const struct training *training, int64_t step, enum error error)
+{
+    const struct logdir *logdir = training->parts.logdir;
+    if (logdir_newest_step(logdir) < 0)
+        return error_prefix(error, "step %" PRId64 " was not saved: ", step);
+    return error_prefix(
+        error,
+        "step %" PRId64 " was not saved, training can go on from step %" PRId64 " (%s): ", step,
+        logdir_newest_step(logdir), logdir_newest_path(logdir));
+}
+
+/* Takes the result of a save that was going on; a failed one is tried again. A state that is not
+ * finite will not be better the next time. */
+static enum error finish_save(struct training *training)
+{
+    double seconds = training->options->save_seconds;
+    int64_t step;
+    enum error error = saver_finish(training->saver, &step);
+    if (!error && step >= 0)
+        log_info("saved %s", logdir_newest_path(training->parts.logdir));
+    if (!error)
+        return OK;
+    error = say_not_saved(training, step, error);
+    training->unsavable = error == ERROR_INPUT;
+    if (training->unsavable)
+        return error;
+    seconds = seconds > 0 && seconds < RETRY_SECONDS ? seconds : RETRY_SECONDS;
+    training->next_save_ns = clock_now_ns() + (int64_t)(seconds * 1e9);
+    log_warning("%s; it is tried again", error_message());
+    return OK;
+}
+
+static enum error begin_save(struct training *training)
 {
     struct training_parts *parts = &training->parts;
-    int64_t step = global_step(training), newest = logdir_newest_step(parts->logdir);
-    enum error error = logdir_save(parts->logdir, parts->model, &parts->facts);
+    struct checkpoint_snapshot *snapshot = NULL;
+    training->next_save_ns = clock_now_ns() + (int64_t)(training->options->save_seconds * 1e9);
+    enum error error = checkpoint_snapshot_new(parts->model, &parts->facts, &snapshot);
+    return error ? error : saver_start(training->saver, snapshot);
+}
+
+/* Saves the state of now, and waits until it is on disk. */
+static enum error save(struct training *training)
+{
+    int64_t step;
+    enum error error = finish_save(training);
+    if (!error)
+        error = begin_save(training);
+    if (error)
+        return error;
+    error = saver_finish(training->saver, &step);
     if (error) {
         training->unsavable = true;
-        if (newest >= 0)
-            return error_prefix(error,
-                                "step %" PRId64 " was not saved, training can go on from "
-                                "step %" PRId64 " (%s): ",
-                                step, newest, logdir_newest_path(parts->logdir));
-        return error_prefix(error, "step %" PRId64 " was not saved: ", step);
+        return say_not_saved(training, step, error);
     }
-    log_info("saved %s", logdir_newest_path(parts->logdir));
-    training->next_save_ns = clock_now_ns() + (int64_t)(training->options->save_seconds * 1e9);
+    log_info("saved %s", logdir_newest_path(training->parts.logdir));
     return OK;
 }
 
 static enum error save_in_time(struct training *training)
 {
+    if (saver_is_busy(training->saver))
+        return saver_is_done(training->saver) ? finish_save(training) : OK;
     if (training->options->save_seconds <= 0 || clock_now_ns() < training->next_save_ns)
         return OK;
-    report_pause_begin(training->report);
-    enum error error = save(training);
-    if (!error)
-        error = check_order(training);
-    report_pause_end(training->report);
-    return error;
+    return begin_save(training);
 }
 
 /* The state that training begins with, once a batch has passed every check: a start that fails
  * leaves nothing behind that another one would have to agree with. */
 static enum error save_first(struct training *training)
 {
-    if (logdir_newest_step(training->parts.logdir) >= 0)
+    bool started = training->started;
+    training->started = true;
+    if (started || logdir_newest_step(training->parts.logdir) >= 0)
         return OK;
     report_pause_begin(training->report);
     enum error error = save(training);
@@ -171,20 +228,6 @@ static enum error test_in_time(struct training *training)
     return error;
 }
 
-/* The batch's features as the model takes them. */
-static enum error scale_features(struct training *training, const struct feed_batch *batch,
-                                 const float **ret_features)
-{
-    struct training_parts *parts = &training->parts;
-    *ret_features = batch->features;
-    if (!parts->scaled)
-        return OK;
-    *ret_features = parts->scaled;
-    return device_scale_f32(parts->engine.device, parts->engine.queue, parts->scaled,
-                            batch->features, batch->rows * parts->facts.model.shape.features,
-                            parts->facts.feature_scale);
-}
-
 static enum error step_on(struct training *training, const struct feed_batch *feed_batch)
 {
     struct training_parts *parts = &training->parts;
@@ -195,7 +238,11 @@ static enum error step_on(struct training *training, const struct feed_batch *fe
     if (!error)
         error = save_first(training);
     if (!error)
-        error = scale_features(training, feed_batch, &batch.features);
+        baseline_add(&training->progress.baseline, parts->classes, parts->numbers,
+                     feed_batch->rows);
+    if (!error)
+        error = feature_input_take(parts->input, feed_batch->features, feed_batch->rows,
+                                   &batch.features);
     if (!error)
         error = model_step(parts->model, &batch);
     return error;
@@ -233,7 +280,10 @@ static enum error refuse_loss(struct training *training, double loss, int64_t in
 {
     const struct training_options *options = training->options;
     const struct logdir *logdir = training->parts.logdir;
+    enum error error = finish_save(training);
     training->unsavable = true;
+    if (error)
+        return error;
     return error_set(ERROR_INPUT,
                      "training diverged: the loss of step %" PRId64 " is %g, on batch %" PRId64
                      "%s (%s/batch?size=%" PRId64 "&index=%" PRId64 "&stream=%s shows its rows); "
@@ -260,6 +310,34 @@ static enum error read_loss(struct training *training, int64_t index, double *re
     return notice_idleness(training, *ret_loss);
 }
 
+static void follow_progress(struct progress *progress, double loss)
+{
+    progress->sum += loss;
+    if (++progress->count < WINDOW_LOSSES)
+        return;
+    progress->window = progress->sum / WINDOW_LOSSES;
+    progress->windows++;
+    progress->sum = 0;
+    progress->count = 0;
+}
+
+/* At the end, when there was time to learn. */
+static void warn_of_no_progress(const struct training *training)
+{
+    const struct progress *progress = &training->progress;
+    const struct baseline *baseline = &progress->baseline;
+    bool normalized = training->parts.facts.norm.features > 0;
+    double constant = baseline_loss(baseline);
+    if (progress->windows < 2 || baseline->rows < 10 * (int64_t)baseline->classes ||
+        !(progress->window >= LEARNT * constant))
+        return;
+    log_warning("the loss of the last %d steps is %g a row, and always answering %s would have %g: "
+                "nothing was learnt; %sa smaller --learning-rate or more --train-steps may help",
+                WINDOW_LOSSES, progress->window,
+                baseline->classes > 0 ? "the labels' shares" : "the targets' mean", constant,
+                normalized ? "" : "--normalize (in another --logdir), ");
+}
+
 /* One batch from the feed to the model and back. */
 static enum error train_batch(struct training *training)
 {
@@ -284,6 +362,9 @@ static enum error train_batch(struct training *training)
     error = read_loss(training, index, &loss);
     if (error)
         return error;
+    if (!isnan(loss))
+        follow_progress(&training->progress,
+                        loss_is_mean(parts->facts.model.loss) ? loss : loss / (double)rows);
     report_step(training->report, global_step(training), rows, loss);
     return test_in_time(training);
 }
@@ -324,10 +405,12 @@ static enum error save_at_end(struct training *training, enum error reason)
     struct error_report report;
     error_report_take(reason, &report);
     log_last_loss(training);
-    if (!may_save(training, reason))
+    enum error error = finish_save(training);
+    if (!error && !may_save(training, reason))
         return error_restore(&report);
     report_pause_begin(training->report);
-    enum error error = save(training);
+    if (!error)
+        error = save(training);
     if (!error)
         error = check_order(training);
     report_pause_end(training->report);
@@ -382,6 +465,7 @@ static enum error finish(struct training *training)
         log_warning("%" PRId64 " bad rows were %s", stats.bad_rows,
                     training->options->bad_rows == BAD_ROWS_SKIP ? "left out"
                                                                  : "replaced by zeros");
+    warn_of_no_progress(training);
     report_done(training->report, parts->test_set != NULL, accuracy_of(&training->score),
                 parts->test_set ? model_score_loss(parts->model, &training->score) : 0);
     return OK;
@@ -412,6 +496,12 @@ static enum error train(struct training *training)
     return error ? error : finish(training);
 }
 
+static enum error open_progress(struct training *training)
+{
+    const struct classes *classes = training->parts.facts.classes;
+    return baseline_init(&training->progress.baseline, classes ? classes->count : 0);
+}
+
 enum error training_run(const struct training_options *options)
 {
     struct training training = {.options = options, .tested_step = -1};
@@ -435,11 +525,17 @@ enum error training_run(const struct training_options *options)
     }
     error = report_open(&report, &training.report);
     if (!error)
+        error = saver_open(training.parts.logdir, &training.saver);
+    if (!error)
         error = training_parts_open(&training.parts);
+    if (!error)
+        error = open_progress(&training);
     if (!error)
         error = train(&training);
 out:
     report_close(training.report);
+    baseline_release(&training.progress.baseline);
+    saver_close(training.saver);
     training_parts_close(&training.parts);
     return error;
 }

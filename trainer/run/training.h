@@ -32,6 +32,7 @@ struct training_options {
     struct model_options
         model; /* kind, hidden layers, loss, optimizer; the rest comes from store and sampler */
     bool seed_given;     /* else model.seed is drawn, or the checkpoint's */
+    bool normalize;      /* or as the checkpoint was trained */
     float feature_scale; /* 0: the checkpoint's; else 1/255 for u8 stores, 1 for f32 */
     int64_t train_steps; /* the global step to end at */
     int64_t batch_rows;

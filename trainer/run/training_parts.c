@@ -9,11 +9,13 @@
 #include <sys/random.h>
 
 #include "common/array.h"
+#include "common/clock.h"
 #include "common/log.h"
 #include "common/text.h"
 #include "loader/feed/stream_check.h"
 #include "loader/store/feature_range.h"
 #include "loader/store_open.h"
+#include "trainer/run/normalization.h"
 
 static void warn_of_seed(const struct training_parts *parts)
 {
@@ -55,6 +57,16 @@ static enum error compare_scale(const struct training_parts *parts)
                      checkpoint_path(parts->checkpoint), (double)saved, (double)given);
 }
 
+/* The same command may leave --normalize out when it goes on; to begin with it needs another run. */
+static enum error compare_norm(const struct training_parts *parts)
+{
+    if (!parts->options->normalize || checkpoint_get_facts(parts->checkpoint)->norm.features > 0)
+        return OK;
+    return error_set(ERROR_CONFLICT,
+                     "%s was trained without --normalize; train with it in another --logdir",
+                     checkpoint_path(parts->checkpoint));
+}
+
 static enum error check_sampler(const struct training_options *options)
 {
     struct sampler_client *client = NULL;
@@ -71,6 +83,8 @@ enum error training_parts_check(struct training_parts *parts)
     enum error error = stream_position_compare_size(position, called, options->batch_rows);
     if (!error)
         error = compare_scale(parts);
+    if (!error)
+        error = compare_norm(parts);
     if (!error)
         error = check_sampler(options);
     if (!error)
@@ -99,7 +113,7 @@ static enum error explain_scale(const struct training_parts *parts)
              info->element == ELEMENT_U8 ? "1/255" : "1", info->uri,
              info->element == ELEMENT_U8 ? "integers from 0 to 255"
                                          : "numbers that are not all such integers");
-    if (feature_range_is_small(&range))
+    if (feature_range_is_small(&range) && !parts->options->normalize)
         log_warning("%s: no feature of the first %" PRId64 " rows is larger than %d, and all are "
                     "multiplied with 1/255, which suits bytes up to 255: they may be too small to "
                     "learn from; --feature-scale 1 takes them as they are",
@@ -113,6 +127,8 @@ static enum error choose_scale(struct training_parts *parts)
     float given = parts->options->feature_scale;
     if (saved) {
         enum error error = compare_scale(parts);
+        if (!error)
+            error = compare_norm(parts);
         if (error)
             return error;
     }
@@ -130,12 +146,9 @@ static enum error choose_scale(struct training_parts *parts)
 static enum error choose_names(struct training_parts *parts)
 {
     const struct checkpoint_facts *saved = saved_facts(parts);
-    const struct store_info *info = store_info(parts->store);
     if (!saved || saved->names.count == 0)
-        return feature_names_init(&parts->facts.names, info);
-    enum error error =
-        feature_names_compare(&saved->names, checkpoint_path(parts->checkpoint), info);
-    return error ? error : feature_names_copy(&parts->facts.names, &saved->names);
+        return feature_names_init(&parts->facts.names, store_info(parts->store));
+    return feature_names_copy(&parts->facts.names, &saved->names);
 }
 
 static enum error open_store(struct training_parts *parts)
@@ -148,13 +161,14 @@ static enum error open_store(struct training_parts *parts)
     const struct store_info *info = store_info(parts->store);
     if (info->features == 0)
         return error_set(ERROR_INPUT, "%s has no feature columns to train on", info->uri);
-    parts->facts.model.shape.features = info->features;
-    if (parts->checkpoint) {
-        error = checkpoint_compare(parts->checkpoint, &parts->facts.model);
-        if (error)
-            return error;
-    }
+    const struct checkpoint_facts *saved = saved_facts(parts);
+    parts->facts.model.shape.features = saved ? saved->model.shape.features : info->features;
     error = choose_names(parts);
+    if (!error && saved) {
+        struct feature_input_options features =
+            checkpoint_features(saved, checkpoint_path(parts->checkpoint));
+        error = feature_input_check(&features, info);
+    }
     return error ? error : choose_scale(parts);
 }
 
@@ -164,8 +178,8 @@ static enum error ask_sampler(struct training_parts *parts)
     const struct training_options *options = parts->options;
     const struct checkpoint_facts *saved = saved_facts(parts);
     struct stream_position *position = &parts->facts.position;
-    enum error error = stream_position_fetch(options->sampler_url, options->stream, options->patience_ms,
-                                             &position->stream);
+    enum error error = stream_position_fetch(options->sampler_url, options->stream,
+                                             options->patience_ms, &position->stream);
     if (error)
         return error;
     position->batch_rows = options->batch_rows;
@@ -276,50 +290,35 @@ static enum error load_tests(struct training_parts *parts)
     enum error error = store_open(parts->options->test_store_uri, false, &store);
     if (error)
         return error;
-    const struct store_info *info = store_info(store);
+    struct feature_input_options features =
+        checkpoint_features(&parts->facts, parts->options->store_uri);
     error = targets_new(parts->facts.classes, store, &targets);
     if (error)
         goto out;
-    if (info->features != parts->facts.model.shape.features) {
-        error = error_set(ERROR_INPUT, "%s has %zu %s, %s has %zu", info->uri, info->features,
-                          text_plural(info->features, "feature", "features"),
-                          parts->options->store_uri, parts->facts.model.shape.features);
-        goto out;
-    }
-    error = feature_names_compare(&parts->facts.names, parts->options->store_uri, info);
-    if (error)
-        goto out;
-    error =
-        test_set_new(&parts->engine, store, targets, parts->facts.feature_scale, &parts->test_set);
+    error = test_set_new(&parts->engine, store, targets, &features, &parts->test_set);
 out:
     targets_free(targets);
     store_close(store);
     return error;
 }
 
-/* The feed scales u8 only: floats that are not to be taken as they stand get a buffer here. */
 static enum error make_buffers(struct training_parts *parts)
 {
     size_t rows = (size_t)parts->options->batch_rows;
-    bool scale =
-        store_info(parts->store)->element == ELEMENT_F32 && parts->facts.feature_scale != 1.0f;
-    void *memory = NULL;
     parts->classes = array_new(rows, sizeof(*parts->classes), "a batch's classes");
     parts->numbers = array_new(rows, sizeof(*parts->numbers), "a batch's targets");
     if (!parts->classes || !parts->numbers)
         return ERROR_MEMORY;
-    if (!scale)
-        return OK;
-    enum error error = device_memory_new(
-        parts->engine.device, rows * parts->facts.model.shape.features * sizeof(float), &memory);
-    parts->scaled = memory;
-    return error;
+    const char *called = parts->checkpoint ? checkpoint_path(parts->checkpoint) : "this training";
+    struct feature_input_options features = checkpoint_features(&parts->facts, called);
+    return feature_input_new(&parts->engine, &features, store_info(parts->store),
+                             FEATURES_FROM_FEED, rows, &parts->input);
 }
 
-static enum error open_feed(struct training_parts *parts)
+static struct feed_options feed_options(const struct training_parts *parts)
 {
     const struct training_options *options = parts->options;
-    struct feed_options feed = {
+    return (struct feed_options){
         .sampler_url = options->sampler_url,
         .stream = options->stream,
         .store = parts->store,
@@ -335,6 +334,54 @@ static enum error open_feed(struct training_parts *parts)
         .scale = parts->facts.feature_scale,
         .patience_ms = options->patience_ms,
     };
+}
+
+/* The feed scales bytes alone. */
+static void scale_norm(const struct training_parts *parts, struct feature_norm *norm)
+{
+    bool scaled = store_info(parts->store)->element == ELEMENT_U8;
+    for (size_t i = 0; i < norm->features && !scaled; i++) {
+        norm->mean[i] *= parts->facts.feature_scale;
+        norm->deviation[i] *= parts->facts.feature_scale;
+    }
+}
+
+static enum error measure_norm(struct training_parts *parts)
+{
+    struct feed_options feed = feed_options(parts);
+    struct model_options *model = &parts->facts.model;
+    struct normalization found;
+    int64_t begin_ns = clock_now_ns();
+    enum error error =
+        normalization_measure(&feed, parts->facts.position.stream.epoch_draws, &found);
+    parts->facts.norm = found.norm;
+    if (error)
+        return error;
+    scale_norm(parts, &parts->facts.norm);
+    if (model->shape.kind == MODEL_LINEAR) {
+        model->target_mean = found.target_mean;
+        model->target_deviation = found.target_deviation;
+    }
+    log_info("features%s are normalized with their mean and deviation over %" PRId64
+             " rows, read in %.1f s",
+             model->shape.kind == MODEL_LINEAR ? " and the target" : "", found.rows,
+             (double)(clock_now_ns() - begin_ns) / 1e9);
+    return OK;
+}
+
+static enum error choose_norm(struct training_parts *parts)
+{
+    const struct checkpoint_facts *saved = saved_facts(parts);
+    if (!saved)
+        return parts->options->normalize ? measure_norm(parts) : OK;
+    parts->facts.model.target_mean = saved->model.target_mean;
+    parts->facts.model.target_deviation = saved->model.target_deviation;
+    return feature_norm_copy(&parts->facts.norm, &saved->norm);
+}
+
+static enum error open_feed(struct training_parts *parts)
+{
+    struct feed_options feed = feed_options(parts);
     return feed_open(&feed, &parts->feed);
 }
 
@@ -350,6 +397,8 @@ enum error training_parts_open(struct training_parts *parts)
         error = targets_new(parts->facts.classes, parts->store, &parts->targets);
     if (!error)
         error = engine_open(&parts->options->engine, &parts->engine);
+    if (!error)
+        error = choose_norm(parts);
     if (!error)
         error = make_model(parts);
     if (!error)
@@ -367,8 +416,7 @@ enum error training_parts_open(struct training_parts *parts)
 void training_parts_close(struct training_parts *parts)
 {
     feed_close(parts->feed);
-    if (parts->scaled)
-        device_memory_free(parts->engine.device, parts->scaled);
+    feature_input_free(parts->input);
     free(parts->classes);
     free(parts->numbers);
     test_set_free(parts->test_set);

@@ -15,6 +15,7 @@
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/logdir.h"
 #include "trainer/compute/engine.h"
+#include "trainer/model/feature_input.h"
 #include "trainer/model/model.h"
 #include "trainer/model/targets.h"
 #include "trainer/run/test_set.h"
@@ -31,9 +32,9 @@ struct training_parts {
     struct model *model;
     struct test_set *test_set; /* NULL: none */
     struct feed *feed;
-    float *scaled;    /* device, [B, F]: f32 features times the scale; NULL: the feed did it */
-    int32_t *classes; /* [B] */
-    float *numbers;   /* [B] */
+    struct feature_input *input; /* what comes from the feed, as the model takes it */
+    int32_t *classes;            /* [B] */
+    float *numbers;              /* [B] */
 };
 
 /* Takes the logdir and its checkpoint, if there is one. *ret_done: it has the last step already,

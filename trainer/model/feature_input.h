@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A feature input: rows as a store keeps them (C columns of u8 or f32) become the floats in device
+ * memory that a model takes (F features): the model's columns, picked by name where both sides have
+ * names, multiplied with its feature scale and, if it was trained so, normalized.
+ */
+#ifndef TRAINER_MODEL_FEATURE_INPUT_H
+#define TRAINER_MODEL_FEATURE_INPUT_H
+
+#include <stddef.h>
+
+#include "common/error.h"
+#include "loader/store/store.h"
+#include "trainer/compute/engine.h"
+#include "trainer/model/feature_names.h"
+#include "trainer/model/feature_norm.h"
+
+/* What the model takes. All borrowed for the duration of the call. */
+struct feature_input_options {
+    const char *called; /* whose features they are, for messages: a checkpoint's path */
+    size_t features;    /* F */
+    const struct feature_names *names;
+    const struct feature_norm *norm;
+    float scale;
+};
+
+/* Where rows come from. */
+enum feature_source {
+    FEATURES_ON_HOST,   /* a scan */
+    FEATURES_ON_DEVICE, /* as the store keeps them */
+    FEATURES_FROM_FEED  /* f32 on the device, scaled if the store holds u8 */
+};
+
+struct feature_input;
+
+/* ERROR_INPUT or ERROR_CONFLICT when the store has not the columns that the model takes, naming
+ * one. */
+enum error feature_input_check(const struct feature_input_options *options,
+                               const struct store_info *info) MUST_CHECK;
+
+/* For up to `rows` rows a call. The engine is borrowed. Errors as feature_input_check(). */
+enum error feature_input_new(const struct engine *engine,
+                             const struct feature_input_options *options,
+                             const struct store_info *info, enum feature_source source, size_t rows,
+                             struct feature_input **ret_input) MUST_CHECK;
+void feature_input_free(struct feature_input *input);
+
+/* `rows` rows [rows, C] from where the input was made for -> *ret_values[rows, F] in device memory,
+ * valid until the next call; it may be `features` itself. Host memory must stay as it is until
+ * device_queue_wait(). */
+enum error feature_input_take(struct feature_input *input, const void *features, size_t rows,
+                              const float **ret_values) MUST_CHECK;
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A saver: writes checkpoints on a thread of its own while training goes on, one at a time. The
+ * logdir is the saver's from saver_start() until saver_finish() has returned. One thread calls.
+ */
+#ifndef TRAINER_RUN_SAVER_H
+#define TRAINER_RUN_SAVER_H
+
+#include <stdbool.h>
+
+#include "common/error.h"
+#include "trainer/checkpoint/logdir.h"
+
+struct saver;
+
+/* `logdir` is borrowed until saver_close(). */
+enum error saver_open(struct logdir *logdir, struct saver **ret_saver) MUST_CHECK;
+/* Waits for a save in progress; its failure is logged. NULL is legal. */
+void saver_close(struct saver *saver);
+
+/* Is a save in progress, or not finished by saver_finish() yet? */
+bool saver_is_busy(const struct saver *saver);
+/* Would saver_finish() return at once? */
+bool saver_is_done(const struct saver *saver);
+
+/* Takes the snapshot over and begins to write it. The saver must not be busy. */
+enum error saver_start(struct saver *saver, struct checkpoint_snapshot *snapshot) MUST_CHECK;
+/* Waits for the save in progress. *ret_step: of which step it was; OK and -1: there was none. */
+enum error saver_finish(struct saver *saver, int64_t *ret_step) MUST_CHECK;
+
+#endif
