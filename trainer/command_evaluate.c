@@ -12,26 +12,31 @@ const struct command command_evaluate = {
     .summary = "print a model's accuracy on a store",
     .details =
         "  tombola-trainer evaluate --store sqlite:test.db --logdir run\n"
+        "  tombola-trainer evaluate --sampler http://127.0.0.1:8080 --stream test --store "
+        "sqlite:all.db \\\n"
+        "                           --logdir run\n"
         "The last line is `accuracy: 0.9655`, or `mean squared error: ...` of a regression.\n"
-        "A store with the columns of training in another order is refused.\n",
+        "The model's columns are found by name where the store has names.\n" COMMANDS_ENVIRONMENT,
     .run = run,
 };
 
 static void print(const struct evaluation *evaluation, enum model_kind kind)
 {
-    printf("rows: %" PRId64 "\n", evaluation->score.rows);
+    printf("rows: %" PRId64 "\n", evaluation->rows);
     if (kind == MODEL_LINEAR) {
-        printf("mean squared error: %g\n", evaluation->squared);
+        if (evaluation->baseline > 0)
+            printf("R2: %g\n", 1 - evaluation->loss / evaluation->baseline);
+        printf("mean squared error: %g\n", evaluation->loss);
         return;
     }
-    printf("cross entropy: %g\n", evaluation->loss);
+    printf("mean cross entropy: %g\n", evaluation->loss);
     printf("accuracy: %g\n", evaluation->accuracy);
 }
 
-static enum error evaluate(struct trained_model *trained, const char *store)
+static enum error evaluate(struct trained_model *trained, const struct trained_model_source *source)
 {
     struct evaluation evaluation;
-    enum error error = evaluation_run(trained, store, &evaluation);
+    enum error error = evaluation_run(trained, source, &evaluation);
     if (!error)
         print(&evaluation, model_get_options(trained->model)->shape.kind);
     return error;

@@ -9,14 +9,17 @@ static enum error run(const struct program *program, int argc, char **argv);
 const struct command command_predict = {
     .name = "predict",
     .summary = "write predictions for a store as CSV",
-    .details = "  tombola-trainer predict --store new.csv --logdir run > predictions.csv\n"
-               "Columns: id,label,predicted,p0,p1,... (a regression: id,label,predicted).\n",
+    .details =
+        "  tombola-trainer predict --store new.csv --logdir run > predictions.csv\n"
+        "Columns: id,label,predicted and the probability of each class: p0,p1,... where\n"
+        "classes are numbered so, else p_CLASS (a regression: id,label,predicted).\n"
+        "The model's columns are found by name where the store has names.\n" COMMANDS_ENVIRONMENT,
     .run = run,
 };
 
-static enum error predict(struct trained_model *trained, const char *store)
+static enum error predict(struct trained_model *trained, const struct trained_model_source *source)
 {
-    return prediction_run(trained, store, stdout);
+    return prediction_run(trained, source, stdout);
 }
 
 static enum error run(const struct program *program, int argc, char **argv)

@@ -26,11 +26,12 @@ extern const struct command command_predict;
 enum bad_rows commands_bad_rows(const char *name);
 
 /*
- * What `evaluate` and `predict` share: their options (--store, described by `store_help`; --logdir,
- * --checkpoint, --bad-rows, the engine's), and the model that these name, opened for `use` and
- * closed after it. Returns what failed, or what `use` returned.
+ * What `evaluate` and `predict` share: their options (--store, described by `store_help`; --sampler
+ * and --stream; --logdir, --checkpoint, --bad-rows, the engine's), and the model that these name,
+ * opened for `use` and closed after it. Returns what failed, or what `use` returned.
  */
-typedef enum error commands_use(struct trained_model *trained, const char *store);
+typedef enum error commands_use(struct trained_model *trained,
+                                const struct trained_model_source *source);
 enum error commands_with_trained(const struct program *program, const struct command *command,
                                  const char *store_help, int argc, char **argv,
                                  commands_use *use) MUST_CHECK;

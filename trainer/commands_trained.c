@@ -3,6 +3,8 @@
 
 #include "trainer/commands.h"
 
+#define PATIENCE_MS 60000 /* as --patience of train */
+
 enum bad_rows commands_bad_rows(const char *name)
 {
     if (strcmp(name, "skip") == 0)
@@ -15,15 +17,26 @@ enum error commands_with_trained(const struct program *program, const struct com
 {
     struct trained_model_options options = {.engine = {.device = "auto", .blas = "auto"}};
     struct trained_model trained = {.checkpoint = NULL};
-    const char *store = NULL, *bad_rows = "fail";
+    struct trained_model_source source = {.stream = "default", .patience_ms = PATIENCE_MS};
+    const char *bad_rows = "fail";
     int64_t threads = 1;
     const struct option table[] = {
         {.name = "store",
          .type = OPTION_TEXT,
-         .target = &store,
+         .target = &source.store_uri,
          .argument = "URI",
          .help = store_help,
          .required = true},
+        {.name = "sampler",
+         .type = OPTION_TEXT,
+         .target = &source.sampler_url,
+         .argument = "URL",
+         .help = "take the rows of this sampler's stream, one epoch of it, instead of all"},
+        {.name = "stream",
+         .type = OPTION_TEXT,
+         .target = &source.stream,
+         .argument = "NAME",
+         .help = "which stream, such as one of a test split"},
         {.name = "logdir",
          .type = OPTION_TEXT,
          .target = &options.logdir,
@@ -45,7 +58,7 @@ enum error commands_with_trained(const struct program *program, const struct com
     options.engine.threads = (unsigned)threads;
     error = trained_model_open(&options, &trained);
     if (!error)
-        error = use(&trained, store);
+        error = use(&trained, &source);
     trained_model_close(&trained);
     return error;
 }

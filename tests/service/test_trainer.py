@@ -538,6 +538,20 @@ def test_a_full_disk_loses_nothing_that_was_saved(small_disk, start, served, sto
     assert newest(logdir).read_bytes() == straight
 
 
+@pytest.mark.threads
+def test_training_goes_on_while_a_save_fails_and_is_tried_again(small_disk, start, served, store):
+    logdir = small_disk / "run"
+    trainer = start("trainer", *options(served, store, logdir, train_steps=10**9, save_secs=0.2, print_every=1000))
+    trainer.wait_for_log("saved")
+    fill(small_disk / "filler")
+    trainer.wait_for_log("No space left on device; it is tried again")
+    saved = checkpoints(logdir)[-1]
+    (small_disk / "filler").unlink()
+    trainer.wait_for_log(r"(?s)it is tried again.*saved ")
+    trainer.stop(status=143)
+    assert checkpoints(logdir)[-1] > saved
+
+
 def test_a_disk_that_is_full_from_the_start_is_told(small_disk, served, store):
     fill(small_disk / "filler")
     train_fails(served, store, small_disk / "run", ["No space left"], status=1)
@@ -742,8 +756,11 @@ def test_stores_that_do_not_fit_are_refused(sampler, served, store, trained, tmp
     (tmp_path / "plain.csv").write_text((tmp_path / "animals.csv").read_text().replace("cat", "1").replace("dog", "2"))
     sampled = sampler("--store", other, "--seed", 1)
     train(sampled, other, tmp_path / "two", model="softmax", hidden_units=None, batch_size=20, train_steps=5)
-    run_fails("trainer", "predict", "--store", f"csv:{tmp_path}/plain.csv", "--logdir", tmp_path / "two",
-              says=["plain.csv has 3 features", "takes 2; if one of its columns is the label, the URI lacks label=COLUMN"])
+    assert len(predictions(f"csv:{tmp_path}/plain.csv", tmp_path / "two")) == 200  # the label is a column among others
+    bare = (tmp_path / "plain.csv").read_text().split("\n", 1)[1]
+    (tmp_path / "bare.csv").write_text(bare)
+    run_fails("trainer", "predict", "--store", f"csv:{tmp_path}/bare.csv?header=no", "--logdir", tmp_path / "two",
+              says=["bare.csv?header=no has 3 features", "takes 2; if one of its columns is the label, the URI lacks label=COLUMN"])
     run_fails("trainer", "evaluate", "--store", f"csv:{tmp_path}/plain.csv", "--logdir", tmp_path / "two", says=["?label=COLUMN"])
     train_fails(sampled, other, tmp_path / "three", ["plain.csv", "?label=COLUMN"], test_store=f"csv:{tmp_path}/plain.csv")
     train_fails(served, "range:2000?labels=10", tmp_path / "c", ["no feature columns"])

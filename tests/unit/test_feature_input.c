@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Covers trainer/model/feature_input, trainer/model/feature_norm. */
+/* Covers trainer/model/feature_input: rows of every source; trainer/model/feature_norm. */
 #include "tests/unit/kernel_unit.h"
 
 #include "trainer/model/feature_input.h"

@@ -2,8 +2,9 @@
 /*
  * A checkpoint: one safetensors file that holds all that training needs to go on, or a model to be
  * used: parameters and optimizer slots under their names (hid_w, hid_w/Adagrad), `global_step`
- * (I64), with --normalize feature_mean and feature_deviation [F], and as metadata the model's description, the factor that features are multiplied with, the
- * classes, and the stream position. The same training state gives the same bytes.
+ * (I64), with --normalize feature_mean and feature_deviation [F], and as metadata the model's
+ * description, the factor that features are multiplied with, the classes, and the stream position.
+ * The same training state gives the same bytes.
  *
  * A file is written aside, fsynced and renamed; opening one checks its digest, so that a damaged or
  * cut file is never trained on. Which file is the newest is the logdir's business (logdir.h).

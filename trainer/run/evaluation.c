@@ -13,6 +13,7 @@ struct scoring {
     int32_t *classes; /* [rows of a batch] */
     float *numbers;
     struct model_score score;
+    struct baseline baseline;
 };
 
 static enum error score_rows(void *context, const struct trained_model_rows *rows)
@@ -24,10 +25,14 @@ static enum error score_rows(void *context, const struct trained_model_rows *row
                                 .targets = scoring->numbers};
     enum error error = targets_convert(scoring->targets, rows->ids, rows->labels, rows->rows,
                                        scoring->classes, scoring->numbers);
-    return error ? error : model_evaluate(scoring->trained->model, &batch, &scoring->score);
+    if (error)
+        return error;
+    baseline_add(&scoring->baseline, scoring->classes, scoring->numbers, rows->rows);
+    return model_evaluate(scoring->trained->model, &batch, &scoring->score);
 }
 
-static enum error score_store(struct scoring *scoring, struct store *store)
+static enum error score_store(struct scoring *scoring, const struct trained_model_source *source,
+                              struct store *store)
 {
     const struct checkpoint_facts *facts = checkpoint_get_facts(scoring->trained->checkpoint);
     size_t rows = model_get_options(scoring->trained->model)->batch_rows;
@@ -40,29 +45,32 @@ static enum error score_store(struct scoring *scoring, struct store *store)
     scoring->numbers = array_new(rows, sizeof(*scoring->numbers), "a batch's targets");
     if (!scoring->classes || !scoring->numbers)
         return ERROR_MEMORY;
-    error = trained_model_scan(scoring->trained, store, score_rows, scoring);
+    error = baseline_init(&scoring->baseline, facts->classes ? facts->classes->count : 0);
+    if (error)
+        return error;
+    error = trained_model_run(scoring->trained, source, store, score_rows, scoring);
     if (!error && scoring->score.rows == 0)
         error = error_set(ERROR_INPUT, "%s has no rows to evaluate on", store_info(store)->uri);
     return error;
 }
 
-enum error evaluation_run(struct trained_model *trained, const char *store_uri,
+enum error evaluation_run(struct trained_model *trained, const struct trained_model_source *source,
                           struct evaluation *ret_evaluation)
 {
     struct scoring scoring = {.trained = trained};
-    const struct model_score *score = &scoring.score;
     struct store *store = NULL;
-    enum error error = store_open(store_uri, false, &store);
+    enum error error = store_open(source->store_uri, false, &store);
     if (error)
         return error;
-    error = score_store(&scoring, store);
+    error = score_store(&scoring, source, store);
     if (!error)
         *ret_evaluation = (struct evaluation){
-            .score = *score,
-            .loss = model_score_loss(trained->model, score),
-            .accuracy = (double)score->correct / (double)score->rows,
-            .squared = score->loss_sum / (double)score->rows,
+            .rows = scoring.score.rows,
+            .accuracy = (double)scoring.score.correct / (double)scoring.score.rows,
+            .loss = scoring.score.loss_sum / (double)scoring.score.rows,
+            .baseline = baseline_loss(&scoring.baseline),
         };
+    baseline_release(&scoring.baseline);
     free(scoring.classes);
     free(scoring.numbers);
     targets_free(scoring.targets);

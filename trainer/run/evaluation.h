@@ -4,17 +4,18 @@
 #define TRAINER_RUN_EVALUATION_H
 
 #include "common/error.h"
+#include "trainer/run/baseline.h"
 #include "trainer/run/trained_model.h"
 
 struct evaluation {
-    struct model_score score;
-    double loss;     /* the model's own: sum or mean over the rows */
+    int64_t rows;
+    double loss;     /* a row: cross entropy in nats, or squared error */
+    double baseline; /* the same of always giving the labels' shares, or the targets' mean */
     double accuracy; /* of a classifier */
-    double squared;  /* mean squared error, of a regression */
 };
 
-/* Every label must be one that the model knows. A store without rows is ERROR_INPUT. */
-enum error evaluation_run(struct trained_model *trained, const char *store_uri,
+/* Every label must be one that the model knows. No row is ERROR_INPUT. */
+enum error evaluation_run(struct trained_model *trained, const struct trained_model_source *source,
                           struct evaluation *ret_evaluation) MUST_CHECK;
 
 #endif

@@ -12,7 +12,8 @@
 /* Sums are of differences to the first row, so that large values leave no digits behind. */
 struct sums {
     size_t features;
-    int64_t rows;
+    int64_t rows,
+        units; /* so far; to come: where batches run on into the next epoch, the last is cut */
     double *first, *sum, *squares; /* [F + 1]: the features, and the target */
 };
 
@@ -60,7 +61,7 @@ static enum error add_batch(struct sums *sums, const struct store_info *info,
 {
     const float *features = batch->features;
     enum error error = OK;
-    for (size_t row = 0; row < batch->rows && !error; row++)
+    for (size_t row = 0; row < batch->rows && sums->units > 0 && !error; row++, sums->units--)
         error = add_row(sums, info, batch->ids[row], features + row * sums->features,
                         batch->labels ? batch->labels[row] : 0);
     return error;
@@ -111,10 +112,11 @@ static enum error conclude(const struct sums *sums, struct normalization *normal
     return error;
 }
 
-static enum error measure(const struct feed_options *options, struct normalization *normalization)
+static enum error measure(const struct feed_options *options, int64_t units,
+                          struct normalization *normalization)
 {
     const struct store_info *info = store_info(options->store);
-    struct sums sums = {.rows = 0};
+    struct sums sums = {.units = units};
     struct feed *feed = NULL;
     enum error error = new_sums(&sums, info->features);
     if (!error)
@@ -131,7 +133,7 @@ static enum error measure(const struct feed_options *options, struct normalizati
 enum error normalization_measure(const struct feed_options *feed, int64_t epoch_draws,
                                  struct normalization *ret_normalization)
 {
-    int64_t draws = epoch_draws < ROWS_LIMIT ? epoch_draws : ROWS_LIMIT;
+    int64_t units = epoch_draws < ROWS_LIMIT ? epoch_draws : ROWS_LIMIT;
     int64_t batch = (int64_t)feed->batch_rows;
     struct feed_options options = *feed;
     *ret_normalization = (struct normalization){.rows = 0};
@@ -139,8 +141,8 @@ enum error normalization_measure(const struct feed_options *feed, int64_t epoch_
     if (error)
         return error;
     options.first_index = 0;
-    options.batches = draws / batch + (draws % batch != 0);
-    error = measure(&options, ret_normalization);
+    options.batches = units / batch + (units % batch != 0);
+    error = measure(&options, units, ret_normalization);
     device_close(options.device);
     return error;
 }

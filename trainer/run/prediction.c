@@ -105,7 +105,27 @@ static void look_up_labels(struct predicting *predicting, const struct store *st
         log_warning("labels are written as the store has them: %s", error_message());
 }
 
-static enum error predict_store(struct predicting *predicting, struct store *store)
+/* "p0" where the class is its number, else "p_setosa". */
+static void add_heading(struct buffer *lines, const struct classes *classes)
+{
+    bool numbered = true;
+    char text[TEXT_INTEGER_BYTES + 1];
+    for (size_t i = 0; i < classes->count && numbered; i++) {
+        *text_write_integer(text, (int64_t)i) = '\0';
+        numbered = strcmp(classes->texts[i], text) == 0;
+    }
+    for (size_t i = 0; i < classes->count; i++) {
+        struct buffer name = BUFFER_INIT(LINES_LIMIT_BYTES);
+        buffer_print(&name, numbered ? "p%s" : "p_%s", classes->texts[i]);
+        buffer_add_text(lines, ",");
+        buffer_add_csv(lines, name.data ? name.data : "");
+        lines->error = lines->error ? lines->error : name.error;
+        buffer_release(&name);
+    }
+}
+
+static enum error predict_store(struct predicting *predicting,
+                                const struct trained_model_source *source, struct store *store)
 {
     const struct model_options *model = model_get_options(predicting->trained->model);
     struct buffer *lines = &predicting->lines;
@@ -118,23 +138,25 @@ static enum error predict_store(struct predicting *predicting, struct store *sto
         return ERROR_MEMORY;
     look_up_labels(predicting, store);
     buffer_add_text(lines, "id,label,predicted");
-    for (size_t i = 0; predicting->classes && i < predicting->outputs; i++)
-        buffer_print(lines, ",p%zu", i);
+    if (predicting->classes)
+        add_heading(lines, predicting->classes);
     buffer_add(lines, "\n", 1);
-    enum error error = trained_model_scan(predicting->trained, store, predict_rows, predicting);
+    enum error error =
+        trained_model_run(predicting->trained, source, store, predict_rows, predicting);
     return error ? error : write_lines(predicting);
 }
 
-enum error prediction_run(struct trained_model *trained, const char *store_uri, FILE *out)
+enum error prediction_run(struct trained_model *trained, const struct trained_model_source *source,
+                          FILE *out)
 {
     struct predicting predicting = {
         .trained = trained, .lines = BUFFER_INIT(LINES_LIMIT_BYTES), .out = out};
     struct store *store = NULL;
-    enum error error = store_open(store_uri, false, &store);
+    enum error error = store_open(source->store_uri, false, &store);
 
     if (error)
         return error;
-    error = predict_store(&predicting, store);
+    error = predict_store(&predicting, source, store);
     buffer_release(&predicting.lines);
     free(predicting.output);
     targets_free(predicting.targets);

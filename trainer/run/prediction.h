@@ -3,7 +3,8 @@
  * Prediction: a trained model's output for each row of a store, as CSV.
  *
  *   classifier   id,label,predicted,p0,p1,...   predicted is the label of the largest probability,
- *                                               the first of equals; p<i> belongs to class i
+ *                                               the first of equals; where classes are not 0, 1,
+ *                                               ... the columns are p_<class>
  *   regression   id,label,predicted
  *
  * Labels are written as the store has them, and empty where it has none; they need not be known to
@@ -18,7 +19,7 @@
 #include "trainer/run/trained_model.h"
 
 /* ERROR_IO when `out` does not take it. */
-enum error prediction_run(struct trained_model *trained, const char *store_uri,
+enum error prediction_run(struct trained_model *trained, const struct trained_model_source *source,
                           FILE *out) MUST_CHECK;
 
 #endif

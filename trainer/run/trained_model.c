@@ -5,6 +5,7 @@
 
 #include "common/log.h"
 #include "common/stop.h"
+#include "loader/feed/stream_check.h"
 #include "trainer/checkpoint/logdir.h"
 #include "trainer/model/feature_input.h"
 
@@ -114,10 +115,25 @@ static enum error pass_on(void *context, const struct store_block *block)
     return device_queue_wait(scan->trained->engine.device, scan->trained->engine.queue);
 }
 
-enum error trained_model_scan(struct trained_model *trained, struct store *store,
-                              trained_model_sink *sink, void *context)
+static void log_bad_rows(const struct trained_model *trained, int64_t bad_rows)
 {
-    const struct checkpoint_facts *facts = checkpoint_get_facts(trained->checkpoint);
+    if (bad_rows > 0)
+        log_warning("%" PRId64 " bad rows were %s", bad_rows,
+                    trained->bad_rows == BAD_ROWS_SKIP ? "left out" : "replaced by zeros");
+}
+
+static enum error new_input(const struct trained_model *trained, const struct store *store,
+                            enum feature_source source, struct feature_input **ret_input)
+{
+    struct feature_input_options features = checkpoint_features(
+        checkpoint_get_facts(trained->checkpoint), checkpoint_path(trained->checkpoint));
+    return feature_input_new(&trained->engine, &features, store_info(store), source,
+                             model_get_options(trained->model)->batch_rows, ret_input);
+}
+
+static enum error run_all(struct trained_model *trained, struct store *store,
+                          trained_model_sink *sink, void *context)
+{
     const struct store_info *info = store_info(store);
     struct scan scan = {.trained = trained,
                         .row_bytes = info->features * element_bytes(info->element),
@@ -126,15 +142,97 @@ enum error trained_model_scan(struct trained_model *trained, struct store *store
                         .context = context};
     enum scan_columns columns =
         trained->bad_rows == BAD_ROWS_FAIL ? SCAN_FEATURES : SCAN_FEATURES | SCAN_BAD_ROWS;
-    struct feature_input_options features =
-        checkpoint_features(facts, checkpoint_path(trained->checkpoint));
-    enum error error = feature_input_new(&trained->engine, &features, info, FEATURES_ON_HOST,
-                                         scan.limit, &scan.input);
+    enum error error = new_input(trained, store, FEATURES_ON_HOST, &scan.input);
     if (!error)
         error = store_scan(store, columns, pass_on, &scan);
-    if (!error && scan.bad_rows > 0)
-        log_warning("%" PRId64 " bad rows were %s", scan.bad_rows,
-                    trained->bad_rows == BAD_ROWS_SKIP ? "left out" : "replaced by zeros");
+    if (!error)
+        log_bad_rows(trained, scan.bad_rows);
     feature_input_free(scan.input);
     return error;
+}
+
+/* ---- a stream's first epoch --------------------------------------------- */
+
+/* The feed's next batch goes through the model. *left: units of the epoch that are to come; where
+ * batches run on into the next one, the last is cut. */
+static enum error draw_batch(struct trained_model *trained, struct feed *feed,
+                             struct feature_input *input, int64_t *left, trained_model_sink *sink,
+                             void *context)
+{
+    struct device_queue *queue = trained->engine.queue;
+    const struct feed_batch *batch;
+    enum error error = feed_next(feed, queue, &batch);
+    if (error)
+        return error;
+    struct trained_model_rows rows = {
+        .rows = batch->rows, .ids = batch->ids, .labels = batch->labels};
+    if ((int64_t)rows.rows > *left)
+        rows.rows = (size_t)*left;
+    *left -= (int64_t)rows.rows;
+    if (rows.rows > 0)
+        error = feature_input_take(input, batch->features, rows.rows, &rows.features);
+    if (!error && rows.rows > 0)
+        error = sink(context, &rows);
+    return error ? error : feed_put(feed, queue, batch);
+}
+
+static enum error draw_epoch(struct trained_model *trained, const struct feed_options *options,
+                             int64_t epoch_draws, trained_model_sink *sink, void *context)
+{
+    struct feature_input *input = NULL;
+    struct feed *feed = NULL;
+    struct feed_stats stats;
+    int64_t left = epoch_draws;
+    enum error error = new_input(trained, options->store, FEATURES_FROM_FEED, &input);
+    if (!error)
+        error = feed_open(options, &feed);
+    while (!error && left > 0)
+        error = draw_batch(trained, feed, input, &left, sink, context);
+    if (feed) {
+        feed_get_stats(feed, &stats);
+        log_bad_rows(trained, stats.bad_rows);
+    }
+    feed_close(feed);
+    feature_input_free(input);
+    return error == ERROR_END ? OK : error;
+}
+
+static enum error run_stream(struct trained_model *trained,
+                             const struct trained_model_source *source, struct store *store,
+                             trained_model_sink *sink, void *context)
+{
+    struct sampler_stream stream;
+    enum error error =
+        stream_position_fetch(source->sampler_url, source->stream, source->patience_ms, &stream);
+    if (!error)
+        error = stream_check_rows(&stream, source->sampler_url, store_info(store),
+                                  trained->bad_rows == BAD_ROWS_FAIL);
+    if (error)
+        return error;
+    int64_t limit = (int64_t)model_get_options(trained->model)->batch_rows;
+    struct feed_options feed = {
+        .sampler_url = source->sampler_url,
+        .stream = source->stream,
+        .store = store,
+        .device = trained->engine.device,
+        .pull = FEED_INDEX,
+        .expected = &stream,
+        .batches = stream.epoch_draws / limit + (stream.epoch_draws % limit != 0),
+        .batch_rows = (size_t)limit,
+        .bad_rows = trained->bad_rows,
+        .expand = true,
+        .scale = checkpoint_get_facts(trained->checkpoint)->feature_scale,
+        .patience_ms = source->patience_ms,
+    };
+    log_info("the %" PRId64 " units of stream %s of %s", stream.epoch_draws, source->stream,
+             source->sampler_url);
+    return draw_epoch(trained, &feed, stream.epoch_draws, sink, context);
+}
+
+enum error trained_model_run(struct trained_model *trained,
+                             const struct trained_model_source *source, struct store *store,
+                             trained_model_sink *sink, void *context)
+{
+    return source->sampler_url ? run_stream(trained, source, store, sink, context)
+                               : run_all(trained, store, sink, context);
 }

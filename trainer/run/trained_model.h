@@ -46,12 +46,19 @@ enum error trained_model_open(const struct trained_model_options *options,
 /* Legal on an empty one. */
 void trained_model_close(struct trained_model *trained);
 
-/* All rows of `store` in frame order; bad ones end it, are left out, or are zeros, as `bad_rows`
- * says (how many, is logged). ERROR_INPUT when it has another number of features than the model,
- * ERROR_CONFLICT when it has the same ones in another order; ERROR_CANCELLED after
- * stop_requested().
- */
-enum error trained_model_scan(struct trained_model *trained, struct store *store,
-                              trained_model_sink *sink, void *context) MUST_CHECK;
+/* Which rows go through a model. */
+struct trained_model_source {
+    const char *store_uri;
+    const char *sampler_url; /* NULL: all rows of the store */
+    const char *stream;      /* else those of the stream's first epoch, in its order */
+    int64_t patience_ms;     /* for a sampler that does not answer */
+};
+
+/* All rows of `store` that `source` names, in frame order or the stream's; bad ones end it, are
+ * left out, or are zeros, as `bad_rows` says (how many, is logged). ERROR_INPUT or ERROR_CONFLICT
+ * when it has not the columns that the model takes; ERROR_CANCELLED after stop_requested(). */
+enum error trained_model_run(struct trained_model *trained,
+                             const struct trained_model_source *source, struct store *store,
+                             trained_model_sink *sink, void *context) MUST_CHECK;
 
 #endif

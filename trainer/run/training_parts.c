@@ -57,7 +57,7 @@ static enum error compare_scale(const struct training_parts *parts)
                      checkpoint_path(parts->checkpoint), (double)saved, (double)given);
 }
 
-/* The same command may leave --normalize out when it goes on; to begin with it needs another run. */
+/* What goes on may leave --normalize out, but not begin with it. */
 static enum error compare_norm(const struct training_parts *parts)
 {
     if (!parts->options->normalize || checkpoint_get_facts(parts->checkpoint)->norm.features > 0)

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: MIT
+"""tombola-trainer on tables that are no digits: columns in the thousands, regressions, splits, names of classes."""
+
+import csv
+import io
+import json
+import math
+import random
+import re
+import sqlite3
+import struct
+
+import pytest
+
+from conftest import run, run_fails
+from test_trainer import (  # noqa: F401 (the fixtures)
+    csv_uri, evaluate, newest, options, predictions, read_checkpoint, served, store, train, train_fails)
+
+CLASSIFIER = {"model": "softmax", "hidden_units": None, "learning_rate": 0.3, "batch_size": 50, "train_steps": 2000}
+REGRESSION = {**CLASSIFIER, "model": "linear", "optimizer": "adam", "learning_rate": 0.01}
+KINDS = ["setosa", "versicolor", "virginica, wild"]
+
+
+def write_flowers(path, rows=1500, seed=1):
+    """Three kinds that two columns tell apart, one in the thousands and one in thousandths; one column never changes."""
+    chance = random.Random(seed)
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        out = csv.writer(file)
+        out.writerow(["kind", "pressure", "width", "fixed"])
+        for _ in range(rows):
+            kind = chance.randrange(3)
+            out.writerow([KINDS[kind], 50000 + 300 * kind + chance.gauss(0, 100), 0.001 * kind + chance.gauss(0, 0.0004), 7.5])
+    return f"csv:{path}?label=kind"
+
+
+def write_houses(path, rows=2000):
+    """price = 1,500 size + 20,000 rooms + 100,000, and noise of 5,000."""
+    chance = random.Random(2)
+    with open(path, "w", encoding="ascii") as out:
+        out.write("size,rooms,price\n")
+        for _ in range(rows):
+            size, rooms = chance.uniform(30, 200), chance.randint(1, 6)
+            out.write(f"{size:.3f},{rooms},{1500 * size + 20000 * rooms + 100000 + chance.gauss(0, 5000):.2f}\n")
+    return f"csv:{path}?label=price"
+
+
+# ---- --normalize ------------------------------------------------------------------------------------
+
+
+def test_columns_in_the_thousands_train_when_normalized_and_say_so_when_not(sampler, tmp_path):
+    uri = write_flowers(tmp_path / "flowers.csv")
+    flowers = sampler("--store", uri, "--seed", 1)
+    done = train(flowers, uri, tmp_path / "raw", **CLASSIFIER)
+    assert re.search(r"warning +the loss of the last 100 steps is .* nothing was learnt; --normalize", done.stderr)
+    assert evaluate(uri, tmp_path / "raw") < 0.7
+    done = run("trainer", *options(flowers, uri, tmp_path / "run", **CLASSIFIER), "--normalize")
+    assert "features are normalized with their mean and deviation over 1500 rows" in done.stderr
+    assert "nothing was learnt" not in done.stderr
+    assert evaluate(uri, tmp_path / "run") > 0.97
+    with open(tmp_path / "flowers.csv", encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    _, tensors = read_checkpoint(newest(tmp_path / "run"))
+    for at, name in enumerate(["pressure", "width", "fixed"]):
+        values = [float(row[name]) for row in rows]
+        mean = math.fsum(values) / len(values)
+        deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / len(values)) or 1
+        assert tensors["feature_mean"][1][at] == pytest.approx(mean, rel=1e-5)
+        assert tensors["feature_deviation"][1][at] == pytest.approx(deviation, rel=1e-4)
+
+
+def test_a_normalized_training_goes_on_bit_for_bit(sampler, tmp_path):
+    """With or without the option, since the checkpoint has it; and it cannot be begun in the middle."""
+    uri = write_flowers(tmp_path / "flowers.csv")
+    flowers = sampler("--store", uri, "--seed", 1)
+    words = {"model": "mlp", "hidden_units": 8, "batch_size": 32}
+    run("trainer", *options(flowers, uri, tmp_path / "straight", **words, train_steps=300), "--normalize")
+    for steps, more in ((100, ["--normalize"]), (200, []), (300, ["--normalize"])):
+        run("trainer", *options(flowers, uri, tmp_path / "run", **words, train_steps=steps), *more)
+    assert newest(tmp_path / "run").read_bytes() == newest(tmp_path / "straight").read_bytes()
+    train(flowers, uri, tmp_path / "raw", **words, train_steps=10)
+    for steps in (20, 10):
+        run_fails("trainer", *options(flowers, uri, tmp_path / "raw", **words, train_steps=steps), "--normalize",
+                  says="was trained without --normalize; train with it in another --logdir")
+
+
+def test_bytes_are_normalized_too(served, store, tmp_path):
+    run("trainer", *options(served, store, tmp_path / "run", train_steps=300, batch_size=100), "--normalize")
+    assert evaluate(store, tmp_path / "run") > 0.9
+
+
+def test_a_feature_that_is_not_finite_is_named(sampler, tmp_path):
+    with sqlite3.connect(tmp_path / "bad.db") as database:
+        database.execute("CREATE TABLE samples (id INTEGER PRIMARY KEY, label INTEGER, x BLOB)")
+        database.executemany("INSERT INTO samples VALUES (?, ?, ?)", [
+            (row, row % 2, struct.pack("<2f", row, math.inf if row == 33 else 1)) for row in range(100)])
+    uri = f"sqlite:{tmp_path}/bad.db?element=f32"
+    run_fails("trainer", *options(sampler("--store", uri), uri, tmp_path / "run", **CLASSIFIER), "--normalize",
+              says=["the row with id 33 has inf in column", "--normalize"])
+
+
+@pytest.mark.parametrize("optimizer, rate", [("sgd", 0.05), ("adagrad", 0.3), ("adam", 0.01)])
+def test_a_regression_of_large_numbers(sampler, tmp_path, optimizer, rate):
+    uri = write_houses(tmp_path / "houses.csv")
+    houses = sampler("--store", uri, "--design", "srs", "--seed", 1)
+    words = {**REGRESSION, "optimizer": optimizer, "learning_rate": rate}
+    done = run("trainer", *options(houses, uri, tmp_path / "run", **words, test_store=uri), "--normalize")
+    assert "features and the target are normalized" in done.stderr
+    lines = run("trainer", "evaluate", "--store", uri, "--logdir", tmp_path / "run").stdout.splitlines()
+    assert lines[0] == "rows: 2000"
+    assert float(lines[1].removeprefix("R2: ")) > 0.99
+    squared = float(lines[2].removeprefix("mean squared error: "))
+    assert 4000**2 < squared < 6000**2
+    assert float(done.stdout.splitlines()[-1].split(": ")[1]) == pytest.approx(squared, rel=1e-4)
+    rows = predictions(uri, tmp_path / "run")
+    errors = [(float(row["predicted"]) - float(row["label"])) ** 2 for row in rows]
+    assert math.fsum(errors) / len(errors) == pytest.approx(squared, rel=1e-3)
+
+
+def test_a_regression_that_learns_nothing_says_so(sampler, tmp_path):
+    uri = write_houses(tmp_path / "houses.csv")
+    houses = sampler("--store", uri, "--design", "srs", "--seed", 1)
+    done = train(houses, uri, tmp_path / "run", **{**REGRESSION, "train_steps": 300})
+    assert "always answering the targets' mean would have" in done.stderr and "--normalize" in done.stderr
+
+
+# ---- streams ----------------------------------------------------------------------------------------
+
+
+def test_a_split_is_trained_on_and_another_scored(sampler, tmp_path):
+    uri = write_flowers(tmp_path / "flowers.csv")
+    flowers = sampler("--store", uri, "--seed", 1, "--splits", "0.8,0.1,0.1")
+    for split in ("train", "test"):
+        made = flowers.request("POST", "/streams", body=json.dumps({"name": split, "split": split, "seed": 5, "tail": "span"}))
+        assert made.status == 201
+    units = {split: json.loads(flowers.get(f"/streams/{split}").text)["units"] for split in ("train", "test")}
+    done = run("trainer", *options(flowers, uri, tmp_path / "run", **CLASSIFIER), "--stream", "train", "--normalize")
+    assert f"over {units['train']} rows" in done.stderr
+    assert json.loads(read_checkpoint(newest(tmp_path / "run"))[0]["sampler"])["name"] == "train"
+    assert json.loads(flowers.get("/streams/default").text)["position"] == 0
+
+    predicted = {row["id"]: row for row in predictions(uri, tmp_path / "run")}
+    scored = run("trainer", "evaluate", "--store", uri, "--logdir", tmp_path / "run", "--sampler", flowers.url, "--stream", "test")
+    lines = dict(line.split(": ") for line in scored.stdout.splitlines())
+    assert list(lines) == ["rows", "mean cross entropy", "accuracy"] and int(lines["rows"]) == units["test"]
+    drawn = json.loads(flowers.get(f"/batch?stream=test&index=0&size={units['test']}").text)["ids"]
+    right = [predicted[str(row)] for row in drawn]
+    assert float(lines["accuracy"]) == pytest.approx(sum(row["label"] == row["predicted"] for row in right) / len(right), abs=1e-5)
+    entropy = -math.fsum(math.log(float(row[f"p_{row['label']}"])) for row in right) / len(right)
+    assert float(lines["mean cross entropy"]) == pytest.approx(entropy, rel=1e-4)
+    some = predictions(uri, tmp_path / "run", "--sampler", flowers.url, "--stream", "test")
+    assert [row["id"] for row in some] == [str(row) for row in drawn] and some == right
+    run_fails("trainer", "evaluate", "--store", uri, "--logdir", tmp_path / "run", "--sampler", flowers.url, "--stream", "none",
+              says="none", status=None)
+
+
+# ---- names ------------------------------------------------------------------------------------------
+
+
+def test_predictions_name_their_classes(sampler, tmp_path):
+    uri = write_flowers(tmp_path / "flowers.csv", 300)
+    flowers = sampler("--store", uri, "--seed", 1)
+    train(flowers, uri, tmp_path / "run", **{**CLASSIFIER, "train_steps": 5})
+    done = run("trainer", "predict", "--store", uri, "--logdir", tmp_path / "run")
+    header = next(csv.reader(io.StringIO(done.stdout)))
+    assert header == ["id", "label", "predicted", "p_setosa", "p_versicolor", "p_virginica, wild"]
