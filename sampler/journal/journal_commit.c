@@ -367,20 +367,32 @@ void journal_wake(struct journal *journal)
     pthread_mutex_unlock(journal->owner.mutex);
 }
 
-/* All appended entries are in the file, and the file is on the disk. */
+/* All appended entries are in the file, and the file is on the disk: nothing is written beside. */
 static enum error sync_file(struct journal *journal)
 {
     pthread_mutex_lock(journal->owner.mutex);
     enum error error = has_commit(journal) ? commit(journal) : OK;
-    uint64_t end = journal->end;
+    bool is_behind = journal->synced < journal->end;
     pthread_mutex_unlock(journal->owner.mutex);
-    if (!error)
-        error = journal_file_sync(&journal->file);
+    if (error || !is_behind)
+        return error;
+    error = journal_file_sync(&journal->file);
     pthread_mutex_lock(journal->owner.mutex);
-    if (!error)
-        journal->synced = end;
+    if (!error) {
+        journal->synced = journal->end;
+        journal->synced_room = journal->file.length;
+    }
     pthread_mutex_unlock(journal->owner.mutex);
     return error;
+}
+
+/* What the watermark says must be on the disk before it, which a slow disk takes long for. */
+static enum error close_file(struct journal *journal)
+{
+    enum error error = sync_file(journal);
+    if (!error)
+        error = journal_write_watermark(journal, journal->end, journal->synced_room, true);
+    return error ? error : journal_file_sync(&journal->file);
 }
 
 /* Is memory right, and the file not? */
@@ -395,8 +407,5 @@ enum error journal_finish(struct journal *journal)
     bool whole = needs_whole(journal);
     journal_turn(journal, JOURNAL_FINISHED);
     pthread_mutex_unlock(journal->owner.mutex);
-    enum error error = whole ? journal_rewrite_whole(journal) : sync_file(journal);
-    if (!error)
-        error = journal_write_watermark(journal, journal->end, journal->file.length, true);
-    return error ? error : journal_file_sync(&journal->file);
+    return whole ? journal_rewrite_whole(journal) : close_file(journal);
 }

@@ -110,6 +110,15 @@ static enum error write_records(struct journal *journal, size_t most)
                               JOURNAL_HEADER_BYTES + begin);
 }
 
+/* Does nothing come after the file that is made? */
+static bool is_finished(const struct journal *journal)
+{
+    pthread_mutex_lock(journal->owner.mutex);
+    bool finished = journal->condition == JOURNAL_FINISHED;
+    pthread_mutex_unlock(journal->owner.mutex);
+    return finished;
+}
+
 /* Room for later entries, and the header; then all of it is on the disk. */
 static enum error complete_file(struct journal *journal)
 {
@@ -126,8 +135,8 @@ static enum error complete_file(struct journal *journal)
         &(struct journal_header){
             .id = journal->id, .shift = file->shift, .whole_end = end, .length = file->length},
         bytes);
-    rewrite->watermark =
-        (struct journal_watermark){.whole = rewrite->copied, .length = file->length};
+    rewrite->watermark = (struct journal_watermark){
+        .whole = rewrite->copied, .length = file->length, .closed = is_finished(journal)};
     journal_watermark_encode(&rewrite->watermark, journal->id, bytes + JOURNAL_WATERMARK_OFFSET);
     error = journal_file_write(file, bytes, sizeof(bytes), 0);
     return error ? error : journal_file_sync(file);

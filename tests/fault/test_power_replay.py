@@ -27,7 +27,7 @@ STATE, LOGDIR = "new/state", "new/logs"  # below a folder that is on the disk fo
 NOT_MISSED = {  # places of syncs that may go without a loss, and why they are there
     "write_lock < lock_folder < state_open": "for another machine that lost the lock: it sees who has the folder, and no machine is "
     "cut here but this one",
-    "journal_file_sync < sync_file < journal_finish": "the watermark names what is on the disk for sure, so it "
+    "journal_file_sync < sync_file < close_file": "the watermark names what is on the disk for sure, so it "
     "is written after that; without it, a cut between the two makes the next start refuse a journal, as `process` allows it to",
     "journal_file_sync < service_finish < serve_until_stopped": "the watermark of an orderly end: damage that comes later is known as such",
     "journal_file_sync < complete_file < journal_rewrite_step": "half of what is to be synced before the switch; commits go on in between",

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from failing_disk import failing
+from failing_disk import failing, traced
 from service import LONG, PATIENCE_S, SEED, program, environment, run_fails, wait_for
 
 UNITS = 100000
@@ -205,6 +205,21 @@ def test_what_heard_an_error_was_never_asked(sampler, strace, tmp_path, end):
         assert client.draw(lease=False)[0] == 200
     check_no_gap(client.answered, position + 25)
     check_pairs(server, client, random.Random(SEED))
+
+
+@pytest.mark.parametrize("durability, syncs", [("fsync", 1), ("process", 2), ("none", 2)])
+def test_an_end_synchronizes_no_more_than_it_must(sampler, strace, tmp_path, durability, syncs):
+    """A slow disk takes seconds for each, and a supervisor does not wait for ever."""
+    options = (*STORE, "--state", tmp_path / "state", "--durability", durability)
+    server = sampler(*options)
+    for size in range(1, 50):
+        server.batch(f"size={size}")
+    position = server.get("/streams/default").json["position"]
+    with traced(server, strace, tmp_path / "trace", "-e", "trace=fdatasync,fsync,sync_file_range"):
+        server.stop()
+    done = [line for line in (tmp_path / "trace").read_text().splitlines() if "sync" in line]
+    assert len(done) == syncs, done
+    assert sampler(*options).get("/streams/default").json["position"] == position
 
 
 @pytest.mark.parametrize("end", ["kill", "stop", "go on"])
