@@ -18,9 +18,9 @@ struct normalization {
     int64_t rows;                        /* that they are of */
 };
 
-/* Draws and reads those units as `feed` says, but on the CPU, from the first batch on;
- * `epoch_draws` is M. A deviation of 0 becomes 1. ERROR_INPUT naming id and column of a feature that is not
- * finite, or when there is no row. The caller frees *ret_normalization's norm in any case. */
+/* Draws and reads those units as `feed` says, but on the CPU, from the first batch on; M is
+ * `epoch_draws`. A deviation of 0 becomes 1. ERROR_INPUT naming id and column of a feature that is
+ * not finite, or when there is no row. The caller frees *ret_normalization's norm in any case. */
 enum error normalization_measure(const struct feed_options *feed, int64_t epoch_draws,
                                  struct normalization *ret_normalization) MUST_CHECK;
 
