@@ -163,3 +163,79 @@ def test_predictions_name_their_classes(sampler, tmp_path):
     done = run("trainer", "predict", "--store", uri, "--logdir", tmp_path / "run")
     header = next(csv.reader(io.StringIO(done.stdout)))
     assert header == ["id", "label", "predicted", "p_setosa", "p_versicolor", "p_virginica, wild"]
+
+
+# ---- parameters from elsewhere ----------------------------------------------------------------------
+
+
+def write_tensors(path, tensors, metadata=None):
+    """As the format's own Python package writes them: no digest, and metadata only where it is given."""
+    header, data = {"__metadata__": metadata} if metadata else {}, b""
+    for name, (shape, values) in tensors.items():
+        kind = "q" if name == "global_step" else "f"
+        packed = struct.pack(f"<{len(values)}{kind}", *values)
+        header[name] = {"dtype": "I64" if kind == "q" else "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(packed)]}
+        data += packed
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+@pytest.fixture
+def learnt(sampler, tmp_path):
+    """(a sampler, its store, a logdir of a normalized training)"""
+    uri = write_flowers(tmp_path / "flowers.csv", 600)
+    flowers = sampler("--store", uri, "--seed", 1)
+    run("trainer", *options(flowers, uri, tmp_path / "learnt", **{**CLASSIFIER, "train_steps": 200}), "--normalize")
+    return flowers, uri, tmp_path / "learnt"
+
+
+def test_training_begins_with_a_checkpoints_parameters(learnt, tmp_path):
+    """And with how it took its features; its step, slots and place in the order are not taken."""
+    flowers, uri, logdir = learnt
+    words = {**CLASSIFIER, "train_steps": 1, "optimizer": "adam", "learning_rate": 1e-9, "init_from": newest(logdir)}
+    done = train(flowers, uri, tmp_path / "next", **words)
+    assert f"parameters start from {newest(logdir)}" in done.stderr
+    old, new = read_checkpoint(newest(logdir)), read_checkpoint(tmp_path / "next" / "model.ckpt-0.safetensors")
+    for name in ("sm_w", "sm_b", "feature_mean", "feature_deviation"):
+        assert new[1][name] == old[1][name]
+    assert set(new[1]["sm_w/Adam"][1]) == {0} and new[1]["global_step"][1] == (0,)
+    assert json.loads(new[0]["sampler"])["next_index"] == 0
+    assert evaluate(uri, tmp_path / "next") == evaluate(uri, logdir)
+    again = train(flowers, uri, tmp_path / "next", **{**words, "train_steps": 2})
+    assert "is not used: training goes on from" in again.stderr
+    train_fails(flowers, uri, tmp_path / "mlp", "has no tensor hid_w", **{**words, "model": "mlp"})
+    run_fails("trainer", *options(flowers, uri, tmp_path / "none", **{**words, "init_from": tmp_path / "none.safetensors"}),
+              says="none.safetensors", status=None)
+
+
+def test_parameters_that_python_wrote(learnt, tmp_path):
+    flowers, uri, logdir = learnt
+    _, tensors = read_checkpoint(newest(logdir))
+    bare = tmp_path / "bare.safetensors"
+    words = {**CLASSIFIER, "train_steps": 1, "init_from": bare}
+    write_tensors(bare, {name: tensors[name] for name in ("sm_w", "sm_b")})
+    done = train(flowers, uri, tmp_path / "next", **words)
+    assert re.search(r"warning +\S*bare.safetensors has no digest", done.stderr)
+    start = read_checkpoint(tmp_path / "next" / "model.ckpt-0.safetensors")[1]
+    assert start["sm_w"] == tensors["sm_w"] and "feature_mean" not in start
+    write_tensors(bare, {"sm_w": ([3, 2], [0.0] * 6), "sm_b": tensors["sm_b"]})
+    train_fails(flowers, uri, tmp_path / "other", "sm_w is not F32 of shape [3, 3]", **words)
+    run_fails("trainer", "evaluate", "--store", uri, "--checkpoint", bare, says="no metadata that says which model it is")
+
+
+def test_a_checkpoint_without_its_digest_is_used_with_a_warning(learnt, tmp_path):
+    """What a Python program wrote that read one and changed it; a digest that does not fit stays a damage."""
+    flowers, uri, logdir = learnt
+    metadata, tensors = read_checkpoint(newest(logdir))
+    changed, digest = tmp_path / "changed.safetensors", metadata.pop("xxh3_128")
+    write_tensors(changed, tensors, metadata)
+    for command in ("evaluate", "predict"):
+        done = run("trainer", command, "--store", uri, "--checkpoint", changed)
+        assert "has no digest" in done.stderr
+    accuracy = run("trainer", "evaluate", "--store", uri, "--checkpoint", changed).stdout.splitlines()[-1]
+    assert accuracy == f"accuracy: {evaluate(uri, logdir):g}"
+    write_tensors(changed, tensors, {**metadata, "xxh3_128": digest})
+    run_fails("trainer", "evaluate", "--store", uri, "--checkpoint", changed, says=["damaged", "must leave the metadata entry"])
+    write_tensors(newest(logdir), tensors, metadata)  # not to go on from: training trusts what it wrote
+    evaluate(uri, logdir)
+    train_fails(flowers, uri, logdir, "has no digest", **{**CLASSIFIER, "train_steps": 300})

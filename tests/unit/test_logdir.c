@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -41,16 +42,16 @@ int __wrap_rename(const char *from, const char *to)
 
 static void (*at_open)(void); /* before a checkpoint is opened, once */
 
-enum error __real_checkpoint_open(const char *path, struct checkpoint **ret_checkpoint);
-enum error __wrap_checkpoint_open(const char *path, struct checkpoint **ret_checkpoint);
-enum error __wrap_checkpoint_open(const char *path, struct checkpoint **ret_checkpoint)
+enum error __real_checkpoint_open_foreign(const char *path, struct checkpoint **ret_checkpoint);
+enum error __wrap_checkpoint_open_foreign(const char *path, struct checkpoint **ret_checkpoint);
+enum error __wrap_checkpoint_open_foreign(const char *path, struct checkpoint **ret_checkpoint)
 {
     void (*now)(void) = at_open;
 
     at_open = NULL;
     if (now)
         now();
-    return __real_checkpoint_open(path, ret_checkpoint);
+    return __real_checkpoint_open_foreign(path, ret_checkpoint);
 }
 
 int __real_fsync(int descriptor);
@@ -171,7 +172,7 @@ static struct logdir *open_and_save(int64_t first, int64_t last)
 {
     struct logdir *logdir = NULL;
 
-    assert_ok(logdir_open(folder, &logdir));
+    assert_ok(logdir_open(folder, 0, &logdir));
     for (int64_t step = first; step <= last; step++)
         save(logdir, step);
     return logdir;
@@ -200,7 +201,7 @@ static void test_a_new_folder_has_none(void **state)
     struct logdir *logdir = NULL;
 
     (void)state;
-    assert_ok(logdir_open(in_folder("a/b/c"), &logdir));
+    assert_ok(logdir_open(in_folder("a/b/c"), 0, &logdir));
     assert_ok(logdir_newest(logdir, &checkpoint));
     assert_null(checkpoint);
     assert_string_equal(logdir_newest_path(logdir), "");
@@ -216,7 +217,7 @@ static void test_the_list_goes_on_after_a_restart(void **state)
 
     (void)state;
     logdir_close(logdir);
-    assert_ok(logdir_open(folder, &logdir));
+    assert_ok(logdir_open(folder, 0, &logdir));
     assert_ok(logdir_newest(logdir, &checkpoint));
     checkpoint_close(checkpoint);
     save(logdir, 4);
@@ -245,13 +246,42 @@ static void test_a_second_trainer_is_refused(void **state)
     char process[40];
 
     (void)state;
-    assert_ok(logdir_open(folder, &first));
-    assert_fails(logdir_open(folder, &second), ERROR_CONFLICT, "in use by another trainer");
+    assert_ok(logdir_open(folder, 0, &first));
+    /* At once: it lives on this machine. */
+    assert_fails(logdir_open(folder, 3600000, &second), ERROR_CONFLICT,
+                 "in use by another trainer");
     snprintf(process, sizeof(process), "process %d", (int)getpid());
     assert_non_null(strstr(error_message(), process));
     assert_newest(-1); /* looking is allowed */
     logdir_close(first);
-    assert_ok(logdir_open(folder, &second));
+    assert_ok(logdir_open(folder, 0, &second));
+    logdir_close(second);
+}
+
+static void *close_later(void *context)
+{
+    usleep(300000);
+    logdir_close(context);
+    return NULL;
+}
+
+/* As of a node that died, whose NFS server finds out after a while. */
+static void test_a_holder_elsewhere_is_waited_for(void **state)
+{
+    struct logdir *first = NULL, *second = NULL;
+    pthread_t thread;
+
+    (void)state;
+    assert_ok(logdir_open(folder, 0, &first));
+    FILE *holder = fopen(in_folder("trainer.lock"), "w"); /* the same file: it is the lock */
+    assert_non_null(holder);
+    fputs("process 7 on a-node-that-died\n", holder);
+    fclose(holder);
+    assert_fails(logdir_open(folder, 250, &second), ERROR_CONFLICT,
+                 "in use by another trainer (process 7 on a-node-that-died)");
+    assert_int_equal(pthread_create(&thread, NULL, close_later, first), 0);
+    assert_ok(logdir_open(folder, 60000, &second));
+    assert_int_equal(pthread_join(thread, NULL), 0);
     logdir_close(second);
 }
 
@@ -263,13 +293,13 @@ static void test_a_lock_ends_with_its_process(void **state)
 
     (void)state;
     if (child == 0) {
-        if (logdir_open(folder, &logdir))
+        if (logdir_open(folder, 0, &logdir))
             _exit(1);
         kill(getpid(), SIGKILL);
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-    assert_ok(logdir_open(folder, &logdir));
+    assert_ok(logdir_open(folder, 0, &logdir));
     logdir_close(logdir);
 }
 
@@ -285,7 +315,7 @@ static void test_what_an_interrupted_save_left_is_removed(void **state)
     put("model.ckpt-9.safetensors", "renamed, but never named: kill -9 came between");
     assert_newest(2);
     assert_true(is_there("checkpoint.tmp.77.1")); /* looking changes nothing */
-    assert_ok(logdir_open(folder, &logdir));
+    assert_ok(logdir_open(folder, 0, &logdir));
     logdir_close(logdir);
     assert_false(is_there("model.ckpt-3.safetensors.tmp.77.0"));
     assert_false(is_there("checkpoint.tmp.77.1"));
@@ -346,7 +376,7 @@ static void test_a_removal_that_was_cut_off_is_finished_by_the_next_run(void **s
         checkpoint_close(checkpoint);
         logdir_close(logdir);
         assert_int_equal(is_there("model.ckpt-1.safetensors"), !gone); /* looking changes nothing */
-        assert_ok(logdir_open(folder, &logdir));
+        assert_ok(logdir_open(folder, 0, &logdir));
         assert_ok(logdir_newest(logdir, &checkpoint));
         checkpoint_close(checkpoint);
         assert_files(2, 6);
@@ -390,7 +420,7 @@ static void test_what_is_gone_on_from_is_never_removed(void **state)
     snprintf(text, sizeof(text), "model_checkpoint_path: \"model.ckpt-1.safetensors\"\n%s",
              strchr(state_text(1, 6), '\n') + 1);
     put("checkpoint", text);
-    assert_ok(logdir_open(folder, &logdir));
+    assert_ok(logdir_open(folder, 0, &logdir));
     assert_ok(logdir_newest(logdir, &checkpoint));
     assert_int_equal(checkpoint_step(checkpoint), 1);
     checkpoint_close(checkpoint);
@@ -402,7 +432,7 @@ static void test_what_is_gone_on_from_is_never_removed(void **state)
         assert_int_equal(unlink(in_folder(name)), 0);
     }
     checkpoint = NULL;
-    assert_ok(logdir_open(folder, &logdir));
+    assert_ok(logdir_open(folder, 0, &logdir));
     assert_ok(logdir_newest(logdir, &checkpoint));
     assert_int_equal(checkpoint_step(checkpoint), 1);
     checkpoint_close(checkpoint);
@@ -424,7 +454,7 @@ static void test_files_of_other_names_are_never_removed(void **state)
              "all_model_checkpoint_paths: \"best.safetensors\"\n%s",
              strchr(state_text(1, 5), '\n') + 1);
     put("checkpoint", text);
-    assert_ok(logdir_open(folder, &logdir));
+    assert_ok(logdir_open(folder, 0, &logdir));
     struct checkpoint *checkpoint = NULL;
     assert_ok(logdir_newest(logdir, &checkpoint));
     checkpoint_close(checkpoint);
@@ -449,7 +479,7 @@ static void train_on(void)
     struct checkpoint *checkpoint = NULL;
     struct logdir *logdir = NULL;
 
-    assert_ok(logdir_open(folder, &logdir));
+    assert_ok(logdir_open(folder, 0, &logdir));
     assert_ok(logdir_newest(logdir, &checkpoint));
     checkpoint_close(checkpoint);
     for (int64_t step = 6; step <= 12; step++)
@@ -527,7 +557,7 @@ static void test_a_person_may_name_an_older_one(void **state)
                       "model_checkpoint_path: \"model.ckpt-2\"\r\n"
                       "all_model_checkpoint_timestamps: 1.5e9\n");
     assert_newest(2);
-    assert_ok(logdir_open(folder, &logdir));
+    assert_ok(logdir_open(folder, 0, &logdir));
     assert_ok(logdir_newest(logdir, &checkpoint));
     checkpoint_close(checkpoint);
     save(logdir, 10);
@@ -553,7 +583,7 @@ static void test_what_nothing_names_and_training_has_passed_is_removed(void **st
     put("model.ckpt-1.safetensors", "");
     assert_newest(4); /* looking removes nothing */
     assert_true(is_there("model.ckpt-1.safetensors") && is_there("model.ckpt-3.safetensors"));
-    assert_ok(logdir_open(folder, &logdir));
+    assert_ok(logdir_open(folder, 0, &logdir));
     assert_ok(logdir_newest(logdir, &checkpoint));
     checkpoint_close(checkpoint);
     assert_false(is_there("model.ckpt-1.safetensors") || is_there("model.ckpt-3.safetensors"));
@@ -581,7 +611,7 @@ static void test_nothing_is_removed_that_a_person_may_have_meant(void **state)
             put("checkpoint", states[i]);
         else
             assert_int_equal(unlink(in_folder("checkpoint")), 0);
-        assert_ok(logdir_open(folder, &logdir));
+        assert_ok(logdir_open(folder, 0, &logdir));
         assert_ok(logdir_newest(logdir, &checkpoint));
         assert_int_equal(checkpoint_step(checkpoint), 4);
         checkpoint_close(checkpoint);
@@ -745,6 +775,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_the_list_goes_on_after_a_restart),
     TEST(test_saving_a_step_again_lists_it_once),
     TEST(test_a_second_trainer_is_refused),
+    TEST(test_a_holder_elsewhere_is_waited_for),
     TEST(test_a_lock_ends_with_its_process),
     TEST(test_what_an_interrupted_save_left_is_removed),
     TEST(test_a_removal_that_was_cut_off_is_finished_by_the_next_run),

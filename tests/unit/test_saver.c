@@ -36,7 +36,7 @@ static int set_up(void **state)
     assert_ok(engine_open(&options, &engine));
     assert_ok(optimizer_init(&facts.model.optimizer, "sgd", 0.1));
     assert_ok(model_new(&facts.model, engine.kernel, &model));
-    assert_ok(logdir_open(folder, &logdir));
+    assert_ok(logdir_open(folder, 0, &logdir));
     assert_ok(saver_open(logdir, &saver));
     return 0;
 }

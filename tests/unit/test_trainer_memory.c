@@ -62,7 +62,7 @@ static enum error use_logdir(void)
     struct checkpoint *newest = NULL;
     enum error error = model_new(&facts.model, engine.kernel, &model);
     if (!error)
-        error = logdir_open(folder, &logdir);
+        error = logdir_open(folder, 0, &logdir);
     for (int i = 0; !error && i < 2; i++)
         error = save_checkpoint(logdir, model, &facts);
     if (!error)

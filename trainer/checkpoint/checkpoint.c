@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/array.h"
+#include "common/log.h"
 #include "trainer/checkpoint/safetensors.h"
 
 #define STEP_NAME "global_step"
@@ -15,6 +16,7 @@
 struct checkpoint {
     char *path;
     struct safetensors *file;
+    bool has_facts;
     struct checkpoint_facts facts;
     int64_t step;
 };
@@ -31,34 +33,59 @@ static enum error read_step(const struct safetensors *file, int64_t *ret_step)
     return error;
 }
 
-enum error checkpoint_open(const char *path, struct checkpoint **ret_checkpoint)
+static enum error read_facts(struct checkpoint *checkpoint)
+{
+    enum error error = checkpoint_facts_read(checkpoint->file, &checkpoint->facts);
+    if (!error)
+        checkpoint->has_facts = true;
+    if (!error)
+        error = read_step(checkpoint->file, &checkpoint->step);
+    return error ? error_prefix(error, "%s: ", checkpoint->path) : OK;
+}
+
+static enum error open_own(struct checkpoint *checkpoint)
+{
+    enum error error = safetensors_verify(checkpoint->file);
+    return error ? error : read_facts(checkpoint);
+}
+
+/* Other programs write no digest, and most of them none of our metadata. */
+static enum error open_foreign(struct checkpoint *checkpoint)
+{
+    if (safetensors_metadata(checkpoint->file, SAFETENSORS_DIGEST))
+        return open_own(checkpoint);
+    log_warning("%s has no digest, as files of other programs: a damage would not be noticed",
+                checkpoint->path);
+    return safetensors_metadata(checkpoint->file, "format") ? read_facts(checkpoint) : OK;
+}
+
+static enum error open_file(const char *path, enum error (*read)(struct checkpoint *),
+                            struct checkpoint **ret_checkpoint)
 {
     struct checkpoint *checkpoint = array_new(1, sizeof(*checkpoint), "a checkpoint");
     if (!checkpoint)
         return ERROR_MEMORY;
     checkpoint->path = strdup(path);
-    enum error error;
-    if (!checkpoint->path) {
-        error = error_set_memory(strlen(path), "a path");
-        goto out;
-    }
-    error = safetensors_open(path, &checkpoint->file);
+    enum error error = checkpoint->path ? safetensors_open(path, &checkpoint->file)
+                                        : error_set_memory(strlen(path), "a path");
     if (!error)
-        error = safetensors_verify(checkpoint->file);
-    if (error)
-        goto out;
-    error = checkpoint_facts_read(checkpoint->file, &checkpoint->facts);
-    if (!error)
-        error = read_step(checkpoint->file, &checkpoint->step);
+        error = read(checkpoint);
     if (error) {
-        error = error_prefix(error, "%s: ", path);
-        goto out;
+        checkpoint_close(checkpoint);
+        return error;
     }
     *ret_checkpoint = checkpoint;
-    checkpoint = NULL;
-out:
-    checkpoint_close(checkpoint);
-    return error;
+    return OK;
+}
+
+enum error checkpoint_open(const char *path, struct checkpoint **ret_checkpoint)
+{
+    return open_file(path, open_own, ret_checkpoint);
+}
+
+enum error checkpoint_open_foreign(const char *path, struct checkpoint **ret_checkpoint)
+{
+    return open_file(path, open_foreign, ret_checkpoint);
 }
 
 void checkpoint_close(struct checkpoint *checkpoint)
@@ -74,6 +101,11 @@ void checkpoint_close(struct checkpoint *checkpoint)
 const char *checkpoint_path(const struct checkpoint *checkpoint)
 {
     return checkpoint->path;
+}
+
+bool checkpoint_has_facts(const struct checkpoint *checkpoint)
+{
+    return checkpoint->has_facts;
 }
 
 const struct checkpoint_facts *checkpoint_get_facts(const struct checkpoint *checkpoint)
@@ -148,37 +180,48 @@ static bool same_shape(const struct safetensors_tensor *tensor, const struct mod
     return true;
 }
 
-static enum error read_state(const struct checkpoint *checkpoint, const struct model *model,
-                             float *state)
+static enum error read_tensor(const struct checkpoint *checkpoint, const struct model_tensor *view,
+                              float *state)
 {
-    for (size_t i = 0; i < model_tensors(model); i++) {
-        const struct model_tensor *view = model_tensor(model, i);
-        const struct safetensors_tensor *tensor = safetensors_find(checkpoint->file, view->name);
-        if (!tensor)
-            return error_set(ERROR_CONFLICT, "%s has no tensor %s", checkpoint->path, view->name);
-        if (!same_shape(tensor, view))
-            return error_set(ERROR_CONFLICT, "%s: tensor %s is not F32 of shape [%zu%s%.0zu]",
-                             checkpoint->path, view->name, view->shape[0],
-                             view->dimensions == 2 ? ", " : "",
-                             view->dimensions == 2 ? view->shape[1] : 0);
-        enum error error = safetensors_read(checkpoint->file, tensor, state + view->offset,
-                                            view->count * sizeof(float));
-        if (error)
-            return error;
-    }
-    return OK;
+    const struct safetensors_tensor *tensor = safetensors_find(checkpoint->file, view->name);
+    if (!tensor)
+        return error_set(ERROR_CONFLICT, "%s has no tensor %s", checkpoint->path, view->name);
+    if (!same_shape(tensor, view))
+        return error_set(ERROR_CONFLICT, "%s: tensor %s is not F32 of shape [%zu%s%.0zu]",
+                         checkpoint->path, view->name, view->shape[0],
+                         view->dimensions == 2 ? ", " : "",
+                         view->dimensions == 2 ? view->shape[1] : 0);
+    return safetensors_read(checkpoint->file, tensor, state + view->offset,
+                            view->count * sizeof(*state));
 }
 
-enum error checkpoint_restore(const struct checkpoint *checkpoint, struct model *model)
+/* Tensors that begin below `end` in the state are read; the others stay as they are. */
+static enum error restore(const struct checkpoint *checkpoint, struct model *model, size_t end,
+                          int64_t step)
 {
     float *state = array_new(model_state_count(model), sizeof(*state), "a model's state");
     if (!state)
         return ERROR_MEMORY;
-    enum error error = read_state(checkpoint, model, state);
+    enum error error = model_read(model, state);
+    for (size_t i = 0; i < model_tensors(model) && !error; i++) {
+        const struct model_tensor *view = model_tensor(model, i);
+        if (view->offset < end)
+            error = read_tensor(checkpoint, view, state);
+    }
     if (!error)
-        error = model_write(model, state, checkpoint->step);
+        error = model_write(model, state, step);
     free(state);
     return error;
+}
+
+enum error checkpoint_restore(const struct checkpoint *checkpoint, struct model *model)
+{
+    return restore(checkpoint, model, model_state_count(model), checkpoint->step);
+}
+
+enum error checkpoint_restore_parameters(const struct checkpoint *checkpoint, struct model *model)
+{
+    return restore(checkpoint, model, model_parameters(model), 0);
 }
 
 /* ---- writing ------------------------------------------------------------ */

@@ -18,6 +18,7 @@
 #ifndef TRAINER_CHECKPOINT_CHECKPOINT_H
 #define TRAINER_CHECKPOINT_CHECKPOINT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/error.h"
@@ -29,8 +30,13 @@ struct checkpoint;
 /* Opens, verifies the digest and reads all but the parameters. ERROR_INPUT: damaged, cut, or no
  * checkpoint; ERROR_NOT_FOUND: there is no such file. Reads the whole file once. */
 enum error checkpoint_open(const char *path, struct checkpoint **ret_checkpoint) MUST_CHECK;
+/* The same for a file that another program may have written: that it has no digest is a warning,
+ * and without our metadata it is a file of tensors, without facts and of step 0. */
+enum error checkpoint_open_foreign(const char *path, struct checkpoint **ret_checkpoint) MUST_CHECK;
 void checkpoint_close(struct checkpoint *checkpoint);
 
+/* Has it the metadata of a checkpoint? Else its facts are all zeros. */
+bool checkpoint_has_facts(const struct checkpoint *checkpoint);
 /* Borrowed until checkpoint_close(). */
 const char *checkpoint_path(const struct checkpoint *checkpoint);
 const struct checkpoint_facts *checkpoint_get_facts(const struct checkpoint *checkpoint);
@@ -46,6 +52,9 @@ enum error checkpoint_compare(const struct checkpoint *checkpoint,
  * slots takes the parameters alone), and its step. ERROR_CONFLICT naming a tensor that is missing
  * or of another shape. */
 enum error checkpoint_restore(const struct checkpoint *checkpoint, struct model *model) MUST_CHECK;
+/* Puts its parameters into `model`, whose slots stay as they are and whose step is 0. */
+enum error checkpoint_restore_parameters(const struct checkpoint *checkpoint,
+                                         struct model *model) MUST_CHECK;
 
 /* A training state as it was at one moment: what a checkpoint will hold, in host memory, so that it
  * can be written while training goes on. Waits for the device, not for the disk. The norm of

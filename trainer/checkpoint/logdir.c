@@ -100,7 +100,7 @@ static struct logdir *new_logdir(const char *path)
     return NULL;
 }
 
-enum error logdir_open(const char *path, struct logdir **ret_logdir)
+enum error logdir_open(const char *path, int64_t patience_ms, struct logdir **ret_logdir)
 {
     struct logdir *logdir = new_logdir(path);
     if (!logdir)
@@ -108,7 +108,7 @@ enum error logdir_open(const char *path, struct logdir **ret_logdir)
     int64_t step;
     enum error error = file_make_folders(path);
     if (!error)
-        error = logdir_lock_take(path, &logdir->lock);
+        error = logdir_lock_take(path, patience_ms, &logdir->lock);
     if (!error)
         error = look(logdir, true, &step);
     if (error) {
@@ -200,13 +200,20 @@ static enum error read_state(struct logdir *logdir)
     return error;
 }
 
+/* Without a digest a file is good enough to be looked at, but not to train on. */
+static enum error open_checkpoint(const struct logdir *logdir, const char *path,
+                                  struct checkpoint **ret)
+{
+    return logdir->lock < 0 ? checkpoint_open_foreign(path, ret) : checkpoint_open(path, ret);
+}
+
 /* Opens names[index]; TensorFlow's habit of naming checkpoints without an ending works too. */
 static enum error open_named(const struct logdir *logdir, size_t index, struct checkpoint **ret)
 {
     const char *name = logdir->state.names[index];
     size_t bytes = strlen(name) + sizeof(SUFFIX);
     char *path = join(logdir, name), *longer = NULL;
-    enum error error = path ? checkpoint_open(path, ret) : ERROR_MEMORY;
+    enum error error = path ? open_checkpoint(logdir, path, ret) : ERROR_MEMORY;
     if (error == ERROR_NOT_FOUND && step_of(name) < 0) {
         longer = array_new(bytes, 1, "a path");
         if (longer) {
@@ -214,7 +221,7 @@ static enum error open_named(const struct logdir *logdir, size_t index, struct c
             free(path);
             path = join(logdir, longer);
         }
-        error = longer && path ? checkpoint_open(path, ret) : ERROR_MEMORY;
+        error = longer && path ? open_checkpoint(logdir, path, ret) : ERROR_MEMORY;
     }
     free(longer);
     free(path);

@@ -32,9 +32,10 @@
 
 struct logdir;
 
-/* To train: makes the folder, takes the lock, removes what an interrupted save left. ERROR_CONFLICT
- * naming the process when another trainer has the lock. */
-enum error logdir_open(const char *path, struct logdir **ret_logdir) MUST_CHECK;
+/* To train: makes the folder, takes the lock, removes what an interrupted save left. Errors as
+ * logdir_lock_take(). */
+enum error logdir_open(const char *path, int64_t patience_ms,
+                       struct logdir **ret_logdir) MUST_CHECK;
 /* To look: takes no lock, changes nothing. ERROR_NOT_FOUND: there is no such folder. */
 enum error logdir_open_read(const char *path, struct logdir **ret_logdir) MUST_CHECK;
 void logdir_close(struct logdir *logdir);

@@ -377,8 +377,10 @@ enum error safetensors_verify(const struct safetensors *file)
     snprintf(text, sizeof(text), "%016llx%016llx", (unsigned long long)hash.high64,
              (unsigned long long)hash.low64);
     if (strcmp(text, digest) != 0)
-        error = error_set(ERROR_INPUT, "%s is damaged: its digest is %s, it says %s", file->path,
-                          text, digest);
+        error = error_set(ERROR_INPUT,
+                          "%s is damaged: its digest is %s, it says %s (a program that rewrites it "
+                          "must leave the metadata entry " SAFETENSORS_DIGEST " out)",
+                          file->path, text, digest);
 out:
     XXH3_freeState(state);
     return error;

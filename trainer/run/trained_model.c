@@ -41,10 +41,17 @@ enum error trained_model_open(const struct trained_model_options *options,
     if (!options->logdir && !options->checkpoint)
         return error_set(ERROR_USAGE, "neither --logdir nor --checkpoint names a model");
     enum error error = options->checkpoint
-                           ? checkpoint_open(options->checkpoint, &trained->checkpoint)
+                           ? checkpoint_open_foreign(options->checkpoint, &trained->checkpoint)
                            : open_newest(options->logdir, &trained->checkpoint);
-    if (error)
+    if (!error && !checkpoint_has_facts(trained->checkpoint))
+        error = error_set(ERROR_INPUT,
+                          "%s has no metadata that says which model it is (train --init-from takes "
+                          "it)",
+                          checkpoint_path(trained->checkpoint));
+    if (error) {
+        trained_model_close(trained);
         return error;
+    }
     log_info("model of %s, step %lld", checkpoint_path(trained->checkpoint),
              (long long)checkpoint_step(trained->checkpoint));
     error = engine_open(&options->engine, &trained->engine);

@@ -28,6 +28,7 @@ struct training_options {
     const char *store_uri;
     const char *test_store_uri; /* NULL: no tests while training */
     const char *logdir;
+    const char *init_from; /* safetensors with the first parameters; NULL: at random */
     struct engine_options engine;
     struct model_options
         model; /* kind, hidden layers, loss, optimizer; the rest comes from store and sampler */

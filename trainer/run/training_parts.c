@@ -17,6 +17,14 @@
 #include "loader/store_open.h"
 #include "trainer/run/normalization.h"
 
+/* A training that goes on keeps what it began with. */
+static void say_not_used(const struct training_parts *parts)
+{
+    if (parts->options->init_from)
+        log_info("--init-from %s is not used: training goes on from %s", parts->options->init_from,
+                 checkpoint_path(parts->checkpoint));
+}
+
 static void warn_of_seed(const struct training_parts *parts)
 {
     const struct training_options *options = parts->options;
@@ -31,7 +39,7 @@ enum error training_parts_take_logdir(struct training_parts *parts,
                                       const struct training_options *options, bool *ret_done)
 {
     parts->options = options;
-    enum error error = logdir_open(options->logdir, &parts->logdir);
+    enum error error = logdir_open(options->logdir, options->patience_ms, &parts->logdir);
     if (!error)
         error = logdir_newest(parts->logdir, &parts->checkpoint);
     if (error)
@@ -41,30 +49,48 @@ enum error training_parts_take_logdir(struct training_parts *parts,
         if (error)
             return error;
         warn_of_seed(parts);
+        say_not_used(parts);
+    } else if (options->init_from) {
+        error = checkpoint_open_foreign(options->init_from, &parts->initial);
+        if (error)
+            return error;
     }
     *ret_done = parts->checkpoint && checkpoint_step(parts->checkpoint) >= options->train_steps;
     return OK;
 }
 
+/* What the first parameters are from; NULL: from nothing that says how they were trained. */
+static const struct checkpoint *origin(const struct training_parts *parts)
+{
+    if (parts->checkpoint)
+        return parts->checkpoint;
+    return parts->initial && checkpoint_has_facts(parts->initial) ? parts->initial : NULL;
+}
+
+static const struct checkpoint_facts *origin_facts(const struct training_parts *parts)
+{
+    return origin(parts) ? checkpoint_get_facts(origin(parts)) : NULL;
+}
+
 static enum error compare_scale(const struct training_parts *parts)
 {
-    float saved = checkpoint_get_facts(parts->checkpoint)->feature_scale;
+    float saved = origin_facts(parts)->feature_scale;
     float given = parts->options->feature_scale;
     if (given == 0 || given == saved)
         return OK;
     return error_set(ERROR_CONFLICT,
                      "%s was trained with features times %g; this run has --feature-scale %g",
-                     checkpoint_path(parts->checkpoint), (double)saved, (double)given);
+                     checkpoint_path(origin(parts)), (double)saved, (double)given);
 }
 
 /* What goes on may leave --normalize out, but not begin with it. */
 static enum error compare_norm(const struct training_parts *parts)
 {
-    if (!parts->options->normalize || checkpoint_get_facts(parts->checkpoint)->norm.features > 0)
+    if (!parts->options->normalize || origin_facts(parts)->norm.features > 0)
         return OK;
     return error_set(ERROR_CONFLICT,
                      "%s was trained without --normalize; train with it in another --logdir",
-                     checkpoint_path(parts->checkpoint));
+                     checkpoint_path(origin(parts)));
 }
 
 static enum error check_sampler(const struct training_options *options)
@@ -123,7 +149,7 @@ static enum error explain_scale(const struct training_parts *parts)
 
 static enum error choose_scale(struct training_parts *parts)
 {
-    const struct checkpoint_facts *saved = saved_facts(parts);
+    const struct checkpoint_facts *saved = origin_facts(parts);
     float given = parts->options->feature_scale;
     if (saved) {
         enum error error = compare_scale(parts);
@@ -145,7 +171,7 @@ static enum error choose_scale(struct training_parts *parts)
 /* The checkpoint's names stay, so that going on from a store without a header changes nothing. */
 static enum error choose_names(struct training_parts *parts)
 {
-    const struct checkpoint_facts *saved = saved_facts(parts);
+    const struct checkpoint_facts *saved = origin_facts(parts);
     if (!saved || saved->names.count == 0)
         return feature_names_init(&parts->facts.names, store_info(parts->store));
     return feature_names_copy(&parts->facts.names, &saved->names);
@@ -161,12 +187,12 @@ static enum error open_store(struct training_parts *parts)
     const struct store_info *info = store_info(parts->store);
     if (info->features == 0)
         return error_set(ERROR_INPUT, "%s has no feature columns to train on", info->uri);
-    const struct checkpoint_facts *saved = saved_facts(parts);
+    const struct checkpoint_facts *saved = origin_facts(parts);
     parts->facts.model.shape.features = saved ? saved->model.shape.features : info->features;
     error = choose_names(parts);
     if (!error && saved) {
         struct feature_input_options features =
-            checkpoint_features(saved, checkpoint_path(parts->checkpoint));
+            checkpoint_features(saved, checkpoint_path(origin(parts)));
         error = feature_input_check(&features, info);
     }
     return error ? error : choose_scale(parts);
@@ -197,7 +223,7 @@ static enum error ask_sampler(struct training_parts *parts)
 static enum error ask_classes(struct training_parts *parts)
 {
     const struct training_options *options = parts->options;
-    const struct checkpoint_facts *saved = saved_facts(parts);
+    const struct checkpoint_facts *saved = origin_facts(parts);
     if (parts->facts.model.shape.kind == MODEL_LINEAR) {
         parts->facts.model.shape.outputs = 1;
         return OK;
@@ -207,7 +233,7 @@ static enum error ask_classes(struct training_parts *parts)
     if (error)
         return error;
     if (saved) {
-        error = classes_compare(saved->classes, checkpoint_path(parts->checkpoint),
+        error = classes_compare(saved->classes, checkpoint_path(origin(parts)),
                                 parts->facts.classes, "the sampler's frame");
         if (error)
             return error;
@@ -268,6 +294,10 @@ static enum error make_model(struct training_parts *parts)
     if (model->batch_rows < test_rows)
         model->batch_rows = test_rows;
     error = model_new(model, parts->engine.kernel, &parts->model);
+    if (!error && parts->initial) {
+        log_info("parameters start from %s", checkpoint_path(parts->initial));
+        error = checkpoint_restore_parameters(parts->initial, parts->model);
+    }
     if (error || !saved)
         return error;
     error = checkpoint_compare(parts->checkpoint, model);
@@ -309,7 +339,7 @@ static enum error make_buffers(struct training_parts *parts)
     parts->numbers = array_new(rows, sizeof(*parts->numbers), "a batch's targets");
     if (!parts->classes || !parts->numbers)
         return ERROR_MEMORY;
-    const char *called = parts->checkpoint ? checkpoint_path(parts->checkpoint) : "this training";
+    const char *called = origin(parts) ? checkpoint_path(origin(parts)) : "this training";
     struct feature_input_options features = checkpoint_features(&parts->facts, called);
     return feature_input_new(&parts->engine, &features, store_info(parts->store),
                              FEATURES_FROM_FEED, rows, &parts->input);
@@ -371,7 +401,7 @@ static enum error measure_norm(struct training_parts *parts)
 
 static enum error choose_norm(struct training_parts *parts)
 {
-    const struct checkpoint_facts *saved = saved_facts(parts);
+    const struct checkpoint_facts *saved = origin_facts(parts);
     if (!saved)
         return parts->options->normalize ? measure_norm(parts) : OK;
     parts->facts.model.target_mean = saved->model.target_mean;
@@ -426,5 +456,6 @@ void training_parts_close(struct training_parts *parts)
     checkpoint_facts_release(&parts->facts);
     store_close(parts->store);
     checkpoint_close(parts->checkpoint);
+    checkpoint_close(parts->initial);
     logdir_close(parts->logdir);
 }

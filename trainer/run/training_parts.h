@@ -25,6 +25,7 @@ struct training_parts {
     const struct training_options *options;
     struct logdir *logdir;
     struct checkpoint *checkpoint; /* continued from; NULL: a new training */
+    struct checkpoint *initial;    /* of --init-from; NULL: none, or a training that goes on */
     struct store *store;
     struct checkpoint_facts facts; /* owns the classes; position.next_index moves with training */
     struct targets *targets;
