@@ -84,6 +84,12 @@ static void check_line_end(struct framing *framing, const char *next)
         framing->wrong = "a line of the header has a NUL, or does not end with CR LF";
 }
 
+/* "same-site" is another port or name: a page that may not read the answer. "none" is a person. */
+static bool is_other_site(const char *fetch_site)
+{
+    return strcasecmp(fetch_site, "cross-site") == 0 || strcasecmp(fetch_site, "same-site") == 0;
+}
+
 /* Every header line comes by here: the first letter spares most comparisons. */
 static enum MHD_Result add_framing(void *context, enum MHD_ValueKind kind, const char *name,
                                    const char *value)
@@ -126,8 +132,7 @@ static enum MHD_Result add_framing(void *context, enum MHD_ValueKind kind, const
             framing->origin = value;
         break;
     case 's':
-        framing->cross_site |=
-            strcasecmp(name, "Sec-Fetch-Site") == 0 && strcasecmp(value, "cross-site") == 0;
+        framing->cross_site |= strcasecmp(name, "Sec-Fetch-Site") == 0 && is_other_site(value);
         break;
     case 'e':
         framing->expects |= strcasecmp(name, MHD_HTTP_HEADER_EXPECT) == 0;
@@ -158,6 +163,30 @@ static bool is_cross_site(const struct framing *framing)
         return framing->cross_site;
     const char *host = strstr(framing->origin, "://");
     return !host || !framing->host || strcasecmp(host + 3, framing->host) != 0;
+}
+
+/* Can somebody else own this name? Then its pages reach this server as one of their own site, once
+ * it resolves to an address of this machine (DNS rebinding). Addresses, names of one word and those
+ * under reserved names (RFC 6761, RFC 6762, ICANN's "internal") are nobody else's. */
+static bool is_public_name(const char *host)
+{
+    static const char *const reserved[] = {"localhost", "local", "internal", "test"};
+    size_t length = strcspn(host, ":");
+    const char *dot = memrchr(host, '.', length);
+    if (!dot || host[0] == '[' || (dot[1] >= '0' && dot[1] <= '9'))
+        return false;
+    size_t bytes = (size_t)(host + length - (dot + 1));
+    for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++) {
+        if (bytes == strlen(reserved[i]) && strncasecmp(dot + 1, reserved[i], bytes) == 0)
+            return false;
+    }
+    return true;
+}
+
+/* Whoever reaches the server may do everything: it is for this machine alone. */
+static bool is_for_all(const struct request *request)
+{
+    return guard_anonymous(request->thread->server->guard) == SCOPE_ALL;
 }
 
 /* Between two words of the request line stands nothing but spaces. Words that are not from one line
@@ -225,7 +254,8 @@ enum MHD_Result framing_begin(struct request *request, const char *method, const
     MHD_get_connection_values(request->connection, MHD_HEADER_KIND, add_framing, &framing);
     if (info) /* the empty line, too */
         check_line_end(&framing, method + info->header_size - 2);
-    request->cross_site = is_cross_site(&framing);
+    request->cross_site = is_cross_site(&framing) ||
+                          (framing.host && is_for_all(request) && is_public_name(framing.host));
     const char *wrong = what_is_wrong_with_line(request, method, version);
     if (!wrong)
         wrong = framing.wrong;

@@ -45,8 +45,10 @@ void response_at_once(struct request *request, int status, const char *detail);
 /* This thread's message and kind, with the status that belongs to the code. */
 enum MHD_Result response_error(struct request *request, enum error error);
 #define RESPONSE_TOKEN_NEEDED "a token is needed: Authorization: Bearer TOKEN"
-#define RESPONSE_CROSS_SITE \
-    "a page of another site may not change anything here (Origin, Sec-Fetch-Site)"
+#define RESPONSE_CROSS_SITE                                                                        \
+    "a page of another site may not change anything here (Origin, Sec-Fetch-Site; without tokens " \
+    "also Host, which may be the name of any site: start with --token-file or --allow-anonymous "  \
+    "to be asked under it)"
 /* 403: the token lacks the scopes, or is not for `name` (NULL: anything). 401: none was shown. */
 enum MHD_Result response_forbidden(struct request *request, int scopes, const char *name);
 

@@ -149,7 +149,9 @@ def test_lines_as_others_write_them_are_taken(server, header):
 
 @pytest.mark.parametrize("headers", [
     {"Origin": "http://elsewhere"}, {"Origin": "null"}, {"Origin": "http://127.0.0.1"}, {"origin": "https://127.0.0.1:1"},
-    {"Sec-Fetch-Site": "cross-site"}, {"Origin": "http://HERE", "Sec-Fetch-Site": "cross-site"},
+    {"Sec-Fetch-Site": "cross-site"}, {"Origin": "http://HERE", "Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"},
+    {"Host": "site.example:8080"}, {"Host": "site.example"}, {"Host": "a.127.0.0.1.site.example."},
+    {"Host": "site.example:80", "Origin": "http://site.example:80", "Sec-Fetch-Site": "same-origin"},
 ], ids=short)
 def test_pages_of_other_sites_change_nothing(server, headers):
     """A page that somebody has open can send requests to a server on the same machine, with or without a form."""
@@ -170,6 +172,19 @@ def test_a_page_of_this_server_may_change_it(server):
     for headers in ({"Origin": f"http://{server.host}:{server.port}", "Sec-Fetch-Site": "same-origin"}, {"Sec-Fetch-Site": "none"}):
         for change in ("pause", "resume"):
             assert server.request("POST", f"/streams/default/{change}", headers=headers).status == 200
+
+
+@pytest.mark.parametrize("host", [
+    "localhost:8080", "LOCALHOST", "127.0.0.1:8080", "[::1]:8080", "[::1]", "sampler", "sampler:8080", "a.localhost", "node7.local",
+    "host.docker.internal:8080"])
+def test_names_that_nobody_else_can_have_may_change_it(server, host):
+    assert server.get("/batch?size=1", headers={"Host": host}).status == 200
+    assert server.request("POST", "/streams/default/resume", headers={"Host": host}).status == 200
+
+
+def test_who_lets_everybody_draw_has_any_name(sampler):
+    server = sampler("--store", STORE, "--allow-anonymous")
+    assert server.get("/batch?size=1", headers={"Host": "sampler.site.example"}).status == 200
 
 
 @pytest.mark.parametrize("length", [b"-50", b"50x", b"99999999999999999999999"])
