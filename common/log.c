@@ -49,11 +49,11 @@ static void write_time(char out[64])
     snprintf(out + length, 64 - length, ".%03dZ", (int)(now.tv_nsec / 1000000));
 }
 
-static void write_line(char *line, size_t length)
+/* A log that cannot be written must not stop the work; what else is, says it. */
+static bool write_line(int descriptor, char *line, size_t length)
 {
     line[length++] = '\n';
-    ssize_t written = write(STDERR_FILENO, line, length);
-    (void)written; /* a log that cannot be written must not stop the work */
+    return write(descriptor, line, length) == (ssize_t)length;
 }
 
 /* `text` as the inside of a JSON string; bytes that are not UTF-8 all become '?'. Own code: nothing
@@ -131,7 +131,8 @@ static const struct log_field no_fields[] = {{.key = NULL}};
 
 /* ---- lines -------------------------------------------------------------- */
 
-static void write_json(enum log_level level, const char *message, const struct log_field *fields)
+static bool write_json(int descriptor, enum log_level level, const char *message,
+                       const struct log_field *fields)
 {
     char time[64];
     char line[LINE_BYTES];
@@ -143,7 +144,7 @@ static void write_json(enum log_level level, const char *message, const struct l
     line[length++] = '"';
     length += add_fields(line + length, fields, true);
     line[length++] = '}';
-    write_line(line, length);
+    return write_line(descriptor, line, length);
 }
 
 static void write_text(enum log_level level, const char *message, const struct log_field *fields)
@@ -155,7 +156,7 @@ static void write_text(enum log_level level, const char *message, const struct l
     int wanted = snprintf(line, bytes, "%s %-7s %s", time, level_names[level], message);
     size_t length = (size_t)wanted < bytes ? (size_t)wanted : bytes - 1;
     length += add_fields(line + length, fields, false);
-    write_line(line, length);
+    write_line(STDERR_FILENO, line, length);
 }
 
 static bool is_heard(enum log_level level)
@@ -169,9 +170,19 @@ static void write_event(enum log_level level, const char *message, const struct 
     if (snprintf(cut, sizeof(cut), "%s", message) >= (int)sizeof(cut))
         drop_half_character(cut);
     if (atomic_load_explicit(&style, memory_order_relaxed) == LOG_JSON)
-        write_json(level, cut, fields);
+        write_json(STDERR_FILENO, level, cut, fields);
     else
         write_text(level, cut, fields);
+}
+
+bool log_announce(const char *message, const struct log_field *fields)
+{
+    char line[MESSAGE_BYTES + 1];
+    size_t length = strnlen(message, MESSAGE_BYTES);
+    if (atomic_load_explicit(&style, memory_order_relaxed) == LOG_JSON)
+        return write_json(STDOUT_FILENO, LOG_INFO, message, fields);
+    memcpy(line, message, length);
+    return write_line(STDOUT_FILENO, line, length);
 }
 
 void log_fields(enum log_level level, const char *message, const struct log_field *fields)

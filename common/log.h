@@ -54,6 +54,10 @@ struct log_field {
     log_fields(level, message, (const struct log_field[]){__VA_ARGS__, {.key = NULL}})
 void log_fields(enum log_level level, const char *message, const struct log_field *fields);
 
+/* A line on standard output that others wait for: the message alone, or as the log's JSON object
+ * with its fields. Short: it is cut as the log's messages are. false: it could not be written. */
+bool log_announce(const char *message, const struct log_field *fields);
+
 /* How a command failed, as main() reports it: "PROGRAM COMMAND: message" without time and level, or
  * a JSON line with "program" and "command". */
 void log_failure(const char *program, const char *command, const char *message);

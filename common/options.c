@@ -6,9 +6,11 @@
  */
 #include "common/options.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/file.h"
 #include "common/json.h"
@@ -21,6 +23,7 @@
 
 #define CONFIG_BYTES_LIMIT (1 << 20)
 #define NAME_BYTES 128
+#define VARIABLE_PREFIX "TOMBOLA_"
 
 static const char *config_path;
 static const char *log_level;
@@ -213,7 +216,9 @@ static enum error take_arguments(struct parse *parse, int argc, char **argv)
         } else if (strcmp(argv[at], "--") == 0) {
             options_ended = true;
         } else if (strcmp(argv[at], "-h") == 0) {
-            help_wanted = true;
+            parse->texts[parse->count - 2] = "yes";
+        } else if (strcmp(argv[at], "-V") == 0) {
+            parse->texts[parse->count - 1] = "yes";
         } else if (strncmp(argv[at], "--", 2) == 0) {
             error = take_option(parse, argc, argv, &at);
         } else {
@@ -241,6 +246,30 @@ static enum error check_words(const struct parse *parse)
     return error_set(ERROR_USAGE, "needs %s (%zu %s), %zu given; see %s %s --help", wanted,
                      wanted_count, text_plural(wanted_count, "argument", "arguments"),
                      parse->word_count, parse->program->name, parse->command->name);
+}
+
+/* A variable that is nearly one of ours is one that was meant; others may be of other programs. */
+static void warn_of_variable(const struct parse *parse, const char *variable)
+{
+    char name[NAME_BYTES], near[NAME_BYTES], meant[NAME_BYTES];
+    snprintf(name, sizeof(name), "%.*s", (int)strcspn(variable, "="), variable);
+    for (char *letter = name; *letter; letter++)
+        *letter = (char)tolower((unsigned char)*letter);
+    if (find_option(parse, name, strlen(name)) < parse->count || strcmp(name, "token") == 0 ||
+        strcmp(name, "ca") == 0 || !nearest_option(parse, name, true, near, sizeof(near)))
+        return;
+    options_environment_name(near, meant, sizeof(meant));
+    log_warning("the environment variable " VARIABLE_PREFIX "%.*s is not read (did you mean %s?)",
+                (int)strcspn(variable, "="), variable, meant);
+}
+
+static void warn_of_variables(const struct parse *parse)
+{
+    size_t prefix = strlen(VARIABLE_PREFIX);
+    for (char **variable = environ; *variable; variable++) {
+        if (strncmp(*variable, VARIABLE_PREFIX, prefix) == 0)
+            warn_of_variable(parse, *variable + prefix);
+    }
 }
 
 static enum error take_environment(struct parse *parse)
@@ -366,7 +395,7 @@ static enum error parse_init(struct parse *parse, const struct option *options, 
 /* --help and --version work beside anything that is at least an option. */
 static bool is_answered(const struct parse *parse, const struct option *options, size_t count)
 {
-    if (help_wanted || parse->texts[parse->count - 2])
+    if (parse->texts[parse->count - 2])
         options_print_command_help(stdout, parse->program, parse->command, options, count, builtin,
                                    BUILTIN_COUNT);
     else if (parse->texts[parse->count - 1])
@@ -401,6 +430,7 @@ enum error options_parse(const struct program *program, const struct command *co
     if (error)
         return error;
     apply_log_options();
+    warn_of_variables(&parse);
     if (ret_positional)
         *ret_positional = parse.words;
     return OK;

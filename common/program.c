@@ -90,8 +90,11 @@ int program_main(const struct program *program, int argc, char **argv)
         return error_exit_status(ERROR_USAGE);
     }
     const char *word = argv[1];
-    bool help = strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
-    bool version = strcmp(word, "--version") == 0;
+    char asks[] = "--help", *asking[] = {argv[0], argc == 3 ? argv[2] : NULL, asks, NULL};
+    if (strcmp(word, "help") == 0 && argc == 3)
+        return program_main(program, 3, asking);
+    bool help = strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0;
+    bool version = strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0;
     if (help || version) {
         if (help)
             options_print_program_help(stdout, program);

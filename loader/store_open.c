@@ -37,6 +37,20 @@ static const struct store_ops *find_kind(const struct uri *uri)
     return NULL;
 }
 
+/* What people have, and what makes a store of it. */
+static const struct {
+    const char *ending, *advice;
+} others[] = {
+    {".gz", "a compressed file is no store; unpack it (gzip -d)"},
+    {".zst", "a compressed file is no store; unpack it (zstd -d)"},
+    {".parquet", "Parquet is no store yet; make it CSV (DuckDB: COPY (FROM 'x.parquet') TO "
+                 "'x.csv'; pandas: read_parquet(\"x.parquet\").to_csv(\"x.csv\", index=False))"},
+    {".npy",
+     "NumPy's format is no store; make it CSV (numpy.savetxt(\"x.csv\", x, delimiter=\",\"))"},
+    {".npz",
+     "NumPy's format is no store; make it CSV (numpy.savetxt(\"x.csv\", x, delimiter=\",\"))"},
+};
+
 static enum error refuse_kind(const char *text, const struct uri *uri)
 {
     char shown[TEXT_QUOTE_BYTES];
@@ -45,6 +59,10 @@ static enum error refuse_kind(const char *text, const struct uri *uri)
         return error_set(ERROR_UNAVAILABLE,
                          "this build has no PostgreSQL store (it was made without libpq); csv:, "
                          "sqlite: and range: are there");
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        if (store_path_ends_in(uri->path, others[i].ending))
+            return error_set(ERROR_USAGE, "%s: %s", shown, others[i].advice);
+    }
     return error_set(ERROR_USAGE,
                      "%s: which kind of store is that? csv:PATH, sqlite:PATH, range:N and "
                      "postgresql://HOST/DATABASE?table=NAME are known, and bare paths ending in "

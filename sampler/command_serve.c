@@ -16,6 +16,7 @@
 #define DRAIN_MS 10000
 #define DRAIN_AT_ONCE_MS 2000 /* who wants to write to a frame waits that long */
 #define CHECK_MS 1000
+#define ANNOUNCE_BYTES 320
 
 /* Until a signal comes (OK), or nothing may be drawn any more. */
 static enum error wait_for_end(const struct service *service)
@@ -40,12 +41,22 @@ static enum error end_at_once(struct server *server, struct service *service, en
     return error_restore(&why);
 }
 
+/* The line that scripts wait for. */
+static bool announce(const char *scheme, const char *authority)
+{
+    char message[ANNOUNCE_BYTES];
+    snprintf(message, sizeof(message), "listening on %s%s", scheme, authority);
+    return log_announce(
+        message, (const struct log_field[]){log_text("url", message + strlen("listening on ")),
+                                            {.key = NULL}});
+}
+
 /* Serves until a signal comes, then lets everything that was asked be answered. */
 static enum error serve_until_stopped(struct server *server, struct service *service,
                                       int64_t grace_ms, const char *scheme, const char *authority)
 {
     server_set_service(server, service);
-    if (printf("listening on %s%s\n", scheme, authority) < 0 || fflush(stdout) != 0)
+    if (!announce(scheme, authority))
         log_warning("cannot write the address to standard output; listening on %s%s", scheme,
                     authority);
     systemd_send("READY=1");

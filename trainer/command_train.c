@@ -19,7 +19,32 @@ static enum error run(const struct program *program, int argc, char **argv);
 static const struct option_hint hints[] = {
     {"epochs", "where the stream ends the sampler says (serve --epochs N); --train-steps N ends "
                "sooner"},
+    {"num_epochs", "where the stream ends the sampler says (serve --epochs N); --train-steps N "
+                   "ends sooner"},
     {"lr", "it is called --learning-rate here"},
+    {"max_steps", "it is called --train-steps here"},
+    {"steps", "it is called --train-steps here"},
+    {"data_dir",
+     "rows come from --store URI (csv:PATH, sqlite:PATH, postgresql://...) in the order "
+     "of --sampler URL"},
+    {"model_dir", "it is called --logdir here"},
+    {"train_dir", "it is called --logdir here"},
+    {"log_dir", "it is called --logdir here"},
+    {"output_dir", "it is called --logdir here"},
+    {"checkpoint_dir", "it is called --logdir here"},
+    {"save_model_secs", "it is called --save-secs here"},
+    {"save_checkpoint_secs", "it is called --save-secs here"},
+    {"save_interval_secs", "it is called --save-secs here"},
+    {"validation_size", "the sampler splits: serve --splits 0.8,0.1,0.1, a stream of the split "
+                        "train for --stream, and one of validation for evaluate --stream"},
+    {"validation_split", "the sampler splits: serve --splits 0.8,0.1,0.1, a stream of the split "
+                         "train for --stream, and one of validation for evaluate --stream"},
+    {"hidden1", "layers go together: --hidden-units 128,32"},
+    {"hidden2", "layers go together: --hidden-units 128,32"},
+    {"num_gpus", "it is --device cuda or cuda:N here, one GPU a process"},
+    {"resume", "training goes on from --logdir by itself"},
+    {"shuffle", "the sampler shuffles (serve --design NAME --seed N)"},
+    {"num_workers", "the feed's threads need no number; --threads N is of matrix products"},
     {NULL, NULL},
 };
 

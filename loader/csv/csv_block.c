@@ -13,9 +13,9 @@
 static enum error refuse_binary(const unsigned char *head, size_t length, const char *path)
 {
     if (length >= 2 && head[0] == 0x1f && head[1] == 0x8b)
-        return error_set(ERROR_INPUT, "%s is compressed (gzip); unpack it first", path);
+        return error_set(ERROR_INPUT, "%s is compressed (gzip); unpack it first (gzip -d)", path);
     if (length >= 4 && memcmp(head, "\x28\xb5\x2f\xfd", 4) == 0)
-        return error_set(ERROR_INPUT, "%s is compressed (zstd); unpack it first", path);
+        return error_set(ERROR_INPUT, "%s is compressed (zstd); unpack it first (zstd -d)", path);
     if (length >= 2 &&
         ((head[0] == 0xff && head[1] == 0xfe) || (head[0] == 0xfe && head[1] == 0xff)))
         return error_set(ERROR_INPUT, "%s is UTF-16 text; CSV is read as UTF-8", path);

@@ -162,6 +162,32 @@ static const char *decode_quickly(const struct csv_decoder *decoder, const char 
 
 /* ---- slow path ---------------------------------------------------------- */
 
+/* "2,5", as a comma between digits is read where the delimiter is another. */
+static bool has_decimal_comma(const struct text *field)
+{
+    char copy[64];
+    const char *comma = memchr(field->data, ',', field->length);
+    if (!comma || field->length >= sizeof(copy))
+        return false;
+    memcpy(copy, field->data, field->length);
+    copy[comma - field->data] = '.';
+    return text_is_real(copy, field->length);
+}
+
+/* What people do about the usual cases; "" for others. */
+static const char *way_out(enum column_role role, const struct text *field)
+{
+    if (!text_is_utf8(field->data, field->length))
+        return " (Latin-1 becomes UTF-8 by iconv -f ISO-8859-1 -t UTF-8)";
+    if (role == COLUMN_ID)
+        return " (id= in the URI, without a name, numbers the rows from 0)";
+    if (role != COLUMN_FEATURE || text_is_real(field->data, field->length))
+        return "";
+    return has_decimal_comma(field)
+               ? " (a decimal comma must be a point)"
+               : " (features=A,B,C in the URI names the columns to take as features)";
+}
+
 static enum error refuse_field(const struct csv_decoder *decoder, size_t column, const char *wanted)
 {
     char name[COLUMN_TEXT_BYTES];
@@ -170,8 +196,9 @@ static enum error refuse_field(const struct csv_decoder *decoder, size_t column,
     csv_column_text(decoder->columns, column, name);
     if (field->length == 0)
         return error_set(ERROR_INPUT, "%s is empty; %s belongs there", name, wanted);
-    return error_set(ERROR_INPUT, "%s is %s; %s belongs there", name,
-                     text_quote(shown, sizeof(shown), field->data, field->length), wanted);
+    return error_set(ERROR_INPUT, "%s is %s; %s belongs there%s", name,
+                     text_quote(shown, sizeof(shown), field->data, field->length), wanted,
+                     way_out(decoder->columns->roles[column], field));
 }
 
 static enum error check_count(const struct csv_decoder *decoder)

@@ -260,8 +260,8 @@ class Sampler(Program):
 
     def __init__(self, *arguments, folder, env=None, listen="127.0.0.1:0", prefix=()):
         super().__init__("sampler", "serve", "--listen", listen, *arguments, folder=folder, env=env, prefix=prefix)
-        line = self.read_line()
-        found = re.match(r"listening on (https?://\S+)", line)
+        self.first_line = line = self.read_line()
+        found = re.match(r"listening on (https?://\S+)", json.loads(line)["msg"] if line.startswith("{") else line)
         if not found:
             self.kill()
             raise AssertionError(f"the sampler printed {line!r}, no address\n{self.stderr[-4000:]}")

@@ -114,3 +114,40 @@ def test_results_that_reach_nobody_are_a_failure(name):
                               env=environment(), check=False)
     assert done.returncode == 1
     assert "standard output" in done.stderr
+
+
+# ---- as other programs have it ----------------------------------------------------------------------
+
+
+def test_short_ways_to_ask(name):
+    for short, long in ((["-V"], ["--version"]), (["-h"], ["--help"]), (["help"], ["--help"])):
+        assert run(name, *short).stdout == run(name, *long).stdout
+    for command in commands_of(name):
+        shown = run(name, command, "--help").stdout
+        assert run(name, "help", command).stdout == run(name, command, "-h").stdout == shown
+        assert run(name, command, "-V").stdout == run(name, "--version").stdout
+    run_fails(name, "help", "nonesuch", says="unknown command")
+
+
+@pytest.mark.parametrize("flag, ours", [
+    ("data_dir", "--store URI"), ("max_steps", "--train-steps"), ("num_epochs", "serve --epochs"), ("model_dir", "--logdir"),
+    ("save_model_secs", "--save-secs"), ("validation_size", "--splits"), ("lr", "--learning-rate"), ("hidden1", "--hidden-units"),
+])
+def test_flags_of_other_trainers_name_ours(flag, ours):
+    for written in (flag, flag.replace("_", "-")):
+        run_fails("trainer", "train", f"--{written}", 1, says=[f'unknown option "{written}"', ours])
+
+
+def test_misspelt_variables_are_warned_of():
+    env = {"TOMBOLA_STOR": "x", "TOMBOLA_LOG_LEVL": "x", "TOMBOLA_TOKEN": "secret", "TOMBOLA_OF_ANOTHER_PROGRAM": "x"}
+    done = run("loader", "info", "range:5", env=env)
+    assert "TOMBOLA_LOG_LEVL is not read (did you mean TOMBOLA_LOG_LEVEL?)" in done.stderr
+    assert "secret" not in done.stderr and "TOKEN" not in done.stderr and "OF_ANOTHER" not in done.stderr
+
+
+def test_the_address_obeys_the_logs_format(sampler):
+    server = sampler("--store", "range:5", "--log-format", "json")
+    line = json.loads(server.first_line)
+    assert (line["url"], line["msg"], line["level"]) == (server.url, f"listening on {server.url}", "info")
+    plain = sampler("--store", "range:5")
+    assert plain.first_line == f"listening on {plain.url}\n"

@@ -201,6 +201,29 @@ def test_a_demo_that_fails_leaves_no_folder_of_its_own(tmp_path):
     assert list((tmp_path / "old").iterdir()) == []
 
 
+# ---- files that are no stores, and columns that are no numbers --------------------------------------
+
+
+@pytest.mark.parametrize("name, content, query, says", [
+    ("x.csv.gz", b"\x1f\x8b\x08", "", "a compressed file is no store; unpack it (gzip -d)"),
+    ("x.csv", b"\x1f\x8b\x08", "", "unpack it first (gzip -d)"),
+    ("x.parquet", b"PAR1", "", "Parquet is no store yet; make it CSV"),
+    ("x.csv", b"label;a\n1;2,5\n", "?delimiter=;", "a decimal comma must be a point"),
+    ("x.csv", b"label,a\nM\xfcller,1\n", "", "iconv -f ISO-8859-1 -t UTF-8"),
+    ("x.csv", b"id,label,a\nx1,1,2\n", "", "id= in the URI, without a name, numbers the rows from 0"),
+    ("x.csv", b"label,a,city\n1,2,Paris\n", "", "features=A,B,C in the URI names the columns to take"),
+])
+def test_what_is_no_row_names_the_way_out(tmp_path, name, content, query, says):
+    (tmp_path / name).write_bytes(content)
+    scheme = "csv:" if query else ""
+    run_fails("loader", "info", f"{scheme}{tmp_path}/{name}{query}", says=says, status=None)
+
+
+def test_the_way_out_leads_out(tmp_path):
+    table(tmp_path, "x.csv", ["id", "label", "a", "city"], [("x1", 1, 2, "Paris"), ("x2", 0, 3, "Rome")])
+    assert "2, integer" in run("loader", "info", f"csv:{tmp_path}/x.csv?id=&features=a").stdout
+
+
 # ---- a store of fewer rows than there are units -----------------------------------------------------
 
 

@@ -37,8 +37,8 @@ static void own_host(char ret_host[HOST_BYTES])
     gethostname(ret_host, HOST_BYTES - 1);
 }
 
-/* A process of this machine has the lock for as long as it lives; what a dead node left on a network
- * file system ends with its lease. */
+/* A process of this machine has the lock for as long as it lives; what a dead node left on a
+ * network file system ends with its lease. */
 static bool may_be_dead(const char *holder)
 {
     char host[HOST_BYTES];

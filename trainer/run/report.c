@@ -21,6 +21,8 @@
 #define PROGRESS_MS 5000
 #define LINE_BYTES 200
 #define OUTPUT_BYTES (64 << 10)
+#define WATCHED_NS 100000000 /* between two lines of steps on a terminal */
+#define LEFT_LIMIT_S 1e7     /* more is no forecast */
 
 /* What both threads see; each is written by one of them only. */
 struct shared {
@@ -32,13 +34,15 @@ struct shared {
 
 /* A moment of the above, to take differences. */
 struct moment {
-    int64_t at_ns, rows, wait_ns;
+    int64_t at_ns, steps, rows, wait_ns;
 };
 
 struct report {
     struct report_options options;
     struct shared shared;
-    bool live; /* progress is rewritten in place */
+    bool live;          /* progress is rewritten in place */
+    bool watched;       /* a person looks at the steps' lines */
+    int64_t printed_ns; /* when one was printed last */
 
     pthread_t thread;
     bool started;
@@ -68,10 +72,26 @@ static void take_moment(struct report *report, struct moment *ret_moment)
 {
     int64_t since = atomic_load(&report->shared.waiting_since_ns);
     ret_moment->at_ns = clock_now_ns();
+    ret_moment->steps = atomic_load(&report->shared.step);
     ret_moment->rows = atomic_load(&report->shared.rows);
     ret_moment->wait_ns = atomic_load(&report->shared.wait_ns);
     if (since)
         ret_moment->wait_ns += ret_moment->at_ns - since;
+}
+
+/* "  1:02:03 left" at the rate of now; "" while nothing moves. */
+static void time_left(const struct report *report, double steps_per_s, char ret_text[40])
+{
+    int64_t left = report->options.last_step - atomic_load(&report->shared.step);
+    double seconds = steps_per_s > 0 ? (double)left / steps_per_s : -1;
+    ret_text[0] = '\0';
+    if (seconds < 0 || seconds > LEFT_LIMIT_S)
+        return;
+    long whole = lround(seconds);
+    if (whole >= 3600)
+        snprintf(ret_text, 40, "  %ld:%02ld:%02ld left", whole / 3600, whole / 60 % 60, whole % 60);
+    else
+        snprintf(ret_text, 40, "  %ld:%02ld left", whole / 60, whole % 60);
 }
 
 static void show_progress(struct report *report, const struct moment *last,
@@ -79,15 +99,16 @@ static void show_progress(struct report *report, const struct moment *last,
 {
     int64_t ns = now->at_ns - last->at_ns, wait_ns = now->wait_ns - last->wait_ns;
     double loss = atomic_load(&report->shared.loss);
-    char line[LINE_BYTES], known[32] = "-";
+    char line[LINE_BYTES], known[32] = "-", left[40];
+    time_left(report, rate(now->steps - last->steps, ns), left);
     if (wait_ns < 0)
         wait_ns = 0; /* the first wait ended meanwhile, and does not count */
     if (!isnan(loss))
         snprintf(known, sizeof(known), "%.5g", loss);
     snprintf(line, sizeof(line),
-             "step %" PRId64 " of %" PRId64 "  loss %s  %.0f rows/s  wait for data %.1f %%",
-             atomic_load(&report->shared.step), report->options.last_step, known,
-             rate(now->rows - last->rows, ns), share(wait_ns, ns));
+             "step %" PRId64 " of %" PRId64 "  loss %s  %.0f rows/s  wait for data %.1f %%%s",
+             now->steps, report->options.last_step, known, rate(now->rows - last->rows, ns),
+             share(wait_ns, ns), left);
     if (report->live)
         fprintf(stderr, "\033[K%s\r", line);
     else
@@ -132,7 +153,8 @@ enum error report_open(const struct report_options *options, struct report **ret
     if (!report)
         return ERROR_MEMORY;
     report->options = *options;
-    report->live = isatty(STDERR_FILENO) && !isatty(STDOUT_FILENO);
+    report->watched = isatty(STDOUT_FILENO);
+    report->live = isatty(STDERR_FILENO) && !report->watched;
     atomic_init(&report->shared.step, -1);
     atomic_init(&report->shared.loss, NAN);
     pthread_mutex_init(&report->mutex, NULL);
@@ -234,6 +256,17 @@ static void print_step(const struct report *report, int64_t step)
     fwrite(line, 1, (size_t)(end - line), stdout);
 }
 
+/* A person can read so many lines; what reads a pipe gets them all. */
+static bool is_wanted(struct report *report, int64_t step)
+{
+    int64_t now_ns = report->watched ? clock_now_ns() : 0;
+    if (report->watched && now_ns - report->printed_ns < WATCHED_NS &&
+        step != report->options.last_step)
+        return false;
+    report->printed_ns = now_ns;
+    return true;
+}
+
 void report_step(struct report *report, int64_t step, int64_t rows, double loss)
 {
     int64_t before = atomic_load_explicit(&report->shared.rows, memory_order_relaxed);
@@ -243,7 +276,7 @@ void report_step(struct report *report, int64_t step, int64_t rows, double loss)
     atomic_store_explicit(&report->shared.step, step, memory_order_relaxed);
     if (!isnan(loss))
         atomic_store_explicit(&report->shared.loss, loss, memory_order_relaxed);
-    if (every > 0 && step % every == 0)
+    if (every > 0 && step % every == 0 && is_wanted(report, step))
         print_step(report, step);
 }
 

@@ -4,10 +4,10 @@
  *
  *   standard output   the lines of the classic programs (OUTPUT.md lists them), written in blocks
  *                     and flushed at least once a second, so that thousands of steps a second cost
- *                     nothing to print
+ *                     nothing to print; on a terminal ten lines of steps a second at most
  *   standard error    a progress line every few seconds (rewritten in place on a terminal): step,
- *                     loss ("-" while none is known), rows/s and the share of time that was
- *                     waited for data; a summary at the end
+ *                     loss ("-" while none is known), rows/s, the share of time that was waited
+ *                     for data and the time that is left; a summary at the end
  *
  * A thread of its own flushes and shows progress, so that both go on while training waits for data.
  * All functions but report_close() belong to the training's thread.

@@ -468,6 +468,9 @@ static enum error finish(struct training *training)
     warn_of_no_progress(training);
     report_done(training->report, parts->test_set != NULL, accuracy_of(&training->score),
                 parts->test_set ? model_score_loss(parts->model, &training->score) : 0);
+    log_info("next: tombola-trainer evaluate --store %s --logdir %s, or predict",
+             training->options->test_store_uri ? training->options->test_store_uri : "TEST-STORE",
+             training->options->logdir);
     return OK;
 }
 
