@@ -173,6 +173,9 @@ static bool set_options(struct http_client *client)
     code |= curl_easy_setopt(easy, CURLOPT_WRITEDATA, client);
     code |= curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
     code |= curl_easy_setopt(easy, CURLOPT_HEADERDATA, client);
+#if LIBCURL_VERSION_NUM >= 0x075700
+    code |= curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L); /* a name server may be deaf */
+#endif
     const char *authority = getenv("TOMBOLA_CA");
     if (authority && authority[0])
         code |= curl_easy_setopt(easy, CURLOPT_CAINFO, authority);

@@ -61,8 +61,13 @@ enum error device_open(const char *name, struct device **ret_device)
 
 void device_close(struct device *device)
 {
-    if (device)
+    if (device && __atomic_fetch_sub(&device->keepers, 1, __ATOMIC_ACQ_REL) == 0)
         device->ops->close(device);
+}
+
+void device_keep(struct device *device)
+{
+    __atomic_fetch_add(&device->keepers, 1, __ATOMIC_RELAXED);
 }
 
 /* ---- memory ------------------------------------------------------------- */

@@ -29,6 +29,7 @@ struct device {
     int index;             /* CUDA ordinal */
     char description[160]; /* "NVIDIA H200, 139 GiB, driver 13.0", "CPU" */
     const struct device_ops *ops;
+    int keepers; /* besides the one that opened it; atomic, in device.c alone */
 };
 
 struct device_ops {
@@ -67,7 +68,10 @@ extern const struct device_ops device_cuda_ops;
 /* ERROR_UNAVAILABLE when "cuda" was asked for by name and is not there, saying which part lacks
  * (built without CUDA, no driver, no GPU); ERROR_USAGE for an unknown name. */
 enum error device_open(const char *name, struct device **ret_device) MUST_CHECK;
+/* NULL is legal. The device is closed when all that keep it have closed it. */
 void device_close(struct device *device);
+/* For threads that may be left behind: the device stays until one device_close() more. */
+void device_keep(struct device *device);
 
 /* Page-locked host memory, zeroed, 4 KiB aligned (plain aligned memory on the CPU). 0 bytes give
  * memory too. */

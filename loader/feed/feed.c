@@ -8,6 +8,7 @@
 
 #include "common/array.h"
 #include "common/clock.h"
+#include "common/errand.h"
 #include "common/log.h"
 #include "loader/feed/copier.h"
 #include "loader/feed/fetcher.h"
@@ -30,8 +31,17 @@
 /* Ids that wait in the pull queue: enough to hide a request behind them, few for large batches. */
 #define QUEUE_ROWS 8192
 #define QUEUE_CAPACITY_LIMIT 64
+#define CLOSE_MS_DEFAULT 500
+
+/* What a feed shares with the thread that frees it, and that may be left behind. */
+struct closing {
+    struct feed *feed;
+    _Atomic(const char *) place; /* whose threads it waits for */
+};
 
 struct feed {
+    struct closing *closing;        /* of errand */
+    struct errand *errand;          /* frees all the rest; allocated when the feed is opened */
     struct feed_options options;    /* defaults filled in */
     char *url, *stream;             /* owned copies of the options' texts */
     struct sampler_stream expected; /* a copy of the options' */
@@ -93,6 +103,8 @@ static enum error check_options(struct feed_options *options)
         options->draws_ahead = DRAWS_AHEAD_DEFAULT;
     if (options->fetchers == 0)
         options->fetchers = 1;
+    if (options->close_ms == 0)
+        options->close_ms = CLOSE_MS_DEFAULT;
     enum error error =
         check_count("rows a batch", options->batch_rows, 1, SAMPLER_BATCH_ROWS_LIMIT);
     if (!error)
@@ -200,11 +212,54 @@ static enum error start_stages(struct feed *feed)
     return error;
 }
 
+/* ---- closing ------------------------------------------------------------ */
+
+static void free_all(void *context)
+{
+    struct closing *closing = context;
+    struct feed *feed = closing->feed;
+    puller_stop(feed->puller);
+    atomic_store(&closing->place, "the store");
+    fetchers_stop(feed->fetchers);
+    atomic_store(&closing->place, "the device");
+    copier_stop(feed->copier);
+    label_check_free(feed->labels);
+    pull_queue_free(feed->queue);
+    ring_free(feed->ring);
+    store_close(feed->cache);
+    store_close(feed->options.store);
+    device_close(feed->options.device);
+    free(feed->batches);
+    free(feed->url);
+    free(feed->stream);
+    free(feed);
+}
+
+static enum error prepare_to_close(struct feed *feed)
+{
+    struct closing *closing = array_new(1, sizeof(*closing), "closing a feed");
+    if (!closing)
+        return ERROR_MEMORY;
+    *closing = (struct closing){.feed = feed, .place = "the sampler"};
+    enum error error = errand_new(free_all, free, closing, &feed->errand);
+    if (error)
+        free(closing);
+    else
+        feed->closing = closing;
+    return error;
+}
+
+/* ---- a feed ------------------------------------------------------------- */
+
 static enum error feed_init(struct feed *feed, const struct feed_options *options)
 {
     feed->opened_ns = clock_now_ns();
     feed->options = *options;
+    store_keep(options->store);
+    device_keep(options->device);
     enum error error = check_options(&feed->options);
+    if (!error)
+        error = prepare_to_close(feed);
     if (!error)
         error = copy_text(options->sampler_url, &feed->url);
     if (!error && options->stream)
@@ -246,25 +301,32 @@ enum error feed_open(const struct feed_options *options, struct feed **ret_feed)
     return OK;
 }
 
-void feed_close(struct feed *feed)
+static void cancel_all(struct feed *feed)
 {
-    if (!feed)
-        return;
     if (feed->queue)
         pull_queue_stop(feed->queue);
     if (feed->ring)
         ring_stop(feed->ring);
-    puller_stop(feed->puller);
-    fetchers_stop(feed->fetchers);
-    copier_stop(feed->copier);
-    label_check_free(feed->labels);
-    pull_queue_free(feed->queue);
-    ring_free(feed->ring);
-    store_close(feed->cache);
-    free(feed->batches);
-    free(feed->url);
-    free(feed->stream);
-    free(feed);
+    puller_cancel(feed->puller);
+    fetchers_cancel(feed->fetchers);
+}
+
+void feed_close(struct feed *feed)
+{
+    if (!feed)
+        return;
+    struct errand *errand = feed->errand;
+    struct closing *closing = feed->closing;
+    struct closing alone = {.feed = feed};
+    int64_t close_ms = feed->options.close_ms;
+    cancel_all(feed);
+    if (!errand || errand_start(errand, "tombola-close"))
+        free_all(&alone); /* without a thread it takes as long as what hangs */
+    else if (!errand_wait(errand, clock_deadline_ns(close_ms)))
+        log_warning("a feed is closed while a thread of it hangs in %s: the thread is left behind "
+                    "with the memory it uses, until it returns",
+                    atomic_load(&closing->place));
+    errand_leave(errand);
 }
 
 /* ---- batches ------------------------------------------------------------ */

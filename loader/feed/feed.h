@@ -47,8 +47,8 @@ enum bad_rows {
 struct feed_options {
     const char *sampler_url; /* copied */
     const char *stream;      /* NULL: "default"; copied */
-    struct store *store;     /* borrowed until feed_close() */
-    struct device *device;   /* borrowed until feed_close() */
+    struct store *store;     /* kept until feed_close(), or until what hung there then returns */
+    struct device *device;   /* the same */
     enum feed_pull pull;
     int64_t first_index; /* FEED_INDEX */
     int64_t batches;     /* end after so many; < 0: when the stream ends */
@@ -65,6 +65,7 @@ struct feed_options {
     /* The order that the stream must have from the first batch on, else ERROR_CONFLICT; copied;
      * NULL: FEED_DRAW, or any. */
     const struct sampler_stream *expected;
+    int64_t close_ms;  /* feed_close() leaves behind what hangs longer; 0: 500 */
     bool trust_labels; /* the store's labels are not compared with the sampler's (label_check.h) */
 };
 
@@ -90,8 +91,10 @@ struct feed;
 /* Does not wait for the sampler: what is wrong there, feed_next() says. With `cache_bytes` it reads
  * all rows first, if they fit (else they are fetched one by one, said in the log). */
 enum error feed_open(const struct feed_options *options, struct feed **ret_feed) MUST_CHECK;
-/* Legal at any time, with batches out too. Stops the threads (a pull in progress is cancelled),
- * frees everything. NULL is legal. */
+/* Legal at any time, with batches out too. Stops the threads (a pull in progress is cancelled, a
+ * wait for the store too) and frees everything. What hangs in the system for longer than `close_ms`
+ * is left behind with the memory it uses, store and device among it, and frees it when it returns;
+ * a warning says so. NULL is legal. */
 void feed_close(struct feed *feed);
 
 /* The next batch, the caller's until feed_put(). `queue` (the trainer's; NULL will do on the CPU)

@@ -10,6 +10,7 @@
 #include "common/array.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/stop.h"
 #include "common/thread.h"
 
 struct fetcher {
@@ -28,7 +29,7 @@ struct fetchers {
     size_t row_bytes;
     struct fetcher *threads; /* [options.threads] */
     _Atomic int64_t busy_ns;
-    atomic_bool bad_row_warned;
+    atomic_bool bad_row_warned, cancelled;
 };
 
 /* ---- bad rows ----------------------------------------------------------- */
@@ -116,6 +117,7 @@ static void *run(void *context)
     struct fetchers *all = fetcher->all;
     struct slot *slot;
     struct pull pull;
+    stop_follow(&all->cancelled);
     while (!ring_take_free(all->ring, &slot) &&
            !pull_queue_take(all->queue, &pull, slot->ids, fetcher->numbers)) {
         enum error error = fetch_batch(fetcher, &pull, slot);
@@ -175,10 +177,17 @@ enum error fetchers_start(const struct fetcher_options *options, struct pull_que
     return OK;
 }
 
+void fetchers_cancel(struct fetchers *fetchers)
+{
+    if (fetchers)
+        atomic_store(&fetchers->cancelled, true);
+}
+
 void fetchers_stop(struct fetchers *fetchers)
 {
     if (!fetchers)
         return;
+    fetchers_cancel(fetchers);
     for (size_t i = 0; fetchers->threads && i < fetchers->options.threads; i++) {
         struct fetcher *fetcher = &fetchers->threads[i];
         if (fetcher->started)

@@ -34,7 +34,9 @@ struct fetchers;
 /* Opens the readers and starts the threads. `queue` and `ring` must outlive them. */
 enum error fetchers_start(const struct fetcher_options *options, struct pull_queue *queue,
                           struct ring *ring, struct fetchers **ret_fetchers) MUST_CHECK;
-/* Joins the threads, frees everything. Queue and ring must have been stopped before. NULL is
+/* What the threads wait for in the store ends soon, as if a signal had come. NULL is legal. */
+void fetchers_cancel(struct fetchers *fetchers);
+/* Cancels, joins the threads, frees everything. Queue and ring must have been stopped before. NULL is
  * legal. */
 void fetchers_stop(struct fetchers *fetchers);
 

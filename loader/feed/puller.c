@@ -256,7 +256,7 @@ enum error puller_start(const struct puller_options *options, struct pull_queue 
     return OK;
 }
 
-void puller_stop(struct puller *puller)
+void puller_cancel(struct puller *puller)
 {
     if (!puller)
         return;
@@ -268,6 +268,13 @@ void puller_stop(struct puller *puller)
         if (puller->connections[i].client)
             sampler_client_cancel(puller->connections[i].client);
     }
+}
+
+void puller_stop(struct puller *puller)
+{
+    if (!puller)
+        return;
+    puller_cancel(puller);
     for (size_t i = 0; puller->connections && i < puller->options.connections; i++) {
         if (puller->connections[i].started)
             pthread_join(puller->connections[i].thread, NULL);

@@ -47,6 +47,8 @@ struct puller;
 /* Opens the clients (sends nothing) and starts the threads. `queue` and `ring` outlive it. */
 enum error puller_start(const struct puller_options *options, struct pull_queue *queue,
                         struct ring *ring, struct puller **ret_puller) MUST_CHECK;
+/* Requests in flight end, and none is sent any more. NULL is legal. */
+void puller_cancel(struct puller *puller);
 /* Cancels requests in flight, joins the threads, frees everything. The queue must have been stopped
  * before. NULL is legal. */
 void puller_stop(struct puller *puller);

@@ -2,108 +2,55 @@
 #include "loader/postgres/postgres_address.h"
 
 #include <netdb.h>
-#include <pthread.h>
-#include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "common/array.h"
 #include "common/clock.h"
+#include "common/errand.h"
 #include "common/stop.h"
-#include "common/thread.h"
 
-#define TICK_MS 100
+#define STEP_MS 100
 
-/* Shared by the thread that asks and the one that waits; the last one to leave frees it. */
 struct lookup {
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    int holders;
-    bool is_done;
     int status;            /* of getaddrinfo() */
     struct addrinfo *list; /* owned */
     char host[];
 };
 
-static struct lookup *lookup_new(const char *host)
-{
-    struct lookup *lookup = array_new(1, sizeof(*lookup) + strlen(host) + 1, "a host's addresses");
-    if (!lookup)
-        return NULL;
-    pthread_mutex_init(&lookup->lock, NULL);
-    pthread_cond_init(&lookup->changed, NULL);
-    lookup->holders = 1;
-    memcpy(lookup->host, host, strlen(host) + 1);
-    return lookup;
-}
-
-static void lookup_leave(struct lookup *lookup)
-{
-    pthread_mutex_lock(&lookup->lock);
-    bool is_last = --lookup->holders == 0;
-    pthread_mutex_unlock(&lookup->lock);
-    if (!is_last)
-        return;
-    if (lookup->list)
-        freeaddrinfo(lookup->list);
-    pthread_cond_destroy(&lookup->changed);
-    pthread_mutex_destroy(&lookup->lock);
-    free(lookup);
-}
-
-static void *ask(void *context)
+static void ask(void *context)
 {
     struct lookup *lookup = context;
     const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
-    struct addrinfo *list = NULL;
-    int status = getaddrinfo(lookup->host, NULL, &hints, &list);
-    pthread_mutex_lock(&lookup->lock);
-    lookup->status = status;
-    lookup->list = status ? NULL : list;
-    lookup->is_done = true;
-    pthread_cond_signal(&lookup->changed);
-    pthread_mutex_unlock(&lookup->lock);
-    lookup_leave(lookup);
-    return NULL;
+    lookup->status = getaddrinfo(lookup->host, NULL, &hints, &lookup->list);
 }
 
-static enum error start(struct lookup *lookup)
+static void release(void *context)
 {
-    pthread_t thread;
-    lookup->holders++;
-    enum error error = thread_start("tombola-name", ask, lookup, &thread);
-    if (error)
-        lookup->holders--;
-    else
-        pthread_detach(thread);
-    return error;
+    struct lookup *lookup = context;
+    if (!lookup->status && lookup->list)
+        freeaddrinfo(lookup->list);
+    free(lookup);
 }
 
-/* Under the lock. */
-static enum error await(struct lookup *lookup, int64_t deadline_ns)
+static enum error await(struct errand *errand, const char *host, int64_t deadline_ns)
 {
-    while (!lookup->is_done) {
+    for (;;) {
         int64_t left_ms = clock_left_ms(deadline_ns);
+        if (errand_wait(errand, clock_deadline_ns(left_ms < STEP_MS ? left_ms : STEP_MS)))
+            return OK;
         if (stop_requested())
-            return error_set(ERROR_CANCELLED, "stopped while waiting for the address of %s",
-                             lookup->host);
+            return error_set(ERROR_CANCELLED, "stopped while waiting for the address of %s", host);
         if (left_ms == 0)
-            return error_set(ERROR_TIMEOUT, "no name server answers for the address of %s",
-                             lookup->host);
-        struct timespec until =
-            clock_timespec(clock_deadline_ns(left_ms < TICK_MS ? left_ms : TICK_MS));
-        pthread_cond_clockwait(&lookup->changed, &lookup->lock, CLOCK_MONOTONIC, &until);
+            return error_set(ERROR_TIMEOUT, "no name server answers for the address of %s", host);
     }
-    return OK;
 }
 
 static enum error take(const struct lookup *lookup, struct postgres_addresses *addresses)
 {
-    addresses->count = 0;
-    for (const struct addrinfo *one = lookup->list;
-         one && addresses->count < POSTGRES_ADDRESSES_LIMIT; one = one->ai_next) {
+    const struct addrinfo *one = lookup->status ? NULL : lookup->list;
+    for (; one && addresses->count < POSTGRES_ADDRESSES_LIMIT; one = one->ai_next) {
         char *text = addresses->texts[addresses->count];
         addresses->count += getnameinfo(one->ai_addr, one->ai_addrlen, text, POSTGRES_ADDRESS_BYTES,
                                         NULL, 0, NI_NUMERICHOST) == 0;
@@ -117,16 +64,22 @@ static enum error take(const struct lookup *lookup, struct postgres_addresses *a
 enum error postgres_addresses_find(const char *host, int64_t deadline_ns,
                                    struct postgres_addresses *ret_addresses)
 {
-    struct lookup *lookup = lookup_new(host);
+    struct errand *errand = NULL;
+    struct lookup *lookup = array_new(1, sizeof(*lookup) + strlen(host) + 1, "a host's addresses");
     if (!lookup)
         return ERROR_MEMORY;
-    enum error error = start(lookup);
-    pthread_mutex_lock(&lookup->lock);
+    memcpy(lookup->host, host, strlen(host) + 1);
+    enum error error = errand_new(ask, release, lookup, &errand);
+    if (error) {
+        free(lookup);
+        return error;
+    }
+    ret_addresses->count = 0;
+    error = errand_start(errand, "tombola-name");
     if (!error)
-        error = await(lookup, deadline_ns);
+        error = await(errand, host, deadline_ns);
     if (!error)
         error = take(lookup, ret_addresses);
-    pthread_mutex_unlock(&lookup->lock);
-    lookup_leave(lookup);
+    errand_leave(errand);
     return error;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "loader/store/store.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,11 +25,16 @@ enum error store_add_bad_row(struct store_info *info, char **first)
 
 void store_close(struct store *store)
 {
-    if (!store)
+    if (!store || atomic_fetch_sub(&store->keepers, 1) > 0)
         return;
     char *uri = (char *)store->info.uri;
     store->ops->close(store);
     free(uri);
+}
+
+void store_keep(struct store *store)
+{
+    atomic_fetch_add(&store->keepers, 1);
 }
 
 const struct store_info *store_info(const struct store *store)

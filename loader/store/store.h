@@ -135,6 +135,7 @@ struct store_ops {
 struct store {
     const struct store_ops *ops;
     struct store_info info;
+    _Atomic int keepers; /* besides the one that opened it */
 };
 struct reader {
     struct store *store;
@@ -143,8 +144,10 @@ struct reader {
  * *first, which the caller frees. */
 enum error store_add_bad_row(struct store_info *info, char **first) MUST_CHECK;
 
-/* NULL is legal. */
+/* NULL is legal. The store is closed when all that keep it have closed it. */
 void store_close(struct store *store);
+/* For threads that may be left behind: the store stays until one store_close() more. */
+void store_keep(struct store *store);
 
 /* What the store is; borrowed until store_close(). */
 const struct store_info *store_info(const struct store *store);

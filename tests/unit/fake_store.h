@@ -11,15 +11,19 @@
 #include <inttypes.h>
 #include <stdatomic.h>
 
+#include "common/clock.h"
+#include "common/stop.h"
 #include "loader/store/store.h"
 
 struct fake_store {
     struct store store; /* first */
     int64_t missing_id; /* -1: none */
     int64_t bad_id;
-    int64_t broken_id; /* the fetch fails as a whole */
-    int delay_us;      /* of each fetch */
-    int64_t slow_id;   /* a batch that begins with it takes 20 ms more */
+    int64_t broken_id;  /* the fetch fails as a whole */
+    int delay_us;       /* of each fetch */
+    int64_t slow_id;    /* a batch that begins with it takes 20 ms more */
+    bool waits;         /* a fetch waits for a stop, as one does whose server is away */
+    _Atomic bool hangs; /* a fetch heeds nothing, as one does whose disk is away */
     _Atomic int64_t readers;
 };
 
@@ -67,6 +71,10 @@ static inline enum error fake_fetch(struct reader *reader, const int64_t *ids, s
 {
     const struct fake_store *fake = (const struct fake_store *)reader->store;
     int64_t first_bad = -1;
+    while (atomic_load(&fake->hangs))
+        usleep(1000);
+    if (fake->waits && stop_wait(clock_deadline_ns(-1)))
+        return error_set(ERROR_CANCELLED, "fake.db: stopped");
     if (fake->delay_us > 0)
         usleep((useconds_t)fake->delay_us);
     if (fake->slow_id >= 0 && ids[0] == fake->slow_id)

@@ -32,6 +32,7 @@ static inline void setting_init(struct setting *setting, int64_t units, size_t b
                                              .batches = -1,
                                              .batch_rows = batch_rows,
                                              .scale = 1.0f / 255,
+                                             .close_ms = 600000, /* the store is on the stack */
                                              .patience_ms = 20000};
 }
 

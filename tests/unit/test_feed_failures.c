@@ -405,6 +405,41 @@ static void test_close_while_nobody_is_there(void **state)
     device_close(setting.device);
 }
 
+/* Without end, but for the close. */
+static void test_close_while_the_store_waits(void **state)
+{
+    (void)state;
+    struct setting setting;
+    setting_init(&setting, 1000, 10);
+    setting.store.waits = true;
+    setting.options.fetchers = 2;
+    setting_open(&setting);
+    clock_sleep_ms(60);
+    setting_close(&setting);
+}
+
+/* The feed is gone for the caller; store and device stay until the thread is back. */
+static void test_close_leaves_what_hangs(void **state)
+{
+    (void)state;
+    struct setting setting;
+    setting_init(&setting, 1000, 10);
+    atomic_store(&setting.store.hangs, true);
+    setting.options.close_ms = 20;
+    setting.options.fetchers = 2;
+    setting_open(&setting);
+    clock_sleep_ms(60);
+    feed_close(setting.feed);
+    device_close(setting.device);
+    assert_int_equal(atomic_load(&setting.store.readers), 2);
+    assert_int_equal(atomic_load(&setting.store.store.keepers), 1);
+    atomic_store(&setting.store.hangs, false);
+    while (atomic_load(&setting.store.store.keepers) > 0)
+        clock_sleep_ms(1);
+    assert_int_equal(atomic_load(&setting.store.readers), 0);
+    fake_stop(&setting.sampler);
+}
+
 /* In a process of its own: a stop cannot be taken back. */
 static void test_a_signal_ends_the_wait(void **state)
 {
@@ -502,6 +537,8 @@ int main(void)
         cmocka_unit_test(test_close_early),
         cmocka_unit_test(test_close_in_a_blocked_pull),
         cmocka_unit_test(test_close_while_nobody_is_there),
+        cmocka_unit_test(test_close_while_the_store_waits),
+        cmocka_unit_test(test_close_leaves_what_hangs),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/wait.h>
 
 #include "common/clock.h"
@@ -110,6 +111,39 @@ static void test_a_signal_wakes_waits(void **state)
     assert_int_equal(status_of(work_signal), 0);
 }
 
+static void *raise_flag(void *context)
+{
+    clock_sleep_ms(20);
+    atomic_store((_Atomic bool *)context, true);
+    return NULL;
+}
+
+static void *see_nothing(void *context)
+{
+    *(bool *)context = stop_requested();
+    return NULL;
+}
+
+/* Of the thread that follows it, and while it does. */
+static void test_a_flag_ends_waits(void **state)
+{
+    (void)state;
+    _Atomic bool flag = false;
+    bool is_seen_elsewhere = true;
+    pthread_t thread;
+    stop_follow(&flag);
+    assert_false(stop_requested());
+    assert_int_equal(pthread_create(&thread, NULL, raise_flag, (void *)&flag), 0);
+    assert_true(stop_wait(clock_deadline_ns(-1)));
+    pthread_join(thread, NULL);
+    assert_int_equal(pthread_create(&thread, NULL, see_nothing, &is_seen_elsewhere), 0);
+    pthread_join(thread, NULL);
+    assert_false(is_seen_elsewhere);
+    assert_int_equal(stop_signal(), 0);
+    stop_follow(NULL);
+    assert_false(stop_requested());
+}
+
 static void test_deadlines(void **state)
 {
     (void)state;
@@ -171,6 +205,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_second_interrupt_ends_at_once),
     cmocka_unit_test(test_broken_pipes_do_not_kill),
     cmocka_unit_test(test_a_signal_wakes_waits),
+    cmocka_unit_test(test_a_flag_ends_waits),
     cmocka_unit_test(test_deadlines),
     cmocka_unit_test(test_log_lines_stay_whole),
 };

@@ -1,0 +1,302 @@
+# SPDX-License-Identifier: MIT
+"""Closing a feed, or ending a pull by a signal, takes less than a second whatever hangs: servers, name servers, disks. The
+times are printed; the tests allow more, for machines that are busy."""
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from conftest import PATIENCE_S
+from postgres_server import server as postgres  # noqa: F401, a fixture
+from service import BUILD, ROOT, SANITIZED, environment, program, run, wait_for
+from stalling_files import StallingFiles
+
+ROWS = 300000
+LIMIT_S = 5  # it takes less than one where nothing else runs
+
+# Opens a feed with libtombola; at the first line that it reads it takes two batches of the four that are ready, if there
+# are any, so that others are fetched; at the second it closes.
+CLOSER = """
+import ctypes, sys, time
+sys.path.insert(0, sys.argv[1])
+from test_libtombola import Batch, Options
+tombola = ctypes.CDLL(sys.argv[2])
+tombola.tombola_error_message.restype = ctypes.c_char_p
+options = Options(struct_bytes=ctypes.sizeof(Options), sampler_url=sys.argv[3].encode(), store_uri=sys.argv[4].encode(),
+                  batch_rows=50, pull=1, slots=4)
+feed, batch = ctypes.c_void_p(), ctypes.POINTER(Batch)()
+assert tombola.tombola_feed_open(ctypes.byref(options), ctypes.byref(feed)) == 0, tombola.tombola_error_message()
+def take(count):
+    for _ in range(count):
+        assert tombola.tombola_feed_next(feed, None, ctypes.byref(batch)) == 0, tombola.tombola_error_message()
+        assert tombola.tombola_feed_put(feed, None, batch) == 0
+batches = 2 * int(sys.argv[5])
+take(batches)
+print("open", flush=True)
+sys.stdin.readline()
+take(batches)
+print("hangs", flush=True)
+sys.stdin.readline()
+start = time.monotonic()
+tombola.tombola_feed_close(feed)
+print(time.monotonic() - start, flush=True)
+"""
+
+
+class Proxy:
+    """A port that passes everything on to another one, until it is told otherwise.
+
+    mode "pass"; "swallow": takes what comes and passes nothing on; "handshake": connections end, and new ones meet
+    somebody who agrees to TLS and then is silent; "drop": connections end, and so do new ones."""
+
+    def __init__(self, target):
+        self.target, self.mode, self.open = target, "pass", []
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def turn(self, mode):
+        self.mode = mode
+        if mode != "swallow":
+            for one in self.open:
+                with contextlib.suppress(OSError):
+                    one.shutdown(socket.SHUT_RDWR)
+
+    def serve(self):
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self.listener.accept()
+                self.open.append(client)
+                threading.Thread(target=self.pass_on, args=[client], daemon=True).start()
+
+    def pass_on(self, client):
+        with contextlib.suppress(OSError):
+            if self.mode == "drop":
+                client.close()
+            elif self.mode == "handshake":
+                client.recv(8)
+                client.sendall(b"S")
+            elif self.mode == "pass":
+                with socket.create_connection(("127.0.0.1", self.target)) as server, client:
+                    self.open.append(server)
+                    ends = {client: server, server: client}
+                    while True:
+                        for one in select.select(list(ends), [], [])[0]:
+                            data = one.recv(65536)
+                            if self.mode == "pass" and data:
+                                ends[one].sendall(data)
+                            elif not data:
+                                return
+
+    def close(self):
+        self.listener.close()
+        self.turn("drop")
+
+
+class Stall:
+    """What a feed needs, and how to make it hang."""
+
+    def __init__(self, stack, tmp_path, sampler, postgres):
+        self.stack, self.tmp_path, self.postgres = stack, tmp_path, postgres
+        self.url = sampler("--store", f"range:{ROWS}?labels=10", "--seed", "4").url
+        self.store = f"range:{ROWS}?labels=10"
+        self.first = True  # a batch comes before it hangs
+        self.prefix = []
+        self.begin = lambda: None
+        self.is_met = lambda: True
+        self.end = lambda: None  # a process may not be able to die before
+
+    def proxy(self, port):
+        one = Proxy(port)
+        self.stack.callback(one.close)
+        return one
+
+    # ---- the sampler ----
+
+    def sampler_is_silent(self):
+        self.url, self.first = f"http://127.0.0.1:{self.deaf()}", False
+
+    def sampler_stalls_in_tls(self):
+        self.url, self.first = f"https://127.0.0.1:{self.deaf()}", False
+
+    def sampler_has_a_deaf_name_server(self):
+        self.deaf_names("")
+        self.url, self.first = "http://sampler.test:8080", False
+
+    def deaf(self):
+        return self.stack.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1]
+
+    def deaf_names(self, hosts):
+        """Name servers that never answer, and a file of hosts in their place."""
+        if os.geteuid() != 0:
+            pytest.skip("only root has mounts of its own")
+        deaf = self.stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+        address = f"127.{77 + os.getpid() // 62500 % 100}.{os.getpid() // 250 % 250}.{1 + os.getpid() % 250}"  # its own in parallel runs
+        deaf.bind((address, 53))
+        (self.tmp_path / "resolv.conf").write_text(f"nameserver {address}\n")
+        (self.tmp_path / "hosts").write_text(hosts)
+        self.prefix = ["unshare", "-m", "sh", "-c",
+                       'mount --bind "$1" /etc/resolv.conf && mount --bind "$2" /etc/hosts && shift 2 && exec "$@"', "sh",
+                       self.tmp_path / "resolv.conf", self.tmp_path / "hosts"]
+
+    # ---- PostgreSQL ----
+
+    def table(self, port, host="127.0.0.1"):
+        self.postgres.sql("DROP TABLE IF EXISTS stalling",
+                          f"CREATE TABLE stalling AS SELECT g AS id, g % 10 AS label, g % 256 AS x FROM generate_series(0, {ROWS - 1}) g",
+                          "ALTER TABLE stalling ADD PRIMARY KEY (id)")
+        self.store = f"postgresql://tombola:right%20one@{host}:{port}/postgres?table=stalling"
+
+    def postgresql_stops(self):
+        self.table(self.postgres.port)
+        first = (self.postgres.folder / "data" / "postmaster.pid").read_text().split()[0]
+        everybody = lambda: [first, *Path(f"/proc/{first}/task/{first}/children").read_text().split()]  # noqa: E731
+
+        def send(number):
+            for one in everybody():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(one), number)
+        self.begin = lambda: send(signal.SIGSTOP)
+        self.stack.callback(send, signal.SIGCONT)
+
+    def postgresql_is_swallowed(self):
+        self.through_proxy("swallow")
+
+    def postgresql_stalls_in_tls(self):
+        self.through_proxy("handshake")
+
+    def postgresql_has_a_deaf_name_server(self):
+        self.deaf_names("127.0.0.1 rows.test\n")
+        proxy = self.through_proxy("drop", "rows.test")
+
+        def begin():
+            (self.tmp_path / "hosts").write_text("")
+            proxy.turn("drop")
+        self.begin = begin
+
+    def through_proxy(self, mode, host="127.0.0.1"):
+        proxy = self.proxy(self.postgres.port)
+        self.table(proxy.port, host)
+        self.begin = lambda: proxy.turn(mode)
+        return proxy
+
+    # ---- files ----
+
+    def files(self, name, mode):
+        source, folder = self.tmp_path / "source", self.tmp_path / "mounted"
+        source.mkdir()
+        folder.mkdir()
+        (source / "rows.csv").write_text("id,label,x\n" + "".join(f"{i},{i % 10},{i % 256}\n" for i in range(ROWS)))
+        if name == "rows.db":
+            run("loader", "import", source / "rows.csv", source / "rows.db")
+        mounted = StallingFiles(source, folder)
+        self.stack.callback(mounted.close)
+        self.end = mounted.end
+        self.store = str(folder / name)
+
+        self.begin = lambda: setattr(mounted, "mode", mode)
+        self.is_met = lambda: mounted.asked > 0
+
+    def csv_fails(self):
+        self.files("rows.csv", "fail")
+
+    def csv_hangs(self):
+        self.files("rows.csv", "hang")
+
+    def sqlite_fails(self):
+        self.files("rows.db", "fail")
+
+    def sqlite_hangs(self):
+        self.files("rows.db", "hang")
+
+
+STALLS = [name for name, one in vars(Stall).items() if name.startswith(("sampler_", "postgresql_", "csv_", "sqlite_")) and callable(one)]
+
+
+@pytest.fixture
+def stall(request, tmp_path, sampler):
+    with contextlib.ExitStack() as stack:
+        name = request.param
+        one = Stall(stack, tmp_path, sampler, request.getfixturevalue("postgres") if "postgresql" in name else None)
+        if "postgresql" in name and "no PostgreSQL store" in run("loader", "info", "postgresql://127.0.0.1:1/x", status=None).stderr:
+            pytest.skip("built without libpq")
+        getattr(one, name)()
+        yield one
+
+
+def report(what, name, seconds):
+    print(f"{what} while {name.replace('_', ' ')}: {seconds:.2f} s")
+    assert seconds < LIMIT_S
+
+
+def is_over(pid):
+    """Has the process ended, but for threads that cannot?"""
+    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("stall", STALLS, indirect=True)
+def test_a_feed_closes(stall, request):
+    if SANITIZED:
+        pytest.skip("the library needs the sanitizer's run time in the program")
+    words = [*stall.prefix, sys.executable, "-c", CLOSER, ROOT / 'tests' / 'service', BUILD / "loader" / ".libs" / "libtombola.so", stall.url, stall.store,
+             int(stall.first)]
+    with subprocess.Popen([str(word) for word in words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          env=environment(), cwd=stall.tmp_path) as closer:
+        def expect(line):
+            said = closer.stdout.readline()
+            assert said == f"{line}\n", (said, closer.stderr.read())
+
+        def send(line):
+            closer.stdin.write(f"{line}\n")
+            closer.stdin.flush()
+
+        expect("open")
+        time.sleep(0.5)  # the slots are full
+        stall.begin()
+        send("take")
+        expect("hangs")
+        wait_for(stall.is_met, "nothing was read")
+        time.sleep(1)  # it runs into it
+        send("close")
+        seconds = float(closer.stdout.readline())
+        stall.end()
+        _, errors = closer.communicate(timeout=PATIENCE_S)
+    report("close", request.node.callspec.id, seconds)
+    assert closer.returncode == 0, errors
+    if "hangs" in request.node.callspec.id:
+        assert "hangs in the store" in errors, errors
+
+
+@pytest.mark.threads
+@pytest.mark.parametrize("stall", STALLS, indirect=True)
+def test_a_signal_ends_a_pull(stall, request):
+    words = [*stall.prefix, program("loader"), "pull", "--sampler", stall.url, "--store", stall.store, "--size", 50]
+    log = stall.tmp_path / "log"
+    with open(log, "wb") as errors, subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE, stderr=errors,
+                                                     env=environment()) as pull:
+        if stall.first:
+            assert pull.stdout.read(100)
+        reader = threading.Thread(target=pull.stdout.read, daemon=True)
+        reader.start()
+        stall.begin()
+        wait_for(stall.is_met, "nothing was read")
+        time.sleep(1)
+        start = time.monotonic()
+        pull.send_signal(signal.SIGTERM)
+        wait_for(lambda: is_over(pull.pid), "it goes on")
+        seconds = time.monotonic() - start
+        stall.end()
+        status = pull.wait(timeout=PATIENCE_S)
+        reader.join()
+    report("SIGTERM", request.node.callspec.id, seconds)
+    assert status == 128 + signal.SIGTERM, log.read_text()
