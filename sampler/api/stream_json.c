@@ -2,6 +2,7 @@
 #include "sampler/api/stream_json.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #include "common/json.h"
@@ -36,6 +37,12 @@ static void add_options(struct buffer *buffer, const struct stream_definition *d
     }
 }
 
+/* In millionths, upwards: it is a bound. Its own rounding, upwards in 2^-32, is none of it. */
+static double round_bound(double error)
+{
+    return ceil(error * 1e6 - 1e-3) / 1e6;
+}
+
 /* Where its units come from, and how closely labels keep to their shares. */
 static void add_order(struct buffer *buffer, const struct order *order)
 {
@@ -44,7 +51,7 @@ static void add_order(struct buffer *buffer, const struct order *order)
     buffer_print(buffer, ",\"order\":\"%s\"", name);
     double error = order_balance_error(order);
     if (error >= 0)
-        buffer_print(buffer, ",\"balance_error\":%.6g", error);
+        buffer_print(buffer, ",\"balance_error\":%.12g", round_bound(error));
 }
 
 static void add_status(struct buffer *buffer, const struct stream_definition *definition,

@@ -61,6 +61,13 @@ def test_order_names_all_that_decides_which_unit_comes_where(server):
     assert "balance_error" not in create(server, name="by-chance", design="srs")
 
 
+def test_the_balance_is_a_bound(sampler, tmp_path):
+    """Where the first unit of an epoch is one of two in 300, its label is 1 - 2/300 ahead: the figure is rounded, but not below."""
+    (tmp_path / "rare.csv").write_text("id,label\n" + "".join(f"{unit},{int(unit < 2)}\n" for unit in range(300)))
+    server = sampler("--store", f"csv:{tmp_path}/rare.csv?id=id")
+    assert 298 / 300 <= server.get("/streams/default").json["balance_error"] < 298 / 300 + 2e-6
+
+
 def test_everything_that_a_stream_can_be_told(server):
     made = create(server, name="told", frame="default", design="srs", replacement=False, seed=2**63 - 1, epochs=3, tail="drop",
                   lease_s=1.5, rows="100:600", position=200)
