@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Covers sampler/stream/readers: counts, rates, who is forgotten, and threads that meet. */
+#include "tests/unit/colliding_unit.h"
 #include "tests/unit/unit.h"
 
 #include <pthread.h>
@@ -255,6 +256,22 @@ static void test_threads_that_meet_count_exactly(void **state)
     readers_release(&meeting.set);
 }
 
+static void test_names_that_collide(void **state)
+{
+    char name[COLLIDING_BYTES];
+    uint32_t number = 0;
+    struct readers set;
+    (void)state;
+    readers_init(&set);
+    for (int i = 0; i < COLLIDING; i++) {
+        collide(name, &number);
+        note(&set, name, 0, 1, START_NS);
+    }
+    for (int i = 0; i < READER_STRIPES; i++)
+        assert_in_range(longest_run(&set.stripes[i].names), 1, RUN_MOST);
+    readers_release(&set);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test_teardown(test_who_reads_is_not_forgotten, unit_alone),
     cmocka_unit_test_teardown(test_all_streams_together_have_a_bound, unit_alone),
@@ -264,6 +281,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_time_does_not_go_back),
     cmocka_unit_test(test_the_last_ten_thousand_are_listed),
     cmocka_unit_test(test_threads_that_meet_count_exactly),
+    cmocka_unit_test(test_names_that_collide),
 };
 
 UNIT_MAIN(tests)

@@ -3,6 +3,7 @@
  * Covers sampler/ledger/worker_table: Who is forgotten when a stream has as many workers as it
  * may, and what stays known of them.
  */
+#include "tests/unit/colliding_unit.h"
 #include "tests/unit/unit.h"
 
 #include <stdbool.h>
@@ -280,6 +281,33 @@ static void test_the_last_ones_forgotten_are_known(void **state)
     forgotten_workers_release(&forgotten);
 }
 
+static void test_names_that_collide(void **state)
+{
+    char name[COLLIDING_BYTES];
+    uint32_t number = 0;
+    struct worker_table table = {.records = NULL};
+    (void)state;
+    for (uint32_t i = 0; i < COLLIDING; i++) {
+        collide(name, &number);
+        assert_ok(worker_table_add(&table, i, name, strlen(name), 0, 0));
+    }
+    assert_in_range(longest_run(&table.names), 1, RUN_MOST);
+    worker_table_release(&table);
+}
+
+static void test_forgotten_names_that_collide(void **state)
+{
+    struct forgotten_workers forgotten = {.newer = {.workers = NULL}};
+    (void)state;
+    assert_ok(forgotten_workers_reserve(&forgotten, COLLIDING));
+    for (int64_t i = 1; i <= COLLIDING; i++)
+        forgotten_workers_add(&forgotten, i << 13, i);
+    assert_in_range(longest_run(&forgotten.newer.names), 1, RUN_MOST);
+    for (int64_t i = 1; i <= COLLIDING; i++)
+        assert_int_equal(forgotten_workers_find(&forgotten, i << 13), i);
+    forgotten_workers_release(&forgotten);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_the_longest_idle_one_makes_room),
     cmocka_unit_test(test_who_comes_back_counts_on),
@@ -288,6 +316,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_journal_cannot_forget_who_has_batches),
     cmocka_unit_test(test_generations_come_back_from_the_journal),
     cmocka_unit_test(test_the_last_ones_forgotten_are_known),
+    cmocka_unit_test(test_names_that_collide),
+    cmocka_unit_test(test_forgotten_names_that_collide),
 };
 
 UNIT_MAIN(tests)

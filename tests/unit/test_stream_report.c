@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Covers sampler/stream/stream_report: Reports on streams with many workers, leases and gaps let
+ * others draw in between.
+ */
+#include "tests/unit/others_unit.h"
+
+static void lease_by_many(void)
+{
+    char name[NAME_BYTES];
+    struct stream_batch batch;
+    for (int i = 0; i < MANY; i++) {
+        snprintf(name, sizeof(name), "w%d", i);
+        assert_ok(unit_lease(unit.stream, name, 0, 1, &batch));
+    }
+}
+
+/* The last seen first; of equals the first by name. */
+static void test_workers_are_chosen_in_pieces(void **state)
+{
+    enum { ROOM = 100 };
+    struct stream_worker workers[ROOM], all[MANY];
+    size_t count, known;
+    (void)state;
+    lease_by_many();
+    for (uint32_t i = 0; i < MANY; i++)
+        worker_table_see(&unit.stream->ledger.workers, i, stream_clock_ms() - (i * 7919) % 97);
+    assert_ok(stream_workers(unit.stream, all, MANY, &count, &known));
+    assert_int_equal(count, MANY);
+    let_others_draw();
+    assert_ok(stream_workers(unit.stream, workers, ROOM, &count, &known));
+    assert_in_range(others_drew(), 15, MANY);
+    assert_int_equal(count, ROOM);
+    assert_int_equal(known, MANY);
+    for (size_t i = 0; i < MANY; i++) {
+        if (i < ROOM)
+            assert_string_equal(workers[i].name, all[i].name);
+        if (i > 0)
+            assert_true(all[i - 1].last_seen_ms < all[i].last_seen_ms ||
+                        (all[i - 1].last_seen_ms == all[i].last_seen_ms &&
+                         strcmp(all[i - 1].name, all[i].name) < 0));
+    }
+    assert_ok(stream_workers(unit.stream, NULL, 0, &count, &known));
+    assert_int_equal(count, 0);
+}
+
+/* Every other position is open. */
+static void open_gaps(int gaps)
+{
+    struct ledger *ledger = &unit.stream->ledger;
+    assert_ok(intervals_reserve(&ledger->gaps, (size_t)gaps));
+    for (int64_t i = 0; i < gaps; i++)
+        intervals_add(&ledger->gaps, 2 * i, 2 * i + 1);
+    ledger->position = 2 * gaps;
+}
+
+static void test_what_was_drawn_is_listed_in_pieces(void **state)
+{
+    enum { GAPS = 4000 };
+    struct stream_drawn drawn;
+    (void)state;
+    unit.stream->plan->batching.epoch_positions = 3 * GAPS;
+    open_gaps(GAPS);
+    let_others_draw();
+    assert_ok(stream_drawn(unit.stream, &drawn));
+    assert_in_range(others_drew(), 3, GAPS);
+    assert_int_equal(drawn.count, GAPS);
+    for (size_t i = 0; i < drawn.count; i++) {
+        assert_int_equal(drawn.spans[i].begin, 2 * i + 1);
+        assert_int_equal(drawn.spans[i].end, 2 * i + 2);
+    }
+    free(drawn.spans);
+}
+
+static const struct CMUnitTest tests[] = {
+    TEST(test_workers_are_chosen_in_pieces),
+    TEST(test_what_was_drawn_is_listed_in_pieces),
+};
+
+UNIT_MAIN(tests)
