@@ -19,20 +19,24 @@ void base64url_encode(const uint8_t *bytes, size_t length, char *out)
     *out = '\0';
 }
 
-static int value64(char letter)
+/* By letter; -1: it is none. */
+static void list_values(int8_t values[256])
 {
-    const char *at = letter ? strchr(alphabet, letter) : NULL;
-    return at ? (int)(at - alphabet) : -1;
+    memset(values, -1, 256);
+    for (int8_t i = 0; i < 64; i++)
+        values[(uint8_t)alphabet[i]] = i;
 }
 
 /* Bits that are left over must be zeros, so that a token has one spelling. */
 bool base64url_decode(const char *text, size_t length, uint8_t *out, size_t *ret_length)
 {
+    int8_t values[256];
     uint32_t bits = 0;
     unsigned count = 0;
     uint8_t *at = out;
+    list_values(values);
     for (size_t i = 0; i < length; i++) {
-        int value = value64(text[i]);
+        int value = values[(uint8_t)text[i]];
         if (value < 0)
             return false;
         bits = bits << 6 | (uint32_t)value;
