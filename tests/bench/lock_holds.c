@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define PLACES 1024
+#define PLACES (1 << 20) /* the mutexes of 10,000 streams have many */
 #define HELD_MOST 16
 #define PROGRAM_BYTES ((uintptr_t)64 << 20) /* beyond are libraries */
 
