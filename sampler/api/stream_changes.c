@@ -12,6 +12,7 @@
 
 #define BODY_LIMIT_BYTES ((size_t)64 << 20)
 #define TOKEN_LIMIT_BYTES (1 << 20)
+#define TOKEN_AT_ONCE 4096 /* characters; more take longer than an HTTP thread should be kept */
 
 /* ---- GET ---------------------------------------------------------------- */
 
@@ -132,33 +133,83 @@ enum MHD_Result route_stream_resume(struct request *request, struct service *ser
     return read_change(request, service, true, read_nothing, resume_stream);
 }
 
+/* ---- what may take long: seek, checkpoint, restore ---------------------- */
+
+struct change {
+    struct service *service; /* borrowed */
+    int64_t position;        /* of a seek */
+    char *token;             /* owned: of a checkpoint, or for a restore */
+    bool waits;
+};
+
+static void release_change(struct request *request)
+{
+    struct change *change = request->api->work;
+    free(change->token);
+    free(change);
+}
+
+static enum error new_change(struct request *request)
+{
+    struct change *change = calloc(1, sizeof(*change));
+    if (!change)
+        return error_set_memory(sizeof(*change), "a change of a stream");
+    request->api->work = change;
+    request->api->release = release_change;
+    return OK;
+}
+
+static enum MHD_Result finish_change(struct request *request, struct service *service)
+{
+    const struct change *change = request->api->work;
+    return handler_finish(request, service, api_request_outcome(request), change->waits,
+                          respond_stream);
+}
+
+/* In a thread pool if it takes longer than an HTTP thread should be kept. */
+static enum MHD_Result make_change(struct request *request, struct service *service, api_task task,
+                                   request_continuation finish, bool is_long)
+{
+    struct change *change = request->api->work;
+    change->service = service;
+    if (is_long || stream_has_much(request->api->stream))
+        return handler_run_slowly(request, task, finish);
+    api_request_settle(request, task(request, NULL));
+    return finish(request, service);
+}
+
 static enum error read_position(struct request *request, struct body *body)
 {
-    int64_t *position = calloc(1, sizeof(*position));
-    if (!position)
-        return error_set_memory(sizeof(*position), "a position");
-    request->api->work = position;
-    request->api->release = api_request_free_work;
-    enum error error = body_integer(body, "position", 0, INT64_MAX, 0, position);
+    enum error error = new_change(request);
+    if (error)
+        return error;
+    struct change *change = request->api->work;
+    error = body_integer(body, "position", 0, INT64_MAX, 0, &change->position);
     if (!error)
         error = body_finish(body);
     return error ? error : body_require(body, "position");
 }
 
+static enum error move(struct request *request, const _Atomic bool *stop)
+{
+    struct change *change = request->api->work;
+    struct stream *stream = request->api->stream;
+    (void)stop;
+    live_notice(change->service->live, stream);
+    enum error error =
+        stream_seek(stream, change->position, api_request_waiter(request), &change->waits);
+    if (!error)
+        live_notice(change->service->live, stream);
+    return error;
+}
+
 static enum MHD_Result seek(struct request *request, struct service *service)
 {
-    struct stream *stream = request->api->stream;
-    const int64_t *position = request->api->work;
-    bool waits = false;
     enum error error = api_request_outcome(request);
+    if (error)
+        return response_error(request, error);
     audit_expect(request, "stream sought", LOG_NO_FIELD);
-    if (!error) {
-        live_notice(service->live, stream);
-        error = stream_seek(stream, *position, api_request_waiter(request), &waits);
-    }
-    if (!error)
-        live_notice(service->live, stream);
-    return handler_finish(request, service, error, waits, respond_stream);
+    return make_change(request, service, move, finish_change, false);
 }
 
 enum MHD_Result route_stream_seek(struct request *request, struct service *service)
@@ -166,64 +217,39 @@ enum MHD_Result route_stream_seek(struct request *request, struct service *servi
     return read_change(request, service, false, read_position, seek);
 }
 
-struct checkpointing {
-    char *token; /* owned */
-    bool waits;
-};
-
-static void release_token(struct request *request)
-{
-    struct checkpointing *work = request->api->work;
-    free(work->token);
-    free(work);
-}
-
 static enum MHD_Result respond_token(struct request *request, struct service *service)
 {
-    const struct checkpointing *work = request->api->work;
+    const struct change *change = request->api->work;
     struct buffer response = BUFFER_INIT(TOKEN_LIMIT_BYTES);
     (void)service;
-    enum error error = buffer_print(&response, "{\"token\":\"%s\"}\n", work->token);
+    enum error error = buffer_print(&response, "{\"token\":\"%s\"}\n", change->token);
     return response_json(request, error, MHD_HTTP_OK, &response, NULL);
 }
 
 static enum error write_token(struct request *request, const _Atomic bool *stop)
 {
-    struct checkpointing *work = request->api->work;
+    struct change *change = request->api->work;
     (void)stop;
-    return stream_checkpoint(request->api->stream, api_request_waiter(request), &work->token,
-                             &work->waits);
+    return stream_checkpoint(request->api->stream, api_request_waiter(request), &change->token,
+                             &change->waits);
 }
 
 static enum MHD_Result finish_token(struct request *request, struct service *service)
 {
-    const struct checkpointing *work = request->api->work;
-    return handler_finish(request, service, api_request_outcome(request), work->waits,
+    const struct change *change = request->api->work;
+    return handler_finish(request, service, api_request_outcome(request), change->waits,
                           respond_token);
-}
-
-static bool has_many_open(struct stream *stream)
-{
-    struct stream_status status;
-    stream_status(stream, &status);
-    return status.leased + status.waiting + status.gaps > STREAM_LEASES_AT_ONCE;
 }
 
 static enum MHD_Result checkpoint(struct request *request, struct service *service)
 {
     enum error error = api_request_outcome(request);
+    if (!error)
+        error = new_change(request);
     if (error)
         return response_error(request, error);
-    struct checkpointing *work = calloc(1, sizeof(*work));
-    if (!work)
-        return response_error(request, error_set_memory(sizeof(*work), "a checkpoint token"));
-    request->api->work = work;
-    request->api->release = release_token;
     audit_expect(request, "stream checkpointed", LOG_NO_FIELD);
-    if (has_many_open(request->api->stream))
-        return handler_run_slowly(request, write_token, finish_token);
-    api_request_settle(request, write_token(request, NULL));
-    return finish_token(request, service);
+    return make_change(request, service, write_token, finish_token, false);
 }
 
 enum MHD_Result route_stream_checkpoint(struct request *request, struct service *service)
@@ -239,26 +265,37 @@ static enum error read_token(struct request *request, struct body *body)
         error = body_finish(body);
     if (!error)
         error = body_require(body, "token");
+    if (!error)
+        error = new_change(request);
     if (error)
         return error;
-    request->api->work = strdup(token);
-    request->api->release = api_request_free_work;
-    return request->api->work ? OK : error_set_memory(strlen(token), "a token");
+    struct change *change = request->api->work;
+    change->token = strdup(token);
+    return change->token ? OK : error_set_memory(strlen(token), "a token");
+}
+
+static enum error go_back(struct request *request, const _Atomic bool *stop)
+{
+    struct change *change = request->api->work;
+    struct stream *stream = request->api->stream;
+    (void)stop;
+    live_notice(change->service->live, stream);
+    enum error error =
+        stream_restore(stream, change->token, api_request_waiter(request), &change->waits);
+    if (!error)
+        live_notice(change->service->live, stream);
+    return error;
 }
 
 static enum MHD_Result restore(struct request *request, struct service *service)
 {
-    struct stream *stream = request->api->stream;
-    bool waits = false;
     enum error error = api_request_outcome(request);
+    if (error)
+        return response_error(request, error);
+    const struct change *change = request->api->work;
     audit_expect(request, "stream restored", LOG_NO_FIELD);
-    if (!error) {
-        live_notice(service->live, stream);
-        error = stream_restore(stream, request->api->work, api_request_waiter(request), &waits);
-    }
-    if (!error)
-        live_notice(service->live, stream);
-    return handler_finish(request, service, error, waits, respond_stream);
+    return make_change(request, service, go_back, finish_change,
+                       strlen(change->token) > TOKEN_AT_ONCE);
 }
 
 enum MHD_Result route_stream_restore(struct request *request, struct service *service)

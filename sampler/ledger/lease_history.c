@@ -13,7 +13,7 @@ void lease_history_release(struct lease_history *history)
 
 void lease_history_clear(struct lease_history *history)
 {
-    history->count = 0;
+    history->cleared = history->count;
 }
 
 enum error lease_history_reserve(struct lease_history *history, size_t more)
@@ -35,7 +35,8 @@ void lease_history_add(struct lease_history *history, const struct lease_done *d
 
 size_t lease_history_kept(const struct lease_history *history)
 {
-    return history->count < LEASE_HISTORY_LIMIT ? (size_t)history->count : LEASE_HISTORY_LIMIT;
+    uint64_t known = history->count - history->cleared;
+    return known < LEASE_HISTORY_LIMIT ? (size_t)known : LEASE_HISTORY_LIMIT;
 }
 
 const struct lease_done *lease_history_at(const struct lease_history *history, size_t i)

@@ -45,16 +45,6 @@ void lease_set_release(struct lease_set *set)
     lease_set_init(set);
 }
 
-void lease_set_clear(struct lease_set *set)
-{
-    set->used = 0;
-    set->free_first = LEASE_NONE;
-    set->root = LEASE_NONE;
-    set->queue = LEASE_LIST_EMPTY;
-    set->count = set->heap_count = set->owned = 0;
-    hash_table_clear(&set->pairs);
-}
-
 struct lease *lease_set_get(const struct lease_set *set, uint32_t number)
 {
     return &set->chunks[number >> CHUNK_SHIFT][number & (CHUNK_LEASES - 1)];

@@ -82,7 +82,6 @@ struct lease_set {
 void lease_set_init(struct lease_set *set);
 void lease_set_release(struct lease_set *set);
 /* Forgets all; keeps the memory. */
-void lease_set_clear(struct lease_set *set);
 
 /* Room for one more. */
 enum error lease_set_reserve(struct lease_set *set) MUST_CHECK;

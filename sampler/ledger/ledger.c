@@ -2,6 +2,7 @@
 #include "sampler/ledger/ledger.h"
 
 #include "sampler/ledger/ledger_listing.h"
+#include "sampler/ledger/ledger_past.h"
 #include "sampler/ledger/ledger_skipped.h"
 
 #define ACKED_AT_ONCE 256 /* seqs of one ack that become intervals together */
@@ -16,7 +17,7 @@ void ledger_release(struct ledger *ledger)
 {
     intervals_release(&ledger->gaps);
     intervals_release(&ledger->skipped);
-    intervals_release(&ledger->skipped_next);
+    intervals_release(&ledger->room);
     lease_set_release(&ledger->leases);
     worker_table_release(&ledger->workers);
     lease_history_release(&ledger->history);
@@ -118,10 +119,11 @@ enum error ledger_prepare(struct ledger *ledger, const struct entry *entry)
         error = lease_set_reserve(&ledger->leases);
         return error ? error : prepare_lease(ledger, entry->worker);
     case ENTRY_SEEK:
-        return ledger_skipped_reserve_seek(ledger);
+        return ledger_past_reserve(ledger);
     case ENTRY_SKIPPED:
         return intervals_reserve(&ledger->skipped, entry->count / 2);
     case ENTRY_RESTORE:
+        return ledger->past ? OK : intervals_reserve(&ledger->room, entry->count / 2);
     case ENTRY_GAPS:
         return intervals_reserve(&ledger->gaps, entry->count / 2);
     case ENTRY_USED:
@@ -309,32 +311,60 @@ static void apply_undo_draw(struct ledger *ledger, const struct entry *entry)
     }
 }
 
-static void withdraw_all(struct ledger *ledger)
-{
-    ledger->jumps++;
-    lease_set_clear(&ledger->leases);
-    intervals_clear(&ledger->gaps);
-    lease_history_clear(&ledger->history);
-    worker_table_withdraw(&ledger->workers);
-}
-
 static void add_intervals(struct intervals *intervals, const struct entry *entry)
 {
     for (size_t i = 0; i + 1 < entry->count; i += 2)
         intervals_add(intervals, entry->list[i], entry->list[i + 1]);
 }
 
+static void seek(struct ledger *ledger, struct ledger_past *past, int64_t position)
+{
+    ledger_past_take(past, ledger);
+    past->sought = position;
+    past->next = ledger->room;
+    ledger->room = (struct intervals){0};
+    worker_table_withdraw(&ledger->workers);
+    ledger->position = position;
+}
+
+static void apply_seek(struct ledger *ledger, const struct entry *entry)
+{
+    struct ledger_past past;
+    if (ledger->past) {
+        seek(ledger, ledger->past, entry->value);
+        return;
+    }
+    ledger_past_init(&past);
+    seek(ledger, &past, entry->value);
+    ledger_past_merge(&past, &past.next);
+    ledger_past_settle(&past, ledger);
+    ledger_past_release(&past);
+}
+
+static void restore(struct ledger *ledger, struct ledger_past *past, int64_t position)
+{
+    ledger_past_take(past, ledger);
+    past->workers = ledger->workers;
+    ledger->workers = (struct worker_table){0};
+    ledger->gaps = past->next;
+    past->next = (struct intervals){0};
+    ledger->position = position;
+    ledger->past = NULL;
+}
+
 static void apply_restore(struct ledger *ledger, const struct entry *entry)
 {
-    struct intervals gaps = ledger->gaps; /* its room is reserved */
-    ledger->gaps = (struct intervals){0};
-    withdraw_all(ledger);
-    worker_table_release(&ledger->workers);
-    intervals_clear(&ledger->skipped);
-    intervals_clear(&gaps);
-    add_intervals(&gaps, entry);
-    ledger->gaps = gaps;
-    ledger->position = entry->value;
+    struct ledger_past past;
+    if (ledger->past) {
+        restore(ledger, ledger->past, entry->value);
+        return;
+    }
+    ledger_past_init(&past);
+    past.next = ledger->room;
+    ledger->room = (struct intervals){0};
+    add_intervals(&past.next, entry);
+    restore(ledger, &past, entry->value);
+    ledger_past_release(&past);
 }
 
 static void apply_head(struct ledger *ledger, const struct entry *entry)
@@ -403,9 +433,7 @@ void ledger_apply(struct ledger *ledger, const struct entry *entry, int64_t now_
         ledger->paused = entry->type == ENTRY_PAUSE;
         break;
     case ENTRY_SEEK:
-        ledger_skipped_seek(ledger, entry->value);
-        withdraw_all(ledger);
-        ledger->position = entry->value;
+        apply_seek(ledger, entry);
         break;
     case ENTRY_RESTORE:
         apply_restore(ledger, entry);

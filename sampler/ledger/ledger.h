@@ -40,6 +40,7 @@
 #define LEDGER_LEASE_MOST_MS 3600000
 
 struct ledger_listing;
+struct ledger_past;
 
 struct ledger {
     int64_t lease_ms; /* of the stream's definition; 0: adaptive */
@@ -47,7 +48,9 @@ struct ledger {
     bool paused;
     struct intervals gaps;
     struct intervals skipped;
-    struct intervals skipped_next; /* room in which a seek merges a new `skipped` */
+    struct intervals room; /* in which a seek merges a new `skipped`, or a restore makes gaps */
+    struct ledger_past *past; /* for what a seek or restore takes out (ledger_past.h), and what a
+                               * seek took, until it is settled; borrowed, or NULL */
     struct lease_set leases;
     struct worker_table workers;
     struct lease_history history;

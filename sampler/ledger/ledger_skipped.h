@@ -15,14 +15,12 @@
 
 #define LEDGER_SKIPPED_LIMIT 65536
 
-/* Room for one more span. */
+/* Room for one more span. ERROR_TIMEOUT: first a seek must be settled. */
 enum error ledger_skipped_reserve(struct ledger *ledger) MUST_CHECK;
 /* [begin, end), begin < end, behind all that were skipped so far. Room is reserved. */
 void ledger_skipped_add(struct ledger *ledger, int64_t begin, int64_t end);
 
-/* The same for a seek, which may leave every lease and gap behind. */
-enum error ledger_skipped_reserve_seek(struct ledger *ledger) MUST_CHECK;
-/* Before leases and gaps are withdrawn: all below `position` that is not done is skipped. */
-void ledger_skipped_seek(struct ledger *ledger, int64_t position);
+/* Forgets the lowest ones of too many. */
+void ledger_skipped_trim(struct intervals *skipped);
 
 #endif

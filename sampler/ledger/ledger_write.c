@@ -2,6 +2,8 @@
 /* A ledger as entries: what a compacted journal begins with. */
 #include "sampler/ledger/ledger.h"
 
+#include "sampler/ledger/ledger_past.h"
+
 #define LIST_AT_ONCE 4096 /* intervals an entry */
 
 struct writing {
@@ -34,6 +36,21 @@ static void write_intervals(struct writing *writing, const struct intervals *int
     }
 }
 
+/* What a seek left that is not settled yet is merged here, beside whoever is at it. */
+static void write_skipped(struct writing *writing, const struct ledger *ledger)
+{
+    const struct entry entry = {.type = ENTRY_SKIPPED, .worker = -1};
+    struct intervals merged = {0};
+    if (ledger->past && !writing->error) {
+        writing->error = intervals_reserve(&merged, ledger_past_spans(ledger->past));
+        if (!writing->error)
+            ledger_past_merge(ledger->past, &merged);
+    }
+    write_intervals(writing, &merged, entry);
+    write_intervals(writing, &ledger->skipped, entry);
+    intervals_release(&merged);
+}
+
 static void write_worker(struct writing *writing, const struct worker_record *record,
                          int64_t number)
 {
@@ -57,10 +74,10 @@ static void write_worker(struct writing *writing, const struct worker_record *re
 static void write_idle(struct writing *writing, const struct worker_table *workers)
 {
     int64_t list[LIST_AT_ONCE];
-    const struct worker_record *record = workers->idle_first;
+    const struct worker_record *record = workers->idle.first;
     while (record) {
         size_t count = 0;
-        for (; record && count < LIST_AT_ONCE; record = record->idle_after)
+        for (; record && count < LIST_AT_ONCE; record = record->after)
             list[count++] = record->number;
         write_entry(writing,
                     (struct entry){.type = ENTRY_IDLE, .worker = -1, .list = list, .count = count});
@@ -147,8 +164,7 @@ enum error ledger_write(const struct ledger *ledger, uint32_t stream,
                                          .list = head,
                                          .count = sizeof(head) / sizeof(head[0])});
     write_intervals(&writing, &ledger->gaps, (struct entry){.type = ENTRY_GAPS, .worker = -1});
-    write_intervals(&writing, &ledger->skipped,
-                    (struct entry){.type = ENTRY_SKIPPED, .worker = -1});
+    write_skipped(&writing, ledger);
     for (size_t i = 0; i < ledger->workers.count; i++)
         write_worker(&writing, ledger->workers.records[i], (int64_t)i);
     write_idle(&writing, &ledger->workers);

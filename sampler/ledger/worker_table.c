@@ -36,7 +36,13 @@ bool worker_name_is_valid(const char *name)
 
 struct worker_record *worker_table_get(const struct worker_table *table, uint32_t worker)
 {
-    return table->records[worker];
+    struct worker_record *record = table->records[worker];
+    if (record->withdrawals != table->withdrawals) {
+        record->withdrawals = table->withdrawals;
+        record->leased = 0;
+        record->leases = LEASE_LIST_EMPTY;
+    }
+    return record;
 }
 
 static inline uint64_t hash_of(const void *keys, uint32_t worker)
@@ -61,31 +67,29 @@ uint32_t worker_table_find(const struct worker_table *table, const char *name)
     return hash_table_find(&table->names, keyed_hash_name(name), has_name, &key);
 }
 
-/* ---- who is idle -------------------------------------------------------- */
+/* ---- who is idle and who is busy ----------------------------------------------- */
 
-static void leave_idle(struct worker_table *table, struct worker_record *record)
+static void leave(struct worker_list *list, struct worker_record *record)
 {
-    struct worker_record *before = record->idle_before;
-    struct worker_record *after = record->idle_after;
-    *(before ? &before->idle_after : &table->idle_first) = after;
-    *(after ? &after->idle_before : &table->idle_last) = before;
+    *(record->before ? &record->before->after : &list->first) = record->after;
+    *(record->after ? &record->after->before : &list->last) = record->before;
 }
 
-static void join_idle(struct worker_table *table, struct worker_record *record)
+static void join(struct worker_list *list, struct worker_record *record)
 {
-    record->idle_before = table->idle_last;
-    record->idle_after = NULL;
-    *(table->idle_last ? &table->idle_last->idle_after : &table->idle_first) = record;
-    table->idle_last = record;
+    record->before = list->last;
+    record->after = NULL;
+    *(list->last ? &list->last->after : &list->first) = record;
+    list->last = record;
 }
 
 void worker_table_rank_last(struct worker_table *table, uint32_t worker)
 {
-    struct worker_record *record = table->records[worker];
-    if (record->leased > 0 || record == table->idle_last)
+    struct worker_record *record = worker_table_get(table, worker);
+    if (record->leased > 0 || record == table->idle.last)
         return;
-    leave_idle(table, record);
-    join_idle(table, record);
+    leave(&table->idle, record);
+    join(&table->idle, record);
 }
 
 void worker_table_see(struct worker_table *table, uint32_t worker, int64_t now_ms)
@@ -96,28 +100,32 @@ void worker_table_see(struct worker_table *table, uint32_t worker, int64_t now_m
 
 void worker_table_lease(struct worker_table *table, uint32_t worker)
 {
-    struct worker_record *record = table->records[worker];
-    if (record->leased++ == 0)
-        leave_idle(table, record);
+    struct worker_record *record = worker_table_get(table, worker);
+    if (record->leased++ > 0)
+        return;
+    leave(&table->idle, record);
+    join(&table->busy, record);
 }
 
 void worker_table_disown(struct worker_table *table, uint32_t worker)
 {
-    struct worker_record *record = table->records[worker];
-    if (--record->leased == 0)
-        join_idle(table, record);
+    struct worker_record *record = worker_table_get(table, worker);
+    if (--record->leased > 0)
+        return;
+    leave(&table->busy, record);
+    join(&table->idle, record);
 }
 
 void worker_table_withdraw(struct worker_table *table)
 {
-    for (size_t i = 0; i < table->count; i++) {
-        struct worker_record *record = table->records[i];
-        if (record->leased > 0)
-            join_idle(table, record);
-        record->leased = 0;
-        record->leases = LEASE_LIST_EMPTY;
-        record->done_since = 0;
-    }
+    struct worker_list *idle = &table->idle, *busy = &table->busy;
+    table->withdrawals++;
+    if (!busy->first)
+        return;
+    busy->first->before = idle->last;
+    *(idle->last ? &idle->last->after : &idle->first) = busy->first;
+    idle->last = busy->last;
+    *busy = (struct worker_list){.first = NULL};
 }
 
 /* ---- new ones ----------------------------------------------------------- */
@@ -125,14 +133,14 @@ void worker_table_withdraw(struct worker_table *table)
 enum error worker_table_room(const struct worker_table *table, const char *name,
                              uint32_t *ret_number)
 {
-    if (table->count >= WORKER_TABLE_LIMIT && !table->idle_first)
+    if (table->count >= WORKER_TABLE_LIMIT && !table->idle.first)
         return error_set(
             ERROR_MEMORY,
             "worker=%s: all %d workers that a stream knows at most have batches of "
             "this one; it takes another when one of them has acked or released its own",
             name, WORKER_TABLE_LIMIT);
     *ret_number =
-        table->count < WORKER_TABLE_LIMIT ? (uint32_t)table->count : table->idle_first->number;
+        table->count < WORKER_TABLE_LIMIT ? (uint32_t)table->count : table->idle.first->number;
     return OK;
 }
 
@@ -189,7 +197,7 @@ static void forget(struct worker_table *table, struct worker_record *record)
                               forgotten_workers_hash(record->name, strlen(record->name)),
                               intervals_at(&record->used, used - 1)->end);
     hash_table_remove(&table->names, record->number, hash_of, table);
-    leave_idle(table, record);
+    leave(&table->idle, record);
     record_free(record);
 }
 
@@ -208,9 +216,10 @@ enum error worker_table_add(struct worker_table *table, uint32_t number, const c
         table->count++;
     record->number = number;
     record->done_since = done_since;
+    record->withdrawals = table->withdrawals;
     table->records[number] = record;
     hash_table_put(&table->names, hash_of(table, number), number);
-    join_idle(table, record);
+    join(&table->idle, record);
     return OK;
 }
 

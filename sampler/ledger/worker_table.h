@@ -37,11 +37,12 @@
 struct worker_record {
     char *name; /* owned */
     uint32_t number;
-    struct worker_record *idle_before, *idle_after; /* while it has no lease */
+    struct worker_record *before, *after; /* of those that are idle, or of those that are busy */
     int64_t forgotten_below; /* smaller seqs predate its being forgotten; all are in `used` */
     uint64_t done_since;     /* of the lease history: what is older is of another worker */
     struct intervals used;
     struct intervals acked;
+    uint64_t withdrawals; /* the table's, for which the next two are right */
     struct lease_list leases;
     int64_t leased;      /* how many these are */
     int64_t done;        /* batches that were acked */
@@ -52,10 +53,17 @@ struct worker_record {
     int64_t rate_slice;
 };
 
+/* In the order in which they joined. */
+struct worker_list {
+    struct worker_record *first, *last;
+};
+
 struct worker_table {
     struct worker_record **records; /* [count], each owned: they never move */
     size_t count, capacity;
-    struct worker_record *idle_first, *idle_last; /* the longest idle first */
+    struct worker_list idle; /* those without a lease, the longest idle first */
+    struct worker_list busy; /* the others */
+    uint64_t withdrawals;    /* how often all leases were withdrawn */
     struct forgotten_workers forgotten;
     struct hash_table names; /* numbers by name */
 };
@@ -84,7 +92,7 @@ enum error worker_table_add(struct worker_table *table, uint32_t number, const c
 /* It has a batch more, or fewer. */
 void worker_table_lease(struct worker_table *table, uint32_t worker);
 void worker_table_disown(struct worker_table *table, uint32_t worker);
-/* Nobody has a batch, and the lease history is empty. */
+/* Nobody has a batch. O(1): each record learns it by worker_table_get(). */
 void worker_table_withdraw(struct worker_table *table);
 /* It was seen now. */
 void worker_table_see(struct worker_table *table, uint32_t worker, int64_t now_ms);

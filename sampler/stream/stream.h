@@ -78,6 +78,9 @@ enum error stream_extend_many(struct stream *stream, const char *worker, const i
                               size_t count) MUST_CHECK;
 enum error stream_release_many(struct stream *stream, const char *worker,
                                int64_t *ret_released) MUST_CHECK;
+/* Has it so many leases, gaps, skipped spans or workers that a checkpoint, a seek or a restore
+ * takes longer than a thread should be kept that others wait for? */
+bool stream_has_much(struct stream *stream);
 /* How many leases the worker has. */
 size_t stream_leased_by(struct stream *stream, const char *worker);
 

@@ -5,6 +5,7 @@
 
 #include "common/array.h"
 #include "sampler/ledger/ledger_listing.h"
+#include "sampler/ledger/ledger_past.h"
 #include "sampler/ledger/ledger_plan.h"
 #include "sampler/stream/checkpoint_token.h"
 #include "sampler/stream/stream_private.h"
@@ -100,23 +101,65 @@ enum error stream_resume(struct stream *stream, struct journal_waiter *waiter, b
     return set_paused(stream, false, waiter, ret_wait);
 }
 
+/* Another seek, whose spans are still being merged. The mutex is held, but not meanwhile. */
+static enum error wait_for_seek(struct stream *stream)
+{
+    enum error error = OK;
+    while (stream->ledger.past && !error) {
+        pthread_mutex_unlock(&stream->streams->mutex);
+        stream_give_way();
+        pthread_mutex_lock(&stream->streams->mutex);
+        error = stream_check_alive(stream);
+    }
+    return error;
+}
+
+/* A seek or a restore: what it takes out of the ledger is in `past` afterwards. */
+static enum error jump(struct stream *stream, struct entry *entry, struct ledger_past *past,
+                       struct journal_waiter *waiter, bool *ret_wait)
+{
+    enum error error = begin(stream, waiter);
+    if (!error)
+        error = wait_for_seek(stream);
+    if (!error)
+        error = stream_check_holds(stream, NULL);
+    if (!error) {
+        stream->ledger.past = past;
+        error = stream_change(stream, entry, stream_clock_ms());
+        if (error)
+            stream->ledger.past = NULL;
+        else
+            journal_waiter_remember(waiter, stream, UNDO_JUMP);
+    }
+    return end(stream, error, waiter, ret_wait);
+}
+
+/* The mutex is not held while spans are merged. A ledger that came back meanwhile, since this seek
+ * could not be kept, does not want them. */
+static void settle(struct stream *stream, struct ledger_past *past)
+{
+    ledger_past_merge(past, &past->next);
+    pthread_mutex_lock(&stream->streams->mutex);
+    if (stream->ledger.past == past)
+        ledger_past_settle(past, &stream->ledger);
+    pthread_mutex_unlock(&stream->streams->mutex);
+}
+
 enum error stream_seek(struct stream *stream, int64_t position, struct journal_waiter *waiter,
                        bool *ret_wait)
 {
+    struct entry entry = {.type = ENTRY_SEEK, .worker = -1, .value = position};
+    struct ledger_past past;
     *ret_wait = false;
     enum error error = stream_check_position(&stream->plan->batching, position);
     if (error)
         return error;
-    error = begin(stream, waiter);
+    ledger_past_init(&past);
+    error = jump(stream, &entry, &past, waiter, ret_wait);
     if (!error)
-        error = stream_check_holds(stream, NULL);
-    if (!error) {
-        struct entry entry = {.type = ENTRY_SEEK, .worker = -1, .value = position};
-        error = stream_change(stream, &entry, stream_clock_ms());
-        if (!error)
-            journal_waiter_remember(waiter, stream, UNDO_JUMP);
-    }
-    return end(stream, error, waiter, ret_wait);
+        settle(stream, &past);
+    ledger_past_release(&past);
+    return error;
 }
 
 enum error stream_check_position(const struct batching *batching, int64_t position)
@@ -230,9 +273,11 @@ enum error stream_checkpoint(struct stream *stream, struct journal_waiter *waite
     return error;
 }
 
-static enum error restore(struct stream *stream, const struct checkpoint_token *token,
+/* The token's intervals become the stream's gaps. */
+static enum error restore(struct stream *stream, struct checkpoint_token *token,
                           struct journal_waiter *waiter, bool *ret_wait)
 {
+    struct ledger_past past;
     size_t count = 2 * token->open.count;
     int64_t *list = array_new(count, sizeof(*list), "a checkpoint token");
     if (!list)
@@ -241,20 +286,16 @@ static enum error restore(struct stream *stream, const struct checkpoint_token *
         list[2 * i] = intervals_at(&token->open, i)->begin;
         list[2 * i + 1] = intervals_at(&token->open, i)->end;
     }
-    enum error error = begin(stream, waiter);
-    if (!error)
-        error = stream_check_holds(stream, NULL);
-    if (!error) {
-        struct entry entry = {.type = ENTRY_RESTORE,
-                              .worker = -1,
-                              .value = token->position,
-                              .list = list,
-                              .count = count};
-        error = stream_change(stream, &entry, stream_clock_ms());
-        if (!error)
-            journal_waiter_remember(waiter, stream, UNDO_JUMP);
-    }
-    error = end(stream, error, waiter, ret_wait);
+    struct entry entry = {.type = ENTRY_RESTORE,
+                          .worker = -1,
+                          .value = token->position,
+                          .list = list,
+                          .count = count};
+    ledger_past_init(&past);
+    past.next = token->open;
+    token->open = (struct intervals){0};
+    enum error error = jump(stream, &entry, &past, waiter, ret_wait);
+    ledger_past_release(&past);
     free(list);
     return error;
 }

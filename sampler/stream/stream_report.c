@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/array.h"
+#include "sampler/ledger/ledger_past.h"
 #include "sampler/stream/lease_events.h"
 #include "sampler/stream/stream_private.h"
 
@@ -49,6 +50,17 @@ void stream_status(struct stream *stream, struct stream_status *ret_status)
     lease_events_log(&events, stream->definition.name);
 }
 
+bool stream_has_much(struct stream *stream)
+{
+    const struct ledger *ledger = &stream->ledger;
+    pthread_mutex_lock(&stream->streams->mutex);
+    size_t much =
+        ledger->leases.count + ledger->gaps.count + ledger->skipped.count + ledger->workers.count;
+    bool has_much = ledger->past || much > STREAM_LEASES_AT_ONCE;
+    pthread_mutex_unlock(&stream->streams->mutex);
+    return has_much;
+}
+
 enum error stream_failure(struct stream *stream)
 {
     return streams_failure(stream->streams);
@@ -67,6 +79,12 @@ static bool is_forgotten(const struct ledger *ledger, const struct lease_done *d
            worker_table_get(&ledger->workers, done->worker)->done_since;
 }
 
+static bool is_skipped(const struct ledger *ledger, int64_t position)
+{
+    return intervals_has(&ledger->skipped, position) ||
+           (ledger->past && ledger_past_skips(ledger->past, position));
+}
+
 void stream_where(struct stream *stream, int64_t position, struct stream_place *ret_place)
 {
     const struct ledger *ledger = &stream->ledger;
@@ -81,7 +99,7 @@ void stream_where(struct stream *stream, int64_t position, struct stream_place *
             ret_place->attempt = lease->attempt;
             name_worker(ledger, lease->worker, ret_place);
         }
-    } else if (intervals_has(&ledger->skipped, position)) {
+    } else if (is_skipped(ledger, position)) {
         ret_place->state = PLACE_SKIPPED;
     } else if (position < ledger->position && !intervals_has(&ledger->gaps, position)) {
         const struct lease_done *done = lease_history_find(&ledger->history, position);
@@ -255,7 +273,7 @@ static bool list_some(const struct ledger *ledger, struct reporting *reporting)
     return true;
 }
 
-/* Some spans at a time: what is drawn meanwhile may be in it or not. */
+/* Some spans at a time: what is drawn meanwhile may be in it or not. A seek is settled first. */
 enum error stream_drawn(struct stream *stream, struct stream_drawn *ret_drawn)
 {
     struct reporting reporting = {.jumps = -1};
@@ -275,7 +293,7 @@ enum error stream_drawn(struct stream *stream, struct stream_drawn *ret_drawn)
         pthread_mutex_lock(&stream->streams->mutex);
         if (reporting.jumps != stream->ledger.jumps)
             begin(stream, &reporting);
-        more = list_some(&stream->ledger, &reporting);
+        more = stream->ledger.past || list_some(&stream->ledger, &reporting);
         pthread_mutex_unlock(&stream->streams->mutex);
     }
     leave_out(&reporting, reporting.end, reporting.end);

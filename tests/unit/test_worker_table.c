@@ -281,6 +281,35 @@ static void test_the_last_ones_forgotten_are_known(void **state)
     forgotten_workers_release(&forgotten);
 }
 
+/* Whatever the number of workers: a record is not touched before it is asked for. */
+static void test_leases_are_withdrawn_from_all_at_once(void **state)
+{
+    struct worker_table table = {.records = NULL};
+    (void)state;
+    for (uint32_t i = 0; i < 4; i++)
+        assert_ok(worker_table_add(&table, i, name_of(i), strlen(name_of(i)), 0, 0));
+    for (uint32_t i = 0; i < 3; i++)
+        worker_table_lease(&table, i);
+    worker_table_disown(&table, 1);
+    worker_table_withdraw(&table);
+    assert_int_equal(table.records[0]->leased, 1);
+    for (uint32_t i = 0; i < 4; i++)
+        assert_int_equal(worker_table_get(&table, i)->leased, 0);
+    static const uint32_t longest_idle[] = {3, 1, 0, 2};
+    const struct worker_record *record = table.idle.first;
+    for (int i = 0; i < 4; i++, record = record->after)
+        assert_int_equal(record->number, longest_idle[i]);
+    assert_null(record);
+    assert_null(table.busy.first);
+    worker_table_lease(&table, 2);
+    worker_table_withdraw(&table);
+    worker_table_withdraw(&table);
+    worker_table_lease(&table, 2);
+    worker_table_disown(&table, 2);
+    assert_int_equal(table.idle.last->number, 2);
+    worker_table_release(&table);
+}
+
 static void test_names_that_collide(void **state)
 {
     char name[COLLIDING_BYTES];
@@ -316,6 +345,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_journal_cannot_forget_who_has_batches),
     cmocka_unit_test(test_generations_come_back_from_the_journal),
     cmocka_unit_test(test_the_last_ones_forgotten_are_known),
+    cmocka_unit_test(test_leases_are_withdrawn_from_all_at_once),
     cmocka_unit_test(test_names_that_collide),
     cmocka_unit_test(test_forgotten_names_that_collide),
 };
