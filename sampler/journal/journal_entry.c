@@ -26,9 +26,37 @@ static void to_fields(const struct entry *entry, int64_t fields[NUMBER_FIELDS])
     fields[7] = entry->value;
 }
 
+static size_t list_bound_bytes(const struct entry *entry)
+{
+    return entry->list_bytes ? entry->list_length : (1 + entry->count) * VARINT_BYTES;
+}
+
 size_t entry_bound_bytes(const struct entry *entry)
 {
-    return HEAD_BYTES + (NUMBER_FIELDS + 3 + entry->count) * VARINT_BYTES + entry->text_bytes;
+    return HEAD_BYTES + (NUMBER_FIELDS + 2) * VARINT_BYTES + entry->text_bytes +
+           list_bound_bytes(entry);
+}
+
+static uint8_t *write_list(const struct entry *entry, uint8_t *at)
+{
+    uint64_t before = 0; /* unsigned: differences may wrap around, and do so back again */
+    at = varint_write(at, entry->count);
+    for (size_t i = 0; i < entry->count; i++) {
+        at = varint_write_signed(at, (int64_t)((uint64_t)entry->list[i] - before));
+        before = (uint64_t)entry->list[i];
+    }
+    return at;
+}
+
+enum error entry_encode_list(struct entry *entry, uint8_t **ret_bytes)
+{
+    uint8_t *bytes = array_new(list_bound_bytes(entry), 1, "a journal entry");
+    if (!bytes)
+        return ERROR_MEMORY;
+    entry->list_length = (size_t)(write_list(entry, bytes) - bytes);
+    entry->list_bytes = bytes;
+    *ret_bytes = bytes;
+    return OK;
 }
 
 size_t entry_encode(const struct entry *entry, uint8_t *out)
@@ -48,13 +76,11 @@ size_t entry_encode(const struct entry *entry, uint8_t *out)
         memcpy(at, entry->text, entry->text_bytes);
         at += entry->text_bytes;
     }
-    if (entry->list) {
-        uint64_t before = 0; /* unsigned: differences may wrap around, and do so back again */
-        at = varint_write(at, entry->count);
-        for (size_t i = 0; i < entry->count; i++) {
-            at = varint_write_signed(at, (int64_t)((uint64_t)entry->list[i] - before));
-            before = (uint64_t)entry->list[i];
-        }
+    if (entry->list_bytes) {
+        memcpy(at, entry->list_bytes, entry->list_length);
+        at += entry->list_length;
+    } else if (entry->list) {
+        at = write_list(entry, at);
     }
     out[0] = (uint8_t)entry->type;
     out[1] = (uint8_t)mask;

@@ -64,8 +64,13 @@ struct entry {
     size_t text_bytes;
     const int64_t *list;
     size_t count;
+    const uint8_t *list_bytes; /* borrowed: the list as entry_encode_list() wrote it, or NULL */
+    size_t list_length;        /* of these bytes */
 };
 
+/* Encodes a long list before the entry is, so that entry_encode() has to copy it only: free()
+ * *ret_bytes, which the entry borrows. ERROR_MEMORY. */
+enum error entry_encode_list(struct entry *entry, uint8_t **ret_bytes) MUST_CHECK;
 /* What entry_encode() writes at most. */
 size_t entry_bound_bytes(const struct entry *entry);
 /* Writes the entry; returns its length. */

@@ -291,11 +291,15 @@ static enum error restore(struct stream *stream, struct checkpoint_token *token,
                           .value = token->position,
                           .list = list,
                           .count = count};
+    uint8_t *bytes = NULL;
     ledger_past_init(&past);
     past.next = token->open;
     token->open = (struct intervals){0};
-    enum error error = jump(stream, &entry, &past, waiter, ret_wait);
+    enum error error = entry_encode_list(&entry, &bytes);
+    if (!error)
+        error = jump(stream, &entry, &past, waiter, ret_wait);
     ledger_past_release(&past);
+    free(bytes);
     free(list);
     return error;
 }

@@ -827,6 +827,21 @@ static void test_bytes_that_are_no_entry(void **unused)
     entry_numbers_release(&numbers);
 }
 
+static void test_a_list_may_be_encoded_first(void **unused)
+{
+    (void)unused;
+    int64_t list[] = {3, 1, INT64_MAX, INT64_MIN, 2};
+    struct entry entry = {.type = ENTRY_RESTORE, .stream = 7, .value = 9, .list = list, .count = 5};
+    uint8_t bytes[256], same[256], *list_bytes;
+    size_t bound = entry_bound_bytes(&entry), length = entry_encode(&entry, bytes);
+    assert_ok(entry_encode_list(&entry, &list_bytes));
+    assert_in_range(entry_bound_bytes(&entry), length,
+                    bound - 1); /* it knows how long the list is */
+    assert_int_equal(entry_encode(&entry, same), length);
+    assert_memory_equal(bytes, same, length);
+    free(list_bytes);
+}
+
 /* ---- entries that cannot follow ----------------------------------------- */
 
 #define FAR (INT64_C(1) << 62)
@@ -1015,6 +1030,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_acks_do_not_count_for_others),
     cmocka_unit_test(test_who_did_what_is_not_passed_on_with_a_number),
     cmocka_unit_test(test_bytes_that_are_no_entry),
+    cmocka_unit_test(test_a_list_may_be_encoded_first),
     cmocka_unit_test(test_entries_that_can_follow),
     cmocka_unit_test(test_entries_that_cannot_follow_are_refused),
     cmocka_unit_test(test_draws_from_gaps_are_checked),

@@ -96,6 +96,7 @@ static bool is_mutex_held(void)
 
 static _Atomic int adds_with_mutex;     /* of intervals */
 static _Atomic int releases_with_mutex; /* of workers */
+static _Atomic int lists_encoded;       /* without it */
 static void (*meanwhile)(void);         /* while a seek merges, or NULL */
 
 void __real_lease_set_each(const struct lease_set *set,
@@ -128,6 +129,14 @@ void __wrap_worker_table_release(struct worker_table *table)
 {
     releases_with_mutex += unit.streams && is_mutex_held();
     __real_worker_table_release(table);
+}
+
+enum error __real_entry_encode_list(struct entry *entry, uint8_t **ret_bytes);
+enum error __wrap_entry_encode_list(struct entry *entry, uint8_t **ret_bytes);
+enum error __wrap_entry_encode_list(struct entry *entry, uint8_t **ret_bytes)
+{
+    lists_encoded += !is_mutex_held();
+    return __real_entry_encode_list(entry, ret_bytes);
 }
 
 /* Every other of the first MANY positions is leased, the others are done. */
@@ -302,10 +311,11 @@ static void test_a_restore_builds_and_frees_without_the_mutex(void **state)
     (void)state;
     lease_each_other();
     char *token = token_now();
-    adds_with_mutex = releases_with_mutex = 0;
+    adds_with_mutex = releases_with_mutex = lists_encoded = 0;
     assert_ok(stream_restore(unit.stream, token, NULL, &waits));
     assert_int_equal(adds_with_mutex, 0);
     assert_int_equal(releases_with_mutex, 0);
+    assert_int_equal(lists_encoded, 1);
     stream_status(unit.stream, &status);
     assert_int_equal(status.gaps, MANY / 2);
     assert_int_equal(status.leased, 0);
