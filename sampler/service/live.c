@@ -177,6 +177,7 @@ static void *run(void *context)
     do {
         if (clock_now_ns() >= next_ns) {
             read_streams(live);
+            streams_sweep(live->streams);
             next_ns += SECOND_NS;
             if (next_ns < clock_now_ns())
                 next_ns =

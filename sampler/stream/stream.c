@@ -60,10 +60,36 @@ void stream_take(struct stream *stream)
     atomic_fetch_add_explicit(&stream->holders, 1, memory_order_relaxed);
 }
 
+bool stream_is_large(const struct stream *stream)
+{
+    const struct ledger *ledger = &stream->ledger;
+    return ledger->leases.count + ledger->gaps.count + ledger->skipped.count +
+               ledger->workers.count >
+           STREAM_LEASES_AT_ONCE;
+}
+
+/* It takes milliseconds to free, which others need not wait for: streams_sweep() does it. */
+static void bury(struct stream *stream)
+{
+    struct streams *streams = stream->streams;
+    pthread_mutex_lock(&streams->mutex);
+    stream->next_buried = streams->buried;
+    streams->buried = stream;
+    pthread_mutex_unlock(&streams->mutex);
+}
+
 void stream_put(struct stream *stream)
 {
     if (!stream || atomic_fetch_sub_explicit(&stream->holders, 1, memory_order_acq_rel) > 1)
         return;
+    if (stream_is_large(stream))
+        bury(stream);
+    else
+        stream_free(stream);
+}
+
+void stream_free(struct stream *stream)
+{
     ledger_release(&stream->ledger);
     metrics_blocks_release(&stream->metrics);
     readers_release(&stream->readers);

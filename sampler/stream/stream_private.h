@@ -37,6 +37,7 @@ struct stream {
     bool searches;                 /* somebody goes on with a copy of it, without the mutex */
     pthread_cond_t searched;
     _Atomic int holders;
+    struct stream *next_buried;
     struct metrics_blocks metrics;
     struct readers readers;
 };
@@ -62,6 +63,7 @@ struct streams {
     size_t forgotten_count, forgotten_capacity, forgotten_oldest;
     struct hash_table forgotten_names;
     int64_t generation_floor; /* no forgotten name that is not listed had a higher one */
+    struct stream *buried;    /* nobody holds them any more: until streams_sweep() */
 };
 
 /* A stream that is in no list, held once. `definition` and `plan` are taken, also on failure. */
@@ -69,6 +71,11 @@ enum error stream_new(struct streams *streams, struct stream_definition *definit
                       const struct stream_binding *binding, struct sampling_plan *plan,
                       uint32_t number, int64_t generation, struct stream **ret_stream) MUST_CHECK;
 void stream_take(struct stream *stream);
+/* Nobody holds it any more. */
+void stream_free(struct stream *stream);
+/* Is there more than a few leases, gaps, skipped spans and workers? The mutex is held, or nobody
+ * else is there. */
+bool stream_is_large(const struct stream *stream);
 
 /* The mutex is held: room in the journal and memory, then the journal, then the ledger. On failure
  * nothing moved. */

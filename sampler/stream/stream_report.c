@@ -52,11 +52,8 @@ void stream_status(struct stream *stream, struct stream_status *ret_status)
 
 bool stream_has_much(struct stream *stream)
 {
-    const struct ledger *ledger = &stream->ledger;
     pthread_mutex_lock(&stream->streams->mutex);
-    size_t much =
-        ledger->leases.count + ledger->gaps.count + ledger->skipped.count + ledger->workers.count;
-    bool has_much = ledger->past || much > STREAM_LEASES_AT_ONCE;
+    bool has_much = stream->ledger.past || stream_is_large(stream);
     pthread_mutex_unlock(&stream->streams->mutex);
     return has_much;
 }

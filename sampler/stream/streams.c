@@ -358,6 +358,21 @@ enum error streams_delete(struct streams *streams, const char *name, struct jour
     return error;
 }
 
+/* ---- what is left of them ----------------------------------------------- */
+
+void streams_sweep(struct streams *streams)
+{
+    pthread_mutex_lock(&streams->mutex);
+    struct stream *stream = streams->buried;
+    streams->buried = NULL;
+    pthread_mutex_unlock(&streams->mutex);
+    while (stream) {
+        struct stream *next = stream->next_buried;
+        stream_free(stream);
+        stream = next;
+    }
+}
+
 /* ---- asking ------------------------------------------------------------- */
 
 struct stream *streams_take(struct streams *streams, const char *name)
@@ -458,6 +473,7 @@ void streams_free(struct streams *streams)
     committer_free(streams->committer);
     for (size_t i = 0; i < streams->count; i++)
         stream_put(streams->items[i]);
+    streams_sweep(streams);
     free(streams->items);
     free(streams->places);
     free(streams->forgotten);

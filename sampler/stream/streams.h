@@ -66,6 +66,9 @@ enum error streams_list(struct streams *streams, struct stream ***ret_taken,
                         size_t *ret_count) MUST_CHECK;
 void streams_put_all(struct stream **taken, size_t count);
 size_t streams_count(struct streams *streams);
+/* Frees what is left of large streams that were deleted; may take long. Somebody calls it now and
+ * then for whom nobody waits. */
+void streams_sweep(struct streams *streams);
 
 /* Is there something that keeps changes from being written? */
 bool streams_failing(struct streams *streams);

@@ -113,11 +113,33 @@ static void test_names_that_are_forgotten(void **state)
     assert_int_equal(streams_find(unit.streams, name)->generation, 2);
 }
 
+/* Whoever gives a large one back last does not free it: others may wait for that thread. */
+static void test_what_is_left_of_a_large_stream_is_swept(void **state)
+{
+    struct stream_batch batch;
+    bool waits;
+    (void)state;
+    struct stream *large = create_taken("large");
+    struct stream *small = create_taken("small");
+    assert_ok(unit_lease(small, "w", 0, 1, &batch));
+    for (int64_t i = 0; i <= STREAM_LEASES_AT_ONCE; i++)
+        assert_ok(unit_lease(large, "w", i, 1, &batch));
+    assert_ok(streams_delete(unit.streams, "large", NULL, &waits));
+    assert_ok(streams_delete(unit.streams, "small", NULL, &waits));
+    stream_put(small);
+    assert_null(unit.streams->buried);
+    stream_put(large);
+    assert_ptr_equal(unit.streams->buried, large);
+    streams_sweep(unit.streams);
+    assert_null(unit.streams->buried);
+}
+
 static const struct CMUnitTest tests[] = {
     TEST(test_names_of_streams),
     TEST(test_streams_are_listed_in_order),
     TEST(test_a_list_of_streams_lets_others_draw),
     TEST(test_names_that_are_forgotten),
+    TEST(test_what_is_left_of_a_large_stream_is_swept),
 };
 
 UNIT_MAIN(tests)
