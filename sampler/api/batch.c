@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * GET /batch. A draw that waits for the disk suspends its connection once it is drawn; its response
- * is formatted while the disk works. Where an order skips positions, `index=` is searched for in a
- * thread pool.
+ * is formatted while the disk works. A thread pool acks very many leases before a draw, and
+ * searches for an `index=` where an order skips positions.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -256,6 +256,7 @@ static enum MHD_Result draw(struct request *request, int64_t room, bool acked)
     enum error error = prepare(request, room);
     for (int tries = 0; !error && tries < DRAW_TRIES; tries++) {
         struct ledger_pull pull = pull_of(request, room);
+        pull.has_acked = acked && pull.ack_count > 0;
         if (acked)
             pull.ack_count = 0;
         error = stream_draw(request->api->stream, &pull, api_request_waiter(request),
@@ -284,6 +285,28 @@ static int64_t most_units(const struct request *request)
     return batching->tail != TAIL_SPAN && size > batching->epoch_positions
                ? batching->epoch_positions
                : size;
+}
+
+static enum MHD_Result draw_acked(struct request *request, struct service *service)
+{
+    enum error error = api_request_outcome(request);
+    (void)service;
+    return error ? response_error(request, error) : draw(request, most_units(request), true);
+}
+
+static enum error ack_many(struct request *request, const _Atomic bool *stop)
+{
+    const struct batch_lease *lease = &request->api->lease;
+    (void)stop;
+    return stream_ack_many(request->api->stream, lease->worker, lease->acks, lease->ack_count);
+}
+
+/* Acks of very many leases come first, piece by piece. */
+static enum MHD_Result ack_and_draw(struct request *request)
+{
+    if (request->api->batch.leased && request->api->lease.ack_count > STREAM_LEASES_AT_ONCE)
+        return handler_run_slowly(request, ack_many, draw_acked);
+    return draw(request, most_units(request), false);
 }
 
 /* ---- what moves nothing ------------------------------------------------- */
@@ -386,5 +409,5 @@ enum MHD_Result route_batch(struct request *request, struct service *service)
         return response_error(request, error);
     if (request->api->batch.index >= 0)
         return find(request);
-    return request->head ? peek(request) : draw(request, most_units(request), false);
+    return request->head ? peek(request) : ack_and_draw(request);
 }

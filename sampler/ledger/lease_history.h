@@ -25,7 +25,7 @@ struct lease_done {
 struct lease_history {
     struct lease_done *items; /* owned */
     size_t capacity;
-    uint64_t count; /* ever added; item i is at i % LEASE_HISTORY_LIMIT */
+    uint64_t count;   /* ever added; item i is at i % LEASE_HISTORY_LIMIT */
     uint64_t cleared; /* of them: they are not known any more */
 };
 

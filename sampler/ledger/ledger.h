@@ -48,7 +48,7 @@ struct ledger {
     bool paused;
     struct intervals gaps;
     struct intervals skipped;
-    struct intervals room; /* in which a seek merges a new `skipped`, or a restore makes gaps */
+    struct intervals room;    /* in which a seek merges a new `skipped`, or a restore makes gaps */
     struct ledger_past *past; /* for what a seek or restore takes out (ledger_past.h), and what a
                                * seek took, until it is settled; borrowed, or NULL */
     struct lease_set leases;

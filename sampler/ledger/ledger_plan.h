@@ -42,7 +42,8 @@ struct ledger_pull {
     int64_t seq;        /* at least 0 */
     const int64_t *acks; /* [ack_count]: this worker's, acked before the draw, all or none */
     size_t ack_count;
-    int64_t room; /* units that the caller can take; an expired batch may hold more than `size` */
+    bool has_acked; /* others were acked for it already */
+    int64_t room;   /* units that the caller can take; an expired batch may hold more than `size` */
 };
 
 /* The worker's number; WORKER_NONE: it is not known yet, or NULL. The one look-up of a name: who

@@ -163,6 +163,8 @@ void stream_give_way(void)
 struct drawing {
     struct stream *stream;
     const struct ledger_pull *pull;
+    const int64_t *acks; /* [ack_count]: the pull's, ascending */
+    size_t ack_count;
     uint32_t worker; /* the pull's, looked up once each time the mutex is taken */
     int64_t now_ms;
     struct journal_waiter *waiter;
@@ -182,6 +184,13 @@ static void find_worker(struct drawing *drawing)
     drawing->worker = ledger_worker(&drawing->stream->ledger, drawing->pull->worker);
 }
 
+static int compare_seqs(const void *a, const void *b)
+{
+    int64_t one = *(const int64_t *)a;
+    int64_t other = *(const int64_t *)b;
+    return (one > other) - (one < other);
+}
+
 static enum error ack(const struct drawing *drawing)
 {
     const struct ledger_pull *pull = drawing->pull;
@@ -197,16 +206,45 @@ static enum error ack(const struct drawing *drawing)
     struct entry entry = {
         .type = ENTRY_ACK,
         .worker = drawing->worker,
-        .list = pull->acks,
-        .count = pull->ack_count,
+        .list = drawing->acks,
+        .count = drawing->ack_count,
         .value = mean_ms,
     };
     return stream_change(drawing->stream, &entry, drawing->now_ms);
 }
 
+size_t stream_sort_seqs(int64_t *seqs, size_t count)
+{
+    size_t kept = 0;
+    qsort(seqs, count, sizeof(*seqs), compare_seqs);
+    for (size_t i = 0; i < count; i++) {
+        if (kept == 0 || seqs[kept - 1] != seqs[i])
+            seqs[kept++] = seqs[i];
+    }
+    return kept;
+}
+
+/* So that they are one union with those that were acked before. Without the mutex; `sorted` has
+ * room for STREAM_LEASES_AT_ONCE. */
+static void sort_acks(struct drawing *drawing, int64_t *sorted)
+{
+    const struct ledger_pull *pull = drawing->pull;
+    bool ascends = true;
+    for (size_t i = 1; i < pull->ack_count && ascends; i++)
+        ascends = pull->acks[i - 1] < pull->acks[i];
+    drawing->acks = pull->acks;
+    drawing->ack_count = pull->ack_count;
+    if (ascends || pull->ack_count > STREAM_LEASES_AT_ONCE)
+        return;
+    memcpy(sorted, pull->acks, pull->ack_count * sizeof(*sorted));
+    drawing->acks = sorted;
+    drawing->ack_count = stream_sort_seqs(sorted, pull->ack_count);
+}
+
 enum error stream_ack_now(struct stream *stream, const struct ledger_pull *pull)
 {
-    struct drawing drawing = {.stream = stream, .pull = pull};
+    struct drawing drawing = {
+        .stream = stream, .pull = pull, .acks = pull->acks, .ack_count = pull->ack_count};
     find_worker(&drawing);
     return ack(&drawing);
 }
@@ -215,12 +253,16 @@ enum error stream_ack(struct stream *stream, const char *worker, const int64_t *
                       struct journal_waiter *waiter, bool *ret_wait)
 {
     const struct ledger_pull pull = {.worker = worker, .acks = seqs, .ack_count = count};
+    struct drawing drawing = {.stream = stream, .pull = &pull};
+    int64_t sorted[STREAM_LEASES_AT_ONCE];
     *ret_wait = false;
+    sort_acks(&drawing, sorted);
     journal_waiter_clear(waiter);
     pthread_mutex_lock(&stream->streams->mutex);
+    find_worker(&drawing);
     enum error error = stream_check_alive(stream);
     if (!error)
-        error = stream_ack_now(stream, &pull);
+        error = ack(&drawing);
     if (!error)
         *ret_wait = stream_wait(stream->streams, waiter);
     pthread_mutex_unlock(&stream->streams->mutex);
@@ -469,9 +511,12 @@ enum error stream_draw(struct stream *stream, const struct ledger_pull *pull,
     *ret_wait = false;
     *ret_batch = (struct stream_batch){.expires_ms = -1};
     journal_waiter_clear(waiter);
+    int64_t sorted[STREAM_LEASES_AT_ONCE];
     enum error error = batching_check_size(&stream->plan->batching, pull->size);
     if (error)
         return error;
+    if (pull->ack_count > 0)
+        sort_acks(&drawing, sorted);
     pthread_mutex_lock(&stream->streams->mutex);
     find_worker(&drawing);
     error = stream_check_alive(stream);
@@ -480,7 +525,7 @@ enum error stream_draw(struct stream *stream, const struct ledger_pull *pull,
     if (!error)
         error = draw_searching(&drawing, false);
     bool answers = (!error && ret_batch->need == 0) || error == ERROR_END ||
-                   (error == ERROR_TIMEOUT && pull->ack_count > 0);
+                   (error == ERROR_TIMEOUT && (pull->ack_count > 0 || pull->has_acked));
     if (answers)
         *ret_wait = stream_wait(stream->streams, waiter);
     pthread_mutex_unlock(&stream->streams->mutex);

@@ -152,25 +152,6 @@ static void leave_holds(struct many *many)
     pthread_mutex_unlock(&many->stream->streams->mutex);
 }
 
-static int compare_seqs(const void *a, const void *b)
-{
-    int64_t one = *(const int64_t *)a;
-    int64_t other = *(const int64_t *)b;
-    return (one > other) - (one < other);
-}
-
-/* Ascending, each once; returns how many. */
-static size_t sort_seqs(int64_t *seqs, size_t count)
-{
-    size_t kept = 0;
-    qsort(seqs, count, sizeof(*seqs), compare_seqs);
-    for (size_t i = 0; i < count; i++) {
-        if (kept == 0 || seqs[kept - 1] != seqs[i])
-            seqs[kept++] = seqs[i];
-    }
-    return kept;
-}
-
 /* `sorted` has room for the seqs, many->deadlines_ms for as many. */
 static enum error hold_and_ack(struct many *many, int64_t *sorted)
 {
@@ -179,7 +160,7 @@ static enum error hold_and_ack(struct many *many, int64_t *sorted)
     if (error)
         return error;
     memcpy(sorted, many->all.acks, many->all.ack_count * sizeof(*sorted));
-    many->all.ack_count = sort_seqs(sorted, many->all.ack_count);
+    many->all.ack_count = stream_sort_seqs(sorted, many->all.ack_count);
     many->all.acks = sorted;
     join_holds(many);
     error = hold_all(many);

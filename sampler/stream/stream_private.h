@@ -89,8 +89,11 @@ bool stream_wait(struct streams *streams, struct journal_waiter *waiter);
 /* The mutex is held. ERROR_UNAVAILABLE: many leases of this worker (NULL: of any) are on the way of
  * being acked. */
 enum error stream_check_holds(const struct stream *stream, const char *worker) MUST_CHECK;
-/* The mutex is held. Acks all of pull->acks, or none. */
+/* The mutex is held. Acks all of pull->acks, which ascend, or none. */
 enum error stream_ack_now(struct stream *stream, const struct ledger_pull *pull) MUST_CHECK;
+
+/* Ascending, each once; returns how many. */
+size_t stream_sort_seqs(int64_t *seqs, size_t count);
 
 /* Between two pieces of work that is long, without the mutex: a mutex is not fair, so whoever waits
  * for it needs a moment in which nobody takes it again. */

@@ -305,3 +305,25 @@ def test_only_leased_batches_are_left(sampler):
     assert again["ids"] == batch["ids"] and again["attempt"] == 2 and again["redelivered"] is True
     assert server.get("/batch?size=1000&worker=w&seq=0").status == 409
     assert server.get("/batch?size=10&worker=v&seq=1&ack=0").status == 204
+
+
+def journal_entries(server):
+    return int(re.search(r"^tombola_sampler_journal_entries_total (\d+)$", server.get("/metrics").text, re.M)[1])
+
+
+def test_acks_of_a_pull_are_taken_in_pieces(sampler, tmp_path):
+    """Of more than 256: each piece is an entry of the journal. All of them or none, before the draw."""
+    server = sampler(*STORE, "--state", tmp_path / "state", "--durability", "process")
+    most = 1024
+    for seq in range(most):
+        server.batch(f"size=1&worker=w&seq={seq}")
+    acks = ",".join(str(7 * i % most) for i in range(most))
+    wrong = server.get(f"/batch?size=1&worker=w&seq={most}&ack={acks.replace('1016', '99999', 1)}")
+    assert wrong.status == 409 and "99999" in wrong.json["detail"]
+    assert server.get("/streams/default").json["acked"] == 0
+    before = journal_entries(server)
+    assert server.batch(f"size=1&worker=w&seq={most}&ack={acks}")["first"] == most
+    assert journal_entries(server) == before + most // 256 + 1
+    stream = server.get("/streams/default").json
+    assert (stream["acked"], stream["leased"]) == (most, 1)
+    assert server.batch(f"size=1&worker=w&seq={most + 1}&ack={acks}")["first"] == most + 1, "acked again"

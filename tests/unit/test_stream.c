@@ -1090,6 +1090,54 @@ static void test_a_seek_is_undone_when_the_journal_can_be_read(void **unused)
     stream_unit_end(&unit);
 }
 
+static int unions;
+
+void __real_intervals_add_numbers(struct intervals *intervals, const int64_t *numbers,
+                                  size_t count);
+void __wrap_intervals_add_numbers(struct intervals *intervals, const int64_t *numbers,
+                                  size_t count);
+void __wrap_intervals_add_numbers(struct intervals *intervals, const int64_t *numbers, size_t count)
+{
+    unions++;
+    __real_intervals_add_numbers(intervals, numbers, count);
+}
+
+/* Each union moves those behind it. */
+static void test_acks_in_any_order_are_one_union(void **unused)
+{
+    (void)unused;
+    enum { COUNT = STREAM_LEASES_AT_ONCE };
+    struct stream_unit unit = {0};
+    struct stream_batch batch;
+    struct stream_status status;
+    int64_t acks[COUNT], pulled[COUNT];
+    bool waits;
+    stream_unit_define(&unit, 0, TAIL_SPAN);
+    stream_unit_open(&unit, DURABILITY_NONE);
+    for (int64_t i = 0; i < 4 * COUNT; i++)
+        assert_ok(unit_lease(unit.stream, "w", i, 1, &batch));
+    for (int64_t i = 0; i < COUNT; i++) {
+        acks[i] = 4 * ((i * 77) % COUNT);
+        pulled[i] = 4 * ((i * 91) % COUNT) + 2;
+    }
+    pulled[COUNT - 1] = pulled[0]; /* twice */
+    unions = 0;
+    assert_ok(stream_ack(unit.stream, "w", acks, COUNT, NULL, &waits));
+    assert_int_equal(unions, 1);
+    const struct ledger_pull pull = {
+        .size = 1, .worker = "w", .seq = 4 * COUNT, .room = 1, .acks = pulled, .ack_count = COUNT};
+    assert_ok(unit_pull(unit.stream, &pull, &batch));
+    assert_int_equal(unions, 2);
+    stream_status(unit.stream, &status);
+    assert_int_equal(status.acked, 2 * COUNT - 1);
+    acks[0] = 4 * COUNT + 1;
+    acks[1] = 4 * COUNT + 9;
+    assert_fails(stream_ack(unit.stream, "w", acks, COUNT, NULL, &waits), ERROR_CONFLICT,
+                 "seq=1025");
+    stream_unit_drop(&unit);
+    stream_unit_end(&unit);
+}
+
 static int silence(void **unused)
 {
     (void)unused;
@@ -1122,6 +1170,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup(test_a_seek_that_heard_an_error_is_undone, silence),
     cmocka_unit_test_setup(test_a_seek_is_undone_when_the_journal_can_be_read, silence),
     cmocka_unit_test(test_a_batch_knows_who_did_it),
+    cmocka_unit_test(test_acks_in_any_order_are_one_union),
 };
 
 UNIT_MAIN(tests)
