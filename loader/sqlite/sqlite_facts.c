@@ -21,6 +21,8 @@ struct reading {
     sqlite3_stmt *statement; /* the value of a name */
 };
 
+static const char value_sql[] = "SELECT value FROM tombola WHERE name = ?2 || ?1 COLLATE NOCASE";
+
 static const char *text_of(sqlite3_stmt *statement, int column)
 {
     const char *text = (const char *)sqlite3_column_text(statement, column);
@@ -168,17 +170,33 @@ static enum error read_shape(const struct reading *reading)
     return error;
 }
 
-static enum error read_all(const struct reading *reading, int64_t *ret_changes)
+/* Whose facts are read: those of the table that was imported last, or of another one by its name,
+ * which stands in front of theirs. *ret_there: there are some. */
+static enum error choose_table(const struct reading *reading, const char *wanted, bool *ret_there)
 {
     struct sqlite_facts *facts = reading->facts;
     const char *table = "";
-    enum error error = read_format(reading);
-    if (!error)
-        error = read_text(reading, "table", &table);
+    sqlite3_bind_text(reading->statement, 2, "", -1, SQLITE_STATIC);
+    enum error error = read_text(reading, "table", &table);
     if (!error && !table[0])
         error = refuse_fact(reading, "table", table);
-    if (!error)
-        error = copy_text(table, &facts->table);
+    facts->is_last = !error && (!wanted || sqlite3_stricmp(wanted, table) == 0);
+    if (!error && !facts->is_last) {
+        char *prefix = sqlite3_mprintf("%s/", wanted);
+        if (!prefix)
+            return error_set_memory(strlen(wanted), "a table's name");
+        sqlite3_reset(reading->statement);
+        sqlite3_bind_text(reading->statement, 2, prefix, -1, sqlite3_free);
+        error = read_text(reading, "table", &table);
+    }
+    *ret_there = !error && table[0];
+    return *ret_there ? copy_text(table, &facts->table) : error;
+}
+
+static enum error read_all(const struct reading *reading, int64_t *ret_changes)
+{
+    struct sqlite_facts *facts = reading->facts;
+    enum error error = read_format(reading);
     if (!error)
         error = read_shape(reading);
     if (!error)
@@ -206,19 +224,19 @@ enum error sqlite_facts_read(struct sqlite_facts *facts, sqlite3 *connection, co
     if (result != SQLITE_OK)
         return sqlite_refuse(connection, result, path, "read it");
     struct reading reading = {.facts = facts, .connection = connection, .path = path};
-    enum error error = sqlite_prepare(connection, path, "SELECT value FROM tombola WHERE name = ?1",
-                                      &reading.statement);
+    bool there = false;
+    enum error error = sqlite_prepare(connection, path, value_sql, &reading.statement);
     if (!error)
+        error = choose_table(&reading, table, &there);
+    if (!error && there)
         error = read_all(&reading, &expected);
     sqlite3_finalize(reading.statement);
     if (error) {
         sqlite_facts_release(facts);
         return error;
     }
-    facts->there = !table || sqlite3_stricmp(table, facts->table) == 0;
-    facts->fresh = facts->there && expected == (int64_t)changes;
-    if (!facts->there)
-        sqlite_facts_release(facts);
+    facts->there = there;
+    facts->fresh = there && expected == (int64_t)changes;
     return OK;
 }
 
@@ -231,13 +249,19 @@ void sqlite_facts_release(struct sqlite_facts *facts)
     *facts = (struct sqlite_facts){.there = false};
 }
 
-enum error sqlite_facts_read_labels(sqlite3 *connection, const char *path,
-                                    struct label_dictionary *labels)
+enum error sqlite_facts_read_labels(const struct sqlite_facts *facts, sqlite3 *connection,
+                                    const char *path, struct label_dictionary *labels)
 {
     sqlite3_stmt *statement = NULL;
     int result = SQLITE_DONE;
     enum error error =
-        sqlite_prepare(connection, path, "SELECT label FROM tombola_labels", &statement);
+        sqlite_prepare(connection, path,
+                       facts->is_last ? "SELECT label FROM tombola_labels"
+                                      : "SELECT value FROM json_each((SELECT value FROM tombola"
+                                        " WHERE name = ?1 || '/labels' COLLATE NOCASE))",
+                       &statement);
+    if (!error && !facts->is_last)
+        sqlite3_bind_text(statement, 1, facts->table, -1, SQLITE_STATIC);
     while (!error && (result = sqlite3_step(statement)) == SQLITE_ROW) {
         const char *text = text_of(statement, 0);
         size_t length = (size_t)sqlite3_column_bytes(statement, 0);
@@ -331,14 +355,36 @@ static enum error write_labels(const struct writing *writing, const struct store
     return error;
 }
 
+/* Facts of `table` that are there go; those of another table, the last one so far, step aside. */
+static enum error make_room(const char *table, uint32_t before, uint32_t changes,
+                            sqlite3 *connection, const char *path)
+{
+    char *sql = sqlite3_mprintf(
+        "CREATE TABLE IF NOT EXISTS tombola (name TEXT PRIMARY KEY, value);"
+        "CREATE TABLE IF NOT EXISTS tombola_labels (label TEXT PRIMARY KEY) WITHOUT ROWID;"
+        "UPDATE tombola SET value = CASE value WHEN %u THEN %u ELSE 0 END"
+        " WHERE name = 'change_counter' OR name LIKE '%%/change_counter';"
+        "DELETE FROM tombola WHERE substr(name, 1, length(%Q) + 1) = %Q || '/' COLLATE NOCASE"
+        " AND instr(substr(name, length(%Q) + 2), '/') = 0;"
+        "INSERT INTO tombola SELECT 'labels', json_group_array(label) FROM tombola_labels;"
+        "UPDATE tombola SET name = (SELECT value FROM tombola WHERE name = 'table') || '/' || name"
+        " WHERE instr(name, '/') = 0 AND EXISTS (SELECT 1 FROM tombola WHERE name = 'table'"
+        " AND value <> %Q COLLATE NOCASE);"
+        "DELETE FROM tombola WHERE instr(name, '/') = 0;"
+        "DELETE FROM tombola_labels;",
+        before, changes, table, table, table, table);
+    enum error error =
+        sql ? sqlite_run(connection, path, sql) : error_set_memory(1024, "an SQLite statement");
+    sqlite3_free(sql);
+    return error;
+}
+
 enum error sqlite_facts_write(const char *table, const struct store_info *info, const char *digest,
-                              uint32_t changes, sqlite3 *connection, const char *path)
+                              uint32_t before, uint32_t changes, sqlite3 *connection,
+                              const char *path)
 {
     struct writing writing = {.connection = connection, .path = path};
-    enum error error = sqlite_run(connection, path,
-                                  "CREATE TABLE tombola (name TEXT PRIMARY KEY, value);"
-                                  "CREATE TABLE tombola_labels (label TEXT PRIMARY KEY)"
-                                  " WITHOUT ROWID;");
+    enum error error = make_room(table, before, changes, connection, path);
     if (!error)
         error = sqlite_prepare(connection, path, "INSERT INTO tombola VALUES (?1, ?2)",
                                &writing.statement);

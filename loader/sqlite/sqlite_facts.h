@@ -4,6 +4,9 @@
  * the file need not read all of it. In the file: a table `tombola` of (name, value), and for text
  * labels a table `tombola_labels`.
  *
+ * A file may hold several such tables. The facts of the one that was imported last stand as they are,
+ * those of another table T are named "T/rows", "T/digest" and so on, its labels in "T/labels".
+ *
  * The facts hold while the file's change counter is the one they name: SQLite counts it up with
  * every transaction, so a file that was written to since is scanned again.
  *
@@ -28,9 +31,10 @@
 #define SQLITE_FACTS_FORMAT 1
 
 struct sqlite_facts {
-    bool there;  /* the file has facts about the table that was asked for */
-    bool fresh;  /* ... and was not written to since */
-    char *table; /* owned */
+    bool there;   /* the file has facts about the table that was asked for */
+    bool fresh;   /* ... and was not written to since */
+    bool is_last; /* it is the one that was imported last */
+    char *table;  /* owned */
     int64_t rows;
     size_t features;
     enum element element;
@@ -40,19 +44,22 @@ struct sqlite_facts {
     char digest[CONTENT_DIGEST_TEXT_BYTES];
 };
 
-/* Reads them; !there when the file has none, or about another table (`table` NULL: whatever they
- * are about). `changes`: the file's change counter. ERROR_INPUT when they are damaged or of a
+/* Reads them; !there when the file has none, or none about the table (`table` NULL: about the one
+ * that was imported last). `changes`: the file's change counter. ERROR_INPUT when they are damaged or of a
  * later format. */
 enum error sqlite_facts_read(struct sqlite_facts *facts, sqlite3 *connection, const char *path,
                              const char *table, uint32_t changes) MUST_CHECK;
 void sqlite_facts_release(struct sqlite_facts *facts);
 
-/* The label texts of a file with LABEL_TEXT into `labels`, finished. */
-enum error sqlite_facts_read_labels(sqlite3 *connection, const char *path,
-                                    struct label_dictionary *labels) MUST_CHECK;
+/* The label texts of a table with LABEL_TEXT into `labels`, finished. */
+enum error sqlite_facts_read_labels(const struct sqlite_facts *facts, sqlite3 *connection,
+                                    const char *path, struct label_dictionary *labels) MUST_CHECK;
 
-/* Writes both tables; `changes`: the change counter that the file will have when all is written. */
+/* Writes those of a table that was just imported. Those of other tables stay, and are as fresh as
+ * they were when the file counted `before` changes; `changes`: what it will count when all is
+ * written. */
 enum error sqlite_facts_write(const char *table, const struct store_info *info, const char *digest,
-                              uint32_t changes, sqlite3 *connection, const char *path) MUST_CHECK;
+                              uint32_t before, uint32_t changes, sqlite3 *connection,
+                              const char *path) MUST_CHECK;
 
 #endif

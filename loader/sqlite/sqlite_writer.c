@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -19,6 +20,7 @@
 
 #define PROGRESS_STEPS 100000 /* of SQLite's machine, some milliseconds */
 #define CHANGE_COUNTER_AT 24  /* byte of the file's header, big-endian */
+#define COPY_PAGES 1024       /* between two looks whether to stop */
 
 struct sqlite_writer {
     char *path;  /* owned */
@@ -31,7 +33,91 @@ struct sqlite_writer {
     char digest_text[CONTENT_DIGEST_TEXT_BYTES];
     int64_t rows;
     uint64_t bytes;
+    uint32_t kept_changes; /* what the file counted whose other tables are kept */
 };
+
+/* ---- what is there ------------------------------------------------------ */
+
+/* What a file has of a name: "table", "view" or "" for nothing. */
+static enum error find_kind(sqlite3 *connection, const char *path, const char *table, char out[16])
+{
+    sqlite3_stmt *statement = NULL;
+    enum error error =
+        sqlite_prepare(connection, path,
+                       "SELECT type FROM sqlite_master WHERE name = ?1 COLLATE NOCASE"
+                       " AND type IN ('table', 'view')",
+                       &statement);
+    if (error)
+        return error;
+    out[0] = '\0';
+    sqlite3_bind_text(statement, 1, table, -1, SQLITE_STATIC);
+    if (sqlite3_step(statement) == SQLITE_ROW)
+        snprintf(out, 16, "%s", (const char *)sqlite3_column_text(statement, 0));
+    sqlite3_finalize(statement);
+    return OK;
+}
+
+/* Is there more than the table and the notes about it? */
+static enum error has_others(sqlite3 *connection, const char *path, const char *table,
+                             bool *ret_has)
+{
+    sqlite3_stmt *statement = NULL;
+    enum error error = sqlite_prepare(connection, path,
+                                      "SELECT 1 FROM sqlite_master WHERE tbl_name COLLATE NOCASE"
+                                      " NOT IN ('tombola', 'tombola_labels', ?1)",
+                                      &statement);
+    if (error)
+        return error;
+    sqlite3_bind_text(statement, 1, table, -1, SQLITE_STATIC);
+    *ret_has = sqlite3_step(statement) != SQLITE_DONE;
+    sqlite3_finalize(statement);
+    return OK;
+}
+
+/* Nothing at all, or an empty file. */
+static enum error is_free(const char *path, bool *ret_free)
+{
+    struct stat status;
+    *ret_free = true;
+    if (lstat(path, &status))
+        return errno == ENOENT ? OK : error_set_errno(ERROR_IO, errno, "cannot look at %s", path);
+    if (S_ISDIR(status.st_mode))
+        return error_set(ERROR_USAGE, "%s is a folder; import writes a file", path);
+    *ret_free = S_ISREG(status.st_mode) && status.st_size == 0;
+    return OK;
+}
+
+static enum error look(sqlite3 *connection, const char *path, const char *table, bool *ret_may)
+{
+    struct sqlite_facts last, own = {.there = false};
+    uint32_t changes = 0;
+    char kind[16] = "";
+    enum error error = sqlite_file_check(sqlite_vfs_file(connection), &changes);
+    if (error)
+        return error;
+    error = sqlite_facts_read(&last, connection, path, NULL, changes);
+    if (!error)
+        error = find_kind(connection, path, table, kind);
+    if (!error && kind[0])
+        error = sqlite_facts_read(&own, connection, path, table, changes);
+    *ret_may = !error && last.there && (!kind[0] || own.fresh);
+    sqlite_facts_release(&last);
+    sqlite_facts_release(&own);
+    return error;
+}
+
+enum error sqlite_writer_may_write(const char *path, const char *table, bool *ret_may)
+{
+    sqlite3 *connection = NULL;
+    enum error error = is_free(path, ret_may);
+    if (error || *ret_may)
+        return error;
+    error = sqlite_connect(path, NULL, &connection);
+    if (!error)
+        error = look(connection, path, table, ret_may);
+    sqlite3_close(connection);
+    return error == ERROR_INPUT ? OK : error;
+}
 
 /* ---- opening ------------------------------------------------------------ */
 
@@ -56,6 +142,15 @@ static int page_bytes(size_t row_bytes)
     return row_bytes <= 32768 ? 16384 : 65536;
 }
 
+static enum error drop_table(struct sqlite_writer *writer)
+{
+    char kind[16] = "";
+    enum error error = find_kind(writer->connection, writer->path, writer->table, kind);
+    if (error || !kind[0])
+        return error;
+    return run_format(writer, sqlite3_mprintf("DROP %s \"%w\"", kind, writer->table));
+}
+
 /* Nobody else has the file, and any failure discards it: no journal, no syncs. */
 static enum error create_tables(struct sqlite_writer *writer)
 {
@@ -66,6 +161,9 @@ static enum error create_tables(struct sqlite_writer *writer)
                                                           "PRAGMA synchronous=OFF;"
                                                           "PRAGMA cache_size=-16384;",
                                                           page_bytes(row_bytes)));
+    if (error)
+        return error;
+    error = drop_table(writer);
     if (error)
         return error;
     return run_format(
@@ -112,6 +210,55 @@ static enum error connect_writer(struct sqlite_writer *writer)
     return OK;
 }
 
+static enum error copy_pages(struct sqlite_writer *writer, sqlite3 *from)
+{
+    int result = SQLITE_OK;
+    sqlite3_backup *copy = sqlite3_backup_init(writer->connection, "main", from, "main");
+    if (!copy)
+        return sqlite_refuse(writer->connection, sqlite3_errcode(writer->connection), writer->path,
+                             "copy its other tables");
+    while (result == SQLITE_OK && !stop_requested())
+        result = sqlite3_backup_step(copy, COPY_PAGES);
+    sqlite3_backup_finish(copy);
+    if (result == SQLITE_DONE)
+        return OK;
+    if (result == SQLITE_OK)
+        return error_set(ERROR_CANCELLED, "stopped while the tables of %s were copied",
+                         writer->path);
+    return sqlite_refuse(from, result, writer->path, "copy its other tables");
+}
+
+static bool is_sqlite(const char *path)
+{
+    static const char magic[] = "SQLite format 3";
+    char head[sizeof(magic)] = "";
+    int descriptor = -1;
+    if (file_open_read(path, &descriptor))
+        return false;
+    bool is_whole = file_read_at(descriptor, path, head, sizeof(head), 0) == OK;
+    close(descriptor);
+    return is_whole && memcmp(head, magic, sizeof(magic)) == 0;
+}
+
+/* What is no SQLite file has nothing to keep. */
+static enum error keep_others(struct sqlite_writer *writer)
+{
+    sqlite3 *from = NULL;
+    bool free = true, others = false;
+    enum error error = is_free(writer->path, &free);
+    if (error || free || !is_sqlite(writer->path))
+        return error;
+    error = sqlite_connect(writer->path, NULL, &from);
+    if (!error)
+        error = sqlite_file_check(sqlite_vfs_file(from), &writer->kept_changes);
+    if (!error)
+        error = has_others(from, writer->path, writer->table, &others);
+    if (!error && others)
+        error = copy_pages(writer, from);
+    sqlite3_close(from);
+    return error;
+}
+
 enum error sqlite_writer_open(const char *path, const char *table, const struct store_info *info,
                               struct sqlite_writer **ret_writer)
 {
@@ -131,6 +278,8 @@ enum error sqlite_writer_open(const char *path, const char *table, const struct 
         error = file_writer_open(path, &writer->file);
     if (!error)
         error = connect_writer(writer);
+    if (!error)
+        error = keep_others(writer);
     if (!error)
         error = create_tables(writer);
     if (!error)
@@ -249,8 +398,9 @@ static enum error write_facts(struct sqlite_writer *writer)
     if (!error)
         error = sqlite_run(writer->connection, writer->path, "BEGIN");
     if (!error) /* each transaction counts one */
-        error = sqlite_facts_write(writer->table, writer->info, writer->digest_text, changes + 1,
-                                   writer->connection, writer->path);
+        error =
+            sqlite_facts_write(writer->table, writer->info, writer->digest_text,
+                               writer->kept_changes, changes + 1, writer->connection, writer->path);
     if (!error)
         error = sqlite_run(writer->connection, writer->path, "COMMIT");
     if (!error)
@@ -295,52 +445,4 @@ uint64_t sqlite_writer_bytes(const struct sqlite_writer *writer)
 const char *sqlite_writer_digest(const struct sqlite_writer *writer)
 {
     return writer->digest_text;
-}
-
-/* ---- what stands in the way --------------------------------------------- */
-
-static enum error has_foreign_tables(sqlite3 *connection, const char *path, const char *table,
-                                     bool *ret_has)
-{
-    sqlite3_stmt *statement = NULL;
-    enum error error = sqlite_prepare(connection, path,
-                                      "SELECT 1 FROM sqlite_master WHERE type <> 'index' AND name "
-                                      "NOT IN ('tombola', 'tombola_labels', ?1)",
-                                      &statement);
-    if (error)
-        return error;
-    sqlite3_bind_text(statement, 1, table, -1, SQLITE_STATIC);
-    *ret_has = sqlite3_step(statement) != SQLITE_DONE;
-    sqlite3_finalize(statement);
-    return OK;
-}
-
-enum error sqlite_writer_may_replace(const char *path, bool *ret_may)
-{
-    struct stat status;
-    struct sqlite_facts facts = {.there = false};
-    sqlite3 *connection = NULL;
-    uint32_t changes = 0;
-    bool foreign = true;
-    if (lstat(path, &status)) {
-        *ret_may = true;
-        return errno == ENOENT ? OK : error_set_errno(ERROR_IO, errno, "cannot look at %s", path);
-    }
-    if (S_ISDIR(status.st_mode))
-        return error_set(ERROR_USAGE, "%s is a folder; import writes a file", path);
-    if (S_ISREG(status.st_mode) && status.st_size == 0) {
-        *ret_may = true;
-        return OK;
-    }
-    enum error error = sqlite_connect(path, NULL, &connection);
-    if (!error)
-        error = sqlite_file_check(sqlite_vfs_file(connection), &changes);
-    if (!error)
-        error = sqlite_facts_read(&facts, connection, path, NULL, changes);
-    if (!error && facts.there)
-        error = has_foreign_tables(connection, path, facts.table, &foreign);
-    *ret_may = !error && facts.fresh && !foreign;
-    sqlite_facts_release(&facts);
-    sqlite3_close(connection);
-    return error == ERROR_INPUT ? OK : error;
 }

@@ -2,7 +2,8 @@
 /*
  * Makes the SQLite file that `import` publishes: everything goes into a temporary file beside the
  * final name; commit checks it, fsyncs and renames. Until then, also when anything fails or
- * the process dies, an existing file stays unchanged.
+ * the process dies, an existing file stays unchanged. What else is in the file is copied first: all
+ * tables but the imported one stay.
  */
 #ifndef LOADER_SQLITE_SQLITE_WRITER_H
 #define LOADER_SQLITE_SQLITE_WRITER_H
@@ -28,8 +29,9 @@ enum error sqlite_writer_commit(struct sqlite_writer *writer) MUST_CHECK;
 uint64_t sqlite_writer_bytes(const struct sqlite_writer *writer);
 const char *sqlite_writer_digest(const struct sqlite_writer *writer);
 
-/* May `path` be replaced? True when nothing is there, or an empty file, or one that import made and
- * nobody wrote to since. */
-enum error sqlite_writer_may_replace(const char *path, bool *ret_may) MUST_CHECK;
+/* May the table be written to `path`? True when nothing is there, or an empty file, or one that
+ * import made in which there is no such table yet, or one that import made and nobody wrote to
+ * since. */
+enum error sqlite_writer_may_write(const char *path, const char *table, bool *ret_may) MUST_CHECK;
 
 #endif

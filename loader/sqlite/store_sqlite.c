@@ -170,7 +170,7 @@ static enum error take_facts(struct sqlite_store *store, sqlite3 *connection)
     store->labels.kind = store->facts.label_kind;
     if (store->labels.kind != LABEL_TEXT)
         return OK;
-    return sqlite_facts_read_labels(connection, store->path, &store->labels);
+    return sqlite_facts_read_labels(&store->facts, connection, store->path, &store->labels);
 }
 
 static enum error count_rows(struct sqlite_store *store, sqlite3 *connection)

@@ -62,17 +62,17 @@ static enum error read_destination(const char *text, struct uri *uri, const char
     return error;
 }
 
-static enum error check_replace(const char *path, bool force)
+static enum error check_replace(const char *path, const char *table, bool force)
 {
     bool may = false;
     if (force)
         return OK;
-    enum error error = sqlite_writer_may_replace(path, &may);
+    enum error error = sqlite_writer_may_write(path, table, &may);
     if (!error && !may)
         error = error_set(ERROR_CONFLICT,
-                          "%s exists, and is not a file that import made; name another one, or "
-                          "replace it with --force",
-                          path);
+                          "%s exists, and is not a file that import made, or its table %s is not; "
+                          "name another one, or replace it with --force",
+                          path, table);
     return error;
 }
 
@@ -113,7 +113,7 @@ static enum error import(const char *source, const char *destination, bool force
     enum error error = read_destination(destination, &uri, &table);
     if (error)
         return error;
-    error = check_replace(uri.path, force);
+    error = check_replace(uri.path, table, force);
     if (!error)
         error = store_open(source, false, &store);
     if (!error && store_info(store)->first_bad_row)
@@ -150,7 +150,8 @@ const struct command command_import = {
         "Rows are read once to find what they are and once to be copied. The file appears under\n"
         "its name when it is complete; until then an existing file stays unchanged, also when "
         "import\n"
-        "fails or is stopped. A file that import made is replaced, any other is not.\n"
+        "fails or is stopped. A table that import made is replaced, any other is not; the other\n"
+        "tables of a file stay.\n"
         "\n"
         "  tombola-loader import 'csv:mnist_train.csv?label=0&header=no' sqlite:mnist.sqlite\n"
         "  tombola-loader import people.csv 'sqlite:people.sqlite?table=people'\n",

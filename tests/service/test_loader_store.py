@@ -343,6 +343,48 @@ def test_import_spares_what_it_did_not_make(tmp_path):
     run_fails("loader", "import", csv, diary, says="diary.db exists")
 
 
+def digest_of(uri):
+    """As it is computed from the rows, which must be what the import noted."""
+    found = run("loader", "info", "--verify", uri).stdout
+    return next(line for line in found.splitlines() if line.startswith("digest"))
+
+
+def test_import_keeps_the_other_tables(tmp_path):
+    """Each as fresh, as named, and as it was."""
+    path = tmp_path / "all.db"
+    people = write(tmp_path, "people.csv", "id,label,w,height,age\n7,tall,2,1.9,30\n9,Ünal/x,1,1.5,41\n")
+    pixels = write(tmp_path, "pixels.csv", "label,a,b\n1,2,3\n4,5,6\n0,0,0\n")
+    run("loader", "import", f"csv:{people}?weight=w", f"sqlite:{path}?table=people")
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE diary(day INTEGER PRIMARY KEY, words TEXT)")
+        database.execute("INSERT INTO diary VALUES (1, 'dear')")
+        database.execute("CREATE VIEW tall AS SELECT * FROM people")
+    old = digest_of(f"sqlite:{path}?table=people")
+    run("loader", "import", people, f"sqlite:{path}?table=People/2")  # beside one that was written to since
+    for _ in range(2):
+        run("loader", "import", pixels, f"sqlite:{path}?table=pixels")
+    for table, rows, columns, element in (("people", 2, ["height", "age"], "f32"), ("PEOPLE/2", 2, ["w", "height", "age"], "f32"),
+                                          ("pixels", 3, ["a", "b"], "u8")):
+        found = info(f"sqlite:{path}?table={table}")
+        assert (found["rows"], found["columns"], found["element"]) == (rows, columns, element)
+        assert found.get("digest") or table == "people", found  # as imported: nothing was scanned
+    assert [one["label"] for one in info(f"sqlite:{path}?table=People/2")["labels"]] == ["tall", "Ünal/x"]
+    assert info(path)["rows"] == 3  # the one that was imported last
+    assert digest_of(f"sqlite:{path}?table=people") == old
+    with sqlite3.connect(path) as database:
+        assert database.execute("SELECT * FROM diary").fetchall() == [(1, "dear")]
+        assert database.execute("SELECT count(*) FROM tall").fetchone() == (2,)
+        assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    run_fails("loader", "import", pixels, f"sqlite:{path}?table=diary", says=["all.db exists", "diary", "--force"])
+    run_fails("loader", "import", pixels, f"sqlite:{path}?table=tall", says="--force")
+    run("loader", "import", pixels, f"sqlite:{path}?table=tall", "--force")
+    assert info(f"sqlite:{path}?table=tall")["rows"] == 3 and info(f"sqlite:{path}?table=pixels")["digest"]
+    with sqlite3.connect(path) as database:
+        assert database.execute("SELECT count(*) FROM diary").fetchone() == (1,)
+        database.execute("PRAGMA journal_mode=WAL")
+    run_fails("loader", "import", pixels, f"sqlite:{path}?table=more", "--force", says="WAL")
+
+
 def test_import_clears_up_after_those_that_were_killed(tmp_path):
     csv = write(tmp_path, "a.csv", "label,a\n1,2\n")
     write(tmp_path, "a.db.tmp.123.0", "left")

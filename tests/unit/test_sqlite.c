@@ -591,22 +591,26 @@ static void test_import_replaces_only_its_own(void **state)
 {
     bool may = false;
     (void)state;
-    assert_ok(sqlite_writer_may_replace(path_of("absent.db"), &may));
+    assert_ok(sqlite_writer_may_write(path_of("absent.db"), "samples", &may));
     assert_true(may);
     write_file("empty.db", "");
-    assert_ok(sqlite_writer_may_replace(path_of("empty.db"), &may));
+    assert_ok(sqlite_writer_may_write(path_of("empty.db"), "samples", &may));
     assert_true(may);
     import_text("label,a\n1,2\n", "", "i.db");
-    assert_ok(sqlite_writer_may_replace(path_of("i.db"), &may));
+    assert_ok(sqlite_writer_may_write(path_of("i.db"), "samples", &may));
     assert_true(may);
     run_sql("i.db", "CREATE TABLE precious(x)");
-    assert_ok(sqlite_writer_may_replace(path_of("i.db"), &may));
+    assert_ok(sqlite_writer_may_write(path_of("i.db"), "samples", &may));
     assert_false(may);
+    assert_ok(sqlite_writer_may_write(path_of("i.db"), "PRECIOUS", &may));
+    assert_false(may);
+    assert_ok(sqlite_writer_may_write(path_of("i.db"), "new", &may));
+    assert_true(may);
     write_file("text.db", "dear diary");
-    assert_ok(sqlite_writer_may_replace(path_of("text.db"), &may));
+    assert_ok(sqlite_writer_may_write(path_of("text.db"), "samples", &may));
     assert_false(may);
     make_small("other.db");
-    assert_ok(sqlite_writer_may_replace(path_of("other.db"), &may));
+    assert_ok(sqlite_writer_may_write(path_of("other.db"), "samples", &may));
     assert_false(may);
 }
 

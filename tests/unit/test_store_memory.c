@@ -192,7 +192,7 @@ static enum error use_import(void)
         error = sqlite_writer_commit(writer);
     sqlite_writer_close(writer);
     store_close(store);
-    return error ? error : sqlite_writer_may_replace(path_of("good.db"), &may);
+    return error ? error : sqlite_writer_may_write(path_of("good.db"), "samples", &may);
 }
 
 static void make_database(void)
