@@ -7,6 +7,7 @@
 
 #include <limits.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/log.h"
 #include "common/text.h"
@@ -29,11 +30,18 @@ static enum error open_cuda(int index, struct device **ret_device)
 #endif
 }
 
+/* NVIDIA's driver made one of these (dxg: in WSL). */
+static bool has_gpu(void)
+{
+    return access("/dev/nvidia0", F_OK) == 0 || access("/dev/nvidiactl", F_OK) == 0 ||
+           access("/dev/dxg", F_OK) == 0;
+}
+
 static enum error open_best(struct device **ret_device)
 {
     enum error error = open_cuda(0, ret_device);
     if (error == ERROR_UNAVAILABLE) {
-        log_debug("no GPU is used: %s", error_message());
+        log_message(has_gpu() ? LOG_WARNING : LOG_DEBUG, "no GPU is used: %s", error_message());
         log_info("device: cpu");
         error = device_cpu_ops.open(0, ret_device);
     }

@@ -4,6 +4,7 @@
  */
 #include "tests/unit/unit.h"
 
+#include <errno.h>
 #include <math.h>
 #include <pthread.h>
 
@@ -495,6 +496,58 @@ static void test_names(void **state)
     assert_fails(device_open("cuda:1000", &device), ERROR_UNAVAILABLE, "\"cuda");
 }
 
+/* Is NVIDIA's driver there? As the test says. */
+static bool has_driver;
+int __wrap_access(const char *path, int mode);
+int __real_access(const char *path, int mode);
+int __wrap_access(const char *path, int mode)
+{
+    if (strncmp(path, "/dev/nvidia", 11) != 0)
+        return __real_access(path, mode);
+    errno = ENOENT;
+    return has_driver ? 0 : -1;
+}
+
+/* Does "auto" log a warning? */
+static bool auto_warns(void)
+{
+    char logged[1000];
+    FILE *file = tmpfile();
+    int before = dup(STDERR_FILENO);
+    struct device *device;
+    assert_true(file && before >= 0 && dup2(fileno(file), STDERR_FILENO) >= 0);
+    enum error error = device_open("auto", &device);
+    assert_true(dup2(before, STDERR_FILENO) >= 0);
+    close(before);
+    ssize_t length = pread(fileno(file), logged, sizeof(logged) - 1, 0);
+    fclose(file);
+    assert_int_equal(error, OK);
+    assert_int_equal(device->kind, DEVICE_CPU);
+    device_close(device);
+    assert_true(length >= 0);
+    logged[length] = '\0';
+    return strstr(logged, "warning no GPU is used: device \"cuda\": ");
+}
+
+static void test_a_GPU_that_is_not_used_is_told(void **state)
+{
+    (void)state;
+    struct device *device;
+    if (device_open("cuda", &device) == OK) { /* here it is used */
+        device_close(device);
+        assert_ok(device_open("auto", &device));
+        assert_int_equal(device->kind, DEVICE_CUDA);
+        device_close(device);
+        return;
+    }
+    log_set_level(LOG_WARNING);
+    has_driver = true;
+    assert_true(auto_warns());
+    has_driver = false;
+    assert_false(auto_warns());
+    log_set_level(LOG_ERROR);
+}
+
 static void test_one_more_than_there_are(void **state)
 {
     struct device *device = open_or_skip(state);
@@ -517,6 +570,7 @@ int main(void)
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names),
+        cmocka_unit_test(test_a_GPU_that_is_not_used_is_told),
         ON(cpu, test_memory),
         ON(cuda, test_memory),
         ON(cpu, test_memory_that_comes_again),

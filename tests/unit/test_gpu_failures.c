@@ -8,6 +8,7 @@
  * to fail.
  */
 #include "tests/unit/kernel_unit.h"
+#include "trainer/compute/engine.h"
 
 #define ROWS 5
 #define INPUTS 3
@@ -250,6 +251,27 @@ static void test_a_GPU_without_code(void **state)
     unsetenv("EMULATED_GPU_FAILS");
 }
 
+/* What was not asked for by name may be missing. */
+static void test_without_cublas_the_cpu_computes_unless_the_GPU_was_named(void **state)
+{
+    (void)state;
+    skip_without_emulation();
+    struct engine_options options = {.device = "cuda", .blas = "plain", .threads = 1};
+    struct engine engine;
+    setenv("EMULATED_GPU_FAILS", "cublas:1", 1);
+    assert_fails(engine_open(&options, &engine), ERROR_UNAVAILABLE, "cuBLAS: cublasCreate failed");
+    assert_null(engine.device);
+    setenv("EMULATED_GPU_FAILS", "cublas:1,again", 1);
+    options.device = "auto";
+    assert_ok(engine_open(&options, &engine));
+    assert_int_equal(engine.device->kind, DEVICE_CPU);
+    engine_close(&engine);
+    unsetenv("EMULATED_GPU_FAILS");
+    assert_ok(engine_open(&options, &engine));
+    assert_int_equal(engine.device->kind, DEVICE_CUDA);
+    engine_close(&engine);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_calls),
     cmocka_unit_test(test_calls_of_cublas),
@@ -257,6 +279,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_reservation_that_failed_leaves_a_kernel),
     cmocka_unit_test(test_a_conversion_that_fails_says_so),
     cmocka_unit_test(test_a_GPU_without_code),
+    cmocka_unit_test(test_without_cublas_the_cpu_computes_unless_the_GPU_was_named),
 };
 
 UNIT_MAIN(tests)

@@ -32,6 +32,21 @@ struct candidate {
     const char *core;
 };
 
+#if defined(__x86_64__)
+/* OpenBLAS chooses kernels by vendor and model number: it gives an old AMD's to a virtual processor
+ * that calls itself one and has none of their instructions. */
+static const char *openblas_core(bool avx512, bool amd)
+{
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        return avx512 && !amd ? "SkylakeX" : "Haswell";
+    if (__builtin_cpu_supports("avx"))
+        return "Sandybridge";
+    if (__builtin_cpu_supports("sse4.2"))
+        return "Nehalem";
+    return __builtin_cpu_supports("ssse3") ? "Core2" : "Prescott";
+}
+#endif
+
 /* README.md has the measurements behind this table: OpenBLAS with Haswell kernels is ahead on
  * AMD, oneDNN on Intel with AVX-512, and OpenBLAS left alone may take kernels four times as slow.
  */
@@ -41,12 +56,10 @@ static void candidates_here(struct candidate candidates[CANDIDATES])
     const char *core = NULL;
 #if defined(__x86_64__)
     __builtin_cpu_init();
-    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
                   __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
     bool amd = __builtin_cpu_is("amd");
-    if (avx2)
-        core = avx512 && !amd ? "SkylakeX" : "Haswell";
+    core = openblas_core(avx512, amd);
     if (avx512 && !amd) {
         first = &blas_onednn;
         second = &blas_openblas;

@@ -35,24 +35,27 @@ struct cublas {
 
 static enum error load(struct cublas *cublas)
 {
-    static const char *const files[] = {"libcublas.so.13", "libcublas.so.12", "libcublas.so",
-                                        "/usr/local/cuda/lib64/libcublas.so", NULL};
+    static const char *const files[] = {"libcublas.so.13",
+                                        "libcublas.so.12",
+                                        "libcublas.so.11",
+                                        "libcublas.so",
+                                        "/usr/local/cuda/lib64/libcublas.so",
+                                        NULL};
     const struct {
         const char *symbol;
         void *target;
     } functions[] = {
-        {"cublasCreate_v2", &cublas->create},
-        {"cublasDestroy_v2", &cublas->destroy},
-        {"cublasSetStream_v2", &cublas->set_stream},
-        {"cublasSetMathMode", &cublas->set_math},
-        {"cublasGetVersion_v2", &cublas->get_version},
-        {"cublasSgemm_v2", &cublas->sgemm},
-        {"cublasGetStatusString", &cublas->status_text},
+        {"cublasCreate_v2", &cublas->create},          {"cublasDestroy_v2", &cublas->destroy},
+        {"cublasSetStream_v2", &cublas->set_stream},   {"cublasSetMathMode", &cublas->set_math},
+        {"cublasGetVersion_v2", &cublas->get_version}, {"cublasSgemm_v2", &cublas->sgemm},
     };
     void *library;
     enum error error = blas_load_file(files, NULL, 0, &library);
     for (size_t i = 0; i < sizeof(functions) / sizeof(*functions) && !error; i++)
         error = blas_find(library, "cuBLAS", functions[i].symbol, (void **)functions[i].target);
+    if (!error &&
+        blas_find(library, "cuBLAS", "cublasGetStatusString", (void **)&cublas->status_text))
+        cublas->status_text = NULL; /* since cuBLAS 11.4 */
     return error;
 }
 
@@ -60,8 +63,8 @@ static enum error check(const struct cublas *cublas, int status, const char *wha
 {
     if (status == STATUS_SUCCESS)
         return OK;
-    return error_set(ERROR_UNAVAILABLE, "%s failed: %s (%d)", what, cublas->status_text(status),
-                     status);
+    return error_set(ERROR_UNAVAILABLE, "%s failed: %s (%d)", what,
+                     cublas->status_text ? cublas->status_text(status) : "status", status);
 }
 
 static enum error start(struct cublas *cublas, void *stream)

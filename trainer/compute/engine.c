@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "trainer/compute/engine.h"
 
+#include <string.h>
+
 #include "common/log.h"
 
 #if defined(__SSE2__)
@@ -20,16 +22,36 @@ static void flush_denormals(void)
 #endif
 }
 
-enum error engine_open(const struct engine_options *options, struct engine *engine)
+static enum error open_parts(const struct engine_options *options, const char *device,
+                             struct engine *engine)
 {
     struct kernel_options kernel = {.blas = options->blas, .threads = options->threads};
     *engine = (struct engine){.device = NULL};
-    flush_denormals();
-    enum error error = device_open(options->device, &engine->device);
+    enum error error = device_open(device, &engine->device);
     if (!error)
         error = device_queue_new(engine->device, &engine->queue);
     if (!error)
         error = kernel_open(engine->device, engine->queue, &kernel, &engine->kernel);
+    return error;
+}
+
+/* A GPU without cuBLAS is no reason to fail where none was asked for. */
+static enum error open_auto(const struct engine_options *options, struct engine *engine)
+{
+    enum error error = open_parts(options, "auto", engine);
+    if (error != ERROR_UNAVAILABLE || !engine->device || engine->device->kind != DEVICE_CUDA)
+        return error;
+    log_warning("no GPU is used: %s", error_message());
+    engine_close(engine);
+    return open_parts(options, "cpu", engine);
+}
+
+enum error engine_open(const struct engine_options *options, struct engine *engine)
+{
+    flush_denormals();
+    enum error error = strcmp(options->device, "auto") == 0
+                           ? open_auto(options, engine)
+                           : open_parts(options, options->device, engine);
     if (error) {
         engine_close(engine);
         return error;
