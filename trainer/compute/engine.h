@@ -29,8 +29,8 @@ struct engine {
     struct kernel *kernel;
 };
 
-/* Says in the log what it got; with the device "auto", warns of a GPU that is there and why it is not
- * used. On failure *engine is empty. */
+/* Says in the log what it got; with the device "auto", warns of a GPU that is there and why it is
+ * not used. On failure *engine is empty. */
 enum error engine_open(const struct engine_options *options, struct engine *engine) MUST_CHECK;
 /* Legal on an empty one. */
 void engine_close(struct engine *engine);
