@@ -42,8 +42,9 @@
  *
  *   ON A GPU features are in device memory. `stream` is the cudaStream_t on which the caller works
  *   (NULL: CUDA's default stream): tombola_feed_next() makes it wait for the copy, and a slot that
- *   was put back is not written before all that was in `stream` at tombola_feed_put() is done.
- *   Neither call blocks the thread for that. On the CPU `stream` is ignored.
+ *   was put back, its ids and labels too, is not written before all that was in `stream` at
+ *   tombola_feed_put() is done. Neither call blocks the thread for that. On the CPU `stream` is
+ *   ignored.
  *
  * THREADS
  *   A feed belongs to one thread at a time, except tombola_feed_stats(). Feeds are independent of

@@ -96,12 +96,9 @@ static enum error fetch_batch(struct fetcher *fetcher, const struct pull *pull, 
     slot->epoch = pull->epoch;
     slot->first = pull->first;
     slot->index = pull->index;
-    enum error error = device_event_wait(all->options.device, slot->copied);
-    if (error)
-        return error; /* the slot's last copy would still read from it */
     int64_t started_ns = clock_now_ns();
-    error = reader_fetch(fetcher->reader, slot->ids, slot->rows, slot->host, all->row_bytes,
-                         slot->labels, fetcher->status);
+    enum error error = reader_fetch(fetcher->reader, slot->ids, slot->rows, slot->host,
+                                    all->row_bytes, slot->labels, fetcher->status);
     if (!error && all->options.labels)
         error = label_check_rows(all->options.labels, slot->ids, fetcher->numbers, slot->labels,
                                  fetcher->status, slot->rows);
@@ -111,6 +108,14 @@ static enum error fetch_batch(struct fetcher *fetcher, const struct pull *pull, 
     return error;
 }
 
+/* The copier's queue reads the slot's features, the caller's may read its ids and labels: both are
+ * through with its last batch before anything of it is written. */
+static enum error wait_for_readers(const struct fetchers *all, const struct slot *slot)
+{
+    enum error error = device_event_wait(all->options.device, slot->copied);
+    return error ? error : device_event_wait(all->options.device, slot->released);
+}
+
 static void *run(void *context)
 {
     struct fetcher *fetcher = context;
@@ -118,9 +123,12 @@ static void *run(void *context)
     struct slot *slot;
     struct pull pull;
     stop_follow(&all->cancelled);
-    while (!ring_take_free(all->ring, &slot) &&
-           !pull_queue_take(all->queue, &pull, slot->ids, fetcher->numbers)) {
-        enum error error = fetch_batch(fetcher, &pull, slot);
+    while (!ring_take_free(all->ring, &slot)) {
+        enum error error = wait_for_readers(all, slot);
+        if (pull_queue_take(all->queue, &pull, slot->ids, fetcher->numbers))
+            break;
+        if (!error)
+            error = fetch_batch(fetcher, &pull, slot);
         if (error) {
             struct error_report report;
             error_report_take(error, &report);

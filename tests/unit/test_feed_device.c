@@ -13,6 +13,8 @@ struct late {
     struct setting setting;
     struct device_queue *queue; /* the caller's */
     char *seen;                 /* [units, row_bytes]: what its queue read, batch behind batch */
+    int64_t *seen_ids;          /* [units] */
+    double *seen_labels;        /* [units] */
     size_t row_bytes;
 };
 
@@ -26,7 +28,9 @@ static void late_init(struct late *late, int64_t units, enum element element, bo
     late->setting.options.expand = expand;
     late->row_bytes = FEATURES * (expand || element == ELEMENT_F32 ? sizeof(float) : 1);
     late->seen = calloc((size_t)units, late->row_bytes);
-    assert_non_null(late->seen);
+    late->seen_ids = calloc((size_t)units, sizeof(*late->seen_ids));
+    late->seen_labels = calloc((size_t)units, sizeof(*late->seen_labels));
+    assert_true(late->seen && late->seen_ids && late->seen_labels);
     assert_ok(fake_queue_new(&fake_device, &late->queue));
 }
 
@@ -40,6 +44,10 @@ static void use_batches(struct late *late, int64_t limit)
         assert_ok(device_copy_out(&fake_device, late->queue,
                                   late->seen + (size_t)batch->first * late->row_bytes,
                                   batch->features, batch->rows * late->row_bytes));
+        assert_ok(device_copy_in(&fake_device, late->queue, late->seen_ids + batch->first,
+                                 batch->ids, batch->rows * sizeof(*batch->ids)));
+        assert_ok(device_copy_in(&fake_device, late->queue, late->seen_labels + batch->first,
+                                 batch->labels, batch->rows * sizeof(*batch->labels)));
         assert_ok(feed_put(feed, late->queue, batch));
     }
     assert_true(!error || error == ERROR_END);
@@ -51,6 +59,8 @@ static void late_close(struct late *late)
     device_queue_free(&fake_device, late->queue);
     fake_stop(&late->setting.sampler);
     free(late->seen);
+    free(late->seen_ids);
+    free(late->seen_labels);
     assert_int_equal(atomic_load(&fake_allocations), 0);
     assert_int_equal(atomic_load(&fake_hosts), 0);
     assert_int_equal(atomic_load(&late->setting.store.readers), 0);
@@ -62,17 +72,11 @@ static void check_seen(const struct late *late)
     assert_ok(device_queue_wait(&fake_device, late->queue));
     for (int64_t first = 0; first < setting->sampler.units; first += ROWS) {
         int64_t rows = fake_cut(&setting->sampler, first, ROWS);
-        int64_t ids[ROWS];
-        double labels[ROWS];
         struct feed_batch batch = {.rows = (size_t)rows,
-                                   .ids = ids,
-                                   .labels = labels,
+                                   .ids = late->seen_ids + first,
+                                   .labels = late->seen_labels + first,
                                    .features = late->seen + (size_t)first * late->row_bytes,
                                    .first = first};
-        for (int64_t i = 0; i < rows; i++) {
-            ids[i] = fake_id(&setting->sampler, first + i);
-            labels[i] = (double)(ids[i] % 10);
-        }
         check_batch(setting, &batch, first, (size_t)rows);
     }
 }
