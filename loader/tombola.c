@@ -59,14 +59,43 @@ struct tombola_feed {
     struct device_queue *queue; /* around `stream` */
     void *stream;               /* the caller's, of the last call */
     bool expand;
+    unsigned forks; /* that this process had seen when it was opened */
 };
 
-static pthread_once_t quiet_once = PTHREAD_ONCE_INIT;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static unsigned forks;
+
+/* In the child, whose other threads are gone. */
+static void count_fork(void)
+{
+    forks++;
+}
 
 /* A library says less than a program. */
-static void make_quiet(void)
+static void begin_once(void)
 {
     log_set_level(LOG_WARNING);
+    pthread_atfork(NULL, NULL, count_fork);
+}
+
+/* A call begins: is the feed this process's? Its threads and connections are its opener's. *ret_gpu
+ * is for leave(). */
+static enum error enter(const struct tombola_feed *feed, const char *call, int *ret_gpu)
+{
+    if (feed->forks != forks)
+        return error_set(ERROR_USAGE,
+                         "%s: this process was forked after the feed was opened, which is its "
+                         "parent's; open one here",
+                         call);
+    bool cuda = feed->device && feed->device->kind == DEVICE_CUDA;
+    *ret_gpu = device_choice(cuda ? "cuda" : "cpu");
+    return OK;
+}
+
+/* It ends: the thread's choice of GPU is what it was. */
+static void leave(const struct tombola_feed *feed, int gpu)
+{
+    device_choose(feed->device, gpu);
 }
 
 /* ---- opening ------------------------------------------------------------ */
@@ -106,6 +135,8 @@ static enum error copy_options(const struct tombola_options *given, struct tombo
     }
     memset(options, 0, known);
     memcpy(options, given, bytes < known ? bytes : known);
+    if (!options->device)
+        options->device = "cpu";
     return check_options(options);
 }
 
@@ -113,7 +144,7 @@ static enum error open_parts(struct tombola_feed *feed, const struct tombola_opt
 {
     enum error error = store_open_cached(options->store_uri, options->cache_bytes, &feed->store);
     if (!error)
-        error = device_open(options->device ? options->device : "cpu", &feed->device);
+        error = device_open(options->device, &feed->device);
     if (!error)
         error = device_queue_borrow(feed->device, NULL, &feed->queue);
     if (error)
@@ -142,7 +173,7 @@ static enum error open_parts(struct tombola_feed *feed, const struct tombola_opt
 int tombola_feed_open(const struct tombola_options *given, struct tombola_feed **ret_feed)
 {
     struct tombola_options options;
-    pthread_once(&quiet_once, make_quiet);
+    pthread_once(&once, begin_once);
     if (!ret_feed)
         return error_set(ERROR_USAGE, "tombola_feed_open: ret_feed is NULL");
     enum error error = copy_options(given, &options);
@@ -151,7 +182,10 @@ int tombola_feed_open(const struct tombola_options *given, struct tombola_feed *
     struct tombola_feed *feed = array_new(1, sizeof(*feed), "a feed");
     if (!feed)
         return ERROR_MEMORY;
+    feed->forks = forks;
+    int gpu = device_choice(options.device);
     error = open_parts(feed, &options);
+    leave(feed, gpu);
     if (error) {
         struct error_report report;
         error_report_take(error, &report);
@@ -166,9 +200,15 @@ void tombola_feed_close(struct tombola_feed *feed)
 {
     if (!feed)
         return;
+    int gpu = -1;
+    if (enter(feed, "tombola_feed_close", &gpu)) {
+        log_warning("%s", error_message()); /* what it holds is not this process's to end */
+        return;
+    }
     feed_close(feed->feed);
     if (feed->device)
         device_queue_free(feed->device, feed->queue);
+    leave(feed, gpu);
     device_close(feed->device);
     store_close(feed->store);
     free(feed);
@@ -198,9 +238,14 @@ int tombola_feed_next(struct tombola_feed *feed, void *stream,
     if (!feed || !ret_batch)
         return error_set(ERROR_USAGE, "tombola_feed_next: %s is NULL",
                          feed ? "ret_batch" : "the feed");
-    enum error error = follow_stream(feed, stream);
+    int gpu = -1;
+    enum error error = enter(feed, "tombola_feed_next", &gpu);
+    if (error)
+        return error;
+    error = follow_stream(feed, stream);
     if (!error)
         error = feed_next(feed->feed, feed->queue, &batch);
+    leave(feed, gpu);
     if (!error)
         *ret_batch = (const struct tombola_batch *)batch;
     return error;
@@ -210,9 +255,14 @@ int tombola_feed_put(struct tombola_feed *feed, void *stream, const struct tombo
 {
     if (!feed)
         return error_set(ERROR_USAGE, "tombola_feed_put: the feed is NULL");
-    enum error error = follow_stream(feed, stream);
+    int gpu = -1;
+    enum error error = enter(feed, "tombola_feed_put", &gpu);
+    if (error)
+        return error;
+    error = follow_stream(feed, stream);
     if (!error)
         error = feed_put(feed->feed, feed->queue, (const struct feed_batch *)batch);
+    leave(feed, gpu);
     return error == ERROR_USAGE ? error_prefix(error, "tombola_feed_put: ") : error;
 }
 
@@ -275,7 +325,7 @@ const char *tombola_error_message(void)
 
 void tombola_log_level(int level)
 {
-    pthread_once(&quiet_once, make_quiet); /* not later, over this one */
+    pthread_once(&once, begin_once); /* not later, over this one */
     log_set_level(level <= 0   ? LOG_DEBUG
                   : level == 1 ? LOG_INFO
                   : level == 2 ? LOG_WARNING

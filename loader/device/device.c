@@ -78,6 +78,22 @@ void device_keep(struct device *device)
     __atomic_fetch_add(&device->keepers, 1, __ATOMIC_RELAXED);
 }
 
+int device_choice(const char *name)
+{
+#ifdef HAVE_CUDA
+    if (strcmp(name, "cpu") != 0)
+        return device_cuda_ops.choice();
+#endif
+    (void)name;
+    return -1;
+}
+
+void device_choose(const struct device *device, int choice)
+{
+    if (device && device->ops->choose && choice >= 0)
+        device->ops->choose(choice);
+}
+
 /* ---- memory ------------------------------------------------------------- */
 
 enum error device_host_new(struct device *device, size_t bytes, void **ret_memory)

@@ -59,6 +59,8 @@ struct device_ops {
     enum error (*event_record)(struct device_event *event, struct device_queue *queue) MUST_CHECK;
     enum error (*event_wait)(struct device_event *event) MUST_CHECK;
     enum error (*queue_await)(struct device_queue *queue, struct device_event *event) MUST_CHECK;
+    int (*choice)(void); /* NULL: threads choose none */
+    void (*choose)(int index);
 };
 
 /* The kinds of device that this build knows; device_cuda_ops exists only where HAVE_CUDA. */
@@ -72,6 +74,12 @@ enum error device_open(const char *name, struct device **ret_device) MUST_CHECK;
 void device_close(struct device *device);
 /* For threads that may be left behind: the device stays until one device_close() more. */
 void device_keep(struct device *device);
+
+/* CUDA keeps a choice of GPU for each thread, which every call here changes. What works in the thread
+ * of somebody else puts it back: the choice of now (-1: there is none), for a device of that name,
+ * and the choice as it was before. */
+int device_choice(const char *name);
+void device_choose(const struct device *device, int choice);
 
 /* Page-locked host memory, zeroed, 4 KiB aligned (plain aligned memory on the CPU). 0 bytes give
  * memory too. */

@@ -430,6 +430,22 @@ static enum error cuda_scale_f32(struct device_queue *queue, float *to, const fl
     return launched(queue->device, "scaling floats");
 }
 
+static int cuda_choice(void)
+{
+    int index = -1;
+    if (cudaGetDevice(&index) != cudaSuccess) {
+        cudaGetLastError();
+        return -1;
+    }
+    return index;
+}
+
+static void cuda_choose(int index)
+{
+    if (cuda_choice() != index && cudaSetDevice(index) != cudaSuccess)
+        cudaGetLastError();
+}
+
 /* In the order of struct device_ops; "extern" because C++ constants are local otherwise. */
 extern "C" const struct device_ops device_cuda_ops = {
     "cuda",
@@ -453,4 +469,6 @@ extern "C" const struct device_ops device_cuda_ops = {
     cuda_event_record,
     cuda_event_wait,
     cuda_queue_await,
+    cuda_choice,
+    cuda_choose,
 };

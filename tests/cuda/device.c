@@ -183,6 +183,14 @@ cudaError_t cudaDriverGetVersion(int *version)
     return emulated_end(error);
 }
 
+cudaError_t cudaGetDevice(int *device)
+{
+    cudaError_t error = begin();
+    if (error == cudaSuccess)
+        *device = current;
+    return emulated_end(error);
+}
+
 cudaError_t cudaSetDevice(int device)
 {
     cudaError_t error = begin();

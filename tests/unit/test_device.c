@@ -479,6 +479,24 @@ static void test_in_turn_with_the_second(void **state)
     }
 }
 
+/* What works in the thread of somebody else leaves its choice as it was. */
+static void test_a_choice_is_put_back(void **state)
+{
+    struct device *device = open_or_skip(state);
+    void *memory;
+    assert_int_equal(device_choice("cpu"), -1);
+    device_choose(device, 0);
+    assert_int_equal(device_choice("cuda"), 0);
+    assert_ok(device_memory_new(device, 100, &memory));
+    assert_int_equal(device_choice("cuda"), device->index);
+    device_choose(device, 0);
+    assert_int_equal(device_choice("cuda"), 0);
+    device_memory_free(device, memory);
+    device_choose(device, -1);
+    assert_int_equal(device_choice("cuda"), device->index);
+    device_close(device);
+}
+
 /* ---- names -------------------------------------------------------------- */
 
 static void test_names(void **state)
@@ -598,6 +616,7 @@ int main(void)
         ON(cuda, test_writes_only_its_elements),
         ON(cuda, test_one_more_than_there_are),
         cmocka_unit_test(test_in_turn_with_the_second),
+        ON(second, test_a_choice_is_put_back),
     };
     log_set_level(LOG_ERROR);
     cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -5,6 +5,9 @@
  */
 #include "tests/unit/fake_sampler.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "loader/tombola.h"
 
 #define FEATURES 5
@@ -272,6 +275,61 @@ static void test_wrong_calls(void **state)
     fake_stop(&second);
 }
 
+/* As DataLoader's workers come to be. The child's calls say what is wrong, a feed of its own works,
+ * and it exits as programs do; the parent's feed goes on. */
+static void use_in_child(const struct fake_sampler *sampler, struct tombola_feed *feed,
+                         const struct tombola_batch *batch)
+{
+    struct tombola_options options = options_for(sampler);
+    struct tombola_feed *own = NULL;
+    struct tombola_stats stats;
+    options.expand = 1;
+    assert_refused(tombola_feed_next(feed, NULL, &batch), TOMBOLA_USAGE,
+                   "tombola_feed_next: this process was forked after the feed was opened");
+    assert_refused(tombola_feed_put(feed, NULL, batch), TOMBOLA_USAGE,
+                   "tombola_feed_put: this process");
+    tombola_feed_stats(feed, &stats, sizeof(stats));
+    tombola_feed_close(feed);
+    assert_int_equal(tombola_feed_open(&options, &own), TOMBOLA_OK);
+    assert_int_equal(tombola_feed_next(own, NULL, &batch), TOMBOLA_OK);
+    check_rows(sampler, batch);
+    tombola_feed_close(own);
+}
+
+static void test_a_child_has_no_part_in_its_parents_feed(void **state)
+{
+    (void)state;
+    struct fake_sampler sampler = {.units = 250};
+    fake_start(&sampler);
+    struct tombola_options options = options_for(&sampler);
+    options.expand = 1;
+    options.batch_rows = 10;
+    options.pull = TOMBOLA_INDEX;
+    struct tombola_feed *feed = NULL;
+    const struct tombola_batch *batch;
+    assert_int_equal(tombola_feed_open(&options, &feed), TOMBOLA_OK);
+    assert_int_equal(tombola_feed_next(feed, NULL, &batch), TOMBOLA_OK);
+    fflush(NULL);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        use_in_child(&sampler, feed, batch);
+        exit(0);
+    }
+    int status, batches = 1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    check_rows(&sampler, batch);
+    assert_int_equal(tombola_feed_put(feed, NULL, batch), TOMBOLA_OK);
+    for (; tombola_feed_next(feed, NULL, &batch) == TOMBOLA_OK && batches < 25; batches++) {
+        check_rows(&sampler, batch);
+        assert_int_equal(tombola_feed_put(feed, NULL, batch), TOMBOLA_OK);
+    }
+    assert_int_equal(batches, 25);
+    tombola_feed_close(feed);
+    fake_stop(&sampler);
+}
+
 static void test_no_sampler(void **state)
 {
     (void)state;
@@ -304,6 +362,7 @@ int main(void)
         cmocka_unit_test(test_close_with_batches_out),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_wrong_calls),
+        cmocka_unit_test(test_a_child_has_no_part_in_its_parents_feed),
         cmocka_unit_test(test_no_sampler),
         cmocka_unit_test(test_version),
     };
