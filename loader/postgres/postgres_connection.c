@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/buffer.h"
@@ -279,15 +280,19 @@ static enum error refuse(const struct postgres_place *place, PGconn *connection,
 /* A COPY continues behind its result: there is no next one before it ends. */
 static bool is_copy(const PGresult *result)
 {
-    return PQresultStatus(result) == PGRES_COPY_OUT;
+    ExecStatusType status = PQresultStatus(result);
+    return status == PGRES_COPY_OUT || status == PGRES_COPY_IN;
 }
 
 static enum error flush(const struct postgres_place *place, PGconn *connection)
 {
-    int64_t deadline_ns = clock_deadline_ns(POSTGRES_ANSWER_MS);
     enum error error = OK;
-    while (!error && PQflush(connection) == 1)
-        error = wait_for(place, connection, POLLIN | POLLOUT, deadline_ns);
+    while (!error && PQflush(connection) == 1) {
+        error =
+            wait_for(place, connection, POLLIN | POLLOUT, clock_deadline_ns(POSTGRES_ANSWER_MS));
+        if (!error && !PQconsumeInput(connection)) /* it may wait until what it says is read */
+            error = refuse(place, connection, NULL);
+    }
     return error;
 }
 
@@ -333,5 +338,29 @@ enum error postgres_run(const struct postgres_place *place, PGconn *connection, 
         *ret_result = result;
     else
         PQclear(result);
+    return error;
+}
+
+enum error postgres_copy_in(const struct postgres_place *place, PGconn *connection,
+                            const char *bytes, size_t length)
+{
+    PGresult *result = NULL;
+    if (PQputCopyData(connection, bytes, (int)length) == 1)
+        return flush(place, connection);
+    enum error error = postgres_answer(place, connection, PGRES_COMMAND_OK, &result);
+    PQclear(result);
+    return error ? error : refuse(place, connection, NULL); /* it ended before we did */
+}
+
+enum error postgres_copy_end(const struct postgres_place *place, PGconn *connection,
+                             int64_t *ret_rows)
+{
+    PGresult *result = NULL;
+    if (PQputCopyEnd(connection, NULL) != 1)
+        return refuse(place, connection, NULL);
+    enum error error = postgres_answer(place, connection, PGRES_COMMAND_OK, &result);
+    if (!error)
+        *ret_rows = strtoll(PQcmdTuples(result), NULL, 10);
+    PQclear(result);
     return error;
 }

@@ -35,6 +35,13 @@ enum error postgres_answer(const struct postgres_place *place, struct pg_conn *c
 /* A command without parameters. `ret_result` may be NULL. */
 enum error postgres_run(const struct postgres_place *place, struct pg_conn *connection,
                         const char *sql, int wanted, struct pg_result **ret_result) MUST_CHECK;
+/* Rows of a COPY FROM STDIN, after postgres_run() with PGRES_COPY_IN. Returns when they are on their
+ * way: no more than them is kept in memory. */
+enum error postgres_copy_in(const struct postgres_place *place, struct pg_conn *connection,
+                            const char *bytes, size_t length) MUST_CHECK;
+/* The end of them; *ret_rows: how many the server took. */
+enum error postgres_copy_end(const struct postgres_place *place, struct pg_conn *connection,
+                             int64_t *ret_rows) MUST_CHECK;
 bool postgres_is_gone(const struct pg_conn *connection);
 
 /* Waits until there is something to read from the server. */

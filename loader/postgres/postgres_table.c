@@ -42,6 +42,7 @@ void postgres_table_release(struct postgres_table *table)
     free(table->feature_forms);
     free(table->value_types);
     free(table->name);
+    postgres_facts_release(&table->facts);
     *table = (struct postgres_table){.name = NULL};
 }
 
@@ -194,6 +195,20 @@ static enum error look_for_key(struct postgres_table *table, const struct postgr
     return OK;
 }
 
+static enum error read_facts(struct postgres_table *table, const struct postgres_place *place,
+                             PGconn *connection, const char *oid)
+{
+    PGresult *result = NULL;
+    enum error error = ask(place, connection,
+                           "SELECT description FROM pg_description WHERE objoid = $1::oid"
+                           " AND classoid = 'pg_class'::regclass AND objsubid = 0",
+                           oid, &result);
+    if (!error && PQntuples(result) > 0)
+        error = postgres_facts_read(&table->facts, PQgetvalue(result, 0, 0));
+    PQclear(result);
+    return error ? error_prefix(error, "table %s: ", table->name) : OK;
+}
+
 static enum error refuse_type(const struct postgres_table *table, size_t column, const char *wanted)
 {
     return error_set(ERROR_INPUT, "table %s: column \"%s\" is of type %s, which does not do: %s",
@@ -268,7 +283,9 @@ static enum error assign_roles(struct postgres_table *table, const struct column
 {
     struct column_names names = {.names = (const char *const *)table->columns,
                                  .count = table->count};
-    enum error error = column_roles_assign(&names, choice, true, table->roles);
+    struct column_choice full = *choice;
+    postgres_facts_choose(&table->facts, &full);
+    enum error error = column_roles_assign(&names, &full, true, table->roles);
     return error ? error_prefix(error, "table %s: ", table->name) : OK;
 }
 
@@ -340,13 +357,16 @@ static enum error note_types(struct postgres_table *table)
 
 enum error postgres_table_init(struct postgres_table *table, const struct postgres_place *place,
                                PGconn *connection, const char *name,
-                               const struct column_choice *choice, enum element element)
+                               const struct column_choice *choice, const enum element *element)
 {
     char oid[32] = "";
-    *table = (struct postgres_table){.format.element = element};
+    *table = (struct postgres_table){.name = NULL};
     enum error error = choose_table(table, place, connection, name, oid);
     if (!error)
         error = read_columns(table, place, connection, oid);
+    if (!error)
+        error = read_facts(table, place, connection, oid);
+    table->format.element = element ? *element : table->facts.element;
     if (!error)
         error = assign_roles(table, choice);
     if (!error) {

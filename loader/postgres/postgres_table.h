@@ -8,6 +8,7 @@
 
 #include "common/error.h"
 #include "loader/postgres/postgres_connection.h"
+#include "loader/postgres/postgres_facts.h"
 #include "loader/postgres/postgres_row.h"
 #include "loader/store/column_role.h"
 
@@ -22,14 +23,16 @@ struct postgres_table {
     struct postgres_format format;     /* names are borrowed from columns */
     const char **feature_names;        /* owned list */
     enum postgres_form *feature_forms; /* owned */
+    struct postgres_facts facts;       /* what import noted */
     unsigned *value_types;             /* owned; of the values of a row as they are selected */
 };
 
-/* `name` NULL: "samples", or the only table. ERROR_NOT_FOUND where there is none, ERROR_INPUT where
+/* `name` NULL: "samples", or the only table. `element` NULL: what import noted, else u8. ERROR_NOT_FOUND where there is none, ERROR_INPUT where
  * a column's type does not do, ERROR_USAGE where the choice names a column that is not there. */
 enum error postgres_table_init(struct postgres_table *table, const struct postgres_place *place,
                                struct pg_conn *connection, const char *name,
-                               const struct column_choice *choice, enum element element) MUST_CHECK;
+                               const struct column_choice *choice,
+                               const enum element *element) MUST_CHECK;
 void postgres_table_release(struct postgres_table *table);
 
 /* "SELECT ... FROM ..." of all values, or of the keys only, between `before` and `tail`, in which

@@ -12,14 +12,17 @@
 #include "common/text.h"
 #include "loader/store/store_kinds.h"
 
-static enum error read_element(struct uri *uri, enum element *ret_element)
+/* *ret_element NULL: the URI does not say. */
+static enum error read_element(struct uri *uri, const enum element **ret_element)
 {
+    static const enum element elements[] = {ELEMENT_U8, ELEMENT_F32};
     const char *value = uri_query_get(&uri->query, "element");
     char shown[TEXT_QUOTE_BYTES];
     if (value && strcmp(value, "u8") != 0 && strcmp(value, "f32") != 0)
         return error_set(ERROR_USAGE, "element is %s, must be u8 or f32",
                          text_quote(shown, sizeof(shown), value, strlen(value)));
-    *ret_element = value && strcmp(value, "f32") == 0 ? ELEMENT_F32 : ELEMENT_U8;
+    if (value)
+        *ret_element = &elements[strcmp(value, "f32") == 0];
     return OK;
 }
 
@@ -38,6 +41,8 @@ static enum error describe(struct postgres_store *store, const struct column_cho
     info->weight_column = format->weight;
     info->group_column = format->group;
     info->feature_names = format->blob ? store->numbers : format->feature_names;
+    if (format->blob && store->table.facts.features == format->features)
+        info->feature_names = (const char *const *)store->table.facts.feature_names;
     if (!format->label && !choice->names[COLUMN_LABEL] && !format->blob &&
         format->feature_columns > 0) {
         info->label_choices = (const char *const *)store->table.columns;
@@ -71,7 +76,7 @@ static void name_statement(struct postgres_store *store)
 }
 
 static enum error open_table(struct postgres_store *store, const char *table,
-                             const struct column_choice *choice, enum element element)
+                             const struct column_choice *choice, const enum element *element)
 {
     PGconn *connection = NULL;
     enum error error = postgres_connect(&store->place, &connection);
@@ -110,7 +115,7 @@ static enum error inspect(struct postgres_store *store)
 static enum error postgres_store_open(struct uri *uri, bool keys_only, struct store **ret_store)
 {
     struct column_choice choice;
-    enum element element = ELEMENT_U8;
+    const enum element *element = NULL;
     struct postgres_store *store = array_new(1, sizeof(*store), "a PostgreSQL store");
     if (!store)
         return ERROR_MEMORY;

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What `tombola-loader import` notes about a table it made, as the table's comment: JSON that says
+ * what the bytes of `features` are, which other columns it has, and the digest of the rows as they
+ * were imported. Whoever writes to the table later is not noticed: the rows are looked at whenever
+ * it is opened.
+ */
+#ifndef LOADER_POSTGRES_POSTGRES_FACTS_H
+#define LOADER_POSTGRES_POSTGRES_FACTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "common/buffer.h"
+#include "common/error.h"
+#include "loader/store/column_role.h"
+#include "loader/store/store.h"
+
+struct postgres_facts {
+    bool there;
+    enum element element;
+    bool has_weight, has_group;
+    char **feature_names; /* owned; [features] */
+    size_t features;
+};
+
+/* !there when the comment is somebody's own, or NULL. ERROR_INPUT when it is ours and damaged. */
+enum error postgres_facts_read(struct postgres_facts *facts, const char *comment) MUST_CHECK;
+void postgres_facts_release(struct postgres_facts *facts);
+/* What the note says of columns, unless the URI says otherwise. */
+void postgres_facts_choose(const struct postgres_facts *facts, struct column_choice *choice);
+
+/* Appends the note. */
+enum error postgres_facts_write(const struct store_info *info, const char *digest,
+                                struct buffer *out) MUST_CHECK;
+
+#endif

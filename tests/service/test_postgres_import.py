@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: MIT
+"""tombola-loader import into a table of a PostgreSQL server: the same rows as in every other store, all of them or none."""
+
+import json
+import random
+import signal
+import subprocess
+import time
+
+import pytest
+
+from conftest import PATIENCE_S, SEED, Program, environment, program, run, run_fails
+from postgres_server import built_with_libpq, server  # noqa: F401, fixtures
+
+
+def digest(uri):
+    lines = run("loader", "info", "--verify", uri).stdout.splitlines()
+    return next(line.split()[1].strip(",") for line in lines if line.startswith("digest"))
+
+
+def info(uri):
+    return json.loads(run("loader", "info", "--json", uri).stdout)
+
+
+def tables(server):
+    """Every one of them, also what an import may have left."""
+    return server.sql("COPY (SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace ORDER BY 1) TO STDOUT").split()
+
+
+@pytest.fixture
+def source(tmp_path):
+    """source(columns, row, rows) -> the path of a CSV file with so many rows that row(dice) makes."""
+    def make(header, row, rows=3000):
+        dice = random.Random(SEED)
+        path = tmp_path / f"source{time.monotonic_ns()}.csv"
+        ids = dice.sample(range(2**63 - 1), rows)
+        path.write_text(header + "\n" + "".join(f"{i},{row(dice)}\n" for i in ids))
+        return path
+    return make
+
+
+@pytest.mark.parametrize("header, row, more", [
+    ("id,label,a,b", lambda dice: f"{dice.randrange(-5, 5)},{dice.randrange(256)},{dice.randrange(256)}", ""),
+    ("id,label,x", lambda dice: f"{dice.choice(['tall', 'Ünal', 'a,b'.replace(',', ';'), '01'])},{dice.gauss(0, 1e9)}", ""),
+    ("id,label,w,g,x,y z", lambda dice: f"{dice.random() * 9:.3f},{dice.random()},g{dice.randrange(9)},{dice.random()},7", "?weight=w&group=g"),
+    ("id,label", lambda dice: f"{dice.randrange(2**63)}", ""),
+    ("id,x", lambda dice: f"{dice.random()}", ""),
+    ("id,label," + ",".join(f"p{i}" for i in range(3000)), lambda dice: f"1,{','.join(str(dice.random())[:6] for _ in range(3000))}", ""),
+], ids=["bytes", "texts", "all", "no features", "no labels", "more than PostgreSQL has columns"])
+def test_the_same_rows(server, source, sampler, tmp_path, header, row, more):
+    """Read back, verified by their digest, fetched, and as a frame."""
+    server.sql("DROP TABLE IF EXISTS samples")
+    path = source(header, row, 400)
+    uri = f"csv:{path}{more}"
+    run("loader", "import", uri, f"sqlite:{tmp_path}/rows.db")
+    said = run("loader", "import", uri, server.uri("samples"))
+    assert "right" not in said.stdout + said.stderr
+    assert digest(uri) == digest(server.uri("samples")) == said.stdout.split()[-1]
+    csv, table = info(uri), info(server.uri("samples"))
+    same = ["rows", "features", "element", "columns", "label_kind", "labels"]
+    assert [csv.get(key) for key in same] == [table.get(key) for key in same]
+    built = [run("sampler", "build", "--store", one, "--out", tmp_path / name).stdout.split()[-1]
+             for name, one in (("a", f"sqlite:{tmp_path}/rows.db"), ("b", server.uri("samples")))]
+    assert built[0] == built[1]
+    pulled = []
+    for one in (uri, server.uri("samples")):
+        url = sampler("--store", uri, "--seed", "1").url
+        pulled.append(run("loader", "pull", "--sampler", url, "--store", one, "--size", 64, "--batches", 5).stdout)
+    assert len(pulled[0].splitlines()) == 321 and pulled[0] == pulled[1]
+
+
+def test_what_is_there_stays(server, source):
+    path = source("id,label,x", lambda dice: "1,2")
+    server.sql("DROP TABLE IF EXISTS samples", "CREATE TABLE samples(diary text)", "INSERT INTO samples VALUES ('dear')")
+    run_fails("loader", "import", path, server.uri("samples"), says=['has a table public."samples"', "--force"])
+    assert server.sql("COPY samples TO STDOUT") == "dear\n"
+    run("loader", "import", path, server.uri("samples"), "--force")
+    assert info(server.uri("samples"))["rows"] == 3000
+    server.sql('CREATE SCHEMA "My Data"')
+    run("loader", "import", path, server.uri('My%20Data.the%20"rows"'))
+    assert info(server.uri('My%20Data.the%20"rows"'))["rows"] == 3000
+    for comment, says in (("{\"tombola\":9}", "later version"), ("{\"tombola\":1,", "expected"), ("{\"tombola\":1,\"element\":\"f64\",\"features\":[]}", "u8 nor f32")):
+        server.sql(f"COMMENT ON TABLE samples IS '{comment}'")
+        run_fails("loader", "info", server.uri("samples"), says=["table public.samples", "comment that import wrote", says])
+    server.sql("COMMENT ON TABLE samples IS 'mine'")
+    assert info(server.uri("samples", "&features=features"))["element"] == "u8"
+    run_fails("loader", "import", path, server.uri("nowhere.rows"), says='schema "nowhere" does not exist')
+
+
+def test_nothing_is_left_of_what_fails(server, source, tmp_path):
+    server.sql("DROP TABLE IF EXISTS samples", "CREATE TABLE before AS SELECT 1 AS id", "DROP TABLE before")
+    before = tables(server)
+    bad = tmp_path / "bad.csv"
+    bad.write_text("id,label,x\n" + "".join(f"{i},1,{i}\n" for i in range(200000)) + "3,1,2\n")
+    run_fails("loader", "import", bad, server.uri("samples"), says="bad.csv")
+    server.sql("CREATE TABLE twice AS SELECT g % 1000 AS id, g % 2 AS label FROM generate_series(0, 1000) g")
+    run_fails("loader", "import", server.uri("twice"), server.uri("samples"), says="twice")
+    server.sql("DROP TABLE twice")
+    assert tables(server) == before
+    path = source("id,label,x", lambda dice: "1,2")
+    run_fails("loader", "import", path, server.uri("samples", password="wrong"), status=1, says="password authentication failed")
+    run_fails("loader", "import", path, server.uri("samples", "&lable=x"), says="lable")
+
+
+@pytest.mark.parametrize("end", ["a signal", "kill -9", "the server goes"])
+def test_an_import_that_ends_early_leaves_nothing(server, end, tmp_path):
+    server.sql("DROP TABLE IF EXISTS samples", "DROP TABLE IF EXISTS source",
+               "CREATE TABLE source AS SELECT g AS id, g % 10 AS label, g % 256 AS x FROM generate_series(0, 1000000) g",
+               "ALTER TABLE source ADD PRIMARY KEY (id)")
+    before = tables(server)
+    importing = Program("loader", "import", server.uri("source"), server.uri("samples"), folder=tmp_path)
+    deadline = time.monotonic() + PATIENCE_S
+    while "COPY" not in server.sql("COPY (SELECT query FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'COPY public.tombola_import%') TO STDOUT"):
+        assert time.monotonic() < deadline and importing.process.poll() is None, importing.stderr
+    if end == "a signal":
+        importing.stop()
+    elif end == "kill -9":
+        importing.kill()
+    else:
+        server.stop()
+        server.start()
+        assert importing.wait() == 1
+    importing.finish()
+    deadline = time.monotonic() + PATIENCE_S  # the server notices when its session is gone
+    while tables(server) != before:
+        assert time.monotonic() < deadline, tables(server)
+
+
+@pytest.mark.plain
+def test_memory_does_not_grow_with_the_table(server, tmp_path):
+    """20 times the rows take no more; COPY in both directions goes through as it comes."""
+    server.sql("DROP TABLE IF EXISTS source", "CREATE TABLE source AS SELECT g AS id, g % 10 AS label, decode(repeat('ab', 1000), 'hex') AS x"
+               " FROM generate_series(0, 200000) g", "ALTER TABLE source ADD PRIMARY KEY (id)",
+               "CREATE VIEW few AS SELECT * FROM source WHERE id < 10000")
+    peaks = []
+    for table in ("few", "source"):
+        done = subprocess.run(["/usr/bin/python3", "-c", "import os, resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True);"
+                               "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)", program("loader"), "import",
+                               server.uri(table), server.uri("copied"), "--force"], capture_output=True, text=True, env=environment(), timeout=PATIENCE_S, check=True)
+        peaks.append(int(done.stdout.split()[-1]))
+    assert peaks[1] < peaks[0] + 20000, peaks  # KB; the table is 200 MB
