@@ -14,8 +14,8 @@
 
 struct errand;
 
-/* Will run `work` with `context`, which `release` frees (NULL: nothing to free) once the work is done
- * and errand_leave() was called. With an error the context stays the caller's. */
+/* Will run `work` with `context`, which `release` frees (NULL: nothing to free) once the work is
+ * done and errand_leave() was called. With an error the context stays the caller's. */
 enum error errand_new(void (*work)(void *context), void (*release)(void *context), void *context,
                       struct errand **ret_errand) MUST_CHECK;
 /* Once: runs it on a thread of this name (thread.h). With an error nothing runs; leave it then. */

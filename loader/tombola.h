@@ -174,9 +174,9 @@ struct tombola_feed;
  * is wrong with the sampler, the first tombola_feed_next() says. */
 TOMBOLA_API int tombola_feed_open(const struct tombola_options *options,
                                   struct tombola_feed **ret_feed);
-/* At any time, with batches out too: they are invalid then. Returns within a second whatever hangs: a
- * thread that the system does not let go (a file server that is away) is left behind with the memory
- * that it uses, and a warning is logged. NULL is legal. */
+/* At any time, with batches out too: they are invalid then. Returns within a second whatever hangs:
+ * a thread that the system does not let go (a file server that is away) is left behind with the
+ * memory that it uses, and a warning is logged. NULL is legal. */
 TOMBOLA_API void tombola_feed_close(struct tombola_feed *feed);
 
 /* Waits for the next batch, which is valid until tombola_feed_put(). TOMBOLA_END behind the last.

@@ -36,8 +36,8 @@ enum error fetchers_start(const struct fetcher_options *options, struct pull_que
                           struct ring *ring, struct fetchers **ret_fetchers) MUST_CHECK;
 /* What the threads wait for in the store ends soon, as if a signal had come. NULL is legal. */
 void fetchers_cancel(struct fetchers *fetchers);
-/* Cancels, joins the threads, frees everything. Queue and ring must have been stopped before. NULL is
- * legal. */
+/* Cancels, joins the threads, frees everything. Queue and ring must have been stopped before. NULL
+ * is legal. */
 void fetchers_stop(struct fetchers *fetchers);
 
 /* Time spent fetching, summed over threads. */

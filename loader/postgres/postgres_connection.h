@@ -28,15 +28,16 @@ enum error postgres_reconnect(const struct postgres_place *place,
 
 /* Waits for the answer to the last query; the last result, which the caller clears (NULL with an
  * error). `wanted` is the ExecStatusType that it must have, else the server's words are the error:
- * ERROR_NETWORK where the connection is gone (postgres_is_gone()), ERROR_CONFLICT where the session's
- * prepared statements are not those that this client made (a pooler shares it), else ERROR_INPUT. */
+ * ERROR_NETWORK where the connection is gone (postgres_is_gone()), ERROR_CONFLICT where the
+ * session's prepared statements are not those that this client made (a pooler shares it), else
+ * ERROR_INPUT. */
 enum error postgres_answer(const struct postgres_place *place, struct pg_conn *connection,
                            int wanted, struct pg_result **ret_result) MUST_CHECK;
 /* A command without parameters. `ret_result` may be NULL. */
 enum error postgres_run(const struct postgres_place *place, struct pg_conn *connection,
                         const char *sql, int wanted, struct pg_result **ret_result) MUST_CHECK;
-/* Rows of a COPY FROM STDIN, after postgres_run() with PGRES_COPY_IN. Returns when they are on their
- * way: no more than them is kept in memory. */
+/* Rows of a COPY FROM STDIN, after postgres_run() with PGRES_COPY_IN. Returns when they are on
+ * their way: no more than them is kept in memory. */
 enum error postgres_copy_in(const struct postgres_place *place, struct pg_conn *connection,
                             const char *bytes, size_t length) MUST_CHECK;
 /* The end of them; *ret_rows: how many the server took. */

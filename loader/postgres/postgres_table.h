@@ -27,8 +27,9 @@ struct postgres_table {
     unsigned *value_types;             /* owned; of the values of a row as they are selected */
 };
 
-/* `name` NULL: "samples", or the only table. `element` NULL: what import noted, else u8. ERROR_NOT_FOUND where there is none, ERROR_INPUT where
- * a column's type does not do, ERROR_USAGE where the choice names a column that is not there. */
+/* `name` NULL: "samples", or the only table. `element` NULL: what import noted, else u8.
+ * ERROR_NOT_FOUND where there is none, ERROR_INPUT where a column's type does not do, ERROR_USAGE
+ * where the choice names a column that is not there. */
 enum error postgres_table_init(struct postgres_table *table, const struct postgres_place *place,
                                struct pg_conn *connection, const char *name,
                                const struct column_choice *choice,
@@ -39,8 +40,8 @@ void postgres_table_release(struct postgres_table *table);
  * "$id" stands for the id column. free() it; NULL: error is set. */
 char *postgres_table_select(const struct postgres_table *table, bool keys_only, const char *before,
                             const char *tail);
-/* ERROR_INPUT unless the result has the values of all columns, each of the type that it had when the
- * table was opened. */
+/* ERROR_INPUT unless the result has the values of all columns, each of the type that it had when
+ * the table was opened. */
 enum error postgres_table_check(const struct postgres_table *table,
                                 const struct pg_result *result) MUST_CHECK;
 

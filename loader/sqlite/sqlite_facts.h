@@ -4,8 +4,8 @@
  * the file need not read all of it. In the file: a table `tombola` of (name, value), and for text
  * labels a table `tombola_labels`.
  *
- * A file may hold several such tables. The facts of the one that was imported last stand as they are,
- * those of another table T are named "T/rows", "T/digest" and so on, its labels in "T/labels".
+ * A file may hold several such tables. The facts of the one that was imported last stand as they
+ * are, those of another table T are named "T/rows", "T/digest" and so on, its labels in "T/labels".
  *
  * The facts hold while the file's change counter is the one they name: SQLite counts it up with
  * every transaction, so a file that was written to since is scanned again.
@@ -45,8 +45,8 @@ struct sqlite_facts {
 };
 
 /* Reads them; !there when the file has none, or none about the table (`table` NULL: about the one
- * that was imported last). `changes`: the file's change counter. ERROR_INPUT when they are damaged or of a
- * later format. */
+ * that was imported last). `changes`: the file's change counter. ERROR_INPUT when they are damaged
+ * or of a later format. */
 enum error sqlite_facts_read(struct sqlite_facts *facts, sqlite3 *connection, const char *path,
                              const char *table, uint32_t changes) MUST_CHECK;
 void sqlite_facts_release(struct sqlite_facts *facts);
