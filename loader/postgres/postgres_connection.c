@@ -139,8 +139,7 @@ static enum error settle(const struct attempt *attempt, PGconn *connection)
 {
     if (PQsetnonblocking(connection, 1))
         return refuse_connection(connection);
-    return postgres_run(attempt->place, connection,
-                        "SET extra_float_digits = 1; SET datestyle = 'ISO'", PGRES_COMMAND_OK,
+    return postgres_run(attempt->place, connection, POSTGRES_SETTINGS("SESSION"), PGRES_COMMAND_OK,
                         NULL);
 }
 

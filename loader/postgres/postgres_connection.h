@@ -15,6 +15,10 @@
 struct pg_conn;
 struct pg_result;
 
+/* How values are written as texts. Said when connected, and again in each transaction: behind a
+ * pooler it may be of another session. */
+#define POSTGRES_SETTINGS(scope) \
+    "SET " scope " extra_float_digits = 1; SET " scope " datestyle = 'ISO'"
 #define POSTGRES_ANSWER_MS 60000    /* a server that says nothing for so long is given up */
 #define POSTGRES_RECONNECT_MS 13000 /* a server that restarts is back by then */
 

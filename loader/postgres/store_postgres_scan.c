@@ -117,7 +117,8 @@ static enum error copy_out(struct pass *pass)
         return ERROR_MEMORY;
     enum error error =
         postgres_run(&store->place, pass->connection,
-                     "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", PGRES_COMMAND_OK, NULL);
+                     "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; " POSTGRES_SETTINGS("LOCAL"),
+                     PGRES_COMMAND_OK, NULL);
     PGresult *result = NULL;
     if (!error)
         error = postgres_run(&store->place, pass->connection, sql, PGRES_COPY_OUT, &result);

@@ -27,13 +27,16 @@ def version():
     return tuple(map(int, re.search(r"(\d+)\.(\d+)", said).groups()))
 
 
+KEEPS_STATEMENTS = PGBOUNCER and version() >= (1, 21)
+
+
 @pytest.fixture(params=["session", "transaction", "transaction, prepared"])
 def pool(request, server, tmp_path):
     """The port of a pgbouncer that shares two sessions of the server in that mode."""
     if not PGBOUNCER:
         pytest.skip("pgbouncer is not installed")
     mode, *prepared = request.param.split(", ")
-    if prepared and version() < (1, 21):
+    if prepared and not KEEPS_STATEMENTS:
         pytest.skip("this pgbouncer keeps no prepared statements")
     port, folder = free_port(), server.folder / f"pool-{time.monotonic_ns()}"
     folder.mkdir()
@@ -41,7 +44,7 @@ def pool(request, server, tmp_path):
     (folder / "ini").write_text(
         f"[databases]\n* = host={server.folder} port={server.port} user=tombola\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\n"
         f"unix_socket_dir =\nauth_type = any\npool_mode = {mode}\ndefault_pool_size = {size}\nmax_client_conn = 100\n"
-        f"{'max_prepared_statements = 20' if prepared else ''}\n")
+        + (f"max_prepared_statements = {20 if prepared else 0}\n" if KEEPS_STATEMENTS else ""))
     user = {}
     if os.getuid() == 0:
         owner = pwd.getpwnam("postgres")
