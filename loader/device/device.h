@@ -75,9 +75,9 @@ void device_close(struct device *device);
 /* For threads that may be left behind: the device stays until one device_close() more. */
 void device_keep(struct device *device);
 
-/* CUDA keeps a choice of GPU for each thread, which every call here changes. What works in the thread
- * of somebody else puts it back: the choice of now (-1: there is none), for a device of that name,
- * and the choice as it was before. */
+/* CUDA keeps a choice of GPU for each thread, which every call here changes. What works in the
+ * thread of somebody else puts it back: the choice of now (-1: there is none), for a device of that
+ * name, and the choice as it was before. */
 int device_choice(const char *name);
 void device_choose(const struct device *device, int choice);
 

@@ -182,7 +182,6 @@ static bool needs_address(const struct postgres_host *host)
 static enum error try_host(struct attempt *attempt, PGconn **ret_connection)
 {
     struct postgres_addresses addresses = {.count = 0};
-    attempt->address = NULL;
     if (!attempt->host || !needs_address(attempt->host))
         return note_failure(attempt, try_address(attempt, ret_connection));
     enum error error = postgres_addresses_find(
@@ -195,6 +194,7 @@ static enum error try_host(struct attempt *attempt, PGconn **ret_connection)
         if (!is_passed_over(error))
             break;
     }
+    attempt->address = NULL;
     return error;
 }
 
