@@ -51,13 +51,19 @@
  *   each other. The error message is per thread. A feed is that of the process which opened it: in
  *   a child that fork() made, every call for it is TOMBOLA_USAGE, tombola_feed_close() leaves it to
  *   the parent, and a feed of the child's own works. The GPU that CUDA has chosen for the calling
- *   thread stays what it was.  ERRORS Functions that can fail return TOMBOLA_OK or a negative enum
- *   tombola_status; tombola_error_message() then says what was met, where, and what would have been
- *   right. Outputs are set only on success. Warnings go to standard error (tombola_log_level()). A
- *   feed or an output that is NULL, a batch that is not out or is another feed's, are TOMBOLA_USAGE
- *   and change nothing.  ENVIRONMENT TOMBOLA_TOKEN, when set, is sent to the sampler as a bearer
- *   token. TOMBOLA_CA, when set, is the PEM file of those who may have signed the certificate of a
- *   sampler at https://, in place of the system's.
+ *   thread stays what it was.
+ *
+ * ERRORS
+ *   Functions that can fail return TOMBOLA_OK or a negative enum tombola_status;
+ *   tombola_error_message() then says what was met, where, and what would have been right. Outputs
+ *   are set only on success. Warnings go to standard error (tombola_log_level()). A feed or an
+ *   output that is NULL, a batch that is not out or is another feed's, are TOMBOLA_USAGE and change
+ *   nothing.
+ *
+ * ENVIRONMENT
+ *   TOMBOLA_TOKEN, when set, is sent to the sampler as a bearer token.
+ *   TOMBOLA_CA, when set, is the PEM file of those who may have signed the certificate of a sampler
+ *   at https://, in place of the system's.
  */
 #ifndef TOMBOLA_H
 #define TOMBOLA_H
