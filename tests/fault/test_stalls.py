@@ -300,3 +300,18 @@ def test_a_signal_ends_a_pull(stall, request):
         reader.join()
     report("SIGTERM", request.node.callspec.id, seconds)
     assert status == 128 + signal.SIGTERM, log.read_text()
+
+
+@pytest.mark.parametrize("stall", [name for name in STALLS if name.startswith("postgresql_")], indirect=True)
+def test_a_signal_ends_the_opening(stall, request):
+    """It hangs before anything was read."""
+    stall.begin()
+    words = [*stall.prefix, program("loader"), "info", stall.store, "--log-level", "debug"]
+    with subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()) as info:
+        time.sleep(1)
+        assert info.poll() is None, info.stderr.read()
+        start = time.monotonic()
+        info.send_signal(signal.SIGTERM)
+        _, errors = info.communicate(timeout=PATIENCE_S)
+    report("SIGTERM at the opening", request.node.callspec.id, time.monotonic() - start)
+    assert info.returncode == 128 + signal.SIGTERM and "stopped" in errors, errors

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The PostgreSQL store behind pgbouncer, where many clients share a server's sessions: a statement that one client
+"""The PostgreSQL store, and an import, behind pgbouncer, where many clients share a server's sessions: a statement that one client
 prepared is another's next."""
 
 import contextlib
@@ -87,3 +87,10 @@ def test_each_row_is_of_its_own_table(pool, tables, sampler, tmp_path):
             assert rows == [(row, row % 3, sign * (row + 1), sign * (row + 0.5)) for row, *_ in rows]
             count += len(rows)
     assert count == EPOCHS * ROWS
+
+
+def test_a_table_goes_through_whole(pool, tables):
+    """A scan and an import are a transaction each, which a pooler leaves in its session."""
+    uri = f"postgresql://tombola@127.0.0.1:{pool}/postgres?table="
+    said = run("loader", "import", uri + "plus", uri + "copied", "--force").stdout
+    assert said.split()[-1] in run("loader", "info", "--verify", uri + "copied").stdout
