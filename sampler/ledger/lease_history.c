@@ -52,12 +52,18 @@ uint64_t lease_history_before(const struct lease_history *history, const struct 
     return oldest + (at - oldest % LEASE_HISTORY_LIMIT + LEASE_HISTORY_LIMIT) % LEASE_HISTORY_LIMIT;
 }
 
-const struct lease_done *lease_history_find(const struct lease_history *history, int64_t position)
+const struct lease_done *lease_history_find(const struct lease_history *history, int64_t position,
+                                            size_t most, uint64_t *number)
 {
-    for (size_t i = lease_history_kept(history); i-- > 0;) {
-        const struct lease_done *done = lease_history_at(history, i);
-        if (position >= done->first && position - done->first < done->positions)
+    uint64_t oldest = history->count - lease_history_kept(history);
+    uint64_t at = *number < history->count ? *number : history->count;
+    for (; at > oldest && most > 0; most--) {
+        const struct lease_done *done = &history->items[--at % LEASE_HISTORY_LIMIT];
+        if (position >= done->first && position - done->first < done->positions) {
+            *number = at;
             return done;
+        }
     }
+    *number = at > oldest ? at : 0;
     return NULL;
 }

@@ -36,9 +36,14 @@ void lease_history_clear(struct lease_history *history);
 enum error lease_history_reserve(struct lease_history *history, size_t more) MUST_CHECK;
 void lease_history_add(struct lease_history *history, const struct lease_done *done);
 
-/* The newest one that holds the position, or NULL. O(LEASE_HISTORY_LIMIT), some 50 us. */
-const struct lease_done *lease_history_find(const struct lease_history *history, int64_t position);
-/* How many were added before this one, which it gave out. */
+/* Where lease_history_find() begins. */
+#define LEASE_HISTORY_NEWEST UINT64_MAX
+/* The newest one that holds the position, of the `most` before number *number (from 0 on, as they
+ * were added); NULL: it is none of them. *number is then how far it has come, 0: that were all.
+ * O(most), 20 us for 4,096 that are not in the cache. */
+const struct lease_done *lease_history_find(const struct lease_history *history, int64_t position,
+                                            size_t most, uint64_t *number);
+/* How many were added before this one, which lease_history_at() gave out. */
 uint64_t lease_history_before(const struct lease_history *history, const struct lease_done *done);
 /* Those that are kept, oldest first: [0, lease_history_kept()). */
 size_t lease_history_kept(const struct lease_history *history);

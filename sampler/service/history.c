@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "common/array.h"
+#include "common/hash_table.h"
+#include "common/keyed_hash.h"
 
 #define NAME_BYTES 65
 #define SECOND_NS INT64_C(1000000000)
@@ -36,11 +38,11 @@ struct record {
 };
 
 struct history {
-    pthread_mutex_t mutex; /* for all below */
-    struct record **records;
+    pthread_mutex_t mutex;   /* for all below */
+    struct record **records; /* in no order */
     size_t count;
     size_t capacity;
-    size_t next; /* streams are noted in the same order each time: look here first */
+    struct hash_table names; /* numbers of records by name */
 };
 
 enum error history_new(struct history **ret_history)
@@ -60,6 +62,7 @@ void history_free(struct history *history)
     for (size_t i = 0; i < history->count; i++)
         free(history->records[i]);
     free(history->records);
+    hash_table_release(&history->names);
     pthread_mutex_destroy(&history->mutex);
     free(history);
 }
@@ -75,21 +78,30 @@ static const struct reading *earlier(const struct record *record, size_t back)
     return &record->ring[(record->newest + RING - back) % RING];
 }
 
-static bool is(const struct record *record, const char *name, int64_t generation)
+static uint64_t hash_of(const void *history, uint32_t number)
 {
-    return newest(record)->counts.generation == generation && strcmp(record->name, name) == 0;
+    return keyed_hash_name(((const struct history *)history)->records[number]->name);
 }
 
-static struct record *find(struct history *history, const char *name, int64_t generation)
+struct record_key {
+    const struct history *history;
+    const char *name;
+    int64_t generation;
+};
+
+static inline bool has_key(const void *key, uint32_t number)
 {
-    for (size_t i = 0; i < history->count; i++) {
-        size_t at = (history->next + i) % history->count;
-        if (is(history->records[at], name, generation)) {
-            history->next = at + 1;
-            return history->records[at];
-        }
-    }
-    return NULL;
+    const struct record_key *wanted = key;
+    const struct record *record = wanted->history->records[number];
+    return newest(record)->counts.generation == wanted->generation &&
+           strcmp(record->name, wanted->name) == 0;
+}
+
+static struct record *find(const struct history *history, const char *name, int64_t generation)
+{
+    struct record_key key = {.history = history, .name = name, .generation = generation};
+    uint32_t number = hash_table_find(&history->names, keyed_hash_name(name), has_key, &key);
+    return number == HASH_TABLE_NONE ? NULL : history->records[number];
 }
 
 static enum error add_record(struct history *history, const char *name,
@@ -102,6 +114,9 @@ static enum error add_record(struct history *history, const char *name,
     enum error error =
         array_grow((void **)&history->records, &history->capacity, history->count + 1,
                    sizeof(struct record *), "the history of streams");
+    if (!error)
+        error = hash_table_reserve(&history->names, history->count + 1, hash_of, history,
+                                   "the history of streams");
     if (error) {
         free(record);
         return error;
@@ -109,7 +124,9 @@ static enum error add_record(struct history *history, const char *name,
     snprintf(record->name, sizeof(record->name), "%s", name);
     record->slot_began_ns = now_ns;
     record->slot_moved = counts->read;
-    history->records[history->count++] = record;
+    uint32_t number = (uint32_t)history->count++;
+    history->records[number] = record;
+    hash_table_put(&history->names, hash_of(history, number), number);
     *ret_record = record;
     return OK;
 }
@@ -214,21 +231,30 @@ enum error history_note(struct history *history, const char *name,
     return error;
 }
 
+/* The last one takes its number. */
+static void forget(struct history *history, uint32_t number)
+{
+    uint32_t last = (uint32_t)history->count - 1;
+    struct record *record = history->records[number];
+    hash_table_remove(&history->names, number, hash_of, history);
+    if (number != last) {
+        hash_table_remove(&history->names, last, hash_of, history);
+        history->records[number] = history->records[last];
+        hash_table_put(&history->names, hash_of(history, number), number);
+    }
+    history->count = last;
+    free(record);
+}
+
 void history_sweep(struct history *history)
 {
-    size_t kept = 0;
     pthread_mutex_lock(&history->mutex);
-    for (size_t i = 0; i < history->count; i++) {
-        struct record *record = history->records[i];
-        if (record->noted)
-            history->records[kept++] = record;
+    for (uint32_t i = 0; i < history->count;) {
+        if (history->records[i]->noted)
+            history->records[i++]->noted = false;
         else
-            free(record);
+            forget(history, i);
     }
-    history->count = kept;
-    history->next = 0;
-    for (size_t i = 0; i < kept; i++)
-        history->records[i]->noted = false;
     pthread_mutex_unlock(&history->mutex);
 }
 

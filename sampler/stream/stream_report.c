@@ -11,6 +11,7 @@
 
 #define WORKERS_AT_ONCE 128 /* while the mutex is held */
 #define SPANS_AT_ONCE 1024
+#define DONE_AT_ONCE 16384 /* batches of the history */
 
 static enum stream_state state_of(const struct stream *stream)
 {
@@ -69,17 +70,32 @@ static void name_worker(const struct ledger *ledger, uint32_t worker, struct str
              worker_table_get(&ledger->workers, worker)->name);
 }
 
-/* Another worker has its number. */
-static bool is_forgotten(const struct ledger *ledger, const struct lease_done *done)
-{
-    return lease_history_before(&ledger->history, done) <
-           worker_table_get(&ledger->workers, done->worker)->done_since;
-}
-
 static bool is_skipped(const struct ledger *ledger, int64_t position)
 {
     return intervals_has(&ledger->skipped, position) ||
            (ledger->past && ledger_past_skips(ledger->past, position));
+}
+
+/* Who did it, unless another worker has its number. The mutex is held, but not between pieces: what
+ * is not known any more then is not said. */
+static void name_who_did(struct stream *stream, int64_t position, struct stream_place *place)
+{
+    const struct ledger *ledger = &stream->ledger;
+    uint64_t number = LEASE_HISTORY_NEWEST;
+    for (;;) {
+        const struct lease_done *done =
+            lease_history_find(&ledger->history, position, DONE_AT_ONCE, &number);
+        if (done && number >= worker_table_get(&ledger->workers, done->worker)->done_since) {
+            place->seq = done->seq;
+            place->attempt = done->attempt;
+            name_worker(ledger, done->worker, place);
+        }
+        if (done || number == 0)
+            return;
+        pthread_mutex_unlock(&stream->streams->mutex);
+        stream_give_way();
+        pthread_mutex_lock(&stream->streams->mutex);
+    }
 }
 
 void stream_where(struct stream *stream, int64_t position, struct stream_place *ret_place)
@@ -99,13 +115,8 @@ void stream_where(struct stream *stream, int64_t position, struct stream_place *
     } else if (is_skipped(ledger, position)) {
         ret_place->state = PLACE_SKIPPED;
     } else if (position < ledger->position && !intervals_has(&ledger->gaps, position)) {
-        const struct lease_done *done = lease_history_find(&ledger->history, position);
         ret_place->state = PLACE_DONE;
-        if (done && !is_forgotten(ledger, done)) {
-            ret_place->seq = done->seq;
-            ret_place->attempt = done->attempt;
-            name_worker(ledger, done->worker, ret_place);
-        }
+        name_who_did(stream, position, ret_place);
     }
     pthread_mutex_unlock(&stream->streams->mutex);
 }

@@ -42,6 +42,32 @@ static void test_unknown_streams_have_nothing(void **state)
     assert_false(history_rates(*state, "default", 2, &rates));
 }
 
+/* Whichever of them go and come: by name and generation. */
+static void test_many_streams(void **state)
+{
+    enum { MANY = 2000 };
+    struct history_rates rates;
+    char name[16];
+    for (int second = 0; second < 6; second++) {
+        for (int i = 0; i < MANY; i++) {
+            snprintf(name, sizeof(name), "s%d", i);
+            if ((i + second) % 3 > 0) /* each third one is away */
+                note(*state, name,
+                     (struct history_counts){.generation = 1 + i % 2, .position = second * i},
+                     second);
+        }
+        history_sweep(*state);
+        for (int i = 0; i < MANY; i++) {
+            snprintf(name, sizeof(name), "s%d", i);
+            bool is_there = (i + second) % 3 > 0;
+            bool was_there = second > 0 && (i + second - 1) % 3 > 0;
+            assert_int_equal(history_rates(*state, name, 1 + i % 2, &rates), is_there);
+            assert_true(rates.positions == (is_there && was_there ? i : 0));
+            assert_false(history_rates(*state, name, 2 - i % 2, &rates));
+        }
+    }
+}
+
 static void test_rates_are_of_the_last_seconds(void **state)
 {
     struct history_rates rates;
@@ -267,6 +293,7 @@ static void test_streams_that_go_are_forgotten(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_unknown_streams_have_nothing, setup, teardown),
     cmocka_unit_test_setup_teardown(test_a_minute_of_seeks_has_room, setup, teardown),
+    cmocka_unit_test_setup_teardown(test_many_streams, setup, teardown),
     cmocka_unit_test_setup_teardown(test_rates_are_of_the_last_seconds, setup, teardown),
     cmocka_unit_test_setup_teardown(test_where_little_happens_a_rate_is_of_a_minute, setup,
                                     teardown),

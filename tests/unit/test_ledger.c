@@ -792,8 +792,11 @@ static void test_who_did_what_is_not_passed_on_with_a_number(void **unused)
     ack(&ledger, 0);
     ledger_init(&copy);
     assert_ok(ledger_write(&ledger, 0, apply_to_copy, &copy));
-    assert_null(lease_history_find(&copy.history, 5));
-    const struct lease_done *done = lease_history_find(&copy.history, 15);
+    uint64_t at = LEASE_HISTORY_NEWEST;
+    assert_null(lease_history_find(&copy.history, 5, SIZE_MAX, &at));
+    assert_int_equal(at, 0);
+    at = LEASE_HISTORY_NEWEST;
+    const struct lease_done *done = lease_history_find(&copy.history, 15, SIZE_MAX, &at);
     assert_non_null(done);
     assert_string_equal(worker_table_get(&copy.workers, done->worker)->name, "new");
     assert_int_equal(done->attempt, 1);

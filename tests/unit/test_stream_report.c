@@ -72,9 +72,72 @@ static void test_what_was_drawn_is_listed_in_pieces(void **state)
     free(drawn.spans);
 }
 
+/* ---- who did it --------------------------------------------------------- */
+
+static int searches;
+static size_t most_at_once;
+
+const struct lease_done *__real_lease_history_find(const struct lease_history *history,
+                                                   int64_t position, size_t most, uint64_t *number);
+const struct lease_done *__wrap_lease_history_find(const struct lease_history *history,
+                                                   int64_t position, size_t most, uint64_t *number);
+const struct lease_done *__wrap_lease_history_find(const struct lease_history *history,
+                                                   int64_t position, size_t most, uint64_t *number)
+{
+    uint64_t before = *number < history->count ? *number : history->count;
+    const struct lease_done *done = __real_lease_history_find(history, position, most, number);
+    if (*number > 0 && before - *number > most_at_once)
+        most_at_once = before - *number;
+    searches++;
+    return done;
+}
+
+static void find(int64_t position, const char *worker, int64_t seq)
+{
+    struct stream_place place;
+    searches = 0;
+    stream_where(unit.stream, position, &place);
+    assert_int_equal(place.state, PLACE_DONE);
+    assert_string_equal(place.worker, worker);
+    assert_int_equal(place.seq, seq);
+}
+
+static void seek_away(int draw)
+{
+    bool waits;
+    if (draw == 1)
+        assert_ok(stream_seek(unit.stream, 7, NULL, &waits));
+}
+
+/* However many batches are remembered, of which the first is found last. */
+static void test_who_did_it_is_searched_in_pieces(void **state)
+{
+    enum { DONE = LEASE_HISTORY_LIMIT + 100 };
+    struct stream_batch batch;
+    bool waits;
+    (void)state;
+    for (int64_t i = 0; i < DONE; i++) {
+        assert_ok(unit_lease(unit.stream, "w", i, 1, &batch));
+        assert_ok(stream_ack(unit.stream, "w", &i, 1, NULL, &waits));
+    }
+    let_others_draw();
+    find(100, "w", 100);
+    assert_in_range(others_drew(), 3, 10);
+    assert_in_range(most_at_once, 1, LEASE_HISTORY_LIMIT / 4);
+    find(99, "", 0); /* forgotten */
+    find(DONE - 1, "w", DONE - 1);
+    assert_int_equal(searches, 1);
+    let_others_draw();
+    also = seek_away; /* then nothing is known of it */
+    find(100, "", 0);
+    assert_int_equal(searches, 2);
+    others_drew();
+}
+
 static const struct CMUnitTest tests[] = {
     TEST(test_workers_are_chosen_in_pieces),
     TEST(test_what_was_drawn_is_listed_in_pieces),
+    TEST(test_who_did_it_is_searched_in_pieces),
 };
 
 UNIT_MAIN(tests)

@@ -184,7 +184,9 @@ static void test_the_books_that_are_written_know_it_too(void **state)
         assert_refused(both[i], "w11", 0, PROBLEM_WORKER_FORGOTTEN);
         assert_refused(both[i], "w12", 0, PROBLEM_WORKER_FORGOTTEN);
         assert_refused(both[i], "w13", 0, PROBLEM_PAIR_ACKED);
-        const struct lease_done *done = lease_history_find(&both[i]->history, WORKER_TABLE_LIMIT);
+        uint64_t at = LEASE_HISTORY_NEWEST;
+        const struct lease_done *done =
+            lease_history_find(&both[i]->history, WORKER_TABLE_LIMIT, SIZE_MAX, &at);
         assert_non_null(done); /* of w100000, whose number was another's */
         assert_string_equal(worker_table_get(&both[i]->workers, done->worker)->name, "w100000");
     }
