@@ -27,6 +27,7 @@
 struct place {
     _Atomic uintptr_t offset; /* 0: free */
     _Atomic uintptr_t mutex;
+    _Atomic unsigned round; /* in which this was measured */
     _Atomic uint64_t count, longest_cpu_ns, longest_ns;
 };
 
@@ -37,6 +38,7 @@ struct held {
 };
 
 static struct place places[PLACES];
+static _Atomic unsigned current_round; /* SIGUSR1 begins another one */
 static _Thread_local struct held helds[HELD_MOST];
 static _Thread_local int held_count;
 static uintptr_t base;
@@ -100,6 +102,9 @@ static uintptr_t end_hold(const pthread_mutex_t *mutex)
     uint64_t cpu_ns = now_ns(CLOCK_THREAD_CPUTIME_ID) - held.since_cpu_ns;
     struct place *place = place_of(held.offset, (uintptr_t)mutex);
     if (place) {
+        unsigned round = atomic_load(&current_round);
+        if (atomic_exchange(&place->round, round) != round)
+            place->count = place->longest_cpu_ns = place->longest_ns = 0;
         atomic_fetch_add(&place->count, 1);
         raise_to(&place->longest_cpu_ns, cpu_ns);
         raise_to(&place->longest_ns, now_ns(CLOCK_MONOTONIC) - held.since_ns);
@@ -111,9 +116,8 @@ static uintptr_t end_hold(const pthread_mutex_t *mutex)
 
 static void forget(int signal)
 {
-    (void)signal;
-    for (size_t i = 0; i < PLACES; i++)
-        places[i].count = places[i].longest_cpu_ns = places[i].longest_ns = 0;
+    (void)signal; /* its thread may hold a mutex */
+    atomic_fetch_add(&current_round, 1);
 }
 
 __attribute__((constructor)) static void prepare(void)
@@ -132,7 +136,7 @@ __attribute__((destructor)) static void report(void)
 {
     FILE *out = fopen(getenv("LOCK_HOLDS"), "w");
     for (size_t i = 0; out && i < PLACES; i++) {
-        if (places[i].count > 0)
+        if (places[i].count > 0 && places[i].round == current_round)
             fprintf(out, "%lx %lx %lu %lu %lu\n", (unsigned long)places[i].offset,
                     (unsigned long)places[i].mutex, (unsigned long)places[i].count,
                     (unsigned long)places[i].longest_cpu_ns, (unsigned long)places[i].longest_ns);
