@@ -16,17 +16,31 @@
 
 #define READ_STEP_BYTES (64 << 10)
 
+static struct file_identity identity_of(const struct stat *status)
+{
+    return (struct file_identity){
+        .size_bytes = (uint64_t)status->st_size,
+        .modified_ns = (int64_t)status->st_mtim.tv_sec * 1000000000 + status->st_mtim.tv_nsec,
+        .inode = status->st_ino,
+        .device = status->st_dev,
+    };
+}
+
 enum error file_identity_of(int descriptor, const char *path, struct file_identity *ret_identity)
 {
     struct stat status;
     if (fstat(descriptor, &status))
         return error_set_errno(ERROR_IO, errno, "cannot look at %s", path);
-    *ret_identity = (struct file_identity){
-        .size_bytes = (uint64_t)status.st_size,
-        .modified_ns = (int64_t)status.st_mtim.tv_sec * 1000000000 + status.st_mtim.tv_nsec,
-        .inode = status.st_ino,
-        .device = status.st_dev,
-    };
+    *ret_identity = identity_of(&status);
+    return OK;
+}
+
+enum error file_identity_at(const char *path, struct file_identity *ret_identity)
+{
+    struct stat status;
+    if (stat(path, &status))
+        return error_set_errno(ERROR_IO, errno, "cannot look at %s", path);
+    *ret_identity = identity_of(&status);
     return OK;
 }
 

@@ -27,6 +27,8 @@ struct file_identity {
 
 enum error file_identity_of(int descriptor, const char *path,
                             struct file_identity *ret_identity) MUST_CHECK;
+/* The same of a path, which is not opened for it. */
+enum error file_identity_at(const char *path, struct file_identity *ret_identity) MUST_CHECK;
 bool file_identity_equal(const struct file_identity *a, const struct file_identity *b);
 
 /* Opens a regular file for reading; a folder, a pipe or a device (ERROR_INPUT), or a file that

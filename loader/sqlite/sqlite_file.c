@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "loader/sqlite/sqlite_door.h"
 #include "loader/sqlite/sqlite_vfs.h"
 
 #define HEADER_BYTES 100 /* https://www.sqlite.org/fileformat.html, 1.3 */
@@ -36,12 +37,10 @@ static enum error check_header(const struct source_file *file, const uint8_t *he
     if (counted && file->identity.size_bytes < needed)
         return error_set(ERROR_INPUT, "%s is cut off: it has %llu bytes of %llu", file->path,
                          (unsigned long long)file->identity.size_bytes, (unsigned long long)needed);
-    if (header[18] != 1 || header[19] != 1)
-        return error_set(ERROR_INPUT,
-                         "%s is in WAL mode, which does not work on network file systems; \"PRAGMA "
-                         "journal_mode=DELETE\" on it, once, makes it an ordinary file",
-                         file->path);
-    return OK;
+    if (header[18] > 2 || header[19] > 2)
+        return error_set(ERROR_INPUT, "%s is of a later version of SQLite's format (%d, %d)",
+                         file->path, header[18], header[19]);
+    return OK; /* 2: WAL mode, which is like any other once its log is empty */
 }
 
 /* Does the file PATH-SUFFIX begin with anything but zeros? */
@@ -99,6 +98,18 @@ enum error sqlite_file_check(struct source_file *file, uint32_t *ret_changes)
     if (!error)
         *ret_changes = big_endian(header + 24, 4);
     return error;
+}
+
+enum error sqlite_file_check_mode(struct source_file *file)
+{
+    uint8_t header[HEADER_BYTES];
+    enum error error = source_file_read(file, header, sizeof(header), 0);
+    if (error || (header[18] == 1 && header[19] == 1))
+        return error;
+    return error_set(ERROR_INPUT,
+                     "%s is in WAL mode, which does not work on network file systems; \"PRAGMA "
+                     "journal_mode=DELETE\" on it, once, makes it an ordinary file",
+                     file->path);
 }
 
 static enum error code_of(sqlite3 *connection, int result)
@@ -178,7 +189,8 @@ enum error sqlite_connect(const char *path, const struct file_identity *expected
 {
     struct source_file file;
     sqlite3 *connection = NULL;
-    enum error error = source_file_open(&file, path, expected); /* has better words than SQLite */
+    enum error error =
+        source_file_open_by(&file, &sqlite_door, path, expected); /* has better words than SQLite */
     if (error)
         return error;
     source_file_close(&file);

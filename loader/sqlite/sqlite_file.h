@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An SQLite file that is only read: checked first (is it SQLite, whole, closed properly, not in
- * WAL mode?), then used like one opened with mode=ro&immutable=1, which takes no locks and does not
+ * An SQLite file that is only read: checked first (is it SQLite, whole, closed properly?), then
+ * used like one opened with mode=ro&immutable=1, which takes no locks and does not
  * look again whether the file is still the same; source_file.h does that for us. And what reading
  * and writing have in common: result codes, statements.
  */
@@ -15,9 +15,12 @@
 #include "common/error.h"
 #include "loader/store/source_file.h"
 
-/* ERROR_INPUT: no SQLite file, cut off, in WAL mode, or a journal beside it says that a writer
+/* ERROR_INPUT: no SQLite file, cut off, or a journal beside it says that a writer
  * died or is at work. *ret_changes: how often it was written, as its header counts. */
 enum error sqlite_file_check(struct source_file *file, uint32_t *ret_changes) MUST_CHECK;
+
+/* ERROR_INPUT when it is in WAL mode: that can be read, but not be written anew page by page. */
+enum error sqlite_file_check_mode(struct source_file *file) MUST_CHECK;
 
 /* ERROR_INPUT when a journal or log with content lies beside the file, which SQLite would apply to
  * whatever has the file's name. */

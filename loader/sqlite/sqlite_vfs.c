@@ -4,6 +4,8 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "loader/sqlite/sqlite_door.h"
+
 #define NAME_LIMIT_BYTES 4096
 
 static const char vfs_name[] = "tombola";
@@ -125,7 +127,7 @@ static int vfs_open(sqlite3_vfs *vfs, const char *path, sqlite3_file *base, int 
     *file = (struct vfs_file){.source = {.descriptor = -1}}; /* no methods: not to be closed */
     if (!path || !(flags & SQLITE_OPEN_MAIN_DB) || !(flags & SQLITE_OPEN_READONLY))
         return SQLITE_CANTOPEN;
-    enum error error = source_file_open(&file->source, path, NULL);
+    enum error error = source_file_open_by(&file->source, &sqlite_door, path, NULL);
     if (error)
         return error == ERROR_MEMORY ? SQLITE_NOMEM : SQLITE_CANTOPEN;
     file->base.pMethods = &file_methods;
@@ -166,7 +168,7 @@ static sqlite3_vfs own_vfs;
 static bool registered;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* Time and randomness are the system's. */
+/* Time and randomness are the system's. It stays registered: libtombola is never unloaded. */
 static void register_vfs(void)
 {
     const sqlite3_vfs *system = sqlite3_vfs_find(NULL);

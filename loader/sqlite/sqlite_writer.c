@@ -252,6 +252,8 @@ static enum error keep_others(struct sqlite_writer *writer)
     if (!error)
         error = sqlite_file_check(sqlite_vfs_file(from), &writer->kept_changes);
     if (!error)
+        error = sqlite_file_check_mode(sqlite_vfs_file(from));
+    if (!error)
         error = has_others(from, writer->path, writer->table, &others);
     if (!error && others)
         error = copy_pages(writer, from);

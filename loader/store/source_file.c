@@ -37,28 +37,42 @@ static enum error check_kind(const char *path)
                      path);
 }
 
+/* What is there now, by the path where there is no descriptor. */
+static enum error look(const struct source_file *file, struct file_identity *ret_identity)
+{
+    return file->door ? file_identity_at(file->path, ret_identity)
+                      : file_identity_of(file->descriptor, file->path, ret_identity);
+}
+
+static enum error open_path(struct source_file *file, const struct file_identity *expected)
+{
+    enum error error = check_kind(file->path);
+    if (!error)
+        error = file->door ? file->door->open(file->path, &file->handle)
+                           : file_open_read(file->path, &file->descriptor);
+    if (!error)
+        error = look(file, &file->identity);
+    return error || !expected ? error : source_file_expect(file, expected);
+}
+
+enum error source_file_open_by(struct source_file *file, const struct source_door *door,
+                               const char *path, const struct file_identity *expected)
+{
+    struct source_file opened = {.path = strdup(path), .descriptor = -1, .door = door};
+    enum error error = opened.path ? open_path(&opened, expected)
+                                   : error_set_memory(strlen(path), "a file's name");
+    if (error) {
+        source_file_close(&opened);
+        return error;
+    }
+    *file = opened;
+    return OK;
+}
+
 enum error source_file_open(struct source_file *file, const char *path,
                             const struct file_identity *expected)
 {
-    int descriptor = -1;
-    struct file_identity identity;
-    enum error error = check_kind(path);
-    if (!error)
-        error = file_open_read(path, &descriptor);
-    if (error)
-        return error;
-    error = file_identity_of(descriptor, path, &identity);
-    if (!error && expected && !file_identity_equal(expected, &identity))
-        error = refuse_change(path, expected, &identity);
-    char *copy = error ? NULL : strdup(path);
-    if (!error && !copy)
-        error = error_set_memory(strlen(path), "a file's name");
-    if (error) {
-        close(descriptor);
-        return error;
-    }
-    *file = (struct source_file){.path = copy, .descriptor = descriptor, .identity = identity};
-    return OK;
+    return source_file_open_by(file, NULL, path, expected);
 }
 
 enum error source_file_expect(const struct source_file *file, const struct file_identity *expected)
@@ -70,6 +84,8 @@ enum error source_file_expect(const struct source_file *file, const struct file_
 
 void source_file_close(struct source_file *file)
 {
+    if (file->handle)
+        file->door->close(file->handle);
     if (file->path && file->descriptor >= 0)
         close(file->descriptor);
     free(file->path);
@@ -79,9 +95,13 @@ void source_file_close(struct source_file *file)
 enum error source_file_check(const struct source_file *file)
 {
     struct file_identity now;
-    if (file_identity_of(file->descriptor, file->path, &now))
+    if (look(file, &now))
         return OK; /* ESTALE, EIO: the read that follows meets it too, and tries again */
-    return file_identity_equal(&file->identity, &now)
+    /* Behind a door there is only the path: what has its name now may be another file, while the one
+     * that was opened stays what it was. */
+    bool renamed =
+        file->door && (file->identity.inode != now.inode || file->identity.device != now.device);
+    return renamed || file_identity_equal(&file->identity, &now)
                ? OK
                : refuse_change(file->path, &file->identity, &now);
 }
@@ -106,7 +126,7 @@ static enum error open_again(struct source_file *file, int attempt,
     if (error)
         return error;
     log_warning("%s; trying again", reason->message);
-    error = source_file_open(&again, file->path, &file->identity);
+    error = source_file_open_by(&again, file->door, file->path, &file->identity);
     if (error == ERROR_IO)
         return OK; /* still away: the caller's next read says so, and comes back here */
     if (error)
@@ -124,6 +144,12 @@ static enum error refuse_end(const struct source_file *file, uint64_t end, uint6
                              (unsigned long long)end, (unsigned long long)expected);
 }
 
+static ssize_t read_some(const struct source_file *file, void *out, size_t bytes, uint64_t offset)
+{
+    return file->door ? file->door->read(file->handle, out, bytes, offset)
+                      : pread(file->descriptor, out, bytes, (off_t)offset);
+}
+
 /* Like file_read_at(), but separates errors that another try may cure from those that stay. */
 static enum error read_once(const struct source_file *file, void *out, size_t bytes,
                             uint64_t offset, bool *ret_again)
@@ -131,8 +157,7 @@ static enum error read_once(const struct source_file *file, void *out, size_t by
     size_t done = 0;
     *ret_again = false;
     while (done < bytes) {
-        ssize_t got =
-            pread(file->descriptor, (char *)out + done, bytes - done, (off_t)(offset + done));
+        ssize_t got = read_some(file, (char *)out + done, bytes - done, offset + done);
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0) {

@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 
 import pytest
 
@@ -118,3 +119,25 @@ def test_from_another_language(library, demo, demo_database, sampler):
     options.struct_bytes = 5
     assert tombola.tombola_feed_open(ctypes.byref(options), ctypes.byref(feed)) == -1
     assert b"struct_bytes is 5" in tombola.tombola_error_message()
+
+
+@pytest.mark.plain
+def test_what_sqlite_knows_of_it_is_there_after_dlclose(library, demo_database):
+    """The library is never unmapped: SQLite's list of VFSs, and threads that were left behind, go on to name its code."""
+    if SANITIZED:
+        pytest.skip("the library needs the sanitizer's run time in the program")
+    script = """import ctypes, sqlite3, sys, _ctypes
+class Options(ctypes.Structure):
+    _fields_ = [("bytes", ctypes.c_size_t), ("sampler", ctypes.c_char_p), ("store", ctypes.c_char_p), ("more", ctypes.c_char * 200)]
+tombola = ctypes.CDLL(sys.argv[1])
+feed = ctypes.c_void_p()
+options = Options(24, b"http://127.0.0.1:1", sys.argv[2].encode())
+assert tombola.tombola_feed_open(ctypes.byref(options), ctypes.byref(feed)) == 0
+tombola.tombola_feed_close(feed)
+_ctypes.dlclose(tombola._handle)
+path = sys.argv[2].removeprefix("sqlite:")
+with sqlite3.connect(f"file:{path}?vfs=tombola&mode=ro", uri=True) as database:
+    assert database.execute("SELECT count(*) FROM samples").fetchone()[0] > 0
+"""
+    done = subprocess.run([sys.executable, "-c", script, library, demo_database], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

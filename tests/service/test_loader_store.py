@@ -289,9 +289,13 @@ def test_bad_databases(demo_database, tmp_path):
     run_fails("loader", "info", write(tmp_path, "none.db", ""), says="is empty")
     run_fails("loader", "info", f"sqlite:{whole}?table=other", says='no table "other"; it has "samples"')
     run_fails("loader", "info", f"sqlite:{whole}?label=kind", says='label="kind" names no column')
-    with sqlite3.connect(whole) as database:
-        database.execute("PRAGMA journal_mode=WAL")
-    run_fails("loader", "info", whole, says="WAL mode")
+    database = sqlite3.connect(whole)
+    database.execute("PRAGMA journal_mode=WAL")
+    database.execute("CREATE TABLE more (x)")
+    database.commit()
+    run_fails("loader", "info", whole, says="whole.db-wal exists: a program is writing to the file")
+    database.close()  # cleanly: the log is written back
+    assert info(f"sqlite:{whole}?table=samples")["rows"] == info(demo_database)["rows"]
 
 
 def test_a_database_in_use_is_refused(tmp_path):

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <sqlite3.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
 static sqlite3 *open_database(const char *name)
 {
@@ -429,16 +430,56 @@ static void test_damaged_pages(void **state)
     assert_fails(open_sqlite("damaged.db", "", &store), ERROR_INPUT, "damaged.db");
 }
 
+/* Closed cleanly, a file has all that its log had. */
 static void test_files_in_wal_mode(void **state)
 {
     (void)state;
-    make_small("wal.db");
-    run_sql("wal.db", "PRAGMA journal_mode=WAL; UPDATE t SET a = 1 WHERE id = 1");
-    refuse_sqlite("wal.db", "", ERROR_INPUT, "WAL mode");
-    run_sql("wal.db", "PRAGMA journal_mode=DELETE");
     struct store *store = NULL;
+    make_small("wal.db");
+    sqlite3 *writer = open_database("wal.db");
+    assert_int_equal(sqlite3_exec(writer,
+                                  "PRAGMA journal_mode=WAL; UPDATE t SET a = 7 WHERE id = 1", NULL,
+                                  NULL, NULL),
+                     SQLITE_OK);
+    refuse_sqlite("wal.db", "", ERROR_INPUT, "wal.db-wal exists");
+    sqlite3_close(writer);
     assert_ok(open_sqlite("wal.db", "", &store));
     store_close(store);
+}
+
+/* Would another process find the file locked for writing? */
+static bool is_locked(const char *name)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_start = 0x40000001, .l_len = 1}; /* RESERVED */
+    fflush(NULL);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        int descriptor = open(path_of(name), O_RDWR);
+        _exit(descriptor < 0 || fcntl(descriptor, F_GETLK, &lock) ? 2 : lock.l_type != F_UNLCK);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) < 2);
+    return WEXITSTATUS(status) == 1;
+}
+
+/* The program around the library writes to the same file, and must stay the only one that does. */
+static void test_locks_of_the_program_stay(void **state)
+{
+    (void)state;
+    struct store *store = NULL;
+    make_small("shared.db");
+    sqlite3 *writer = open_database("shared.db");
+    assert_int_equal(sqlite3_exec(writer, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    assert_true(is_locked("shared.db"));
+    assert_ok(open_sqlite("shared.db", "", &store));
+    assert_true(is_locked("shared.db"));
+    store_close(store);
+    assert_true(is_locked("shared.db"));
+    assert_int_equal(sqlite3_exec(writer, "COMMIT", NULL, NULL, NULL), SQLITE_OK);
+    assert_false(is_locked("shared.db"));
+    sqlite3_close(writer);
 }
 
 static void test_hot_journals(void **state)
@@ -636,9 +677,8 @@ static void test_a_closed_writer_leaves_nothing(void **state)
 static int reads_until_failure = -1; /* -1: none fails */
 static int failures_left;
 
-/* pread of the library under test. */
-ssize_t pread(int descriptor, void *out, size_t bytes, off_t offset);
-ssize_t pread(int descriptor, void *out, size_t bytes, off_t offset)
+/* SQLite's pread. */
+static ssize_t failing_pread(int descriptor, void *out, size_t bytes, off_t offset)
 {
     if (reads_until_failure > 0) {
         reads_until_failure--;
@@ -652,6 +692,9 @@ ssize_t pread(int descriptor, void *out, size_t bytes, off_t offset)
 
 static void fail_reads(int after, int count)
 {
+    sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
+    vfs->xSetSystemCall(vfs, "pread", (sqlite3_syscall_ptr)failing_pread);
+    vfs->xSetSystemCall(vfs, "pread64", (sqlite3_syscall_ptr)failing_pread);
     reads_until_failure = after;
     failures_left = count;
 }
@@ -747,6 +790,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_files_that_were_cut_off, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_damaged_pages, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_files_in_wal_mode, make_folder, remove_folder),
+    cmocka_unit_test_setup_teardown(test_locks_of_the_program_stay, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_hot_journals, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_file_names_with_signs, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_a_file_that_changed_is_refused, make_folder,
