@@ -36,7 +36,7 @@
 /* What a feed shares with the thread that frees it, and that may be left behind. */
 struct closing {
     struct feed *feed;
-    _Atomic(const char *) place; /* whose threads it waits for */
+    _Atomic(const char *) place; /* where it may hang; NULL: nowhere, memory is being freed */
 };
 
 struct feed {
@@ -223,10 +223,12 @@ static void free_all(void *context)
     fetchers_stop(feed->fetchers);
     atomic_store(&closing->place, "the device");
     copier_stop(feed->copier);
+    atomic_store(&closing->place, NULL);
     label_check_free(feed->labels);
     pull_queue_free(feed->queue);
     ring_free(feed->ring);
     store_close(feed->cache);
+    atomic_store(&closing->place, "the store");
     store_close(feed->options.store);
     device_close(feed->options.device);
     free(feed->batches);
@@ -319,13 +321,17 @@ void feed_close(struct feed *feed)
     struct closing *closing = feed->closing;
     struct closing alone = {.feed = feed};
     int64_t close_ms = feed->options.close_ms;
+    const char *place = NULL;
     cancel_all(feed);
     if (!errand || errand_start(errand, "tombola-close"))
         free_all(&alone); /* without a thread it takes as long as what hangs */
-    else if (!errand_wait(errand, clock_deadline_ns(close_ms)))
+    else
+        while (!place && !errand_wait(errand, clock_deadline_ns(close_ms)))
+            place = atomic_load(&closing->place);
+    if (place)
         log_warning("a feed is closed while a thread of it hangs in %s: the thread is left behind "
                     "with the memory it uses, until it returns",
-                    atomic_load(&closing->place));
+                    place);
     errand_leave(errand);
 }
 
