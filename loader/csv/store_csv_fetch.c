@@ -193,5 +193,7 @@ enum error csv_reader_fetch(struct reader *base, const int64_t *ids, size_t coun
         error = fetch_window(&fetch, reader->places + done, rows);
         done += rows;
     }
+    if (!error)
+        error = source_file_check(&reader->file); /* what was written meanwhile may be among it */
     return error ? error : fetch_call_finish(&fetch.call);
 }

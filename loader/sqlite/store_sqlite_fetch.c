@@ -111,5 +111,8 @@ enum error sqlite_reader_fetch(struct reader *base, const int64_t *ids, size_t c
             error = fetch_one(reader, &call, place->index);
     }
     sqlite3_reset(reader->cursor.statement);
+    if (!error)
+        error =
+            sqlite_cursor_check(&reader->cursor); /* what was written meanwhile may be among it */
     return error ? error : fetch_call_finish(&call);
 }

@@ -97,8 +97,8 @@ enum error source_file_check(const struct source_file *file)
     struct file_identity now;
     if (look(file, &now))
         return OK; /* ESTALE, EIO: the read that follows meets it too, and tries again */
-    /* Behind a door there is only the path: what has its name now may be another file, while the one
-     * that was opened stays what it was. */
+    /* Behind a door there is only the path: what has its name now may be another file, while the
+     * one that was opened stays what it was. */
     bool renamed =
         file->door && (file->identity.inode != now.inode || file->identity.device != now.device);
     return renamed || file_identity_equal(&file->identity, &now)

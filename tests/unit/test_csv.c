@@ -11,6 +11,7 @@
 /* pread of the library under test: fails as often as a test says. */
 static int failures_left;
 static int failure_errno;
+static const char *changes_at_read; /* a file that is written to by the next read; NULL: none */
 
 ssize_t pread(int descriptor, void *out, size_t bytes, off_t offset);
 ssize_t pread(int descriptor, void *out, size_t bytes, off_t offset)
@@ -20,6 +21,8 @@ ssize_t pread(int descriptor, void *out, size_t bytes, off_t offset)
         errno = failure_errno;
         return -1;
     }
+    if (changes_at_read && utimensat(AT_FDCWD, changes_at_read, NULL, 0) == 0)
+        changes_at_read = NULL;
     return syscall(SYS_pread64, descriptor, out, bytes, offset);
 }
 
@@ -515,6 +518,29 @@ static void test_a_file_that_changed_is_refused(void **state)
     store_close(store);
 }
 
+/* A row may be of before and of after the change, half and half. */
+static void test_a_file_that_changes_during_a_fetch_is_refused(void **state)
+{
+    struct store *store = NULL;
+    struct reader *reader = NULL;
+    int64_t id = 1;
+    uint8_t feature;
+    double label;
+    enum row_status status;
+    char path[512];
+    (void)state;
+    write_file("x.csv", "label,a\n1,2\n3,4\n");
+    snprintf(path, sizeof(path), "%s", path_of("x.csv"));
+    assert_ok(store_open(uri_of("csv", "x.csv", ""), false, &store));
+    assert_ok(reader_open(store, &reader));
+    changes_at_read = path;
+    assert_fails(reader_fetch(reader, &id, 1, &feature, 1, &label, &status), ERROR_INPUT,
+                 "was written to since it was opened");
+    assert_null(changes_at_read);
+    reader_close(reader);
+    store_close(store);
+}
+
 static void test_a_file_that_was_replaced_is_refused(void **state)
 {
     struct store *store = NULL;
@@ -601,6 +627,8 @@ static const struct CMUnitTest tests[] = {
                                     remove_folder),
     cmocka_unit_test_setup_teardown(test_long_rows, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_a_file_that_changed_is_refused, make_folder,
+                                    remove_folder),
+    cmocka_unit_test_setup_teardown(test_a_file_that_changes_during_a_fetch_is_refused, make_folder,
                                     remove_folder),
     cmocka_unit_test_setup_teardown(test_a_file_that_was_replaced_is_refused, make_folder,
                                     remove_folder),

@@ -676,6 +676,7 @@ static void test_a_closed_writer_leaves_nothing(void **state)
 
 static int reads_until_failure = -1; /* -1: none fails */
 static int failures_left;
+static const char *changes_at_read; /* a file that is written to by the next read; NULL: none */
 
 /* SQLite's pread. */
 static ssize_t failing_pread(int descriptor, void *out, size_t bytes, off_t offset)
@@ -687,14 +688,21 @@ static ssize_t failing_pread(int descriptor, void *out, size_t bytes, off_t offs
         errno = EIO;
         return -1;
     }
+    if (changes_at_read && utimensat(AT_FDCWD, changes_at_read, NULL, 0) == 0)
+        changes_at_read = NULL;
     return syscall(SYS_pread64, descriptor, out, bytes, offset);
 }
 
-static void fail_reads(int after, int count)
+static void use_own_pread(void)
 {
     sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
     vfs->xSetSystemCall(vfs, "pread", (sqlite3_syscall_ptr)failing_pread);
     vfs->xSetSystemCall(vfs, "pread64", (sqlite3_syscall_ptr)failing_pread);
+}
+
+static void fail_reads(int after, int count)
+{
+    use_own_pread();
     reads_until_failure = after;
     failures_left = count;
 }
@@ -747,6 +755,30 @@ static void test_a_scan_goes_on_where_a_read_failed(void **state)
     store_close(store);
 }
 
+/* A row may be of before and of after the change, half and half. */
+static void test_a_file_that_changes_during_a_fetch_is_refused(void **state)
+{
+    struct store *store = NULL;
+    struct reader *reader = NULL;
+    int64_t id = 900;
+    float feature;
+    double label;
+    enum row_status status;
+    char path[512];
+    (void)state;
+    make_small("rows.db");
+    snprintf(path, sizeof(path), "%s", path_of("rows.db"));
+    assert_ok(open_sqlite("rows.db", "", &store));
+    assert_ok(reader_open(store, &reader));
+    use_own_pread();
+    changes_at_read = path;
+    assert_fails(reader_fetch(reader, &id, 1, &feature, sizeof(float), &label, &status),
+                 ERROR_INPUT, "was written to since it was opened");
+    assert_null(changes_at_read);
+    reader_close(reader);
+    store_close(store);
+}
+
 static void test_a_replaced_file_is_not_read_after_a_failure(void **state)
 {
     struct store *store = NULL;
@@ -773,6 +805,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_a_fetch_survives_reads_that_fail, make_folder,
                                     remove_folder),
     cmocka_unit_test_setup_teardown(test_a_scan_goes_on_where_a_read_failed, make_folder,
+                                    remove_folder),
+    cmocka_unit_test_setup_teardown(test_a_file_that_changes_during_a_fetch_is_refused, make_folder,
                                     remove_folder),
     cmocka_unit_test_setup_teardown(test_a_replaced_file_is_not_read_after_a_failure, make_folder,
                                     remove_folder),
