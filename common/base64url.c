@@ -20,17 +20,17 @@ void base64url_encode(const uint8_t *bytes, size_t length, char *out)
 }
 
 /* By letter; -1: it is none. */
-static void list_values(int8_t values[256])
+static void list_values(int values[256])
 {
-    memset(values, -1, 256);
-    for (int8_t i = 0; i < 64; i++)
+    memset(values, -1, 256 * sizeof(*values));
+    for (int i = 0; i < 64; i++)
         values[(uint8_t)alphabet[i]] = i;
 }
 
 /* Bits that are left over must be zeros, so that a token has one spelling. */
 bool base64url_decode(const char *text, size_t length, uint8_t *out, size_t *ret_length)
 {
-    int8_t values[256];
+    int values[256];
     uint32_t bits = 0;
     unsigned count = 0;
     uint8_t *at = out;
