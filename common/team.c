@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/team.h"
 
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "common/machine.h"
 #include "common/stop.h"
 #include "common/thread.h"
 
@@ -23,11 +23,9 @@ struct hand {
 
 unsigned team_hands(void)
 {
-    cpu_set_t processors;
-    int count = 1;
-    if (sched_getaffinity(0, sizeof(processors), &processors) == 0)
-        count = CPU_COUNT(&processors);
-    return count < 1 ? 1 : count > TEAM_LIMIT ? TEAM_LIMIT : (unsigned)count;
+    struct machine machine;
+    machine_look(&machine);
+    return machine.processors > TEAM_LIMIT ? TEAM_LIMIT : machine.processors;
 }
 
 static void *work_on(void *argument)

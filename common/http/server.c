@@ -2,7 +2,6 @@
 #include "common/http/server.h"
 
 #include <microhttpd.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +19,7 @@
 #include "common/http/listener.h"
 #include "common/http/request.h"
 #include "common/log.h"
+#include "common/machine.h"
 
 #define THREADS_LIMIT 16
 #define DESCRIPTORS_RESERVED 128
@@ -133,13 +133,11 @@ static void on_log(void *context, const char *format, va_list args)
 
 static unsigned int thread_count(void)
 {
-    cpu_set_t processors;
-    int count = 2;
-    if (sched_getaffinity(0, sizeof(processors), &processors) == 0)
-        count = CPU_COUNT(&processors);
-    if (count < 2)
+    struct machine machine;
+    machine_look(&machine);
+    if (machine.processors < 2)
         return 2; /* one thread may make a large response while the other one answers */
-    return count > THREADS_LIMIT ? THREADS_LIMIT : (unsigned int)count;
+    return machine.processors > THREADS_LIMIT ? THREADS_LIMIT : machine.processors;
 }
 
 /* The connections asked for, or as many as the limit of descriptors allows. */

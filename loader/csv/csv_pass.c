@@ -8,6 +8,7 @@
 #include "common/array.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/machine.h"
 #include "common/stop.h"
 #include "common/thread.h"
 
@@ -211,9 +212,10 @@ static enum error take_in_order(struct run *run, struct source_file *file)
 
 static size_t count_threads(const struct csv_source *source)
 {
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    struct machine machine;
+    machine_look(&machine);
     uint64_t worth = source->identity.size_bytes / BYTES_PER_THREAD;
-    size_t threads = processors > 1 ? (size_t)processors : 1;
+    size_t threads = machine.processors;
     threads = threads < THREADS_LIMIT ? threads : THREADS_LIMIT;
     threads = threads < worth ? threads : (size_t)worth;
     return threads > 1 ? threads : 1;

@@ -10,6 +10,7 @@
 #include "common/clock.h"
 #include "common/errand.h"
 #include "common/log.h"
+#include "common/machine.h"
 #include "loader/feed/copier.h"
 #include "loader/feed/fetcher.h"
 #include "loader/feed/label_check.h"
@@ -150,8 +151,12 @@ static enum error make_cache(struct feed *feed)
     const struct store_info *info = store_info(feed->options.store);
     uint64_t wanted = row_cache_bytes(info);
     size_t limit = feed->options.cache_bytes;
+    struct machine machine;
     if (limit == 0)
         return OK;
+    machine_look(&machine);
+    if (machine.memory_bytes && limit > machine.memory_bytes / 2)
+        limit = (size_t)(machine.memory_bytes / 2); /* the other half is for training */
     if (wanted > limit) {
         log_info("%s: rows are fetched one by one: all of them take %.1f MB of memory, the limit "
                  "of the cache is %.1f MB",

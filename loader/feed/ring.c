@@ -17,6 +17,7 @@
 #include "common/array.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/machine.h"
 #include "common/stop.h"
 
 #define SLOT_ALIGNMENT_BYTES ((size_t)4096)
@@ -112,18 +113,19 @@ static enum error check_size(const struct ring_shape *shape, const struct device
 {
     size_t row = sizeof(int64_t) + sizeof(double);
     size_t total = SIZE_MAX;
-    size_t physical = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+    struct machine machine;
+    machine_look(&machine);
     bool over = __builtin_add_overflow(row, shape->row_bytes, &row);
     if (device->kind == DEVICE_CPU)
         over |= __builtin_add_overflow(row, shape->device_row_bytes, &row);
     over |= __builtin_mul_overflow(row, shape->rows, &total);
     over |= __builtin_mul_overflow(total, shape->slots, &total);
-    if (!over && total <= physical)
+    if (!over && (machine.memory_bytes == 0 || total <= machine.memory_bytes))
         return OK;
     return error_set(ERROR_MEMORY,
                      "%zu slots of %zu rows of %zu bytes need more memory than the %.1f GiB of "
-                     "this machine; smaller batches or fewer slots do not",
-                     shape->slots, shape->rows, row, (double)physical / (1 << 30));
+                     "this machine or container; smaller batches or fewer slots do not",
+                     shape->slots, shape->rows, row, (double)machine.memory_bytes / (1 << 30));
 }
 
 enum error ring_new(const struct ring_shape *shape, struct device *device, struct ring **ret_ring)

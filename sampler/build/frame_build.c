@@ -12,6 +12,7 @@
 #include "common/array.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/machine.h"
 #include "common/thread.h"
 #include "common/uri.h"
 #include "loader/store/store_range.h"
@@ -142,31 +143,13 @@ static enum error write_sections(struct frame_build *build)
 
 /* ---- memory ------------------------------------------------------------- */
 
-/* A number in a file of one; "max" and files that are not there change nothing. */
-static void lower_to(const char *path, uint64_t *bytes)
-{
-    char text[64] = "";
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return;
-    bool is_read = fgets(text, sizeof(text), file) != NULL;
-    fclose(file);
-    if (!is_read || strncmp(text, "max", 3) == 0)
-        return;
-    uint64_t limit = strtoull(text, NULL, 10);
-    if (limit > 0 && limit < *bytes)
-        *bytes = limit;
-}
-
-/* A quarter of the machine's memory, or of what the control group allows, at most 2 GiB. */
+/* A quarter of the memory that there is to use, at most 2 GiB. */
 static uint64_t default_memory(void)
 {
-    long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
-    uint64_t bytes = pages > 0 && page_bytes > 0 ? (uint64_t)pages * (uint64_t)page_bytes
-                                                 : MEMORY_SHARE * FRAME_MEMORY_LEAST;
-    lower_to("/sys/fs/cgroup/memory.max", &bytes);
-    lower_to("/sys/fs/cgroup/memory/memory.limit_in_bytes", &bytes);
-    bytes /= MEMORY_SHARE;
+    struct machine machine;
+    machine_look(&machine);
+    uint64_t bytes =
+        machine.memory_bytes ? machine.memory_bytes / MEMORY_SHARE : FRAME_MEMORY_LEAST;
     return bytes < MEMORY_MOST ? bytes : MEMORY_MOST;
 }
 

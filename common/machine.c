@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/machine.h"
+
+#include <inttypes.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PATH_BYTES 1024
+
+/* The numbers at the beginning of a small file; "max" ends them. */
+static int read_numbers(const char *folder, const char *name, uint64_t ret_numbers[2])
+{
+    char path[3 * PATH_BYTES];
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return 0;
+    int count = fscanf(file, "%" SCNu64 " %" SCNu64, &ret_numbers[0], &ret_numbers[1]);
+    fclose(file);
+    return count < 0 ? 0 : count;
+}
+
+static void lower_memory(struct machine *machine, const char *folder, const char *name)
+{
+    uint64_t numbers[2];
+    if (read_numbers(folder, name, numbers) > 0 && numbers[0] > 0 &&
+        (machine->memory_bytes == 0 || numbers[0] < machine->memory_bytes))
+        machine->memory_bytes = numbers[0];
+}
+
+static void lower_processors(struct machine *machine, uint64_t quota, uint64_t period)
+{
+    if (quota == 0 || period == 0 || quota / period >= machine->processors)
+        return;
+    machine->processors = (unsigned)((quota + period - 1) / period);
+}
+
+/* The limits of one control group, in whichever version its files are. Version 1 says -1, which is
+ * read as a very large number, for none. */
+static void heed_group(struct machine *machine, const char *folder)
+{
+    uint64_t quota[2], period[2];
+    lower_memory(machine, folder, "memory.max");
+    lower_memory(machine, folder, "memory.limit_in_bytes");
+    if (read_numbers(folder, "cpu.max", quota) == 2)
+        lower_processors(machine, quota[0], quota[1]);
+    if (read_numbers(folder, "cpu.cfs_quota_us", quota) == 1 &&
+        read_numbers(folder, "cpu.cfs_period_us", period) == 1)
+        lower_processors(machine, quota[0], period[0]);
+}
+
+/* The group at `path` below `mount`, and all above it up to the mount itself: in a container it may
+ * be that only that one is to be seen. */
+static void heed_groups(struct machine *machine, const char *mount, const char *path)
+{
+    char folder[2 * PATH_BYTES];
+    size_t top = strlen(mount);
+    snprintf(folder, sizeof(folder), "%s%s", mount, path);
+    for (size_t length = strlen(folder); length >= top; length--) {
+        bool whole = folder[length] == '\0' || folder[length] == '/';
+        folder[length] = '\0';
+        if (whole)
+            heed_group(machine, folder);
+    }
+}
+
+/* A line of /proc/self/cgroup: "0::/path" of version 2, "4:memory:/path", "1:cpu,cpuacct:/path". */
+static void heed_line(struct machine *machine, const char *root, char *line)
+{
+    char mount[PATH_BYTES];
+    char *controllers = strchr(line, ':'), *path;
+    path = controllers ? strchr(controllers + 1, ':') : NULL;
+    if (!path)
+        return;
+    *path++ = '\0';
+    path[strcspn(path, "\n")] = '\0';
+    snprintf(mount, sizeof(mount), "%s/sys/fs/cgroup%s%s", root, controllers[1] ? "/" : "",
+             controllers + 1);
+    heed_groups(machine, mount, path);
+}
+
+void machine_look_below(const char *root, struct machine *ret_machine)
+{
+    char line[PATH_BYTES];
+    cpu_set_t processors;
+    long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
+    struct machine machine = {.processors = 1};
+    if (sched_getaffinity(0, sizeof(processors), &processors) == 0)
+        machine.processors = (unsigned)CPU_COUNT(&processors);
+    if (pages > 0 && page_bytes > 0)
+        machine.memory_bytes = (uint64_t)pages * (uint64_t)page_bytes;
+    snprintf(line, sizeof(line), "%s/proc/self/cgroup", root);
+    FILE *groups = fopen(line, "re");
+    while (groups && fgets(line, sizeof(line), groups))
+        heed_line(&machine, root, line);
+    if (groups)
+        fclose(groups);
+    *ret_machine = machine;
+}
+
+void machine_look(struct machine *ret_machine)
+{
+    machine_look_below("", ret_machine);
+}
