@@ -2,11 +2,12 @@
 """The classic job of bench_trainer.py, 784-100-10 with Adagrad on batches of 100, by PyTorch and by numpy, all data in
 memory as floats.
 
-    {"how": NAME, "threads": N, "path": CSV, "rows": N, "seconds": S}
+    {"how": NAME, "threads": N, "path": CSV, "rows": N, "optimizer": "adagrad" or "adam", "seconds": S}
 
 gives steps a second. PyTorch's: `plain`, `foreach` and `fused` are Adagrad's implementations; `compile` compiles model
 and loss and takes the fused one; `compile all` is the whole step, gradient and update written out for the compiler.
-numpy's is written out too, and so are the others' batches: one gather of rows a step.
+numpy's is written out too, and so are the others' batches: one gather of rows a step. `compile all` and numpy know
+Adagrad alone. PyTorch takes denormals as zeros, as we do.
 """
 import functools
 import json
@@ -71,13 +72,16 @@ def written_out():
     return torch.no_grad()(torch.compile(step))
 
 
-def torch_step(how):
+def torch_step(how, optimizer):
     if how == "compile all":
         return written_out()
     model = torch.nn.Sequential(torch.nn.Linear(784, 100), torch.nn.ReLU(), torch.nn.Linear(100, 10))
     criterion = torch.nn.CrossEntropyLoss(reduction="sum")
     options = {"plain": {"foreach": False}, "foreach": {"foreach": True}}.get(how, {"fused": True})
-    optimizer = torch.optim.Adagrad(model.parameters(), lr=RATE, initial_accumulator_value=START, **options)
+    if optimizer == "adam":
+        optimizer = torch.optim.Adam(model.parameters(), lr=RATE / 10, **options)
+    else:
+        optimizer = torch.optim.Adagrad(model.parameters(), lr=RATE, initial_accumulator_value=START, **options)
     loss = lambda x, y: criterion(model(x), y)
     loss = torch.compile(loss) if how == "compile" else loss
 
@@ -89,7 +93,7 @@ def torch_step(how):
 
 
 @functools.lru_cache
-def prepared(how, threads, path, rows):
+def prepared(how, threads, path, rows, optimizer):
     """(step, x, y, order): what is compiled is compiled once."""
     x, y = loaded(path, rows)
     if how == "numpy":
@@ -97,17 +101,18 @@ def prepared(how, threads, path, rows):
         parts = numpy.random.default_rng(1).permutation(rows).reshape(-1, 100)
     else:
         x, y = torch.from_numpy(x), torch.from_numpy(y)
-        step, gathered = torch_step(how), lambda part: step(x.index_select(0, part), y.index_select(0, part))
+        step, gathered = torch_step(how, optimizer), lambda part: step(x.index_select(0, part), y.index_select(0, part))
         parts = torch.randperm(rows).split(100)
     for part in parts[:20]:
         gathered(part)
     return gathered, parts
 
 
-def answer(how, threads, path, rows, seconds):
+def answer(how, threads, path, rows, optimizer, seconds):
     if torch:
         torch.set_num_threads(threads)
-    step, parts = prepared(how, threads, path, rows)
+        torch.set_flush_denormal(True)
+    step, parts = prepared(how, threads, path, rows, optimizer)
     begin, steps = time.perf_counter(), 0
     while not steps or time.perf_counter() - begin < seconds:
         for part in parts:
