@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/array.h"
 
-#include <malloc.h>
 #include <stdint.h>
 #include <stdlib.h>
-
-/* malloc()'s own at first; it would raise it to the size of what is freed. */
-#define MAPPED_BYTES (128 << 10)
 
 void *array_new(size_t count, size_t element_bytes, const char *what)
 {
@@ -43,9 +39,4 @@ enum error array_grow(void **array, size_t *capacity, size_t wanted, size_t elem
     *array = grown;
     *capacity = count;
     return OK;
-}
-
-void array_map_large(void)
-{
-    (void)mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES);
 }

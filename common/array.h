@@ -15,9 +15,4 @@ void *array_new(size_t count, size_t element_bytes, const char *what);
 enum error array_grow(void **array, size_t *capacity, size_t wanted, size_t element_bytes,
                       const char *what) MUST_CHECK;
 
-/* For a process in which arrays grow under a lock; before its threads begin. Large ones have pages
- * of their own from now on, whatever was freed before: new ones are zero without being written,
- * growing moves pages instead of bytes. */
-void array_map_large(void);
-
 #endif

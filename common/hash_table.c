@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "common/array.h"
 
@@ -10,6 +11,31 @@
 #define SLOTS_MOVED_AT_ONCE 1024 /* a table that was not larger */
 /* Twice as many as are there before the next growth, where each number has a reserve of its own. */
 #define MOVED_AT_ONCE 16
+
+/* Pages of their own are zero without being written, whatever was freed before: who reserves, maybe
+ * with a lock, need not write them all. */
+#define MAPPED_BYTES ((size_t)128 << 10)
+
+static uint32_t *new_slots(size_t count, const char *what)
+{
+    size_t bytes = count * sizeof(uint32_t);
+    if (bytes < MAPPED_BYTES)
+        return array_new(count, sizeof(uint32_t), what);
+    void *slots = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (slots != MAP_FAILED)
+        return slots;
+    error_set_memory(bytes, what);
+    return NULL;
+}
+
+static void free_slots(uint32_t *slots, size_t mask)
+{
+    size_t bytes = (mask + 1) * sizeof(uint32_t);
+    if (!slots || bytes < MAPPED_BYTES)
+        free(slots);
+    else
+        (void)munmap(slots, bytes);
+}
 
 /* Looks at that many slots of before, or empties them. */
 static void move_some(struct hash_table *table, size_t most, hash_table_hash *hash_of,
@@ -32,7 +58,7 @@ static void move_some(struct hash_table *table, size_t most, hash_table_hash *ha
     table->moved = moved;
     if (moved <= mask)
         return;
-    free(before);
+    free_slots(before, mask);
     table->before = NULL;
 }
 
@@ -48,7 +74,7 @@ enum error hash_table_reserve(struct hash_table *table, size_t count, hash_table
         return OK;
     while (slots < 2 * count)
         slots *= 2;
-    uint32_t *grown = array_new(slots, sizeof(*grown), what);
+    uint32_t *grown = new_slots(slots, what);
     if (!grown)
         return ERROR_MEMORY;
     table->before = table->slots;
@@ -62,7 +88,7 @@ enum error hash_table_reserve(struct hash_table *table, size_t count, hash_table
 
 void hash_table_clear(struct hash_table *table)
 {
-    free(table->before);
+    free_slots(table->before, table->before_mask);
     table->before = NULL;
     if (table->slots)
         memset(table->slots, 0, (table->slot_mask + 1) * sizeof(*table->slots));
@@ -70,7 +96,7 @@ void hash_table_clear(struct hash_table *table)
 
 void hash_table_release(struct hash_table *table)
 {
-    free(table->before);
-    free(table->slots);
+    free_slots(table->before, table->before_mask);
+    free_slots(table->slots, table->slot_mask);
     *table = (struct hash_table){.slots = NULL};
 }

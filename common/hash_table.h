@@ -17,6 +17,8 @@
  * hash_table_reserve() moves some of them, so that nobody pays for all at once. Until they are
  * through, a search that finds nothing looks there, too.
  *
+ * Large slots are pages of their own: zero without being written, whatever was freed before.
+ *
  * Only hash_table_reserve() may fail. Keys that a client chooses need a hash that it cannot make
  * collide: keyed_hash.h.
  *

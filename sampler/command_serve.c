@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/array.h"
 #include "common/clock.h"
 #include "common/http/housekeeper.h"
 #include "common/http/listener.h"
@@ -82,7 +81,6 @@ static enum error serve(struct serve_options *options)
     if (options->allow_anonymous)
         options->guard.anonymous_scopes = SCOPE_READ | SCOPE_DRAW;
     options->server.application = &sampler_application;
-    array_map_large();
     housekeeper_block_signals();
     enum error error = guard_open(&options->guard, &guard);
     if (!error)

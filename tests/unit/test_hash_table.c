@@ -5,6 +5,8 @@
  */
 #include "tests/unit/unit.h"
 
+#include <sys/mman.h>
+
 #include <stdbool.h>
 
 #include "common/hash_table.h"
@@ -217,6 +219,26 @@ static void test_half_full(void **state)
     assert_null(table.slots);
 }
 
+/* Whatever was freed before: who reserves may hold a lock. Counted in pages that were touched. */
+static void test_a_large_one_is_not_written(void **state)
+{
+    enum { COUNT = 1 << 18, LARGER_BYTES = 16 << 20 };
+    struct hash_table table = {.slots = NULL};
+    unsigned char touched[2 * COUNT * sizeof(uint32_t) / 4096];
+    size_t pages = 0;
+    (void)state;
+    void *volatile larger = malloc(LARGER_BYTES); /* malloc() gives a part of it next */
+    assert_non_null(larger);
+    memset(larger, 1, LARGER_BYTES);
+    free(larger);
+    assert_ok(hash_table_reserve(&table, COUNT, NULL, NULL, "a test"));
+    assert_int_equal(mincore(table.slots, 2 * COUNT * sizeof(uint32_t), touched), 0);
+    for (size_t i = 0; i < sizeof(touched); i++)
+        pages += touched[i] & 1;
+    assert_int_equal(pages, 0);
+    hash_table_release(&table);
+}
+
 static void test_too_many(void **state)
 {
     struct hash_table table = {.slots = NULL};
@@ -230,8 +252,11 @@ static void test_too_many(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_kind_hashes),      cmocka_unit_test(test_hashes_that_collide),
-    cmocka_unit_test(test_growth_is_spread), cmocka_unit_test(test_half_full),
+    cmocka_unit_test(test_kind_hashes),
+    cmocka_unit_test(test_hashes_that_collide),
+    cmocka_unit_test(test_growth_is_spread),
+    cmocka_unit_test(test_half_full),
+    cmocka_unit_test(test_a_large_one_is_not_written),
     cmocka_unit_test(test_too_many),
 };
 
