@@ -395,6 +395,20 @@ def test_a_sampler_that_comes_back_with_another_seed_is_noticed(sampler, start, 
     assert re.search(r"step [1-9]\d* is saved", trainer.stderr)
 
 
+def test_a_sampler_that_comes_back_with_another_rate_is_noticed(sampler, start, store, tmp_path):
+    """Which only the order's name tells: frame, design and seed are the same."""
+    words = ["--store", store, "--seed", 7, "--design", "bernoulli", "--rate"]
+    served = sampler(*words, 0.5)
+    trainer = start("trainer", *options(served, store, tmp_path / "run", train_steps=10**9, save_secs=0.5))
+    while "training step" not in trainer.read_line():
+        pass
+    served.kill()
+    other = sampler(*words, 0.1, listen=f"127.0.0.1:{served.port}")
+    assert trainer.wait() == 2
+    assert "of another order" in trainer.stderr and "the design's own fields" in trainer.stderr
+    train_fails(other, store, tmp_path / "run", ["of another order", "the design's own fields"], train_steps=10**9)
+
+
 def test_another_seed_is_noticed_long_before_the_next_save(sampler, start, demo, tmp_path):
     """And costs nothing: what was trained until then is of the old order, and is gone on from."""
     lines = (demo / "mnist_train.csv").read_text().splitlines() * 10

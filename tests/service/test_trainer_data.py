@@ -5,14 +5,18 @@ import csv
 import io
 import json
 import math
+import os
+import pty
 import random
 import re
 import sqlite3
 import struct
+import subprocess
+import time
 
 import pytest
 
-from conftest import run, run_fails
+from conftest import environment, program, run, run_fails
 from test_trainer import (  # noqa: F401 (the fixtures)
     csv_uri, evaluate, newest, options, predictions, read_checkpoint, served, store, train, train_fails)
 
@@ -121,6 +125,35 @@ def test_a_regression_that_learns_nothing_says_so(sampler, tmp_path):
     houses = sampler("--store", uri, "--design", "srs", "--seed", 1)
     done = train(houses, uri, tmp_path / "run", **{**REGRESSION, "train_steps": 300})
     assert "always answering the targets' mean would have" in done.stderr and "--normalize" in done.stderr
+
+
+# ---- what a terminal shows --------------------------------------------------------------------------
+
+
+def test_a_terminal_gets_lines_that_a_person_can_read(sampler, tmp_path):
+    """Ten lines of steps a second at most, and always the last one; a pipe gets them all."""
+    uri = write_flowers(tmp_path / "flowers.csv", 600)
+    flowers = sampler("--store", uri, "--seed", 1)
+    words = [str(word) for word in options(flowers, uri, tmp_path / "run", **CLASSIFIER)]
+    ours, theirs = pty.openpty()
+    began = time.monotonic()
+    with subprocess.Popen([program("trainer"), *words], stdout=theirs, stderr=subprocess.PIPE, env=environment()) as trainer:
+        os.close(theirs)
+        text = b""
+        while True:
+            try:
+                piece = os.read(ours, 65536)
+            except OSError:  # the other end is closed
+                break
+            text += piece
+        trainer.stderr.read()
+    os.close(ours)
+    assert trainer.returncode == 0
+    steps = re.findall(rb"global step: (\d+)", text)
+    assert steps[-1] == b"2000" and len(steps) <= 10 * (time.monotonic() - began) + 2
+    piped = train(flowers, uri, tmp_path / "piped", **CLASSIFIER)
+    assert piped.stdout.count("global step: ") == 2000
+    assert "next: tombola-trainer evaluate --store TEST-STORE --logdir" in piped.stderr
 
 
 # ---- streams ----------------------------------------------------------------------------------------
