@@ -236,8 +236,10 @@ def ended(process, stall):
 
 
 def surroundings(stall):
-    """A leak checker stops all threads before it looks, and waits for one that nothing stops."""
-    return environment({"ASAN_OPTIONS": f"{os.environ.get('ASAN_OPTIONS', '')}:detect_leaks=0"} if stall.is_stuck else None)
+    """A leak checker stops all threads before it looks, and waits for one that nothing stops; a thread that is left behind
+    is what another one reports."""
+    options = {"ASAN_OPTIONS": "detect_leaks=0", "TSAN_OPTIONS": "report_thread_leaks=0"}
+    return environment({key: f"{os.environ.get(key, '')}:{value}" for key, value in options.items()} if stall.is_stuck else None)
 
 
 @pytest.fixture
