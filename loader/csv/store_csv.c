@@ -38,7 +38,7 @@ static enum error read_uri(struct csv_store *store, struct uri *uri,
     enum error error = uri_query_boolean(&uri->query, "header", true, &header);
     if (!error)
         error = read_delimiter(uri, &store->delimiter, &store->delimiter_told);
-    column_choice_read(ret_choice, &uri->query);
+    column_choice_read(ret_choice, uri);
     store->label_told = ret_choice->names[COLUMN_LABEL] != NULL;
     if (!error)
         error = uri_query_finish(&uri->query);

@@ -120,7 +120,7 @@ static enum error postgres_store_open(struct uri *uri, bool keys_only, struct st
     if (!store)
         return ERROR_MEMORY;
     store->keys_only = keys_only;
-    column_choice_read(&choice, &uri->query);
+    column_choice_read(&choice, uri);
     const char *table = uri_query_get(&uri->query, "table");
     enum error error = read_element(uri, &element);
     if (!error)

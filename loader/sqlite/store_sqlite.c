@@ -21,7 +21,7 @@ static enum error read_uri(struct uri *uri, struct request *request)
 {
     request->table = uri_query_get(&uri->query, "table");
     request->element = uri_query_get(&uri->query, "element");
-    column_choice_read(&request->choice, &uri->query);
+    column_choice_read(&request->choice, uri);
     enum error error = uri_query_finish(&uri->query);
     const char *element = request->element;
     if (!error && element && strcmp(element, "u8") != 0 && strcmp(element, "f32") != 0)

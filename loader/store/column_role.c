@@ -15,10 +15,11 @@ static const char *const keys[COLUMN_ROLES] = {
     [COLUMN_WEIGHT] = "weight",    [COLUMN_GROUP] = "group",
 };
 
-void column_choice_read(struct column_choice *choice, struct uri_query *query)
+void column_choice_read(struct column_choice *choice, struct uri *uri)
 {
     for (size_t role = 0; role < COLUMN_ROLES; role++)
-        choice->names[role] = keys[role] ? uri_query_get(query, keys[role]) : NULL;
+        choice->names[role] = keys[role] ? uri_query_get(&uri->query, keys[role]) : NULL;
+    choice->only = uri->column;
 }
 
 const char *name_list(const char *const names[], size_t count, char out[NAME_LIST_BYTES])
@@ -137,6 +138,20 @@ static enum error assign_default(const struct column_names *columns, enum column
     return error;
 }
 
+static void keep_only(const struct column_names *columns, const char *only, enum column_role *roles)
+{
+    size_t column = 0;
+    while (column < columns->count && strcmp(columns->names[column], only) != 0)
+        column++;
+    if (column == columns->count ||
+        (roles[column] != COLUMN_FEATURE && roles[column] != COLUMN_WEIGHT))
+        return;
+    for (size_t i = 0; i < columns->count; i++) {
+        if (i != column && roles[i] == COLUMN_FEATURE)
+            roles[i] = COLUMN_IGNORED;
+    }
+}
+
 enum error column_roles_assign(const struct column_names *columns,
                                const struct column_choice *choice, bool defaults,
                                enum column_role *ret_roles)
@@ -161,6 +176,8 @@ enum error column_roles_assign(const struct column_names *columns,
         if (ret_roles[i] == COLUMN_IGNORED)
             ret_roles[i] = COLUMN_FEATURE;
     }
+    if (!error && choice->only)
+        keep_only(columns, choice->only, ret_roles);
     return error;
 }
 

@@ -29,16 +29,19 @@ enum column_role {
 /* By role: what the URI says; NULL: nothing. Borrowed from the URI. */
 struct column_choice {
     const char *names[COLUMN_ROLES];
+    const char *only; /* a feature or the weight: no other feature is read. NULL: all are */
 };
 
-void column_choice_read(struct column_choice *choice, struct uri_query *query);
+void column_choice_read(struct column_choice *choice, struct uri *uri);
 
 struct column_names {
     const char *const *names; /* [count] */
     size_t count;
 };
 
-/* Gives every column its role. `defaults`: "id" and "label" are looked for. ERROR_USAGE: the choice
+/* Gives every column its role. `defaults`: "id" and "label" are looked for. `only` changes nothing
+ * where no column of that exact name is a feature or the weight: a BLOB's features have names that
+ * are no columns', and the caller finds out, who sees all names. ERROR_USAGE: the choice
  * names a column that is not there, or one column for two things, or a name (also a default one)
  * fits two columns alike; it does not name the table. */
 enum error column_roles_assign(const struct column_names *columns,

@@ -57,6 +57,16 @@ def test_the_same_rows_as_csv_and_sqlite(server, csv, tmp_path):
     assert "3 of u8" in run("loader", "info", server.uri("packed", "&" + KEYS)).stdout
 
 
+@pytest.mark.parametrize("column", ["income", "w"])
+def test_neyman_reads_its_column_alone(server, sampler, column):
+    server.sql("DROP TABLE IF EXISTS people",
+               "CREATE TABLE people (id int PRIMARY KEY, kind text, city text, income real, w real)",
+               "INSERT INTO people SELECT i, chr(97 + i % 2), 'city', i % 2 + i % 3, i % 3 FROM generate_series(0, 59) i")
+    store = server.uri("people", "&label=kind&weight=w")
+    stream = sampler("--store", store, "--design", "neyman", "--column", column).get("/streams/default").json
+    assert stream["deviations"]["a"] == stream["deviations"]["b"] > 0
+
+
 @pytest.mark.threads
 def test_fetched_rows_are_those_of_the_csv(server, csv, sampler):
     one = sampler("--store", f"csv:{csv}", "--seed", "4")

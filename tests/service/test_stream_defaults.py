@@ -2,8 +2,10 @@
 """What a stream is when POST /streams says no more than its name, and options that take several values."""
 
 import concurrent.futures
+import contextlib
 import json
 import os
+import sqlite3
 
 import pytest
 
@@ -60,6 +62,38 @@ def test_each_design_has_its_options(sampler, tmp_path, options, fields):
     stream = server.get("/streams/default").json
     assert stream["design"] == options[0]
     assert {name: stream.get(name) for name in fields} == fields
+
+
+def texts_aside(folder):
+    """Stores of the same rows, in which all but income, weight and the keys are texts; one is made by import."""
+    rows = [(i * 3, "ab"[i % 2], f"city {i}", [0.5, 1000][i % 2] * (i % 7), 1 + i % 5) for i in range(40)]
+    for name, part in (("whole", rows), ("part-0", rows[:9]), ("part-1", rows[9:])):
+        lines = [",".join(map(str, row)) for row in part]
+        (folder / f"{name}.csv").write_text("\n".join(["key,kind,city,income,weight", *lines, ""]))
+    with contextlib.closing(sqlite3.connect(folder / "whole.db")) as database, database:
+        database.execute("CREATE TABLE t (key INTEGER PRIMARY KEY, kind TEXT, city TEXT, income REAL, weight REAL)")
+        database.executemany("INSERT INTO t VALUES (?,?,?,?,?)", rows)
+    run("loader", "import", f"csv:{folder}/whole.csv?id=key&label=kind&weight=weight&features=income", f"sqlite:{folder}/ours.db")
+    own = "?id=key&label=kind&weight=weight"
+    return [f"csv:{folder}/whole.csv{own}", f"csv:{folder}/part-*.csv{own}", f"sqlite:{folder}/whole.db{own}",
+            f"sqlite:{folder}/ours.db"]
+
+
+@pytest.mark.parametrize("column", ["income", "weight"])
+def test_the_column_is_read_alone(sampler, tmp_path, column):
+    """Texts beside it, or beside the weight, do not matter; what the URI says of the keys holds."""
+    found = []
+    for store in texts_aside(tmp_path):
+        server = sampler("--store", store, "--seed", 1, "--design", "neyman", "--column", column)
+        found.append(server.get("/streams/default").json["deviations"])
+    assert sorted(found[0]) == ["a", "b"] and min(found[0].values()) > 0
+    assert found == found[:1] * 4
+
+
+@pytest.mark.parametrize("column, says", [("city", "city"), ("towns", "neither a feature nor the weight")])
+def test_a_column_that_cannot_be_measured(tmp_path, column, says):
+    for store in texts_aside(tmp_path)[:3]:
+        run_fails("sampler", "serve", "--store", store, "--design", "neyman", "--column", column, says=says, status=None)
 
 
 # ---- options that take several values -----------------------------------------------------------
