@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""deploy/k8s and the image: nobody is let in without a token, and one `kubectl apply` makes the tokens."""
+"""deploy/k8s and the image: nobody is let in without a token, and one `kubectl apply` makes the tokens.
+
+Without the training file the pod fails and says so; the commands of the READMEs apply what is there."""
 
 import re
 import stat
@@ -8,11 +10,12 @@ import subprocess
 import pytest
 import yaml
 
-from conftest import PATIENCE_S, ROOT, environment, program
+from conftest import PATIENCE_S, ROOT, environment, program, run_fails
 
 pytestmark = pytest.mark.plain
 
-BASE = ROOT / "deploy" / "k8s" / "base"
+K8S = ROOT / "deploy" / "k8s"
+BASE = K8S / "base"
 
 
 def container(file, kind, name):
@@ -24,13 +27,40 @@ def container(file, kind, name):
     return found[0]
 
 
-def run_in(folder, pod, path=None):
+def try_in(folder, pod, path=None):
     """Runs the container's own command with `folder` in the place of /datanfs."""
     words = [word.replace("/datanfs", str(folder)) for word in pod["command"] + pod["args"]]
     env = environment({"PATH": f"{path}:/usr/bin:/bin"} if path else None)
-    done = subprocess.run(words, capture_output=True, text=True, env=env, timeout=PATIENCE_S, check=False)
+    return subprocess.run(words, capture_output=True, text=True, env=env, timeout=PATIENCE_S, check=False)
+
+
+def run_in(folder, pod, path=None):
+    done = try_in(folder, pod, path)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def reached(folder):
+    """The documents that a kustomization leads to, and the images that it renames."""
+    kustomization = yaml.safe_load((folder / "kustomization.yaml").read_text())
+    images = {one["name"]: one["newName"] for one in kustomization.get("images", [])}
+    patches = [one["path"] for one in kustomization.get("patches", [])] + kustomization.get("patchesStrategicMerge", [])
+    names = [name for key in ("resources", "bases", "components") for name in kustomization.get(key, [])]
+    documents = []
+    for path in [folder / name for name in names + patches]:
+        if path.is_dir():
+            inner, renamed = reached(path)
+            documents += inner
+            images |= renamed
+        else:
+            documents += yaml.safe_load_all(path.read_text())
+    return documents, images
+
+
+def containers(documents):
+    """Those of the manifests themselves: a patch's have no image."""
+    pods = [one["spec"]["template"]["spec"] for one in documents if one["kind"] in ("Deployment", "Job")]
+    return [one for pod in pods for one in pod.get("initContainers", []) + pod["containers"] if "image" in one]
 
 
 @pytest.fixture
@@ -93,3 +123,68 @@ def test_nothing_lets_everybody_in(tmp_path):
                              text=True, cwd=tmp_path, timeout=PATIENCE_S, check=False)
     assert refused.returncode == 2 and "--token-file" in refused.stderr
     assert "--allow-anonymous" in refused.stderr
+
+
+# ---- data ---------------------------------------------------------------------------------------
+
+@pytest.fixture
+def path(tmp_path):
+    """A folder for PATH with the loader in it."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "tombola-loader").symlink_to(program("loader"))
+    return folder
+
+
+def test_a_mistyped_file_fails_the_pod(path, tmp_path):
+    """It used to draw digits and train on them."""
+    volume = tmp_path / "volume"
+    volume.mkdir()
+    (volume / "mnist_trian.csv").write_text("1,0,255\n2,3,4\n")
+    done = try_in(volume, container("sampler.yaml", "Deployment", "prepare"), path)
+    assert done.returncode != 0 and f"cannot open {volume}/mnist_train.csv" in done.stderr
+    assert [one.name for one in volume.iterdir()] == ["mnist_trian.csv"]
+    run_in(volume, container("sampler.yaml", "Deployment", "tokens"))
+    arguments = container("sampler.yaml", "Deployment", "sampler")["args"]
+    words = [word.replace("/datanfs", str(volume)) for word in arguments if not word.startswith("--listen=")]
+    run_fails("sampler", *words, says=f"{volume}/samples.sqlite", status=None)
+
+
+def test_the_file_is_imported_once(path, tmp_path):
+    prepare = container("sampler.yaml", "Deployment", "prepare")
+    (tmp_path / "mnist_train.csv").write_text("1,0,255\n2,3,4\n")
+    assert "samples.sqlite" in run_in(tmp_path, prepare, path)
+    (tmp_path / "mnist_train.csv").unlink()
+    assert run_in(tmp_path, prepare, path) == ""
+
+
+def test_the_test_overlay_alone_makes_demo_data(tmp_path):
+    (tmp_path / "tombola-loader").write_text('#!/bin/sh\necho "$1"\n[ "$1" = import ] || : >"$2/mnist_train.csv"\n')
+    (tmp_path / "tombola-loader").chmod(0o755)
+    patches = yaml.safe_load_all((K8S / "overlays" / "test" / "pods.yaml").read_text())
+    patch = next(patches)["spec"]["template"]["spec"]["initContainers"][0]
+    prepare = container("sampler.yaml", "Deployment", "prepare") | patch
+    assert patch["name"] == "prepare"
+    assert [run_in(tmp_path, prepare, tmp_path).split() for _ in range(2)] == [["demo", "import"], ["import"]]
+    said = [path for path in sorted(K8S.rglob("*.yaml")) if re.search(r"tombola-loader demo", path.read_text())]
+    assert said == [K8S / "overlays" / "test" / "pods.yaml"]
+
+
+# ---- the walk-through ---------------------------------------------------------------------------
+
+def test_the_commands_apply_what_is_there():
+    """Each folder that a README applies is complete, and every image in it comes from a registry."""
+    text = "".join((ROOT / "deploy" / name).read_text() for name in ("README.md", "k8s/README.md"))
+    folders = re.findall(r"kubectl apply -k (\S+)", text)
+    assert len(folders) >= 3
+    for folder in folders:
+        documents, images = reached(ROOT / folder)
+        assert documents, folder
+        for one in containers(documents):
+            assert "/" in images.get(one["image"], ""), f"{folder}: the image {one['image']} is in no registry"
+
+
+def test_a_failed_container_says_why_in_its_status():
+    for folder in (BASE, K8S / "evaluate"):
+        for one in containers(reached(folder)[0]):
+            assert one.get("terminationMessagePolicy") == "FallbackToLogsOnError", one["name"]
