@@ -1,26 +1,33 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/machine.h"
 
-#include <inttypes.h>
+#include <ctype.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define PATH_BYTES 1024
 
-/* The numbers at the beginning of a small file; "max" ends them. */
+/* The numbers at the beginning of a small file, how many there are; "max" and "-1" end them. */
 static int read_numbers(const char *folder, const char *name, uint64_t ret_numbers[2])
 {
-    char path[3 * PATH_BYTES];
+    char path[3 * PATH_BYTES], line[100] = "";
     snprintf(path, sizeof(path), "%s/%s", folder, name);
     FILE *file = fopen(path, "re");
     if (!file)
         return 0;
-    int count = fscanf(file, "%" SCNu64 " %" SCNu64, &ret_numbers[0], &ret_numbers[1]);
+    bool is_read = fgets(line, sizeof(line), file) != NULL;
     fclose(file);
-    return count < 0 ? 0 : count;
+    int count = 0;
+    for (char *at = line, *end = NULL; is_read && count < 2 && isdigit((unsigned char)*at);
+         at = end) {
+        ret_numbers[count++] = strtoull(at, &end, 10);
+        end += strspn(end, " ");
+    }
+    return count;
 }
 
 static void lower_memory(struct machine *machine, const char *folder, const char *name)
@@ -38,8 +45,7 @@ static void lower_processors(struct machine *machine, uint64_t quota, uint64_t p
     machine->processors = (unsigned)((quota + period - 1) / period);
 }
 
-/* The limits of one control group, in whichever version its files are. Version 1 says -1, which is
- * read as a very large number, for none. */
+/* The limits of one control group, in whichever version its files are. */
 static void heed_group(struct machine *machine, const char *folder)
 {
     uint64_t quota[2], period[2];

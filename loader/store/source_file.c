@@ -58,15 +58,14 @@ static enum error open_path(struct source_file *file, const struct file_identity
 enum error source_file_open_by(struct source_file *file, const struct source_door *door,
                                const char *path, const struct file_identity *expected)
 {
-    struct source_file opened = {.path = strdup(path), .descriptor = -1, .door = door};
-    enum error error = opened.path ? open_path(&opened, expected)
-                                   : error_set_memory(strlen(path), "a file's name");
-    if (error) {
-        source_file_close(&opened);
-        return error;
-    }
-    *file = opened;
-    return OK;
+    char *copy = strdup(path);
+    *file = (struct source_file){.path = copy, .descriptor = -1, .door = door};
+    if (!copy)
+        return error_set_memory(strlen(path), "a file's name");
+    enum error error = open_path(file, expected);
+    if (error)
+        source_file_close(file);
+    return error;
 }
 
 enum error source_file_open(struct source_file *file, const char *path,
