@@ -120,6 +120,13 @@ static const struct option_hint hints[] = {
     {"batch_size", BATCH_SIZE_ADVICE "100"},
     {"port", "it is part of the address: --listen 127.0.0.1:8080"},
     {"host", "it is part of the address: --listen 127.0.0.1:8080"},
+    {"data_dir", "rows come from --store URI (csv:PATH, sqlite:PATH, postgresql://...)"},
+    {"data", "it is called --store here"},
+    {"num_epochs", "it is called --epochs here"},
+    {"validation_size", "--splits 0.8,0.1,0.1 are the shares of train, validation and test"},
+    {"validation_split", "--splits 0.8,0.1,0.1 are the shares of train, validation and test"},
+    {"test_size", "--splits 0.8,0.1,0.1 are the shares of train, validation and test"},
+    {"shuffle", "it shuffles by --design NAME and --seed N; --design sequential does not"},
     {"label", "it is part of the store's URI: --store 'csv:train.csv?label=NAME'"},
     {NULL, NULL},
 };

@@ -9,6 +9,7 @@ static enum error run(const struct program *program, int argc, char **argv);
 
 const struct command command_evaluate = {
     .name = "evaluate",
+    .hints = commands_trained_hints,
     .summary = "print a model's accuracy on a store",
     .details =
         "  tombola-trainer evaluate --store sqlite:test.db --logdir run\n"

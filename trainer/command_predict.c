@@ -8,6 +8,7 @@ static enum error run(const struct program *program, int argc, char **argv);
 
 const struct command command_predict = {
     .name = "predict",
+    .hints = commands_trained_hints,
     .summary = "write predictions for a store as CSV",
     .details =
         "  tombola-trainer predict --store new.csv --logdir run > predictions.csv\n"

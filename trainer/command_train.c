@@ -16,6 +16,8 @@ struct arguments {
 
 static enum error run(const struct program *program, int argc, char **argv);
 
+#define ONE_PROCESS "this version trains in one process; leave it out"
+
 static const struct option_hint hints[] = {
     {"epochs", "where the stream ends the sampler says (serve --epochs N); --train-steps N ends "
                "sooner"},
@@ -44,6 +46,17 @@ static const struct option_hint hints[] = {
     {"num_gpus", "it is --device cuda or cuda:N here, one GPU a process"},
     {"resume", "training goes on from --logdir by itself"},
     {"shuffle", "the sampler shuffles (serve --design NAME --seed N)"},
+    {"ps_hosts", ONE_PROCESS},
+    {"worker_hosts", ONE_PROCESS},
+    {"job_name", ONE_PROCESS},
+    {"task_index", ONE_PROCESS},
+    {"sync_replicas", ONE_PROCESS},
+    {"issync", ONE_PROCESS},
+    {"how_many_training_steps", "it is called --train-steps here"},
+    {"train_batch_size", "it is called --batch-size here"},
+    {"save_checkpoints_steps", "checkpoints are saved by time: --save-secs SECONDS"},
+    {"summaries_dir", "what is printed goes to standard output; there are no event files yet"},
+    {"label", "it is part of the store's URI: --store 'csv:train.csv?label=NAME'"},
     {"num_workers", "the feed's threads need no number; --threads N is of matrix products"},
     {NULL, NULL},
 };
@@ -57,9 +70,9 @@ const struct command command_train = {
         "--logdir run\n"
         "Step by step output goes to standard output, progress to standard error. SIGTERM saves a\n"
         "checkpoint and ends with exit status 143; the same command goes on from there.\n"
-        "Features are matched by position; the checkpoint remembers their names, and a store that\n"
-        "has them in another order is refused. A start that fails before the first batch leaves "
-        "no\n"
+        "The checkpoint remembers the features' names: a store's columns are found by them, in "
+        "any\n"
+        "order. A start that fails before the first batch leaves no "
         "checkpoint.\n" COMMANDS_ENVIRONMENT,
     .run = run,
 };

@@ -36,6 +36,8 @@ enum error commands_with_trained(const struct program *program, const struct com
                                  const char *store_help, int argc, char **argv,
                                  commands_use *use) MUST_CHECK;
 
+extern const struct option_hint commands_trained_hints[];
+
 /* For --help of commands that ask a sampler. */
 #define COMMANDS_ENVIRONMENT                                                                       \
     "Environment: TOMBOLA_TOKEN is sent to the sampler as a bearer token; TOMBOLA_CA is the PEM\n" \

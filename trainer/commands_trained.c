@@ -5,6 +5,17 @@
 
 #define PATIENCE_MS 60000 /* as --patience of train */
 
+const struct option_hint commands_trained_hints[] = {
+    {"model_dir", "it is called --logdir here"},
+    {"checkpoint_dir", "it is called --logdir here"},
+    {"checkpoint_path", "it is called --checkpoint here"},
+    {"data_dir", "rows come from --store URI (csv:PATH, sqlite:PATH, postgresql://...)"},
+    {"split", "a stream of the sampler's: --sampler URL --stream NAME"},
+    {"batch_size", "rows go through the model as many at once as pays"},
+    {"output", "it is written to standard output: > FILE"},
+    {NULL, NULL},
+};
+
 enum bad_rows commands_bad_rows(const char *name)
 {
     if (strcmp(name, "skip") == 0)
@@ -20,6 +31,7 @@ enum error commands_with_trained(const struct program *program, const struct com
     struct trained_model_source source = {.stream = "default", .patience_ms = PATIENCE_MS};
     const char *bad_rows = "fail";
     int64_t threads = 1;
+    bool stream_given = false;
     const struct option table[] = {
         {.name = "store",
          .type = OPTION_TEXT,
@@ -36,7 +48,8 @@ enum error commands_with_trained(const struct program *program, const struct com
          .type = OPTION_TEXT,
          .target = &source.stream,
          .argument = "NAME",
-         .help = "which stream, such as one of a test split"},
+         .help = "which stream, such as one of a test split",
+         .given = &stream_given},
         {.name = "logdir",
          .type = OPTION_TEXT,
          .target = &options.logdir,
@@ -54,6 +67,9 @@ enum error commands_with_trained(const struct program *program, const struct com
         options_parse(program, command, table, sizeof(table) / sizeof(table[0]), argc, argv, NULL);
     if (error)
         return error;
+    if (stream_given && !source.sampler_url)
+        return error_set(ERROR_USAGE, "--stream %s is of a sampler; --sampler URL says of which",
+                         source.stream);
     options.bad_rows = commands_bad_rows(bad_rows);
     options.engine.threads = (unsigned)threads;
     error = trained_model_open(&options, &trained);

@@ -180,7 +180,8 @@ static const char *way_out(enum column_role role, const struct text *field)
     if (!text_is_utf8(field->data, field->length))
         return " (Latin-1 becomes UTF-8 by iconv -f ISO-8859-1 -t UTF-8)";
     if (role == COLUMN_ID)
-        return " (id= in the URI, without a name, numbers the rows from 0)";
+        return " (id= in the URI, without a name, numbers the rows from 0; features=A,B,C then "
+               "leaves the texts out)";
     if (role != COLUMN_FEATURE || text_is_real(field->data, field->length))
         return "";
     return has_decimal_comma(field)

@@ -134,11 +134,10 @@ static void take_blob(const struct postgres_format *format, const struct postgre
     bool is_sound = value->bytes && value->length == wanted;
     row->is_u8 = format->element == ELEMENT_U8;
     snprintf(words, sizeof(words), "a row of %zu %s", wanted, text_plural(wanted, "byte", "bytes"));
-    for (size_t i = 0; i < format->features && is_sound && !row->is_u8; i++) {
-        float number;
-        memcpy(&number, value->bytes + i * sizeof(number), sizeof(number));
-        is_sound = isfinite(number);
-        snprintf(words, sizeof(words), "a finite number (element %zu is none)", i);
+    if (is_sound && !row->is_u8) {
+        size_t bad = feature_not_finite(value->bytes, format->features);
+        is_sound = bad == format->features;
+        snprintf(words, sizeof(words), "a finite number (element %zu is none)", bad);
     }
     if (is_sound && wanted > 0)
         memcpy(features, value->bytes, wanted);

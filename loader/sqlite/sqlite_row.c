@@ -154,14 +154,19 @@ static void take_blob(const struct sqlite_format *format, sqlite3_stmt *statemen
     const void *bytes = sqlite3_column_blob(statement, FEATURES_AT);
     size_t length = (size_t)sqlite3_column_bytes(statement, FEATURES_AT);
     row->is_u8 = format->element == ELEMENT_U8;
-    if (type == SQLITE_BLOB && length == wanted) {
-        if (bytes) /* not of none, and not without memory */
-            memcpy(features, bytes, wanted);
-        return;
-    }
+    bool is_sound = type == SQLITE_BLOB && length == wanted;
     char words[80];
     snprintf(words, sizeof(words), "a BLOB of %zu %s", wanted,
              text_plural(wanted, "byte", "bytes"));
+    if (is_sound && bytes && !row->is_u8) {
+        size_t bad = feature_not_finite(bytes, format->features);
+        is_sound = bad == format->features;
+        snprintf(words, sizeof(words), "a finite number (element %zu is none)", bad);
+    }
+    if (is_sound && bytes) /* not of none, and not without memory */
+        memcpy(features, bytes, wanted);
+    if (is_sound)
+        return;
     refuse_value(statement, FEATURES_AT, format->table->features[0], words);
     row->status = ROW_BAD;
 }

@@ -8,6 +8,7 @@
 #include "common/text.h"
 #include "loader/sqlite/sqlite_file.h"
 #include "loader/sqlite/sqlite_vfs.h"
+#include "loader/store/feature.h"
 #include "loader/store/store_kinds.h"
 
 /* What the URI says. Borrowed from it. */
@@ -48,6 +49,33 @@ static enum error query_row(sqlite3 *connection, const char *path, const char *s
     return error;
 }
 
+/* Nobody says what the BLOBs of `bytes` bytes hold, and as bytes they would make features of parts
+ * of numbers. */
+static enum error refuse_floats(struct sqlite_store *store, sqlite3 *connection, size_t bytes)
+{
+    const char *name = store->table.features[0];
+    sqlite3_stmt *statement = NULL;
+    char *sql = sqlite3_mprintf("SELECT \"%w\" FROM \"%w\" LIMIT %d", name, store->table.name,
+                                FEATURE_LOOKS_ROWS);
+    if (!sql)
+        return error_set_memory(256, "an SQLite statement");
+    enum error error = sqlite_prepare(connection, store->path, sql, &statement);
+    bool floats = !error;
+    while (floats && sqlite3_step(statement) == SQLITE_ROW) {
+        const void *blob = sqlite3_column_blob(statement, 0);
+        floats = feature_looks_f32(blob, (size_t)sqlite3_column_bytes(statement, 0));
+    }
+    sqlite3_finalize(statement);
+    sqlite3_free(sql);
+    if (!floats)
+        return error;
+    return error_set(ERROR_INPUT,
+                     "%s: column \"%s\" holds BLOBs of %zu bytes, which look like %zu 32-bit "
+                     "floats, and may be %zu integers from 0 to 255: element=f32 or element=u8 in "
+                     "the URI says which",
+                     store->path, name, bytes, bytes / sizeof(float), bytes);
+}
+
 /* A single feature column that holds BLOBs is taken apart into bytes or floats. */
 static enum error find_blob(struct sqlite_store *store, sqlite3 *connection,
                             const struct request *request)
@@ -74,6 +102,10 @@ static enum error find_blob(struct sqlite_store *store, sqlite3 *connection,
         format->element = strcmp(request->element, "f32") == 0 ? ELEMENT_F32 : ELEMENT_U8;
     else if (store->facts.there)
         format->element = store->facts.element;
+    else
+        error = refuse_floats(store, connection, bytes);
+    if (error)
+        return error;
     if (bytes % element_bytes(format->element) != 0)
         return error_set(ERROR_INPUT,
                          "%s: column \"%s\" of table \"%s\" holds BLOBs of %zu %s, which are no "

@@ -46,10 +46,15 @@ static enum error look(const struct source_file *file, struct file_identity *ret
 
 static enum error open_path(struct source_file *file, const struct file_identity *expected)
 {
+    void *handle = NULL;
+    int descriptor = -1;
     enum error error = check_kind(file->path);
-    if (!error)
-        error = file->door ? file->door->open(file->path, &file->handle)
-                           : file_open_read(file->path, &file->descriptor);
+    if (!error && file->door)
+        error = file->door->open(file->path, &handle);
+    else if (!error)
+        error = file_open_read(file->path, &descriptor);
+    file->handle = handle;
+    file->descriptor = descriptor;
     if (!error)
         error = look(file, &file->identity);
     return error || !expected ? error : source_file_expect(file, expected);
@@ -81,12 +86,17 @@ enum error source_file_expect(const struct source_file *file, const struct file_
                : refuse_change(file->path, expected, &file->identity);
 }
 
-void source_file_close(struct source_file *file)
+static void let_go(struct source_file *file)
 {
     if (file->handle)
         file->door->close(file->handle);
     if (file->path && file->descriptor >= 0)
         close(file->descriptor);
+}
+
+void source_file_close(struct source_file *file)
+{
+    let_go(file);
     free(file->path);
     *file = (struct source_file){.descriptor = -1};
 }
@@ -116,7 +126,7 @@ static enum error pause_before(int attempt)
 static enum error open_again(struct source_file *file, int attempt,
                              const struct error_report *reason)
 {
-    struct source_file again;
+    struct source_file again = {.path = file->path, .descriptor = -1, .door = file->door};
     if (attempt >= ATTEMPTS) {
         enum error code = error_restore(reason);
         return error_prefix(code, "after %d attempts: ", attempt + 1);
@@ -125,14 +135,11 @@ static enum error open_again(struct source_file *file, int attempt,
     if (error)
         return error;
     log_warning("%s; trying again", reason->message);
-    error = source_file_open_by(&again, file->door, file->path, &file->identity);
-    if (error == ERROR_IO)
-        return OK; /* still away: the caller's next read says so, and comes back here */
-    if (error)
-        return error;
-    source_file_close(file);
-    *file = again;
-    return OK;
+    error = open_path(&again, &file->identity);
+    let_go(error ? &again : file);
+    if (!error)
+        *file = again;
+    return error == ERROR_IO ? OK : error; /* still away: the next read says so, and comes back */
 }
 
 static enum error refuse_end(const struct source_file *file, uint64_t end, uint64_t expected)

@@ -33,8 +33,8 @@ struct source_file {
     struct file_identity identity;
 };
 
-/* `expected` NULL: whatever is there; else ERROR_INPUT when the path now is another file. On failure
- * the file is closed. */
+/* `expected` NULL: whatever is there; else ERROR_INPUT when the path now is another file. On
+ * failure the file is closed. */
 enum error source_file_open(struct source_file *file, const char *path,
                             const struct file_identity *expected) MUST_CHECK;
 enum error source_file_open_by(struct source_file *file, const struct source_door *door,

@@ -168,11 +168,11 @@ def test_a_column_that_is_missing_is_named(named, tmp_path):
 def test_other_names_are_a_warning_and_none_are_none(named, tmp_path):
     served, uri, rows, logdir = named
     accuracy = evaluate(uri, logdir)
-    renamed = [{"kind": row["kind"], "a": row["a"], "B": row["b"], "c": row["c"]} for row in rows]
-    other = write_table(tmp_path / "renamed.csv", ["a", "B", "c"], renamed)
+    renamed = [{"kind": row["kind"], "a": row["a"], "other": row["b"], "c": row["c"]} for row in rows]
+    other = write_table(tmp_path / "renamed.csv", ["a", "other", "c"], renamed)
     done = run("trainer", "evaluate", "--store", other, "--logdir", logdir)
     assert f"accuracy: {accuracy:g}" in done.stdout
-    assert "whose names are others: feature 1 (from 0) is \"b\" there and \"B\" here" in done.stderr
+    assert "whose names are others: feature 1 (from 0) is \"b\" there and \"other\" here" in done.stderr
     (tmp_path / "bare.csv").write_text("\n".join((tmp_path / "named.csv").read_text().splitlines()[1:]) + "\n")
     bare = csv_uri(tmp_path / "bare.csv")
     done = run("trainer", "evaluate", "--store", bare, "--logdir", logdir)

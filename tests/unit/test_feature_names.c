@@ -67,8 +67,8 @@ static void test_orders(void **state)
                *const bac[] = {"b", "a", "c"}, *const other[] = {"a", "b", "d"},
                *const p[] = {"p0", "p1", "p2"}, *const mixed[] = {"p0", "p2", "p1"},
                *const numbers[] = {"1", "2", "4"}, *const odd[] = {"\"", "\n\\", "\xc3\xa4"},
-               *const more[] = {"z", "c", "b", "y", "a"}, *const lacking[] = {"z", "c", "y", "a"},
-               *const dab[] = {"d", "a", "b"};
+               *const more[] = {"z", "c", "b", "y", "a"}, *const large[] = {"z", "B", "C", "A"},
+               *const lacking[] = {"z", "c", "y", "a"}, *const dab[] = {"d", "a", "b"};
 
     (void)state;
     check(abc, abc, 3, "");
@@ -83,6 +83,7 @@ static void test_orders(void **state)
     check(p, mixed, 3, "021");
     check(mixed, p, 3, "021");
     check(mixed, mixed, 3, "");
+    check(abc, large, 4, "312");
     check_refusal(abc, dab, 3,
                   "has no column \"c\", which the model of model.ckpt takes; it has 2 of");
     check_refusal(abc, lacking, 4, "has no column \"b\"");

@@ -289,9 +289,43 @@ static void test_blobs_of_others(void **state)
     refuse_table("CREATE TABLE t(id INTEGER PRIMARY KEY, v BLOB);"
                  "INSERT INTO t VALUES (1,x'000080')",
                  "element=f32", ERROR_INPUT, "no 32-bit floats");
+    refuse_table("CREATE TABLE t(id INTEGER PRIMARY KEY, label, v BLOB);"
+                 "INSERT INTO t VALUES (1,3,x'0000803f000000c0'), (2,3,x'0000000000004040')",
+                 "", ERROR_INPUT,
+                 "look like 2 32-bit floats, and may be 8 integers from 0 to 255: element=f32 or");
+    check_table("CREATE TABLE t(id INTEGER PRIMARY KEY, label, v BLOB);"
+                "INSERT INTO t VALUES (1,3,x'0000803f000000c0')",
+                "element=u8", "1:3:0,0,128,63,0,0,0,192\n");
+    check_table("CREATE TABLE t(id INTEGER PRIMARY KEY, label, v BLOB);"
+                "INSERT INTO t VALUES (1,3,x'0000803f'), (2,3,x'01020304')",
+                "", "1:3:0,0,128,63\n2:3:1,2,3,4\n");
     refuse_sqlite("rows.db", "element=f64", ERROR_USAGE, "must be u8 or f32");
     refuse_table("CREATE TABLE t(id INTEGER PRIMARY KEY, a, b); INSERT INTO t VALUES (1,2,3)",
                  "element=u8", ERROR_USAGE, "no single BLOB");
+}
+
+/* As a CSV file's: no number makes no row. */
+static void test_blobs_that_are_no_numbers(void **state)
+{
+    static const int64_t ids[] = {1, 2, 3};
+    static const enum row_status expected[] = {ROW_OK, ROW_BAD, ROW_BAD};
+    struct store *store = NULL;
+    struct reader *reader = NULL;
+    enum row_status status[3];
+    float features[3];
+    (void)state;
+    run_sql("nan.db",
+            "CREATE TABLE t(id INTEGER PRIMARY KEY, label, v BLOB);"
+            "INSERT INTO t VALUES (1,3,x'0000803f'), (2,4,x'0000c07f'), (3,4,x'000080ff')");
+    assert_ok(open_sqlite("nan.db", "element=f32", &store));
+    assert_int_equal(store_info(store)->bad_rows, 2);
+    assert_non_null(
+        strstr(store_info(store)->first_bad_row, "a finite number (element 0 is none)"));
+    assert_ok(reader_open(store, &reader));
+    assert_ok(reader_fetch(reader, ids, 3, features, 4, NULL, status));
+    assert_memory_equal(status, expected, sizeof(status));
+    reader_close(reader);
+    store_close(store);
 }
 
 /* Longer or shorter than the first one, or text of its length: no features are made of it. */
@@ -817,6 +851,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_many_ids_that_are_no_key, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_views, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_blobs_of_others, make_folder, remove_folder),
+    cmocka_unit_test_setup_teardown(test_blobs_that_are_no_numbers, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_blobs_of_another_length, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_bad_rows, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_tables_are_chosen, make_folder, remove_folder),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "trainer/model/feature_names.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 #include "common/text.h"
 #include "common/text_set.h"
 
+#define FOLDED_BYTES 1024 /* longer names must be the same in every letter */
 #define NUMBERED_BYTES (TEXT_INTEGER_BYTES + 2)
 #define DIGEST_DIGITS 16
 
@@ -219,20 +221,39 @@ struct meeting {
     size_t missing; /* the first that was not found; F: none */
 };
 
-static enum error meet(const struct feature_names *names, const struct store_info *info,
+/* Adds a name, in small letters if `fold`. */
+static enum error add_name(struct text_set *set, const char *name, bool fold, uint32_t *ret_number)
+{
+    char small[FOLDED_BYTES];
+    size_t length = strlen(name);
+    if (!fold || length >= sizeof(small))
+        return text_set_add(set, name, length, ret_number);
+    for (size_t i = 0; i < length; i++)
+        small[i] = (char)tolower((unsigned char)name[i]);
+    return text_set_add(set, small, length, ret_number);
+}
+
+/* Names by their bytes, or without regard to ASCII case. Two columns that are one then are none. */
+static enum error meet(const struct feature_names *names, const struct store_info *info, bool fold,
                        struct meeting *meeting)
 {
     struct text_set set = {.count = 0};
     enum error error = OK;
     char room[NUMBERED_BYTES];
     uint32_t number;
-    for (size_t i = 0; i < info->features && !error; i++)
-        error =
-            text_set_borrow(&set, info->feature_names[i], strlen(info->feature_names[i]), &number);
+    meeting->found = meeting->in_place = 0;
     meeting->missing = names->count;
+    for (size_t i = 0; i < info->features && !error; i++) {
+        error = add_name(&set, info->feature_names[i], fold, &number);
+        if (!error && number != i) {
+            text_set_release(&set);
+            meeting->missing = 0;
+            return OK;
+        }
+    }
     for (size_t i = 0; i < names->count && !error; i++) {
         const char *name = name_of(names, i, room);
-        error = text_set_add(&set, name, strlen(name), &number);
+        error = add_name(&set, name, fold, &number);
         bool found = !error && number < info->features;
         meeting->columns[i] = found ? (int32_t)number : -1;
         meeting->found += found;
@@ -274,7 +295,9 @@ static enum error match_known(const struct feature_names *names, const char *cal
 {
     struct meeting meeting = {
         .columns = array_new(names->count, sizeof(*meeting.columns), "columns of features")};
-    enum error error = meeting.columns ? meet(names, info, &meeting) : ERROR_MEMORY;
+    enum error error = meeting.columns ? meet(names, info, false, &meeting) : ERROR_MEMORY;
+    if (!error && meeting.found < names->count)
+        error = meet(names, info, true, &meeting);
     if (!error && meeting.found == names->count)
         *ret_columns = meeting.columns;
     else

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "trainer/run/normalization.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -33,10 +32,9 @@ static void free_sums(struct sums *sums)
     free(sums->squares);
 }
 
-static enum error add_row(struct sums *sums, const struct store_info *info, int64_t id,
-                          const float *row, double target)
+static void add_row(struct sums *sums, const float *row, double target)
 {
-    bool is_first = sums->rows++ == 0, finite = true;
+    bool is_first = sums->rows++ == 0;
     for (size_t i = 0; i <= sums->features; i++) {
         double value = i < sums->features ? (double)row[i] : target;
         if (is_first)
@@ -44,27 +42,14 @@ static enum error add_row(struct sums *sums, const struct store_info *info, int6
         double difference = value - sums->first[i];
         sums->sum[i] += difference;
         sums->squares[i] += difference * difference;
-        finite = finite && isfinite(value);
     }
-    for (size_t i = 0; i < sums->features && !finite; i++) {
-        if (!isfinite(row[i]))
-            return error_set(ERROR_INPUT,
-                             "%s: the row with id %" PRId64 " has %g in column %s, which "
-                             "--normalize cannot take",
-                             info->uri, id, (double)row[i], info->feature_names[i]);
-    }
-    return OK;
 }
 
-static enum error add_batch(struct sums *sums, const struct store_info *info,
-                            const struct feed_batch *batch)
+static void add_batch(struct sums *sums, const struct feed_batch *batch)
 {
     const float *features = batch->features;
-    enum error error = OK;
-    for (size_t row = 0; row < batch->rows && sums->units > 0 && !error; row++, sums->units--)
-        error = add_row(sums, info, batch->ids[row], features + row * sums->features,
-                        batch->labels ? batch->labels[row] : 0);
-    return error;
+    for (size_t row = 0; row < batch->rows && sums->units > 0; row++, sums->units--)
+        add_row(sums, features + row * sums->features, batch->labels[row]);
 }
 
 static enum error sum_up(struct feed *feed, const struct store_info *info, struct sums *sums)
@@ -72,9 +57,8 @@ static enum error sum_up(struct feed *feed, const struct store_info *info, struc
     const struct feed_batch *batch;
     enum error error;
     while (!(error = feed_next(feed, NULL, &batch))) {
-        error = add_batch(sums, info, batch);
-        if (!error)
-            error = feed_put(feed, NULL, batch);
+        add_batch(sums, batch);
+        error = feed_put(feed, NULL, batch);
         if (error)
             return error;
     }

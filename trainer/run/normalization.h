@@ -19,8 +19,8 @@ struct normalization {
 };
 
 /* Draws and reads those units as `feed` says, but on the CPU, from the first batch on; M is
- * `epoch_draws`. A deviation of 0 becomes 1. ERROR_INPUT naming id and column of a feature that is
- * not finite, or when there is no row. The caller frees *ret_normalization's norm in any case. */
+ * `epoch_draws`. A deviation of 0 becomes 1. ERROR_INPUT when there is no row. The caller frees
+ * *ret_normalization's norm in any case. */
 enum error normalization_measure(const struct feed_options *feed, int64_t epoch_draws,
                                  struct normalization *ret_normalization) MUST_CHECK;
 

@@ -274,6 +274,11 @@ static int64_t loss_every(const struct training *training)
     return training->parts.engine.device->kind == DEVICE_CUDA ? LOSS_EVERY_CUDA : 1;
 }
 
+static const char *normalize_advice(const struct training *training)
+{
+    return training->parts.facts.norm.features > 0 ? "" : "--normalize (in another --logdir) or ";
+}
+
 /* The request shows the batch that brought it; where losses are read seldom, an earlier one may
  * have been the first. */
 static enum error refuse_loss(struct training *training, double loss, int64_t index)
@@ -288,11 +293,11 @@ static enum error refuse_loss(struct training *training, double loss, int64_t in
                      "training diverged: the loss of step %" PRId64 " is %g, on batch %" PRId64
                      "%s (%s/batch?size=%" PRId64 "&index=%" PRId64 "&stream=%s shows its rows); "
                      "%s (step %" PRId64 ") stays the newest checkpoint (features that are not "
-                     "finite, or a smaller --learning-rate may be the matter)",
+                     "finite may be the matter; %sa smaller --learning-rate may help)",
                      global_step(training), loss, index,
                      loss_every(training) > 1 ? " or shortly before" : "", options->sampler_url,
                      options->batch_rows, index, options->stream, logdir_newest_path(logdir),
-                     logdir_newest_step(logdir));
+                     logdir_newest_step(logdir), normalize_advice(training));
 }
 
 /* The loss of the step that was just made, on batch `index`; NAN when it is not read at this
@@ -326,16 +331,17 @@ static void warn_of_no_progress(const struct training *training)
 {
     const struct progress *progress = &training->progress;
     const struct baseline *baseline = &progress->baseline;
-    bool normalized = training->parts.facts.norm.features > 0;
     double constant = baseline_loss(baseline);
     if (progress->windows < 2 || baseline->rows < 10 * (int64_t)baseline->classes ||
         !(progress->window >= LEARNT * constant))
         return;
-    log_warning("the loss of the last %d steps is %g a row, and always answering %s would have %g: "
-                "nothing was learnt; %sa smaller --learning-rate or more --train-steps may help",
-                WINDOW_LOSSES, progress->window,
-                baseline->classes > 0 ? "the labels' shares" : "the targets' mean", constant,
-                normalized ? "" : "--normalize (in another --logdir), ");
+    log_warning(
+        "the loss of the last %d steps is %g a row, and always answering %s would have %g: "
+        "the model is no better than that; %sa smaller --learning-rate or more --train-steps "
+        "may help",
+        WINDOW_LOSSES, progress->window,
+        baseline->classes > 0 ? "the labels' shares" : "the targets' mean", constant,
+        normalize_advice(training));
 }
 
 /* One batch from the feed to the model and back. */
@@ -468,7 +474,7 @@ static enum error finish(struct training *training)
     warn_of_no_progress(training);
     report_done(training->report, parts->test_set != NULL, accuracy_of(&training->score),
                 parts->test_set ? model_score_loss(parts->model, &training->score) : 0);
-    log_info("next: tombola-trainer evaluate --store %s --logdir %s, or predict",
+    log_info("next: tombola-trainer evaluate --store '%s' --logdir '%s', or predict",
              training->options->test_store_uri ? training->options->test_store_uri : "TEST-STORE",
              training->options->logdir);
     return OK;

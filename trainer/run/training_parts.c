@@ -89,8 +89,9 @@ static enum error compare_norm(const struct training_parts *parts)
     if (!parts->options->normalize || origin_facts(parts)->norm.features > 0)
         return OK;
     return error_set(ERROR_CONFLICT,
-                     "%s was trained without --normalize; train with it in another --logdir",
-                     checkpoint_path(origin(parts)));
+                     "%s was trained without --normalize, which its parameters do not fit; %s",
+                     checkpoint_path(origin(parts)),
+                     parts->checkpoint ? "train with it in another --logdir" : "leave it out");
 }
 
 static enum error check_sampler(const struct training_options *options)
@@ -252,7 +253,15 @@ static void warn_of_fractions(const struct training_parts *parts)
 {
     const struct store_info *info = store_info(parts->store);
     const struct classes *classes = parts->facts.classes;
-    if (!classes || info->label_kind != LABEL_REAL)
+    int64_t units = parts->facts.position.stream.units;
+    if (!classes)
+        return;
+    if (info->label_kind == LABEL_INTEGER && classes->count > 50 &&
+        (int64_t)classes->count > units / 2)
+        log_warning("%s: column %s holds %zu different numbers in %" PRId64 " units, and each is a "
+                    "class of its own (a regression is --model linear)",
+                    info->uri, info->label_column, classes->count, units);
+    if (info->label_kind != LABEL_REAL)
         return;
     double value;
     for (size_t i = 0; i < classes->count; i++) {
