@@ -44,11 +44,13 @@ static int refuse_command(const struct program *program, const char *name)
 /* A result that did not reach its reader must not look like success. */
 static enum error finish_output(enum error error)
 {
-    if (fflush(stdout) == 0 && !ferror(stdout))
+    bool flushed = fflush(stdout) == 0;
+    if (flushed && !ferror(stdout))
         return error;
     if (error && error != ERROR_END)
         return error; /* the first failure is the one to report */
-    return error_set_errno(ERROR_IO, errno, "cannot write to standard output");
+    return flushed ? error_set(ERROR_IO, "cannot write to standard output: a write failed before")
+                   : error_set_errno(ERROR_IO, errno, "cannot write to standard output");
 }
 
 static int run_command(const struct program *program, const struct command *command, int argc,

@@ -52,8 +52,10 @@ struct uri {
     char *path;   /* owned, decoded for the schemes csv, sqlite, range; for postgresql the text
                    * from "//" up to '?' as it stands */
     struct uri_query query;
-    const char *column; /* borrowed; never from the text: the one feature that who opens the store
-                         * wants, of all that the text asks for (column_role.h). NULL: all */
+    /* Borrowed; never from the text: the features that who opens the store wants, of all that the
+     * text asks for (column_role.h). A count of 0: all. */
+    const char *const *columns;
+    size_t column_count;
 };
 
 /* A bare path (no known `scheme:` in front) gets scheme "" and keeps its '%' and '?' parameters:

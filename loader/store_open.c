@@ -70,10 +70,11 @@ static enum error refuse_kind(const char *text, const struct uri *uri)
                      shown);
 }
 
-/* One call of store_open(), store_open_column() or store_open_cached(). */
+/* One call of store_open(), store_open_columns() or store_open_cached(). */
 struct opening {
     bool keys_only;
-    const char *column;   /* store_open_column(); else NULL */
+    const char *const *columns; /* store_open_columns(); else NULL */
+    size_t column_count;
     uint64_t cache_bytes; /* store_open_cached(); else 0 */
     struct store **parts; /* owned list of owned stores, in their order */
     size_t count, capacity;
@@ -88,7 +89,8 @@ static enum error open_kind(const struct opening *opening, const struct store_op
     char *copy = strdup(shown);
     if (!copy)
         return error_set_memory(strlen(shown), "a store's URI");
-    uri->column = opening->column;
+    uri->columns = opening->columns;
+    uri->column_count = opening->column_count;
     enum error error = opening->cache_bytes > 0 && ops->open_cached
                            ? ops->open_cached(uri, opening->cache_bytes, &store)
                            : ops->open(uri, opening->keys_only, &store);
@@ -289,7 +291,8 @@ enum error store_open_cached(const char *uri, uint64_t cache_bytes, struct store
     return open_all(&(struct opening){.cache_bytes = cache_bytes}, uri, ret_store);
 }
 
-enum error store_open_column(const char *uri, const char *column, struct store **ret_store)
+enum error store_open_columns(const char *uri, const char *const columns[], size_t count,
+                              struct store **ret_store)
 {
-    return open_all(&(struct opening){.column = column}, uri, ret_store);
+    return open_all(&(struct opening){.columns = columns, .column_count = count}, uri, ret_store);
 }

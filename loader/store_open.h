@@ -21,11 +21,12 @@ enum error store_open(const char *uri, bool keys_only, struct store **ret_store)
  * read them again. The store owns the memory until the cache takes it. */
 enum error store_open_cached(const char *uri, uint64_t cache_bytes,
                              struct store **ret_store) MUST_CHECK;
-/* As store_open() for all columns, but of the features `column` alone is read, so that others need
- * not be numbers; a weight of that name needs none of them. Features that lie in one BLOB are read
- * with it. Where there is no such column, all features are there and info names them. */
-enum error store_open_column(const char *uri, const char *column,
-                             struct store **ret_store) MUST_CHECK;
+/* As store_open() for all columns, but of the features these alone are read, in the store's order,
+ * so that others need not be numbers; a weight of such a name needs none of them. Features that lie
+ * in one BLOB are read with it. Where one has no column, all features are there and info names
+ * them. */
+enum error store_open_columns(const char *uri, const char *const columns[], size_t count,
+                              struct store **ret_store) MUST_CHECK;
 /* Checks a URI without reading its files and without asking a server: is it well-formed, of a known
  * kind, and do its files exist? ERROR_USAGE, or as store_open(). */
 enum error store_check_uri(const char *uri) MUST_CHECK;

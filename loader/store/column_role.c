@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/array.h"
@@ -19,7 +20,8 @@ void column_choice_read(struct column_choice *choice, struct uri *uri)
 {
     for (size_t role = 0; role < COLUMN_ROLES; role++)
         choice->names[role] = keys[role] ? uri_query_get(&uri->query, keys[role]) : NULL;
-    choice->only = uri->column;
+    choice->only = uri->columns;
+    choice->only_count = uri->column_count;
 }
 
 const char *name_list(const char *const names[], size_t count, char out[NAME_LIST_BYTES])
@@ -103,7 +105,7 @@ static enum error refuse_name(const struct column_names *columns, enum column_ro
 static enum error assign(const struct column_names *columns, enum column_role role,
                          const char *wanted, size_t length, enum column_role *roles)
 {
-    size_t column;
+    size_t column = columns->count;
     enum error error = find_name(columns, role, wanted, length, &column);
     if (error)
         return error;
@@ -138,18 +140,36 @@ static enum error assign_default(const struct column_names *columns, enum column
     return error;
 }
 
-static void keep_only(const struct column_names *columns, const char *only, enum column_role *roles)
+/* The column of that name that is to be read; `count` of them: none, or not one alone. */
+static size_t find_wanted(const struct column_names *columns, const char *name,
+                          const enum column_role *roles)
 {
-    size_t column = 0;
-    while (column < columns->count && strcmp(columns->names[column], only) != 0)
-        column++;
-    if (column == columns->count ||
-        (roles[column] != COLUMN_FEATURE && roles[column] != COLUMN_WEIGHT))
-        return;
-    for (size_t i = 0; i < columns->count; i++) {
-        if (i != column && roles[i] == COLUMN_FEATURE)
+    size_t column = columns->count;
+    if (find_name(columns, COLUMN_FEATURE, name, strlen(name), &column) || column == columns->count)
+        return columns->count;
+    bool is_read = roles[column] == COLUMN_FEATURE || roles[column] == COLUMN_WEIGHT;
+    return is_read ? column : columns->count;
+}
+
+static enum error keep_only(const struct column_names *columns, const struct column_choice *choice,
+                            enum column_role *roles)
+{
+    bool *wanted = array_new(columns->count, sizeof(*wanted), "columns that are wanted");
+    if (!wanted)
+        return ERROR_MEMORY;
+    size_t found = 0;
+    for (; found < choice->only_count; found++) {
+        size_t column = find_wanted(columns, choice->only[found], roles);
+        if (column == columns->count)
+            break;
+        wanted[column] = true;
+    }
+    for (size_t i = 0; i < columns->count && found == choice->only_count; i++) {
+        if (!wanted[i] && roles[i] == COLUMN_FEATURE)
             roles[i] = COLUMN_IGNORED;
     }
+    free(wanted);
+    return OK;
 }
 
 enum error column_roles_assign(const struct column_names *columns,
@@ -176,8 +196,8 @@ enum error column_roles_assign(const struct column_names *columns,
         if (ret_roles[i] == COLUMN_IGNORED)
             ret_roles[i] = COLUMN_FEATURE;
     }
-    if (!error && choice->only)
-        keep_only(columns, choice->only, ret_roles);
+    if (!error && choice->only_count > 0)
+        error = keep_only(columns, choice, ret_roles);
     return error;
 }
 

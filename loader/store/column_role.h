@@ -29,7 +29,9 @@ enum column_role {
 /* By role: what the URI says; NULL: nothing. Borrowed from the URI. */
 struct column_choice {
     const char *names[COLUMN_ROLES];
-    const char *only; /* a feature or the weight: no other feature is read. NULL: all are */
+    /* Features, or the weight: no other feature is read. A count of 0: all are. */
+    const char *const *only;
+    size_t only_count;
 };
 
 void column_choice_read(struct column_choice *choice, struct uri *uri);
@@ -40,8 +42,8 @@ struct column_names {
 };
 
 /* Gives every column its role. `defaults`: "id" and "label" are looked for. `only` changes nothing
- * where no column of that exact name is a feature or the weight: a BLOB's features have names that
- * are no columns', and the caller finds out, who sees all names. ERROR_USAGE: the choice
+ * where one of it is not the name of a feature or the weight: a BLOB's features have names that are
+ * no columns', and the caller finds out, who sees all names. ERROR_USAGE: the choice
  * names a column that is not there, or one column for two things, or a name (also a default one)
  * fits two columns alike; it does not name the table. */
 enum error column_roles_assign(const struct column_names *columns,

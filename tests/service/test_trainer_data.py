@@ -288,3 +288,18 @@ def test_numbers_that_are_hardly_classes_are_doubted(sampler, tmp_path):
     uri = f"csv:{path}?label=price"
     done = train(sampler("--store", uri, "--design", "srs"), uri, tmp_path / "run", **{**CLASSIFIER, "train_steps": 3})
     assert "column price holds 400 different numbers in 400 units" in done.stderr and "--model linear" in done.stderr
+
+
+def test_columns_that_the_model_does_not_take_need_not_be_numbers(learnt, tmp_path):
+    flowers, uri, logdir = learnt
+    with open(tmp_path / "flowers.csv", encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    with open(tmp_path / "notes.csv", "w", encoding="utf-8", newline="") as file:
+        out = csv.DictWriter(file, ["note", "width", "Pressure", "fixed", "kind"])
+        out.writeheader()
+        out.writerows({"note": f"seen by {at}", "Pressure": row.pop("pressure"), **row} for at, row in enumerate(rows))
+    notes = f"csv:{tmp_path}/notes.csv?label=kind"
+    assert evaluate(notes, logdir) == evaluate(uri, logdir)
+    unlabelled = run("trainer", "predict", "--store", f"csv:{tmp_path}/notes.csv", "--logdir", logdir).stdout
+    assert unlabelled.splitlines()[5].split(",")[2:] == run(
+        "trainer", "predict", "--store", uri, "--logdir", logdir).stdout.splitlines()[5].split(",")[2:]

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "common/array.h"
-#include "loader/store_open.h"
 #include "trainer/model/targets.h"
 
 struct scoring {
@@ -59,7 +58,7 @@ enum error evaluation_run(struct trained_model *trained, const struct trained_mo
 {
     struct scoring scoring = {.trained = trained};
     struct store *store = NULL;
-    enum error error = store_open(source->store_uri, false, &store);
+    enum error error = trained_model_open_store(trained, source, &store);
     if (error)
         return error;
     error = score_store(&scoring, source, store);

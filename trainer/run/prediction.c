@@ -8,7 +8,6 @@
 #include "common/array.h"
 #include "common/log.h"
 #include "common/text.h"
-#include "loader/store_open.h"
 #include "trainer/model/targets.h"
 
 #define LINES_LIMIT_BYTES ((size_t)1 << 31)
@@ -152,7 +151,7 @@ enum error prediction_run(struct trained_model *trained, const struct trained_mo
     struct predicting predicting = {
         .trained = trained, .lines = BUFFER_INIT(LINES_LIMIT_BYTES), .out = out};
     struct store *store = NULL;
-    enum error error = store_open(source->store_uri, false, &store);
+    enum error error = trained_model_open_store(trained, source, &store);
 
     if (error)
         return error;

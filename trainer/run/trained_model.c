@@ -6,6 +6,7 @@
 #include "common/log.h"
 #include "common/stop.h"
 #include "loader/feed/stream_check.h"
+#include "loader/store_open.h"
 #include "trainer/checkpoint/logdir.h"
 #include "trainer/model/feature_input.h"
 
@@ -234,6 +235,16 @@ static enum error run_stream(struct trained_model *trained,
     log_info("the %" PRId64 " units of stream %s of %s", stream.epoch_draws, source->stream,
              source->sampler_url);
     return draw_epoch(trained, &feed, stream.epoch_draws, sink, context);
+}
+
+enum error trained_model_open_store(const struct trained_model *trained,
+                                    const struct trained_model_source *source,
+                                    struct store **ret_store)
+{
+    const struct feature_names *names = &checkpoint_get_facts(trained->checkpoint)->names;
+    bool known = names->count > 0 && names->first_count == names->count;
+    return store_open_columns(source->store_uri, (const char *const *)names->first,
+                              known ? names->count : 0, ret_store);
 }
 
 enum error trained_model_run(struct trained_model *trained,

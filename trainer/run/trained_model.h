@@ -54,6 +54,12 @@ struct trained_model_source {
     int64_t patience_ms;     /* for a sampler that does not answer */
 };
 
+/* The source's store, of whose columns those alone are read that the model takes, if they are there
+ * by name: others need not be numbers. */
+enum error trained_model_open_store(const struct trained_model *trained,
+                                    const struct trained_model_source *source,
+                                    struct store **ret_store) MUST_CHECK;
+
 /* All rows of `store` that `source` names, in frame order or the stream's; bad ones end it, are
  * left out, or are zeros, as `bad_rows` says (how many, is logged). ERROR_INPUT or ERROR_CONFLICT
  * when it has not the columns that the model takes; ERROR_CANCELLED after stop_requested(). */
