@@ -24,7 +24,7 @@ SANITIZERS = {
     "ASAN_OPTIONS": "allocator_may_return_null=1:detect_stack_use_after_return=0",
     "LSAN_OPTIONS": f"suppressions={SUPPRESSIONS}/lsan.supp:print_suppressions=0",
     "UBSAN_OPTIONS": "print_stacktrace=1",
-    "TSAN_OPTIONS": f"suppressions={SUPPRESSIONS}/tsan.supp:print_suppressions=0:second_deadlock_stack=1:die_after_fork=0:"
+    "TSAN_OPTIONS": f"suppressions={SUPPRESSIONS}/tsan.supp:print_suppressions=0:second_deadlock_stack=1:"
                     "allocator_may_return_null=1",
 }
 
