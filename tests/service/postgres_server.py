@@ -20,24 +20,32 @@ class Server:
     def __init__(self, programs, folder):
         self.programs = programs
         self.folder = folder
-        self.port = free_port()
         if os.getuid() == 0:
             owner = pwd.getpwnam("postgres")
             os.chown(folder, owner.pw_uid, owner.pw_gid)
         (folder / "password").write_text("right one\n")
         self.call("initdb", "-D", folder / "data", "-U", "tombola", "--auth-local=trust", "--auth-host=scram-sha-256",
                   f"--pwfile={folder}/password", "--no-sync", "--encoding=UTF8", "--locale=C")
-        self.start()
+        for last in (False, False, False, True):  # the port may be taken between the two
+            self.port = free_port()
+            if self.start(check=last):
+                break
 
     def call(self, program, *arguments, check=True):
         user = {"user": "postgres", "group": "postgres"} if os.getuid() == 0 else {}
         done = subprocess.run([f"{self.programs}/{program}", *map(str, arguments)], stdout=subprocess.DEVNULL,
                               stderr=subprocess.PIPE, timeout=PATIENCE_S, cwd="/", check=False, **user)
-        assert done.returncode == 0 or not check, done.stderr.decode()
+        assert done.returncode == 0 or not check, done.stderr.decode() + self.log_tail()
+        return done.returncode == 0
 
-    def start(self):
+    def log_tail(self):
+        log = self.folder / "log"
+        return log.read_text(errors="replace")[-2000:] if log.exists() else ""
+
+    def start(self, check=True):
         options = f"-c listen_addresses=127.0.0.1 -p {self.port} -c unix_socket_directories={self.folder} -c fsync=off"
-        self.call("pg_ctl", "-D", self.folder / "data", "-w", "-o", options, "-l", self.folder / "log", "start")
+        return self.call("pg_ctl", "-D", self.folder / "data", "-w", "-o", options, "-l", self.folder / "log", "start",
+                         check=check)
 
     def stop(self):
         self.call("pg_ctl", "-D", self.folder / "data", "-m", "immediate", "-w", "stop", check=False)
