@@ -2,11 +2,16 @@
 #include "common/errand.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "common/array.h"
 #include "common/clock.h"
+#include "common/stop.h"
 #include "common/thread.h"
+
+#define STEP_MS 50
+#define STOP_MS 500 /* for work that heeds stop_requested() */
 
 struct errand {
     pthread_mutex_t lock;
@@ -14,6 +19,8 @@ struct errand {
     void (*work)(void *context);
     void (*release)(void *context);
     void *context;
+    pthread_t thread;
+    bool is_started;
     bool is_done, is_left; /* with both it is nobody's; done, too: not started */
 };
 
@@ -57,13 +64,11 @@ enum error errand_new(void (*work)(void *context), void (*release)(void *context
 
 enum error errand_start(struct errand *errand, const char *name)
 {
-    pthread_t thread;
     errand->is_done = false;
-    enum error error = thread_start(name, run, errand, &thread);
+    enum error error = thread_start(name, run, errand, &errand->thread);
+    errand->is_started = !error;
     if (error)
         errand->is_done = true;
-    else
-        pthread_detach(thread);
     return error;
 }
 
@@ -79,13 +84,34 @@ bool errand_wait(struct errand *errand, int64_t deadline_ns)
     return is_done;
 }
 
+enum error errand_run(struct errand *errand, const char *name, const _Atomic bool *is_past)
+{
+    int64_t deadline_ns = INT64_MAX;
+    enum error error = errand_start(errand, name);
+    while (!error && !errand_wait(errand, clock_deadline_ns(STEP_MS))) {
+        if (stop_requested() && deadline_ns == INT64_MAX)
+            deadline_ns = clock_deadline_ns(STOP_MS);
+        if (clock_now_ns() >= deadline_ns && !(is_past && atomic_load(is_past)))
+            error = error_set(ERROR_CANCELLED,
+                              "stopped while a thread hangs in the system; it is left behind");
+    }
+    return error;
+}
+
 void errand_leave(struct errand *errand)
 {
     if (!errand)
         return;
+    pthread_t thread = errand->thread;
+    bool is_started = errand->is_started;
     pthread_mutex_lock(&errand->lock);
     errand->is_left = true;
     bool is_nobodys = errand->is_done;
     pthread_mutex_unlock(&errand->lock);
+    /* What libraries keep for a thread is freed at its end, which is a moment after its work's. */
+    if (is_started && is_nobodys)
+        pthread_join(thread, NULL);
+    else if (is_started)
+        pthread_detach(thread);
     end_if_nobodys(errand, is_nobodys);
 }

@@ -24,6 +24,11 @@ enum error errand_start(struct errand *errand, const char *name) MUST_CHECK;
 /* Waits until the work is done or the deadline (clock.h); true when it is done: what it left in the
  * context may be read. */
 bool errand_wait(struct errand *errand, int64_t deadline_ns);
+/* Starts it and waits until it is done. ERROR_CANCELLED: the program is to stop (stop.h), and the
+ * work did not end by itself soon; leave it then. Once *is_past (may be NULL) is true, what may
+ * hang is over, and the work is awaited however long it takes. */
+enum error errand_run(struct errand *errand, const char *name,
+                      const _Atomic bool *is_past) MUST_CHECK;
 /* Ends the caller's use of errand and context, whether the work is done, runs or was never started.
  * NULL is legal. */
 void errand_leave(struct errand *errand);

@@ -54,6 +54,7 @@ int http_status_of_error(enum error error)
     case ERROR_MEMORY:
     case ERROR_UNAVAILABLE:
     case ERROR_TIMEOUT:
+    case ERROR_CANCELLED:
         return 503;
     default:
         return 500;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define PATH_BYTES 1024
@@ -110,4 +111,15 @@ void machine_look_below(const char *root, struct machine *ret_machine)
 void machine_look(struct machine *ret_machine)
 {
     machine_look_below("", ret_machine);
+}
+
+uint64_t machine_raise_files(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return 0;
+    limit.rlim_cur = limit.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+    (void)getrlimit(RLIMIT_NOFILE, &limit);
+    return limit.rlim_cur;
 }

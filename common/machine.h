@@ -19,4 +19,8 @@ void machine_look(struct machine *ret_machine);
 /* The same with `root` before the paths of /proc and /sys. */
 void machine_look_below(const char *root, struct machine *ret_machine);
 
+/* Raises this process' limit of open files as far as it may: the soft limit is what shells start us
+ * with. Returns it; 0: not known. */
+uint64_t machine_raise_files(void);
+
 #endif

@@ -248,19 +248,28 @@ static enum error check_words(const struct parse *parse)
                      parse->word_count, parse->program->name, parse->command->name);
 }
 
-/* A variable that is nearly one of ours is one that was meant; others may be of other programs. */
+/* A variable that is nearly one of ours is one that was meant, and so is one of a name that has a
+ * hint; others may be of other programs. */
 static void warn_of_variable(const struct parse *parse, const char *variable)
 {
     char name[NAME_BYTES], near[NAME_BYTES], meant[NAME_BYTES];
-    snprintf(name, sizeof(name), "%.*s", (int)strcspn(variable, "="), variable);
+    int length = (int)strcspn(variable, "=");
+    snprintf(name, sizeof(name), "%.*s", length, variable);
     for (char *letter = name; *letter; letter++)
         *letter = (char)tolower((unsigned char)*letter);
     if (find_option(parse, name, strlen(name)) < parse->count || strcmp(name, "token") == 0 ||
-        strcmp(name, "ca") == 0 || !nearest_option(parse, name, true, near, sizeof(near)))
+        strcmp(name, "ca") == 0)
         return;
-    options_environment_name(near, meant, sizeof(meant));
-    log_warning("the environment variable " VARIABLE_PREFIX "%.*s is not read (did you mean %s?)",
-                (int)strcspn(variable, "="), variable, meant);
+    const char *advice = find_hint(parse->command, name);
+    if (advice) {
+        log_warning("the environment variable " VARIABLE_PREFIX "%.*s is not read: %s", length,
+                    variable, advice);
+    } else if (nearest_option(parse, name, true, near, sizeof(near))) {
+        options_environment_name(near, meant, sizeof(meant));
+        log_warning("the environment variable " VARIABLE_PREFIX
+                    "%.*s is not read (did you mean %s?)",
+                    length, variable, meant);
+    }
 }
 
 static void warn_of_variables(const struct parse *parse)

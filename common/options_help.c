@@ -204,7 +204,9 @@ void options_print_program_help(FILE *out, const struct program *program)
         int column = fprintf(out, "  %-12s ", program->commands[i]->name);
         print_wrapped(out, program->commands[i]->summary, column, column);
     }
-    fprintf(out, "\n%s COMMAND --help  shows the options of a command\n%s --version\n",
+    fprintf(out,
+            "\n%s COMMAND --help  (-h; help COMMAND) shows the options of a command\n"
+            "%s --version       (-V)\n",
             program->name, program->name);
 }
 

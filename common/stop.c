@@ -13,6 +13,7 @@
 
 #define POLL_LIMIT_MS 1000000
 #define FLAG_POLL_MS 50 /* a flag wakes nobody */
+#define STACK_BYTES (64 << 10)
 
 static _Atomic int first_signal;
 static _Atomic int interrupts; /* how many SIGINT came */
@@ -51,8 +52,23 @@ static void make_signals_safe(int event)
 #endif
 }
 
+/* A signal's frame overwrites what lies more than 128 bytes below the stack pointer, where code
+ * that oneDNN generates still keeps something: the heap was damaged. */
+static enum error use_own_stack(void)
+{
+    static char bytes[STACK_BYTES];
+    stack_t stack = {.ss_sp = bytes, .ss_size = sizeof(bytes)}, before;
+    if (sigaltstack(NULL, &before) ||
+        ((before.ss_flags & SS_DISABLE) && sigaltstack(&stack, NULL))) /* a sanitizer has one */
+        return error_set_errno(ERROR_IO, errno, "cannot give signal handlers a stack");
+    return OK;
+}
+
 enum error stop_install(void)
 {
+    enum error error = use_own_stack();
+    if (error)
+        return error;
     if (atomic_load(&descriptor) < 0) {
         int event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
         if (event < 0)
@@ -60,7 +76,7 @@ enum error stop_install(void)
         make_signals_safe(event);
         atomic_store(&descriptor, event);
     }
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART | SA_ONSTACK};
     sigemptyset(&action.sa_mask);
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     sigemptyset(&ignore.sa_mask);
@@ -83,6 +99,11 @@ void stop_follow(const _Atomic bool *flag)
 int stop_signal(void)
 {
     return atomic_load(&first_signal);
+}
+
+const char *stop_signal_name(void)
+{
+    return stop_signal() == SIGINT ? "SIGINT" : "SIGTERM";
 }
 
 int stop_descriptor(void)

@@ -23,6 +23,8 @@ void stop_follow(const _Atomic bool *flag);
 
 /* The signal's number (SIGTERM, SIGINT), 0 while none came. The shell's exit status is 128 + it. */
 int stop_signal(void);
+/* "SIGINT" or "SIGTERM" */
+const char *stop_signal_name(void);
 
 /* Readable from the first signal on, for poll(). Owned here. */
 int stop_descriptor(void);

@@ -39,15 +39,24 @@ static const struct store_ops *find_kind(const struct uri *uri)
 
 /* What people have, and what makes a store of it. */
 static const struct {
-    const char *ending, *advice;
+    const char *endings, *advice;
 } others[] = {
     {".gz", "a compressed file is no store; unpack it (gzip -d)"},
+    {".bz2", "a compressed file is no store; unpack it (bzip2 -d)"},
+    {".xz", "a compressed file is no store; unpack it (xz -d)"},
     {".zst", "a compressed file is no store; unpack it (zstd -d)"},
+    {".zip", "a compressed file is no store; unpack it (unzip)"},
+    {".txt", "rows of text are csv:PATH, whatever the file is called (delimiter=tab, ; or | in the "
+             "URI where it is no comma)"},
     {".parquet", "Parquet is no store yet; make it CSV (DuckDB: COPY (FROM 'x.parquet') TO "
                  "'x.csv'; pandas: read_parquet(\"x.parquet\").to_csv(\"x.csv\", index=False))"},
-    {".npy",
-     "NumPy's format is no store; make it CSV (numpy.savetxt(\"x.csv\", x, delimiter=\",\"))"},
-    {".npz",
+    {".json|.jsonl|.ndjson",
+     "JSON is no store; make it CSV (DuckDB: COPY (FROM 'x.json') TO 'x.csv')"},
+    {".xlsx|.xls|.ods", "a spreadsheet is no store; save it as CSV in UTF-8"},
+    {".feather|.arrow", "Arrow is no store; make it CSV (pandas: read_feather(\"x.feather\")"
+                        ".to_csv(\"x.csv\", index=False))"},
+    {".tfrecord|.tfrecords", "TensorFlow's records are no store; write their features as CSV"},
+    {".npy|.npz",
      "NumPy's format is no store; make it CSV (numpy.savetxt(\"x.csv\", x, delimiter=\",\"))"},
 };
 
@@ -60,7 +69,7 @@ static enum error refuse_kind(const char *text, const struct uri *uri)
                          "this build has no PostgreSQL store (it was made without libpq); csv:, "
                          "sqlite: and range: are there");
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
-        if (store_path_ends_in(uri->path, others[i].ending))
+        if (store_path_ends_in(uri->path, others[i].endings))
             return error_set(ERROR_USAGE, "%s: %s", shown, others[i].advice);
     }
     return error_set(ERROR_USAGE,

@@ -53,7 +53,8 @@ static int64_t earlier(int64_t a, int64_t b)
 static void tell_sums(const struct housekeeper *housekeeper, int64_t now_ms)
 {
     refusals_tick(now_ms);
-    housekeeper->tick(now_ms);
+    if (housekeeper->tick)
+        housekeeper->tick(now_ms);
 }
 
 static void *run(void *context)

@@ -35,7 +35,8 @@ void http_threads_release(struct http_threads *set, void (*release)(struct api_t
 {
     while (set->first) {
         struct http_thread *next = set->first->next;
-        release(set->first->api);
+        if (release)
+            release(set->first->api);
         http_thread_free(set->first);
         set->first = next;
     }

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
@@ -16,52 +15,14 @@
 #include <unistd.h>
 
 #include "common/array.h"
+#include "common/listen_socket.h"
 #include "common/log.h"
 #include "common/thread.h"
 
-#define BACKLOG 4096 /* the kernel cuts it to net.core.somaxconn */
 /* How long it waits for room, or for descriptors and memory that the system is short of. */
 #define NAP_MS 10
 
 /* ---- the socket --------------------------------------------------------- */
-
-static enum error bind_error(const char *host, uint16_t port, int errno_value)
-{
-    switch (errno_value) {
-    case EADDRINUSE:
-        return error_set(
-            ERROR_NETWORK,
-            "--listen %s:%u: the port is in use by another program; choose another, or "
-            "0 for a free one",
-            host, (unsigned int)port);
-    case EADDRNOTAVAIL:
-        return error_set(ERROR_USAGE,
-                         "--listen %s:%u: this machine has no such address; 0.0.0.0 means all of "
-                         "them",
-                         host, (unsigned int)port);
-    default:
-        return error_set_errno(ERROR_NETWORK, errno_value, "--listen %s:%u", host,
-                               (unsigned int)port);
-    }
-}
-
-static enum error listen_on(const struct addrinfo *address, const char *host, uint16_t port,
-                            int *ret_descriptor)
-{
-    int on = 1;
-    int descriptor = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (descriptor < 0)
-        return error_set_errno(ERROR_NETWORK, errno, "--listen %s:%u", host, (unsigned int)port);
-    (void)setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    if (bind(descriptor, address->ai_addr, address->ai_addrlen) == 0 &&
-        listen(descriptor, BACKLOG) == 0) {
-        *ret_descriptor = descriptor;
-        return OK;
-    }
-    int errno_value = errno;
-    close(descriptor);
-    return bind_error(host, port, errno_value);
-}
 
 static uint16_t port_of(int descriptor)
 {
@@ -76,52 +37,21 @@ static uint16_t port_of(int descriptor)
     return ntohs(address.any.sa_family == AF_INET6 ? address.six.sin6_port : address.four.sin_port);
 }
 
-/* A name may have addresses of both kinds ("localhost"): clients expect the older one. */
-static const struct addrinfo *choose(const struct addrinfo *list)
-{
-    for (const struct addrinfo *address = list; address; address = address->ai_next) {
-        if (address->ai_family == AF_INET)
-            return address;
-    }
-    return list;
-}
-
-static enum error resolve(const char *host, uint16_t port, struct addrinfo **ret_list)
-{
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
-    char service[8];
-    snprintf(service, sizeof(service), "%u", (unsigned int)port);
-    int status = getaddrinfo(host, service, &hints, ret_list);
-    if (status == 0)
-        return OK;
-    return error_set(ERROR_USAGE, "--listen %s:%u: cannot find the address: %s", host,
-                     (unsigned int)port, gai_strerror(status));
-}
-
 enum error listener_check_host(const char *host, uint16_t port)
 {
-    struct addrinfo *list;
-    enum error error = resolve(host, port, &list);
-    if (!error)
-        freeaddrinfo(list);
-    return error;
+    enum error error = listen_socket_check(host, port);
+    return error ? error_prefix(error, "--listen ") : OK;
 }
 
 enum error listener_bind(const char *host, uint16_t port, int *ret_descriptor,
                          char ret_url[LISTENER_URL_BYTES])
 {
-    struct addrinfo *list;
-    int descriptor = -1;
-    enum error error = resolve(host, port, &list);
+    enum error error =
+        listen_socket_open(host, port, "; choose another, or 0 for a free one", ret_descriptor);
     if (error)
-        return error;
-    error = listen_on(choose(list), host, port, &descriptor);
-    freeaddrinfo(list);
-    if (error)
-        return error;
+        return error_prefix(error, "--listen ");
     const char *format = strchr(host, ':') ? "http://[%s]:%u" : "http://%s:%u";
-    snprintf(ret_url, LISTENER_URL_BYTES, format, host, (unsigned int)port_of(descriptor));
-    *ret_descriptor = descriptor;
+    snprintf(ret_url, LISTENER_URL_BYTES, format, host, (unsigned int)port_of(*ret_descriptor));
     return OK;
 }
 

@@ -160,7 +160,8 @@ void request_put(struct request *request)
     }
     if (request->active)
         atomic_fetch_sub(&thread->active, 1);
-    thread->server->application->request_release(request);
+    if (thread->server->application->request_release)
+        thread->server->application->request_release(request);
     http_thread_output_put(request->output);
     request_release_body(request);
     connection_rest(request->peer);

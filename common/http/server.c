@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/http/server.h"
 
+#include <inttypes.h>
 #include <microhttpd.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "common/array.h"
@@ -143,18 +143,16 @@ static unsigned int thread_count(void)
 /* The connections asked for, or as many as the limit of descriptors allows. */
 static int64_t connection_limit(int64_t wanted)
 {
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+    uint64_t files = machine_raise_files();
+    if (files == 0)
         return wanted < 512 ? wanted : 512;
-    limit.rlim_cur = limit.rlim_max;
-    (void)setrlimit(RLIMIT_NOFILE, &limit); /* the soft limit is what shells start us with */
-    (void)getrlimit(RLIMIT_NOFILE, &limit);
-    rlim_t reserved = DESCRIPTORS_RESERVED + CONNECTIONS_SURPLUS;
-    rlim_t room = limit.rlim_cur > 2 * reserved ? limit.rlim_cur - reserved : reserved;
-    if (room >= (rlim_t)wanted)
+    uint64_t reserved = DESCRIPTORS_RESERVED + CONNECTIONS_SURPLUS;
+    uint64_t room = files > 2 * reserved ? files - reserved : reserved;
+    if (room >= (uint64_t)wanted)
         return wanted;
-    log_warning("the limit of open files (%llu) allows %llu connections, not %lld",
-                (unsigned long long)limit.rlim_cur, (unsigned long long)room, (long long)wanted);
+    log_warning("the limit of open files (%" PRIu64 ") allows %" PRIu64
+                " connections, not %" PRId64,
+                files, room, wanted);
     return (int64_t)room;
 }
 
@@ -199,7 +197,8 @@ static enum error start_thread(struct server *server, int64_t connections)
     return event_loop_start(&thread->loop, daemon, on_lost, &server->connections);
 }
 
-static enum error start(struct server *server, int descriptor, int64_t connections)
+static enum error start(struct server *server, int descriptor, unsigned threads,
+                        int64_t connections)
 {
     enum error error = thread_pool_new(&server->slow_pool);
     if (!error)
@@ -207,8 +206,10 @@ static enum error start(struct server *server, int descriptor, int64_t connectio
     if (!error)
         error = housekeeper_new(server->guard, &server->connections, server->application->tick,
                                 &server->housekeeper);
-    for (unsigned int threads = thread_count(); !error && threads > 0; threads--)
+    for (; !error && threads > 0; threads--)
         error = start_thread(server, connections);
+    if (descriptor < 0)
+        return error;
     if (!error)
         return listener_start(descriptor, &server->threads, &server->connections,
                               &server->listener);
@@ -221,7 +222,8 @@ enum error server_open(int descriptor, const struct server_options *options,
 {
     struct server *server = array_new(1, sizeof(*server), "the server");
     if (!server) {
-        close(descriptor);
+        if (descriptor >= 0)
+            close(descriptor);
         return ERROR_MEMORY;
     }
     int64_t connections = connection_limit(options->connections);
@@ -231,13 +233,26 @@ enum error server_open(int descriptor, const struct server_options *options,
     http_threads_init(&server->threads, server, options->response_bytes, options->body_bytes);
     connections_init(&server->connections, connections, options->address_connections,
                      options->patience_seconds * 1000, guard_uses_tls(options->guard));
-    enum error error = start(server, descriptor, connections);
+    unsigned threads = options->threads ? options->threads : thread_count();
+    enum error error = start(server, descriptor, threads, connections);
     if (error) {
         server_close(server);
         return error;
     }
     *ret_server = server;
     return OK;
+}
+
+void server_add_connection(struct server *server, int descriptor,
+                           const struct sockaddr_storage *address, socklen_t address_bytes)
+{
+    if (!connections_have_room(&server->connections)) {
+        close(descriptor);
+        return;
+    }
+    connections_expect(&server->connections);
+    if (!event_loop_add(&server->threads.first->loop, descriptor, address, address_bytes))
+        connections_expect_less(&server->connections);
 }
 
 void server_set_service(struct server *server, struct service *service)

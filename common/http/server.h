@@ -13,6 +13,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
 #include "common/error.h"
 #include "common/http/guard.h"
@@ -25,6 +26,7 @@
 
 struct server_options {
     const struct application *application; /* borrowed */
+    unsigned threads;                      /* 0: as many as processors */
     int64_t connections;                   /* the limit; the descriptors there are may lower it */
     int64_t address_connections;           /* the same of each address; 0: no limit */
     int64_t patience_seconds; /* for a request's header, its body, its response to be read */
@@ -33,9 +35,13 @@ struct server_options {
     struct guard *guard;      /* borrowed */
 };
 
-/* Listens on `descriptor` (a listening socket; taken also on failure) and answers from now on. */
+/* Listens on `descriptor` (a listening socket; taken also on failure; -1: none, connections come by
+ * server_add_connection() alone) and answers from now on. */
 enum error server_open(int descriptor, const struct server_options *options,
                        struct server **ret_server) MUST_CHECK;
+/* Takes a connection that somebody else accepted, non-blocking. One thread at a time. */
+void server_add_connection(struct server *server, int descriptor,
+                           const struct sockaddr_storage *address, socklen_t address_bytes);
 /* The service (borrowed until server_close()) is there: SERVER_READY. */
 void server_set_service(struct server *server, struct service *service);
 /* Keeps answering for `grace_ms` with `Connection: close`, so that clients go elsewhere; then is

@@ -40,8 +40,8 @@ enum server_phase { SERVER_STARTING, SERVER_READY, SERVER_DRAINING, SERVER_CLOSE
 struct application {
     struct route_table routes;
     size_t thread_bytes; /* of a struct api_thread; zeros at the start */
-    void (*thread_release)(struct api_thread *thread);
-    size_t request_bytes;         /* of a struct api_request */
+    void (*thread_release)(struct api_thread *thread); /* NULL: nothing, as the next two */
+    size_t request_bytes;                              /* of a struct api_request */
     size_t request_cleared_bytes; /* so many of them are zeros when a request begins */
     void (*request_release)(struct request *request); /* at each request's end */
     void (*tick)(int64_t now_ms); /* once a second, and at the end with INT64_MAX */

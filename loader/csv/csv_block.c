@@ -10,12 +10,22 @@
 /* Read behind each stretch: most often its last record ends there. */
 #define LAST_RECORD_BYTES ((size_t)4 << 10)
 
+static const struct {
+    const char *magic, *name, *unpacker;
+} compressions[] = {
+    {"\x1f\x8b", "gzip", "gzip -d"},         {"PK\x03\x04", "zip", "unzip"},
+    {"\x28\xb5\x2f\xfd", "zstd", "zstd -d"}, {"BZh91AY&SY", "bzip2", "bzip2 -d"},
+    {"\xfd\x37zXZ", "xz", "xz -d"},
+};
+
 static enum error refuse_binary(const unsigned char *head, size_t length, const char *path)
 {
-    if (length >= 2 && head[0] == 0x1f && head[1] == 0x8b)
-        return error_set(ERROR_INPUT, "%s is compressed (gzip); unpack it first (gzip -d)", path);
-    if (length >= 4 && memcmp(head, "\x28\xb5\x2f\xfd", 4) == 0)
-        return error_set(ERROR_INPUT, "%s is compressed (zstd); unpack it first (zstd -d)", path);
+    for (size_t i = 0; i < sizeof(compressions) / sizeof(compressions[0]); i++) {
+        const char *magic = compressions[i].magic;
+        if (length >= strlen(magic) && memcmp(head, magic, strlen(magic)) == 0)
+            return error_set(ERROR_INPUT, "%s is compressed (%s); unpack it first (%s)", path,
+                             compressions[i].name, compressions[i].unpacker);
+    }
     if (length >= 2 &&
         ((head[0] == 0xff && head[1] == 0xfe) || (head[0] == 0xfe && head[1] == 0xff)))
         return error_set(ERROR_INPUT,

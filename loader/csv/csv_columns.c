@@ -25,7 +25,8 @@ static enum error copy_header_name(struct csv_columns *columns, size_t column,
                                    const struct text *field)
 {
     if (!text_is_utf8(field->data, field->length))
-        return error_set(ERROR_INPUT, "the name of column %zu (counted from 0) is not UTF-8 text",
+        return error_set(ERROR_INPUT,
+                         "the name of column %zu (counted from 0) is not UTF-8 text" CSV_LATIN_1,
                          column);
     columns->names[column] = strndup(field->data, field->length);
     return columns->names[column] ? OK : error_set_memory(field->length, "a column's name");

@@ -47,6 +47,9 @@ enum error csv_columns_init(struct csv_columns *columns, const struct csv_splitt
 enum error csv_columns_check_delimiter(const struct csv_splitter *first) MUST_CHECK;
 void csv_columns_release(struct csv_columns *columns);
 
+/* What people do about bytes that are not UTF-8. */
+#define CSV_LATIN_1 " (Latin-1 becomes UTF-8 by iconv -f ISO-8859-1 -t UTF-8)"
+
 /* For messages: `column "p3"`, or `column 3` where there is no header. Returns `out`. */
 #define COLUMN_TEXT_BYTES 288
 const char *csv_column_text(const struct csv_columns *columns, size_t column,

@@ -174,16 +174,34 @@ static bool has_decimal_comma(const struct text *field)
     return text_is_real(copy, field->length);
 }
 
+/* "1,234", "12,345,678.9": a comma before each three digits; in "1,234" it may be decimal. */
+static bool has_thousands(const struct text *field)
+{
+    const char *at = field->data, *end = at + field->length;
+    size_t digits = 0, commas = 0;
+    at += at < end && *at == '-';
+    for (; at < end && (*at == ',' || (*at >= '0' && *at <= '9')); at++) {
+        bool comma = *at == ',';
+        if (comma && (digits == 0 || digits > 3 || (commas > 0 && digits != 3)))
+            return false;
+        commas += comma;
+        digits = comma ? 0 : digits + 1;
+    }
+    return commas > 0 && digits == 3 && (at == end || *at == '.');
+}
+
 /* What people do about the usual cases; "" for others. */
 static const char *way_out(enum column_role role, const struct text *field)
 {
     if (!text_is_utf8(field->data, field->length))
-        return " (Latin-1 becomes UTF-8 by iconv -f ISO-8859-1 -t UTF-8)";
+        return CSV_LATIN_1;
     if (role == COLUMN_ID)
         return " (id= in the URI, without a name, numbers the rows from 0; features=A,B,C then "
                "leaves the texts out)";
     if (role != COLUMN_FEATURE || text_is_real(field->data, field->length))
         return "";
+    if (has_thousands(field))
+        return " (thousands are written without commas, and a decimal comma must be a point)";
     return has_decimal_comma(field)
                ? " (a decimal comma must be a point)"
                : " (features=A,B,C in the URI names the columns to take as features)";

@@ -118,6 +118,20 @@ void device_memory_free(struct device *device, void *memory)
         device->ops->memory_free(device, memory);
 }
 
+enum error device_floats_new(struct device *device, size_t rows, size_t columns, float **ret_floats)
+{
+    size_t bytes;
+    void *memory;
+    if (__builtin_mul_overflow(rows, columns, &bytes) ||
+        __builtin_mul_overflow(bytes, sizeof(float), &bytes))
+        return error_set(ERROR_MEMORY, "%zu rows of %zu floats are more than memory can hold", rows,
+                         columns);
+    enum error error = device_memory_new(device, bytes, &memory);
+    if (!error)
+        *ret_floats = memory;
+    return error;
+}
+
 /* ---- queues ------------------------------------------------------------- */
 
 enum error device_queue_new(struct device *device, struct device_queue **ret_queue)

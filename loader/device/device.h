@@ -88,6 +88,9 @@ void device_host_free(struct device *device, void *memory);
 /* Device memory, zeroed, at least 256-byte aligned. On the CPU: host memory. */
 enum error device_memory_new(struct device *device, size_t bytes, void **ret_memory) MUST_CHECK;
 void device_memory_free(struct device *device, void *memory);
+/* The same for rows * columns floats. */
+enum error device_floats_new(struct device *device, size_t rows, size_t columns,
+                             float **ret_floats) MUST_CHECK;
 
 enum error device_queue_new(struct device *device, struct device_queue **ret_queue) MUST_CHECK;
 /* A queue around the caller's cudaStream_t (NULL: CUDA's default stream), which must outlive it and

@@ -298,14 +298,11 @@ enum error feed_open(const struct feed_options *options, struct feed **ret_feed)
     if (!feed)
         return ERROR_MEMORY;
     enum error error = feed_init(feed, options);
-    if (error) {
-        struct error_report report; /* closing may meet errors of its own */
-        error_report_take(error, &report);
+    if (error)
         feed_close(feed);
-        return error_restore(&report);
-    }
-    *ret_feed = feed;
-    return OK;
+    else
+        *ret_feed = feed;
+    return error;
 }
 
 static void cancel_all(struct feed *feed)
@@ -327,6 +324,8 @@ void feed_close(struct feed *feed)
     struct closing alone = {.feed = feed};
     int64_t close_ms = feed->options.close_ms;
     const char *place = NULL;
+    struct error_report before; /* why it is closed, perhaps; closing may meet errors of its own */
+    error_report_take(OK, &before);
     cancel_all(feed);
     if (!errand || errand_start(errand, "tombola-close"))
         free_all(&alone); /* without a thread it takes as long as what hangs */
@@ -338,6 +337,7 @@ void feed_close(struct feed *feed)
                     "with the memory it uses, until it returns",
                     place);
     errand_leave(errand);
+    (void)error_restore(&before);
 }
 
 /* ---- batches ------------------------------------------------------------ */
@@ -384,6 +384,16 @@ enum error feed_next(struct feed *feed, struct device_queue *queue,
     count(&feed->bad_row_count, (int64_t)slot->bad_rows);
     *ret_batch = batch;
     return OK;
+}
+
+enum error feed_grant(struct feed *feed, int64_t first, int64_t count)
+{
+    return puller_grant(feed->puller, (struct grant){first, count});
+}
+
+int64_t feed_end_index(const struct feed *feed)
+{
+    return puller_next_index(feed->puller);
 }
 
 /* The batch's slot, if the caller has it: `batch` is what a program handed in, right or wrong. */

@@ -13,12 +13,14 @@
  * any stage reaches feed_next() with its message, behind the batches that lie before it. One caller
  * thread.
  *
- * Two ways to ask the sampler:
+ * Three ways to ask the sampler:
  *   FEED_DRAW   /batch?size=B            moves the stream; several pullers share it. What was drawn
  *                                        ahead and not taken when the feed is closed is gone
  *   FEED_INDEX  /batch?size=B&index=K    pure: K is counted here from `first_index`, nothing moves,
  *                                        and a checkpoint that holds K says exactly what was
- * trained
+ *                                        trained
+ *   FEED_GRANTED                         the same, but for the batches that feed_grant() names, in
+ *                                        that order
  *
  * Dimensions: B rows a batch, F features, K slots.
  */
@@ -35,7 +37,7 @@
 
 struct sampler_stream;
 
-enum feed_pull { FEED_DRAW, FEED_INDEX };
+enum feed_pull { FEED_DRAW, FEED_INDEX, FEED_GRANTED };
 
 enum bad_rows {
     BAD_ROWS_FAIL,   /* feed_next() fails, naming file, row and column: at once when the store has
@@ -43,6 +45,9 @@ enum bad_rows {
     BAD_ROWS_SKIP,   /* the row is left out, the batch is shorter; counted */
     BAD_ROWS_REPLACE /* the row is zeros with its label 0; counted */
 };
+
+/* Behind the message about a row that BAD_ROWS_FAIL fails on. */
+#define BAD_ROWS_ADVICE " (--bad-rows skip goes on without such rows)"
 
 struct feed_options {
     const char *sampler_url; /* copied */
@@ -75,7 +80,8 @@ struct feed_batch {
     const double *labels; /* [rows], host: as reader_fetch() gives them */
     const void *features; /* [rows, F] in device memory: f32 when `expand`, else info.element */
     int64_t epoch, first; /* as the sampler said; `first` is of the batch's first unit */
-    int64_t index;        /* FEED_INDEX: the sampler's index of this batch; else counted from 0 */
+    int64_t
+        index; /* FEED_INDEX, FEED_GRANTED: the sampler's index of this batch; else counted from 0 */
 };
 
 struct feed_stats {
@@ -104,6 +110,12 @@ void feed_close(struct feed *feed);
  * batch may have no rows left. */
 enum error feed_next(struct feed *feed, struct device_queue *queue,
                      const struct feed_batch **ret_batch) MUST_CHECK;
+/* FEED_GRANTED: `count` batches (< 0: without end) from number `first` on come next, behind those
+ * that were granted before. Any thread. ERROR_USAGE: more than 4096 separate runs wait. */
+enum error feed_grant(struct feed *feed, int64_t first, int64_t count) MUST_CHECK;
+/* After ERROR_END, not FEED_DRAW: the batch that the stream does not have, or that was not asked
+ * for. */
+int64_t feed_end_index(const struct feed *feed);
 /* Gives a batch back; the slot is reused once all that is in `queue` now is done. ERROR_USAGE when
  * it is none of this feed's, or is not out. */
 enum error feed_put(struct feed *feed, struct device_queue *queue,

@@ -67,7 +67,8 @@ static enum error refuse_row(const struct fetcher *fetcher)
     while (fetcher->status[at] == ROW_OK)
         at++;
     /* The store has written the message. */
-    return fetcher->status[at] == ROW_MISSING ? ERROR_NOT_FOUND : ERROR_INPUT;
+    return error_set(fetcher->status[at] == ROW_MISSING ? ERROR_NOT_FOUND : ERROR_INPUT,
+                     "%s" BAD_ROWS_ADVICE, error_message());
 }
 
 static enum error handle_bad_rows(struct fetcher *fetcher, struct slot *slot)

@@ -21,7 +21,7 @@ enum error pull_push(struct puller *puller, const struct sampler_batch *answer, 
         if (error)
             return error;
         puller->next_index++;
-        ring_pulled(puller->ring, puller->next_index - puller->options.first_index);
+        ring_pulled(puller->ring, ++puller->pulled);
         pushed++;
     }
     *ret_pushed = pushed;

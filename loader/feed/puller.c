@@ -30,7 +30,7 @@ static enum error check_stream(const struct puller *puller, const struct sampler
         error = stream_check_rows(stream, options->url, store, options->fails_on_bad_rows);
     if (!error && options->fails_on_bad_rows && store->first_bad_row &&
         stream->units == store->rows)
-        error = error_set(ERROR_INPUT, "%s", store->first_bad_row);
+        error = error_set(ERROR_INPUT, "%s" BAD_ROWS_ADVICE, store->first_bad_row);
     return error;
 }
 
@@ -67,6 +67,13 @@ static enum error prepare(struct pull_connection *connection)
 }
 
 /* ---- FEED_INDEX --------------------------------------------------------- */
+
+/* The latest answer; the client's memory, valid until it is asked for another. */
+struct answer {
+    struct pull_request request;
+    struct sampler_batch batch;
+    bool there;
+};
 
 static enum error ask_for(struct pull_connection *connection, struct pull_plan *plan, int64_t index,
                           struct pull_request *ret_request, struct sampler_batch *ret_batch)
@@ -130,12 +137,52 @@ static enum error ask_the_same(struct pull_connection *connection,
     }
 }
 
+/* Batches that are granted one at a time come from an answer that holds many of them. */
+static enum error ask_or_keep(struct pull_connection *connection,
+                              const struct sampler_stream *stream, struct pull_plan *plan,
+                              struct answer *answer)
+{
+    struct pull_request wanted;
+    pull_plan_at(plan, connection->puller->next_index, &wanted);
+    enum error error = OK;
+    if (answer->there && answer->request.size == wanted.size &&
+        answer->request.index == wanted.index)
+        answer->request = wanted;
+    else
+        error = ask_the_same(connection, stream, plan, &answer->request, &answer->batch);
+    answer->there = !error;
+    return error ? error : check_position(connection->puller, &answer->request, &answer->batch);
+}
+
+/* Pulls the batches of one grant. */
+static enum error pull_grant(struct pull_connection *connection,
+                             const struct sampler_stream *stream, struct pull_plan *plan,
+                             const struct grant *grant, struct answer *answer)
+{
+    struct puller *puller = connection->puller;
+    int64_t left = grant->count;
+    enum error error = OK;
+    puller->next_index = grant->first;
+    while (!error && left != 0) {
+        const struct pull_request *request = &answer->request;
+        int64_t pushed = 0;
+        error = ask_or_keep(connection, stream, plan, answer);
+        if (!error)
+            error = pull_push(puller, &answer->batch, request->skip_rows, left,
+                              request->first >= 0 ? stream->epoch_draws : 0, &pushed);
+        if (left > 0)
+            left -= pushed;
+    }
+    return error;
+}
+
 static enum error index_loop(struct pull_connection *connection)
 {
     struct puller *puller = connection->puller;
     struct sampler_stream stream;
     struct pull_plan plan;
-    int64_t left = puller->options.batches;
+    struct grant grant;
+    struct answer answer = {.there = false};
     enum error error = sampler_client_describe(connection->client, &stream);
     if (!error && puller->options.expected) {
         error = sampler_stream_compare(puller->options.expected, &stream);
@@ -147,18 +194,10 @@ static enum error index_loop(struct pull_connection *connection)
     if (error)
         return error;
     pull_plan_init(&plan, &stream, puller->options.batch_rows, ROWS_AHEAD);
-    while (!error && left != 0) {
-        struct pull_request request;
-        struct sampler_batch batch;
-        int64_t pushed = 0;
-        error = ask_the_same(connection, &stream, &plan, &request, &batch);
+    while (!error) {
+        error = grant_queue_take(&puller->grants, &grant);
         if (!error)
-            error = check_position(puller, &request, &batch);
-        if (!error)
-            error = pull_push(puller, &batch, request.skip_rows, left,
-                              request.first >= 0 ? stream.epoch_draws : 0, &pushed);
-        if (left > 0)
-            left -= pushed;
+            error = pull_grant(connection, &stream, &plan, &grant, &answer);
     }
     return error;
 }
@@ -189,8 +228,8 @@ static void *run(void *context)
     struct puller *puller = connection->puller;
     enum error error = prepare(connection);
     if (!error)
-        error = puller->options.pull == FEED_INDEX ? index_loop(connection)
-                                                   : puller_draw_loop(connection);
+        error = puller->options.pull == FEED_DRAW ? puller_draw_loop(connection)
+                                                  : index_loop(connection);
     pthread_mutex_lock(&puller->lock);
     connection->state = CONNECTION_IDLE;
     note_result(puller, error);
@@ -226,6 +265,15 @@ static enum error start_all(struct puller *puller)
     return error;
 }
 
+/* The one grant of FEED_INDEX. */
+static enum error grant_only(struct puller *puller)
+{
+    struct grant all = {puller->options.first_index, puller->options.batches};
+    enum error error = all.count != 0 ? grant_queue_push(&puller->grants, all) : OK;
+    grant_queue_close(&puller->grants);
+    return error;
+}
+
 enum error puller_start(const struct puller_options *options, struct pull_queue *queue,
                         struct ring *ring, struct puller **ret_puller)
 {
@@ -235,18 +283,19 @@ enum error puller_start(const struct puller_options *options, struct pull_queue 
     puller->options = *options;
     puller->queue = queue;
     puller->ring = ring;
-    if (options->pull == FEED_INDEX) {
+    if (options->pull != FEED_DRAW)
         puller->options.connections = 1;
-        puller->next_index = options->first_index;
-    } else {
-        puller->options.first_index = 0;
-    }
+    grant_queue_init(&puller->grants);
     pthread_mutex_init(&puller->lock, NULL);
     pthread_mutex_init(&puller->check_lock, NULL);
     pthread_cond_init(&puller->changed, NULL);
     puller->connections =
         array_new(puller->options.connections, sizeof(struct pull_connection), "connections");
-    enum error error = puller->connections ? start_all(puller) : ERROR_MEMORY;
+    enum error error = puller->connections ? OK : ERROR_MEMORY;
+    if (!error && options->pull == FEED_INDEX)
+        error = grant_only(puller);
+    if (!error)
+        error = start_all(puller);
     if (error) {
         pull_queue_stop(queue);
         puller_stop(puller);
@@ -264,6 +313,7 @@ void puller_cancel(struct puller *puller)
     puller->stopped = true;
     pthread_cond_broadcast(&puller->changed);
     pthread_mutex_unlock(&puller->lock);
+    grant_queue_stop(&puller->grants);
     for (size_t i = 0; puller->connections && i < puller->options.connections; i++) {
         if (puller->connections[i].client)
             sampler_client_cancel(puller->connections[i].client);
@@ -280,11 +330,22 @@ void puller_stop(struct puller *puller)
             pthread_join(puller->connections[i].thread, NULL);
         sampler_client_close(puller->connections[i].client);
     }
+    grant_queue_release(&puller->grants);
     pthread_cond_destroy(&puller->changed);
     pthread_mutex_destroy(&puller->lock);
     pthread_mutex_destroy(&puller->check_lock);
     free(puller->connections);
     free(puller);
+}
+
+enum error puller_grant(struct puller *puller, struct grant grant)
+{
+    return grant_queue_push(&puller->grants, grant);
+}
+
+int64_t puller_next_index(const struct puller *puller)
+{
+    return puller->next_index;
 }
 
 int64_t puller_busy_ns(const struct puller *puller)

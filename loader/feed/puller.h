@@ -3,11 +3,11 @@
  * The pullers: threads that ask the sampler for batches of ids, ahead of everybody else, and push
  * them into the pull queue in the sampler's order.
  *
- * FEED_INDEX: one thread; each answer holds many batches (pull_plan.h), so that one request is
- * always far ahead. FEED_DRAW: `connections` threads, each with a request in flight. Answers may
- * overtake each other on the way; an answer is pushed once no request that was sent before it came
- * can still bring an earlier position. When the stream ends, or a request fails, the answers under
- * way are still taken: what was drawn is delivered.
+ * FEED_INDEX, FEED_GRANTED: one thread; each answer holds many batches (pull_plan.h), so that one
+ * request is always far ahead. FEED_DRAW: `connections` threads, each with a request in flight.
+ * Answers may overtake each other on the way; an answer is pushed once no request that was sent
+ * before it came can still bring an earlier position. When the stream ends, or a request fails, the
+ * answers under way are still taken: what was drawn is delivered.
  *
  * The last thread to leave closes the queue and ends the ring, with the reason.
  */
@@ -20,6 +20,7 @@
 
 #include "common/error.h"
 #include "loader/feed/feed.h"
+#include "loader/feed/grant_queue.h"
 #include "loader/feed/label_check.h"
 #include "loader/feed/pull_queue.h"
 #include "loader/feed/ring.h"
@@ -34,7 +35,7 @@ struct puller_options {
     enum feed_pull pull;
     int64_t first_index;                   /* FEED_INDEX */
     const struct sampler_stream *expected; /* FEED_INDEX: what the stream must be; NULL: anything */
-    int64_t batches; /* requests that count as one batch each; < 0: without end */
+    int64_t batches; /* requests that count as one batch each; < 0: without end; not FEED_GRANTED */
     size_t batch_rows;
     size_t connections;             /* FEED_DRAW: 1 to PULLER_CONNECTIONS_LIMIT */
     struct label_check *labels;     /* borrowed; NULL: the frame's labels are not asked for */
@@ -47,6 +48,10 @@ struct puller;
 /* Opens the clients (sends nothing) and starts the threads. `queue` and `ring` outlive it. */
 enum error puller_start(const struct puller_options *options, struct pull_queue *queue,
                         struct ring *ring, struct puller **ret_puller) MUST_CHECK;
+/* FEED_GRANTED: these come behind those granted before. ERROR_USAGE: too many runs wait. */
+enum error puller_grant(struct puller *puller, struct grant grant) MUST_CHECK;
+/* By index, and once the ring has ended: the batch that would have come next. */
+int64_t puller_next_index(const struct puller *puller);
 /* Requests in flight end, and none is sent any more. NULL is legal. */
 void puller_cancel(struct puller *puller);
 /* Cancels requests in flight, joins the threads, frees everything. The queue must have been stopped

@@ -37,7 +37,8 @@ struct puller {
     pthread_cond_t changed;
     uint64_t clock;
     int64_t requested; /* draws sent so far */
-    int64_t next_index;
+    struct grant_queue grants;
+    int64_t next_index, pulled; /* the batch that comes next; how many came */
     size_t running;             /* threads that have not left */
     bool ended, stopped;        /* no new request is sent */
     struct error_report report; /* why: the first failure, else ERROR_END */

@@ -238,6 +238,7 @@ enum error sampler_stream_parse(const char *text, size_t length, const char *wha
         error = copy_name(json, "tail", what, stream.tail);
     if (!error && cJSON_GetObjectItemCaseSensitive(json, "order")) /* samplers of old have none */
         error = copy_name(json, "order", what, stream.order);
+    stream.mixes_splits = cJSON_GetObjectItemCaseSensitive(json, "splits") != NULL;
     if (!error)
         error = read_flag(json, "replacement", what, &stream.replacement);
     if (!error)

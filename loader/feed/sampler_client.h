@@ -36,6 +36,7 @@ struct sampler_stream {
     char tail[SAMPLER_NAME_BYTES];  /* "keep", "drop", "span" */
     char order[SAMPLER_NAME_BYTES]; /* of all that decides which unit comes where */
     bool replacement;
+    bool mixes_splits;   /* draws training, validation and test rows alike */
     int64_t seed;        /* 0 to 2^63-1, exact */
     int64_t units;       /* N */
     int64_t epochs;      /* E; 0: without end */

@@ -1,85 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 #include "loader/postgres/postgres_address.h"
 
-#include <netdb.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-
-#include "common/array.h"
-#include "common/clock.h"
-#include "common/errand.h"
-#include "common/stop.h"
-
-#define STEP_MS 100
-
-struct lookup {
-    int status;            /* of getaddrinfo() */
-    struct addrinfo *list; /* owned */
-    char host[];
-};
-
-static void ask(void *context)
-{
-    struct lookup *lookup = context;
-    const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
-    lookup->status = getaddrinfo(lookup->host, NULL, &hints, &lookup->list);
-}
-
-static void release(void *context)
-{
-    struct lookup *lookup = context;
-    if (!lookup->status && lookup->list)
-        freeaddrinfo(lookup->list);
-    free(lookup);
-}
-
-static enum error await(struct errand *errand, const char *host, int64_t deadline_ns)
-{
-    for (;;) {
-        int64_t left_ms = clock_left_ms(deadline_ns);
-        if (errand_wait(errand, clock_deadline_ns(left_ms < STEP_MS ? left_ms : STEP_MS)))
-            return OK;
-        if (stop_requested())
-            return error_set(ERROR_CANCELLED, "stopped while waiting for the address of %s", host);
-        if (left_ms == 0)
-            return error_set(ERROR_TIMEOUT, "no name server answers for the address of %s", host);
-    }
-}
-
-static enum error take(const struct lookup *lookup, struct postgres_addresses *addresses)
-{
-    const struct addrinfo *one = lookup->status ? NULL : lookup->list;
-    for (; one && addresses->count < POSTGRES_ADDRESSES_LIMIT; one = one->ai_next) {
-        char *text = addresses->texts[addresses->count];
-        addresses->count += getnameinfo(one->ai_addr, one->ai_addrlen, text, POSTGRES_ADDRESS_BYTES,
-                                        NULL, 0, NI_NUMERICHOST) == 0;
-    }
-    if (addresses->count > 0)
-        return OK;
-    return error_set(ERROR_NETWORK, "%s has no address: %s", lookup->host,
-                     lookup->status ? gai_strerror(lookup->status) : "none was found");
-}
+#include "common/name_lookup.h"
 
 enum error postgres_addresses_find(const char *host, int64_t deadline_ns,
                                    struct postgres_addresses *ret_addresses)
 {
-    struct errand *errand = NULL;
-    struct lookup *lookup = array_new(1, sizeof(*lookup) + strlen(host) + 1, "a host's addresses");
-    if (!lookup)
-        return ERROR_MEMORY;
-    memcpy(lookup->host, host, strlen(host) + 1);
-    enum error error = errand_new(ask, release, lookup, &errand);
-    if (error) {
-        free(lookup);
-        return error;
-    }
+    struct addrinfo *list = NULL;
     ret_addresses->count = 0;
-    error = errand_start(errand, "tombola-name");
-    if (!error)
-        error = await(errand, host, deadline_ns);
-    if (!error)
-        error = take(lookup, ret_addresses);
-    errand_leave(errand);
-    return error;
+    enum error error = name_lookup(host, 0, deadline_ns, &list);
+    if (error)
+        return error;
+    size_t count = 0;
+    for (const struct addrinfo *one = list; one && count < POSTGRES_ADDRESSES_LIMIT;
+         one = one->ai_next)
+        count += getnameinfo(one->ai_addr, one->ai_addrlen, ret_addresses->texts[count],
+                             POSTGRES_ADDRESS_BYTES, NULL, 0, NI_NUMERICHOST) == 0;
+    freeaddrinfo(list);
+    ret_addresses->count = count;
+    return count > 0 ? OK : error_set(ERROR_NETWORK, "%s has no address: none was found", host);
 }

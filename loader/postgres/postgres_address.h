@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The addresses of a host name. The system asks name servers without an end that its caller could
- * set, so a thread of its own does, which is left alone when the wait for it is over.
- */
+/* The addresses of a host name, as libpq takes them. */
 #ifndef LOADER_POSTGRES_POSTGRES_ADDRESS_H
 #define LOADER_POSTGRES_POSTGRES_ADDRESS_H
 
@@ -19,8 +16,7 @@ struct postgres_addresses {
     size_t count;
 };
 
-/* ERROR_NETWORK when the name has none, ERROR_TIMEOUT when no name server answers by the deadline,
- * ERROR_CANCELLED within a tenth of a second after stop_requested(). */
+/* Errors as name_lookup(). */
 enum error postgres_addresses_find(const char *host, int64_t deadline_ns,
                                    struct postgres_addresses *ret_addresses) MUST_CHECK;
 

@@ -82,14 +82,8 @@ void postgres_facts_release(struct postgres_facts *facts)
 
 void postgres_facts_choose(const struct postgres_facts *facts, struct column_choice *choice)
 {
-    if (!facts->there)
-        return;
-    if (!choice->names[COLUMN_WEIGHT] && facts->has_weight)
-        choice->names[COLUMN_WEIGHT] = "weight";
-    if (!choice->names[COLUMN_GROUP] && facts->has_group)
-        choice->names[COLUMN_GROUP] = "group";
-    if (!choice->names[COLUMN_FEATURE] && facts->features > 0)
-        choice->names[COLUMN_FEATURE] = "features";
+    if (facts->there)
+        column_choice_imported(choice, facts->has_weight, facts->has_group, facts->features > 0);
 }
 
 enum error postgres_facts_write(const struct store_info *info, const char *digest,

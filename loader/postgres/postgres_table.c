@@ -9,6 +9,7 @@
 #include "common/array.h"
 #include "common/buffer.h"
 #include "common/text.h"
+#include "loader/store/feature.h"
 
 #define SQL_LIMIT_BYTES ((size_t)1 << 20)
 
@@ -289,28 +290,55 @@ static enum error assign_roles(struct postgres_table *table, const struct column
     return error ? error_prefix(error, "table %s: ", table->name) : OK;
 }
 
-/* F of a blob is that of the first row. */
+/* The length of the first value, and whether all of them look like floats; no values: 0, no. */
+static enum error look_at_blobs(PGresult *values, size_t *ret_bytes, bool *ret_floats)
+{
+    int count = PQntuples(values);
+    *ret_bytes = 0;
+    *ret_floats = count > 0;
+    for (int i = 0; i < count; i++) {
+        size_t bytes;
+        unsigned char *blob =
+            PQunescapeBytea((const unsigned char *)PQgetvalue(values, i, 0), &bytes);
+        if (!blob)
+            return error_set_memory(64, "a bytea");
+        *ret_floats = *ret_floats && feature_looks_f32(blob, bytes);
+        if (i == 0)
+            *ret_bytes = bytes;
+        PQfreemem(blob);
+    }
+    return OK;
+}
+
+/* F of a blob is that of the first row. `named`: somebody says what the bytes hold; else, as bytes,
+ * floats would make features of parts of numbers. */
 static enum error measure_blob(struct postgres_table *table, const struct postgres_place *place,
-                               PGconn *connection)
+                               PGconn *connection, bool named)
 {
     struct postgres_format *format = &table->format;
+    const char *name = format->feature_names[0];
     struct buffer sql = BUFFER_INIT(SQL_LIMIT_BYTES);
     PGresult *result = NULL;
-    char *quoted =
-        PQescapeIdentifier(connection, format->feature_names[0], strlen(format->feature_names[0]));
-    enum error error = quoted ? buffer_print(&sql,
-                                             "SELECT octet_length(%s) FROM %s WHERE %s IS NOT NULL "
-                                             "LIMIT 1",
-                                             quoted, table->name, quoted)
-                              : error_set_memory(64, "a column's name");
+    size_t bytes = 0;
+    bool floats = false;
+    char *quoted = PQescapeIdentifier(connection, name, strlen(name));
+    enum error error = quoted
+                           ? buffer_print(&sql, "SELECT %s FROM %s WHERE %s IS NOT NULL LIMIT %d",
+                                          quoted, table->name, quoted, FEATURE_LOOKS_ROWS)
+                           : error_set_memory(64, "a column's name");
     if (!error)
         error = postgres_run(place, connection, sql.data, PGRES_TUPLES_OK, &result);
-    size_t bytes =
-        result && PQntuples(result) > 0 ? strtoul(PQgetvalue(result, 0, 0), NULL, 10) : 0;
+    if (!error)
+        error = look_at_blobs(result, &bytes, &floats);
+    if (!error && floats && !named)
+        error =
+            error_set(ERROR_INPUT,
+                      "table %s: column \"%s\" holds bytea of %zu bytes, which " FEATURE_READINGS,
+                      table->name, name, bytes, bytes / sizeof(float), bytes);
     if (!error && bytes % element_bytes(format->element) != 0)
-        error = error_set(
-            ERROR_INPUT, "table %s: column \"%s\" has %zu %s, which are no 32-bit floats",
-            table->name, format->feature_names[0], bytes, text_plural(bytes, "byte", "bytes"));
+        error =
+            error_set(ERROR_INPUT, "table %s: column \"%s\" has %zu %s, which are no 32-bit floats",
+                      table->name, name, bytes, text_plural(bytes, "byte", "bytes"));
     format->features = bytes / element_bytes(format->element);
     PQclear(result);
     PQfreemem(quoted);
@@ -385,7 +413,7 @@ enum error postgres_table_init(struct postgres_table *table, const struct postgr
     if (!error)
         error = look_for_key(table, place, connection, oid);
     if (!error && table->format.blob)
-        error = measure_blob(table, place, connection);
+        error = measure_blob(table, place, connection, element || table->facts.there);
     else
         table->format.features = table->format.feature_columns;
     if (error)

@@ -28,8 +28,9 @@ struct postgres_table {
 };
 
 /* `name` NULL: "samples", or the only table. `element` NULL: what import noted, else u8.
- * ERROR_NOT_FOUND where there is none, ERROR_INPUT where a column's type does not do, ERROR_USAGE
- * where the choice names a column that is not there. */
+ * ERROR_NOT_FOUND where there is none, ERROR_INPUT where a column's type does not do or nobody says
+ * what values are that look like floats, ERROR_USAGE where the choice names a column that is not
+ * there. */
 enum error postgres_table_init(struct postgres_table *table, const struct postgres_place *place,
                                struct pg_conn *connection, const char *name,
                                const struct column_choice *choice,

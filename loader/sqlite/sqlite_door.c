@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <sqlite3.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "common/array.h"
@@ -31,6 +32,25 @@ static void close_handle(void *context)
     free(handle);
 }
 
+char *sqlite_real_path(const char *path)
+{
+    char *real = realpath(path, NULL);
+    if (!real && errno != ENOMEM)
+        real = strdup(path);
+    if (!real)
+        error_set_memory(strlen(path), "a file's name");
+    return real;
+}
+
+/* The VFS follows no link. */
+static sqlite3_filename new_filename(const char *path)
+{
+    char *real = sqlite_real_path(path);
+    sqlite3_filename name = real ? sqlite3_create_filename(real, "", "", 0, NULL) : NULL;
+    free(real);
+    return name;
+}
+
 static enum error open_handle(const char *path, void **ret_handle)
 {
     sqlite3_vfs *vfs = sqlite3_initialize() ? NULL : sqlite3_vfs_find(NULL);
@@ -41,7 +61,7 @@ static enum error open_handle(const char *path, void **ret_handle)
     if (!handle)
         return ERROR_MEMORY;
     handle->file = (sqlite3_file *)(void *)(handle + 1);
-    handle->name = sqlite3_create_filename(path, "", "", 0, NULL);
+    handle->name = new_filename(path);
     int flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_MAIN_DB;
     int result =
         handle->name ? vfs->xOpen(vfs, handle->name, handle->file, flags, &flags) : SQLITE_NOMEM;

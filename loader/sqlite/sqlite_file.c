@@ -70,14 +70,18 @@ enum error sqlite_check_journals(const char *path)
 {
     bool journal = false;
     bool log = false;
-    enum error error = has_content(path, "-journal", &journal);
+    char *real = sqlite_real_path(path);
+    if (!real)
+        return ERROR_MEMORY;
+    enum error error = has_content(real, "-journal", &journal);
     if (!error)
-        error = has_content(path, "-wal", &log);
+        error = has_content(real, "-wal", &log);
     if (!error && (journal || log))
         error = error_set(ERROR_INPUT,
                           "%s%s exists: a program is writing to the file, or died while it did; "
                           "opening it once with sqlite3 puts it in order",
-                          path, journal ? "-journal" : "-wal");
+                          real, journal ? "-journal" : "-wal");
+    free(real);
     return error;
 }
 

@@ -288,14 +288,8 @@ static bool is_rowid(const char *name)
 /* What import made says itself which of its columns are what, unless the URI says otherwise. */
 static void add_imported(struct column_choice *choice, const struct sqlite_facts *facts)
 {
-    if (!facts->there)
-        return;
-    if (!choice->names[COLUMN_WEIGHT] && facts->has_weight)
-        choice->names[COLUMN_WEIGHT] = "weight";
-    if (!choice->names[COLUMN_GROUP] && facts->has_group)
-        choice->names[COLUMN_GROUP] = "group";
-    if (!choice->names[COLUMN_FEATURE])
-        choice->names[COLUMN_FEATURE] = "features";
+    if (facts->there)
+        column_choice_imported(choice, facts->has_weight, facts->has_group, true);
 }
 
 static enum error keep_roles(struct sqlite_table *table, const enum column_role *roles)

@@ -13,6 +13,7 @@
 #include "common/file.h"
 #include "common/stop.h"
 #include "common/text.h"
+#include "loader/sqlite/sqlite_door.h"
 #include "loader/sqlite/sqlite_facts.h"
 #include "loader/sqlite/sqlite_file.h"
 #include "loader/sqlite/sqlite_vfs.h"
@@ -269,15 +270,15 @@ enum error sqlite_writer_open(const char *path, const char *table, const struct 
         return ERROR_MEMORY;
     content_digest_init(&writer->digest);
     writer->info = info;
-    writer->path = strdup(path);
+    writer->path = sqlite_real_path(path);
     writer->table = strdup(table);
     enum error error = OK;
     if (!writer->path || !writer->table)
         error = error_set_memory(strlen(path) + strlen(table), "names of an SQLite file");
     if (!error)
-        error = sqlite_check_journals(path);
+        error = sqlite_check_journals(writer->path);
     if (!error)
-        error = file_writer_open(path, &writer->file);
+        error = file_writer_open(writer->path, &writer->file);
     if (!error)
         error = connect_writer(writer);
     if (!error)

@@ -70,9 +70,7 @@ static enum error refuse_floats(struct sqlite_store *store, sqlite3 *connection,
     if (!floats)
         return error;
     return error_set(ERROR_INPUT,
-                     "%s: column \"%s\" holds BLOBs of %zu bytes, which look like %zu 32-bit "
-                     "floats, and may be %zu integers from 0 to 255: element=f32 or element=u8 in "
-                     "the URI says which",
+                     "%s: column \"%s\" holds BLOBs of %zu bytes, which " FEATURE_READINGS,
                      store->path, name, bytes, bytes / sizeof(float), bytes);
 }
 

@@ -24,6 +24,17 @@ void column_choice_read(struct column_choice *choice, struct uri *uri)
     choice->only_count = uri->column_count;
 }
 
+void column_choice_imported(struct column_choice *choice, bool has_weight, bool has_group,
+                            bool has_features)
+{
+    const bool has[COLUMN_ROLES] = {
+        [COLUMN_WEIGHT] = has_weight, [COLUMN_GROUP] = has_group, [COLUMN_FEATURE] = has_features};
+    for (size_t role = 0; role < COLUMN_ROLES; role++) {
+        if (has[role] && !choice->names[role])
+            choice->names[role] = keys[role];
+    }
+}
+
 const char *name_list(const char *const names[], size_t count, char out[NAME_LIST_BYTES])
 {
     size_t length = 0;

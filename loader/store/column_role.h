@@ -35,6 +35,9 @@ struct column_choice {
 };
 
 void column_choice_read(struct column_choice *choice, struct uri *uri);
+/* Where the URI says nothing: the columns of a table that import made, which names them itself. */
+void column_choice_imported(struct column_choice *choice, bool has_weight, bool has_group,
+                            bool has_features);
 
 struct column_names {
     const char *const *names; /* [count] */

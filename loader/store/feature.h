@@ -46,6 +46,9 @@ static inline bool feature_looks_f32(const void *bytes, size_t length)
     return length % sizeof(value) == 0 && sum > 0;
 }
 #define FEATURE_LOOKS_ROWS 16 /* are enough to tell */
+#define FEATURE_READINGS                                                                  \
+    "look like %zu 32-bit floats, and may be %zu integers from 0 to 255: element=f32 or " \
+    "element=u8 in the URI says which"
 
 /* What belongs where something does not fit, for messages. */
 static inline const char *feature_wanted(bool is_number)

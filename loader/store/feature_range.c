@@ -2,6 +2,7 @@
 #include "loader/store/feature_range.h"
 
 #include "common/stop.h"
+#include "loader/store/scan_apart.h"
 
 void feature_range_add(struct feature_range *range, const struct store_info *info,
                        const struct store_block *block)
@@ -38,7 +39,7 @@ enum error feature_range_find(struct store *store, struct feature_range *ret_ran
     struct finding finding = {.info = store_info(store)};
     enum error error = OK;
     if (finding.info->element == ELEMENT_U8 && finding.info->features > 0)
-        error = store_scan(store, SCAN_FEATURES | SCAN_BAD_ROWS, look, &finding);
+        error = store_scan_apart(store, SCAN_FEATURES | SCAN_BAD_ROWS, look, &finding);
     if (error && error != ERROR_END)
         return error;
     *ret_range = finding.range;

@@ -15,9 +15,10 @@
 #include "common/uri.h"
 #include "loader/postgres/postgres_writer.h"
 #include "loader/sqlite/sqlite_writer.h"
+#include "loader/store/scan_apart.h"
 #include "loader/store/store.h"
 #include "loader/store/store_files.h"
-#include "loader/store_open.h"
+#include "loader/store_apart.h"
 #include "loader/tool/commands.h"
 
 #ifdef HAVE_CONFIG_H
@@ -177,7 +178,7 @@ static enum error copy_rows(struct store *store, struct destination *destination
     int64_t start_ns = clock_now_ns();
     enum error error = begin(destination, info);
     if (!error)
-        error = store_scan(store, SCAN_FEATURES, add_block, destination);
+        error = store_scan_apart(store, SCAN_FEATURES, add_block, destination);
     if (!error)
         error = commit(destination);
     if (!error)
@@ -191,7 +192,7 @@ static enum error import(const char *source, const char *text, bool force)
     struct store *store = NULL;
     enum error error = destination_init(&destination, text, force);
     if (!error)
-        error = store_open(source, false, &store);
+        error = store_open_apart(source, 0, NULL, 0, &store);
     if (!error && store_info(store)->first_bad_row)
         error = error_set(ERROR_INPUT, "%s", store_info(store)->first_bad_row);
     if (!error) {

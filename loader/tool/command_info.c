@@ -11,8 +11,9 @@
 #include "loader/store/feature_range.h"
 #include "loader/store/label_counts.h"
 #include "loader/store/label_dictionary.h"
+#include "loader/store/scan_apart.h"
 #include "loader/store/store.h"
-#include "loader/store_open.h"
+#include "loader/store_apart.h"
 #include "loader/tool/commands.h"
 
 #define LABELS_SHOWN 20
@@ -49,7 +50,7 @@ static enum error find(struct store *store, struct findings *findings)
     enum error error = findings->verify ? OK : feature_range_find(store, &findings->range);
     if (error || (findings->info->label_kind == LABEL_NONE && !findings->verify))
         return error;
-    error = store_scan(store, columns, add_block, findings);
+    error = store_scan_apart(store, columns, add_block, findings);
     if (error)
         return error;
     label_counts_finish(&findings->labels);
@@ -247,7 +248,7 @@ static enum error run(const struct program *program, int argc, char **argv)
     enum error error = options_parse(program, &command_info, options,
                                      sizeof(options) / sizeof(options[0]), argc, argv, &words);
     if (!error)
-        error = store_open(words[0], false, &store);
+        error = store_open_apart(words[0], 0, NULL, 0, &store);
     if (!error)
         error = show(store, verify, json);
     store_close(store);
@@ -264,4 +265,5 @@ const struct command command_info = {
                "largest_value,\n"
                "and largest_value_rows, the rows that were looked at.\n",
     .run = run,
+    .only_reads = true,
 };

@@ -3,11 +3,8 @@
  * `tombola-loader pull`: batches that the sampler draws, as rows on standard output, for shells and
  * for programs that speak no HTTP.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "common/log.h"
 #include "common/options.h"
@@ -15,12 +12,9 @@
 #include "loader/device/device.h"
 #include "loader/feed/feed.h"
 #include "loader/store/store.h"
-#include "loader/store_open.h"
+#include "loader/store_apart.h"
 #include "loader/tool/commands.h"
-#include "loader/tool/output.h"
 #include "loader/tool/row_writer.h"
-
-#define STDOUT_NAME "standard output"
 
 struct pull_options {
     const char *sampler, *store, *stream;
@@ -105,7 +99,7 @@ static enum error pull_to(const struct pull_options *pull, struct output *output
 {
     struct store *store = NULL;
     struct device *device = NULL;
-    enum error error = store_open(pull->store, false, &store);
+    enum error error = store_open_apart(pull->store, 0, NULL, 0, &store);
     if (!error)
         error = device_open("cpu", &device);
     if (!error)
@@ -184,18 +178,8 @@ static enum error run(const struct program *program, int argc, char **argv)
     enum error error = parse(&pull, program, argc, argv);
     if (error)
         return error;
-    /* Before anything is drawn: a closed standard output is /dev/null, opened for reading. */
-    if ((fcntl(STDOUT_FILENO, F_GETFL) & O_ACCMODE) == O_RDONLY)
-        return error_set_errno(ERROR_IO, EBADF, "cannot write to " STDOUT_NAME);
-    error = output_open(STDOUT_FILENO, STDOUT_NAME, &output);
-    if (!error)
-        error = pull_to(&pull, output);
-    if (error && output && output_reader_gone(output)) {
-        log_debug("%s", error_message()); /* such as head: it has all it wants */
-        error = OK;
-    }
-    output_close(output);
-    return error;
+    error = output_open_standard(&output);
+    return error ? error : output_end(output, pull_to(&pull, output));
 }
 
 static const struct option_hint hints[] = {

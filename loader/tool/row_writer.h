@@ -18,8 +18,8 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "common/output.h"
 #include "loader/store/store.h"
-#include "loader/tool/output.h"
 
 #define ROW_WRITER_FORMATS "csv|npy|raw"
 

@@ -17,13 +17,14 @@ CACHE_S = 3600  # stat() needs no answer: only reads meet what is wrong
 
 
 class StallingFiles:
-    """`mode`: "right"; "fail", with EIO; "hang", until end()."""
+    """`mode`: "right"; "fail", with EIO; "hang", until end(); "dead": as "hang", and nothing is opened."""
 
     def __init__(self, source, folder):
         self.source, self.folder = source, folder
         self.names = sorted(os.listdir(source))
         self.mode = "right"
         self.asked = 0  # reads that did not go right
+        self.spared = 0  # so many bytes are read before the mode begins
         self.libc = ctypes.CDLL(None, use_errno=True)
         try:
             self.device = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
@@ -81,6 +82,9 @@ class StallingFiles:
         if what == GETATTR:
             return struct.pack("<QII", CACHE_S, 0, 0) + self.attributes(node)
         if what == OPEN:
+            if self.mode == "dead":
+                self.asked += 1
+                return None
             return struct.pack("<QII", 0, DIRECT_IO, 0)
         if what == READ:
             return self.read(node, *struct.unpack_from("<QQI", body)[1:])
@@ -89,8 +93,11 @@ class StallingFiles:
         return None if what == INTERRUPT else errno.ENOSYS
 
     def read(self, node, offset, size):
-        if self.mode != "right":
+        path = os.path.join(self.source, self.names[node - 2])
+        if self.mode != "right" and self.spared <= 0:
             self.asked += 1
             return errno.EIO if self.mode == "fail" else None
-        with open(os.path.join(self.source, self.names[node - 2]), "rb") as file:
-            return os.pread(file.fileno(), size, offset)
+        with open(path, "rb") as file:
+            data = os.pread(file.fileno(), size, offset)
+        self.spared -= len(data)
+        return data

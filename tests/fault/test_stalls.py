@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Closing a feed, or ending a pull by a signal, takes less than a second whatever hangs: servers, name servers, disks. The
-times are printed; the tests allow more, for machines that are busy."""
+"""Closing a feed, or ending whatever reads a store by a signal, takes less than a second whatever hangs: servers, name
+servers, disks. The times are printed; the tests allow more, for machines that are busy."""
 
 import contextlib
 import os
@@ -60,6 +60,7 @@ class Proxy:
 
     def __init__(self, target):
         self.target, self.mode, self.open = target, "pass", []
+        self.spared = float("inf")  # so many bytes pass before it swallows
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self.serve, daemon=True).start()
@@ -92,6 +93,8 @@ class Proxy:
                     while True:
                         for one in select.select(list(ends), [], [])[0]:
                             data = one.recv(65536)
+                            self.spared -= len(data)
+                            self.mode = "swallow" if self.spared < 0 else self.mode
                             if self.mode == "pass" and data:
                                 ends[one].sendall(data)
                             elif not data:
@@ -184,6 +187,14 @@ class Stall:
             proxy.turn("drop")
         self.begin = begin
 
+    def a_postgresql_that_stops_later(self):
+        """Whose rows are some 30 bytes each on their way."""
+        proxy = self.through_proxy("swallow")
+        self.good = self.store.replace(str(proxy.port), str(self.postgres.port))
+        self.hang_after = lambda passes: setattr(proxy, "spared", int(passes * 20 * ROWS))
+        self.is_met = lambda: proxy.mode == "swallow"
+        self.release = lambda: proxy.turn("drop")
+
     def through_proxy(self, mode, host="127.0.0.1"):
         proxy = self.proxy(self.postgres.port)
         self.table(proxy.port, host)
@@ -203,9 +214,11 @@ class Stall:
         self.stack.callback(mounted.close)
         self.end = mounted.end
         self.is_stuck = mode == "hang"
-        self.store = str(folder / name)
+        self.store, self.good = str(folder / name), str(source / name)
+        self.turn = lambda mode: setattr(mounted, "mode", mode)
+        self.hang_after = lambda passes: vars(mounted).update(mode=mode, spared=int(passes * os.path.getsize(source / name)))
 
-        self.begin = lambda: setattr(mounted, "mode", mode)
+        self.begin = lambda: self.turn(mode)
         self.is_met = lambda: mounted.asked > 0
 
     def csv_fails(self):
@@ -261,6 +274,17 @@ def report(what, name, seconds):
 def is_over(pid):
     """Has the process ended, but for threads that cannot?"""
     return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+
+
+def is_at_rest(pid):
+    """Does no thread of it compute, ten times in a row? It has run into what hangs, then, however late it gets a processor."""
+    for _ in range(10):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                if (thread / "stat").read_text().rsplit(")", 1)[1].split()[0] == "R":
+                    return False
+        time.sleep(0.03)
+    return True
 
 
 @pytest.mark.plain
@@ -335,3 +359,146 @@ def test_a_signal_ends_the_opening(stall, request):
         _, errors = info.communicate(timeout=PATIENCE_S)
     report("SIGTERM at the opening", request.node.callspec.id, time.monotonic() - start)
     assert info.returncode == 128 + signal.SIGTERM and "stopped" in errors, errors
+
+
+OPENERS = {
+    "loader info": lambda stall: ["info", stall.store],
+    "loader import": lambda stall: ["import", stall.store, stall.tmp_path / "copy.db"],
+    "loader pull": lambda stall: ["pull", "--sampler", stall.url, "--store", stall.store],
+    "sampler build": lambda stall: ["build", "--store", stall.store, "--out", stall.tmp_path / "frame"],
+    "sampler serve": lambda stall: ["serve", "--listen", "127.0.0.1:0", "--store", stall.store],
+    "trainer train": lambda stall: ["train", "--sampler", stall.url, "--store", stall.store, "--logdir", stall.tmp_path / "run"],
+    "trainer train a test": lambda stall: ["train", "--sampler", stall.url, "--store", stall.good, "--test-store", stall.store, "--device", "cpu",
+                                           "--logdir", stall.tmp_path / "run"],
+}
+
+
+@pytest.mark.parametrize("stall, mode, opener", [
+    *[("csv_hangs", "hang", opener) for opener in OPENERS],
+    *[("csv_hangs", "dead", opener) for opener in ("loader info", "sampler build")],
+    *[("sqlite_hangs", "hang", opener) for opener in ("loader info", "sampler build", "trainer train")]], indirect=["stall"])
+def test_a_signal_ends_the_opening_of_files(stall, mode, opener, request):
+    """The main thread is in no call that nothing interrupts."""
+    stall.turn(mode)
+    end_by_signal(stall, [program(opener.split()[0]), *OPENERS[opener](stall)], request, 0 if opener == "sampler serve" else 143)
+
+
+def end_by_signal(stall, words, request, expected, number=signal.SIGTERM):
+    """Runs the program until it hangs and ends it. What it waited for is named."""
+    log = stall.tmp_path / "log"
+    with open(log, "wb") as errors, ended(subprocess.Popen([str(word) for word in words], stdout=subprocess.DEVNULL, stderr=errors,
+                                                           env=surroundings(stall)), stall) as process:
+        wait_for(lambda: stall.is_met() or process.poll() is not None, "nothing was read")
+        wait_for(lambda: process.poll() is not None or is_at_rest(process.pid), "it never waits")
+        assert process.poll() is None, log.read_text()
+        start = time.monotonic()
+        process.send_signal(number)
+        wait_for(lambda: is_over(process.pid), "it goes on")
+        seconds = time.monotonic() - start
+        stall.end()
+        status = process.wait(timeout=PATIENCE_S)
+    report(number.name, request.node.callspec.id, seconds)
+    said = log.read_text()
+    assert status == expected and "stopped" in said, (status, said)
+    assert stall.store.split("@")[-1].split("?")[0] in said or "hangs in the store" in said, said  # a feed has one store
+
+
+def trained(stall):
+    """A model of the rows."""
+    run("trainer", "train", "--sampler", stall.url, "--store", stall.good, "--logdir", stall.tmp_path / "run", "--train-steps", 1, "--device", "cpu")
+    return ["--store", stall.store, "--logdir", stall.tmp_path / "run", "--device", "cpu"]
+
+
+def imported_there(stall):
+    """Rows on their way into a server."""
+    (stall.tmp_path / "rows.csv").write_text("id,label,x\n" + "".join(f"{i},{i % 10},{i % 256}\n" for i in range(ROWS)))
+    stall.postgres.sql("DROP TABLE IF EXISTS copied")
+    return ["import", stall.tmp_path / "rows.csv", stall.store.replace("stalling", "copied")]
+
+
+# What reads the rows once more after the store was opened; the CSV store reads them all to be opened.
+READERS = {
+    "loader info": lambda stall: ["info", stall.store],
+    "loader info, verified": lambda stall: ["info", "--verify", stall.store],
+    "loader import": lambda stall: ["import", stall.store, stall.tmp_path / "copy.db"],
+    "sampler serve, a column": lambda stall: ["serve", "--listen", "127.0.0.1:0", "--store", stall.store, "--design", "neyman", "--column", "x"],
+    "trainer train": lambda stall: ["train", "--sampler", stall.url, "--store", stall.store, "--logdir", stall.tmp_path / "run", "--cache-bytes", 0],
+    "trainer train, a test": lambda stall: ["train", "--sampler", stall.url, "--store", stall.good, "--test-store", stall.store, "--device", "cpu",
+                                            "--logdir", stall.tmp_path / "run"],
+    "trainer evaluate": lambda stall: ["evaluate", *trained(stall)],
+    "trainer evaluate, a stream": lambda stall: ["evaluate", *trained(stall), "--sampler", stall.url],
+    "trainer predict": lambda stall: ["predict", *trained(stall)],
+}
+
+
+@pytest.mark.threads
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("stall", ["csv_hangs", "sqlite_hangs", "a_postgresql_that_stops_later"], indirect=True)
+def test_a_signal_ends_a_read(stall, reader, request):
+    """Later than the opening, and in the middle of the rows."""
+    words = [program(reader.split(",")[0].split()[0]), *READERS[reader](stall)]
+    before = {*stall.tmp_path.iterdir()}
+    scans = 0 if stall.store.endswith("db") else "column" in reader  # for a frame
+    stall.hang_after(0.3 + scans + stall.store.endswith("csv"))
+    number = signal.SIGINT if "predict" in reader else signal.SIGTERM
+    end_by_signal(stall, words, request, 0 if "serve" in reader else 128 + number, number)
+    left = {one.name for one in {*stall.tmp_path.iterdir()} - before}
+    assert left <= {"log", "run"}, left
+
+
+@pytest.mark.parametrize("stall", ["a_postgresql_that_stops_later"], indirect=True)
+def test_a_signal_ends_an_import_into_a_server(stall, request):
+    words = [program("loader"), *imported_there(stall)]
+    stall.hang_after(0.3)
+    end_by_signal(stall, words, request, 143)
+    stall.release()
+    wait_for(lambda: stall.postgres.sql("SELECT 1 FROM pg_stat_activity WHERE application_name = 'tombola'").count("1 row") == 0, "it is still there")
+    assert "(0 rows)" in stall.postgres.sql("SELECT relname FROM pg_class WHERE relname LIKE 'copied%'")
+
+
+@pytest.mark.threads
+@pytest.mark.parametrize("stall", ["csv_hangs", "sqlite_hangs"], indirect=True)
+def test_a_signal_ends_a_server_that_measures_a_column(stall, request, sampler):
+    """Whoever asked for the stream hears that it is not there; draws are answered meanwhile."""
+    server = sampler("--store", stall.store, "--drain", 2, env=surroundings(stall))
+    stall.hang_after(0.3)
+    answers, stream = [], '{"name": "n", "design": "neyman", "column": "x"}'
+    asking = threading.Thread(target=lambda: answers.append(server.request("POST", "/streams", body=stream)))
+    asking.start()
+    wait_for(stall.is_met, "nothing was read")
+    assert server.request("GET", "/batch?size=1").status == 200
+    start = time.monotonic()
+    server.terminate()
+    wait_for(lambda: is_over(server.process.pid), "it goes on")
+    seconds = time.monotonic() - start
+    stall.end()
+    assert server.wait() == 0
+    asking.join()
+    report("SIGTERM", request.node.callspec.id, seconds)
+    assert answers[0].status == 503 and os.path.basename(stall.store) in answers[0].text, answers[0].text
+
+
+# Files of ours that hang: nothing of them is in the message of a command that only reads.
+OTHERS = {
+    "trainer evaluate": lambda stall: ["evaluate", "--store", stall.good, "--logdir", stall.away, "--device", "cpu"],
+    "trainer predict": lambda stall: ["predict", "--store", stall.good, "--checkpoint", stall.away / "model.ckpt-1.safetensors", "--device", "cpu"],
+    "sampler info": lambda stall: ["info", stall.away / "frame"],
+}
+
+
+@pytest.mark.threads
+@pytest.mark.parametrize("reader, mode", [  # what is mapped cannot be in a file system without a cache
+    ("trainer evaluate", "hang"), ("trainer evaluate", "dead"), ("trainer predict", "hang"), ("trainer predict", "dead"), ("sampler info", "dead")])
+@pytest.mark.parametrize("stall", ["csv_hangs"], indirect=True)
+def test_a_signal_ends_what_only_reads(stall, reader, mode, request):
+    """A logdir or a frame on a file server that is away."""
+    trained(stall)
+    run("sampler", "build", "--store", stall.good, "--out", stall.tmp_path / "run" / "frame")
+    stall.away = stall.tmp_path / "away"
+    stall.away.mkdir()
+    mounted = StallingFiles(stall.tmp_path / "run", stall.away)
+    stall.stack.callback(mounted.close)
+    stall.end, stall.is_met, mounted.mode = mounted.end, lambda: mounted.asked > 0, mode
+    words = [program(reader.split()[0]), *OTHERS[reader](stall)]
+    stall.store = "does not answer"
+    end_by_signal(stall, words, request, 143)

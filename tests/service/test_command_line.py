@@ -15,7 +15,7 @@ PROGRAMS = ["sampler", "loader", "trainer"]
 def commands_of(name):
     text = run(name, "--help").stdout
     section = text.split("Commands:\n", 1)[1].split("\n\n", 1)[0]
-    return re.findall(r"^  (\w+)\b", section, re.MULTILINE)
+    return re.findall(r"^  ([\w-]+)", section, re.MULTILINE)
 
 
 @pytest.fixture(scope="module", params=PROGRAMS)
@@ -44,7 +44,7 @@ def test_help_names_defaults_that_are_values():
 def test_the_contracts_commands_are_there():
     assert set(commands_of("sampler")) >= {"serve", "build", "info"}
     assert set(commands_of("loader")) >= {"demo", "import", "info", "pull"}
-    assert set(commands_of("trainer")) >= {"train", "evaluate", "predict"}
+    assert set(commands_of("trainer")) >= {"train", "evaluate", "predict", "tf-config"}
 
 
 def test_version(name):
@@ -127,15 +127,28 @@ def test_short_ways_to_ask(name):
         assert run(name, "help", command).stdout == run(name, command, "-h").stdout == shown
         assert run(name, command, "-V").stdout == run(name, "--version").stdout
     run_fails(name, "help", "nonesuch", says="unknown command")
+    for way in ("-h", "-V", "help COMMAND"):
+        assert way in run(name, "--help").stdout
 
 
 @pytest.mark.parametrize("flag, ours", [
     ("data_dir", "--store URI"), ("max_steps", "--train-steps"), ("num_epochs", "serve --epochs"), ("model_dir", "--logdir"),
     ("save_model_secs", "--save-secs"), ("validation_size", "--splits"), ("lr", "--learning-rate"), ("hidden1", "--hidden-units"),
+    ("num_steps", "--train-steps"), ("training_epochs", "serve --epochs"), ("dataset", "--store URI"), ("test_file", "--test-store"),
+    ("ckpt_dir", "--logdir"), ("save_checkpoints_secs", "--save-secs"), ("display_step", "--print-every"), ("gpu", "--device"),
+    ("init_checkpoint", "--init-from"), ("random_seed", "--seed"), ("eval_interval", "--test-every"), ("hidden_size", "--hidden-units"),
 ])
 def test_flags_of_other_trainers_name_ours(flag, ours):
     for written in (flag, flag.replace("_", "-")):
         run_fails("trainer", "train", f"--{written}", 1, says=[f'unknown option "{written}"', ours])
+
+
+def test_variables_of_such_names_name_ours(tmp_path):
+    env = {"TOMBOLA_MAX_STEPS": "5", "TOMBOLA_LR": "1", "TOMBOLA_STORE": "range:5"}
+    done = run("trainer", "train", "--sampler", "http://127.0.0.1:1", "--logdir", tmp_path / "run", "--patience", 0, env=env,
+               status=1)
+    for name, ours in (("MAX_STEPS", "--train-steps"), ("LR", "--learning-rate")):
+        assert re.search(f"TOMBOLA_{name} is not read: .*{ours}", done.stderr), done.stderr
 
 
 def test_misspelt_variables_are_warned_of():

@@ -6,6 +6,7 @@ import csv
 import io
 import os
 import re
+import signal
 import socket
 import struct
 import subprocess
@@ -227,7 +228,8 @@ def test_sigterm_while_nobody_reads(stores, sampler, start):
     url = sampler("--store", stores["csv"]).url
     pull = start("loader", "pull", "--sampler", url, "--store", stores["csv"])
     pull.read_line()  # and nothing more: the pipe is full soon
-    pull.stop()
+    pull.terminate()
+    assert pull.process.wait(PATIENCE_S) == 128 + signal.SIGTERM
 
 
 # ---- trouble with the sampler -----------------------------------------------------------------------

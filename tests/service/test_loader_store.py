@@ -2,6 +2,7 @@
 """tombola-loader import and info: the same rows in every store, and what happens when input, disk or
 the user is not as one would wish."""
 
+import contextlib
 import fcntl
 import json
 import os
@@ -101,6 +102,27 @@ def test_generated_columns_are_columns(sampler, tmp_path):
     lines = run("loader", "pull", "--sampler", server.url, "--store", uri).stdout.splitlines()
     assert lines[0] == "id,label,n,a,b"
     assert sorted(lines[1:], key=lambda line: int(line.split(",")[0])) == [f"{10 * i},k{i % 2},{i},{i},{i / 2:g}" for i in range(40)]
+
+
+def test_links_to_a_database(tmp_path):
+    """As SQLite follows them: what a writer leaves is beside the file, and import writes to the file."""
+    real, link = tmp_path / "real" / "rows.db", tmp_path / "links" / "rows.db"
+    real.parent.mkdir()
+    link.parent.mkdir()
+    run("loader", "import", write(tmp_path, "rows.csv", "id,label,x\n4,1,2\n5,0,3\n"), real)
+    with contextlib.closing(sqlite3.connect(real)) as database:
+        database.execute("CREATE TABLE other(a INT)")
+    link.symlink_to("../real/rows.db")
+    assert info(link)["rows"] == 2
+    (tmp_path / "real" / "rows.db-journal").write_bytes(b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7" + bytes(504))
+    run_fails("loader", "info", link, says="rows.db-journal exists")
+    run_fails("loader", "import", tmp_path / "rows.csv", link, "--force", says="rows.db-journal exists")
+    (tmp_path / "real" / "rows.db-journal").unlink()
+    run("loader", "import", write(tmp_path, "more.csv", "id,label,x\n4,1,2\n5,0,3\n6,1,1\n"), link, "--force")
+    assert link.is_symlink() and info(real)["rows"] == 3
+    with contextlib.closing(sqlite3.connect(real)) as database:
+        assert database.execute("SELECT name FROM sqlite_master WHERE name = 'other'").fetchall()
+    assert [one.name for one in real.parent.iterdir()] == ["rows.db"] and len([*link.parent.iterdir()]) == 1
 
 
 def test_a_file_that_is_given_twice(tmp_path):

@@ -24,7 +24,7 @@ struct fake_store {
     int64_t slow_id;    /* a batch that begins with it takes 20 ms more */
     bool waits;         /* a fetch waits for a stop, as one does whose server is away */
     _Atomic bool hangs; /* a fetch heeds nothing, as one does whose disk is away */
-    _Atomic int64_t readers;
+    _Atomic int64_t readers, fetches; /* open; begun */
 };
 
 static inline uint8_t fake_feature(int64_t id, size_t j)
@@ -69,8 +69,9 @@ static inline enum error fake_fetch(struct reader *reader, const int64_t *ids, s
                                     void *features, size_t stride_bytes, double *labels,
                                     enum row_status *status)
 {
-    const struct fake_store *fake = (const struct fake_store *)reader->store;
+    struct fake_store *fake = (struct fake_store *)reader->store;
     int64_t first_bad = -1;
+    atomic_fetch_add(&fake->fetches, 1);
     while (atomic_load(&fake->hangs))
         usleep(1000);
     if (fake->waits && stop_wait(clock_deadline_ns(-1)))

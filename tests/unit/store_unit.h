@@ -191,6 +191,16 @@ static inline void check_fetch(struct store *store, const struct rows *rows, uin
     free(features);
 }
 
+/* A fetch of one row of one feature must be refused with this in its message. */
+static inline void refuse_fetch(struct reader *reader, int64_t id, const char *says)
+{
+    float feature;
+    double label;
+    enum row_status status;
+    assert_fails(reader_fetch(reader, &id, 1, &feature, sizeof(feature), &label, &status),
+                 ERROR_INPUT, says);
+}
+
 static inline enum error add_to_writer(void *writer, const struct store_block *block)
 {
     return sqlite_writer_add(writer, block);

@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Covers loader/feed/feed: What a feed delivers when nothing fails: the right rows in the right
+ * order, whatever the threads do. Covers grant_queue too. test_feed_failures.c has the rest.
+ */
+/*
+ * Covers loader/feed/feed, loader/feed/grant_queue: What a feed delivers when nothing fails: the right rows in the right
  * order, whatever the threads do. test_feed_failures.c has the rest.
  */
 #include "tests/unit/feed_unit.h"
+
+#include "loader/feed/grant_queue.h"
 
 /* ---- FEED_INDEX --------------------------------------------------------- */
 
@@ -330,6 +336,88 @@ static void test_a_store_of_too_few_rows_fails_before_the_first_draw(void **stat
     }
 }
 
+/* ---- FEED_GRANTED ------------------------------------------------------- */
+
+static void test_granted_batches_come_in_the_order_of_the_grants(void **state)
+{
+    (void)state;
+    static const struct grant grants[] = {{7, 2}, {3, 1}, {9, 4}, {0, 3}};
+    struct setting setting;
+    const struct feed_batch *batch;
+    setting_init(&setting, 100000, 10);
+    setting.options.pull = FEED_GRANTED;
+    setting_open(&setting);
+    for (size_t i = 0; i < sizeof(grants) / sizeof(*grants); i++)
+        assert_ok(feed_grant(setting.feed, grants[i].first, grants[i].count));
+    for (size_t i = 0; i < sizeof(grants) / sizeof(*grants); i++) {
+        for (int64_t k = grants[i].first; k < grants[i].first + grants[i].count; k++) {
+            assert_ok(feed_next(setting.feed, NULL, &batch));
+            assert_int_equal(batch->index, k);
+            check_batch(&setting, batch, 10 * k, 10);
+            assert_ok(feed_put(setting.feed, NULL, batch));
+        }
+    }
+    /* One more while the feed waits, and one without end. */
+    assert_ok(feed_grant(setting.feed, 9997, -1));
+    for (int64_t k = 9997; k < 10000; k++) {
+        assert_ok(feed_next(setting.feed, NULL, &batch));
+        assert_int_equal(batch->index, k);
+        assert_ok(feed_put(setting.feed, NULL, batch));
+    }
+    assert_fails(feed_next(setting.feed, NULL, &batch), ERROR_END, "ended");
+    setting_close(&setting);
+}
+
+/* As workers in step are granted them; the sampler is asked once for what one answer holds. */
+static void test_batches_granted_one_by_one_share_requests(void **state)
+{
+    (void)state;
+    struct setting setting;
+    const struct feed_batch *batch;
+    setting_init(&setting, 1005, 10);
+    setting.options.pull = FEED_GRANTED;
+    setting_open(&setting);
+    for (int64_t k = 1; k <= 100; k += 3) {
+        assert_ok(feed_grant(setting.feed, k, 1));
+        assert_ok(feed_next(setting.feed, NULL, &batch));
+        assert_int_equal(batch->index, k);
+        check_batch(&setting, batch, 10 * k, k < 100 ? 10 : 5);
+        assert_ok(feed_put(setting.feed, NULL, batch));
+    }
+    assert_true(atomic_load(&setting.sampler.batch_requests) <= 2);
+    assert_ok(feed_grant(setting.feed, 101, 1));
+    assert_fails(feed_next(setting.feed, NULL, &batch), ERROR_END, "ended");
+    setting_close(&setting);
+}
+
+static void test_runs_of_grants_are_joined_and_limited(void **state)
+{
+    (void)state;
+    static struct grant_queue queue;
+    struct grant grant;
+    grant_queue_init(&queue);
+    assert_fails(grant_queue_push(&queue, (struct grant){-1, 1}), ERROR_USAGE, "from number -1");
+    assert_fails(grant_queue_push(&queue, (struct grant){5, 0}), ERROR_USAGE, "a grant of 0");
+    assert_ok(grant_queue_push(&queue, (struct grant){5, 2}));
+    assert_ok(grant_queue_push(&queue, (struct grant){7, 3}));
+    for (int64_t i = 0; i < GRANT_QUEUE_LIMIT - 1; i++)
+        assert_ok(grant_queue_push(&queue, (struct grant){100 + 2 * i, 1}));
+    assert_fails(grant_queue_push(&queue, (struct grant){0, 1}), ERROR_USAGE, "4096 runs");
+    assert_ok(grant_queue_take(&queue, &grant));
+    assert_int_equal(grant.first, 5);
+    assert_int_equal(grant.count, 5);
+    assert_ok(grant_queue_push(&queue, (struct grant){0, -1}));
+    grant_queue_close(&queue);
+    for (int64_t i = 0; i < GRANT_QUEUE_LIMIT - 1; i++)
+        assert_ok(grant_queue_take(&queue, &grant));
+    assert_ok(grant_queue_take(&queue, &grant));
+    assert_int_equal(grant.count, -1);
+    assert_fails(grant_queue_take(&queue, &grant), ERROR_END, "all batches");
+    grant_queue_stop(&queue);
+    assert_fails(grant_queue_take(&queue, &grant), ERROR_CANCELLED, "stopped");
+    grant_queue_release(&queue);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -338,6 +426,9 @@ int main(void)
         cmocka_unit_test(test_expanded_to_floats),
         cmocka_unit_test(test_floats_stay_as_they_are),
         cmocka_unit_test(test_no_features),
+        cmocka_unit_test(test_granted_batches_come_in_the_order_of_the_grants),
+        cmocka_unit_test(test_batches_granted_one_by_one_share_requests),
+        cmocka_unit_test(test_runs_of_grants_are_joined_and_limited),
         cmocka_unit_test(test_starts_at_an_index),
         cmocka_unit_test(test_starts_beyond_the_end),
         cmocka_unit_test(test_many_batches_a_request),

@@ -428,7 +428,8 @@ static void test_close_leaves_what_hangs(void **state)
     setting.options.close_ms = 20;
     setting.options.fetchers = 2;
     setting_open(&setting);
-    clock_sleep_ms(60);
+    while (atomic_load(&setting.store.fetches) < 2)
+        clock_sleep_ms(1);
     feed_close(setting.feed);
     device_close(setting.device);
     assert_int_equal(atomic_load(&setting.store.readers), 2);

@@ -61,10 +61,10 @@ static void test_statuses(void **state)
         enum error error;
         int status;
     } cases[] = {
-        {ERROR_USAGE, 400},    {ERROR_INPUT, 400},    {ERROR_NOT_FOUND, 404},
-        {ERROR_CONFLICT, 409}, {ERROR_NO_SPACE, 507}, {ERROR_IO, 503},
-        {ERROR_TIMEOUT, 503},  {ERROR_MEMORY, 503},   {ERROR_UNAVAILABLE, 503},
-        {ERROR_NETWORK, 500},
+        {ERROR_USAGE, 400},     {ERROR_INPUT, 400},    {ERROR_NOT_FOUND, 404},
+        {ERROR_CONFLICT, 409},  {ERROR_NO_SPACE, 507}, {ERROR_IO, 503},
+        {ERROR_TIMEOUT, 503},   {ERROR_MEMORY, 503},   {ERROR_UNAVAILABLE, 503},
+        {ERROR_CANCELLED, 503}, {ERROR_NETWORK, 500},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
         assert_int_equal(http_status_of_error(cases[i].error), cases[i].status);

@@ -794,10 +794,6 @@ static void test_a_file_that_changes_during_a_fetch_is_refused(void **state)
 {
     struct store *store = NULL;
     struct reader *reader = NULL;
-    int64_t id = 900;
-    float feature;
-    double label;
-    enum row_status status;
     char path[512];
     (void)state;
     make_small("rows.db");
@@ -806,8 +802,7 @@ static void test_a_file_that_changes_during_a_fetch_is_refused(void **state)
     assert_ok(reader_open(store, &reader));
     use_own_pread();
     changes_at_read = path;
-    assert_fails(reader_fetch(reader, &id, 1, &feature, sizeof(float), &label, &status),
-                 ERROR_INPUT, "was written to since it was opened");
+    refuse_fetch(reader, 900, "was written to since it was opened");
     assert_null(changes_at_read);
     reader_close(reader);
     store_close(store);
@@ -817,18 +812,13 @@ static void test_a_replaced_file_is_not_read_after_a_failure(void **state)
 {
     struct store *store = NULL;
     struct reader *reader = NULL;
-    int64_t id = 900;
-    float feature;
-    double label;
-    enum row_status status;
     (void)state;
     make_small("rows.db");
     assert_ok(open_sqlite("rows.db", "", &store));
     assert_ok(reader_open(store, &reader));
     make_small("rows.db");
     fail_reads(0, 1);
-    assert_fails(reader_fetch(reader, &id, 1, &feature, sizeof(float), &label, &status),
-                 ERROR_INPUT, "id 900: ");
+    refuse_fetch(reader, 900, "id 900: ");
     stop_failing();
     assert_non_null(strstr(error_message(), "was replaced"));
     reader_close(reader);

@@ -54,6 +54,32 @@ static void test_signal_sets_flag_and_descriptor(void **state)
     assert_int_equal(status_of(work_term), 0);
 }
 
+static _Atomic(char *) handler_frame;
+
+ssize_t __real_write(int file, const void *bytes, size_t count);
+ssize_t __wrap_write(int file, const void *bytes, size_t count);
+ssize_t __wrap_write(int file, const void *bytes, size_t count)
+{
+    atomic_store(&handler_frame, __builtin_frame_address(0));
+    return __real_write(file, bytes, count);
+}
+
+static int work_stack(void)
+{
+    if (stop_install())
+        return 1;
+    raise(SIGTERM);
+    const char *here = __builtin_frame_address(0), *there = atomic_load(&handler_frame);
+    return there && labs(here - there) > (64 << 10) ? 0 : 2;
+}
+
+/* What the code that it interrupts keeps below its stack pointer stays. */
+static void test_the_handler_has_a_stack_of_its_own(void **state)
+{
+    (void)state;
+    assert_int_equal(status_of(work_stack), 0);
+}
+
 static int work_second_interrupt(void)
 {
     if (stop_install())
@@ -202,6 +228,7 @@ static void test_log_lines_stay_whole(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_signal_sets_flag_and_descriptor),
+    cmocka_unit_test_teardown(test_the_handler_has_a_stack_of_its_own, unit_alone),
     cmocka_unit_test(test_second_interrupt_ends_at_once),
     cmocka_unit_test(test_broken_pipes_do_not_kill),
     cmocka_unit_test(test_a_signal_wakes_waits),

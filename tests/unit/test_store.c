@@ -284,7 +284,8 @@ static void test_stores_are_chosen_by_uri(void **state)
     assert_ok(store_open(query, false, &store));
     assert_string_equal(store_info(store)->label_column, "a");
     store_close(store);
-    assert_fails(store_open(path_of("a.txt"), false, &store), ERROR_USAGE, "which kind of store");
+    assert_fails(store_open(path_of("a.txt"), false, &store), ERROR_USAGE,
+                 "rows of text are csv:PATH");
 #ifndef HAVE_LIBPQ
     assert_fails(store_open("postgresql://host/db", false, &store), ERROR_UNAVAILABLE,
                  "no PostgreSQL store");
@@ -305,7 +306,7 @@ static void test_uris_are_checked_at_a_glance(void **state)
     assert_ok(store_check_uri(uri_of("csv", "a*.csv", "")));
     assert_fails(store_check_uri(path_of("none.csv")), ERROR_NOT_FOUND, "none.csv");
     assert_fails(store_check_uri(path_of("none-*.csv")), ERROR_NOT_FOUND, "none-*.csv");
-    assert_fails(store_check_uri(path_of("a.txt")), ERROR_USAGE, "which kind of store");
+    assert_fails(store_check_uri(path_of("a.txt")), ERROR_USAGE, "rows of text are csv:PATH");
     assert_fails(store_check_uri("csv:"), ERROR_USAGE, "names nothing");
     length = snprintf(list, sizeof(list), "%s\n", path_of("a.csv"));
     snprintf(list + length, sizeof(list) - (size_t)length, "%s", path_of("none.db"));

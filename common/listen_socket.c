@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/listen_socket.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define BACKLOG 4096 /* the kernel cuts it to net.core.somaxconn */
+
+static enum error resolve(const char *host, uint16_t port, struct addrinfo **ret_list)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    char service[8];
+    snprintf(service, sizeof(service), "%u", (unsigned int)port);
+    int status = getaddrinfo(host, service, &hints, ret_list);
+    if (status == 0)
+        return OK;
+    return error_set(ERROR_USAGE, "%s:%u: cannot find the address: %s", host, (unsigned int)port,
+                     gai_strerror(status));
+}
+
+/* A name may have addresses of both kinds ("localhost"): clients expect the older one. */
+static const struct addrinfo *choose(const struct addrinfo *list)
+{
+    for (const struct addrinfo *address = list; address; address = address->ai_next) {
+        if (address->ai_family == AF_INET)
+            return address;
+    }
+    return list;
+}
+
+/* errno is that of the call that failed. */
+static int listen_on(const struct addrinfo *address)
+{
+    int on = 1;
+    int descriptor = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (descriptor < 0)
+        return -1;
+    (void)setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    if (bind(descriptor, address->ai_addr, address->ai_addrlen) == 0 &&
+        listen(descriptor, BACKLOG) == 0)
+        return descriptor;
+    int number = errno;
+    close(descriptor);
+    errno = number;
+    return -1;
+}
+
+enum error listen_socket_check(const char *host, uint16_t port)
+{
+    struct addrinfo *list;
+    enum error error = resolve(host, port, &list);
+    if (!error)
+        freeaddrinfo(list);
+    return error;
+}
+
+enum error listen_socket_open(const char *host, uint16_t port, const char *advice,
+                              int *ret_descriptor)
+{
+    struct addrinfo *list;
+    enum error error = resolve(host, port, &list);
+    if (error)
+        return error;
+    int descriptor = listen_on(choose(list)), number = errno;
+    freeaddrinfo(list);
+    if (descriptor < 0 && number == EADDRINUSE)
+        return error_set(ERROR_NETWORK, "%s:%u: the port is in use by another program%s", host,
+                         (unsigned int)port, advice);
+    if (descriptor < 0 && number == EADDRNOTAVAIL)
+        return error_set(ERROR_USAGE,
+                         "%s:%u: this machine has no such address; 0.0.0.0 means all of them", host,
+                         (unsigned int)port);
+    if (descriptor < 0)
+        return error_set_errno(ERROR_NETWORK, number, "%s:%u", host, (unsigned int)port);
+    *ret_descriptor = descriptor;
+    return OK;
+}
+
+bool listen_socket_is_loopback(const char *host)
+{
+    struct in_addr four;
+    struct in6_addr six;
+    if (inet_pton(AF_INET, host, &four) == 1)
+        return ntohl(four.s_addr) >> 24 == 127;
+    if (inet_pton(AF_INET6, host, &six) == 1)
+        return IN6_IS_ADDR_LOOPBACK(&six);
+    return strcmp(host, "localhost") == 0;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which batches a feed by index is to bring, in which order: runs of numbers, appended by who feeds
+ * and taken by the puller. Of fixed size; a run that continues the last one is joined with it.
+ *
+ * Threads: every call from every thread, except init and release. A wait ends, within a tenth of a
+ * second, after grant_queue_stop() or stop_requested().
+ */
+#ifndef LOADER_FEED_GRANT_QUEUE_H
+#define LOADER_FEED_GRANT_QUEUE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+
+#define GRANT_QUEUE_LIMIT 4096 /* runs */
+
+/* Batches first, first + 1, ...; count < 0: without end. */
+struct grant {
+    int64_t first, count;
+};
+
+struct grant_queue {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct grant grants[GRANT_QUEUE_LIMIT]; /* a ring */
+    size_t begin, count;
+    bool closed, stopped;
+};
+
+void grant_queue_init(struct grant_queue *queue);
+void grant_queue_release(struct grant_queue *queue);
+
+/* ERROR_USAGE: a run without batches, or one too many. */
+enum error grant_queue_push(struct grant_queue *queue, struct grant grant) MUST_CHECK;
+/* No more will be pushed. */
+void grant_queue_close(struct grant_queue *queue);
+/* Takes the oldest; waits for one. ERROR_END once the queue is closed and empty, ERROR_CANCELLED
+ * when it is stopped. */
+enum error grant_queue_take(struct grant_queue *queue, struct grant *ret_grant) MUST_CHECK;
+void grant_queue_stop(struct grant_queue *queue);
+
+#endif

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Opening a store for a program that a signal may end meanwhile: on a thread of its own, which is
+ * left behind where it hangs (a file server that is away).
+ */
+#ifndef LOADER_STORE_APART_H
+#define LOADER_STORE_APART_H
+
+#include "loader/store_open.h"
+
+/* As store_open_cached(), or, of `count` > 0 columns, as store_open_columns(). ERROR_CANCELLED soon
+ * after stop_requested() is true, whatever hangs. */
+enum error store_open_apart(const char *uri, uint64_t cache_bytes, const char *const columns[],
+                            size_t count, struct store **ret_store) MUST_CHECK;
+
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/* Covers common/listen_socket. */
+#include "tests/unit/unit.h"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "common/listen_socket.h"
+
+static uint16_t port_of(int descriptor)
+{
+    struct sockaddr_in address;
+    socklen_t length = sizeof(address);
+    assert_int_equal(getsockname(descriptor, (struct sockaddr *)&address, &length), 0);
+    assert_int_equal(address.sin_family, AF_INET); /* of "localhost", too */
+    return ntohs(address.sin_port);
+}
+
+static void test_a_free_port_and_one_in_use(void **state)
+{
+    (void)state;
+    char text[100];
+    int first, second = -1;
+    assert_ok(listen_socket_open("localhost", 0, "", &first));
+    assert_true(fcntl(first, F_GETFL) & O_NONBLOCK);
+    assert_true(fcntl(first, F_GETFD) & FD_CLOEXEC);
+    assert_true(accept(first, NULL, NULL) < 0);
+    snprintf(text, sizeof(text), "localhost:%u: the port is in use by another program; take care",
+             port_of(first));
+    assert_fails(listen_socket_open("localhost", port_of(first), "; take care", &second),
+                 ERROR_NETWORK, text);
+    assert_int_equal(second, -1);
+    close(first);
+}
+
+static void test_addresses_that_are_not_of_this_machine(void **state)
+{
+    (void)state;
+    int descriptor = -1;
+    assert_fails(listen_socket_open("192.0.2.1", 80, "", &descriptor), ERROR_USAGE,
+                 "192.0.2.1:80: this machine has no such address; 0.0.0.0 means all of them");
+    assert_fails(listen_socket_open("no..host", 80, "", &descriptor), ERROR_USAGE,
+                 "no..host:80: cannot find the address: ");
+    assert_fails(listen_socket_check("no..host", 80), ERROR_USAGE, "no..host:80: cannot find");
+    assert_ok(listen_socket_check("192.0.2.1", 80));
+    assert_int_equal(descriptor, -1);
+}
+
+static void test_loopback_addresses(void **state)
+{
+    (void)state;
+    static const char *const loopback[] = {"localhost", "127.0.0.1", "127.9.9.9", "::1"};
+    static const char *const others[] = {"0.0.0.0", "::", "128.0.0.1", "127.0.0.1.example.org", ""};
+    for (size_t i = 0; i < sizeof(loopback) / sizeof(loopback[0]); i++)
+        assert_true(listen_socket_is_loopback(loopback[i]));
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        assert_false(listen_socket_is_loopback(others[i]));
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_a_free_port_and_one_in_use),
+    cmocka_unit_test(test_addresses_that_are_not_of_this_machine),
+    cmocka_unit_test(test_loopback_addresses),
+};
+
+UNIT_MAIN(tests)
