@@ -15,14 +15,14 @@
 
 #define DRAIN_MS 10000
 #define DRAIN_AT_ONCE_MS 2000 /* who wants to write to a frame waits that long */
-#define CHECK_MS 1000
+#define LOOK_MS 100           /* at what the checks found */
 #define ANNOUNCE_BYTES 320
 
 /* Until a signal comes (OK), or nothing may be drawn any more. */
 static enum error wait_for_end(const struct service *service)
 {
     enum error error = OK;
-    while (!error && !stop_wait(clock_deadline_ns(CHECK_MS)))
+    while (!error && !stop_wait(clock_deadline_ns(LOOK_MS)))
         error = service_check(service);
     return error;
 }

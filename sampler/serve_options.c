@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "sampler/serve_options.h"
 
-#include <arpa/inet.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -10,6 +9,7 @@
 #include "common/http/listener.h"
 #include "common/http/memory_budget.h"
 #include "common/json.h"
+#include "common/listen_socket.h"
 #include "common/text.h"
 #include "sampler/commands.h"
 #include "sampler/design/design_fields.h"
@@ -317,25 +317,13 @@ static enum error take_memory(const char *option, const char *given, int64_t *re
                      MEMORY_BUDGET_LEAST_BYTES >> 20);
 }
 
-/* An address of this machine alone? Names are, when they are "localhost". */
-static bool is_loopback(const char *host)
-{
-    struct in_addr four;
-    struct in6_addr six;
-    if (inet_pton(AF_INET, host, &four) == 1)
-        return ntohl(four.s_addr) >> 24 == 127;
-    if (inet_pton(AF_INET6, host, &six) == 1)
-        return IN6_IS_ADDR_LOOPBACK(&six);
-    return strcmp(host, "localhost") == 0;
-}
-
 static enum error check_guard(const struct serve_options *serve)
 {
     const struct guard_options *guard = &serve->guard;
     if (!guard->tls_cert != !guard->tls_key)
         return error_set(ERROR_USAGE, "--tls-cert and --tls-key go together; --tls-%s is missing",
                          guard->tls_cert ? "key" : "cert");
-    if (guard->token_file || serve->allow_anonymous || is_loopback(serve->host))
+    if (guard->token_file || serve->allow_anonymous || listen_socket_is_loopback(serve->host))
         return OK;
     enum error error = listener_check_host(serve->host, serve->port);
     if (error)

@@ -20,13 +20,17 @@ static void add_definition(struct buffer *buffer, const struct stream_definition
 }
 
 /* What not every stream has. */
-static void add_options(struct buffer *buffer, const struct stream_definition *definition)
+static void add_options(struct buffer *buffer, const struct stream_definition *definition,
+                        const struct split_shares *shares)
 {
     if (definition->rows_end > 0)
         buffer_print(buffer, ",\"rows\":\"%" PRId64 ":%" PRId64 "\"", definition->rows_begin,
                      definition->rows_end);
     if (definition->split != SPLIT_NONE)
         buffer_print(buffer, ",\"split\":\"%s\"", split_name(definition->split));
+    if (shares)
+        buffer_print(buffer, ",\"splits\":[%.15g,%.15g,%.15g]", shares->train, shares->validation,
+                     shares->test);
     if (definition->lease_ms > 0)
         buffer_print(buffer, ",\"lease_s\":%.15g", (double)definition->lease_ms / 1000);
     const char *fields = definition->fields ? definition->fields : "";
@@ -77,6 +81,6 @@ enum error stream_text_add(struct buffer *buffer, struct stream *stream)
     add_definition(buffer, definition, plan);
     add_order(buffer, plan->order);
     add_status(buffer, definition, plan, &status);
-    add_options(buffer, definition);
+    add_options(buffer, definition, plan->shares);
     return buffer_add_text(buffer, "}");
 }

@@ -4,6 +4,7 @@
 #include "sampler/build/frame_build_private.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +12,12 @@
 
 #include "common/array.h"
 #include "common/clock.h"
+#include "common/errand.h"
 #include "common/log.h"
 #include "common/machine.h"
 #include "common/thread.h"
 #include "common/uri.h"
+#include "loader/store/scan_apart.h"
 #include "loader/store/store_range.h"
 
 #define READING_BYTES ((uint64_t)32 << 20) /* blocks of the store, buffers */
@@ -162,15 +165,17 @@ static uint64_t memory_for(uint64_t memory_bytes)
 
 /* ---- one build ---------------------------------------------------------- */
 
-/* The rest of `memory_bytes` is shared between columns put aside and sorting. */
+/* The rest of `memory_bytes` is shared between columns put aside and sorting. *is_read: no more of
+ * the store is needed. */
 static enum error run(struct frame_build *build, const char *uri, const char *path,
-                      uint64_t memory_bytes)
+                      uint64_t memory_bytes, _Atomic bool *is_read)
 {
     uint64_t half = (memory_bytes - READING_BYTES) / 2;
     sort_arena_init(&build->arena, half);
     enum error error = frame_output_new(path, &build->output);
     if (!error)
         error = frame_ingest_open(&build->ingest, uri, path, path ? half : UINT64_MAX);
+    atomic_store(is_read, true);
     if (!error)
         error = plan(build);
     return error ? error : write_sections(build);
@@ -196,30 +201,37 @@ static void release(struct frame_build *build)
     free(build);
 }
 
-static enum error build_file_by_scan(const char *uri, const char *path, uint64_t memory_bytes)
+static enum error build_file_by_scan(const char *uri, const char *path, uint64_t memory_bytes,
+                                     _Atomic bool *is_read)
 {
     struct frame_build *build = new_build();
     if (!build)
         return ERROR_MEMORY;
-    enum error error = run(build, uri, path, memory_for(memory_bytes));
+    enum error error = run(build, uri, path, memory_for(memory_bytes), is_read);
     if (!error)
         error = frame_output_commit(build->output, (int64_t)build->ingest.ids.rows, &build->digest);
     release(build);
     return error;
 }
 
-enum error frame_build_by_scan(const char *uri, struct frame **ret_frame)
+static enum error build_by_scan(const char *uri, _Atomic bool *is_read, struct frame **ret_frame)
 {
     struct mapped_file file = {.path = NULL};
     struct frame_build *build = new_build();
     if (!build)
         return ERROR_MEMORY;
-    enum error error = run(build, uri, NULL, UINT64_MAX);
+    enum error error = run(build, uri, NULL, UINT64_MAX, is_read);
     if (!error)
         error =
             frame_output_map(build->output, (int64_t)build->ingest.ids.rows, &build->digest, &file);
     release(build);
     return error ? error : frame_of_file(&file, ret_frame);
+}
+
+enum error frame_build_by_scan(const char *uri, struct frame **ret_frame)
+{
+    _Atomic bool is_read = false;
+    return build_by_scan(uri, &is_read, ret_frame);
 }
 
 /* ---- a range ------------------------------------------------------------ */
@@ -239,6 +251,74 @@ static enum error read_range(const char *uri_text, struct range *ret_range)
     return error;
 }
 
+/* ---- a thread that may be left behind where the store hangs -------------- */
+
+struct building {
+    char *uri, *path; /* owned; path NULL: in memory */
+    uint64_t memory_bytes;
+    _Atomic bool is_read;
+    struct frame *frame; /* owned */
+    struct error_report report;
+};
+
+static void build_it(void *context)
+{
+    struct building *building = context;
+    _Atomic bool *is_read = &building->is_read;
+    enum error error = building->path ? build_file_by_scan(building->uri, building->path,
+                                                           building->memory_bytes, is_read)
+                                      : build_by_scan(building->uri, is_read, &building->frame);
+    error_report_take(error, &building->report);
+}
+
+static void release_building(void *context)
+{
+    struct building *building = context;
+    frame_free(building->frame);
+    free(building->path);
+    free(building->uri);
+    free(building);
+}
+
+static enum error new_building(const char *uri, const char *path, uint64_t memory_bytes,
+                               struct errand **ret_errand, struct building **ret_building)
+{
+    struct building *building = array_new(1, sizeof(*building), "a frame");
+    if (!building)
+        return ERROR_MEMORY;
+    building->memory_bytes = memory_bytes;
+    building->uri = strdup(uri);
+    building->path = path ? strdup(path) : NULL;
+    enum error error = building->uri && (building->path || !path)
+                           ? errand_new(build_it, release_building, building, ret_errand)
+                           : error_set_memory(strlen(uri), "a frame's source");
+    if (error)
+        release_building(building);
+    else
+        *ret_building = building;
+    return error;
+}
+
+/* `ret_frame` NULL: a file is made. */
+static enum error build_apart(const char *uri, const char *path, uint64_t memory_bytes,
+                              struct frame **ret_frame)
+{
+    struct building *building;
+    struct errand *errand;
+    enum error error = new_building(uri, path, memory_bytes, &errand, &building);
+    if (error)
+        return error;
+    error = store_name_left(errand_run(errand, "tombola-frame", &building->is_read), uri);
+    if (!error)
+        error = error_restore(&building->report);
+    if (!error && ret_frame) {
+        *ret_frame = building->frame;
+        building->frame = NULL;
+    }
+    errand_leave(errand);
+    return error;
+}
+
 enum error frame_build(const char *uri, struct frame **ret_frame)
 {
     struct range range;
@@ -246,7 +326,7 @@ enum error frame_build(const char *uri, struct frame **ret_frame)
     if (error)
         return error;
     return range.units > 0 ? frame_of_range(range.units, (uint32_t)range.labels, ret_frame)
-                           : frame_build_by_scan(uri, ret_frame);
+                           : build_apart(uri, NULL, 0, ret_frame);
 }
 
 enum error frame_build_file(const char *uri, const char *path, uint64_t memory_bytes)
@@ -257,7 +337,7 @@ enum error frame_build_file(const char *uri, const char *path, uint64_t memory_b
     if (error)
         return error;
     if (range.units == 0)
-        return build_file_by_scan(uri, path, memory_bytes);
+        return build_apart(uri, path, memory_bytes, NULL);
     error = frame_of_range(range.units, (uint32_t)range.labels, &frame);
     if (!error)
         error = frame_write(frame, path);

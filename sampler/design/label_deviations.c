@@ -8,9 +8,11 @@
 
 #include "common/array.h"
 #include "common/buffer.h"
+#include "common/stop.h"
 #include "common/text.h"
+#include "loader/store/scan_apart.h"
 #include "loader/store/store.h"
-#include "loader/store_open.h"
+#include "loader/store_apart.h"
 
 #define NAMES_SHOWN 8
 
@@ -55,6 +57,8 @@ static enum error add_block(void *context, const struct store_block *block)
 {
     struct survey *survey = context;
     char place[STORE_PLACE_BYTES];
+    if (stop_requested())
+        return error_set(ERROR_CANCELLED, "stopped while column %s was read", survey->column);
     for (size_t i = 0; i < block->rows; i++) {
         int64_t row = frame_find(survey->frame, block->ids[i]);
         if (row < 0)
@@ -109,8 +113,8 @@ static enum error measure(struct survey *survey, const char *column)
 {
     enum error error = find_column(survey, column);
     if (!error)
-        error = store_scan(survey->store, survey->is_weight ? SCAN_KEYS : SCAN_FEATURES, add_block,
-                           survey);
+        error = store_scan_apart(survey->store, survey->is_weight ? SCAN_KEYS : SCAN_FEATURES,
+                                 add_block, survey);
     if (!error && survey->found != frame_units(survey->frame))
         error =
             error_set(ERROR_CONFLICT,
@@ -129,7 +133,7 @@ enum error label_deviations(const struct frame *frame, const char *store_uri, co
     survey.spreads = array_new(labels, sizeof(*survey.spreads), "the labels' deviations");
     enum error error = deviations && survey.spreads ? OK : ERROR_MEMORY;
     if (!error)
-        error = store_open_columns(store_uri, &column, 1, &survey.store);
+        error = store_open_apart(store_uri, 0, &column, 1, &survey.store);
     if (!error)
         error = measure(&survey, column);
     for (uint32_t label = 0; !error && label < labels; label++) {

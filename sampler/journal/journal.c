@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/array.h"
 #include "common/clock.h"
@@ -118,21 +119,70 @@ bool journal_wants_room(const struct journal *journal)
 {
     uint64_t room = journal->file.room;
     return journal->condition == JOURNAL_RUNNING &&
-           room - used_bytes(journal) < journal_file_step(room) / 2;
+           used_bytes(journal) + journal_file_step(room) / 2 > room;
 }
 
-/* Mostly the committer made it ready: then nothing is asked of the disk. If it is at it, that is
- * waited for. */
-enum error journal_grow(struct journal *journal, size_t bytes)
+/* Straight into the file, unless there is no mapping, or something goes first that is not there
+ * yet. */
+static bool fits_into_map(const struct journal *journal, size_t bytes)
 {
-    uint64_t room = journal->file.room;
-    pthread_mutex_lock(&journal->growth);
-    enum error error =
-        journal_file_grow(&journal->file, used_bytes(journal) + bytes, journal->maps);
-    pthread_mutex_unlock(&journal->growth);
-    if (!error && journal->durability == DURABILITY_PROCESS && room < journal->file.room)
-        (void)journal_write_watermark(journal, journal->synced, journal->file.room, false);
-    return error;
+    return journal->maps && !journal->switches && bytes < JOURNAL_LARGE_BYTES &&
+           journal->written == journal->end && used_bytes(journal) + bytes <= journal->file.room;
+}
+
+/* And was not refused it. */
+static bool lacks_room(const struct journal *journal, size_t bytes)
+{
+    return journal->condition == JOURNAL_RUNNING && !journal->growth_failure.code &&
+           used_bytes(journal) + bytes > journal->file.room;
+}
+
+static void wait_for_room(struct journal *journal, size_t bytes)
+{
+    struct timespec deadline = clock_timespec(clock_deadline_ns(JOURNAL_PATIENCE_MS));
+    int error = 0;
+    pthread_mutex_lock(journal->owner.mutex);
+    while (!error && lacks_room(journal, bytes)) {
+        journal->wanted = used_bytes(journal) + bytes;
+        pthread_cond_signal(&journal->changed);
+        error = pthread_cond_clockwait(&journal->grown, journal->owner.mutex, CLOCK_MONOTONIC,
+                                       &deadline);
+    }
+    pthread_mutex_unlock(journal->owner.mutex);
+}
+
+enum error journal_prepare(struct journal *journal, size_t bytes, struct journal_memory *ret_memory)
+{
+    *ret_memory = (struct journal_memory){0};
+    if (bytes < JOURNAL_LARGE_BYTES)
+        return OK;
+    wait_for_room(journal, bytes);
+    size_t capacity = bytes + JOURNAL_LARGE_BYTES; /* for what is pending then */
+    uint8_t *room = malloc(capacity);
+    if (!room)
+        return error_set_memory(capacity, "an entry of the journal");
+    memset(room, 1, capacity); /* the first touch of a page takes the system longest */
+    *ret_memory = (struct journal_memory){.bytes = room, .capacity = capacity};
+    return OK;
+}
+
+void journal_memory_release(struct journal_memory *memory)
+{
+    free(memory->bytes);
+    *memory = (struct journal_memory){0};
+}
+
+void journal_use_memory(struct journal *journal, struct journal_memory *memory)
+{
+    struct journal_bytes *pending = &journal->pending;
+    const struct journal_memory had = {.bytes = pending->bytes, .capacity = pending->capacity};
+    if (memory->capacity <= had.capacity || pending->length > JOURNAL_LARGE_BYTES)
+        return;
+    if (pending->length > 0)
+        memcpy(memory->bytes, pending->bytes, pending->length);
+    pending->bytes = memory->bytes;
+    pending->capacity = memory->capacity;
+    *memory = had;
 }
 
 enum error journal_reserve(struct journal *journal, size_t bytes)
@@ -143,59 +193,40 @@ enum error journal_reserve(struct journal *journal, size_t bytes)
         return OK;
     if (journal->condition == JOURNAL_FAILING)
         return error_restore(&journal->failure);
-    if (used_bytes(journal) + bytes > journal->file.room) {
-        enum error error = journal_grow(journal, bytes);
-        if (error) {
-            journal_note_failure(journal, error, JOURNAL_FULL);
-            return error;
-        }
-        journal_note_success(journal);
+    if (used_bytes(journal) + bytes > journal->file.room && journal->growth_failure.code) {
+        enum error error = error_restore(&journal->growth_failure);
+        journal_note_failure(journal, error, JOURNAL_FULL);
+        return error;
     }
-    return journal->maps ? OK : journal_bytes_reserve(&journal->pending, bytes);
+    journal->into_map = fits_into_map(journal, bytes);
+    return journal->into_map ? OK : journal_bytes_reserve(&journal->pending, bytes);
 }
 
-/* Records of DURABILITY_PROCESS where there is no mapping: written at once. */
-static enum error write_through(struct journal *journal)
-{
-    enum error error = journal_file_write(&journal->file, journal->pending.bytes,
-                                          journal->pending.length, used_bytes(journal));
-    journal->pending.length = 0;
-    if (error)
-        journal_note_failure(journal, error, JOURNAL_FAILING);
-    return error;
-}
-
-enum error journal_append(struct journal *journal, const struct entry *entry)
+void journal_append(struct journal *journal, const struct entry *entry)
 {
     if (is_dormant(journal))
-        return OK;
+        return;
     uint64_t unsynced = journal->end - journal->synced;
     bool ordered = journal->durability == DURABILITY_PROCESS;
     size_t entry_bytes;
-    if (journal->maps) {
-        uint8_t *record = journal->file.map + used_bytes(journal);
+    uint8_t *record = journal->into_map ? journal->file.map + used_bytes(journal) : NULL;
+    if (record)
         entry_bytes = entry_encode(entry, record + JOURNAL_RECORD_HEAD_BYTES);
-        journal_record_seal(record, entry_bytes, journal->id, journal->end, unsynced, ordered);
-    } else {
-        uint8_t *record = journal_bytes_add(&journal->pending, entry, &entry_bytes);
-        journal_record_seal(record, entry_bytes, journal->id, journal->end, unsynced, ordered);
-        enum error error = ordered ? write_through(journal) : OK;
-        if (error)
-            return error;
-    }
+    else
+        record = journal_bytes_add(&journal->pending, entry, &entry_bytes);
+    journal_record_seal(record, entry_bytes, journal->id, journal->end, unsynced, ordered);
     journal->end += journal_record_bytes(entry_bytes);
-    if (ordered)
+    if (journal->into_map)
         journal->written = journal->end;
     journal->counts.entries++;
     journal->counts.bytes += journal_record_bytes(entry_bytes);
     if (journal->sleeps && (journal->end >= journal->rewrite_at || journal_wants_room(journal)))
         pthread_cond_signal(&journal->changed);
-    return OK;
 }
 
 bool journal_is_behind(const struct journal *journal)
 {
-    return journal->durability == DURABILITY_FSYNC && journal->synced < journal->end;
+    return journal_kept(journal) < journal->end;
 }
 
 /* Nothing is written any more, or not before the file is replaced, which may take for ever. */

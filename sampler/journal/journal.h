@@ -8,17 +8,18 @@
  *                       changes that come meanwhile share the next write (group commit). Callers
  *                       wait: journal_wait()
  *   DURABILITY_PROCESS  an entry lies in pages of the file when journal_append() returns: survives
- *                       kill -9, not power loss. (pwrite() instead of a mapping on network file
- *                       systems.)
+ *                       kill -9, not power loss. Where there is no mapping of them (on network file
+ *                       systems, and for a moment when the file grows late) the committer writes
+ *                       it, and callers wait as with `fsync`
  *   DURABILITY_NONE     nothing is written before the orderly end
  *
- * Room in the file is reserved before anything moves: journal_reserve() fails with ERROR_NO_SPACE,
- * or journal_append() works. When a write or fdatasync() fails after all, every waiter gets the
- * error, the owner undoes what no response has said, changes are refused, and the committer writes
- * a new file from the owner's memory, four times a second, until that works.
+ * Memory is reserved before anything moves; a disk that is known to be full refuses then, too. When
+ * a write or fdatasync() fails after all, or does not return, every waiter gets the error, the
+ * owner undoes what no response has said, changes are refused, and the committer writes a new file
+ * from the owner's memory, four times a second, until that works.
  *
- * Threads: the owner's mutex is held for all calls that say so. The committer's thread alone calls
- * journal_work().
+ * Threads: the owner's mutex is held for all calls that say so; the disk is asked for nothing with
+ * the mutex held. The committer's thread alone calls journal_work(), another one journal_watch().
  */
 #ifndef SAMPLER_JOURNAL_JOURNAL_H
 #define SAMPLER_JOURNAL_JOURNAL_H
@@ -55,8 +56,14 @@ struct journal_owner {
      * that takes the ledgers of before, which take_back() gets. */
     bool (*undo)(void *ledgers, struct journal_waiter *waiter);
     /* What undo() could not undo becomes as in `kept`, ledgers_new() as of the last commit, which
-     * are freed afterwards. The mutex is held. */
+     * are freed afterwards. The mutex is not held, and nothing changes meanwhile. */
     void (*take_back)(void *ledgers, void *kept);
+};
+
+/* Memory for a large entry. */
+struct journal_memory {
+    uint8_t *bytes; /* owned */
+    size_t capacity;
 };
 
 /* Times of writing to the disk: counts by upper bound in microseconds, the last without one. */
@@ -87,19 +94,29 @@ enum error journal_open(struct state *state, enum durability durability, uint64_
  * memory; on the disk when this returns. ERROR_NO_SPACE for a new one only. */
 enum error journal_begin(struct journal *journal) MUST_CHECK;
 /* The orderly end: everything that was appended is on the disk, and the journal says so; changes
- * are refused from now on. With DURABILITY_NONE it is written here. */
+ * are refused from now on. With DURABILITY_NONE it is written here. ERROR_IO: also if the folder is
+ * another's by now. */
 enum error journal_finish(struct journal *journal) MUST_CHECK;
 /* NULL is legal. */
 void journal_close(struct journal *journal);
 
+/* Before an entry of many kilobytes, so that journal_reserve() finds room in the file, and memory
+ * by journal_use_memory(): waits for the disk to make that room, some seconds at most.
+ * Whether there is any, journal_reserve() says. The mutex is not held; `bytes` as there. */
+enum error journal_prepare(struct journal *journal, size_t bytes,
+                           struct journal_memory *ret_memory) MUST_CHECK;
+/* The mutex need not be held. */
+void journal_memory_release(struct journal_memory *memory);
+
 /* ---- the mutex is held -------------------------------------------------- */
 
+/* Before journal_reserve(): if it is more than the journal has, they change places. */
+void journal_use_memory(struct journal *journal, struct journal_memory *memory);
 /* Room for entries of together `bytes` (sums of journal_record_bytes()). ERROR_NO_SPACE, ERROR_IO:
  * also while it is failing. */
 enum error journal_reserve(struct journal *journal, size_t bytes) MUST_CHECK;
-/* Room is reserved. Can fail only with DURABILITY_PROCESS on a network file system: then nothing
- * was appended. */
-enum error journal_append(struct journal *journal, const struct entry *entry) MUST_CHECK;
+/* Room is reserved. */
+void journal_append(struct journal *journal, const struct entry *entry);
 /* Is something not kept yet as the durability promises? */
 bool journal_is_behind(const struct journal *journal);
 /* ready() is called when all that was appended so far is kept, or could not be: before this
@@ -118,5 +135,9 @@ void journal_get_counts(const struct journal *journal, struct journal_counts *re
 bool journal_work(struct journal *journal, int64_t deadline_ns, bool stopping);
 /* Wakes journal_work(). */
 void journal_wake(struct journal *journal);
+/* Another thread's, twice a second or so: if those who wait have not been answered for some
+ * seconds, they are refused, as if the disk had failed, and so is whoever comes, until it answers.
+ * Never waits for the disk. */
+void journal_watch(struct journal *journal, int64_t now_ns);
 
 #endif

@@ -8,11 +8,13 @@
  * synced <= written <= end always. DURABILITY_FSYNC: a commit takes `pending` (the two buffers
  * change places, so that appending never waits for the disk), writes and synchronizes it without
  * the mutex, and moves written and synced to the `end` of when it began. Waiters are taken together
- * with `pending`: all they wait for is in it or before it. DURABILITY_PROCESS: written == end,
- * since entries go straight into the file's pages; synced moves with a compaction and at the end.
+ * with `pending`: all they wait for is in it or before it. DURABILITY_PROCESS: written == end as
+ * long as entries go straight into the file's pages; where they cannot, they are pending, and a
+ * commit only writes; synced moves with a compaction and at the end.
+ *
+ * Any call of the system may hang, so none is made with the mutex held: journal_waiters.c.
  */
 #include <errno.h>
-#include <string.h>
 
 #include "common/clock.h"
 #include "common/log.h"
@@ -21,55 +23,6 @@
 
 #define GROUP_WAIT_MOST_NS 2000000
 #define YIELD_MOST_NS 10000000
-
-static struct journal_waiter *take_waiters(struct journal *journal)
-{
-    struct journal_waiter *waiters = journal->waiters;
-    journal->waiters = NULL;
-    journal->waiters_end = &journal->waiters;
-    journal->answered = journal->waiting;
-    journal->waiting = 0;
-    return waiters;
-}
-
-static struct journal_waiter *reversed(struct journal_waiter *waiter)
-{
-    struct journal_waiter *last = NULL;
-    while (waiter) {
-        struct journal_waiter *next = waiter->next;
-        waiter->next = last;
-        last = waiter;
-        waiter = next;
-    }
-    return last;
-}
-
-static void answer(struct journal_waiter *waiter, enum error error)
-{
-    while (waiter) {
-        struct journal_waiter *next = waiter->next; /* ready() gives the storage back */
-        waiter->error = error;
-        waiter->ready(waiter);
-        waiter = next;
-    }
-}
-
-/* No response has said anything of what is behind `synced`: those whose write failed, and those
- * that came meanwhile, are undone, newest first. Returns all of them. The mutex is held. */
-static struct journal_waiter *undo_waiters(struct journal *journal, struct journal_waiter *waiters)
-{
-    struct journal_waiter **end = &waiters;
-    while (*end)
-        end = &(*end)->next;
-    *end = take_waiters(journal);
-    waiters = reversed(waiters);
-    for (struct journal_waiter *waiter = waiters; waiter; waiter = waiter->next) {
-        if (!journal->owner.undo(journal->owner.ledgers, waiter))
-            journal->is_ahead = true;
-    }
-    journal->pending.length = 0;
-    return reversed(waiters);
-}
 
 static void count_sync(struct journal *journal, int64_t nanoseconds)
 {
@@ -83,80 +36,103 @@ static void count_sync(struct journal *journal, int64_t nanoseconds)
     journal->sync_mean_ns += (nanoseconds - journal->sync_mean_ns) / 8;
 }
 
-/* Records that could not be synchronized may be in the file all the same, and the process may be
- * killed before there is another one: a start would take for drawn what was refused. Zeros end the
- * records before them. */
-static enum error erase(const struct journal *journal, const struct journal_bytes *group,
-                        uint64_t offset, enum error error)
+/* ---- the commit --------------------------------------------------------- */
+
+/* `bytes` of the file become its own. The mutex is held before and after, but not while the disk
+ * works: appends go on. */
+static enum error make_room(struct journal *journal, uint64_t bytes)
 {
-    struct error_report report;
-    error_report_take(error, &report);
-    memset(group->bytes, 0, group->length);
-    if (journal_file_write(&journal->file, group->bytes, group->length, offset))
-        log_error("%s; if the process is killed before it can be written, what is refused now may "
-                  "be skipped after the next start",
-                  error_message());
-    return error_restore(&report);
+    struct journal_file *file = &journal->file;
+    uint64_t ready = file->ready;
+    pthread_mutex_unlock(journal->owner.mutex);
+    enum error error = journal_file_prepare(file, bytes, journal->maps);
+    if (!error && journal->durability == DURABILITY_PROCESS && ready < file->ready)
+        (void)journal_write_watermark(journal, journal->synced, file->ready, false);
+    pthread_mutex_lock(journal->owner.mutex);
+    if (!error)
+        error = journal_file_grow(file, bytes, journal->maps);
+    error_report_take(error, &journal->growth_failure);
+    journal->growth_ns = clock_now_ns() + (error ? INT64_C(1000000) * JOURNAL_RETRY_MS : 0);
+    pthread_cond_broadcast(&journal->grown);
+    return error;
+}
+
+/* For all that is pending. The mutex is held before and after, but not while the disk works. */
+static enum error make_room_for_group(struct journal *journal)
+{
+    enum error error = OK;
+    uint64_t end = journal_file_offset(&journal->file, journal->end);
+    while (!error && journal->pending.length > 0 && end > journal->file.room) {
+        error = make_room(journal, end);
+        end = journal_file_offset(&journal->file, journal->end);
+    }
+    return error;
 }
 
 /* Whose folder it is is asked last: a start that reads the file takes the folder over first, so it
  * has all that is found to be ours here (RECOVERY.md). */
-static enum error write_group(const struct journal *journal, const struct journal_bytes *group)
+static enum error write_group(const struct journal *journal)
 {
+    const struct journal_bytes *group = &journal->group;
+    bool syncs = journal->durability == DURABILITY_FSYNC;
     uint64_t offset = journal_file_offset(&journal->file, journal->written);
     if (group->length == 0)
         return OK;
     enum error error = journal_file_write(&journal->file, group->bytes, group->length, offset);
-    if (!error)
+    if (!error && syncs)
         error = journal_file_sync(&journal->file);
-    if (!error)
+    if (!error && syncs)
         error = state_confirm(journal->state);
-    return error ? erase(journal, group, offset, error) : OK;
+    return error;
 }
 
-/* They hear why the file failed. The mutex is held before and after, but not meanwhile. */
-static enum error refuse_waiters(struct journal *journal, struct journal_waiter *waiters)
+/* Of all up to `end`. The mutex is held before and after, but not meanwhile. */
+static void answer_group(struct journal *journal, uint64_t end, uint64_t room, int64_t took_ns)
 {
-    waiters = undo_waiters(journal, waiters);
+    struct journal_waiter *waiters = journal->committing;
+    journal->committing = NULL;
+    journal->answers++;
+    journal->written = end;
+    journal_retire_group(journal);
+    if (journal->durability == DURABILITY_FSYNC) {
+        journal->synced = end;
+        journal->synced_room = room;
+        count_sync(journal, took_ns);
+    }
     pthread_mutex_unlock(journal->owner.mutex);
-    if (journal_read_back(journal))
-        log_error("%s; seeks and restores that were refused are undone when it can be read",
-                  error_message());
-    enum error error = error_restore(&journal->failure);
-    answer(waiters, error);
+    journal_answer(waiters, OK);
     pthread_mutex_lock(journal->owner.mutex);
-    return error;
 }
 
 /* The mutex is held before and after, but not meanwhile. */
 static enum error commit(struct journal *journal)
 {
-    struct journal_bytes group = journal->pending;
-    uint64_t end = journal->end;
-    uint64_t room = journal->file.room;
-    journal->pending = journal->spare;
-    journal->pending.length = 0;
-    struct journal_waiter *waiters = take_waiters(journal);
-    pthread_mutex_unlock(journal->owner.mutex);
+    enum error error = make_room_for_group(journal);
+    if (!error && journal->condition != JOURNAL_FAILING) {
+        uint64_t end = journal->end;
+        uint64_t room = journal->file.room;
+        journal->group = journal->pending;
+        journal->pending = journal->spare;
+        journal->spare = (struct journal_bytes){0};
+        journal->pending.length = 0;
+        journal->committing = journal_take_waiters(journal);
+        pthread_mutex_unlock(journal->owner.mutex);
 
-    int64_t started_ns = clock_now_ns();
-    enum error error = write_group(journal, &group);
-    int64_t finished_ns = clock_now_ns();
+        int64_t started_ns = clock_now_ns();
+        error = write_group(journal);
+        int64_t took_ns = clock_now_ns() - started_ns;
 
-    pthread_mutex_lock(journal->owner.mutex);
-    journal->spare = group;
-    if (!error) {
-        journal->written = journal->synced = end;
-        journal->synced_room = room;
-        count_sync(journal, finished_ns - started_ns);
-    } else {
-        journal_note_failure(journal, error, JOURNAL_FAILING);
-        return refuse_waiters(journal, waiters);
+        pthread_mutex_lock(journal->owner.mutex);
+        if (!error && journal->condition != JOURNAL_FAILING)
+            answer_group(journal, end, room, took_ns);
     }
-    pthread_mutex_unlock(journal->owner.mutex);
-    answer(waiters, error);
-    pthread_mutex_lock(journal->owner.mutex);
-    return error;
+    if (journal->condition == JOURNAL_FAILING) /* journal_watch() gave it up */
+        return error_restore(&journal->failure);
+    if (!error)
+        return OK;
+    journal_note_failure(journal, error, JOURNAL_FAILING);
+    journal_refuse_waiters(journal);
+    return error_restore(&journal->failure);
 }
 
 /* Clients that were answered last come back soon: waiting for them makes one group of two. At most
@@ -178,15 +154,14 @@ static void wait_for_group(struct journal *journal)
 
 static bool has_commit(const struct journal *journal)
 {
-    return journal->durability == DURABILITY_FSYNC && journal->condition != JOURNAL_FAILING &&
-           (journal->waiters || journal->synced < journal->end);
+    return journal->condition != JOURNAL_FAILING &&
+           (journal->waiters || journal_kept(journal) < journal->end);
 }
 
-/* Does somebody wait for entries that must be committed before the file is replaced? */
+/* Did somebody come before the file failed? */
 static bool has_stuck(const struct journal *journal)
 {
-    return journal->durability == DURABILITY_FSYNC && journal->condition == JOURNAL_FAILING &&
-           journal->waiters;
+    return journal->condition == JOURNAL_FAILING && journal->waiters;
 }
 
 static bool may_retry(const struct journal *journal)
@@ -209,7 +184,8 @@ static int64_t watermark_due_ns(const struct journal *journal)
 
 static bool may_grow(const struct journal *journal)
 {
-    return journal_wants_room(journal) && clock_now_ns() >= journal->growth_ns;
+    bool is_wanted = journal->condition == JOURNAL_RUNNING && journal->wanted > journal->file.room;
+    return (is_wanted || journal_wants_room(journal)) && clock_now_ns() >= journal->growth_ns;
 }
 
 static bool has_work(const struct journal *journal)
@@ -239,26 +215,23 @@ static void sleep_until_work(struct journal *journal, int64_t deadline_ns)
     }
 }
 
-/* The next piece of the file, while appends go on in the room that is there. The mutex is held
- * before and after. */
+/* The next piece of the file. The mutex is held before and after, but not while the disk works. */
 static enum error grow_ahead(struct journal *journal)
 {
-    uint64_t room = journal->file.room;
-    pthread_mutex_unlock(journal->owner.mutex);
-    pthread_mutex_lock(&journal->growth);
-    enum error error = journal_file_prepare(&journal->file, room + 1, journal->maps);
-    pthread_mutex_unlock(&journal->growth);
-    pthread_mutex_lock(journal->owner.mutex);
-    journal->growth_ns = clock_now_ns() + (error ? INT64_C(1000000) * JOURNAL_RETRY_MS : 0);
-    uint64_t used = journal_file_offset(&journal->file, journal->end);
-    return error ? error : journal_grow(journal, (size_t)(journal->file.ready - used));
+    uint64_t wanted = journal->wanted;
+    uint64_t next = journal->file.room + 1;
+    journal->wanted = 0;
+    return make_room(journal, wanted > next ? wanted : next);
 }
 
-/* The disk refused: is it better now? The mutex is held before and after. */
+/* The disk refused: is it better now? Nobody waits while the ledgers are written, for whom they
+ * would have to be undone. The mutex is held before and after. */
 static void retry(struct journal *journal)
 {
     enum error error = OK;
     enum journal_condition before = journal->condition;
+    if (has_stuck(journal))
+        journal_refuse_waiters(journal);
     journal->retry_ns = clock_now_ns() + INT64_C(1000000) * JOURNAL_RETRY_MS;
     pthread_mutex_unlock(journal->owner.mutex);
     if (before == JOURNAL_FAILING)
@@ -269,7 +242,7 @@ static void retry(struct journal *journal)
     if (before == JOURNAL_FULL)
         error = grow_ahead(journal);
     if (journal->condition != before)
-        return; /* an append got its room meanwhile, and may have failed after that */
+        return; /* journal_watch() gave it up meanwhile */
     if (!error)
         journal_note_success(journal);
     else
@@ -284,10 +257,10 @@ static bool attend(struct journal *journal, bool stopping)
     if (found) {
         if (!stopping)
             wait_for_group(journal);
-        if (commit(journal))
+        if (has_commit(journal) && commit(journal))
             journal->retry_ns = clock_now_ns(); /* at once: a start must not find what was undone */
     } else if (has_stuck(journal)) {
-        (void)refuse_waiters(journal, NULL); /* they came before the file failed */
+        journal_refuse_waiters(journal);
     }
     bool due =
         !stopping && watermark_is_behind(journal) && clock_now_ns() >= watermark_due_ns(journal);
@@ -407,5 +380,6 @@ enum error journal_finish(struct journal *journal)
     bool whole = needs_whole(journal);
     journal_turn(journal, JOURNAL_FINISHED);
     pthread_mutex_unlock(journal->owner.mutex);
-    return whole ? journal_rewrite_whole(journal) : close_file(journal);
+    enum error error = whole ? journal_rewrite_whole(journal) : close_file(journal);
+    return error ? error : state_check(journal->state);
 }

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/array.h"
+#include "common/clock.h"
 #include "common/file.h"
 #include "common/log.h"
 #include "sampler/journal/journal_private.h"
@@ -18,6 +19,7 @@
 
 #define NEW_NAME "journal.new"
 #define NEW_NAME_BYTES 40
+#define MARK_BYTES 16
 #define DAMAGED_NAME "journal.damaged"
 #define DAMAGED_NAME_BYTES 32
 #define DAMAGED_MOST 1000
@@ -39,13 +41,17 @@ static enum error replay_entry(void *context, const uint8_t *bytes, size_t lengt
 
 /* ---- what killed servers left ------------------------------------------- */
 
-/* "journal.new", with ".GENERATION" behind it since there are generations. */
+/* "journal.new", with ".MARK" behind it; of earlier versions with ".GENERATION", or nothing. */
 static int is_left(const struct dirent *entry)
 {
     size_t length = strlen(NEW_NAME);
-    const char *rest = entry->d_name + length;
-    return strncmp(entry->d_name, NEW_NAME, length) == 0 &&
-           (!*rest || (*rest == '.' && rest[1] && !rest[1 + strspn(rest + 1, "0123456789")]));
+    if (strncmp(entry->d_name, NEW_NAME, length) != 0 || !entry->d_name[length])
+        return strcmp(entry->d_name, NEW_NAME) == 0;
+    const char *number = entry->d_name + length + 1;
+    size_t bytes = strlen(number);
+    return number[-1] == '.' &&
+           ((bytes > 0 && strspn(number, "0123456789") == bytes) ||
+            (bytes == MARK_BYTES && strspn(number, "0123456789abcdef") == bytes));
 }
 
 static enum error remove_left(const char *path)
@@ -173,7 +179,7 @@ static enum error start_new(struct journal *journal)
 static enum error open_journal(struct journal *journal, const char *folder)
 {
     char name[NEW_NAME_BYTES];
-    snprintf(name, sizeof(name), NEW_NAME ".%" PRIu64, state_generation(journal->state));
+    snprintf(name, sizeof(name), NEW_NAME ".%016" PRIx64, state_mark(journal->state));
     journal->folder = strdup(folder);
     journal->path = state_path(folder, "journal");
     journal->new_path = state_path(folder, name);
@@ -200,8 +206,9 @@ enum error journal_open(struct state *state, enum durability durability, uint64_
     journal->accept_loss = accept_loss;
     journal->file.descriptor = journal->rewrite.file.descriptor = -1;
     journal->waiters_end = &journal->waiters;
+    journal->watched_ns = clock_now_ns();
     pthread_cond_init(&journal->changed, NULL);
-    pthread_mutex_init(&journal->growth, NULL);
+    pthread_cond_init(&journal->grown, NULL);
     enum error error = open_journal(journal, state_folder(state));
     if (error) {
         journal_close(journal);
@@ -242,12 +249,14 @@ void journal_close(struct journal *journal)
 {
     if (!journal)
         return;
+    journal_await_undo(journal);
     journal_rewrite_abandon(journal);
     journal_file_close(&journal->file);
     journal_bytes_release(&journal->pending);
+    journal_bytes_release(&journal->group);
     journal_bytes_release(&journal->spare);
     pthread_cond_destroy(&journal->changed);
-    pthread_mutex_destroy(&journal->growth);
+    pthread_cond_destroy(&journal->grown);
     free(journal->folder);
     free(journal->path);
     free(journal->new_path);

@@ -7,6 +7,7 @@
 #include "sampler/journal/journal.h"
 #include "sampler/journal/journal_record.h"
 
+#define JOURNAL_PAGE_BYTES 4096
 /* Room is taken in steps of a quarter of the file, within these. */
 #define JOURNAL_STEP_LEAST_BYTES ((uint64_t)64 << 10)
 #define JOURNAL_STEP_MOST_BYTES ((uint64_t)1 << 20)
@@ -15,6 +16,14 @@
 #define JOURNAL_RETRY_MS 250
 /* How often the watermark is written while it is behind (DURABILITY_FSYNC). */
 #define JOURNAL_WATERMARK_MS 50
+/* Who waits for a disk that does not answer is refused after so long: below what clients and
+ * proxies have patience for, above what a disk takes that only is busy. Being wrong costs a 503. */
+#define JOURNAL_PATIENCE_MS 5000
+/* Entries from so many bytes on wait in memory for the committer, which touches new pages of the
+ * file without the mutex. */
+#define JOURNAL_LARGE_BYTES ((size_t)64 << 10)
+/* For what is refused to go from the file, before it is answered all the same. */
+#define JOURNAL_UNDO_MS 1000
 
 /* One file of the journal: the one in use, or the next one beside it. */
 struct journal_file {
@@ -54,8 +63,9 @@ struct journal_reread {
  *     these 4  -> RUNNING, MEMORY         journal_begin()
  *     WHOLE, TORN -> FAILING              journal_begin() had no room: what is kept is served
  *     RUNNING  -> FULL                    the file cannot grow
- *     FULL     -> RUNNING                 it grew: an append's or the committer's try
- *     RUNNING, FULL -> FAILING            a write or fdatasync() failed: the file is not trusted
+ *     FULL     -> RUNNING                 it grew
+ *     RUNNING, FULL -> FAILING            a write or fdatasync() failed, or did not return in time:
+ *                                         the file is not trusted
  *     FAILING  -> RUNNING                 compacted from the owner's memory into a new file
  *     all but the first 4 -> FINISHED     journal_finish()
  */
@@ -118,22 +128,34 @@ struct journal {
     struct journal_watermark watermark; /* the last one that was written */
     int64_t watermark_ns;
     uint64_t rewrite_at;          /* LSN: long enough to be compacted */
-    struct journal_bytes pending; /* DURABILITY_FSYNC: records from `written` to `end` */
-    struct journal_bytes spare;   /* the other one of two */
+    bool into_map;                /* there is room for what is appended next: in the file's map */
+    struct journal_bytes pending; /* records behind those of the file and of `group`, up to `end` */
+    struct journal_bytes group;   /* records from `written` on, that are being written */
+    struct journal_bytes spare;   /* the memory that neither has */
     struct journal_rewrite rewrite;
+    bool switches; /* the file is about to be another one: nothing goes into its map */
 
-    pthread_mutex_t growth; /* for the file's `ready` and `length`; taken after the owner's mutex */
-    int64_t growth_ns;      /* when the committer may try to grow it ahead again */
+    uint64_t wanted;                    /* bytes of the file that somebody waits for */
+    pthread_cond_t grown;               /* there is more room, or it could not be had */
+    int64_t growth_ns;                  /* when the committer may try to grow it ahead again */
+    struct error_report growth_failure; /* of the last try; or OK */
 
     pthread_cond_t changed;
     bool sleeps; /* journal_work() waits for `changed` */
     bool woken;
     struct journal_waiter *waiters; /* in the order in which they came */
     struct journal_waiter **waiters_end;
-    size_t waiting;       /* how many these are */
-    size_t target;        /* wake the committer when so many wait */
-    size_t answered;      /* by the last commit: about so many come again */
-    int64_t sync_mean_ns; /* of the last ones */
+    struct journal_waiter *committing; /* those who wait for `group`, and before it */
+    struct journal_waiter *refused;    /* what they asked for is undone; they are to hear of it */
+    size_t waiting;                    /* how many `waiters` are */
+    size_t target;                     /* wake the committer when so many wait */
+    size_t answered;                   /* by the last commit: about so many come again */
+    int64_t sync_mean_ns;              /* of the last ones */
+
+    uint64_t answers;         /* how often those who waited were answered */
+    uint64_t watched_answers; /* journal_watch(): as of then, nobody who waits was answered */
+    int64_t watched_ns;
+    struct errand *undoing; /* what is refused goes from the file; NULL: nothing, or not that way */
 
     int64_t retry_ns; /* FULL, FAILING: when to try again */
     bool is_ahead;    /* FAILING: the ledgers say what was not kept; journal_read_back() */
@@ -162,6 +184,8 @@ uint64_t journal_file_step(uint64_t bytes);
 enum error journal_file_write(const struct journal_file *file, const void *bytes, size_t length,
                               uint64_t offset) MUST_CHECK;
 enum error journal_file_sync(const struct journal_file *file) MUST_CHECK;
+/* How many of these two came back, of all files: does whoever wants to end still get on? */
+uint64_t journal_file_calls(void);
 /* What was written from there on goes to the disk, but for what says where it is: a
  * journal_file_sync() that comes is short. */
 enum error journal_file_push(const struct journal_file *file, uint64_t begin) MUST_CHECK;
@@ -174,13 +198,17 @@ enum error journal_bytes_reserve(struct journal_bytes *bytes, size_t more) MUST_
 uint8_t *journal_bytes_add(struct journal_bytes *bytes, const struct entry *entry,
                            size_t *ret_entry_bytes);
 void journal_bytes_release(struct journal_bytes *bytes);
+/* LSN up to which entries are where the durability wants them. The mutex is held. */
+static inline uint64_t journal_kept(const struct journal *journal)
+{
+    return journal->durability == DURABILITY_FSYNC ? journal->synced : journal->written;
+}
+
 /* Every change of the condition; the mutex is held, or nobody else knows the journal yet. */
 void journal_turn(struct journal *journal, enum journal_condition next);
 /* Is little room left, so that the committer is to make more before it is needed? The mutex is
  * held. */
 bool journal_wants_room(const struct journal *journal);
-/* Room for `bytes` more than there are entries. The mutex is held. */
-enum error journal_grow(struct journal *journal, size_t bytes) MUST_CHECK;
 /* To FULL or FAILING because of `error`, unless it is worse already; logs it when it begins. */
 void journal_note_failure(struct journal *journal, enum error error, enum journal_condition next);
 /* FULL or FAILING is over. */
@@ -189,6 +217,21 @@ void journal_note_success(struct journal *journal);
  * fails the one before stays, which says less, and is as true. */
 enum error journal_write_watermark(struct journal *journal, uint64_t whole, uint64_t length,
                                    bool closed);
+
+/* ---- journal_waiters.c -------------------------------------------------- */
+
+/* All who wait and are not in a commit yet. The mutex is held. */
+struct journal_waiter *journal_take_waiters(struct journal *journal);
+/* Calls their ready(), which gives the storage back. The mutex is not held. */
+void journal_answer(struct journal_waiter *waiters, enum error error);
+/* `group` is over; its memory serves the next one but one. The mutex is held. */
+void journal_retire_group(struct journal *journal);
+/* After journal_note_failure(): undoes what those who wait asked for, in memory and in the file;
+ * then they hear why. Committer's thread; the mutex is held before and after, but not meanwhile. */
+void journal_refuse_waiters(struct journal *journal);
+/* Returns when nobody reads or writes the file beside the committer, before it is another one. No
+ * commit is under way, and the mutex is not held. */
+void journal_await_undo(struct journal *journal);
 
 /* ---- journal_rewrite.c -------------------------------------------------- */
 

@@ -124,8 +124,8 @@ enum error journal_read_back(struct journal *journal)
     if (!error)
         error = journal_reread_some(journal, &reread, end, UINT64_MAX);
     if (!error) {
-        pthread_mutex_lock(journal->owner.mutex);
         journal->owner.take_back(journal->owner.ledgers, reread.ledgers);
+        pthread_mutex_lock(journal->owner.mutex);
         journal->is_ahead = false;
         pthread_mutex_unlock(journal->owner.mutex);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Compaction: the ledgers as they were at LSN `start` into DIR/journal.new.GENERATION, then the
+ * Compaction: the ledgers as they were at LSN `start` into DIR/journal.new.MARK, then the
  * records appended since, then the name. Until the rename the old file is the journal; after it the
  * new one is, with all that the old one had on the disk.
  *
@@ -15,7 +15,8 @@
  * stopped to list them; every phase but listing can be left after 32 to 256 KiB, and listing yields
  * in between; each piece goes to the disk before the next one is written, so a commit's fdatasync()
  * never finds a megabyte of ours before it. Copying doubles its pieces and so overtakes any rate of
- * appending. Only the last records and the rename happen under the mutex, some 30 us.
+ * appending. While the last records are copied and the file is renamed, some 30 us, entries wait in
+ * memory; the disk is never asked for anything with the mutex held.
  *
  * Invariants: the old file's bytes before `written` never change; start <= copied <= written; the
  * new file gets its header when all that the header calls whole is in it; a failure before the
@@ -142,18 +143,21 @@ static enum error complete_file(struct journal *journal)
     return error ? error : journal_file_sync(file);
 }
 
-/* The new file gets the name, and is the journal from now on; rewrite->file is the old one. The
- * mutex is held. */
-static enum error switch_file(struct journal *journal)
+/* The new file gets the name. */
+static enum error name_file(const struct journal *journal)
+{
+    enum error error = state_confirm(journal->state);
+    if (!error && rename(journal->new_path, journal->path) != 0)
+        error = error_set_errno(ERROR_IO, errno, "cannot rename the state %s to %s",
+                                journal->new_path, journal->path);
+    return error;
+}
+
+/* It is the journal from now on; rewrite->file is the old one. The mutex is held. */
+static void switch_file(struct journal *journal)
 {
     struct journal_rewrite *rewrite = &journal->rewrite;
     struct journal_file old = journal->file;
-    enum error error = state_confirm(journal->state);
-    if (error)
-        return error;
-    if (rename(journal->new_path, journal->path) != 0)
-        return error_set_errno(ERROR_IO, errno, "cannot rename the state %s to %s",
-                               journal->new_path, journal->path);
     journal->file = rewrite->file;
     journal->file.path = journal->path;
     rewrite->file = old;
@@ -161,7 +165,6 @@ static enum error switch_file(struct journal *journal)
     journal->synced_room = rewrite->watermark.length;
     journal->rewrite_at = journal->end + JOURNAL_LONG_BYTES + rewrite->records.length;
     journal->counts.rewrites++;
-    return OK;
 }
 
 /* ---- all at once -------------------------------------------------------- */
@@ -179,22 +182,23 @@ static enum error rewrite_whole(struct journal *journal)
         error = write_records(journal, SIZE_MAX);
     if (!error)
         error = complete_file(journal);
+    if (!error)
+        error = name_file(journal);
     if (error)
         return error;
     pthread_mutex_lock(journal->owner.mutex);
-    error = switch_file(journal);
-    if (!error) {
-        journal->written = journal->synced = rewrite->start;
-        journal->pending.length = 0;
-    }
+    switch_file(journal);
+    journal->written = journal->synced = rewrite->start;
+    journal->pending.length = 0;
     pthread_mutex_unlock(journal->owner.mutex);
-    return error ? error : journal_sync_folder(journal->folder);
+    return journal_sync_folder(journal->folder);
 }
 
 enum error journal_rewrite_whole(struct journal *journal)
 {
     struct journal_rewrite *rewrite = &journal->rewrite;
     uint64_t rewrites = journal->counts.rewrites;
+    journal_await_undo(journal);
     journal_rewrite_abandon(journal);
     enum error error = journal_read_back(journal);
     if (!error)
@@ -344,21 +348,34 @@ static void leave_file(struct journal *journal, enum error error)
     pthread_mutex_unlock(journal->owner.mutex);
 }
 
-/* The last records are copied while none can come; those that wait for their commit
- * (DURABILITY_FSYNC) are in `pending`, and get room. */
+/* From now on entries are pending, until the files are switched. */
+static uint64_t stop_writing(struct journal *journal)
+{
+    pthread_mutex_lock(journal->owner.mutex);
+    journal->switches = true;
+    uint64_t written = journal->written;
+    pthread_mutex_unlock(journal->owner.mutex);
+    return written;
+}
+
+/* The last records are copied while none goes into the file. */
 static enum error switch_over(struct journal *journal, bool *ret_done)
 {
     struct journal_rewrite *rewrite = &journal->rewrite;
-    uint64_t synced;
+    uint64_t synced = 0;
     enum error error = catch_up(journal, &synced);
     if (error)
         return error;
+    error = copy_into_room(journal, stop_writing(journal), ROOM_BYTES);
+    if (!error)
+        error = name_file(journal);
+    journal_await_undo(journal);
     pthread_mutex_lock(journal->owner.mutex);
-    error = copy_into_room(journal, journal->written, journal->end - journal->written);
-    if (!error)
-        error = switch_file(journal);
-    if (!error)
+    if (!error) {
+        switch_file(journal);
         journal->synced = synced;
+    }
+    journal->switches = false;
     pthread_mutex_unlock(journal->owner.mutex);
     if (error)
         return error;

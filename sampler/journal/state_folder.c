@@ -35,7 +35,7 @@ struct state {
     bool was_used;                 /* a server had written into it */
     char before[HOLDER_BYTES + 1]; /* what it held, with a NUL */
     size_t before_bytes;
-    uint64_t generation;
+    uint64_t mark;
     char holder[HOLDER_BYTES]; /* what we wrote into it; no other start writes the same */
     bool may_undo;             /* until state_take() */
     bool is_remote;            /* on a network file system */
@@ -287,18 +287,17 @@ static enum error make_holder(struct state *state)
     char host[HOST_NAME_MAX + 1];
     char since[32];
     char text[HOLDER_BYTES];
-    uint64_t mark;
     struct tm when;
     time_t now = time(NULL);
     const char *before = strstr(state->before, GENERATION);
-    state->generation = 1 + (before ? strtoull(before + strlen(GENERATION), NULL, 10) : 0);
-    if (getrandom(&mark, sizeof(mark), 0) != (ssize_t)sizeof(mark))
-        return error_set_errno(ERROR_IO, errno, "cannot draw the generation's mark");
+    uint64_t generation = 1 + (before ? strtoull(before + strlen(GENERATION), NULL, 10) : 0);
+    if (getrandom(&state->mark, sizeof(state->mark), 0) != (ssize_t)sizeof(state->mark))
+        return error_set_errno(ERROR_IO, errno, "cannot draw the start's mark");
     name_host(host, sizeof(host));
     strftime(since, sizeof(since), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &when));
     int length = snprintf(text, sizeof(text),
                           "%ld on %s" GENERATION "%" PRIu64 ", since %s, mark %016" PRIx64,
-                          (long)getpid(), host, state->generation, since, mark);
+                          (long)getpid(), host, generation, since, state->mark);
     memset(state->holder, ' ', HOLDER_BYTES);
     memcpy(state->holder, text, (size_t)length);
     state->holder[HOLDER_BYTES - 1] = '\n';
@@ -332,9 +331,9 @@ bool state_is_remote(const struct state *state)
     return state->is_remote;
 }
 
-uint64_t state_generation(const struct state *state)
+uint64_t state_mark(const struct state *state)
 {
-    return state->generation;
+    return state->mark;
 }
 
 void state_take(struct state *state)

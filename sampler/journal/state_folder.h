@@ -36,8 +36,9 @@ enum error state_confirm(const struct state *state) MUST_CHECK;
 /* On a network file system, one in user space, or where that cannot be seen: other machines may
  * write there, and this one's cache may not know. */
 bool state_is_remote(const struct state *state);
-/* How often the folder was taken over, with this time. */
-uint64_t state_generation(const struct state *state);
+/* A number that no other start draws, which DIR/lock names, too. A generation is none: two starts
+ * that both lost the lock, or a lock that power loss left empty, count the same. */
+uint64_t state_mark(const struct state *state);
 
 /* FOLDER/NAME, to be freed; NULL: no memory. */
 char *state_path(const char *folder, const char *name);

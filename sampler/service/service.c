@@ -238,7 +238,9 @@ static enum error fill(struct service *service, const struct service_options *op
         error = start_streams(service);
     if (!error && service->state)
         state_take(service->state);
-    return error ? error : live_new(service->streams, &service->live);
+    if (!error)
+        error = live_new(service->streams, &service->live);
+    return error ? error : checks_new(service->state, service->frames, &service->checks);
 }
 
 enum error service_open(const struct service_options *options, struct service **ret_service)
@@ -263,16 +265,12 @@ enum error service_open(const struct service_options *options, struct service **
 enum error service_finish(struct service *service)
 {
     live_stop(service->live);
-    enum error error = streams_finish(service->streams);
-    return !error && service->state ? state_check(service->state) : error;
+    return streams_finish(service->streams);
 }
 
 enum error service_check(const struct service *service)
 {
-    enum error error = service->state ? state_check(service->state) : OK;
-    for (size_t i = 0; i < frame_set_count(service->frames) && !error; i++)
-        error = frame_check_file(frame_set_at(service->frames, i)->frame);
-    return error;
+    return checks_result(service->checks);
 }
 
 void service_free(struct service *service)
@@ -280,10 +278,12 @@ void service_free(struct service *service)
     if (!service)
         return;
     live_free(service->live);
-    streams_free(service->streams);
-    state_close(service->state);
+    bool ended = checks_free(service->checks);
+    if (streams_free(service->streams) && ended)
+        state_close(service->state);
+    if (ended)
+        frame_set_free(service->frames);
     stream_definition_release(&service->first);
-    frame_set_free(service->frames);
     reserved_names_free(service->names);
     free(service);
 }

@@ -13,6 +13,7 @@
 #include "sampler/build/frame_set.h"
 #include "sampler/frame/split.h"
 #include "sampler/journal/state_folder.h"
+#include "sampler/service/checks.h"
 #include "sampler/service/live.h"
 #include "sampler/service/reserved_names.h"
 #include "sampler/stream/streams.h"
@@ -50,6 +51,7 @@ struct service {
     enum durability durability;
     int64_t max_size;
     struct reserved_names *names; /* of streams that are being made */
+    struct checks *checks;        /* NULL before the start is through */
 };
 
 /* Blocks while frames are built or mapped and plans opened. Logs what is served, and the seed when
@@ -57,13 +59,13 @@ struct service {
 enum error service_open(const struct service_options *options,
                         struct service **ret_service) MUST_CHECK;
 
-/* Is what it stands on still there? ERROR_IO: the state folder is gone or another's
- * (state_check()). ERROR_INPUT: a frame file was written to (frame_watch.h). To be asked once a
- * second; nothing may be drawn any more when it fails. */
+/* Is what it stands on still there, as far as is known (checks.h)? Does not wait; nothing may be
+ * drawn any more when it fails. */
 enum error service_check(const struct service *service) MUST_CHECK;
-/* The orderly end of all draws: writes pending entries. Afterwards only service_free(). */
+/* The orderly end of all draws: writes pending entries. ERROR_TIMEOUT: the disk does not answer.
+ * Afterwards only service_free(). */
 enum error service_finish(struct service *service) MUST_CHECK;
-/* NULL is legal. */
+/* What a thread uses that waits for a disk for ever is left to the process's end. NULL is legal. */
 void service_free(struct service *service);
 
 /* The definition of `default`; new streams take frame, replacement, tail and lease from it. */

@@ -54,6 +54,7 @@ enum error sampling_plan_open(const struct frame_set *frames, const struct split
     if (!plan)
         return ERROR_MEMORY;
     atomic_init(&plan->holders, 1);
+    plan->shares = definition->split == SPLIT_NONE ? shares : NULL;
     enum error error = frame_set_get(frames, definition->frame, &plan->named);
     if (!error)
         error = open_view(plan, shares, definition);

@@ -29,7 +29,9 @@ struct sampling_plan {
     const struct label_texts *label_texts; /* of `frame`: the whole's, or the view's */
     struct stream_binding binding;         /* digest of `frame`, N, M */
 
-    struct shared_view *view; /* taken; NULL: all of the whole */
+    struct shared_view *view;          /* taken; NULL: all of the whole */
+    const struct split_shares *shares; /* borrowed; of sides that it could have drawn from, and does
+                                        * not; NULL: there are none */
     _Atomic int holders;
 };
 

@@ -137,11 +137,12 @@ enum error stream_change(struct stream *stream, struct entry *entry, int64_t now
         error = journal_reserve(journal, journal_record_bytes(entry_bound_bytes(entry)));
     if (!error)
         error = ledger_prepare(&stream->ledger, entry);
-    if (!error && journal)
-        error = journal_append(journal, entry);
-    if (!error)
-        ledger_apply(&stream->ledger, entry, now_ms);
-    return error;
+    if (error)
+        return error;
+    if (journal)
+        journal_append(journal, entry);
+    ledger_apply(&stream->ledger, entry, now_ms);
+    return OK;
 }
 
 bool stream_wait(struct streams *streams, struct journal_waiter *waiter)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "common/array.h"
+#include "sampler/journal/journal_record.h"
 #include "sampler/ledger/ledger_listing.h"
 #include "sampler/ledger/ledger_past.h"
 #include "sampler/ledger/ledger_plan.h"
@@ -115,8 +116,8 @@ static enum error wait_for_seek(struct stream *stream)
 }
 
 /* A seek or a restore: what it takes out of the ledger is in `past` afterwards. */
-static enum error jump(struct stream *stream, struct entry *entry, struct ledger_past *past,
-                       struct journal_waiter *waiter, bool *ret_wait)
+static enum error jump(struct stream *stream, struct entry *entry, struct journal_memory *memory,
+                       struct ledger_past *past, struct journal_waiter *waiter, bool *ret_wait)
 {
     enum error error = begin(stream, waiter);
     if (!error)
@@ -125,6 +126,8 @@ static enum error jump(struct stream *stream, struct entry *entry, struct ledger
         error = stream_check_holds(stream, NULL);
     if (!error) {
         stream->ledger.past = past;
+        if (memory->bytes)
+            journal_use_memory(stream->streams->journal, memory);
         error = stream_change(stream, entry, stream_clock_ms());
         if (error)
             stream->ledger.past = NULL;
@@ -154,8 +157,9 @@ enum error stream_seek(struct stream *stream, int64_t position, struct journal_w
     enum error error = stream_check_position(&stream->plan->batching, position);
     if (error)
         return error;
+    struct journal_memory none = {0};
     ledger_past_init(&past);
-    error = jump(stream, &entry, &past, waiter, ret_wait);
+    error = jump(stream, &entry, &none, &past, waiter, ret_wait);
     if (!error)
         settle(stream, &past);
     ledger_past_release(&past);
@@ -291,13 +295,18 @@ static enum error restore(struct stream *stream, struct checkpoint_token *token,
                           .value = token->position,
                           .list = list,
                           .count = count};
+    struct journal *journal = stream->streams->journal;
+    struct journal_memory memory = {0};
     uint8_t *bytes = NULL;
     ledger_past_init(&past);
     past.next = token->open;
     token->open = (struct intervals){0};
     enum error error = entry_encode_list(&entry, &bytes);
+    if (!error && journal)
+        error = journal_prepare(journal, journal_record_bytes(entry_bound_bytes(&entry)), &memory);
     if (!error)
-        error = jump(stream, &entry, &past, waiter, ret_wait);
+        error = jump(stream, &entry, &memory, &past, waiter, ret_wait);
+    journal_memory_release(&memory);
     ledger_past_release(&past);
     free(bytes);
     free(list);

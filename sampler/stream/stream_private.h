@@ -52,7 +52,7 @@ struct streams {
     struct streams_options options;
     pthread_mutex_t mutex;       /* for all below, and every stream's ledger */
     struct journal *journal;     /* owned, or NULL: nothing is kept */
-    struct committer *committer; /* owned; NULL when the disk has nothing to do */
+    struct committer *committer; /* owned; NULL without a journal, and before the start */
     struct stream **items;       /* [count], each held; by number, `default` first */
     size_t count, capacity;
     struct stream **places; /* [count], the same streams in no order */

@@ -213,7 +213,9 @@ enum error streams_append(struct streams *streams, const struct entry *entry)
         return OK;
     enum error error =
         journal_reserve(streams->journal, journal_record_bytes(entry_bound_bytes(entry)));
-    return error ? error : journal_append(streams->journal, entry);
+    if (!error)
+        journal_append(streams->journal, entry);
+    return error;
 }
 
 static enum error append_create(struct streams *streams, const struct stream *stream)
@@ -466,11 +468,12 @@ void streams_journal_counts(struct streams *streams, struct journal_counts *ret_
     pthread_mutex_unlock(&streams->mutex);
 }
 
-void streams_free(struct streams *streams)
+bool streams_free(struct streams *streams)
 {
     if (!streams)
-        return;
-    committer_free(streams->committer);
+        return true;
+    if (!committer_free(streams->committer))
+        return false;
     for (size_t i = 0; i < streams->count; i++)
         stream_put(streams->items[i]);
     streams_sweep(streams);
@@ -482,4 +485,5 @@ void streams_free(struct streams *streams)
     journal_close(streams->journal);
     pthread_mutex_destroy(&streams->mutex);
     free(streams);
+    return true;
 }

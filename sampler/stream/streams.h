@@ -40,10 +40,12 @@ bool streams_kept_seed(const struct streams *streams, uint64_t *ret_seed);
 enum error streams_start(struct streams *streams, const struct frame_set *frames,
                          const struct split_shares *shares, const struct stream_definition *first,
                          struct sampling_plan *plan) MUST_CHECK;
-/* Orderly shutdown: writes pending entries and releases all waiters. */
+/* Orderly shutdown: writes pending entries and releases all waiters. ERROR_TIMEOUT: the disk does
+ * not answer. */
 enum error streams_finish(struct streams *streams) MUST_CHECK;
-/* All streams are put. NULL is legal. */
-void streams_free(struct streams *streams);
+/* All streams are put. False: the disk does not answer, and a thread that waits for it uses them
+ * and the state; they are not freed. NULL is legal. */
+bool streams_free(struct streams *streams);
 
 /* `plan` is opened beforehand, where it may take long (taken also on failure). ERROR_CONFLICT: the
  * name is in use, or max_streams are there; ERROR_USAGE: the position is out of range.

@@ -136,7 +136,7 @@ enum error streams_ledgers_new(void **ret_ledgers)
 
 void streams_ledgers_free(void *ledgers)
 {
-    streams_free(ledgers);
+    (void)streams_free(ledgers);
 }
 
 /* ---- entries out -------------------------------------------------------- */
@@ -252,26 +252,43 @@ bool streams_undo(void *ledgers, struct journal_waiter *waiter)
     return true;
 }
 
-/* Its leases have a whole lease, as after a start. */
+/* Those whose ledger is to be replaced; one that is not there was created since, and is deleted. */
+static void each_jumped(struct streams *streams, const struct streams *kept,
+                        void (*visit)(struct stream *stream, struct stream *kept))
+{
+    pthread_mutex_lock(&streams->mutex);
+    for (size_t i = 0; i < streams->count; i++) {
+        struct stream *stream = streams->items[i];
+        if (stream->jumped)
+            visit(stream, streams_numbered(kept, stream->number));
+    }
+    pthread_mutex_unlock(&streams->mutex);
+}
+
+static void mark(struct stream *stream, struct stream *kept)
+{
+    kept->ledger.lease_ms = stream->ledger.lease_ms;
+    kept->jumped = true;
+}
+
 static void take_back(struct stream *stream, struct stream *kept)
 {
     struct ledger ledger = stream->ledger;
     stream->ledger = kept->ledger;
     kept->ledger = ledger;
-    stream->ledger.lease_ms = ledger.lease_ms;
     stream->ledger.jumps = ledger.jumps + 1;
     stream->ledger.listings = ledger.listings;
-    ledger_start(&stream->ledger, stream_clock_ms());
     stream->jumped = false;
 }
 
-/* One that is not there was created since, and is deleted. */
+/* Leases have a whole lease, as after a start: what looks at each of them needs no mutex. */
 void streams_take_back(void *ledgers, void *kept)
 {
-    struct streams *streams = ledgers;
-    for (size_t i = 0; i < streams->count; i++) {
-        struct stream *stream = streams->items[i];
-        if (stream->jumped)
-            take_back(stream, streams_numbered(kept, stream->number));
+    const struct streams *read = kept;
+    each_jumped(ledgers, read, mark);
+    for (size_t i = 0; i < read->count; i++) {
+        if (read->items[i]->jumped)
+            ledger_start(&read->items[i]->ledger, stream_clock_ms());
     }
+    each_jumped(ledgers, read, take_back);
 }

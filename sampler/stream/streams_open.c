@@ -160,9 +160,7 @@ static enum error settle(struct streams *streams, const struct stream_definition
     if (error || !journal)
         return error;
     file_sync_above(state_folder(streams->options.state));
-    return streams->options.durability == DURABILITY_NONE
-               ? OK
-               : committer_new(journal, &streams->committer);
+    return committer_new(journal, &streams->committer);
 }
 
 enum error streams_open(const struct streams_options *options, struct streams **ret_streams)
@@ -176,7 +174,7 @@ enum error streams_open(const struct streams_options *options, struct streams **
     if (options->state)
         error = open_journal(streams);
     if (error) {
-        streams_free(streams);
+        (void)streams_free(streams);
         return error;
     }
     *ret_streams = streams;
@@ -210,7 +208,5 @@ enum error streams_start(struct streams *streams, const struct frame_set *frames
 
 enum error streams_finish(struct streams *streams)
 {
-    committer_free(streams->committer);
-    streams->committer = NULL;
-    return streams->journal ? journal_finish(streams->journal) : OK;
+    return streams->committer ? committer_finish(streams->committer) : OK;
 }

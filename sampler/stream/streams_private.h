@@ -30,7 +30,8 @@ enum error streams_insert(struct streams *streams, struct stream *stream) MUST_C
 /* Its definition and binding as a text; release the buffer, also on failure. */
 enum error streams_write_definition(const struct stream *stream, struct buffer *buffer) MUST_CHECK;
 
-/* What the journal asks of its owner (journal.h); `ledgers` are a struct streams. */
+/* What the journal asks of its owner (journal.h); `ledgers` are a struct streams. The mutex is not
+ * held for streams_take_back(). */
 enum error streams_replay(void *ledgers, const struct entry *entry) MUST_CHECK;
 enum error streams_write(void *ledgers, enum error (*add)(void *adding, const struct entry *entry),
                          void *adding) MUST_CHECK;

@@ -29,7 +29,7 @@ NOT_MISSED = {  # places of syncs that may go without a loss, and why they are t
     "cut here but this one",
     "journal_file_sync < sync_file < close_file": "the watermark names what is on the disk for sure, so it "
     "is written after that; without it, a cut between the two makes the next start refuse a journal, as `process` allows it to",
-    "journal_file_sync < service_finish < serve_until_stopped": "the watermark of an orderly end: damage that comes later is known as such",
+    "journal_file_sync < close_file < journal_finish": "the watermark of an orderly end: damage that comes later is known as such",
     "journal_file_sync < complete_file < journal_rewrite_step": "half of what is to be synced before the switch; commits go on in between",
 }
 BY_CHANCE = {"journal_file_sync < catch_up < switch_over"}  # nothing to sync, unless a draw comes between two pieces of a compaction

@@ -11,6 +11,7 @@ import http.client
 import json
 import os
 import random
+import re
 
 import pytest
 
@@ -24,7 +25,7 @@ UNITS = 40000
 OPTIONS = ("--design", "srs", "--seed", 3, "--lease", 3000)
 LARGE = json.dumps({"name": "large", "design": "quota", "shares": dict.fromkeys(LABELS, 1)})
 
-NEW, OLD, FOLDER = "journal.new.2", "journal", ""  # the second start writes it
+NEW, OLD, FOLDER = "journal.new.MARK", "journal", ""
 STEPS = [
     (NEW, "pwrite64", 1),         # what is written of the book
     (NEW, "sync_file_range", 1),
@@ -40,7 +41,8 @@ STEPS = [
 
 def killing(server, strace, tmp_path, name, call, count):
     """strace kills the server at that call. A descriptor is known by the name that its file has or had."""
-    path = tmp_path / "state" / name if name else tmp_path / "state"
+    mark = re.search(r"mark (\w+)", (tmp_path / "state/lock").read_text())[1]
+    path = tmp_path / "state" / name.replace("MARK", mark) if name else tmp_path / "state"
     return traced(server, strace, tmp_path / "trace", "-P", str(path), "-e", f"trace={call},openat",
                   "-e", f"inject={call}:signal=KILL:when={count}")
 

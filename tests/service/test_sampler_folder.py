@@ -49,7 +49,7 @@ def test_a_lock_of_ours_is_taken(sampler, tmp_path, content):
     assert (state / "lock").read_text().startswith(f"{server.process.pid} on ")
 
 
-@pytest.mark.parametrize("name", ["lock", "journal", "journal.new", "journal.new.7"])
+@pytest.mark.parametrize("name", ["lock", "journal", "journal.new", "journal.new.fedcba9876543210"])
 @pytest.mark.parametrize("there", [True, False])
 def test_links_are_not_followed(tmp_path, name, there):
     state = tmp_path / "state"
@@ -60,7 +60,7 @@ def test_links_are_not_followed(tmp_path, name, there):
     check_refused(state, f"{state}/{name}", "symbolic link")
 
 
-@pytest.mark.parametrize("name", ["lock", "journal", "journal.new", "journal.new.7"])
+@pytest.mark.parametrize("name", ["lock", "journal", "journal.new", "journal.new.fedcba9876543210"])
 @pytest.mark.parametrize("kind", ["pipe", "folder", "device"])
 def test_other_kinds_hold_nobody(tmp_path, name, kind):
     state = tmp_path / "state"
@@ -76,7 +76,7 @@ def test_other_kinds_hold_nobody(tmp_path, name, kind):
     check_refused(state, f"{state}/{name}", f"a {kind}")
 
 
-@pytest.mark.parametrize("name", ["journal", "journal.new", "journal.new.7", "position"])
+@pytest.mark.parametrize("name", ["journal", "journal.new", "journal.new.fedcba9876543210", "position"])
 @pytest.mark.parametrize("content", [b"mine", b"# a diary\n" * 20])
 def test_files_of_somebody_else_stay(tmp_path, name, content):
     state = tmp_path / "state"
@@ -88,20 +88,22 @@ def test_files_of_somebody_else_stay(tmp_path, name, content):
 
 @pytest.mark.parametrize("durability", ["fsync", "process", "none"])
 @pytest.mark.parametrize("left", ["nothing", "a journal", "an older journal", "zeros"])
-@pytest.mark.parametrize("name", ["journal.new", "journal.new.1", "journal.new.9"])
+@pytest.mark.parametrize("name", ["journal.new", "journal.new.9", "journal.new.0123456789abcdef"])
 def test_what_a_killed_server_left_goes_and_other_names_of_it_do_not(sampler, tmp_path, name, left, durability):
     content = {"nothing": b"", "a journal": b"TMBLJRN2" + bytes(9000), "an older journal": b"TMBLJRN1" + bytes(5000),
                "zeros": bytes(300_000)}[left]
     state = tmp_path / "state"
     state.mkdir()
     (state / name).write_bytes(content)
-    (state / "journal.new.copy").write_text("a file of somebody")
+    others = ["journal.new.copy", "journal.new.abc"]
+    for other in others:
+        (state / other).write_text("a file of somebody")
     os.link(state / name, tmp_path / "other")
     server = sampler(*STORE, "--state", state, "--durability", durability)
     assert server.batch("size=10")["first"] == 0
     server.stop()
     assert (tmp_path / "other").read_bytes() == content
-    assert sorted(os.listdir(state)) == ["journal", "journal.new.copy", "lock"]
+    assert sorted(os.listdir(state)) == ["journal", *sorted(others), "lock"]
     assert sampler(*STORE, "--state", state).batch("size=10")["first"] == 10
 
 

@@ -13,6 +13,7 @@
 
 #include "common/buffer.h"
 #include "common/clock.h"
+#include "common/errand.h"
 #include "common/file.h"
 #include "common/log.h"
 #include "sampler/journal/journal_private.h"
@@ -62,6 +63,16 @@ int __wrap_rename(const char *from, const char *to)
     if (at_call)
         at_call();
     return done;
+}
+
+/* As where the server of a network file system gave the lock away. */
+static bool locks_nothing;
+
+int __real_flock(int descriptor, int operation);
+int __wrap_flock(int descriptor, int operation);
+int __wrap_flock(int descriptor, int operation)
+{
+    return locks_nothing ? 0 : __real_flock(descriptor, operation);
 }
 
 ssize_t __real_pwrite(int descriptor, const void *bytes, size_t length, off_t offset);
@@ -158,22 +169,32 @@ static struct journal_owner facts_of(struct owner *which)
                                   .undo = undo_draw};
 }
 
+static void open_journal(struct owner *which, enum durability durability)
+{
+    const struct journal_owner facts = facts_of(which);
+    which->count = 0;
+    pthread_mutex_init(&which->mutex, NULL);
+    assert_ok(state_open(which->folder, &which->state));
+    assert_ok(journal_open(which->state, durability, 0, &facts, &which->journal));
+}
+
 static void open_owner(enum durability durability)
 {
-    const struct journal_owner facts = facts_of(&owner);
-    owner.count = 0;
-    pthread_mutex_init(&owner.mutex, NULL);
-    assert_ok(state_open(owner.folder, &owner.state));
-    assert_ok(journal_open(owner.state, durability, 0, &facts, &owner.journal));
+    open_journal(&owner, durability);
     assert_ok(journal_begin(owner.journal));
+}
+
+static void close_journal(struct owner *which)
+{
+    journal_close(which->journal);
+    state_close(which->state);
+    which->journal = NULL;
+    which->state = NULL;
 }
 
 static void close_owner(void)
 {
-    journal_close(owner.journal);
-    state_close(owner.state);
-    owner.journal = NULL;
-    owner.state = NULL;
+    close_journal(&owner);
 }
 
 static enum error append(int64_t number, struct waiter *waiter)
@@ -182,10 +203,10 @@ static enum error append(int64_t number, struct waiter *waiter)
     pthread_mutex_lock(&owner.mutex);
     enum error error =
         journal_reserve(owner.journal, journal_record_bytes(entry_bound_bytes(&entry)));
-    if (!error)
-        error = journal_append(owner.journal, &entry);
-    if (!error)
+    if (!error) {
+        journal_append(owner.journal, &entry);
         owner.numbers[owner.count++] = number;
+    }
     if (!error && waiter) {
         *waiter = (struct waiter){.waiter = {.ready = ready, .first = number}};
         journal_wait(owner.journal, &waiter->waiter);
@@ -197,6 +218,16 @@ static enum error append(int64_t number, struct waiter *waiter)
 static void commit(void)
 {
     (void)journal_work(owner.journal, clock_now_ns(), true);
+}
+
+/* The committer tries again until the disk is better. */
+static void append_until_taken(int64_t number, struct waiter *waiter)
+{
+    int64_t deadline_ns = clock_deadline_ns(60000);
+    while (append(number, waiter)) {
+        assert_true(clock_left_ms(deadline_ns) > 0);
+        (void)journal_work(owner.journal, clock_deadline_ns(10), false);
+    }
 }
 
 static size_t file_bytes(void)
@@ -608,7 +639,7 @@ static void check_found(void)
     at_call = NULL;
     unit_folder_make(found.folder);
     copy_found("journal");
-    copy_found("journal.new.1");
+    copy_found(strrchr(owner.journal->new_path, '/') + 1);
     found.count = 0;
     pthread_mutex_init(&found.mutex, NULL);
     assert_ok(state_open(found.folder, &found.state));
@@ -669,11 +700,7 @@ static void check_refusal(int *refusal, int errno_value, enum error expected)
     assert_true(journal_failing(owner.journal));
     pthread_mutex_unlock(&owner.mutex);
     *refusal = 0;
-    int64_t deadline_ns = clock_deadline_ns(60000);
-    while (append(1007, &waiters[0])) {
-        assert_true(clock_left_ms(deadline_ns) > 0);
-        (void)journal_work(owner.journal, clock_deadline_ns(10), false);
-    }
+    append_until_taken(1007, &waiters[0]);
     commit();
     assert_int_equal(waiters[0].waiter.error, OK);
     close_owner();
@@ -738,6 +765,50 @@ static void test_who_lost_the_folder_answers_nothing(void **unused)
     unit_folder_remove(owner.folder);
 }
 
+static struct owner other;
+
+/* Has read DIR/lock before it, and writes its line after it. */
+static void start_other(void)
+{
+    at_call = NULL;
+    memcpy(other.folder, owner.folder, sizeof(other.folder));
+    open_journal(&other, DURABILITY_FSYNC);
+    assert_ok(journal_begin(other.journal));
+    state_take(other.state);
+}
+
+/* Of a compaction that began before; the system is through with it only now. */
+static void rename_of_before(void)
+{
+    char path[512];
+    journal_file(path);
+    assert_int_equal(__real_rename(other.journal->new_path, path), -1);
+}
+
+/* Both have lost the lock, and count the same generation: what one of them is writing does not get
+ * the journal's name by the other one's doing. */
+static void test_two_starts_at_once(void **unused)
+{
+    (void)unused;
+    unit_folder_make(owner.folder);
+    locks_nothing = true;
+    at_call = start_other;
+    open_journal(&owner, DURABILITY_FSYNC);
+    at_call = rename_of_before;
+    assert_ok(journal_begin(owner.journal));
+    at_call = NULL;
+    assert_fails(state_confirm(other.state), ERROR_IO, "generation 1, since");
+    append_until_taken(7, NULL);
+    commit();
+    close_journal(&other);
+    close_owner();
+    open_owner(DURABILITY_FSYNC);
+    assert_int_equal(owner.count, 1);
+    close_owner();
+    locks_nothing = false;
+    unit_folder_remove(owner.folder);
+}
+
 static void test_a_full_disk_is_met_before_anything_moves(void **unused)
 {
     (void)unused;
@@ -747,8 +818,10 @@ static void test_a_full_disk_is_met_before_anything_moves(void **unused)
         fail_room = ENOSPC;
         int64_t next = 7;
         enum error error;
-        while (!(error = append(next, NULL)))
+        while (!(error = append(next, NULL))) {
             next += 1000;
+            (void)journal_work(owner.journal, clock_now_ns(), false);
+        }
         assert_int_equal(error, ERROR_NO_SPACE);
         size_t count = owner.count;
         assert_true(count > 10);
@@ -756,7 +829,7 @@ static void test_a_full_disk_is_met_before_anything_moves(void **unused)
             assert_fails(append(next, NULL), ERROR_NO_SPACE, "journal");
         assert_int_equal(owner.count, count);
         fail_room = 0;
-        assert_ok(append(next, NULL));
+        append_until_taken(next, NULL);
         commit();
         close_owner();
         open_owner((enum durability)durability);
@@ -802,7 +875,7 @@ static void test_room_is_made_ahead(void **unused)
         assert_true(owner.count > count + 100);
         fail_room = 0;
         at_room = NULL;
-        assert_ok(append((int64_t)(1000 * owner.count + 7), NULL));
+        append_until_taken((int64_t)(1000 * owner.count + 7), NULL);
         commit();
         count = owner.count;
         close_owner();
@@ -847,7 +920,7 @@ static void append_long(void)
     memset(text, 'x', sizeof(text));
     pthread_mutex_lock(&owner.mutex);
     assert_ok(journal_reserve(owner.journal, journal_record_bytes(entry_bound_bytes(&entry))));
-    assert_ok(journal_append(owner.journal, &entry));
+    journal_append(owner.journal, &entry);
     owner.numbers[owner.count++] = entry.value;
     pthread_mutex_unlock(&owner.mutex);
 }
@@ -930,11 +1003,7 @@ static void check_refusals(int *refused, int errno_value, enum durability durabi
             continue;
         fail_after = -1;
         *refused = 0;
-        int64_t deadline_ns = clock_deadline_ns(60000);
-        while (append((int64_t)(1000 * owner.count + 7), &waiters[1])) {
-            assert_true(clock_left_ms(deadline_ns) > 0);
-            (void)journal_work(owner.journal, clock_deadline_ns(10), false);
-        }
+        append_until_taken((int64_t)(1000 * owner.count + 7), &waiters[1]);
         commit();
         for (int i = 0; i < 2 && durability == DURABILITY_FSYNC; i++)
             assert_int_equal(waiters[i].calls, 1);
@@ -958,21 +1027,20 @@ static void test_a_disk_that_refuses_while_it_is_written_anew(void **unused)
 static void test_a_full_disk_ends_it(void **unused)
 {
     (void)unused;
-    char path[512];
     for (int durability = DURABILITY_FSYNC; durability <= DURABILITY_PROCESS; durability++) {
         open_long((enum durability)durability);
         while (owner.journal->rewrite.phase != REWRITE_WRITE)
             (void)work_on();
-        snprintf(path, sizeof(path), "%s/journal.new.1", owner.folder);
+        const char *path = owner.journal->new_path;
         assert_int_equal(access(path, F_OK), 0);
         fail_room = ENOSPC;
         while (!append((int64_t)(1000 * owner.count + 7), NULL))
-            continue;
+            (void)work_on();
         while (work_on())
             continue;
         assert_int_not_equal(access(path, F_OK), 0);
         fail_room = 0;
-        append_next(NULL);
+        append_until_taken((int64_t)(1000 * owner.count + 7), NULL);
         commit();
         check_after_a_kill((enum durability)durability);
         unit_folder_remove(owner.folder);
@@ -1043,14 +1111,197 @@ static void test_who_came_before_the_damage_was_found(void **unused)
     assert_int_not_equal(late.waiter.error, OK);
     assert_int_equal(owner.count, count);
     fail_names = 0;
-    while (append((int64_t)(1000 * owner.count + 7), NULL)) {
-        assert_true(clock_left_ms(deadline_ns) > 0);
-        (void)journal_work(owner.journal, clock_deadline_ns(10), false);
-    }
+    append_until_taken((int64_t)(1000 * owner.count + 7), NULL);
     commit();
     check_after_a_kill(DURABILITY_FSYNC);
     unit_folder_remove(owner.folder);
 }
+
+/* ---- a disk that hangs -------------------------------------------------- */
+
+static struct waiter patient[3];
+static int hangs; /* how many calls from now on */
+
+/* Another thread's look, when those who wait have done so for too long. */
+static void watch_late(void)
+{
+    int64_t patience_ns = INT64_C(1000000) * JOURNAL_PATIENCE_MS;
+    int64_t now_ns = clock_now_ns();
+    journal_watch(owner.journal, now_ns);
+    journal_watch(owner.journal, now_ns + patience_ns - 1);
+    assert_int_equal(patient[1].calls, 0);
+    journal_watch(owner.journal, now_ns + patience_ns);
+}
+
+static void wait_for_refusal(void)
+{
+    pthread_mutex_lock(&owner.mutex);
+    struct errand *undoing = owner.journal->undoing;
+    pthread_mutex_unlock(&owner.mutex);
+    assert_true(undoing && errand_wait(undoing, clock_deadline_ns(60000)));
+}
+
+/* Called in the middle of a call of the system, which is not back before all of this happened. */
+static void hang_here(void)
+{
+    if (hangs-- > 0)
+        return;
+    at_call = NULL;
+    watch_late();
+    wait_for_refusal();
+    for (int i = 1; i < 3; i++)
+        assert_true(patient[i].calls == 1 && patient[i].waiter.error == ERROR_IO);
+    assert_int_equal(owner.count, 1);
+    assert_fails(append(1007, NULL), ERROR_IO, "the disk has not answered for 5 s");
+    check_that_nobody_waits(ERROR_IO);
+    check_found();
+}
+
+/* At each call that a commit makes: the answer comes, and a start finds nothing of it. */
+static void check_hanging(enum durability durability, bool maps, int calls)
+{
+    unit_folder_make(owner.folder);
+    open_owner(durability);
+    owner.journal->maps = maps;
+    assert_ok(append(7, &patient[0]));
+    commit();
+    assert_true(patient[0].calls == 1 && !patient[0].waiter.error);
+    assert_ok(append(1007, &patient[1]));
+    assert_ok(append(2007, &patient[2]));
+    hangs = calls;
+    at_call = hang_here;
+    commit();
+    assert_true(!at_call); /* it hung */
+    check_found();
+    append_until_taken(1007, &patient[1]);
+    commit();
+    assert_true(patient[1].calls == 1 && !patient[1].waiter.error);
+    check_after_a_kill(durability);
+    unit_folder_remove(owner.folder);
+}
+
+static void test_a_disk_that_hangs_answers_in_time(void **unused)
+{
+    (void)unused;
+    check_hanging(DURABILITY_FSYNC, false, 0);   /* pwrite() */
+    check_hanging(DURABILITY_FSYNC, false, 1);   /* fdatasync() */
+    check_hanging(DURABILITY_PROCESS, false, 0); /* pwrite() */
+}
+
+/* Somebody comes while it hangs. */
+static void hang_and_append(void)
+{
+    if (hangs-- > 0)
+        return;
+    at_call = NULL;
+    size_t count = owner.count;
+    append_next(&patient[1]);
+    watch_late();
+    wait_for_refusal();
+    assert_true(patient[1].calls == 1 && patient[1].waiter.error == ERROR_IO);
+    assert_int_equal(owner.count, count);
+    check_found();
+}
+
+/* At each call of a compaction, one after the other; the journal is a sound one in the end. */
+static void test_a_compaction_that_hangs(void **unused)
+{
+    (void)unused;
+    bool hung = true;
+    int calls = 0;
+    for (; hung; calls++) {
+        open_long(calls % 2 ? DURABILITY_FSYNC : DURABILITY_PROCESS);
+        owner.journal->maps = false;
+        hangs = calls / 2;
+        at_call = hang_and_append;
+        while (work_on())
+            continue;
+        hung = !at_call;
+        at_call = NULL;
+        append_until_taken((int64_t)(1000 * owner.count + 7), NULL);
+        commit();
+        check_after_a_kill(calls % 2 ? DURABILITY_FSYNC : DURABILITY_PROCESS);
+        unit_folder_remove(owner.folder);
+    }
+    assert_true(calls > 16);
+}
+
+/* ---- large entries ------------------------------------------------------ */
+
+static _Atomic bool committer_ends;
+
+static void *commit_until_end(void *unused)
+{
+    (void)unused;
+    while (!committer_ends)
+        (void)journal_work(owner.journal, clock_deadline_ns(10), false);
+    return NULL;
+}
+
+static enum error append_with_memory(struct journal_memory *memory, size_t bytes,
+                                     struct waiter *waiter)
+{
+    char *text = calloc(1, bytes);
+    struct entry entry = {
+        .type = ENTRY_SEEK, .worker = -1, .value = 7, .text = text, .text_bytes = bytes};
+    size_t record_bytes = journal_record_bytes(entry_bound_bytes(&entry));
+    *waiter = (struct waiter){.waiter = {.ready = ready, .first = entry.value}};
+    assert_ok(journal_prepare(owner.journal, record_bytes, memory));
+    const uint8_t *given = memory->bytes;
+    pthread_mutex_lock(&owner.mutex);
+    journal_use_memory(owner.journal, memory);
+    enum error error = journal_reserve(owner.journal, record_bytes);
+    if (!error) {
+        assert_true(journal_file_offset(&owner.journal->file, owner.journal->end) + record_bytes <=
+                    owner.journal->file.room);
+        assert_ptr_equal(owner.journal->pending.bytes, given);
+        journal_append(owner.journal, &entry);
+        assert_ptr_equal(owner.journal->pending.bytes, given); /* and not moved */
+        owner.numbers[owner.count++] = entry.value;
+        journal_wait(owner.journal, &waiter->waiter);
+    }
+    pthread_mutex_unlock(&owner.mutex);
+    free(text);
+    return error;
+}
+
+static enum error append_large(struct waiter *waiter)
+{
+    struct journal_memory memory;
+    pthread_t committer;
+    committer_ends = false;
+    assert_int_equal(pthread_create(&committer, NULL, commit_until_end, NULL), 0);
+    enum error error = append_with_memory(&memory, 1 << 20, waiter);
+    committer_ends = true;
+    pthread_join(committer, NULL);
+    journal_memory_release(&memory);
+    return error;
+}
+
+/* With the mutex it is copied, no more: memory and room are made before. On a full disk it is
+ * refused alone. */
+static void test_a_large_entry_finds_memory_and_room(void **unused)
+{
+    (void)unused;
+    for (int durability = DURABILITY_FSYNC; durability <= DURABILITY_PROCESS; durability++) {
+        struct waiter waiter;
+        unit_folder_make(owner.folder);
+        open_owner((enum durability)durability);
+        assert_ok(append_large(&waiter));
+        commit();
+        assert_true(waiter.calls == 1 && !waiter.waiter.error);
+        fail_room = ENOSPC;
+        assert_int_equal(append_large(&waiter), ERROR_NO_SPACE);
+        append_next(NULL);
+        fail_room = 0;
+        append_until_taken((int64_t)(1000 * owner.count + 7), NULL);
+        commit();
+        check_after_a_kill((enum durability)durability);
+        unit_folder_remove(owner.folder);
+    }
+}
+
+/* ---- waking the committer ------------------------------------------------ */
 
 /* Nothing but a waiter wakes it now. */
 static bool sleeps_for_long(const struct journal *journal)
@@ -1157,11 +1408,15 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_hole_in_what_a_process_kept),
     cmocka_unit_test(test_a_page_that_was_torn),
     cmocka_unit_test(test_what_could_not_be_kept_goes_back),
+    cmocka_unit_test(test_a_disk_that_hangs_answers_in_time),
+    cmocka_unit_test(test_a_compaction_that_hangs),
     cmocka_unit_test(test_who_lost_the_folder_answers_nothing),
+    cmocka_unit_test(test_two_starts_at_once),
     cmocka_unit_test(test_a_full_disk_is_met_before_anything_moves),
     cmocka_unit_test(test_a_full_disk_ends_it),
     cmocka_unit_test(test_a_damaged_file_is_left),
     cmocka_unit_test(test_who_came_before_the_damage_was_found),
+    cmocka_unit_test(test_a_large_entry_finds_memory_and_room),
     cmocka_unit_test(test_one_who_waits_wakes_the_committer),
     cmocka_unit_test(test_a_file_that_was_left_gives_way),
     cmocka_unit_test(test_nothing_is_written_before_the_orderly_end),

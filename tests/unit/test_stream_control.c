@@ -96,6 +96,7 @@ static bool is_mutex_held(void)
 
 static _Atomic int adds_with_mutex;     /* of intervals */
 static _Atomic int releases_with_mutex; /* of workers */
+static _Atomic int starts_with_mutex;   /* of ledgers */
 static _Atomic int lists_encoded;       /* without it */
 static void (*meanwhile)(void);         /* while a seek merges, or NULL */
 
@@ -129,6 +130,14 @@ void __wrap_worker_table_release(struct worker_table *table)
 {
     releases_with_mutex += unit.streams && is_mutex_held();
     __real_worker_table_release(table);
+}
+
+void __real_ledger_start(struct ledger *ledger, int64_t now_ms);
+void __wrap_ledger_start(struct ledger *ledger, int64_t now_ms);
+void __wrap_ledger_start(struct ledger *ledger, int64_t now_ms)
+{
+    starts_with_mutex += unit.streams && is_mutex_held();
+    __real_ledger_start(ledger, now_ms);
 }
 
 enum error __real_entry_encode_list(struct entry *entry, uint8_t **ret_bytes);
@@ -279,8 +288,8 @@ static void take_back(void)
 {
     pthread_mutex_lock(&unit.streams->mutex);
     unit.stream->jumped = true;
-    streams_take_back(unit.streams, kept);
     pthread_mutex_unlock(&unit.streams->mutex);
+    streams_take_back(unit.streams, kept);
     streams_ledgers_free(kept);
 }
 
@@ -294,7 +303,9 @@ static void test_a_seek_that_is_taken_back_meanwhile(void **state)
     assert_ok(streams_ledgers_new(&kept));
     assert_ok(streams_write(unit.streams, streams_replay, kept));
     meanwhile = take_back;
+    starts_with_mutex = 0;
     assert_ok(stream_seek(unit.stream, MANY + 10, NULL, &waits));
+    assert_int_equal(starts_with_mutex, 0);
     stream_status(unit.stream, &status);
     assert_int_equal(status.position, MANY);
     assert_int_equal(status.leased, MANY / 2);
