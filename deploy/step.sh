@@ -4,6 +4,7 @@
 #
 #   step_begin NAME         the step's clock starts
 #   step_wait PID TEXT      waits for a child; on a terminal the line shows TEXT and the seconds so far
+#   step_show TEXT          on a terminal the line shows TEXT and the seconds so far
 #   step_end TEXT           the step's last word, and its time
 #   step_note TEXT          a line of its own under the step
 #   step_fail TEXT [LOG]    why it failed, the end of LOG, and where LOG is; on standard error
@@ -22,14 +23,15 @@ step_seconds() {
     printf '%d.%d' $((tenths / 10)) $((tenths % 10))
 }
 
+step_show() {
+    local now=$(((${EPOCHREALTIME/[.,]/} - step_start_us) / 1000000))
+    if [[ -t 1 ]]; then printf '\r\033[K  %-9s %6d   s  %s' "$step_name" "$now" "$1"; fi
+}
+
 step_wait() {
-    local pid=$1 text=$2 drawn=-1 now
+    local pid=$1 text=$2
     while kill -0 "$pid" 2>/dev/null; do
-        now=$(((${EPOCHREALTIME/[.,]/} - step_start_us) / 1000000))
-        if [[ -t 1 && $now != "$drawn" ]]; then
-            printf '\r\033[K  %-9s %6d   s  %s' "$step_name" "$now" "$text"
-            drawn=$now
-        fi
+        step_show "$text"
         sleep 0.1
     done
     step_clear

@@ -1,50 +1,62 @@
 /* SPDX-License-Identifier: MIT */
-#include <inttypes.h>
-#include <stdio.h>
+#include <string.h>
 
+#include "common/output.h"
 #include "trainer/commands.h"
-#include "trainer/run/evaluation.h"
+#include "trainer/run/evaluation_print.h"
 
 static enum error run(const struct program *program, int argc, char **argv);
 
 const struct command command_evaluate = {
     .name = "evaluate",
     .hints = commands_trained_hints,
-    .summary = "print a model's accuracy on a store",
+    .summary = "print how good a model is on a store",
     .details =
         "  tombola-trainer evaluate --store sqlite:test.db --logdir run\n"
         "  tombola-trainer evaluate --sampler http://127.0.0.1:8080 --stream test --store "
         "sqlite:all.db \\\n"
         "                           --logdir run\n"
-        "The last line is `accuracy: 0.9655`, or `mean squared error: ...` of a regression.\n"
+        "Precision, recall and F1 of each class, and which class was taken for which. The last "
+        "line\n"
+        "is `accuracy: 0.9655`, or `mean squared error: ...` of a regression.\n"
         "The model's columns are found by name where the store has names.\n" COMMANDS_ENVIRONMENT,
     .run = run,
+    .only_reads = true,
 };
 
-static void print(const struct evaluation *evaluation, enum model_kind kind)
+static enum error evaluate(struct trained_model *trained, const struct trained_model_source *source,
+                           void *context)
 {
-    printf("rows: %" PRId64 "\n", evaluation->rows);
-    if (kind == MODEL_LINEAR) {
-        if (evaluation->baseline > 0)
-            printf("R2: %g\n", 1 - evaluation->loss / evaluation->baseline);
-        printf("mean squared error: %g\n", evaluation->loss);
-        return;
-    }
-    printf("mean cross entropy: %g\n", evaluation->loss);
-    printf("accuracy: %g\n", evaluation->accuracy);
-}
-
-static enum error evaluate(struct trained_model *trained, const struct trained_model_source *source)
-{
+    const char *const *format = context;
+    const struct classes *classes = checkpoint_get_facts(trained->checkpoint)->classes;
+    struct buffer text = BUFFER_INIT(EVALUATION_TEXT_LIMIT);
     struct evaluation evaluation;
-    enum error error = evaluation_run(trained, source, &evaluation);
+    struct output *output = NULL;
+    enum error error = output_open_standard(&output);
+    if (error)
+        return error;
+    error = evaluation_run(trained, source, &evaluation);
+    if (!error && strcmp(*format, "json") == 0)
+        evaluation_print_json(&evaluation, classes, &text);
+    else if (!error)
+        evaluation_print_text(&evaluation, classes, &text);
     if (!error)
-        print(&evaluation, model_get_options(trained->model)->shape.kind);
-    return error;
+        error = text.error ? text.error : output_add(output, text.data, text.length);
+    if (!error)
+        error = output_flush(output);
+    buffer_release(&text);
+    evaluation_release(&evaluation);
+    return output_end(output, error);
 }
 
 static enum error run(const struct program *program, int argc, char **argv)
 {
-    return commands_with_trained(program, &command_evaluate, "the rows, with labels", argc, argv,
-                                 evaluate);
+    const char *format = "text";
+    const struct option more = {.name = "format",
+                                .type = OPTION_CHOICE,
+                                .target = &format,
+                                .choices = "text|json",
+                                .help = "lines, or one JSON object"};
+    return commands_with_trained(program, &command_evaluate, "the rows, with labels", &more, argc,
+                                 argv, evaluate, &format);
 }

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include <stdio.h>
-
 #include "trainer/commands.h"
 #include "trainer/run/prediction.h"
 
@@ -16,16 +14,21 @@ const struct command command_predict = {
         "classes are numbered so, else p_CLASS (a regression: id,label,predicted).\n"
         "The model's columns are found by name where the store has names.\n" COMMANDS_ENVIRONMENT,
     .run = run,
+    .only_reads = true,
 };
 
-static enum error predict(struct trained_model *trained, const struct trained_model_source *source)
+static enum error predict(struct trained_model *trained, const struct trained_model_source *source,
+                          void *context)
 {
-    return prediction_run(trained, source, stdout);
+    (void)context;
+    struct output *output = NULL;
+    enum error error = output_open_standard(&output);
+    return error ? error : output_end(output, prediction_run(trained, source, output));
 }
 
 static enum error run(const struct program *program, int argc, char **argv)
 {
     return commands_with_trained(program, &command_predict,
-                                 "the rows; labels are passed on if there are any", argc, argv,
-                                 predict);
+                                 "the rows; labels are passed on if there are any", NULL, argc,
+                                 argv, predict, NULL);
 }

@@ -1,61 +1,97 @@
 /* SPDX-License-Identifier: MIT */
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/log.h"
+#include "trainer/cluster/cluster_parse.h"
 #include "trainer/commands.h"
-#include "trainer/run/tf_config.h"
 #include "trainer/run/training.h"
 
 /* What the table fills besides a struct training_options. */
 struct arguments {
-    const char *model, *hidden_units, *loss, *optimizer, *bad_rows;
-    double learning_rate, feature_scale, patience_seconds;
+    const char *model, *hidden_units, *loss, *optimizer, *bad_rows, *ps_strategy, *ps_transport;
+    double learning_rate, feature_scale, patience_seconds, save_seconds;
     int64_t seed, threads;
-    bool hidden_units_given;
+    int64_t aggregate; /* 0: not given */
+    int64_t staleness; /* -1: not given */
+    bool hidden_units_given, save_given, sync;
+    struct cluster_flags cluster;
 };
+
+#define AGGREGATE_LIMIT 65536
+#define CLUSTER_SAVE_SECONDS 60 /* a lost parameter server costs this much work at most */
 
 static enum error run(const struct program *program, int argc, char **argv);
 
-#define ONE_PROCESS "this version trains in one process; leave it out"
+/* What the flags of TensorFlow's programs and of others are called here. */
+#define EPOCHS \
+    "where the stream ends the sampler says (serve --epochs N); --train-steps N ends sooner"
+#define STEPS "it is called --train-steps here"
+#define ROWS                                                                                \
+    "rows come from --store URI (csv:PATH, sqlite:PATH, postgresql://...) in the order of " \
+    "--sampler URL"
+#define LOGDIR "it is called --logdir here"
+#define SAVE_SECS "it is called --save-secs here"
+#define SPLITS                                                                         \
+    "the sampler splits: serve --splits 0.8,0.1,0.1, a stream of the split train for " \
+    "--stream, and one of validation for evaluate --stream"
+#define DEVICE "it is --device cuda or cuda:N here, one GPU a process"
 
 static const struct option_hint hints[] = {
-    {"epochs", "where the stream ends the sampler says (serve --epochs N); --train-steps N ends "
-               "sooner"},
-    {"num_epochs", "where the stream ends the sampler says (serve --epochs N); --train-steps N "
-                   "ends sooner"},
+    {"epochs", EPOCHS},
+    {"num_epochs", EPOCHS},
+    {"training_epochs", EPOCHS},
     {"lr", "it is called --learning-rate here"},
-    {"max_steps", "it is called --train-steps here"},
-    {"steps", "it is called --train-steps here"},
-    {"data_dir",
-     "rows come from --store URI (csv:PATH, sqlite:PATH, postgresql://...) in the order "
-     "of --sampler URL"},
-    {"model_dir", "it is called --logdir here"},
-    {"train_dir", "it is called --logdir here"},
-    {"log_dir", "it is called --logdir here"},
-    {"output_dir", "it is called --logdir here"},
-    {"checkpoint_dir", "it is called --logdir here"},
-    {"save_model_secs", "it is called --save-secs here"},
-    {"save_checkpoint_secs", "it is called --save-secs here"},
-    {"save_interval_secs", "it is called --save-secs here"},
-    {"validation_size", "the sampler splits: serve --splits 0.8,0.1,0.1, a stream of the split "
-                        "train for --stream, and one of validation for evaluate --stream"},
-    {"validation_split", "the sampler splits: serve --splits 0.8,0.1,0.1, a stream of the split "
-                         "train for --stream, and one of validation for evaluate --stream"},
+    {"max_steps", STEPS},
+    {"steps", STEPS},
+    {"num_steps", STEPS},
+    {"training_steps", STEPS},
+    {"num_train_steps", STEPS},
+    {"how_many_training_steps", STEPS},
+    {"data_dir", ROWS},
+    {"data", ROWS},
+    {"dataset", ROWS},
+    {"train_data", ROWS},
+    {"train_file", ROWS},
+    {"test_data", "it is called --test-store here"},
+    {"test_file", "it is called --test-store here"},
+    {"model_dir", LOGDIR},
+    {"train_dir", LOGDIR},
+    {"log_dir", LOGDIR},
+    {"output_dir", LOGDIR},
+    {"checkpoint_dir", LOGDIR},
+    {"ckpt_dir", LOGDIR},
+    {"init_checkpoint", "it is called --init-from here"},
+    {"save_model_secs", SAVE_SECS},
+    {"save_checkpoint_secs", SAVE_SECS},
+    {"save_checkpoints_secs", SAVE_SECS},
+    {"save_interval_secs", SAVE_SECS},
+    {"save_checkpoint_steps", "checkpoints are saved by time: --save-secs SECONDS"},
+    {"save_checkpoints_steps", "checkpoints are saved by time: --save-secs SECONDS"},
+    {"display_step", "it is called --print-every here"},
+    {"log_frequency", "it is called --print-every here"},
+    {"log_step_count_steps", "it is called --print-every here"},
+    {"eval_interval", "it is called --test-every here"},
+    {"random_seed", "it is called --seed here"},
+    {"validation_size", SPLITS},
+    {"validation_split", SPLITS},
     {"hidden1", "layers go together: --hidden-units 128,32"},
     {"hidden2", "layers go together: --hidden-units 128,32"},
-    {"num_gpus", "it is --device cuda or cuda:N here, one GPU a process"},
+    {"hidden_size", "it is called --hidden-units here"},
+    {"num_gpus", DEVICE},
+    {"use_gpu", DEVICE},
+    {"gpu", DEVICE},
     {"resume", "training goes on from --logdir by itself"},
     {"shuffle", "the sampler shuffles (serve --design NAME --seed N)"},
-    {"ps_hosts", ONE_PROCESS},
-    {"worker_hosts", ONE_PROCESS},
-    {"job_name", ONE_PROCESS},
-    {"task_index", ONE_PROCESS},
-    {"sync_replicas", ONE_PROCESS},
-    {"issync", ONE_PROCESS},
-    {"how_many_training_steps", "it is called --train-steps here"},
+    {"sync_replicas", "it is called --sync here"},
+    {"issync", "it is called --sync here"},
     {"train_batch_size", "it is called --batch-size here"},
-    {"save_checkpoints_steps", "checkpoints are saved by time: --save-secs SECONDS"},
-    {"summaries_dir", "what is printed goes to standard output; there are no event files yet"},
+    {"summaries_dir", "event files are beside the checkpoints, in --logdir"},
+    {"save_summaries_secs", "it is called --summary-secs here"},
+    {"save_summary_secs", "it is called --summary-secs here"},
+    {"save_summary_steps", "summaries are written by time: --summary-secs SECONDS"},
+    {"early_stopping_patience", "it is called --early-stopping here"},
     {"label", "it is part of the store's URI: --store 'csv:train.csv?label=NAME'"},
     {"num_workers", "the feed's threads need no number; --threads N is of matrix products"},
     {NULL, NULL},
@@ -96,6 +132,41 @@ static enum error choose_model(const struct arguments *arguments, struct trainin
     return error;
 }
 
+/* How many batches a step has; 0 without --sync. */
+static enum error choose_aggregate(const struct arguments *arguments, const struct cluster *cluster,
+                                   size_t *ret_aggregate)
+{
+    if (arguments->sync && arguments->staleness >= 0)
+        return error_set(ERROR_USAGE, "--staleness is of asynchronous training: with --sync no "
+                                      "values are old");
+    if (!arguments->sync && arguments->aggregate > 0)
+        return error_set(ERROR_USAGE, "--replicas-to-aggregate is of synchronous training: give "
+                                      "--sync too");
+    if (arguments->sync && cluster->is_alone)
+        log_warning("--sync has no effect: one process trains alone");
+    if (arguments->sync && arguments->aggregate == 0 && !cluster->workers_known)
+        return error_set(ERROR_USAGE, "--sync: the list of workers is not known here; say how many "
+                                      "batches a step has, by --replicas-to-aggregate N");
+    if (arguments->sync && !cluster->is_alone)
+        *ret_aggregate = arguments->aggregate > 0 ? (size_t)arguments->aggregate
+                                                  : cluster_trainer_count(cluster);
+    return OK;
+}
+
+static enum error check_early_stopping(const struct training_options *options,
+                                       const struct cluster *cluster)
+{
+    if (options->early_stopping == 0)
+        return OK;
+    if (!options->test_store_uri || options->test_every == 0)
+        return error_set(ERROR_USAGE, "--early-stopping counts tests: it needs --test-store and "
+                                      "--test-every");
+    if (!cluster->is_alone)
+        return error_set(ERROR_USAGE, "--early-stopping is of a training of one process; a cluster "
+                                      "ends at --train-steps");
+    return OK;
+}
+
 static enum error choose(const struct arguments *arguments, struct training_options *options)
 {
     enum error error = choose_model(arguments, options);
@@ -105,7 +176,10 @@ static enum error choose(const struct arguments *arguments, struct training_opti
     options->patience_ms = (int64_t)(arguments->patience_seconds * 1000);
     options->bad_rows = commands_bad_rows(arguments->bad_rows);
     options->engine.threads = (unsigned)arguments->threads;
-    return error ? error : tf_config_check_local(getenv("TF_CONFIG"));
+    options->round_robin = strcmp(arguments->ps_strategy, "round_robin") == 0;
+    options->staleness = arguments->staleness;
+    options->tcp_only = strcmp(arguments->ps_transport, "tcp") == 0;
+    return error;
 }
 
 static enum error parse(const struct program *program, int argc, char **argv,
@@ -200,11 +274,29 @@ static enum error parse(const struct program *program, int argc, char **argv,
          .help = "steps between two tests; 0: only at the end",
          .minimum = 0,
          .maximum = (long double)INT64_MAX},
+        {.name = "early_stopping",
+         .type = OPTION_INTEGER,
+         .target = &options->early_stopping,
+         .argument = "TESTS",
+         .help = "end when so many tests in a row had no lower loss than the best before them; 0: "
+                 "train all steps",
+         .minimum = 0,
+         .maximum = (long double)INT64_MAX},
         {.name = "save_secs",
          .type = OPTION_REAL,
-         .target = &options->save_seconds,
+         .target = &arguments->save_seconds,
+         .given = &arguments->save_given,
          .argument = "SECONDS",
-         .help = "time between two checkpoints; 0: only at start and end",
+         .help = "time between two checkpoints; 0: only at start and end (default in a cluster: "
+                 "60)",
+         .minimum = 0,
+         .maximum = 1e9},
+        {.name = "summary_secs",
+         .type = OPTION_REAL,
+         .target = &options->summary_seconds,
+         .argument = "SECONDS",
+         .help = "time between two summaries in the logdir's event files, for TensorBoard, and in "
+                 "events.jsonl; 0: there are none",
          .minimum = 0,
          .maximum = 1e9},
         {.name = "print_every",
@@ -242,6 +334,62 @@ static enum error parse(const struct program *program, int argc, char **argv,
          .help = "all rows are read into memory at the start if they take no more; 0: never",
          .minimum = 0,
          .maximum = (long double)INT64_MAX},
+        {.name = "ps_hosts",
+         .type = OPTION_TEXT,
+         .target = &arguments->cluster.ps_hosts,
+         .argument = "HOST:PORT,...",
+         .help = "the cluster's parameter servers; the same list for every process"},
+        {.name = "worker_hosts",
+         .type = OPTION_TEXT,
+         .target = &arguments->cluster.worker_hosts,
+         .argument = "HOST:PORT,...",
+         .help = "the cluster's workers, the first of which is the chief; the same list for every "
+                 "process"},
+        {.name = "sync",
+         .type = OPTION_FLAG,
+         .target = &arguments->sync,
+         .help = "workers of a cluster take each step together: the same result whoever is slow, "
+                 "comes, goes or is killed"},
+        {.name = "replicas_to_aggregate",
+         .type = OPTION_INTEGER,
+         .target = &arguments->aggregate,
+         .argument = "N",
+         .help = "--sync: batches a step, whose gradients are averaged (default: one for each "
+                 "listed worker); more workers than that are spare",
+         .minimum = 1,
+         .maximum = AGGREGATE_LIMIT},
+        {.name = "staleness",
+         .type = OPTION_INTEGER,
+         .target = &arguments->staleness,
+         .argument = "N",
+         .help = "asynchronous: a gradient of values that are more than N steps old is computed "
+                 "again with new ones (default: none is); well above the number of workers",
+         .minimum = 0,
+         .maximum = INT64_MAX},
+        {.name = "ps_strategy",
+         .type = OPTION_CHOICE,
+         .target = &arguments->ps_strategy,
+         .choices = "bytes|round_robin",
+         .help = "how parameters are spread over servers: evenly, or a tensor each in turn"},
+        {.name = "ps_transport",
+         .type = OPTION_CHOICE,
+         .target = &arguments->ps_transport,
+         .choices = "auto|tcp",
+         .help = "gradients and values: through shared memory between processes of one machine, "
+                 "else by TCP; or by TCP always"},
+        {.name = "job_name",
+         .type = OPTION_TEXT,
+         .target = &arguments->cluster.job_name,
+         .argument = "NAME",
+         .help = "what this process does in the cluster: ps, worker or evaluator"},
+        {.name = "task_index",
+         .type = OPTION_INTEGER,
+         .target = &arguments->cluster.task_index,
+         .argument = "N",
+         .help = "which ps or worker of the list this process is",
+         .minimum = 0,
+         .maximum = CLUSTER_INDEX_LIMIT,
+         .given = &arguments->cluster.task_index_given},
         COMMANDS_BAD_ROWS_OPTION(&arguments->bad_rows),
         COMMANDS_ENGINE_OPTIONS(&options->engine, &arguments->threads),
     };
@@ -254,8 +402,12 @@ static enum error run(const struct program *program, int argc, char **argv)
     struct arguments arguments = {.model = "mlp",
                                   .optimizer = "adagrad",
                                   .bad_rows = "fail",
+                                  .staleness = -1,
+                                  .ps_strategy = "bytes",
+                                  .ps_transport = "auto",
                                   .learning_rate = 0.01,
                                   .patience_seconds = 60,
+                                  .save_seconds = 600,
                                   .seed = -1,
                                   .threads = 1};
     struct training_options options = {.engine = {.device = "auto", .blas = "auto"},
@@ -263,11 +415,26 @@ static enum error run(const struct program *program, int argc, char **argv)
                                        .train_steps = 10000,
                                        .batch_rows = 100,
                                        .test_every = 100,
-                                       .save_seconds = 600,
+                                       .summary_seconds = 1,
                                        .print_every = 1,
                                        .cache_bytes = 256 << 20};
+    struct cluster cluster;
+    options.cluster = &cluster;
     enum error error = parse(program, argc, argv, &arguments, &options);
     if (!error)
         error = choose(&arguments, &options);
-    return error ? error : training_run(&options);
+    if (!error)
+        error = cluster_parse(getenv("TF_CONFIG"), &arguments.cluster, &cluster);
+    if (error)
+        return error;
+    if (!cluster.is_alone && !arguments.save_given)
+        arguments.save_seconds = CLUSTER_SAVE_SECONDS;
+    options.save_ms = (int64_t)ceil(arguments.save_seconds * 1000);
+    error = choose_aggregate(&arguments, &cluster, &options.aggregate);
+    if (!error)
+        error = check_early_stopping(&options, &cluster);
+    if (!error)
+        error = training_run(&options);
+    cluster_release(&cluster);
+    return error;
 }

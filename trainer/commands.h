@@ -13,6 +13,8 @@
 extern const struct command command_train;
 extern const struct command command_evaluate;
 extern const struct command command_predict;
+extern const struct command command_export;
+extern const struct command command_tf_config;
 
 /* The choice of what to do with bad rows, for each command's table: of a text. */
 #define COMMANDS_BAD_ROWS_OPTION(name_text)                                                       \
@@ -28,20 +30,41 @@ enum bad_rows commands_bad_rows(const char *name);
 /*
  * What `evaluate` and `predict` share: their options (--store, described by `store_help`; --sampler
  * and --stream; --logdir, --checkpoint, --bad-rows, the engine's), and the model that these name,
- * opened for `use` and closed after it. Returns what failed, or what `use` returned.
+ * opened for `use` and closed after it. `more`: one more option, or NULL. Returns what failed, or
+ * what `use` returned.
  */
 typedef enum error commands_use(struct trained_model *trained,
-                                const struct trained_model_source *source);
+                                const struct trained_model_source *source, void *context);
 enum error commands_with_trained(const struct program *program, const struct command *command,
-                                 const char *store_help, int argc, char **argv,
-                                 commands_use *use) MUST_CHECK;
+                                 const char *store_help, const struct option *more, int argc,
+                                 char **argv, commands_use *use, void *context) MUST_CHECK;
 
 extern const struct option_hint commands_trained_hints[];
 
+/* The options that choose a checkpoint, for each command's table: of a struct
+ * trained_model_options. */
+#define COMMANDS_CHECKPOINT_OPTIONS(options)                                          \
+    {.name = "logdir",                                                                \
+     .type = OPTION_TEXT,                                                             \
+     .target = &(options)->logdir,                                                    \
+     .argument = "DIR",                                                               \
+     .help = "the folder of the training; its newest checkpoint is taken"},           \
+        {.name = "checkpoint",                                                        \
+         .type = OPTION_TEXT,                                                         \
+         .target = &(options)->checkpoint,                                            \
+         .argument = "FILE",                                                          \
+         .help = "this checkpoint, instead of a logdir's newest"},                    \
+    {                                                                                 \
+        .name = "best", .type = OPTION_FLAG, .target = &(options)->best,              \
+        .help = "the logdir's model with the lowest test loss, instead of its newest" \
+    }
+
 /* For --help of commands that ask a sampler. */
-#define COMMANDS_ENVIRONMENT                                                                       \
-    "Environment: TOMBOLA_TOKEN is sent to the sampler as a bearer token; TOMBOLA_CA is the PEM\n" \
-    "file of those who may have signed the certificate of an https:// sampler.\n"
+#define COMMANDS_ENVIRONMENT                                                                      \
+    "Environment: TOMBOLA_TOKEN is sent to the sampler as a bearer token, and in a cluster it "   \
+    "is\n"                                                                                        \
+    "the password of the training; TOMBOLA_CA is the PEM file of those who may have signed the\n" \
+    "certificate of an https:// sampler.\n"
 
 /* The options that choose an engine, for each command's table: of a struct engine_options and an
  * int64_t for the threads. */

@@ -24,7 +24,8 @@ enum bad_rows commands_bad_rows(const char *name)
 }
 
 enum error commands_with_trained(const struct program *program, const struct command *command,
-                                 const char *store_help, int argc, char **argv, commands_use *use)
+                                 const char *store_help, const struct option *more, int argc,
+                                 char **argv, commands_use *use, void *context)
 {
     struct trained_model_options options = {.engine = {.device = "auto", .blas = "auto"}};
     struct trained_model trained = {.checkpoint = NULL};
@@ -50,21 +51,13 @@ enum error commands_with_trained(const struct program *program, const struct com
          .argument = "NAME",
          .help = "which stream, such as one of a test split",
          .given = &stream_given},
-        {.name = "logdir",
-         .type = OPTION_TEXT,
-         .target = &options.logdir,
-         .argument = "DIR",
-         .help = "the folder of the training; its newest checkpoint is taken"},
-        {.name = "checkpoint",
-         .type = OPTION_TEXT,
-         .target = &options.checkpoint,
-         .argument = "FILE",
-         .help = "this checkpoint, instead of a logdir's newest"},
+        COMMANDS_CHECKPOINT_OPTIONS(&options),
         COMMANDS_BAD_ROWS_OPTION(&bad_rows),
         COMMANDS_ENGINE_OPTIONS(&options.engine, &threads),
+        more ? *more : (struct option){.name = NULL},
     };
-    enum error error =
-        options_parse(program, command, table, sizeof(table) / sizeof(table[0]), argc, argv, NULL);
+    size_t count = sizeof(table) / sizeof(table[0]) - (more == NULL);
+    enum error error = options_parse(program, command, table, count, argc, argv, NULL);
     if (error)
         return error;
     if (stream_given && !source.sampler_url)
@@ -74,7 +67,7 @@ enum error commands_with_trained(const struct program *program, const struct com
     options.engine.threads = (unsigned)threads;
     error = trained_model_open(&options, &trained);
     if (!error)
-        error = use(&trained, &source);
+        error = use(&trained, &source, context);
     trained_model_close(&trained);
     return error;
 }

@@ -18,7 +18,7 @@ STANDS_ON = {
     "sampler/frame": ["sampler/shuffle"],
     "sampler/build": ["sampler/frame", "loader/store", "loader/store_open"],
     "sampler/order": ["sampler/frame"],
-    "sampler/design": ["sampler/order", "loader/store", "loader/store_open"],  # neyman reads values of rows
+    "sampler/design": ["sampler/order", "loader/store", "loader/store_apart"],  # neyman reads values of rows
     "sampler/journal": ["common"],
     "sampler/ledger": ["sampler/journal", "sampler/order"],
     "sampler/stream": ["sampler/design", "sampler/ledger", "sampler/build", "common/http/metrics"],  # counters of a stream
@@ -27,10 +27,17 @@ STANDS_ON = {
     "sampler/api": ["common/http", "sampler/batch", "sampler/service"],
     "sampler": ["sampler/api"],
     "trainer/compute": ["loader/device"],
+    "trainer/cluster": ["common"],
+    "trainer/events": ["common"],
     "trainer/model": ["trainer/compute", "loader"],
-    "trainer/checkpoint": ["trainer/model"],
-    "trainer/run": ["trainer/checkpoint"],
-    "trainer": ["trainer/run"],
+    "trainer/ledger": ["common"],
+    "trainer/checkpoint": ["trainer/model", "trainer/ledger"],
+    "trainer/onnx": ["trainer/checkpoint"],
+    "trainer/wire": ["trainer/model", "trainer/ledger"],
+    "trainer/server": ["trainer/checkpoint", "trainer/wire", "common/http"],
+    "trainer/exchange": ["trainer/checkpoint", "trainer/wire", "trainer/cluster", "loader/feed"],
+    "trainer/run": ["trainer/server", "trainer/exchange", "trainer/events"],
+    "trainer": ["trainer/run", "trainer/onnx"],
 }
 ROOMS = list(STANDS_ON)
 TOPS = [room for room in ROOMS if "/" not in room]

@@ -52,7 +52,7 @@ def good_tree():
         files[f"{door}.h"] = header(f"{door}.h", "struct part;")
         files[f"{door.rpartition('/')[0]}/README.md"] = readme(10, f"part.[ch] {Path(door).name}.h")
     files["loader/store_open.c"] = '#include "loader/csv/part.h"\n' + define("store_open", "loader_csv_part")
-    files["loader/README.md"] = readme(120, "part.[ch] store_open.c")
+    files["loader/README.md"] = readme(120, "part.[ch] store_open.c store_apart.h")
     files["sampler/build/part.c"] = define("sampler_build_part", "store_open", "sampler_frame_part")
     files["sampler/frame/part_private.h"] = header("sampler/frame/part_private.h", "struct part;")
     files["sampler/frame/part.c"] = '#include "sampler/frame/part_private.h"\n' + define("sampler_frame_part")

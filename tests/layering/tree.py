@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A source tree and its build: which files there are, and which objects were made of them."""
 
+import os
 import re
 from pathlib import Path
 
@@ -17,6 +18,13 @@ class Tree:
 
     def name(self, path):
         return path.relative_to(self.root).as_posix()
+
+    def files(self):
+        """All but those of builds, whose tests make and mount things while this looks; by their path from the root."""
+        for folder, below, names in os.walk(self.root):
+            if Path(folder) == self.root:
+                below[:] = [name for name in below if name == "build-aux" or not name.startswith(("build", "."))]
+            yield from (Path(folder, name).relative_to(self.root) for name in names)
 
     def sources(self, *endings):
         """Files of the rooms with these endings, or all."""

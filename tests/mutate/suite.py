@@ -51,7 +51,7 @@ def all_tests(tree):
 def sanitizer_options(tree, flags):
     """As tests/run sets them, where there are flags."""
     options = {
-        "ASAN_OPTIONS": "allocator_may_return_null=1:detect_stack_use_after_return=0",
+        "ASAN_OPTIONS": "allocator_may_return_null=1:detect_stack_use_after_return=0:intercept_tls_get_addr=0",
         "LSAN_OPTIONS": f"suppressions={tree}/tests/sanitizers/lsan.supp:print_suppressions=0",
     }
     return options if flags else {}

@@ -35,6 +35,10 @@ class Report:
         cpu_s = sum(step.cpu_s for step in self.ended)
         print(f"   {'all':<13} {minutes(self.wall_s)} min, {minutes(cpu_s)} processor min")
         print("== branch coverage, as recorded\n   " + record.read("Branch coverage").replace("\n", "\n   "))
+        broken = [step for step in self.ended if step.counts and step.counts[1]]
+        names = [f"{step.name}: {name}" for step in broken for name in step.failed or ["its lines above"]]
+        if names:
+            print("== failed\n   " + "\n   ".join(names))
         passed, failed, skipped = self.sums()
         print(f"{passed} passed, {failed} failed, {skipped} skipped")
         return 1 if failed else 0

@@ -14,6 +14,7 @@ from places import CACHE, JOBS, ROOT, shown
 WORKERS = JOBS + 1  # of each part; two run side by side
 # Not beside the sources; without it each worker compiles every file again, for four of five seconds that it needs.
 BYTECODE = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(CACHE / "python")}
+FAILED = re.compile(r"(?:FAILED|ERROR) (.+)")
 COUNTED = re.compile(r"(\d+) (passed|failed|skipped|error)")
 NONE_COLLECTED = 5
 
@@ -31,7 +32,7 @@ def test(step, build, files, *more, env=None):
     base = build.folder / f"{step.name}-tests"
     python = python_with_pytest()
     spread = ["-n", WORKERS, "--dist", "loadgroup"] if has(python, "xdist") else []
-    command = [*build.prefix, python, "-m", "pytest", "-q", "-rs", "--tb=short", "-p", "no:cacheprovider",
+    command = [*build.prefix, python, "-m", "pytest", "-q", "-rfEs", "--tb=short", "-p", "no:cacheprovider",
                "--basetemp", base, *spread, *more, *files]
     status = step.run(command, cwd=ROOT, env={**build.environment, "TOMBOLA_BUILD": str(build.folder),
                                               **BYTECODE, **(env or {})})
@@ -44,4 +45,5 @@ def test(step, build, files, *more, env=None):
     if status not in (0, NONE_COLLECTED) and bad == 0:
         step.broken(f"pytest ended with {status}; {shown(step.log_path)}")
     else:
-        step.count(number["passed"], bad, number["skipped"])
+        names = [found.group(1) for line in said if (found := FAILED.match(line))]
+        step.count(number["passed"], bad, number["skipped"], names)

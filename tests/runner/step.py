@@ -23,6 +23,7 @@ class Step:
         self.name, self.work, self.needs, self.waits = name, work, tuple(needs), waits
         self.log_path = LOGS / f"{name}.log"
         self.lines, self.counts, self.failure = [], None, None
+        self.failed = []
         self.wall_s = self.cpu_s = 0.0
         self.ended = False
         self._cpu = threading.Lock()
@@ -33,8 +34,10 @@ class Step:
         """A line, or several, for the person; printed when the step ends."""
         self.lines += text.splitlines()
 
-    def count(self, passed, failed, skipped):
+    def count(self, passed, failed, skipped, names=()):
+        """`names`: of what failed, shown once more at the end of the run."""
         self.counts = (passed, failed, skipped)
+        self.failed = [name[:WIDE] for name in names]
 
     def fail(self, reason, log=None):
         """It could not be done at all; the end of its log says why."""
@@ -46,7 +49,7 @@ class Step:
     def broken(self, reason, log=None):
         """The same for what has counts: one failure."""
         self.fail(reason, log)
-        self.count(0, 1, 0)
+        self.count(0, 1, 0, [reason])
 
     def show_end(self, path, lines=TAIL):
         if path.exists():

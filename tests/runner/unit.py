@@ -54,13 +54,13 @@ def check(step, build, names=None):
     status = build.make(step, "-k", "check", *chosen, env=environment(build), prefix=build.prefix)
     noted = sorted((build.folder / "tests").rglob("*.trs"))
     results = [(path, RESULT.findall(path.read_text())) for path in noted]
-    for path, found in results:
-        if BAD.intersection(found):
-            step.say(f"failed: {shown(path.with_suffix('.log'))}")
-            step.show_end(path.with_suffix(".log"))
+    failed = [path.with_suffix(".log") for path, found in results if BAD.intersection(found)]
+    for log in failed:
+        step.say(f"failed: {shown(log)}")
+        step.show_end(log)
     found = [result for _, several in results for result in several]
     bad = sum(result in BAD for result in found)
     if status != 0 and bad == 0:
         step.broken("unit tests could not be built")
     else:
-        step.count(sum(result in GOOD for result in found), bad, found.count("SKIP"))
+        step.count(sum(result in GOOD for result in found), bad, found.count("SKIP"), map(shown, failed))

@@ -299,8 +299,8 @@ def start(tmp_path):
     """start("trainer", "train", ...) -> Program that runs in the background."""
     started = []
 
-    def start_program(name, *arguments, env=None):
-        started.append(Program(name, *arguments, folder=tmp_path, env=env))
+    def start_program(name, *arguments, **more):
+        started.append(Program(name, *arguments, folder=tmp_path, **more))
         return started[-1]
 
     yield start_program

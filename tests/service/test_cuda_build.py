@@ -43,5 +43,11 @@ def test_a_changed_header_makes_the_object_again(name):
 
 
 @pytest.mark.parametrize("name", OBJECTS)
+def test_turing_is_built_for(name):
+    """The oldest GPUs (T4, RTX 20) that every toolkit since CUDA 10 compiles for."""
+    assert "code=sm_75" in plan("-W", headers_of(name)[0], f"{name}.lo")
+
+
+@pytest.mark.parametrize("name", OBJECTS)
 def test_what_make_knows_of_headers_is_cleaned_up(name):
     assert f"{name}.d" in plan("clean")

@@ -208,7 +208,23 @@ def test_a_demo_that_fails_leaves_no_folder_of_its_own(tmp_path):
     ("x.csv.gz", b"\x1f\x8b\x08", "", "a compressed file is no store; unpack it (gzip -d)"),
     ("x.csv", b"\x1f\x8b\x08", "", "unpack it first (gzip -d)"),
     ("x.parquet", b"PAR1", "", "Parquet is no store yet; make it CSV"),
-    ("x.csv", b"label;a\n1;2,5\n", "?delimiter=;", "a decimal comma must be a point"),
+    ("x.zip", b"PK\3\4", "", "a compressed file is no store; unpack it (unzip)"),
+    ("x.csv", b"PK\3\4", "", "unpack it first (unzip)"),
+    ("x.csv.bz2", b"BZh9", "", "a compressed file is no store; unpack it (bzip2 -d)"),
+    ("x.csv.xz", b"\xfd7zXZ\0", "", "a compressed file is no store; unpack it (xz -d)"),
+    ("x.csv", b"BZh91AY&SY", "", "unpack it first (bzip2 -d)"),
+    ("x.csv", b"\xfd7zXZ\0", "", "unpack it first (xz -d)"),
+    ("x.jsonl", b"{}\n", "", "JSON is no store; make it CSV"),
+    ("x.xlsx", b"PK\3\4", "", "a spreadsheet is no store; save it as CSV"),
+    ("x.feather", b"ARROW1", "", "Arrow is no store; make it CSV"),
+    ("x.tfrecord", b"\0", "", "TensorFlow's records are no store"),
+    ("x.txt", b"label\ta\n1\t2\n", "", "rows of text are csv:PATH"),
+    ("x.csv", b"label;a\n1;2,5\n", "?delimiter=;", "(a decimal comma must be a point)"),
+    ("x.csv", b"label;a\n1;2,567890\n", "?delimiter=;", "(a decimal comma must be a point)"),
+    ("x.csv", b'label,a\n1,"1,234"\n', "", "thousands are written without commas"),
+    ("x.csv", b'label,a\n1,"-12,345,678.9"\n', "", "thousands are written without commas"),
+    ("x.csv", b'label,a\n1,"1234,567"\n', "", "(a decimal comma must be a point)"),
+    ("x.csv", b"label,gr\xf6\xdfe\n1,2\n", "", "iconv -f ISO-8859-1 -t UTF-8"),
     ("x.csv", b"label,a\nM\xfcller,1\n", "", "iconv -f ISO-8859-1 -t UTF-8"),
     ("x.csv", b"id,label,a\nx1,1,2\n", "", "id= in the URI, without a name, numbers the rows from 0"),
     ("x.csv", b"label,a,city\n1,2,Paris\n", "", "features=A,B,C in the URI names the columns to take"),
@@ -217,6 +233,18 @@ def test_what_is_no_row_names_the_way_out(tmp_path, name, content, query, says):
     (tmp_path / name).write_bytes(content)
     scheme = "csv:" if query else ""
     run_fails("loader", "info", f"{scheme}{tmp_path}/{name}{query}", says=says, status=None)
+
+
+def test_an_empty_cell_names_the_way_out(sampler, tmp_path):
+    table(tmp_path, "x.csv", ["id", "label", "a"], [(1, 2, 5), (2, 0, "")])
+    uri = f"csv:{tmp_path}/x.csv"
+    pull = ["loader", "pull", "--sampler", sampler("--store", uri).url, "--store", uri, "--size", 2, "--batches", 1]
+    run_fails(*pull, says=['column "a" is empty', "--bad-rows skip"])
+    assert run(*pull, "--bad-rows", "skip").stdout.splitlines()[1:] == ["1,2,5"]
+    table(tmp_path, "y.csv", ["id", "label", "a"], [(1, 2, 5), (2, 0, 3)])
+    train = ["train", "--sampler", pull[3], "--store", f"csv:{tmp_path}/y.csv", "--logdir", tmp_path / "run", "--model", "softmax"]
+    run("trainer", *train, "--train-steps", 1, "--batch-size", 2)
+    run_fails("trainer", "evaluate", "--store", uri, "--logdir", tmp_path / "run", says=['column "a" is empty', "--bad-rows skip"])
 
 
 def test_the_way_out_leads_out(tmp_path):

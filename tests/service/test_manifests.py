@@ -3,13 +3,16 @@
 
 Without the training file the pod fails and says so; the commands of the READMEs apply what is there."""
 
+import copy
 import re
+import shutil
 import stat
 import subprocess
 
 import pytest
 import yaml
 
+import manifests
 from conftest import PATIENCE_S, ROOT, environment, program, run_fails
 
 pytestmark = pytest.mark.plain
@@ -188,3 +191,105 @@ def test_a_failed_container_says_why_in_its_status():
     for folder in (BASE, K8S / "evaluate"):
         for one in containers(reached(folder)[0]):
             assert one.get("terminationMessagePolicy") == "FallbackToLogsOnError", one["name"]
+
+
+# ---- names that lead somewhere ------------------------------------------------------------------
+
+OVERLAYS = ["base", "overlays/example", "overlays/test"]
+
+
+def applied(overlay="base"):
+    """What a cluster has once the overlay, and the evaluation, were applied."""
+    evaluate = K8S / overlay / "evaluate"
+    return manifests.rendered(K8S / overlay) + manifests.rendered(evaluate if evaluate.is_dir() else K8S / "evaluate")
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_names_lead_somewhere(overlay):
+    manifests.check(applied(overlay))
+
+
+def test_every_manifest_is_checked():
+    checked = {K8S / overlay for overlay in OVERLAYS} | {K8S / "evaluate", K8S / "overlays/example/evaluate", K8S / "overlays/example/images"}
+    assert {path.parent for path in K8S.rglob("kustomization.yaml")} == checked
+    for folder in checked:
+        named = re.findall(r"[\w-]+\.yaml", (folder / "kustomization.yaml").read_text())
+        assert {path.name for path in folder.glob("*.yaml")} <= {*named, "kustomization.yaml"}, f"{folder}: a file that nothing applies"
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_kustomize_makes_the_same(overlay):
+    if not shutil.which("kubectl"):
+        pytest.skip("kubectl is not installed")
+    done = subprocess.run(["kubectl", "kustomize", K8S / overlay], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert done.returncode == 0, done.stderr
+
+    def sorted_by_name(documents):
+        return sorted(documents, key=manifests.name_of)
+
+    assert sorted_by_name(yaml.safe_load_all(done.stdout)) == sorted_by_name(manifests.rendered(K8S / overlay))
+
+
+# Where in the documents a name, a number or a field stands, and what a slip of the pen makes of it.
+DEPLOYMENT, JOB, SERVICE = ("Deployment", "sampler"), ("Job", "train"), ("Service", "sampler")
+VOLUME, CLAIM = ("PersistentVolume", "tombola-datanfs"), ("PersistentVolumeClaim", "datanfs")
+POD = ("spec", "template", "spec")
+SAMPLER = (*POD, "containers", 0)
+SLIPS = [
+    (DEPLOYMENT, ("apiVersion",), "apps/v1beta1"),
+    (DEPLOYMENT, ("spec", "selector", "matchLabels", "app.kubernetes.io/name"), "samples"),
+    (DEPLOYMENT, ("spec", "template", "metadata", "labels"), {"app.kubernetes.io/name": "train"}),
+    (DEPLOYMENT, ("spec", "replica"), 1),
+    (DEPLOYMENT, ("metadata", "namespace"), "tombala"),
+    (DEPLOYMENT, (*SAMPLER, "volumeMounts", 0, "name"), "datanfz"),
+    (DEPLOYMENT, (*SAMPLER, "volumeMounts", 0, "mountPath"), "/data"),
+    (DEPLOYMENT, (*SAMPLER, "volumeMounts", 1, "mountPath"), "/datanfs"),
+    (DEPLOYMENT, (*SAMPLER, "readinessProbe", "httpGet", "port"), "https"),
+    (DEPLOYMENT, (*SAMPLER, "livenessProbe", "tcpsocket"), {"port": "http"}),
+    (DEPLOYMENT, (*SAMPLER, "ports", 0, "containerPort"), 8081),
+    (DEPLOYMENT, (*SAMPLER, "ports", 0, "name"), "web"),
+    (DEPLOYMENT, (*SAMPLER, "resources", "limits"), {}),
+    (DEPLOYMENT, (*SAMPLER, "resources", "requests", "memory"), "2Gi"),
+    (DEPLOYMENT, (*SAMPLER, "resource"), {}),
+    (DEPLOYMENT, (*SAMPLER, "securityContext", "capabilities", "drop"), []),
+    (DEPLOYMENT, (*POD, "securityContext", "runAsNonRoot"), False),
+    (DEPLOYMENT, (*POD, "initContainers", 0, "name"), "tokens"),
+    (DEPLOYMENT, (*POD, "volumes", 0, "persistentVolumeClaim", "claimName"), "data"),
+    (DEPLOYMENT, (*POD, "volumes", 1, "name"), "temp"),
+    (JOB, (*POD, "restartPolicy"), "Always"),
+    (JOB, (*POD, "containers", 0, "args", 2), "--sampler=http://samplers"),
+    (JOB, (*POD, "containers", 0, "args", 2), "--sampler=http://sampler:8080"),
+    (JOB, (*POD, "containers", 0, "volumeMounts"), []),
+    (SERVICE, ("spec", "selector", "app.kubernetes.io/name"), "train"),
+    (SERVICE, ("spec", "selector"), {}),
+    (SERVICE, ("spec", "ports", 0, "targetPort"), "htpp"),
+    (SERVICE, ("spec", "ports", 0, "port"), 8080),
+    (VOLUME, ("metadata", "name"), "tombola"),
+    (VOLUME, ("spec", "claimRef", "name"), "data"),
+    (VOLUME, ("spec", "claimRef", "namespace"), "default"),
+    (VOLUME, ("spec", "capacity", "storage"), "10Gi"),
+    (VOLUME, ("spec", "hostPath"), {"path": "/data"}),
+    (CLAIM, ("spec", "accessModes"), ["ReadWriteOncePod"]),
+    (CLAIM, ("spec", "volumeName"), "tombola-data"),
+    (CLAIM, ("spec", "storageClassName"), "standard"),
+]
+
+
+@pytest.mark.parametrize("name, place, slip", SLIPS, ids=[f"{name[0]}-{'-'.join(map(str, place[-3:]))}-{i}" for i, (name, place, _) in enumerate(SLIPS)])
+def test_a_slip_is_noticed(name, place, slip):
+    documents = copy.deepcopy(applied())
+    inner = next(one for one in documents if manifests.name_of(one) == name)
+    for step in place[:-1]:
+        inner = inner[step]
+    inner[place[-1]] = slip
+    with pytest.raises(AssertionError):
+        manifests.check(documents)
+
+
+@pytest.mark.parametrize("kind, name", [("Job", "trian"), ("Deployment", "train")])
+def test_a_patch_of_nothing_is_noticed(kind, name, tmp_path):
+    shutil.copytree(K8S, tmp_path / "k8s")
+    pods = tmp_path / "k8s" / "overlays" / "test" / "pods.yaml"
+    pods.write_text(pods.read_text().replace("kind: Job\nmetadata:\n  name: train", f"kind: {kind}\nmetadata:\n  name: {name}"))
+    with pytest.raises(AssertionError, match="to change"):
+        manifests.rendered(pods.parent)

@@ -140,7 +140,7 @@ def test_data_that_is_not_there(quickstart, tmp_path):
 
 def test_a_second_one_in_the_same_folder_is_refused(quickstart):
     first = quickstart("--rows", ROWS, "--steps", 10**9)
-    first.wait_for("train.log")
+    first.wait_for("worker-0.log")
     assert "another quickstart" in done(quickstart("--rows", ROWS), status=1)
     os.killpg(first.process.pid, signal.SIGINT)
     done(first, status=-signal.SIGINT)
@@ -242,8 +242,8 @@ MOMENTS = [
     ("  import ", 0.0),
     ("  import ", 0.05),
     ("  sampler ", 0.0),
-    ("train.log", 0.0),
-    ("train.log", 0.5),
+    ("worker-0.log", 0.0),
+    ("worker-0.log", 0.5),
 ]
 
 
@@ -288,7 +288,7 @@ def test_a_closed_pipe_ends_everything(quickstart, tmp_path):
 
 def test_kill_9_leaves_no_server(quickstart):
     started = quickstart("--rows", ROWS, "--steps", 10**9)
-    started.wait_for("train.log")
+    started.wait_for("worker-0.log")
     started.process.kill()
     started.process.wait()
     deadline = time.monotonic() + PATIENCE_S

@@ -16,7 +16,7 @@ import time
 
 import pytest
 
-from conftest import environment, program, run, run_fails
+from conftest import PATIENCE_S, environment, program, run, run_fails
 from test_trainer import (  # noqa: F401 (the fixtures)
     csv_uri, evaluate, newest, options, predictions, read_checkpoint, served, store, train, train_fails)
 
@@ -174,7 +174,7 @@ def test_a_split_is_trained_on_and_another_scored(sampler, tmp_path):
 
     predicted = {row["id"]: row for row in predictions(uri, tmp_path / "run")}
     scored = run("trainer", "evaluate", "--store", uri, "--logdir", tmp_path / "run", "--sampler", flowers.url, "--stream", "test")
-    lines = dict(line.split(": ") for line in scored.stdout.splitlines())
+    lines = dict(line.split(": ") for line in scored.stdout.splitlines() if ": " in line)
     assert list(lines) == ["rows", "mean cross entropy", "accuracy"] and int(lines["rows"]) == units["test"]
     drawn = json.loads(flowers.get(f"/batch?stream=test&index=0&size={units['test']}").text)["ids"]
     right = [predicted[str(row)] for row in drawn]
@@ -185,6 +185,22 @@ def test_a_split_is_trained_on_and_another_scored(sampler, tmp_path):
     assert [row["id"] for row in some] == [str(row) for row in drawn] and some == right
     run_fails("trainer", "evaluate", "--store", uri, "--logdir", tmp_path / "run", "--sampler", flowers.url, "--stream", "none",
               says="none", status=None)
+
+
+def test_rows_of_every_split_bring_a_warning(sampler, tmp_path):
+    """The warning says how a stream of the split is made; it is made so, and training on it brings none."""
+    uri = write_flowers(tmp_path / "flowers.csv")
+    flowers = sampler("--store", uri, "--seed", 1, "--splits", "0.8,0.1,0.1")
+    assert flowers.get("/streams/default").json["splits"] == [0.8, 0.1, 0.1]
+    said = train(flowers, uri, tmp_path / "mixed", **CLASSIFIER).stderr
+    assert "validation and test rows among them" in said and "--stream NAME" in said
+    command = re.search(r"curl \S+ -d '[^']+'", said)[0]
+    made = json.loads(subprocess.run(command, shell=True, check=True, capture_output=True, text=True, timeout=PATIENCE_S).stdout)
+    assert made["split"] == "train" and "splits" not in made
+    assert "among them" not in run("trainer", *options(flowers, uri, tmp_path / "run", **CLASSIFIER), "--stream", made["name"]).stderr
+    for words in ([], ["--splits", "0.8,0.1,0.1", "--split", "train"]):
+        other = sampler("--store", uri, "--seed", 1, *words)
+        assert "among them" not in train(other, uri, tmp_path / f"run{len(words)}", **CLASSIFIER).stderr
 
 
 # ---- names ------------------------------------------------------------------------------------------

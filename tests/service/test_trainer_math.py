@@ -11,7 +11,7 @@ import io
 import numpy as np
 import pytest
 
-from conftest import run
+from conftest import SEED, run
 from test_trainer import csv_uri, read_checkpoint, train
 
 
@@ -147,6 +147,24 @@ def test_the_start_is_the_classic_one(served, store, tmp_path):
     assert not state["hid_b"].any() and not state["sm_b"].any()
     for name in ("hid_w", "hid_b", "sm_w", "sm_b"):
         assert (state[name + "/Adagrad"] == np.float32(0.1)).all()
+
+
+@pytest.mark.parametrize("density", [0.2, 0.8])
+def test_bytes_train_as_the_floats_they_stand_for(sampler, tmp_path, density):
+    """To the last bit, although the loops read the bytes of the one store and the floats of the other."""
+    random = np.random.default_rng(SEED)
+    rows = random.integers(1, 256, (300, 40)) * (random.random((300, 40)) < density)
+    np.savetxt(tmp_path / "bytes.csv", np.column_stack([np.arange(300) % 3, rows]), delimiter=",", fmt="%d")
+    nobody_draws = "0" + ",0.5" * 40 + "\n"
+    (tmp_path / "floats.csv").write_text((tmp_path / "bytes.csv").read_text() + nobody_draws)
+    served = sampler("--store", csv_uri(tmp_path / "bytes.csv"), "--seed", 1)
+    reached = []
+    for name in ("bytes", "floats"):
+        train(served, csv_uri(tmp_path / f"{name}.csv"), tmp_path / name, train_steps=20, feature_scale=1 / 255)
+        reached.append(tensors(tmp_path / name / "model.ckpt-20.safetensors"))
+    assert reached[0].keys() == reached[1].keys()
+    for name, values in reached[0].items():
+        assert np.array_equal(values, reached[1][name]), name
 
 
 def test_predictions_and_accuracy_agree_with_numpy(served, store, demo, tmp_path):

@@ -48,16 +48,21 @@ def test_a_wrong_store_leaves_no_checkpoint(served, store, tmp_path):
 
 
 @pytest.mark.threads
-def test_a_signal_before_the_first_batch_leaves_no_checkpoint(sampler, store, start, tmp_path):
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_signal_before_the_first_batch_leaves_no_checkpoint(sampler, store, start, tmp_path, is_there):
+    """Nor a logdir that was not there: the sampler is asked before it is made."""
+    if is_there:
+        (tmp_path / "run").mkdir()
     served = sampler("--store", store, "--seed", 7)
     served.signal(signal.SIGSTOP)
     try:
         trainer = start("trainer", *options(served, store, tmp_path / "run"))
-        trainer.wait_for_log("features are multiplied")
+        if is_there:
+            trainer.wait_for_log("features are multiplied")
         trainer.stop()
     finally:
         served.signal(signal.SIGCONT)
-    assert checkpoints(tmp_path / "run") == []
+    assert checkpoints(tmp_path / "run") == [] and (tmp_path / "run").exists() == is_there
 
 
 def test_a_stream_without_a_batch_is_a_training_of_no_steps(sampler, store, tmp_path):

@@ -45,7 +45,10 @@ static inline void data_make(struct data *data, const struct model_options *opti
         data->classes[i] = (int32_t)(i * 3 % options->shape.outputs);
         data->targets[i] = random_float();
     }
-    data->batch = (struct model_batch){rows, data->features.there, data->classes, data->targets};
+    data->batch = (struct model_batch){.rows = rows,
+                                       .features = data->features.there,
+                                       .classes = data->classes,
+                                       .targets = data->targets};
 }
 
 static inline float *state_of(struct model *model)

@@ -49,6 +49,15 @@ static int tear_down(void **state)
     return 0;
 }
 
+/* Batches 17 to 19 and 21 to 29 are holes. */
+static struct index_range done[] = {{0, 17}, {20, 21}, {30, 4711}};
+
+/* A sampler position whose holes are what `holes` says. */
+#define SAMPLER_WITH(holes)                                                             \
+    "{\"name\":\"default\",\"digest\":\"00\",\"design\":\"srs\",\"replacement\":false," \
+    "\"seed\":1,\"tail\":\"keep\",\"units\":5,\"epochs\":0,\"epoch_draws\":5,"          \
+    "\"batch_size\":1,\"next_index\":10,\"holes\":" holes "}"
+
 static struct checkpoint_facts make_facts(const char *optimizer)
 {
     struct checkpoint_facts facts = {
@@ -70,8 +79,8 @@ static struct checkpoint_facts make_facts(const char *optimizer)
                                 .units = 20000,
                                 .epochs = 12,
                                 .epoch_draws = 15000},
-                     .batch_rows = 100,
-                     .next_index = 4711}};
+                     .batch_rows = 100},
+        .done = {.ranges = done, .count = sizeof(done) / sizeof(*done)}};
 
     /* Eight digits would name the float beside it. */
     assert_ok(optimizer_init(&facts.model.optimizer, optimizer, 0.100000024));
@@ -143,7 +152,8 @@ static void test_facts_read_back(void **state)
     assert_true(read->feature_scale == 1.0f / 255.0f);
     assert_ok(classes_compare(read->classes, "theirs", three_classes, "ours"));
     assert_ok(stream_position_compare(&read->position, "theirs", &facts.position));
-    assert_int_equal(read->position.next_index, 4711);
+    assert_int_equal(read->done.count, sizeof(done) / sizeof(*done));
+    assert_memory_equal(read->done.ranges, done, sizeof(done));
     assert_int_equal(read->position.batch_rows, 100);
     assert_string_equal(read->position.stream.name, "default");
     assert_int_equal(read->position.stream.units, 20000);
@@ -401,6 +411,13 @@ static void test_foreign_files_are_refused(void **state)
          "\"seed\":1,\"tail\":\"keep\",\"units\":5,\"epochs\":0,\"epoch_draws\":5,"
          "\"batch_size\":1,\"next_index\":-1}",
          "no counts"},
+        {11, SAMPLER_WITH("5"), "not a list"},
+        {11, SAMPLER_WITH("[[0]]"), "ascending"},
+        {11, SAMPLER_WITH("[[0,0]]"), "ascending"},
+        {11, SAMPLER_WITH("[[-1,2]]"), "ascending"},
+        {11, SAMPLER_WITH("[[0,2],[2,3]]"), "ascending"},
+        {11, SAMPLER_WITH("[[4,5],[1,2]]"), "ascending"},
+        {11, SAMPLER_WITH("[[8,10]]"), "before batch 10"},
     };
     size_t count = sizeof(pairs) / sizeof(pairs[0]);
     struct checkpoint *checkpoint = NULL;
@@ -480,7 +497,6 @@ static void test_positions_differ_by_what_orders_differ_by(void **state)
     struct stream_position ours = make_facts("sgd").position, theirs = ours;
 
     (void)state;
-    theirs.next_index = 5;
     theirs.stream.units = 0;
     assert_ok(stream_position_compare(&theirs, "it", &ours));
     theirs.stream.seed = 7;

@@ -122,6 +122,58 @@ static void test_products_over_the_nonzeros(void **state)
     }
 }
 
+/* The same bits as for the floats that the bytes stand for. */
+static void check_bytes(const struct cpu_loops *loops, const struct problem *p)
+{
+    const float scale = 1.0f / 255;
+    struct sparse_batch x = {0};
+    size_t count = p->rows * p->columns, outputs = p->rows * p->outputs;
+    size_t parameters = p->columns * p->outputs;
+    float *values = random_array(count, p->density), *weights = random_array(parameters, 100);
+    float *start = random_array(outputs, 100), *y[2], *gradient[2];
+    uint8_t *bytes = malloc(count);
+    for (size_t i = 0; i < count; i++) {
+        bytes[i] = values[i] == 0 ? 0 : (uint8_t)(1 + i % 255);
+        values[i] = (float)bytes[i] * scale;
+    }
+    assert_ok(sparse_batch_reserve(&x, p->rows, p->columns));
+    for (size_t i = 0; i < 2; i++) {
+        y[i] = copy_array(start, outputs);
+        gradient[i] = random_array(parameters, 100);
+        if (i == 0)
+            sparse_batch_index(&x, loops, values, p->rows, p->columns);
+        else
+            sparse_batch_index_bytes(&x, loops, bytes, scale, p->rows, p->columns);
+        sparse_batch_index_columns(&x, loops);
+        loops->multiply(&x, weights, p->outputs, y[i]);
+        loops->multiply_transposed(&x, start, p->outputs, gradient[i]);
+    }
+    assert_memory_equal(sparse_batch_expand(&x), values, count * sizeof(float));
+    x.values = values;
+    check_index(loops, &x);
+    assert_memory_equal(y[0], y[1], outputs * sizeof(float));
+    assert_memory_equal(gradient[0], gradient[1], parameters * sizeof(float));
+    sparse_batch_release(&x);
+    for (size_t i = 0; i < 2; i++) {
+        free(y[i]);
+        free(gradient[i]);
+    }
+    free(values);
+    free(weights);
+    free(start);
+    free(bytes);
+}
+
+static void test_bytes_are_the_floats_they_stand_for(void **state)
+{
+    (void)state;
+    const struct cpu_loops *loops;
+    for (size_t variant = 0; (loops = cpu_loops_at(variant)) != NULL; variant++) {
+        for (size_t i = 0; i < sizeof(problems) / sizeof(*problems); i++)
+            check_bytes(loops, &problems[i]);
+    }
+}
+
 static void test_an_index_is_made_anew_for_each_batch(void **state)
 {
     (void)state;
@@ -202,6 +254,26 @@ static void test_columns_are_summed_in_order(void **state)
             free(values);
             free(got);
             free(wanted);
+        }
+    }
+}
+
+static void test_sums_and_quotients_are_rounded_once(void **state)
+{
+    (void)state;
+    const struct cpu_loops *loops;
+    for (size_t variant = 0; (loops = cpu_loops_at(variant)) != NULL; variant++) {
+        for (size_t count = 0; count < 70; count++) {
+            float *x = random_array(count + 1, 100), *y = random_array(count + 1, 100);
+            float *got = copy_array(y, count + 1);
+            loops->add(got, x, count);
+            loops->divide(got, 3, count);
+            for (size_t i = 0; i < count; i++)
+                assert_true(got[i] == (y[i] + x[i]) / 3);
+            assert_true(got[count] == y[count]);
+            free(x);
+            free(y);
+            free(got);
         }
     }
 }
@@ -321,10 +393,12 @@ static void test_the_index_is_used_where_it_pays(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_products_over_the_nonzeros),
+    cmocka_unit_test(test_bytes_are_the_floats_they_stand_for),
     cmocka_unit_test(test_an_index_is_made_anew_for_each_batch),
     cmocka_unit_test(test_nan_counts_and_negative_zero_does_not),
     cmocka_unit_test(test_rows_are_finished),
     cmocka_unit_test(test_columns_are_summed_in_order),
+    cmocka_unit_test(test_sums_and_quotients_are_rounded_once),
     cmocka_unit_test(test_gradients_are_masked),
     cmocka_unit_test(test_exponentials_are_close_and_equal),
     cmocka_unit_test(test_updates_are_the_formulas_bit_for_bit),

@@ -30,34 +30,39 @@ static void round_trip(const struct store_info *info, struct feature_names *ret_
     buffer_release(&text);
 }
 
+/* What a checkpoint of `theirs` finds in a store of `ours`. */
+static enum error match(const char *const *theirs, const char *const *ours, size_t count,
+                        int32_t **ret_columns)
+{
+    struct store_info trained = info_of(theirs, FEATURES), now = info_of(ours, count);
+    struct feature_names names;
+
+    round_trip(&trained, &names);
+    enum error error = feature_names_match(&names, "model.ckpt", &now, ret_columns);
+    feature_names_release(&names);
+    return error;
+}
+
 /* The columns that are expected, as digits; "": by position. */
 static void check(const char *const *theirs, const char *const *ours, size_t count,
                   const char *columns)
 {
-    struct store_info trained = info_of(theirs, FEATURES), now = info_of(ours, count);
-    struct feature_names names;
     int32_t *found = NULL;
 
-    round_trip(&trained, &names);
-    assert_ok(feature_names_match(&names, "model.ckpt", &now, &found));
+    assert_ok(match(theirs, ours, count, &found));
     assert_int_equal(found != NULL, columns[0] != 0);
     for (size_t i = 0; columns[i]; i++)
         assert_int_equal(found[i], columns[i] - '0');
     free(found);
-    feature_names_release(&names);
 }
 
 static void check_refusal(const char *const *theirs, const char *const *ours, size_t count,
                           const char *text)
 {
-    struct store_info trained = info_of(theirs, FEATURES), now = info_of(ours, count);
-    struct feature_names names;
     int32_t *found = NULL;
 
-    round_trip(&trained, &names);
-    assert_fails(feature_names_match(&names, "model.ckpt", &now, &found), ERROR_CONFLICT, text);
+    assert_fails(match(theirs, ours, count, &found), ERROR_CONFLICT, text);
     assert_null(found);
-    feature_names_release(&names);
 }
 
 static void test_orders(void **state)

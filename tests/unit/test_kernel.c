@@ -130,11 +130,27 @@ static void test_dense_layers(void **state)
     close_kernel();
 }
 
-static void test_the_same_input_gives_the_same_bits(void **state)
+/* Floats where `bytes` is NULL. */
+static enum error take_input(const struct array *x, const uint8_t *bytes, float scale, size_t rows,
+                             struct kernel_input *ret_input)
 {
-    open_kernel(state);
+    size_t inputs = x->count / rows;
+    return bytes ? kernel_input_bytes(kernel, bytes, scale, rows, inputs, ret_input)
+                 : kernel_input(kernel, x->there, rows, inputs, ret_input);
+}
+
+/* Twice as floats or, where the kernel takes them, once as floats and once as bytes. */
+static void check_same_bits(unsigned density)
+{
     enum { ROWS = 100, INPUTS = 784, OUTPUTS = 100 };
-    struct array x = sent_array(ROWS * INPUTS, 50), weights = sent_array(INPUTS * OUTPUTS, 100);
+    const float scale = 1.0f / 255;
+    struct array x = array_of(ROWS * INPUTS, density), weights = sent_array(INPUTS * OUTPUTS, 100);
+    uint8_t *bytes = malloc(x.count);
+    for (size_t i = 0; i < x.count; i++) {
+        bytes[i] = x.host[i] == 0 ? 0 : (uint8_t)(1 + i % 255);
+        x.host[i] = (float)bytes[i] * scale;
+    }
+    send(&x);
     struct array bias = sent_array(OUTPUTS, 100), y_gradient = sent_array(ROWS * OUTPUTS, 100);
     struct array y[2] = {sent_array(ROWS * OUTPUTS, 100), sent_array(ROWS * OUTPUTS, 100)};
     struct array dw[2] = {sent_array(INPUTS * OUTPUTS, 100), sent_array(INPUTS * OUTPUTS, 100)};
@@ -142,7 +158,8 @@ static void test_the_same_input_gives_the_same_bits(void **state)
     assert_ok(kernel_reserve(kernel, ROWS, INPUTS));
     for (int i = 0; i < 2; i++) {
         struct kernel_input input;
-        assert_ok(kernel_input(kernel, x.there, ROWS, INPUTS, &input));
+        bool as_bytes = i == 1 && kernel_takes_bytes(kernel, scale);
+        assert_ok(take_input(&x, as_bytes ? bytes : NULL, scale, ROWS, &input));
         assert_ok(kernel_forward(kernel, &input, weights.there, bias.there, OUTPUTS,
                                  ACTIVATION_RELU, y[i].there));
         assert_ok(
@@ -163,6 +180,17 @@ static void test_the_same_input_gives_the_same_bits(void **state)
     release(&weights);
     release(&bias);
     release(&y_gradient);
+    free(bytes);
+}
+
+static void test_the_same_input_gives_the_same_bits(void **state)
+{
+    open_kernel(state);
+    check_same_bits(50);
+    check_same_bits(19);
+    assert_int_equal(kernel_takes_bytes(kernel, 1), device->kind == DEVICE_CPU);
+    assert_false(kernel_takes_bytes(kernel, 0) || kernel_takes_bytes(kernel, 1e-40f) ||
+                 kernel_takes_bytes(kernel, NAN));
     close_kernel();
 }
 

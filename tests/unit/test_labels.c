@@ -423,7 +423,7 @@ static struct stream *one_too_many(struct stream_unit *unit, struct label_counte
     return create(unit, "one");
 }
 
-/* Ten questions, with longer and longer pauses, get a fraction counted by themselves. */
+/* Thirteen questions, with longer and longer pauses, get a fraction counted by themselves. */
 static void test_the_thread_follows_who_asked_last(void **unused)
 {
     (void)unused;
@@ -437,7 +437,7 @@ static void test_the_thread_follows_who_asked_last(void **unused)
     struct stream *stream = one_too_many(&unit, counter);
     for (int i = 0; i < 12; i++)
         assert_ok(unit_draw(stream, 1000000, &batch));
-    for (int tries = 0; tries < 10 && left > 0; tries++) {
+    for (int tries = 0; tries < 13 && left > 0; tries++) {
         ask(counter, stream, &left, &sum);
         if (left > 0)
             clock_sleep_ms(50 << tries);

@@ -41,6 +41,7 @@ int __wrap_rename(const char *from, const char *to)
 }
 
 static void (*at_open)(void); /* before a checkpoint is opened, once */
+static int opened;            /* how many were */
 
 enum error __real_checkpoint_open_foreign(const char *path, struct checkpoint **ret_checkpoint);
 enum error __wrap_checkpoint_open_foreign(const char *path, struct checkpoint **ret_checkpoint);
@@ -49,6 +50,7 @@ enum error __wrap_checkpoint_open_foreign(const char *path, struct checkpoint **
     void (*now)(void) = at_open;
 
     at_open = NULL;
+    opened++;
     if (now)
         now();
     return __real_checkpoint_open_foreign(path, ret_checkpoint);
@@ -72,19 +74,7 @@ static int set_up(void **state)
     log_set_level(LOG_ERROR);
     unit_folder_make(folder);
     assert_ok(engine_open(&options, &engine));
-    facts = (struct checkpoint_facts){
-        .model = {.shape = {.kind = MODEL_LINEAR, .features = 2, .outputs = 1},
-                  .loss = LOSS_SQUARED_MEAN,
-                  .batch_rows = 1},
-        .feature_scale = 1,
-        .position = {.stream = {.name = "default",
-                                .digest = "00",
-                                .design = "srs",
-                                .tail = "keep",
-                                .units = 1,
-                                .epoch_draws = 1},
-                     .batch_rows = 1}};
-    assert_ok(optimizer_init(&facts.model.optimizer, "sgd", 0.1));
+    facts = small_facts();
     assert_ok(model_new(&facts.model, engine.kernel, &model));
     return 0;
 }
@@ -767,6 +757,33 @@ static void test_a_save_that_fails_beside_a_state_file_that_nobody_can_read(void
     logdir_close(logdir);
 }
 
+/* Who waits for the end of a training asks often: each checkpoint is read once, whole or damaged. */
+static void test_who_asks_whether_it_is_over_reads_each_checkpoint_once(void **state)
+{
+    uint64_t seen = 0, fresh = 0;
+    (void)state;
+    opened = 0;
+    assert_false(logdir_is_trained(folder, 7, &seen));
+    assert_int_equal(opened, 0);
+    struct logdir *logdir = open_and_save(1, 6);
+    for (int times = 0; times < 3; times++)
+        assert_false(logdir_is_trained(folder, 7, &seen));
+    assert_int_equal(opened, 1);
+    assert_true(logdir_is_trained(folder, 6, &fresh));
+    save(logdir, 7);
+    for (int times = 0; times < 2; times++)
+        assert_true(logdir_is_trained(folder, 7, &seen));
+    save(logdir, 8);
+    logdir_close(logdir);
+    put("model.ckpt-8.safetensors", "rubbish");
+    opened = 0;
+    assert_false(logdir_is_trained(folder, 8, &seen));
+    assert_true(opened > 0);
+    opened = 0;
+    assert_false(logdir_is_trained(folder, 8, &seen));
+    assert_int_equal(opened, 0);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 static const struct CMUnitTest tests[] = {
@@ -796,6 +813,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_a_state_file_that_fails_undoes_the_save),
     TEST(test_a_save_that_fails_never_takes_what_is_named),
     TEST(test_a_save_that_fails_beside_a_state_file_that_nobody_can_read),
+    TEST(test_who_asks_whether_it_is_over_reads_each_checkpoint_once),
 };
 
 UNIT_MAIN(tests)

@@ -158,7 +158,8 @@ static void test_labels_are_those_of_their_batch(void **state)
             int32_t classes[ROWS];
             for (int i = 0; i < ROWS; i++)
                 classes[i] = (i + step) % 5;
-            struct model_batch batch = {ROWS, data.features.there, classes, NULL};
+            struct model_batch batch = {
+                .rows = ROWS, .features = data.features.there, .classes = classes};
             assert_ok(model_step(pass ? slow : fast, &batch));
             memset(classes, 0xff, sizeof(classes));
             if (pass)
@@ -213,8 +214,10 @@ static void test_scores_add_up(void **state)
         assert_ok(model_evaluate(model, &data.batch, &all));
         size_t width = options.shape.features;
         for (size_t row = 0; row < 2 * ROWS; row += 8) {
-            struct model_batch part = {8, data.features.there + row * width, data.classes + row,
-                                       data.targets + row};
+            struct model_batch part = {.rows = 8,
+                                       .features = data.features.there + row * width,
+                                       .classes = data.classes + row,
+                                       .targets = data.targets + row};
             assert_ok(model_evaluate(model, &part, &parts));
         }
         assert_int_equal(parts.rows, all.rows);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Covers trainer/run/saver. */
-#include "tests/unit/unit.h"
+/* Covers trainer/checkpoint/saver. */
+#include "tests/unit/checkpoint_unit.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "trainer/checkpoint/saver.h"
 #include "trainer/compute/engine.h"
-#include "trainer/run/saver.h"
 
 static char folder[256];
 static struct engine engine;
@@ -21,20 +21,8 @@ static int set_up(void **state)
 
     (void)state;
     unit_folder_make(folder);
-    facts = (struct checkpoint_facts){
-        .model = {.shape = {.kind = MODEL_LINEAR, .features = 2, .outputs = 1},
-                  .loss = LOSS_SQUARED_MEAN,
-                  .batch_rows = 1},
-        .feature_scale = 1,
-        .position = {.stream = {.name = "default",
-                                .digest = "0123456789abcdef0123456789abcdef",
-                                .design = "srs",
-                                .tail = "keep",
-                                .units = 1,
-                                .epoch_draws = 1},
-                     .batch_rows = 1}};
+    facts = small_facts();
     assert_ok(engine_open(&options, &engine));
-    assert_ok(optimizer_init(&facts.model.optimizer, "sgd", 0.1));
     assert_ok(model_new(&facts.model, engine.kernel, &model));
     assert_ok(logdir_open(folder, 0, &logdir));
     assert_ok(saver_open(logdir, &saver));
@@ -109,6 +97,55 @@ static void test_a_failure_is_told_and_the_next_one_may_do(void **state)
     assert_int_equal(logdir_newest_step(logdir), 7);
 }
 
+static struct checkpoint_snapshot *snapshot_of(int64_t step)
+{
+    struct checkpoint_snapshot *snapshot = NULL;
+    float values[3] = {(float)step, 0, 0};
+    assert_ok(model_write(model, values, step));
+    assert_ok(checkpoint_snapshot_new(model, &facts, &snapshot));
+    return snapshot;
+}
+
+static int64_t best_step(void)
+{
+    struct checkpoint *checkpoint;
+    assert_ok(logdir_best(logdir, &checkpoint));
+    int64_t step = checkpoint ? checkpoint_step(checkpoint) : -1;
+    checkpoint_close(checkpoint);
+    return step;
+}
+
+/* A checkpoint that is there has the best before it beside it. */
+static void test_the_best_goes_first(void **state)
+{
+    int64_t step;
+    char path[300];
+    (void)state;
+    assert_int_equal(best_step(), -1);
+    saver_add_best(saver, snapshot_of(4));
+    start(6);
+    assert_ok(saver_finish(saver, &step));
+    assert_int_equal(best_step(), 4);
+    assert_null(saver_take_best(saver));
+    start(7); /* with no better one */
+    assert_ok(saver_finish(saver, &step));
+    assert_int_equal(best_step(), 4);
+
+    snprintf(path, sizeof(path), "%s/" LOGDIR_BEST, folder);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkdir(path, 0777), 0);
+    saver_add_best(saver, snapshot_of(8));
+    start(9);
+    assert_int_not_equal(saver_finish(saver, &step), OK);
+    assert_int_equal(logdir_newest_step(logdir), 7);
+    assert_int_equal(rmdir(path), 0);
+    struct checkpoint_snapshot *best = saver_take_best(saver);
+    assert_int_equal(checkpoint_snapshot_step(best), 8);
+    assert_ok(logdir_save_best(logdir, best));
+    checkpoint_snapshot_free(best);
+    assert_int_equal(best_step(), 8);
+}
+
 static void test_a_save_in_progress_ends_before_the_logdir(void **state)
 {
     (void)state;
@@ -119,6 +156,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_the_state_of_the_start_is_saved, set_up, tear_down),
     cmocka_unit_test_setup_teardown(test_a_failure_is_told_and_the_next_one_may_do, set_up,
                                     tear_down),
+    cmocka_unit_test_setup_teardown(test_the_best_goes_first, set_up, tear_down),
     cmocka_unit_test_setup_teardown(test_a_save_in_progress_ends_before_the_logdir, set_up,
                                     tear_down),
 };

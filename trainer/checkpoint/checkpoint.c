@@ -83,6 +83,26 @@ enum error checkpoint_open(const char *path, struct checkpoint **ret_checkpoint)
     return open_file(path, open_own, ret_checkpoint);
 }
 
+enum error checkpoint_open_facts(const char *name, const void *bytes, size_t length,
+                                 struct checkpoint **ret_checkpoint)
+{
+    struct checkpoint *checkpoint = array_new(1, sizeof(*checkpoint), "a checkpoint");
+    if (!checkpoint)
+        return ERROR_MEMORY;
+    checkpoint->path = strdup(name);
+    enum error error = checkpoint->path
+                           ? safetensors_open_bytes(name, bytes, length, &checkpoint->file)
+                           : error_set_memory(strlen(name), "a name");
+    if (!error)
+        error = read_facts(checkpoint);
+    if (error) {
+        checkpoint_close(checkpoint);
+        return error;
+    }
+    *ret_checkpoint = checkpoint;
+    return OK;
+}
+
 enum error checkpoint_open_foreign(const char *path, struct checkpoint **ret_checkpoint)
 {
     return open_file(path, open_foreign, ret_checkpoint);
@@ -196,6 +216,30 @@ static enum error read_tensor(const struct checkpoint *checkpoint, const struct 
 }
 
 /* Tensors that begin below `end` in the state are read; the others stay as they are. */
+static enum error read_tensors(const struct checkpoint *checkpoint,
+                               const struct model_layout *layout, size_t end, float *state)
+{
+    enum error error = OK;
+    for (size_t i = 0; i < layout->tensor_count && !error; i++) {
+        const struct model_tensor *view = &layout->tensors[i];
+        if (view->offset < end)
+            error = read_tensor(checkpoint, view, state);
+    }
+    return error;
+}
+
+enum error checkpoint_read_state(const struct checkpoint *checkpoint,
+                                 const struct model_layout *layout, float *state)
+{
+    return read_tensors(checkpoint, layout, layout->state, state);
+}
+
+enum error checkpoint_read_parameters(const struct checkpoint *checkpoint,
+                                      const struct model_layout *layout, float *state)
+{
+    return read_tensors(checkpoint, layout, layout->parameters, state);
+}
+
 static enum error restore(const struct checkpoint *checkpoint, struct model *model, size_t end,
                           int64_t step)
 {
@@ -203,11 +247,8 @@ static enum error restore(const struct checkpoint *checkpoint, struct model *mod
     if (!state)
         return ERROR_MEMORY;
     enum error error = model_read(model, state);
-    for (size_t i = 0; i < model_tensors(model) && !error; i++) {
-        const struct model_tensor *view = model_tensor(model, i);
-        if (view->offset < end)
-            error = read_tensor(checkpoint, view, state);
-    }
+    if (!error)
+        error = read_tensors(checkpoint, model_get_layout(model), end, state);
     if (!error)
         error = model_write(model, state, step);
     free(state);
@@ -235,35 +276,51 @@ struct checkpoint_snapshot {
     struct checkpoint_metadata metadata;
 };
 
-static enum error fill(struct checkpoint_snapshot *snapshot, struct model *model,
-                       const struct checkpoint_facts *facts)
+static enum error describe(struct checkpoint_snapshot *snapshot, const struct model_layout *layout,
+                           const struct checkpoint_facts *facts)
 {
-    snapshot->step = model_get_step(model);
     snapshot->norm = &facts->norm;
-    snapshot->state = array_new(model_state_count(model), sizeof(float), "a model's state");
     snapshot->tensors =
-        array_new(model_tensors(model), sizeof(*snapshot->tensors), "a model's tensors");
-    if (!snapshot->state || !snapshot->tensors)
+        array_new(layout->tensor_count, sizeof(*snapshot->tensors), "a model's tensors");
+    if (!snapshot->tensors)
         return ERROR_MEMORY;
-    for (; snapshot->count < model_tensors(model); snapshot->count++)
-        snapshot->tensors[snapshot->count] = *model_tensor(model, snapshot->count);
-    enum error error = model_read(model, snapshot->state);
-    return error ? error : checkpoint_facts_print(facts, &snapshot->metadata);
+    snapshot->count = layout->tensor_count;
+    memcpy(snapshot->tensors, layout->tensors, snapshot->count * sizeof(*snapshot->tensors));
+    return checkpoint_facts_print(facts, &snapshot->metadata);
 }
 
-enum error checkpoint_snapshot_new(struct model *model, const struct checkpoint_facts *facts,
-                                   struct checkpoint_snapshot **ret_snapshot)
+enum error checkpoint_snapshot_of(float *state, int64_t step, const struct model_layout *layout,
+                                  const struct checkpoint_facts *facts,
+                                  struct checkpoint_snapshot **ret_snapshot)
 {
     struct checkpoint_snapshot *snapshot = array_new(1, sizeof(*snapshot), "a checkpoint");
-    if (!snapshot)
+    if (!snapshot) {
+        free(state);
         return ERROR_MEMORY;
-    enum error error = fill(snapshot, model, facts);
+    }
+    snapshot->state = state;
+    snapshot->step = step;
+    enum error error = describe(snapshot, layout, facts);
     if (error) {
         checkpoint_snapshot_free(snapshot);
         return error;
     }
     *ret_snapshot = snapshot;
     return OK;
+}
+
+enum error checkpoint_snapshot_new(struct model *model, const struct checkpoint_facts *facts,
+                                   struct checkpoint_snapshot **ret_snapshot)
+{
+    float *state = array_new(model_state_count(model), sizeof(*state), "a model's state");
+    if (!state)
+        return ERROR_MEMORY;
+    enum error error = model_read(model, state);
+    if (!error)
+        return checkpoint_snapshot_of(state, model_get_step(model), model_get_layout(model), facts,
+                                      ret_snapshot);
+    free(state);
+    return error;
 }
 
 void checkpoint_snapshot_free(struct checkpoint_snapshot *snapshot)
@@ -338,5 +395,18 @@ enum error checkpoint_snapshot_write(const struct checkpoint_snapshot *snapshot,
     error =
         safetensors_write(path, entries, count, snapshot->metadata.pairs, snapshot->metadata.count);
     free(entries);
+    return error;
+}
+
+enum error checkpoint_print_facts(const struct checkpoint_facts *facts, int64_t step,
+                                  struct buffer *out)
+{
+    struct checkpoint_snapshot snapshot = {.step = step, .norm = &facts->norm};
+    struct safetensors_entry entries[3];
+    enum error error = checkpoint_facts_print(facts, &snapshot.metadata);
+    if (!error)
+        error = safetensors_print(entries, describe_tensors(&snapshot, entries),
+                                  snapshot.metadata.pairs, snapshot.metadata.count, out);
+    checkpoint_metadata_release(&snapshot.metadata);
     return error;
 }

@@ -33,6 +33,10 @@ enum error checkpoint_open(const char *path, struct checkpoint **ret_checkpoint)
 /* The same for a file that another program may have written: that it has no digest is a warning,
  * and without our metadata it is a file of tensors, without facts and of step 0. */
 enum error checkpoint_open_foreign(const char *path, struct checkpoint **ret_checkpoint) MUST_CHECK;
+/* What checkpoint_print_facts() wrote: a checkpoint without parameters; `name` is its path in
+ * messages. */
+enum error checkpoint_open_facts(const char *name, const void *bytes, size_t length,
+                                 struct checkpoint **ret_checkpoint) MUST_CHECK;
 void checkpoint_close(struct checkpoint *checkpoint);
 
 /* Has it the metadata of a checkpoint? Else its facts are all zeros. */
@@ -56,12 +60,26 @@ enum error checkpoint_restore(const struct checkpoint *checkpoint, struct model 
 enum error checkpoint_restore_parameters(const struct checkpoint *checkpoint,
                                          struct model *model) MUST_CHECK;
 
+/* The same two for a state in host memory, state[layout->state]. */
+enum error checkpoint_read_state(const struct checkpoint *checkpoint,
+                                 const struct model_layout *layout, float *state) MUST_CHECK;
+enum error checkpoint_read_parameters(const struct checkpoint *checkpoint,
+                                      const struct model_layout *layout, float *state) MUST_CHECK;
+
+/* Facts and step as the bytes of a checkpoint without parameters. */
+enum error checkpoint_print_facts(const struct checkpoint_facts *facts, int64_t step,
+                                  struct buffer *out) MUST_CHECK;
+
 /* A training state as it was at one moment: what a checkpoint will hold, in host memory, so that it
  * can be written while training goes on. Waits for the device, not for the disk. The norm of
  * `facts` is borrowed until it is freed. */
 struct checkpoint_snapshot;
 enum error checkpoint_snapshot_new(struct model *model, const struct checkpoint_facts *facts,
                                    struct checkpoint_snapshot **ret_snapshot) MUST_CHECK;
+/* The same of a state in host memory, which is taken, also on failure. */
+enum error checkpoint_snapshot_of(float *state, int64_t step, const struct model_layout *layout,
+                                  const struct checkpoint_facts *facts,
+                                  struct checkpoint_snapshot **ret_snapshot) MUST_CHECK;
 void checkpoint_snapshot_free(struct checkpoint_snapshot *snapshot);
 int64_t checkpoint_snapshot_step(const struct checkpoint_snapshot *snapshot);
 

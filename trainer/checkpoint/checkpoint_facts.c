@@ -123,7 +123,7 @@ enum error checkpoint_facts_print(const struct checkpoint_facts *facts,
     if (!error)
         error = add_names(metadata, facts);
     if (!error)
-        error = stream_position_print(&facts->position, add(metadata, "sampler"));
+        error = stream_position_print(&facts->position, &facts->done, add(metadata, "sampler"));
     if (error)
         return error;
     for (size_t i = 0; i < metadata->count; i++)
@@ -334,12 +334,12 @@ enum error checkpoint_facts_read(const struct safetensors *file, struct checkpoi
     if (!error)
         error = get(file, "sampler", &sampler);
     if (!error)
-        error = stream_position_parse(sampler, "its sampler position", &facts.position);
+        error =
+            stream_position_parse(sampler, "its sampler position", &facts.position, &facts.done);
     if (!error)
         error = read_classes(file, &facts.model.shape, &facts.classes);
-    if (error)
-        return error;
-    error = read_names(file, &facts);
+    if (!error)
+        error = read_names(file, &facts);
     if (!error)
         error = read_norm(file, facts.model.shape.features, &facts.norm);
     if (error) {
@@ -357,4 +357,5 @@ void checkpoint_facts_release(struct checkpoint_facts *facts)
     facts->classes = NULL;
     feature_names_release(&facts->names);
     feature_norm_release(&facts->norm);
+    index_set_release(&facts->done);
 }

@@ -27,6 +27,7 @@ struct checkpoint_facts {
     struct feature_names names; /* of count 0 in older checkpoints */
     struct feature_norm norm;   /* of 0 features: trained without --normalize */
     struct stream_position position;
+    struct index_set done; /* the batches of `position` that the state has learnt from */
 };
 
 /* What a store's rows must become for the model; `called` names it in messages. All borrowed. */

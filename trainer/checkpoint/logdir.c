@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include "common/array.h"
 #include "common/file.h"
@@ -436,4 +437,52 @@ enum error logdir_save(struct logdir *logdir, const struct checkpoint_snapshot *
         error = keep_newest(logdir, path, step);
     free(path);
     return error;
+}
+
+/* Has the newest the last step? `*seen`, the name of one that has not or is damaged, is not read
+ * again. */
+static bool is_trained(struct logdir *logdir, int64_t train_steps, uint64_t *seen)
+{
+    struct checkpoint *newest = NULL;
+    if (read_state(logdir) || logdir->state.count == 0)
+        return false;
+    const char *name = logdir->state.names[logdir->state.newest];
+    uint64_t now = XXH3_64bits(name, strlen(name));
+    enum error error = now == *seen ? OK : logdir_newest(logdir, &newest);
+    bool trained = newest && (checkpoint_step(newest) >= train_steps ||
+                              checkpoint_get_facts(newest)->position.ended);
+    checkpoint_close(newest);
+    if (!trained && (!error || error == ERROR_INPUT))
+        *seen = now;
+    return trained;
+}
+
+bool logdir_is_trained(const char *path, int64_t train_steps, uint64_t *seen)
+{
+    struct logdir *logdir = NULL;
+    enum error error = logdir_open_read(path, &logdir);
+    bool trained = !error && logdir && is_trained(logdir, train_steps, seen);
+    logdir_close(logdir);
+    return trained;
+}
+
+/* ---- the best model ----------------------------------------------------- */
+
+enum error logdir_save_best(const struct logdir *logdir, const struct checkpoint_snapshot *snapshot)
+{
+    char *path = join(logdir, LOGDIR_BEST);
+    enum error error = path ? checkpoint_snapshot_write(snapshot, path) : ERROR_MEMORY;
+    free(path);
+    return error;
+}
+
+enum error logdir_best(const struct logdir *logdir, struct checkpoint **ret_checkpoint)
+{
+    char *path = join(logdir, LOGDIR_BEST);
+    enum error error = path ? checkpoint_open(path, ret_checkpoint) : ERROR_MEMORY;
+    free(path);
+    if (error != ERROR_NOT_FOUND)
+        return error;
+    *ret_checkpoint = NULL;
+    return OK;
 }

@@ -5,6 +5,8 @@
  *   model.ckpt-<step>.safetensors   the last LOGDIR_KEPT checkpoints
  *   checkpoint                      which is the newest and which are kept: text in the form of
  *                                   TensorFlow's CheckpointState
+ *   model.best.safetensors          the state with the lowest test loss, where tests are made; not
+ *                                   one of the above, and never removed
  *   trainer.lock                    held (flock) by the one trainer that works here
  *
  * What `checkpoint` names is whole, and stays until a newer one is: kill -9 at any time leaves the
@@ -22,6 +24,7 @@
 #ifndef TRAINER_CHECKPOINT_LOGDIR_H
 #define TRAINER_CHECKPOINT_LOGDIR_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -29,6 +32,7 @@
 #include "trainer/checkpoint/checkpoint.h"
 
 #define LOGDIR_KEPT 5
+#define LOGDIR_BEST "model.best.safetensors"
 
 struct logdir;
 
@@ -46,11 +50,23 @@ void logdir_close(struct logdir *logdir);
  */
 enum error logdir_newest(struct logdir *logdir, struct checkpoint **ret_checkpoint) MUST_CHECK;
 
+/* Has the newest checkpoint of the folder `path` (looked at without the lock) the last step of
+ * `train_steps`, or the end of its stream? False also where there is none, or it cannot be read.
+ * For who asks again and again: *seen, 0 before the first time, remembers one that is not the last,
+ * which is not read again. */
+bool logdir_is_trained(const char *path, int64_t train_steps, uint64_t *seen);
+
 /* Writes model.ckpt-<the snapshot's step>, then `checkpoint`, then removes what is too old and its
  * name. On failure the state is as it was before; a file that cannot be removed is a warning, and
  * is tried again by the next save. */
 enum error logdir_save(struct logdir *logdir,
                        const struct checkpoint_snapshot *snapshot) MUST_CHECK;
+
+/* The best model, written aside and renamed, beside a save on another thread; and opened: NULL
+ * where there is none. */
+enum error logdir_save_best(const struct logdir *logdir,
+                            const struct checkpoint_snapshot *snapshot) MUST_CHECK;
+enum error logdir_best(const struct logdir *logdir, struct checkpoint **ret_checkpoint) MUST_CHECK;
 
 /* The path of the newest checkpoint, and its step: -1 and "" while there is none. Borrowed. */
 const char *logdir_newest_path(const struct logdir *logdir);

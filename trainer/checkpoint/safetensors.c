@@ -2,9 +2,11 @@
 /* Types and reader. The header is parsed once, at open; data is read on demand with pread. */
 #include "trainer/checkpoint/safetensors.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -249,33 +251,47 @@ static enum error read_header(struct safetensors *file)
     return file_read_at(file->descriptor, file->path, file->header, length, PREFIX_BYTES);
 }
 
-enum error safetensors_open(const char *path, struct safetensors **ret_file)
+/* Takes the descriptor. */
+static enum error open_descriptor(int descriptor, const char *path, struct safetensors **ret_file)
 {
     struct safetensors *file = array_new(1, sizeof(*file), "a safetensors file");
-    if (!file)
+    if (!file) {
+        close(descriptor);
         return ERROR_MEMORY;
-    file->descriptor = -1;
-    file->path = strdup(path);
-    enum error error;
-    if (!file->path) {
-        error = error_set_memory(strlen(path), "a path");
-        goto out;
     }
-    error = file_open_read(path, &file->descriptor);
-    if (error)
-        goto out;
-    error = read_header(file);
+    file->descriptor = descriptor;
+    file->path = strdup(path);
+    enum error error = file->path ? OK : error_set_memory(strlen(path), "a path");
+    if (!error)
+        error = read_header(file);
     if (!error)
         error = parse_header(file);
     if (error) {
-        error = error_prefix(error, "%s: ", path);
-        goto out;
+        safetensors_close(file);
+        return error_prefix(error, "%s: ", path);
     }
     *ret_file = file;
-    file = NULL;
-out:
-    safetensors_close(file);
-    return error;
+    return OK;
+}
+
+enum error safetensors_open(const char *path, struct safetensors **ret_file)
+{
+    int descriptor;
+    enum error error = file_open_read(path, &descriptor);
+    return error ? error : open_descriptor(descriptor, path, ret_file);
+}
+
+enum error safetensors_open_bytes(const char *name, const void *bytes, size_t length,
+                                  struct safetensors **ret_file)
+{
+    int descriptor = memfd_create("safetensors", MFD_CLOEXEC);
+    if (descriptor < 0 || write(descriptor, bytes, length) != (ssize_t)length) {
+        enum error error = error_set_errno(ERROR_MEMORY, errno, "no memory for %s", name);
+        if (descriptor >= 0)
+            close(descriptor);
+        return error;
+    }
+    return open_descriptor(descriptor, name, ret_file);
 }
 
 void safetensors_close(struct safetensors *file)

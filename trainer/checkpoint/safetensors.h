@@ -22,6 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/buffer.h"
 #include "common/error.h"
 
 #define SAFETENSORS_HEADER_LIMIT 100000000 /* bytes of JSON; the format's own limit */
@@ -65,6 +66,9 @@ struct safetensors;
 /* Opens `path` and checks its header and size; the data is not read. ERROR_INPUT says what is wrong
  * with the file, ERROR_NOT_FOUND that there is none. */
 enum error safetensors_open(const char *path, struct safetensors **ret_file) MUST_CHECK;
+/* The same of a file that is in memory (copied); `name` stands for its path in messages. */
+enum error safetensors_open_bytes(const char *name, const void *bytes, size_t length,
+                                  struct safetensors **ret_file) MUST_CHECK;
 void safetensors_close(struct safetensors *file);
 
 /* By name; NULL when there is none. Borrowed until safetensors_close(). */
@@ -98,5 +102,9 @@ struct safetensors_pair {
 enum error safetensors_write(const char *path, const struct safetensors_entry *entries,
                              size_t count, const struct safetensors_pair *metadata,
                              size_t metadata_count) MUST_CHECK;
+/* The same file's bytes, without a digest, behind what is in `out`. */
+enum error safetensors_print(const struct safetensors_entry *entries, size_t count,
+                             const struct safetensors_pair *metadata, size_t metadata_count,
+                             struct buffer *out) MUST_CHECK;
 
 #endif

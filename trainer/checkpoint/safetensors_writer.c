@@ -32,14 +32,19 @@ static int compare_entries(const void *a, const void *b)
     return strcmp(left->name, right->name);
 }
 
+/* `ret_digest_at` NULL: without a digest. */
 static void add_metadata(struct buffer *header, const struct safetensors_pair *metadata,
                          size_t count, size_t *ret_digest_at)
 {
-    buffer_add_text(header, "{\"__metadata__\":{\"" SAFETENSORS_DIGEST "\":\"");
-    *ret_digest_at = header->length;
-    buffer_print(header, "%s\"", no_digest);
+    buffer_add_text(header, "{\"__metadata__\":{");
+    if (ret_digest_at) {
+        buffer_add_text(header, "\"" SAFETENSORS_DIGEST "\":\"");
+        *ret_digest_at = header->length;
+        buffer_print(header, "%s\"", no_digest);
+    }
     for (size_t i = 0; i < count; i++) {
-        buffer_add_text(header, ",");
+        if (i > 0 || ret_digest_at)
+            buffer_add_text(header, ",");
         json_add_string(header, metadata[i].key);
         buffer_add_text(header, ":");
         json_add_string(header, metadata[i].value);
@@ -116,6 +121,42 @@ out:
     return error;
 }
 
+static enum error sort(const struct safetensors_entry *entries, size_t count,
+                       const struct safetensors_entry ***ret_sorted)
+{
+    const struct safetensors_entry **sorted =
+        array_new(count, sizeof(const struct safetensors_entry *), "the tensors of a file");
+    if (!sorted)
+        return ERROR_MEMORY;
+    for (size_t i = 0; i < count; i++)
+        sorted[i] = &entries[i];
+    qsort(sorted, count, sizeof(const struct safetensors_entry *), compare_entries);
+    *ret_sorted = sorted;
+    return OK;
+}
+
+enum error safetensors_print(const struct safetensors_entry *entries, size_t count,
+                             const struct safetensors_pair *metadata, size_t metadata_count,
+                             struct buffer *out)
+{
+    struct buffer header = BUFFER_INIT(SAFETENSORS_HEADER_LIMIT);
+    const struct safetensors_entry **sorted = NULL;
+    enum error error = sort(entries, count, &sorted);
+    if (!error)
+        error = make_header(&header, sorted, count, metadata, metadata_count, NULL);
+    if (!error) {
+        uint64_t length = header.length;
+        buffer_add(out, &length, sizeof(length));
+        buffer_add(out, header.data, header.length);
+        for (size_t i = 0; i < count; i++)
+            buffer_add(out, sorted[i]->data, entry_bytes(sorted[i]));
+        error = out->error;
+    }
+    free(sorted);
+    buffer_release(&header);
+    return error;
+}
+
 enum error safetensors_write(const char *path, const struct safetensors_entry *entries,
                              size_t count, const struct safetensors_pair *metadata,
                              size_t metadata_count)
@@ -124,18 +165,14 @@ enum error safetensors_write(const char *path, const struct safetensors_entry *e
     const struct safetensors_entry **sorted = NULL;
     XXH3_state_t *state = NULL;
     size_t digest_at = 0;
-    enum error error = OK;
-    sorted = array_new(count, sizeof(const struct safetensors_entry *), "the tensors of a file");
-    if (!sorted)
-        return ERROR_MEMORY;
+    enum error error = sort(entries, count, &sorted);
+    if (error)
+        return error;
     state = XXH3_createState();
     if (!state) {
         error = error_set_memory(1024, "a digest");
         goto out;
     }
-    for (size_t i = 0; i < count; i++)
-        sorted[i] = &entries[i];
-    qsort(sorted, count, sizeof(const struct safetensors_entry *), compare_entries);
     error = make_header(&header, sorted, count, metadata, metadata_count, &digest_at);
     if (error) {
         error = error_prefix(error, "header of %s: ", path);

@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A stream position: which order of the sampler is being trained, and how far. The order is named
- * by the stream's frame digest, design, seed, replacement, tail and `order`; how far is the index
- * of the next batch of `batch_rows` units (`GET /batch?size=B&index=K` is a pure function). A
- * checkpoint holds one, so that what follows a restart is exactly what would have followed.
+ * by the stream's frame digest, design, seed, replacement, tail and `order`; how far is the set of
+ * batches of `batch_rows` units that are done (`GET /batch?size=B&index=K` is a pure function). A
+ * checkpoint holds both, so that what follows a restart is exactly what would have followed.
  */
 #ifndef TRAINER_CHECKPOINT_STREAM_POSITION_H
 #define TRAINER_CHECKPOINT_STREAM_POSITION_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/buffer.h"
 #include "common/error.h"
 #include "loader/feed/sampler_client.h"
+#include "trainer/ledger/index_set.h"
 
 struct stream_position {
     struct sampler_stream stream;
     int64_t batch_rows; /* B, at least 1 */
-    int64_t next_index; /* K, at least 0 */
+    bool ended;         /* the stream has no batch behind those that are done */
 };
 
 /* Asks the sampler at `url` what `stream` is, for up to `patience_ms`. Errors as those of
@@ -39,11 +41,14 @@ enum error stream_position_compare(const struct stream_position *theirs, const c
 enum error stream_position_compare_size(const struct stream_position *theirs, const char *called,
                                         int64_t batch_rows) MUST_CHECK;
 
-/* Appends it as a JSON object: the members of GET /streams/NAME that matter, batch_size and
- * next_index. Reads it back; `what` names the text in messages. */
+/* Appends it as a JSON object: the members of GET /streams/NAME that matter, batch_size, next_index
+ * (the last batch of `done`, and one), `ended` if it has and, if there are any, holes, a list of
+ * [first, end] that are not done before it. Reads it back, adding to `done`; `what` names the text
+ * in messages. */
 enum error stream_position_print(const struct stream_position *position,
-                                 struct buffer *out) MUST_CHECK;
+                                 const struct index_set *done, struct buffer *out) MUST_CHECK;
 enum error stream_position_parse(const char *text, const char *what,
-                                 struct stream_position *ret_position) MUST_CHECK;
+                                 struct stream_position *ret_position,
+                                 struct index_set *done) MUST_CHECK;
 
 #endif

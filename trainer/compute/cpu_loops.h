@@ -25,8 +25,10 @@ struct cpu_loops {
 
     /* Bit c of word w of row b: values[b, 64 w + c] is not zero. Returns how many are not. */
     size_t (*index_rows)(const float *values, size_t rows, size_t columns, uint64_t *ret_bits);
-    /* Sets bit r of [g, c] where values[32 g + r, c] is not zero, in zeroed bits. */
-    void (*index_columns)(const float *values, size_t rows, size_t columns, uint32_t *bits);
+    size_t (*index_bytes)(const uint8_t *bytes, size_t rows, size_t columns, uint64_t *ret_bits);
+    /* Bit r of [g, c]: bit c % 64 of word c / 64 of row 32 g + r of row_bits. */
+    void (*index_columns)(const uint64_t *row_bits, size_t rows, size_t columns,
+                          uint32_t *ret_bits);
 
     /* y[B,O] += x[B,I] w[I,O] */
     void (*multiply)(const struct sparse_batch *x, const float *weights, size_t outputs, float *y);
@@ -41,6 +43,9 @@ struct cpu_loops {
                         float *y);
     /* sums[C] = the sum of each column, from the first row to the last */
     void (*sum_columns)(const float *values, size_t rows, size_t columns, float *ret_sums);
+    /* sums[i] += x[i]; y[i] /= divisor */
+    void (*add)(float *sums, const float *x, size_t count);
+    void (*divide)(float *y, float divisor, size_t count);
     /* gradient[i] = 0 where x[i] is not positive */
     void (*mask_positive)(float *gradient, const float *x, size_t count);
 

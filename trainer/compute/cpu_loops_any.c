@@ -66,6 +66,20 @@ static inline unsigned vector_nonzero_bits(vector value)
     return bits[0] | bits[1] | bits[2] | bits[3];
 }
 
+static inline uint64_t nonzero_bytes(const uint8_t *from)
+{
+    uint64_t bits = 0;
+    for (size_t i = 0; i < 64; i++)
+        bits |= (uint64_t)(from[i] != 0) << i;
+    return bits;
+}
+
+static inline lanes lanes_where(unsigned bits, uint32_t value)
+{
+    lanes lane = ((lanes){0} + bits) & (lanes){1, 2, 4, 8};
+    return (lanes)(lane != (lanes){0}) & ((lanes){0} + value);
+}
+
 static inline bool vector_is_clear(vector value)
 {
     lanes bits = (lanes)value;

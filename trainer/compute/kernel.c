@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "trainer/compute/kernel.h"
 
+#include <math.h>
+
 #include "config.h"
 #include "trainer/compute/kernel_variants.h"
 
@@ -25,6 +27,22 @@ void kernel_close(struct kernel *kernel)
         kernel->ops->close(kernel);
 }
 
+enum error kernel_read(struct kernel *kernel, const float *from_device, size_t count,
+                       float *ret_to_host)
+{
+    enum error error = device_copy_out(kernel->device, kernel->queue, ret_to_host, from_device,
+                                       count * sizeof(*from_device));
+    return error ? error : device_queue_wait(kernel->device, kernel->queue);
+}
+
+enum error kernel_write(struct kernel *kernel, const float *from_host, size_t count,
+                        float *ret_to_device)
+{
+    enum error error = device_copy_in(kernel->device, kernel->queue, ret_to_device, from_host,
+                                      count * sizeof(*from_host));
+    return error ? error : device_queue_wait(kernel->device, kernel->queue);
+}
+
 enum error kernel_reserve(struct kernel *kernel, size_t rows, size_t columns)
 {
     return kernel->ops->reserve(kernel, rows, columns);
@@ -34,6 +52,17 @@ enum error kernel_input(struct kernel *kernel, const float *values, size_t rows,
                         struct kernel_input *ret_input)
 {
     return kernel->ops->input(kernel, values, rows, columns, ret_input);
+}
+
+enum error kernel_input_bytes(struct kernel *kernel, const uint8_t *bytes, float scale, size_t rows,
+                              size_t columns, struct kernel_input *ret_input)
+{
+    return kernel->ops->input_bytes(kernel, bytes, scale, rows, columns, ret_input);
+}
+
+bool kernel_takes_bytes(const struct kernel *kernel, float scale)
+{
+    return kernel->ops->input_bytes && isnormal(scale);
 }
 
 enum error kernel_standardize(struct kernel *kernel, const struct kernel_features *wanted,

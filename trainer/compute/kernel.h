@@ -74,6 +74,9 @@ struct kernel_ops {
     enum error (*reserve)(struct kernel *kernel, size_t rows, size_t columns) MUST_CHECK;
     enum error (*input)(struct kernel *kernel, const float *values, size_t rows, size_t columns,
                         struct kernel_input *ret_input) MUST_CHECK;
+    enum error (*input_bytes)(struct kernel *kernel, const uint8_t *bytes, float scale, size_t rows,
+                              size_t columns,
+                              struct kernel_input *ret_input) MUST_CHECK; /* NULL: takes none */
     enum error (*standardize)(struct kernel *kernel, const struct kernel_features *wanted,
                               const float *values, size_t rows, size_t columns,
                               float *ret_values) MUST_CHECK;
@@ -104,6 +107,13 @@ enum error kernel_open(struct device *device, struct device_queue *queue,
                        const struct kernel_options *options, struct kernel **ret_kernel) MUST_CHECK;
 void kernel_close(struct kernel *kernel);
 
+/* Copies `count` floats between host memory and the kernel's device, behind what is in its queue,
+ * and waits. */
+enum error kernel_read(struct kernel *kernel, const float *from_device, size_t count,
+                       float *ret_to_host) MUST_CHECK;
+enum error kernel_write(struct kernel *kernel, const float *from_host, size_t count,
+                        float *ret_to_device) MUST_CHECK;
+
 /* Room for what the operations need inside, for inputs of up to rows x columns. Before any of
  * them; may be called again with more. Afterwards nothing is allocated. */
 enum error kernel_reserve(struct kernel *kernel, size_t rows, size_t columns) MUST_CHECK;
@@ -112,6 +122,13 @@ enum error kernel_reserve(struct kernel *kernel, size_t rows, size_t columns) MU
  * indexes the others when that makes the products cheaper (MNIST: four fifths are zero). */
 enum error kernel_input(struct kernel *kernel, const float *values, size_t rows, size_t columns,
                         struct kernel_input *ret_input) MUST_CHECK;
+
+/* The same for bytes that stand for themselves times `scale`, rounded once: the same bits as for
+ * those floats, made by device_u8_to_f32(). Only where kernel_takes_bytes(): on the CPU, which
+ * reads a quarter of the memory then, and where `scale` is a normal number. */
+enum error kernel_input_bytes(struct kernel *kernel, const uint8_t *bytes, float scale, size_t rows,
+                              size_t columns, struct kernel_input *ret_input) MUST_CHECK;
+bool kernel_takes_bytes(const struct kernel *kernel, float scale);
 
 /* y[B,F] = (x[B,C] in column wanted->columns - mean) * factor, F wanted->count. Bit-equal on every
  * device. */

@@ -50,6 +50,18 @@ static enum error cpu_input(struct kernel *kernel, const float *values, size_t r
     return OK;
 }
 
+static enum error cpu_input_bytes(struct kernel *kernel, const uint8_t *bytes, float scale,
+                                  size_t rows, size_t columns, struct kernel_input *ret_input)
+{
+    struct sparse_batch *sparse = &cpu(kernel)->sparse;
+    sparse_batch_index_bytes(sparse, cpu(kernel)->loops, bytes, scale, rows, columns);
+    *ret_input = (struct kernel_input){
+        .rows = rows, .columns = columns, .indexed = sparse_batch_worth(sparse)};
+    if (!ret_input->indexed)
+        ret_input->values = sparse_batch_expand(sparse);
+    return OK;
+}
+
 static void pick(const float *row, const int32_t *columns, size_t count, float *ret_values)
 {
     for (size_t i = 0; i < count; i++)
@@ -304,6 +316,7 @@ static const struct kernel_ops ops = {
     .close = cpu_close,
     .reserve = cpu_reserve,
     .input = cpu_input,
+    .input_bytes = cpu_input_bytes,
     .standardize = cpu_standardize,
     .forward = cpu_forward,
     .backward = cpu_backward,

@@ -484,10 +484,21 @@ static void cuda_close(struct kernel *kernel)
     free(kernel);
 }
 
+/* Bytes are none of its inputs: the feed makes floats of them on the device. */
 static const struct kernel_ops ops = {
-    "cuda",           cuda_close,         cuda_reserve,       cuda_input,
-    cuda_standardize, cuda_forward,       cuda_backward,      cuda_backward_input,
-    cuda_softmax,     cuda_cross_entropy, cuda_squared_error, cuda_update,
+    "cuda",
+    cuda_close,
+    cuda_reserve,
+    cuda_input,
+    NULL,
+    cuda_standardize,
+    cuda_forward,
+    cuda_backward,
+    cuda_backward_input,
+    cuda_softmax,
+    cuda_cross_entropy,
+    cuda_squared_error,
+    cuda_update,
 };
 
 enum error kernel_cuda_open(struct device *device, struct device_queue *queue,

@@ -36,7 +36,8 @@ enum error sparse_batch_reserve(struct sparse_batch *sparse, size_t rows, size_t
     sparse->column_bits =
         array_new(groups_of(rows) * columns, sizeof(uint32_t), "the batch's index");
     sparse->list = array_new(rows, sizeof(uint32_t), "the batch's index");
-    bool made = sparse->row_bits && sparse->column_bits && sparse->list;
+    sparse->floats = array_new(rows * columns, sizeof(float), "a batch of bytes");
+    bool made = sparse->row_bits && sparse->column_bits && sparse->list && sparse->floats;
     sparse->panel = made ? aligned_alloc(64, panel_bytes) : NULL;
     if (made && !sparse->panel)
         error_set_memory(panel_bytes, "the batch's index");
@@ -55,30 +56,51 @@ void sparse_batch_release(struct sparse_batch *sparse)
     free(sparse->column_bits);
     free(sparse->panel);
     free(sparse->list);
+    free(sparse->floats);
     memset(sparse, 0, sizeof(*sparse));
+}
+
+static void begin(struct sparse_batch *sparse, const float *values, const uint8_t *bytes,
+                  size_t rows, size_t columns)
+{
+    sparse->values = values;
+    sparse->bytes = bytes;
+    sparse->rows = rows;
+    sparse->columns = columns;
+    sparse->row_words = words_of(columns);
+    sparse->has_columns = false;
 }
 
 /* One pass over x[B,F]: also counts, so that a batch found dense costs no second look. */
 void sparse_batch_index(struct sparse_batch *sparse, const struct cpu_loops *loops,
                         const float *values, size_t rows, size_t columns)
 {
-    sparse->values = values;
-    sparse->rows = rows;
-    sparse->columns = columns;
-    sparse->row_words = words_of(columns);
-    sparse->has_columns = false;
+    begin(sparse, values, NULL, rows, columns);
     sparse->count = loops->index_rows(values, rows, columns, sparse->row_bits);
 }
 
-/* Evaluation never comes here: only the backward product reads by columns. index_columns() sets
- * bits and clears none, so the words of this batch's shape are cleared first. */
+void sparse_batch_index_bytes(struct sparse_batch *sparse, const struct cpu_loops *loops,
+                              const uint8_t *bytes, float scale, size_t rows, size_t columns)
+{
+    begin(sparse, NULL, bytes, rows, columns);
+    for (size_t byte = 0; sparse->scale != scale && byte < SPARSE_BATCH_BYTES; byte++)
+        sparse->table[byte] = (float)byte * scale;
+    sparse->scale = scale;
+    sparse->count = loops->index_bytes(bytes, rows, columns, sparse->row_bits);
+}
+
+const float *sparse_batch_expand(struct sparse_batch *sparse)
+{
+    for (size_t i = 0; i < sparse->rows * sparse->columns; i++)
+        sparse->floats[i] = (float)sparse->bytes[i] * sparse->scale;
+    return sparse->floats;
+}
+
+/* Evaluation never comes here: only the backward product reads by columns. */
 void sparse_batch_index_columns(struct sparse_batch *sparse, const struct cpu_loops *loops)
 {
-    if (sparse->has_columns)
-        return;
-    memset(sparse->column_bits, 0,
-           groups_of(sparse->rows) * sparse->columns * sizeof(*sparse->column_bits));
-    loops->index_columns(sparse->values, sparse->rows, sparse->columns, sparse->column_bits);
+    if (!sparse->has_columns)
+        loops->index_columns(sparse->row_bits, sparse->rows, sparse->columns, sparse->column_bits);
     sparse->has_columns = true;
 }
 

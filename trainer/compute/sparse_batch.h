@@ -24,9 +24,13 @@ struct cpu_loops;
 #define SPARSE_BATCH_WORD 64          /* columns in one word of row_bits */
 #define SPARSE_BATCH_GROUP 32         /* rows in one word of column_bits */
 #define SPARSE_BATCH_PANEL_FLOATS 128 /* the widest strip of outputs that one pass works on */
+#define SPARSE_BATCH_BYTES 256        /* values of a byte */
 
 struct sparse_batch {
-    const float *values; /* [B,F], borrowed from the batch */
+    const float *values;  /* [B,F], borrowed from the batch; NULL: */
+    const uint8_t *bytes; /* [B,F], borrowed; byte b stands for table[b] */
+    float table[SPARSE_BATCH_BYTES];
+    float scale; /* that `table` was made with */
     size_t rows, columns;
     size_t count;          /* how many are not zero */
     size_t row_words;      /* words of row_bits a row */
@@ -34,6 +38,7 @@ struct sparse_batch {
     uint32_t *column_bits; /* [groups of 32 rows, F] bit r of group g: row 32 g + r */
     bool has_columns;      /* column_bits are those of this batch */
     float *panel;          /* [max(B, 64), strip] scratch of the products, 64-byte aligned */
+    float *floats;         /* [B,F] scratch: sparse_batch_expand() */
     uint32_t *list;        /* [B] scratch: the rows of one column */
     size_t rows_limit, columns_limit;
 };
@@ -47,6 +52,12 @@ void sparse_batch_release(struct sparse_batch *sparse);
 /* Indexes a batch (within what was reserved) by rows. `values` is borrowed until the next call. */
 void sparse_batch_index(struct sparse_batch *sparse, const struct cpu_loops *loops,
                         const float *values, size_t rows, size_t columns);
+/* The same for bytes that stand for themselves times `scale`, rounded once. `scale` is such that no
+ * product but that of 0 is 0. */
+void sparse_batch_index_bytes(struct sparse_batch *sparse, const struct cpu_loops *loops,
+                              const uint8_t *bytes, float scale, size_t rows, size_t columns);
+/* The floats that the latest bytes stand for [B,F]; valid until the next call. */
+const float *sparse_batch_expand(struct sparse_batch *sparse);
 /* By columns too, if that has not been done for this batch. */
 void sparse_batch_index_columns(struct sparse_batch *sparse, const struct cpu_loops *loops);
 

@@ -130,6 +130,16 @@ int32_t classes_find(const struct classes *classes, const char *text)
     return found ? (int32_t)(found - classes->texts) : -1;
 }
 
+size_t classes_choose(const float *scores, size_t count)
+{
+    size_t best = 0;
+    for (size_t i = 1; i < count; i++) {
+        if (scores[i] > scores[best])
+            best = i;
+    }
+    return best;
+}
+
 const char *classes_describe(const struct classes *classes, char *out, size_t bytes)
 {
     const size_t shown = 6;

@@ -39,6 +39,8 @@ enum error classes_print(const struct classes *classes, struct buffer *out) MUST
 
 /* The class of a label's text; -1 when it is none. O(log L). */
 int32_t classes_find(const struct classes *classes, const char *text);
+/* The class with the largest of scores[count], the first of equals. */
+size_t classes_choose(const float *scores, size_t count);
 
 /* "0, 1, 2, ... 9" for messages, cut to `bytes`; returns `out`. */
 const char *classes_describe(const struct classes *classes, char *out, size_t bytes);

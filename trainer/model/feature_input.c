@@ -21,20 +21,6 @@ struct feature_input {
     float *mean, *factor; /* device, [F]; NULL: not normalized */
 };
 
-static enum error new_memory(const struct feature_input *input, size_t columns, size_t bytes,
-                             void **ret_memory)
-{
-    return device_memory_new(input->engine->device, input->rows * columns * bytes, ret_memory);
-}
-
-static enum error new_floats(const struct feature_input *input, size_t columns, float **ret_floats)
-{
-    void *memory = NULL;
-    enum error error = new_memory(input, columns, sizeof(**ret_floats), &memory);
-    *ret_floats = memory;
-    return error;
-}
-
 /* `count` numbers of four bytes, copied to the device. */
 static enum error send(const struct feature_input *input, const void *numbers, size_t count,
                        void **ret_memory)
@@ -115,17 +101,19 @@ static enum error choose_columns(struct feature_input *input,
 static enum error prepare(struct feature_input *input, const struct feature_input_options *options,
                           const struct store_info *info)
 {
+    struct device *device = input->engine->device;
     bool scaled =
         input->source == FEATURES_FROM_FEED && (input->element == ELEMENT_U8 || input->scale == 1);
     enum error error = choose_columns(input, options, info);
     if (!error && options->norm->features > 0)
         error = send_norm(input, options->norm);
     if (!error && (input->picked || input->mean))
-        error = new_floats(input, input->features, &input->standardized);
+        error = device_floats_new(device, input->rows, input->features, &input->standardized);
     if (!error && !scaled)
-        error = new_floats(input, input->columns, &input->scaled);
+        error = device_floats_new(device, input->rows, input->columns, &input->scaled);
     if (!error && input->source == FEATURES_ON_HOST)
-        error = new_memory(input, input->columns, element_bytes(input->element), &input->raw);
+        error = device_memory_new(
+            device, input->rows * input->columns * element_bytes(input->element), &input->raw);
     return error;
 }
 
@@ -177,6 +165,12 @@ static enum error scale(struct feature_input *input, const void *features, size_
                                     input->scale)
                  : device_scale_f32(engine->device, engine->queue, input->scaled, features, count,
                                     input->scale);
+}
+
+bool feature_input_is_bytes(const struct feature_input *input)
+{
+    return input->source == FEATURES_FROM_FEED && input->element == ELEMENT_U8 &&
+           !input->standardized && kernel_takes_bytes(input->engine->kernel, input->scale);
 }
 
 enum error feature_input_take(struct feature_input *input, const void *features, size_t rows,

@@ -7,6 +7,7 @@
 #ifndef TRAINER_MODEL_FEATURE_INPUT_H
 #define TRAINER_MODEL_FEATURE_INPUT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "common/error.h"
@@ -28,7 +29,7 @@ struct feature_input_options {
 enum feature_source {
     FEATURES_ON_HOST,   /* a scan */
     FEATURES_ON_DEVICE, /* as the store keeps them */
-    FEATURES_FROM_FEED  /* f32 on the device, scaled if the store holds u8 */
+    FEATURES_FROM_FEED  /* f32 on the device, scaled if the store holds u8; or bytes, see below */
 };
 
 struct feature_input;
@@ -44,6 +45,10 @@ enum error feature_input_new(const struct engine *engine,
                              const struct store_info *info, enum feature_source source, size_t rows,
                              struct feature_input **ret_input) MUST_CHECK;
 void feature_input_free(struct feature_input *input);
+
+/* FEATURES_FROM_FEED: are the store's bytes what the model takes (struct model_batch), so that the
+ * feed leaves them as they are and feature_input_take() is not called? */
+bool feature_input_is_bytes(const struct feature_input *input);
 
 /* `rows` rows [rows, C] from where the input was made for -> *ret_values[rows, F] in device memory,
  * valid until the next call; it may be `features` itself. Host memory must stay as it is until

@@ -25,40 +25,14 @@
 
 #include "common/error.h"
 #include "trainer/compute/kernel.h"
-#include "trainer/compute/loss.h"
-#include "trainer/compute/optimizer.h"
 #include "trainer/model/model_shape.h"
-
-#define MODEL_ROWS_LIMIT 1048576 /* rows of one batch */
-
-struct model_options {
-    struct model_shape shape;
-    enum loss loss;
-    struct optimizer optimizer;
-    uint64_t seed;     /* of the initial parameters */
-    size_t batch_rows; /* B: the most rows that one call will bring, 1 to MODEL_ROWS_LIMIT */
-    /* linear: inside, targets are (y - target_mean) / target_deviation; losses and predictions are
-     * of y all the same. A deviation of 0: as they are. */
-    float target_mean, target_deviation;
-};
-
-/* One batch. `features` is device memory; the others are host memory and may be reused as soon as
- * the call returns. Exactly one of classes and targets is read (targets by linear). */
-struct model_batch {
-    size_t rows;            /* 1 to options.batch_rows */
-    const float *features;  /* [rows, F], device */
-    const int32_t *classes; /* [rows], 0 to L-1, host */
-    const float *targets;   /* [rows], host */
-};
-
-/* Totals over the batches given to model_evaluate(); start from zeros. */
-struct model_score {
-    int64_t rows;
-    int64_t correct; /* rows whose largest logit (the first of equals) is their class; linear: 0 */
-    double loss_sum; /* sum over rows, also for losses that are means */
-};
+#include "trainer/model/network.h"
 
 struct model;
+
+/* The state that a model begins with, on the host: of the layout of `options`. */
+void model_initial_state(const struct model_options *options, const struct model_layout *layout,
+                         float *ret_state);
 
 /* Allocates and initialises; step 0. `kernel` is borrowed until model_free(). ERROR_USAGE when the
  * options contradict each other or pass a limit. */
@@ -70,12 +44,17 @@ const struct model_options *model_get_options(const struct model *model);
 /* P, and the floats of the whole state, P * (1 + S). */
 size_t model_parameters(const struct model *model);
 size_t model_state_count(const struct model *model);
-/* The views that cover the state without gaps, in order: parameters first, then slots. */
-size_t model_tensors(const struct model *model);
-const struct model_tensor *model_tensor(const struct model *model, size_t index);
+/* Where everything lies in the state. */
+const struct model_layout *model_get_layout(const struct model *model);
 
 /* Updates applied so far (the global step); Adam's t is one more. */
 int64_t model_get_step(const struct model *model);
+
+/* For those who exchange gradients: the values and the gradient of the latest batch, [P] each in
+ * device memory, borrowed; and the global step that others count. */
+float *model_values(struct model *model);
+float *model_gradient_values(struct model *model);
+void model_set_step(struct model *model, int64_t step);
 
 /* Copies the state between host memory and the device and waits for it. model_write() also sets
  * the step. */
@@ -93,6 +72,8 @@ enum error model_apply(struct model *model) MUST_CHECK;
 /* The loss of the latest model_step() or model_gradient(), before its update. Waits.
  * ERROR_NOT_FOUND when there was none yet. */
 enum error model_loss(struct model *model, double *ret_loss) MUST_CHECK;
+/* That batch as model_evaluate() would have scored it before the update. Likewise. */
+enum error model_batch_score(struct model *model, struct model_score *ret_score) MUST_CHECK;
 /* Was the latest gradient of the outputs zero, and with it that of every parameter? Waits; reads no
  * further than to the first that is not. */
 enum error model_gradient_is_zero(struct model *model, bool *ret_zero) MUST_CHECK;
@@ -102,6 +83,9 @@ enum error model_read_gradient(struct model *model, float *ret_gradient) MUST_CH
 /* Adds a batch to *score. Waits. */
 enum error model_evaluate(struct model *model, const struct model_batch *batch,
                           struct model_score *score) MUST_CHECK;
+/* What the latest model_evaluate() took its `rows` rows for: logits [rows, L], into host memory; of
+ * a classifier. Waits. */
+enum error model_read_outputs(struct model *model, size_t rows, float *ret_outputs) MUST_CHECK;
 /* The loss over all that was scored, as the model's loss defines it: sum, or mean over the rows. */
 double model_score_loss(const struct model *model, const struct model_score *score);
 

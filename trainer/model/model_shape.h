@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The shape of a model: its kind, its layers, and where each named tensor lies in the flat state.
+ * The shape of a model: its kind, its layers, and where each named tensor lies in the flat state;
+ * and with it the options that say all of the model.
  * What a checkpoint and a parameter server must agree on; nothing here touches a device.
  *
  * The state is P parameters, layer by layer, weights before bias, then the optimizer's slots, P
  * floats each in the same order. Names: hid_w hid_b sm_w sm_b with one hidden layer, hid1_w hid1_b
  * hid2_w ... with several, w b for linear; a slot is `<parameter>/<slot>`, hid_w/Adagrad.
  *
- * Dimensions: F features, H hidden units, L classes, P parameters, S slots.
+ * Dimensions: B rows a batch, F features, H hidden units, L classes, P parameters, S slots.
  */
 #ifndef TRAINER_MODEL_MODEL_SHAPE_H
 #define TRAINER_MODEL_MODEL_SHAPE_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "common/error.h"
 #include "trainer/compute/loss.h"
@@ -25,6 +27,7 @@ enum model_kind { MODEL_LINEAR, MODEL_SOFTMAX, MODEL_MLP };
 #define MODEL_TENSORS_LIMIT (2 * MODEL_LAYERS_LIMIT * (1 + OPTIMIZER_SLOTS_LIMIT))
 #define MODEL_WIDTH_LIMIT 1048576         /* units of one layer, features, classes */
 #define MODEL_PARAMETERS_LIMIT 2147483647 /* what 32-bit indexes of the BLAS libraries reach */
+#define MODEL_ROWS_LIMIT 1048576          /* rows of one batch */
 #define MODEL_NAME_BYTES 64
 
 struct model_shape {
@@ -33,6 +36,17 @@ struct model_shape {
     size_t outputs;                    /* L, at least 2; 1 for linear */
     size_t hidden[MODEL_HIDDEN_LIMIT]; /* H of each hidden layer; mlp only */
     size_t hidden_count;               /* at least 1 for mlp, 0 for the others */
+};
+
+struct model_options {
+    struct model_shape shape;
+    enum loss loss;
+    struct optimizer optimizer;
+    uint64_t seed;     /* of the initial parameters */
+    size_t batch_rows; /* B: the most rows that one call will bring, 1 to MODEL_ROWS_LIMIT */
+    /* linear: inside, targets are (y - target_mean) / target_deviation; losses and predictions are
+     * of y all the same. A deviation of 0: as they are. */
+    float target_mean, target_deviation;
 };
 
 /* One dense layer; offsets count floats from the beginning of the state. */

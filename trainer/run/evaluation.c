@@ -11,8 +11,10 @@ struct scoring {
     struct targets *targets;
     int32_t *classes; /* [rows of a batch] */
     float *numbers;
+    float *scores; /* [rows of a batch, L]; NULL: a regression */
     struct model_score score;
     struct baseline baseline;
+    struct confusion confusion;
 };
 
 static enum error score_rows(void *context, const struct trained_model_rows *rows)
@@ -27,7 +29,23 @@ static enum error score_rows(void *context, const struct trained_model_rows *row
     if (error)
         return error;
     baseline_add(&scoring->baseline, scoring->classes, scoring->numbers, rows->rows);
-    return model_evaluate(scoring->trained->model, &batch, &scoring->score);
+    error = model_evaluate(scoring->trained->model, &batch, &scoring->score);
+    if (error || !scoring->scores)
+        return error;
+    error = model_read_outputs(scoring->trained->model, rows->rows, scoring->scores);
+    if (!error)
+        confusion_add(&scoring->confusion, scoring->classes, scoring->scores, rows->rows);
+    return error;
+}
+
+static enum error begin_confusion(struct scoring *scoring, const struct classes *classes,
+                                  size_t rows)
+{
+    if (!classes)
+        return OK;
+    scoring->scores =
+        array_new(rows * classes->count, sizeof(*scoring->scores), "a batch's scores");
+    return scoring->scores ? confusion_init(&scoring->confusion, classes->count) : ERROR_MEMORY;
 }
 
 static enum error score_store(struct scoring *scoring, const struct trained_model_source *source,
@@ -45,6 +63,8 @@ static enum error score_store(struct scoring *scoring, const struct trained_mode
     if (!scoring->classes || !scoring->numbers)
         return ERROR_MEMORY;
     error = baseline_init(&scoring->baseline, facts->classes ? facts->classes->count : 0);
+    if (!error)
+        error = begin_confusion(scoring, facts->classes, rows);
     if (error)
         return error;
     error = trained_model_run(scoring->trained, source, store, score_rows, scoring);
@@ -58,6 +78,7 @@ enum error evaluation_run(struct trained_model *trained, const struct trained_mo
 {
     struct scoring scoring = {.trained = trained};
     struct store *store = NULL;
+    *ret_evaluation = (struct evaluation){.rows = 0};
     enum error error = trained_model_open_store(trained, source, &store);
     if (error)
         return error;
@@ -68,11 +89,20 @@ enum error evaluation_run(struct trained_model *trained, const struct trained_mo
             .accuracy = (double)scoring.score.correct / (double)scoring.score.rows,
             .loss = scoring.score.loss_sum / (double)scoring.score.rows,
             .baseline = baseline_loss(&scoring.baseline),
+            .confusion = scoring.confusion,
         };
+    else
+        confusion_release(&scoring.confusion);
     baseline_release(&scoring.baseline);
     free(scoring.classes);
     free(scoring.numbers);
+    free(scoring.scores);
     targets_free(scoring.targets);
     store_close(store);
     return error;
+}
+
+void evaluation_release(struct evaluation *evaluation)
+{
+    confusion_release(&evaluation->confusion);
 }

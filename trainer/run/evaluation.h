@@ -5,6 +5,7 @@
 
 #include "common/error.h"
 #include "trainer/run/baseline.h"
+#include "trainer/run/confusion.h"
 #include "trainer/run/trained_model.h"
 
 struct evaluation {
@@ -12,10 +13,13 @@ struct evaluation {
     double loss;     /* a row: cross entropy in nats, or squared error */
     double baseline; /* the same of always giving the labels' shares, or the targets' mean */
     double accuracy; /* of a classifier */
+    struct confusion confusion; /* likewise */
 };
 
-/* Every label must be one that the model knows. No row is ERROR_INPUT. */
+/* Every label must be one that the model knows. No row is ERROR_INPUT. evaluation_release() in any
+ * case. */
 enum error evaluation_run(struct trained_model *trained, const struct trained_model_source *source,
                           struct evaluation *ret_evaluation) MUST_CHECK;
+void evaluation_release(struct evaluation *evaluation);
 
 #endif

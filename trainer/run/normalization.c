@@ -124,6 +124,7 @@ enum error normalization_measure(const struct feed_options *feed, int64_t epoch_
     enum error error = device_open("cpu", &options.device);
     if (error)
         return error;
+    options.pull = FEED_INDEX;
     options.first_index = 0;
     options.batches = units / batch + (units % batch != 0);
     error = measure(&options, units, ret_normalization);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "trainer/run/prediction.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +19,7 @@ struct predicting {
     size_t outputs;                /* 1 for a regression */
     float *output;                 /* [rows of a batch, outputs] */
     struct buffer lines;
-    FILE *out;
+    struct output *out;
 };
 
 static void add_integer(struct buffer *lines, int64_t value)
@@ -47,23 +46,13 @@ static void add_label(struct predicting *predicting, double label)
         buffer_add_text(lines, text_of_real(label, real));
 }
 
-static size_t largest(const float *values, size_t count)
-{
-    size_t best = 0;
-    for (size_t i = 1; i < count; i++) {
-        if (values[i] > values[best])
-            best = i;
-    }
-    return best;
-}
-
 static void add_prediction(struct predicting *predicting, const float *output)
 {
     const struct classes *classes = predicting->classes;
     struct buffer *lines = &predicting->lines;
     if (classes) {
         buffer_add(lines, ",", 1);
-        buffer_add_csv(lines, classes->texts[largest(output, classes->count)]);
+        buffer_add_csv(lines, classes->texts[classes_choose(output, classes->count)]);
     }
     for (size_t i = 0; i < (classes ? classes->count : 1); i++)
         buffer_print(lines, ",%.9g", (double)output[i]);
@@ -73,11 +62,9 @@ static void add_prediction(struct predicting *predicting, const float *output)
 static enum error write_lines(struct predicting *predicting)
 {
     struct buffer *lines = &predicting->lines;
-    if (lines->length > 0 &&
-        fwrite(lines->data, 1, lines->length, predicting->out) != lines->length)
-        return error_set_errno(ERROR_IO, errno, "cannot write the predictions");
+    enum error error = output_add(predicting->out, lines->data, lines->length);
     buffer_clear(lines);
-    return OK;
+    return error;
 }
 
 static enum error predict_rows(void *context, const struct trained_model_rows *rows)
@@ -142,11 +129,13 @@ static enum error predict_store(struct predicting *predicting,
     buffer_add(lines, "\n", 1);
     enum error error =
         trained_model_run(predicting->trained, source, store, predict_rows, predicting);
-    return error ? error : write_lines(predicting);
+    if (!error)
+        error = write_lines(predicting);
+    return error ? error : output_flush(predicting->out);
 }
 
 enum error prediction_run(struct trained_model *trained, const struct trained_model_source *source,
-                          FILE *out)
+                          struct output *out)
 {
     struct predicting predicting = {
         .trained = trained, .lines = BUFFER_INIT(LINES_LIMIT_BYTES), .out = out};

@@ -13,13 +13,11 @@
 #ifndef TRAINER_RUN_PREDICTION_H
 #define TRAINER_RUN_PREDICTION_H
 
-#include <stdio.h>
-
-#include "common/error.h"
+#include "common/output.h"
 #include "trainer/run/trained_model.h"
 
-/* ERROR_IO when `out` does not take it. */
+/* Flushed at the end; ERROR_IO when `out` does not take it. */
 enum error prediction_run(struct trained_model *trained, const struct trained_model_source *source,
-                          FILE *out) MUST_CHECK;
+                          struct output *out) MUST_CHECK;
 
 #endif

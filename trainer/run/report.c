@@ -120,7 +120,7 @@ static void *run(void *context)
     struct report *report = context;
     struct moment last, now;
     int64_t check_ns = clock_now_ns() + FIRST_PROGRESS_MS * 1000000LL;
-    int64_t next_ns = clock_now_ns() + (report->live ? FLUSH_MS : FIRST_PROGRESS_MS) * 1000000LL;
+    int64_t next_ns = 0;
     take_moment(report, &last);
     pthread_mutex_lock(&report->mutex);
     while (!report->end) {
@@ -131,13 +131,16 @@ static void *run(void *context)
         pthread_mutex_unlock(&report->mutex);
         fflush(stdout);
         take_moment(report, &now);
-        if (now.at_ns >= next_ns && atomic_load(&report->shared.step) >= 0) {
+        if (last.steps < 0) { /* it begins now, perhaps with the steps of a checkpoint */
+            last = now;
+            next_ns = now.at_ns + (report->live ? FLUSH_MS : FIRST_PROGRESS_MS) * 1000000LL;
+        }
+        if (now.at_ns >= next_ns) {
             show_progress(report, &last, &now);
             last = now;
             next_ns = now.at_ns + (report->live ? FLUSH_MS : PROGRESS_MS) * 1000000LL;
         }
-        if (report->options.check && now.at_ns >= check_ns &&
-            atomic_load(&report->shared.step) >= 0) {
+        if (report->options.check && now.at_ns >= check_ns && now.steps >= 0) {
             report->options.check(report->options.context);
             check_ns = now.at_ns + PROGRESS_MS * 1000000LL;
         }
@@ -145,6 +148,13 @@ static void *run(void *context)
     }
     pthread_mutex_unlock(&report->mutex);
     return NULL;
+}
+
+void report_bad_rows(int64_t count, enum bad_rows bad_rows)
+{
+    if (count > 0)
+        log_warning("%" PRId64 " bad rows were %s", count,
+                    bad_rows == BAD_ROWS_SKIP ? "left out" : "replaced by zeros");
 }
 
 enum error report_open(const struct report_options *options, struct report **ret_report)
@@ -222,6 +232,11 @@ void report_wait_end(struct report *report)
     else
         report->measured_ns = now_ns;
     atomic_store_explicit(&report->shared.waiting_since_ns, 0, memory_order_relaxed);
+}
+
+int64_t report_wait_ns(const struct report *report)
+{
+    return atomic_load_explicit(&report->shared.wait_ns, memory_order_relaxed);
 }
 
 /* "%f" of the seconds, six digits behind the point; printf takes ten times as long. */

@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "loader/feed/feed.h"
 
 struct report_options {
     int64_t worker;      /* the number in "Worker 0:" */
@@ -30,6 +31,9 @@ struct report_options {
     void (*check)(void *context);
     void *context;
 };
+
+/* To the log: how many bad rows there were, if any, and what became of them. */
+void report_bad_rows(int64_t count, enum bad_rows bad_rows);
 
 struct report;
 
@@ -45,6 +49,8 @@ void report_begin(struct report *report, int64_t step);
 /* Around each wait for a batch. The first one counts as start-up, not as waiting. */
 void report_wait_begin(struct report *report);
 void report_wait_end(struct report *report);
+/* Of all waits so far. */
+int64_t report_wait_ns(const struct report *report);
 
 /* A step is done: `rows` more rows; its loss if it is known, else NAN. */
 void report_step(struct report *report, int64_t step, int64_t rows, double loss);

@@ -6,6 +6,7 @@
 #include "common/array.h"
 #include "common/stop.h"
 #include "common/text.h"
+#include "loader/store/scan_apart.h"
 
 struct test_set {
     const struct engine *engine;
@@ -72,7 +73,7 @@ enum error test_set_new(const struct engine *engine, struct store *store,
     if (error)
         error = error_prefix(error, "%s as a test set: ", info->uri);
     if (!error)
-        error = store_scan(store, SCAN_FEATURES, fill, &filling);
+        error = store_scan_apart(store, SCAN_FEATURES, fill, &filling);
     if (error)
         goto out;
     set->rows = filling.filled;

@@ -6,19 +6,24 @@
 #include "common/log.h"
 #include "common/stop.h"
 #include "loader/feed/stream_check.h"
-#include "loader/store_open.h"
+#include "loader/store/scan_apart.h"
+#include "loader/store_apart.h"
 #include "trainer/checkpoint/logdir.h"
 #include "trainer/model/feature_input.h"
+#include "trainer/run/report.h"
 
-static enum error open_newest(const char *path, struct checkpoint **ret_checkpoint)
+static enum error open_of_logdir(const char *path, bool best, struct checkpoint **ret_checkpoint)
 {
     struct logdir *logdir = NULL;
     enum error error = logdir_open_read(path, &logdir);
     if (error)
         return error;
-    error = logdir_newest(logdir, ret_checkpoint);
+    error = best ? logdir_best(logdir, ret_checkpoint) : logdir_newest(logdir, ret_checkpoint);
     if (!error && !*ret_checkpoint)
-        error = error_set(ERROR_NOT_FOUND, "%s holds no checkpoint yet; train makes them", path);
+        error = error_set(ERROR_NOT_FOUND,
+                          best ? "%s holds no " LOGDIR_BEST "; train --test-store keeps one"
+                               : "%s holds no checkpoint yet; train makes them",
+                          path);
     logdir_close(logdir);
     return error;
 }
@@ -35,24 +40,36 @@ static enum error make_model(struct trained_model *trained)
     return error ? error : checkpoint_restore(trained->checkpoint, trained->model);
 }
 
+enum error trained_model_find(const struct trained_model_options *options,
+                              struct checkpoint **ret_checkpoint)
+{
+    struct checkpoint *checkpoint = NULL;
+    if (!options->logdir && !options->checkpoint)
+        return error_set(ERROR_USAGE, "neither --logdir nor --checkpoint names a model");
+    if (options->best && (!options->logdir || options->checkpoint))
+        return error_set(ERROR_USAGE, "--best is of a --logdir");
+    enum error error = options->checkpoint
+                           ? checkpoint_open_foreign(options->checkpoint, &checkpoint)
+                           : open_of_logdir(options->logdir, options->best, &checkpoint);
+    if (!error && !checkpoint_has_facts(checkpoint))
+        error = error_set(ERROR_INPUT,
+                          "%s has no metadata that says which model it is (train --init-from takes "
+                          "it)",
+                          checkpoint_path(checkpoint));
+    if (error)
+        checkpoint_close(checkpoint);
+    else
+        *ret_checkpoint = checkpoint;
+    return error;
+}
+
 enum error trained_model_open(const struct trained_model_options *options,
                               struct trained_model *trained)
 {
     *trained = (struct trained_model){.bad_rows = options->bad_rows};
-    if (!options->logdir && !options->checkpoint)
-        return error_set(ERROR_USAGE, "neither --logdir nor --checkpoint names a model");
-    enum error error = options->checkpoint
-                           ? checkpoint_open_foreign(options->checkpoint, &trained->checkpoint)
-                           : open_newest(options->logdir, &trained->checkpoint);
-    if (!error && !checkpoint_has_facts(trained->checkpoint))
-        error = error_set(ERROR_INPUT,
-                          "%s has no metadata that says which model it is (train --init-from takes "
-                          "it)",
-                          checkpoint_path(trained->checkpoint));
-    if (error) {
-        trained_model_close(trained);
+    enum error error = trained_model_find(options, &trained->checkpoint);
+    if (error)
         return error;
-    }
     log_info("model of %s, step %lld", checkpoint_path(trained->checkpoint),
              (long long)checkpoint_step(trained->checkpoint));
     error = engine_open(&options->engine, &trained->engine);
@@ -123,13 +140,6 @@ static enum error pass_on(void *context, const struct store_block *block)
     return device_queue_wait(scan->trained->engine.device, scan->trained->engine.queue);
 }
 
-static void log_bad_rows(const struct trained_model *trained, int64_t bad_rows)
-{
-    if (bad_rows > 0)
-        log_warning("%" PRId64 " bad rows were %s", bad_rows,
-                    trained->bad_rows == BAD_ROWS_SKIP ? "left out" : "replaced by zeros");
-}
-
 static enum error new_input(const struct trained_model *trained, const struct store *store,
                             enum feature_source source, struct feature_input **ret_input)
 {
@@ -152,9 +162,11 @@ static enum error run_all(struct trained_model *trained, struct store *store,
         trained->bad_rows == BAD_ROWS_FAIL ? SCAN_FEATURES : SCAN_FEATURES | SCAN_BAD_ROWS;
     enum error error = new_input(trained, store, FEATURES_ON_HOST, &scan.input);
     if (!error)
-        error = store_scan(store, columns, pass_on, &scan);
+        error = store_scan_apart(store, columns, pass_on, &scan);
     if (!error)
-        log_bad_rows(trained, scan.bad_rows);
+        report_bad_rows(scan.bad_rows, trained->bad_rows);
+    if (error == ERROR_INPUT && info->first_bad_row && trained->bad_rows == BAD_ROWS_FAIL)
+        error = error_set(error, "%s" BAD_ROWS_ADVICE, error_message());
     feature_input_free(scan.input);
     return error;
 }
@@ -198,7 +210,7 @@ static enum error draw_epoch(struct trained_model *trained, const struct feed_op
         error = draw_batch(trained, feed, input, &left, sink, context);
     if (feed) {
         feed_get_stats(feed, &stats);
-        log_bad_rows(trained, stats.bad_rows);
+        report_bad_rows(stats.bad_rows, trained->bad_rows);
     }
     feed_close(feed);
     feature_input_free(input);
@@ -243,8 +255,8 @@ enum error trained_model_open_store(const struct trained_model *trained,
 {
     const struct feature_names *names = &checkpoint_get_facts(trained->checkpoint)->names;
     bool known = names->count > 0 && names->first_count == names->count;
-    return store_open_columns(source->store_uri, (const char *const *)names->first,
-                              known ? names->count : 0, ret_store);
+    return store_open_apart(source->store_uri, 0, (const char *const *)names->first,
+                            known ? names->count : 0, ret_store);
 }
 
 enum error trained_model_run(struct trained_model *trained,

@@ -6,6 +6,7 @@
 #ifndef TRAINER_RUN_TRAINED_MODEL_H
 #define TRAINER_RUN_TRAINED_MODEL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,6 +20,7 @@
 struct trained_model_options {
     const char *logdir;     /* its newest checkpoint is taken; may be NULL if ... */
     const char *checkpoint; /* ... a file is named here */
+    bool best;              /* the logdir's best model, not its newest */
     struct engine_options engine;
     enum bad_rows bad_rows;
 };
@@ -39,8 +41,11 @@ struct trained_model_rows {
 };
 typedef enum error trained_model_sink(void *context, const struct trained_model_rows *rows);
 
-/* ERROR_USAGE when neither logdir nor checkpoint is named; ERROR_NOT_FOUND when there is no
- * checkpoint yet. On failure *trained is empty. */
+/* The checkpoint that the options name, which the caller closes. ERROR_USAGE when neither logdir
+ * nor checkpoint is named; ERROR_NOT_FOUND when there is no checkpoint yet. */
+enum error trained_model_find(const struct trained_model_options *options,
+                              struct checkpoint **ret_checkpoint) MUST_CHECK;
+/* It and its model; likewise. On failure *trained is empty. */
 enum error trained_model_open(const struct trained_model_options *options,
                               struct trained_model *trained) MUST_CHECK;
 /* Legal on an empty one. */

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A training: one process pulls batches, steps a model and saves it, until the last step, the end
- * of the stream, or a signal.
+ * of the stream, tests that get no better, or a signal.
  *
  * Where the logdir holds a checkpoint, training goes on from there with exactly the batch that
  * would have come next, so that any number of interruptions leads to the same bits. A checkpoint is
- * saved before the first step (when its batch has passed every check), every save_seconds, and
+ * saved before the first step (when its batch has passed every check), every save_ms, and
  * whenever training ends, for whatever reason but a diverged model. A sampler that came back with
  * another order ends it: the steps until then are of the old order, and are saved.
+ *
+ * In a cluster a worker does the same but for saving, which parameter server 0 does, and a ps holds
+ * parameters until the training is over (trainer/server); an evaluator scores checkpoints. The
+ * chief of a cluster without a ps runs one server on a thread of its own.
  *
  * One thread; the feed and the report have theirs.
  */
@@ -19,6 +23,7 @@
 
 #include "common/error.h"
 #include "loader/feed/feed.h"
+#include "trainer/cluster/cluster.h"
 #include "trainer/compute/engine.h"
 #include "trainer/model/model.h"
 
@@ -37,15 +42,23 @@ struct training_options {
     float feature_scale; /* 0: the checkpoint's; else 1/255 for u8 stores, 1 for f32 */
     int64_t train_steps; /* the global step to end at */
     int64_t batch_rows;
-    int64_t test_every;  /* steps; 0: only at the end */
-    double save_seconds; /* 0: not by time */
+    int64_t test_every;     /* steps; 0: only at the end */
+    int64_t early_stopping; /* tests in a row with no lower loss that end it; 0: none do */
+    int64_t save_ms;        /* 0: not by time */
+    double summary_seconds; /* between two summaries; 0: no event files */
     int64_t print_every;
     int64_t patience_ms; /* for a sampler that does not answer */
     int64_t cache_bytes;
     enum bad_rows bad_rows;
+    const struct cluster *cluster; /* what this process is; alone: it does all */
+    int64_t staleness;             /* asynchronous: steps that values may be old; < 0: any */
+    size_t aggregate;              /* synchronous training: batches a step; 0: asynchronous */
+    bool tcp_only;                 /* no shared memory with servers of this machine */
+    bool round_robin;              /* parameters on servers: a tensor each in turn, not by bytes */
 };
 
-/* Trains to the end. ERROR_CANCELLED after a signal, when the checkpoint is saved. */
+/* Does what this process is for, to the training's end. ERROR_CANCELLED after a signal, when the
+ * checkpoint is saved. */
 enum error training_run(const struct training_options *options) MUST_CHECK;
 
 #endif

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include "common/array.h"
 #include "common/clock.h"
@@ -14,7 +15,7 @@
 #include "common/text.h"
 #include "loader/feed/stream_check.h"
 #include "loader/store/feature_range.h"
-#include "loader/store_open.h"
+#include "loader/store_apart.h"
 #include "trainer/run/normalization.h"
 
 /* A training that goes on keeps what it began with. */
@@ -35,11 +36,23 @@ static void warn_of_seed(const struct training_parts *parts)
                     options->model.seed, seed);
 }
 
+/* A start that finds no sampler leaves no new logdir behind. */
+static enum error find_sampler(const struct training_options *options)
+{
+    struct sampler_stream stream;
+    if (access(options->logdir, F_OK) == 0)
+        return OK; /* it may hold all that was to be trained */
+    return stream_position_fetch(options->sampler_url, options->stream, options->patience_ms,
+                                 &stream);
+}
+
 enum error training_parts_take_logdir(struct training_parts *parts,
                                       const struct training_options *options, bool *ret_done)
 {
     parts->options = options;
-    enum error error = logdir_open(options->logdir, options->patience_ms, &parts->logdir);
+    enum error error = find_sampler(options);
+    if (!error)
+        error = logdir_open(options->logdir, options->patience_ms, &parts->logdir);
     if (!error)
         error = logdir_newest(parts->logdir, &parts->checkpoint);
     if (error)
@@ -57,6 +70,24 @@ enum error training_parts_take_logdir(struct training_parts *parts,
     }
     *ret_done = parts->checkpoint && checkpoint_step(parts->checkpoint) >= options->train_steps;
     return OK;
+}
+
+enum error training_parts_join(struct training_parts *parts, const struct training_options *options)
+{
+    struct exchange_options exchange = {.cluster = options->cluster,
+                                        .round_robin = options->round_robin,
+                                        .tcp_only = options->tcp_only,
+                                        .aggregate = options->aggregate,
+                                        .logdir = options->logdir,
+                                        .train_steps = options->train_steps,
+                                        .patience_ms = options->patience_ms};
+    parts->options = options;
+    enum error error = exchange_open(&exchange, &parts->exchange, &parts->checkpoint);
+    if (error)
+        return error;
+    if (parts->checkpoint)
+        return checkpoint_compare(parts->checkpoint, &options->model);
+    return options->init_from ? checkpoint_open_foreign(options->init_from, &parts->initial) : OK;
 }
 
 /* What the first parameters are from; NULL: from nothing that says how they were trained. */
@@ -181,8 +212,8 @@ static enum error choose_names(struct training_parts *parts)
 static enum error open_store(struct training_parts *parts)
 {
     const struct training_options *options = parts->options;
-    enum error error =
-        store_open_cached(options->store_uri, (uint64_t)options->cache_bytes, &parts->store);
+    enum error error = store_open_apart(options->store_uri, (uint64_t)options->cache_bytes, NULL, 0,
+                                        &parts->store);
     if (error)
         return error;
     const struct store_info *info = store_info(parts->store);
@@ -199,6 +230,17 @@ static enum error open_store(struct training_parts *parts)
     return error ? error : choose_scale(parts);
 }
 
+static void warn_of_splits(const struct sampler_stream *stream, const char *url)
+{
+    if (stream->mixes_splits)
+        log_warning(
+            "stream %s draws all %" PRId64 " rows, validation and test rows among them, "
+            "although the sampler has --splits: train with --stream NAME of a stream of "
+            "split train (curl %s/streams -d '{\"name\":\"train\",\"split\":\"train\"}' makes "
+            "one), or start the sampler with --split train",
+            stream->name, stream->units, url);
+}
+
 /* The sampler's order, compared with the checkpoint's. */
 static enum error ask_sampler(struct training_parts *parts)
 {
@@ -209,13 +251,16 @@ static enum error ask_sampler(struct training_parts *parts)
                                              options->patience_ms, &position->stream);
     if (error)
         return error;
+    warn_of_splits(&position->stream, options->sampler_url);
     position->batch_rows = options->batch_rows;
     if (saved) {
         error =
             stream_position_compare(&saved->position, checkpoint_path(parts->checkpoint), position);
         if (error)
             return error;
-        position->next_index = saved->position.next_index;
+        error = index_set_copy(&parts->facts.done, &saved->done);
+        if (error)
+            return error;
     }
     return stream_check_rows(&position->stream, options->sampler_url, store_info(parts->store),
                              options->bad_rows == BAD_ROWS_FAIL);
@@ -290,6 +335,17 @@ static enum error choose_seed(struct training_parts *parts)
     return OK;
 }
 
+/* A worker keeps values; the optimizer's slots are the servers'. */
+static enum error make_worker_model(struct training_parts *parts)
+{
+    struct model_options model = parts->facts.model;
+    model.optimizer.kind = OPTIMIZER_SGD;
+    enum error error = model_new(&model, parts->engine.kernel, &parts->model);
+    if (!error)
+        error = exchange_propose(parts->exchange, &parts->facts);
+    return error ? error : exchange_begin(parts->exchange, &parts->engine, parts->model);
+}
+
 static enum error make_model(struct training_parts *parts)
 {
     const struct training_options *options = parts->options;
@@ -302,6 +358,8 @@ static enum error make_model(struct training_parts *parts)
     model->batch_rows = (size_t)options->batch_rows;
     if (model->batch_rows < test_rows)
         model->batch_rows = test_rows;
+    if (parts->exchange)
+        return make_worker_model(parts);
     error = model_new(model, parts->engine.kernel, &parts->model);
     if (!error && parts->initial) {
         log_info("parameters start from %s", checkpoint_path(parts->initial));
@@ -326,7 +384,7 @@ static enum error load_tests(struct training_parts *parts)
     struct store *store = NULL;
     if (!parts->options->test_store_uri)
         return OK;
-    enum error error = store_open(parts->options->test_store_uri, false, &store);
+    enum error error = store_open_apart(parts->options->test_store_uri, 0, NULL, 0, &store);
     if (error)
         return error;
     struct feature_input_options features =
@@ -354,7 +412,7 @@ static enum error make_buffers(struct training_parts *parts)
                              FEATURES_FROM_FEED, rows, &parts->input);
 }
 
-static struct feed_options feed_options(const struct training_parts *parts)
+static struct feed_options feed_options(const struct training_parts *parts, bool expand)
 {
     const struct training_options *options = parts->options;
     return (struct feed_options){
@@ -362,14 +420,13 @@ static struct feed_options feed_options(const struct training_parts *parts)
         .stream = options->stream,
         .store = parts->store,
         .device = parts->engine.device,
-        .pull = FEED_INDEX,
-        .first_index = parts->facts.position.next_index,
+        .pull = FEED_GRANTED,
         .expected = &parts->facts.position.stream,
         .batches = -1,
         .batch_rows = (size_t)options->batch_rows,
         .cache_bytes = (size_t)options->cache_bytes,
         .bad_rows = options->bad_rows,
-        .expand = true,
+        .expand = expand,
         .scale = parts->facts.feature_scale,
         .patience_ms = options->patience_ms,
     };
@@ -387,7 +444,7 @@ static void scale_norm(const struct training_parts *parts, struct feature_norm *
 
 static enum error measure_norm(struct training_parts *parts)
 {
-    struct feed_options feed = feed_options(parts);
+    struct feed_options feed = feed_options(parts, true);
     struct model_options *model = &parts->facts.model;
     struct normalization found;
     int64_t begin_ns = clock_now_ns();
@@ -418,10 +475,20 @@ static enum error choose_norm(struct training_parts *parts)
     return feature_norm_copy(&parts->facts.norm, &saved->norm);
 }
 
-static enum error open_feed(struct training_parts *parts)
+enum error training_parts_open_feed(struct training_parts *parts)
 {
-    struct feed_options feed = feed_options(parts);
-    return feed_open(&feed, &parts->feed);
+    struct feed_options feed = feed_options(parts, !feature_input_is_bytes(parts->input));
+    const struct index_set *done = &parts->facts.done;
+    int64_t end = index_set_end(done);
+    struct index_range gap = index_set_gap(done, 0, end);
+    feed_close(parts->feed);
+    parts->feed = NULL;
+    enum error error = feed_open(&feed, &parts->feed);
+    if (error || parts->exchange) /* a worker's batches are granted by server 0 */
+        return error;
+    for (; !error && gap.first < gap.end; gap = index_set_gap(done, gap.end, end))
+        error = feed_grant(parts->feed, gap.first, gap.end - gap.first);
+    return error ? error : feed_grant(parts->feed, end, -1);
 }
 
 enum error training_parts_open(struct training_parts *parts)
@@ -449,12 +516,13 @@ enum error training_parts_open(struct training_parts *parts)
     warn_of_fractions(parts);
     if (parts->options->bad_rows == BAD_ROWS_REPLACE)
         targets_allow_zero(parts->targets);
-    return open_feed(parts);
+    return training_parts_open_feed(parts);
 }
 
 void training_parts_close(struct training_parts *parts)
 {
     feed_close(parts->feed);
+    exchange_close(parts->exchange);
     feature_input_free(parts->input);
     free(parts->classes);
     free(parts->numbers);

@@ -1,18 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-#include "trainer/run/saver.h"
+#include "trainer/checkpoint/saver.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
 #include "common/array.h"
+#include "common/clock.h"
 #include "common/log.h"
 #include "common/thread.h"
+
+#define RETRY_MS 30000 /* at most */
+#define LONG_MS 5000   /* whoever waits so long for a save wants to know why */
 
 struct saver {
     struct logdir *logdir;
     pthread_t thread;
     struct checkpoint_snapshot *snapshot; /* NULL: not busy */
+    struct checkpoint_snapshot *best;     /* NULL: none */
     _Atomic bool done;                    /* the thread is through; see `report` */
     struct error_report report;
 };
@@ -32,6 +37,8 @@ void saver_close(struct saver *saver)
     int64_t step;
     if (saver && saver_finish(saver, &step))
         log_error("step %lld was not saved: %s", (long long)step, error_message());
+    if (saver)
+        checkpoint_snapshot_free(saver->best);
     free(saver);
 }
 
@@ -48,7 +55,10 @@ bool saver_is_done(const struct saver *saver)
 static void *write_snapshot(void *context)
 {
     struct saver *saver = context;
-    error_report_take(logdir_save(saver->logdir, saver->snapshot), &saver->report);
+    enum error error = saver->best ? logdir_save_best(saver->logdir, saver->best) : OK;
+    if (!error)
+        error = logdir_save(saver->logdir, saver->snapshot);
+    error_report_take(error, &saver->report);
     atomic_store_explicit(&saver->done, true, memory_order_release);
     return NULL;
 }
@@ -65,14 +75,46 @@ enum error saver_start(struct saver *saver, struct checkpoint_snapshot *snapshot
     return error;
 }
 
+void saver_add_best(struct saver *saver, struct checkpoint_snapshot *best)
+{
+    saver->best = best;
+}
+
+struct checkpoint_snapshot *saver_take_best(struct saver *saver)
+{
+    struct checkpoint_snapshot *best = saver->best;
+    saver->best = NULL;
+    return best;
+}
+
+static void warn_of_long_save(const struct saver *saver)
+{
+    int64_t deadline_ns = clock_deadline_ns(LONG_MS);
+    while (!saver_is_done(saver) && clock_now_ns() < deadline_ns)
+        clock_sleep_ms(1);
+    if (!saver_is_done(saver))
+        log_warning("step %lld is not saved after %d s: the logdir's disk is slow or does not "
+                    "answer; to kill the trainer now leaves the checkpoint before",
+                    (long long)checkpoint_snapshot_step(saver->snapshot), LONG_MS / 1000);
+}
+
 enum error saver_finish(struct saver *saver, int64_t *ret_step)
 {
     *ret_step = -1;
     if (!saver->snapshot)
         return OK;
+    warn_of_long_save(saver);
     pthread_join(saver->thread, NULL);
     *ret_step = checkpoint_snapshot_step(saver->snapshot);
     checkpoint_snapshot_free(saver->snapshot);
     saver->snapshot = NULL;
-    return error_restore(&saver->report);
+    enum error error = error_restore(&saver->report);
+    if (!error)
+        checkpoint_snapshot_free(saver_take_best(saver));
+    return error;
+}
+
+int64_t saver_retry_ns(int64_t save_ms)
+{
+    return clock_deadline_ns(save_ms > 0 && save_ms < RETRY_MS ? save_ms : RETRY_MS);
 }

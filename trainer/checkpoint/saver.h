@@ -3,8 +3,8 @@
  * A saver: writes checkpoints on a thread of its own while training goes on, one at a time. The
  * logdir is the saver's from saver_start() until saver_finish() has returned. One thread calls.
  */
-#ifndef TRAINER_RUN_SAVER_H
-#define TRAINER_RUN_SAVER_H
+#ifndef TRAINER_CHECKPOINT_SAVER_H
+#define TRAINER_CHECKPOINT_SAVER_H
 
 #include <stdbool.h>
 
@@ -25,7 +25,16 @@ bool saver_is_done(const struct saver *saver);
 
 /* Takes the snapshot over and begins to write it. The saver must not be busy. */
 enum error saver_start(struct saver *saver, struct checkpoint_snapshot *snapshot) MUST_CHECK;
-/* Waits for the save in progress. *ret_step: of which step it was; OK and -1: there was none. */
+/* Before saver_start(): this one, which is taken over, is written right before it as the logdir's
+ * best. NULL: none. */
+void saver_add_best(struct saver *saver, struct checkpoint_snapshot *best);
+/* After a save that failed, also to start: that one, the caller's again; else NULL. */
+struct checkpoint_snapshot *saver_take_best(struct saver *saver);
+/* Waits for the save in progress, and says so where it takes long. *ret_step: of which step it was;
+ * OK and -1: there was none. */
 enum error saver_finish(struct saver *saver, int64_t *ret_step) MUST_CHECK;
+/* When a save that failed now is tried again: a deadline. `save_ms` is between two (0: not by
+ * time). */
+int64_t saver_retry_ns(int64_t save_ms);
 
 #endif

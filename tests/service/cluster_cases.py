@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: MIT
+"""A training with parameter servers, for the tests that start one; and what says that each batch was learnt from once."""
+
+import math
+import random
+import socket
+
+from test_trainer import newest, options, read_checkpoint, train
+
+# A model whose gradients do not depend on what was learnt before: logits stay so small that every class keeps the same
+# probability to the last bit. Adagrad's slots are then sums over batches, of squares that each batch alone decides, in
+# whatever order they come: a batch that is missing or counts twice shows in them.
+ADDITIVE = {"model": "softmax", "hidden_units": None, "optimizer": "adagrad", "learning_rate": "1e-30", "batch_size": 20}
+
+
+def free_ports(count):
+    """Different ones that nobody has now, below those that the system gives to connections."""
+    held = []
+    while len(held) < count:
+        probe = socket.socket()
+        try:
+            probe.bind(("127.0.0.1", random.SystemRandom().randrange(20000, 32000)))
+        except OSError:
+            probe.close()
+        else:
+            held.append(probe)
+    ports = [probe.getsockname()[1] for probe in held]
+    for probe in held:
+        probe.close()
+    return ports
+
+
+class Cluster:
+    """Parameter servers and workers on free ports of this machine; `start` as the fixture of that name.
+
+    Every other worker uses TCP alone, the rest memory that they share with the servers."""
+
+    def __init__(self, start, served, store, logdir, servers=2, workers=2, **chosen):
+        self.start, self.logdir = start, logdir
+        flags = [f"--{name}" for name, value in chosen.items() if value is True]
+        chosen = {name: value for name, value in chosen.items() if value is not True}
+        self.words = [*options(served, store, logdir, **{"patience": 60, "print_every": 0, **chosen}), *flags]
+        hosts = [f"localhost:{port}" for port in free_ports(servers + workers)]
+        self.servers, self.hosts = hosts[:servers], hosts[servers:]
+        self.ps, self.workers = [None] * servers, []
+
+    def task(self, job, index, listed=True, prefix=(), **more):
+        """`listed`: it knows the list of workers, and is in it."""
+        words = [*self.words, "--job_name", job, "--task_index", index]
+        if index % 2 and "--ps_transport" not in words:
+            words += ["--ps_transport", "tcp"]
+        if listed:
+            words += ["--worker_hosts", ",".join(self.hosts)]
+        if self.servers:
+            words += ["--ps_hosts", ",".join(self.servers)]
+        for name, value in more.items():
+            if f"--{name}" in words:
+                at = words.index(f"--{name}")
+                words = [*words[:at], *words[at + 2:]]
+            words += [f"--{name}"] if value is True else [f"--{name}", value]
+        return self.start("trainer", *words, prefix=prefix)
+
+    def start_server(self, index, **more):
+        self.ps[index] = self.task("ps", index, **more)
+        return self.ps[index]
+
+    def start_worker(self, index, **more):
+        self.workers.append(self.task("worker", index, **more))
+        return self.workers[-1]
+
+    def start_all(self):
+        for index in range(len(self.servers)):
+            self.start_server(index)
+        for index in range(len(self.hosts)):
+            self.start_worker(index)
+        return self
+
+    def wait(self):
+        """Until all that were not killed have ended, with 0."""
+        for one in [*self.ps, *self.workers]:
+            if not one.sent:
+                status = one.wait()
+                assert status == 0, f"{status}: {one.process.args}\n{one.stderr[-4000:]}"
+        return self
+
+
+def sums(logdir):
+    """(global step, Adagrad's slots) of the newest checkpoint of an ADDITIVE training."""
+    _, tensors = read_checkpoint(newest(logdir))
+    return tensors["global_step"][1][0], tensors["sm_w/Adagrad"][1] + tensors["sm_b/Adagrad"][1]
+
+
+def check_each_batch_once(logdir, served, store, tmp_path, steps):
+    """The newest checkpoint has learnt from batches 0 to steps - 1, from each once."""
+    alone = tmp_path / "alone"
+    if not alone.exists():
+        train(served, store, alone, train_steps=steps, print_every=0, **ADDITIVE)
+    step, found = sums(logdir)
+    assert step == steps
+    expected = sums(alone)[1]
+    smallest = min(value - 0.1 for value in expected if value - 0.1 > 1e-3)
+    assert smallest / steps > 0 and len(found) == len(expected)
+    for ours, theirs in zip(found, expected):
+        assert math.isclose(ours, theirs, rel_tol=2e-5), f"{ours} is not {theirs}: a batch is missing, or counted twice"

@@ -1,0 +1,420 @@
+# SPDX-License-Identifier: MIT
+"""Workers and parameter servers: they train what one process trains, whoever comes, goes or is killed."""
+
+import json
+import re
+import resource
+import signal
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from cluster_cases import ADDITIVE, Cluster, check_each_batch_once
+from conftest import run, wait_for
+from test_trainer import checkpoints, csv_uri, evaluate, newest, read_checkpoint, served, store, train  # noqa: F401, fixtures
+
+STEPS = 300
+
+
+@pytest.fixture
+def cluster(start, served, store, tmp_path):
+    """cluster(servers=2, workers=2, ...) -> Cluster that trains additively, not started."""
+    return lambda **chosen: Cluster(start, served, store, tmp_path / "run",
+                                    **{"train_steps": STEPS, "save_secs": 0.2, **ADDITIVE, **chosen})
+
+
+def position(logdir):
+    return json.loads(read_checkpoint(newest(logdir))[0]["sampler"])
+
+
+def saved_step(one):
+    """What is the step of the newest checkpoint, if there is one?"""
+    try:
+        return max(checkpoints(one.logdir), default=-1)
+    except FileNotFoundError:
+        return -1
+
+
+@pytest.mark.parametrize("servers", [1, 2, 3])
+def test_every_batch_counts_once(cluster, served, store, tmp_path, servers):
+    trained = cluster(servers=servers).start_all().wait()
+    check_each_batch_once(trained.logdir, served, store, tmp_path, STEPS)
+    assert position(trained.logdir)["next_index"] == STEPS and "holes" not in position(trained.logdir)
+
+
+def test_a_tensor_each_in_turn(cluster, served, store, tmp_path):
+    trained = cluster(ps_strategy="round_robin").start_all().wait()
+    check_each_batch_once(trained.logdir, served, store, tmp_path, STEPS)
+
+
+def test_one_server_with_many_tensors_in_turn(start, served, store, tmp_path):  # noqa: F811
+    """A gradient is a frame of as many parts as the server has tensors."""
+    layers = ",".join(["4"] * 16)
+    Cluster(start, served, store, tmp_path / "run", servers=1, train_steps=10, hidden_units=layers,
+            ps_strategy="round_robin").start_all().wait()
+
+
+def test_more_servers_than_tensors(cluster, served, store, tmp_path):
+    trained = cluster(servers=4, ps_strategy="round_robin").start_all().wait()
+    check_each_batch_once(trained.logdir, served, store, tmp_path, STEPS)
+
+
+@pytest.mark.threads  # the chief trains beside its server
+def test_workers_without_a_server(cluster, served, store, tmp_path):
+    trained = cluster(servers=0).start_all().wait()
+    check_each_batch_once(trained.logdir, served, store, tmp_path, STEPS)
+
+
+def shared_mappings(process):
+    return sum("memfd:tombola-exchange" in line for line in Path(f"/proc/{process.pid}/maps").read_text().splitlines())
+
+
+def test_memory_is_shared_on_one_machine_and_goes_with_the_connection(start, served, store, tmp_path):
+    trained = Cluster(start, served, store, tmp_path / "run", train_steps=100000, **ADDITIVE)
+    first, second = (trained.start_server(index).process for index in range(2))
+    shares = trained.start_worker(0)
+    wait_for(lambda: shared_mappings(shares.process) == 2, "it shares no memory with both servers")
+    assert shared_mappings(first) == shared_mappings(second) == 1
+    alone = trained.start_worker(1)
+    wait_for(lambda: (tmp_path / "run").exists() and "step" in alone.stderr, "it does not train")
+    assert not shared_mappings(alone.process) and shared_mappings(first) == 1
+    shares.kill()
+    wait_for(lambda: shared_mappings(first) == shared_mappings(second) == 0, "memory of a dead worker is kept")
+
+
+def test_it_learns(start, served, store, demo, tmp_path):
+    test_store = csv_uri(demo / "mnist_test.csv")
+    trained = Cluster(start, served, store, tmp_path / "run", train_steps=600, batch_size=100, hidden_units=100)
+    trained.start_all().wait()
+    assert evaluate(test_store, trained.logdir) > 0.75
+
+
+def test_tf_config_is_the_same_as_flags(start, served, store, tmp_path):
+    trained = Cluster(start, served, store, tmp_path / "run", train_steps=STEPS, **ADDITIVE)
+    described = {"ps": trained.servers, "worker": trained.hosts}
+    started = [start("trainer", *trained.words,
+                     env={"TF_CONFIG": json.dumps({"cluster": described, "task": {"type": job, "index": index}})})
+               for job, index in (("ps", 0), ("ps", 1), ("worker", 0), ("worker", 1))]
+    for one in started:
+        assert one.wait() == 0, one.stderr
+    check_each_batch_once(trained.logdir, served, store, tmp_path, STEPS)
+
+
+def test_a_stream_that_ends_before_the_last_step(start, sampler, store, tmp_path):
+    served = sampler("--store", store, "--seed", 7, "--epochs", 2)  # 2,000 rows: 200 batches
+    trained = Cluster(start, served, store, tmp_path / "run", train_steps=100000, **ADDITIVE)
+    trained.start_all().wait()
+    reached = position(trained.logdir)
+    assert reached["next_index"] == 200 and reached["ended"] and checkpoints(trained.logdir)[-1] == 200
+    late = trained.start_worker(0)
+    assert late.wait() == 0 and "the training is over" in late.stderr
+
+
+# ---- one process and many -------------------------------------------------------------------------
+
+
+def test_one_process_goes_on_from_a_cluster_s_checkpoint_and_back(cluster, served, store, tmp_path):
+    first = cluster(train_steps=STEPS // 3).start_all().wait()
+    train(served, store, first.logdir, train_steps=STEPS // 2, print_every=0, **ADDITIVE)
+    cluster(servers=3, workers=1).start_all().wait()
+    check_each_batch_once(first.logdir, served, store, tmp_path, STEPS)
+
+
+def test_other_options_than_the_checkpoint_s_are_refused(cluster):
+    cluster(train_steps=20).start_all().wait()
+    again = cluster(optimizer="adam")
+    server = again.start_server(0)
+    assert server.wait() == 2
+    assert "optimizer is adagrad, this run's is adam" in server.stderr
+
+
+def test_a_worker_with_other_options_is_refused_and_the_others_go_on(cluster, served, store, tmp_path):
+    trained = cluster()
+    trained.start_server(0), trained.start_server(1)
+    trained.start_worker(0)
+    trained.ps[0].wait_for_log("training goes on")
+    wrong = trained.task("worker", 1, optimizer="sgd")
+    assert wrong.wait() == 2 and "optimizer" in wrong.stderr
+    trained.wait()
+    check_each_batch_once(trained.logdir, served, store, tmp_path, STEPS)
+
+
+# ---- whoever is killed ----------------------------------------------------------------------------
+
+
+def slow(cluster, **chosen):
+    """A training that lasts long enough to be disturbed."""
+    return cluster(train_steps=3000, batch_size=100, **chosen)
+
+
+def go_on(one, step):
+    wait_for(lambda: saved_step(one) > step, f"no checkpoint after step {step}")
+
+
+def check_slow(one, served, store, tmp_path):
+    alone = tmp_path / "alone"
+    train(served, store, alone, train_steps=3000, print_every=0, **{**ADDITIVE, "batch_size": 100})
+    check_each_batch_once(one.logdir, served, store, tmp_path, 3000)
+
+
+def test_a_worker_that_is_killed_costs_nothing(cluster, served, store, tmp_path):
+    trained = slow(cluster).start_all()
+    go_on(trained, 0)
+    trained.workers[0].kill()
+    trained.wait()
+    check_slow(trained, served, store, tmp_path)
+
+
+def test_a_worker_that_comes_late_and_is_not_listed_helps(cluster, served, store, tmp_path):
+    trained = slow(cluster, workers=1).start_all()
+    go_on(trained, 0)
+    late = trained.start_worker(7, listed=False)
+    trained.wait()
+    assert "steps in" in late.stderr
+    check_slow(trained, served, store, tmp_path)
+
+
+def test_a_worker_that_stops_is_not_waited_for(cluster, served, store, tmp_path):
+    trained = slow(cluster).start_all()
+    go_on(trained, 0)
+    trained.workers[1].signal(signal.SIGSTOP)
+    for one in [*trained.ps, trained.workers[0]]:
+        assert one.wait() == 0, one.stderr
+    trained.workers[1].process.send_signal(signal.SIGCONT)
+    assert trained.workers[1].wait() == 0, trained.workers[1].stderr
+    check_slow(trained, served, store, tmp_path)
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_a_server_that_is_killed_comes_back_at_the_last_cut(cluster, served, store, tmp_path, index):
+    trained = slow(cluster).start_all()
+    go_on(trained, 0)
+    trained.ps[index].kill()
+    trained.start_server(index)
+    trained.wait()
+    check_slow(trained, served, store, tmp_path)
+
+
+def test_all_at_once(cluster, served, store, tmp_path):
+    trained = slow(cluster).start_all()
+    go_on(trained, 0)
+    for one in [*trained.ps, *trained.workers]:
+        one.kill()
+    slow(cluster).start_all().wait()
+    check_slow(trained, served, store, tmp_path)
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_a_server_that_is_told_to_end_saves_first(cluster, index):
+    trained = cluster(train_steps=10**9, save_secs=0).start_all()
+    trained.workers[0].wait_for_log(r"step \d+ of")
+    assert checkpoints(trained.logdir) == [0]
+    trained.ps[index].stop(status=143)
+    if index == 1:
+        wait_for(lambda: saved_step(trained) > 0, "no cut")
+        trained.ps[0].stop(status=143)
+    assert saved_step(trained) > 0
+    for worker in trained.workers:
+        worker.stop(status=143)
+
+
+def test_a_worker_that_comes_after_the_end_says_so(cluster):
+    trained = cluster(train_steps=40).start_all().wait()
+    late = trained.start_worker(3, listed=False)
+    assert late.wait() == 0
+    assert "the training is over" in late.stderr
+
+
+# ---- synchronous ----------------------------------------------------------------------------------
+
+TOGETHER = {"sync": True, "replicas_to_aggregate": 3, "train_steps": 200, "batch_size": 20, "hidden_units": 16, "save_secs": 0.2}
+
+
+@pytest.fixture
+def together(start, served, store, tmp_path):  # noqa: F811
+    """together(servers=1, workers=3, ...) -> Cluster that trains in step, not started; each in a folder of its own."""
+    made = []
+
+    def make(**chosen):
+        made.append(Cluster(start, served, store, tmp_path / f"together{len(made)}", **{"servers": 1, "workers": 3, **TOGETHER, **chosen}))
+        return made[-1]
+
+    return make
+
+
+def state(one):
+    """Every tensor of the newest checkpoint, to the last bit."""
+    return read_checkpoint(newest(one.logdir))[1]
+
+
+@pytest.fixture
+def expected(together):
+    """What an undisturbed training comes to."""
+    return state(together().start_all().wait())
+
+
+@pytest.mark.parametrize("servers, workers", [(2, 3), (3, 2), (1, 1), (2, 5), (0, 2)])
+def test_in_step_the_result_is_the_same_to_the_last_bit(together, expected, servers, workers):
+    assert expected["global_step"][1] == (200,)
+    trained = together(servers=servers, workers=workers).start_all().wait()
+    assert state(trained) == expected
+    assert position(trained.logdir)["next_index"] == 600
+
+
+def test_in_step_cuts_without_end_change_no_bit(together, expected):
+    """A push that meets a server between two messages of a cut waits for it. Servers that stand still for a moment meet many."""
+    trained = together(servers=3, workers=3, save_secs=0.001).start_all()
+    wait_for(lambda: saved_step(trained) > 0, "no checkpoint")
+    while trained.ps[0].process.poll() is None and saved_step(trained) < TOGETHER["train_steps"] - 20:
+        for one in trained.ps[1:]:
+            one.process.send_signal(signal.SIGSTOP)
+            time.sleep(0.01)
+            one.process.send_signal(signal.SIGCONT)
+    trained.wait()
+    assert state(trained) == expected
+    assert trained.ps[0].stderr.count(" saved ") > 5
+
+
+def test_in_step_kills_change_no_bit(together, expected):
+    for killed in ("worker", "server 0", "server 1"):
+        trained = together(servers=2).start_all()
+        wait_for(lambda one=trained: saved_step(one) > 0, "no checkpoint")
+        if killed == "worker":
+            trained.workers[1].kill()
+        else:
+            index = int(killed[-1])
+            trained.ps[index].kill()
+            trained.start_server(index)
+        trained.wait()
+        assert state(trained) == expected, killed
+
+
+def test_in_step_who_stops_is_not_waited_for(together, expected):
+    trained = together(servers=2).start_all()
+    wait_for(lambda: saved_step(trained) > 0, "no checkpoint")
+    trained.workers[1].signal(signal.SIGSTOP)
+    for one in [*trained.ps, trained.workers[0], trained.workers[2]]:
+        assert one.wait() == 0, one.stderr
+    trained.workers[1].process.send_signal(signal.SIGCONT)
+    assert trained.workers[1].wait() == 0, trained.workers[1].stderr
+    assert state(trained) == expected
+
+
+def test_in_step_the_last_step_of_a_stream_may_have_fewer_batches(start, sampler, store, tmp_path):  # noqa: F811
+    served = sampler("--store", store, "--seed", 7, "--epochs", 1)  # 2,000 rows: 100 batches, 33 steps of three and one
+    trained = Cluster(start, served, store, tmp_path / "run", **{**TOGETHER, "train_steps": 1000})
+    trained.start_all().wait()
+    assert checkpoints(trained.logdir)[-1] == 34 and position(trained.logdir)["next_index"] == 100
+
+
+def test_asynchronous_and_synchronous_do_not_mix(together):
+    trained = together(workers=2)
+    trained.start_server(0).wait_for_log("listens")
+    wrong = trained.task("worker", 0, replicas_to_aggregate=2)
+    assert wrong.wait() == 2 and "--replicas-to-aggregate" in wrong.stderr
+    trained.start_worker(0), trained.start_worker(1)
+    trained.wait()
+
+
+# ---- who is wrong ---------------------------------------------------------------------------------
+
+
+def test_servers_in_another_order_are_noticed(cluster):
+    trained = cluster(patience=5)
+    trained.servers.reverse()
+    first = trained.start_server(0)
+    first.wait_for_log("listens")
+    trained.servers[0], trained.servers[1] = trained.servers[1], trained.servers[0]
+    worker = trained.start_worker(0)  # for it, server 0 is the other one, which is not there
+    assert worker.wait() != 0
+    first.stop(status=143)
+
+
+@pytest.mark.parametrize("token", ["", "s3cre", "s3creT", "s3crett"])
+def test_without_the_training_s_token_nobody_is_let_in(start, served, store, tmp_path, token):  # noqa: F811
+    trained = Cluster(start, served, store, tmp_path / "run", servers=1, train_steps=20, **ADDITIVE)
+    server = start("trainer", *trained.words, "--ps_hosts", trained.servers[0], "--job_name", "ps", env={"TOMBOLA_TOKEN": "s3cret"})
+    words = [*trained.words, "--ps_hosts", trained.servers[0], "--job_name", "worker", "--task_index", 0]
+    wrong = start("trainer", *words, env={"TOMBOLA_TOKEN": token})
+    assert wrong.wait() == 2 and "TOMBOLA_TOKEN" in wrong.stderr
+    right = start("trainer", *words, env={"TOMBOLA_TOKEN": "s3cret"})
+    assert right.wait() == 0 and server.wait() == 0
+
+
+def test_nonsense_on_the_port_is_refused(cluster):
+    trained = cluster(servers=1)
+    trained.start_server(0).wait_for_log("listens")
+    host, port = trained.servers[0].split(":")
+    for sent in (b"GET / HTTP/1.1\r\n\r\n" * 10, b"\0" * 200, b"TOMBOLA1" + b"\xff" * 100):
+        with socket.create_connection((host, int(port)), timeout=30) as connection:
+            connection.sendall(sent)
+            try:
+                assert re.match(b"$|HTTP/1.1 4", connection.recv(1000))
+            except ConnectionResetError:
+                pass  # it closed before it had read everything
+    with socket.create_connection((host, int(port)), timeout=30) as mute:
+        assert mute.recv(1000) == b""  # who says nothing is not kept
+    trained.start_worker(0)
+    trained.wait()
+
+
+def sleeps(one):
+    """How often the main thread of a program has slept."""
+    with open(f"/proc/{one.process.pid}/status") as status:
+        return int(re.search(r"\nvoluntary_ctxt_switches:\s*(\d+)", status.read())[1])
+
+
+def flood(trained):
+    """Connections that say nothing, more than there is room for: until the first has said nothing for too long, the server
+    sleeps most of the time."""
+    host, port = trained.servers[0].split(":")
+    idle = [socket.create_connection((host, int(port)), timeout=300) for _ in range(800)]
+    trained.ps[0].wait_for_log("connections have to wait: Too many open files")
+    before = sleeps(trained.ps[0])
+    assert idle[0].recv(1) == b""
+    assert sleeps(trained.ps[0]) > before + 20
+    return idle
+
+
+def start_limited(trained):
+    """Starts a server that may open 300 files, once it raises the limit that it was given first."""
+    server = trained.start_server(0, prefix=("prlimit", "--nofile=200:300"))
+    wait_for(lambda: resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE) == (300, 300), "the limit is not raised")
+    return server
+
+
+def test_connections_beyond_the_limit_of_open_files_wait(cluster, served, store, tmp_path):
+    """Workers train and checkpoints are saved meanwhile."""
+    trained = slow(cluster, servers=1)
+    server = start_limited(trained)
+    trained.start_worker(0)
+    go_on(trained, 0)
+    trained.workers[0].process.send_signal(signal.SIGSTOP)
+    idle = flood(trained)
+    trained.workers[0].process.send_signal(signal.SIGCONT)
+    trained.wait()
+    assert "not saved" not in server.stderr and len(idle) > 300
+    check_slow(trained, served, store, tmp_path)
+
+
+def test_a_server_without_another_open_file_does_not_try_without_end(cluster):
+    trained = cluster(servers=1)
+    server = start_limited(trained)
+    resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (40, 300))
+    for one in flood(trained):
+        one.close()
+    resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (300, 300))
+    trained.start_worker(0)
+    trained.wait()
+
+
+def test_a_port_in_use(cluster):
+    trained = cluster(servers=1)
+    trained.start_server(0).wait_for_log("listens")
+    again = trained.task("ps", 0)
+    assert again.wait() == 1
+    assert f"{trained.servers[0]}: the port is in use by another program; choose another" in again.stderr
+    trained.ps[0].stop(status=143)
+    assert run("trainer", "--version").returncode == 0

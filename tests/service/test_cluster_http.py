@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: MIT
+"""What parameter servers say over HTTP, on the port of their data path."""
+
+import http.client
+import json
+import re
+import socket
+import subprocess
+import urllib.error
+import urllib.request
+
+import pytest
+
+from cluster_cases import ADDITIVE, Cluster, check_each_batch_once
+from conftest import PATIENCE_S, wait_for
+from test_trainer import served, store  # noqa: F401, fixtures
+
+STEPS = 300
+
+
+@pytest.fixture
+def cluster(start, served, store, tmp_path):  # noqa: F811
+    return lambda **chosen: Cluster(start, served, store, tmp_path / "run", **{"train_steps": STEPS, **ADDITIVE, **chosen})
+
+
+def get(address, path):
+    """(status, body), or None while nobody listens."""
+    try:
+        with urllib.request.urlopen(f"http://{address}{path}", timeout=PATIENCE_S) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as refused:
+        return refused.code, refused.read().decode()
+    except (urllib.error.URLError, ConnectionError):
+        return None
+
+
+def status(address):
+    return json.loads(get(address, "/status")[1])
+
+
+def figures(address):
+    lines = get(address, "/metrics")[1].splitlines()
+    return {line.split()[0]: float(line.split()[1]) for line in lines if not line.startswith("#")}
+
+
+def test_a_server_is_alive_before_it_is_ready(cluster):
+    trained = cluster(train_steps=100000)
+    first, second = trained.servers
+    trained.start_server(0)
+    assert wait_for(lambda: get(first, "/healthz"), "no HTTP") == (200, "ok\n")
+    code, problem = get(first, "/readyz")
+    assert code == 503 and "waits for other servers" in json.loads(problem)["detail"]
+    alone = status(first)
+    assert (alone["phase"], alone["worker_count"], alone["workers"], alone["global_step"]) == ("waiting", 0, [], 0)
+    trained.start_server(1)
+    trained.start_worker(0)
+    trained.start_worker(1)
+    for address in trained.servers:
+        wait_for(lambda: get(address, "/readyz") == (200, "ok\n"), "it is never ready")
+    wait_for(lambda: [one["pushes"] > 0 for one in status(first)["workers"]] == [True, True], "a worker trains nothing")
+    wait_for(lambda: status(second)["pushes"] > 20, "nothing is trained")
+    both = [status(address) for address in trained.servers]
+    assert both[0]["generation"] == both[1]["generation"] != "0" * 16
+    assert [one["server"] for one in both] == [0, 1] and both[0]["servers"] == 2
+    assert both[0]["train_steps"] == 100000 and "train_steps" not in both[1]
+    assert both[0]["parameters"] + both[1]["parameters"] == 7850
+    workers = sorted(both[0]["workers"], key=lambda one: one["name"])
+    assert [one["name"].split(" (")[0] for one in workers] == ["worker 0", "worker 1"]
+    assert [one["shared_memory"] for one in workers] == [True, False]
+    assert sum(one["pushes"] for one in workers) == both[0]["pushes"]
+    trained.workers[1].kill()
+    wait_for(lambda: status(first)["worker_count"] == 1, "a dead worker is still named")
+
+
+def test_figures_count_what_was_trained(cluster, served, store, tmp_path):  # noqa: F811
+    trained = cluster(servers=1, train_steps=100000)
+    trained.start_all()
+    address = trained.servers[0]
+    wait_for(lambda: get(address, "/readyz") == (200, "ok\n"), "it is never ready")
+    wait_for(lambda: figures(address)["tombola_ps_pushes_total"] > 50, "nothing is trained")
+    found = figures(address)
+    assert found["tombola_ps_pushes_total"] == found["tombola_ps_global_step"] <= status(address)["pushes"]
+    assert found["tombola_ps_workers"] == 2 and found["tombola_ps_parameters"] == 7850
+    assert found["tombola_ps_train_steps"] == 100000 and found["tombola_ps_repeated_pushes_total"] == 0
+    assert found['tombola_ps_requests_total{path="/metrics",status="200"}'] >= 1
+    text = get(address, "/metrics")[1]
+    for name in set(re.findall(r"^(tombola_ps_\w+?)(?:_bucket|_sum|_count)?[{ ]", text, re.MULTILINE)):
+        assert f"# HELP {name} " in text or f"# HELP {name}_" in text, name
+
+
+@pytest.mark.threads
+def test_questions_change_nothing(cluster, served, store, tmp_path):  # noqa: F811
+    """Hundreds of them, unfinished ones, beginnings of TLS and no HTTP at all, while each batch is learnt from once."""
+    trained = cluster()
+    for index in range(2):
+        trained.start_server(index)
+    address = trained.servers[0]
+    host, port = address.split(":")
+    wait_for(lambda: get(address, "/healthz"), "no HTTP")
+    slow = [socket.create_connection((host, int(port))) for _ in range(50)]
+    for number, one in enumerate(slow):
+        one.sendall((b"GET /status HT", b"\x16\x03\x01\x02\x00", b"\0" * 100, b"XOMBOLA1", b"G")[number % 5])
+    for index in range(2):
+        trained.start_worker(index)
+    connection = http.client.HTTPConnection(host, int(port), timeout=PATIENCE_S)
+    asked = 0
+    while all(one.process.poll() is None for one in trained.workers) and asked < 300:
+        try:
+            connection.request(("GET", "HEAD")[asked % 2], ("/status", "/metrics", "/readyz")[asked % 3])
+            assert connection.getresponse().read() is not None
+        except (http.client.HTTPException, OSError):
+            break  # the training is over
+        asked += 1
+    trained.wait()
+    assert asked > 0
+    for one in slow:
+        one.close()
+    check_each_batch_once(trained.logdir, served, store, tmp_path, STEPS)
+
+
+def test_gradients_of_old_values_are_computed_again(cluster, served, store, tmp_path):  # noqa: F811
+    """And none is lost or counted twice, whichever shard took it at first."""
+    trained = cluster(servers=2, workers=3, staleness=0).start_all()
+    late = [0, 0]
+    while any(one.process.poll() is None for one in trained.ps):
+        found = [get(address, "/status") for address in trained.servers]
+        late = [max(known, json.loads(answer[1])["late_pushes"]) if answer else known for known, answer in zip(late, found)]
+    trained.wait()
+    assert min(late) > 0
+    check_each_batch_once(trained.logdir, served, store, tmp_path, STEPS)
+
+
+def test_values_that_are_young_enough_are_not_computed_again(cluster):
+    trained = cluster(servers=1, workers=2, staleness=1000, train_steps=100000).start_all()
+    address = trained.servers[0]
+    wait_for(lambda: get(address, "/readyz") == (200, "ok\n"), "it is never ready")
+    wait_for(lambda: status(address)["pushes"] > 200 and status(address)["worker_count"] == 2, "nothing is trained")
+    assert status(address)["late_pushes"] == 0
+
+
+def test_staleness_is_of_asynchronous_training(cluster):
+    refused = cluster(servers=1, staleness=1, sync=True).start_worker(0)
+    assert refused.wait() == 2
+    assert "--staleness is of asynchronous training" in refused.stderr
+
+
+@pytest.mark.parametrize("method, path, code", [
+    ("GET", "/nothing", 404), ("POST", "/status", 405), ("DELETE", "/metrics", 405), ("GET", "/status?x=1", 200),
+    ("GET", "/" + "x" * 7000, 414)])
+def test_what_there_is_not(cluster, method, path, code):
+    trained = cluster(servers=1)
+    trained.start_server(0)
+    host, port = trained.servers[0].split(":")
+    wait_for(lambda: get(trained.servers[0], "/healthz"), "no HTTP")
+    connection = http.client.HTTPConnection(host, int(port), timeout=PATIENCE_S)
+    connection.request(method, path)
+    assert connection.getresponse().status == code
+
+
+def test_the_chief_without_a_server_answers_too(cluster):
+    trained = cluster(servers=0, train_steps=100000).start_all()
+    wait_for(lambda: get(trained.hosts[0], "/readyz") == (200, "ok\n"), "the chief's server is never ready")
+    assert status(trained.hosts[0])["worker_count"] >= 1
+    assert subprocess.run(["curl", "-sf", f"{trained.hosts[0]}/healthz"], capture_output=True, check=False).stdout == b"ok\n"

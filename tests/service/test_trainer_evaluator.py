@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: MIT
+"""The evaluator of a cluster scores the checkpoints of a training that goes on beside it, and ends with it."""
+
+import json
+import signal
+
+import pytest
+
+from cluster_cases import Cluster
+from conftest import run, run_fails, wait_for
+from test_events import read_events
+from test_trainer import checkpoints, newest, options, served, store, test_store, train  # noqa: F401, fixtures
+
+STEPS = 400
+
+
+def evaluator(start, served, store, logdir, **more):  # noqa: F811
+    return start("trainer", *options(served, store, logdir, job_name="evaluator", **{"train_steps": STEPS, **more}))
+
+
+def scored(one):
+    """Its lines, when it has ended."""
+    output, _ = one.process.communicate(timeout=120)
+    assert one.process.returncode == 0, one.stderr[-4000:]
+    return [json.loads(line) for line in output.decode().splitlines()]
+
+
+@pytest.mark.plain
+def test_checkpoints_are_scored_as_they_come(start, served, store, test_store, tmp_path):  # noqa: F811
+    logdir = tmp_path / "run"
+    watching = evaluator(start, served, store, logdir, test_store=test_store)
+    watching.wait_for_log("waiting for a checkpoint in")
+    train(served, store, logdir, train_steps=100)
+    watching.wait_for_log("step 100: loss")
+    train(served, store, logdir, train_steps=STEPS)
+    lines = scored(watching)
+    steps = [line["step"] for line in lines]
+    assert steps == sorted(set(steps)) and steps[-1] == STEPS and 100 in steps
+    right = json.loads(run("trainer", "evaluate", "--store", test_store, "--logdir", logdir, "--format", "json").stdout)
+    assert lines[-1] == {"step": STEPS, **right}
+    scalars = read_events(logdir / "eval")["scalars"]
+    assert [step for step, _, _ in scalars["test_loss"]] == steps
+    assert [value for _, value, _ in scalars["test_accuracy"]] == pytest.approx([line["accuracy"] for line in lines])
+
+
+def test_the_evaluator_of_a_cluster(start, served, store, test_store, tmp_path):  # noqa: F811
+    """With the same options as every other process, and one more for a step that was scored before."""
+    cluster = Cluster(start, served, store, tmp_path / "run", servers=1, workers=2, train_steps=STEPS, test_store=test_store,
+                      save_secs=0.2)
+    watching = cluster.task("evaluator", 0)
+    cluster.start_all().wait()
+    assert scored(watching)[-1]["step"] == STEPS
+    assert [line["step"] for line in scored(cluster.task("evaluator", 0))] == [STEPS], "what is over is scored at once"
+
+
+def test_an_evaluator_may_be_stopped(start, served, store, test_store, tmp_path):  # noqa: F811
+    watching = evaluator(start, served, store, tmp_path / "run", test_store=test_store)
+    watching.wait_for_log("waiting for a checkpoint in")
+    watching.stop(signal.SIGTERM, status=143)
+    assert "the training goes on" in watching.stderr and not (tmp_path / "run").exists()
+
+
+def test_what_an_evaluator_needs(served, store, tmp_path):  # noqa: F811
+    words = options(served, store, tmp_path / "run", job_name="evaluator")
+    run_fails("trainer", *words, says="scores checkpoints on --test-store", status=2)
+    train(served, store, tmp_path / "run")
+    run_fails("trainer", *words, "--test_store", "csv:none.csv?label=0", says="none.csv", status=2)
+
+
+def test_a_checkpoint_is_scored_once(start, served, store, test_store, tmp_path):  # noqa: F811
+    """Also where it is saved again under the eyes of the evaluator."""
+    logdir = tmp_path / "run"
+    train(served, store, logdir, train_steps=100)
+    watching = evaluator(start, served, store, logdir, test_store=test_store)
+    watching.wait_for_log("step 100: loss")
+    text = (logdir / "checkpoint").read_text()
+    (logdir / "aside").write_text(text)
+    (logdir / "aside").rename(logdir / "checkpoint")
+    wait_for(lambda: watching.stderr.count("model of ") == 2, "a second look")
+    train(served, store, logdir, train_steps=STEPS)
+    steps = [line["step"] for line in scored(watching)]
+    assert steps == sorted(set(steps)) and steps[0] == 100 and steps[-1] == checkpoints(logdir)[-1]
+    assert newest(logdir).name == f"model.ckpt-{STEPS}.safetensors"

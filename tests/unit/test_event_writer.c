@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Covers trainer/events/event_writer: with event_encoding and event_file. That TensorBoard reads
+ * the records is seen in test_events.py; here, that whole events are all that is in a file.
+ */
+#include "tests/unit/folder_unit.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "common/clock.h"
+#include "common/file.h"
+#include "common/json.h"
+#include "common/log.h"
+#include "trainer/events/event_writer.h"
+#include "trainer/events/record.h"
+
+/* ---- files -------------------------------------------------------------- */
+
+/* The name of the only event file that `before` does not name. */
+static void find_event_file(char path[512], const char *before)
+{
+    int found = 0;
+    DIR *list = opendir(folder);
+    assert_non_null(list);
+    for (struct dirent *entry = readdir(list); entry; entry = readdir(list)) {
+        char name[512];
+        snprintf(name, sizeof(name), "%s/%.200s", folder, entry->d_name);
+        if (strncmp(entry->d_name, "events.out.tfevents.", 20) != 0 || strcmp(name, before) == 0)
+            continue;
+        strcpy(path, name);
+        found++;
+    }
+    closedir(list);
+    assert_int_equal(found, 1);
+}
+
+/* The number of records; each is whole. */
+static size_t count_records(const char *path)
+{
+    size_t count = 0, at = 0;
+    struct buffer text = BUFFER_INIT(1 << 24);
+    assert_ok(file_read_whole(path, &text));
+    for (; at < text.length; count++) {
+        uint64_t length;
+        assert_true(text.length - at >= 16);
+        memcpy(&length, text.data + at, sizeof(length));
+        assert_true(length <= text.length - at - 16);
+        at += 16 + length;
+    }
+    buffer_release(&text);
+    return count;
+}
+
+static const char *lines_path(void)
+{
+    static char path[512];
+    snprintf(path, sizeof(path), "%s/events.jsonl", folder);
+    return path;
+}
+
+/* Line `number` of events.jsonl, or NULL behind the last; cJSON_Delete() it. */
+static cJSON *read_line(size_t number)
+{
+    struct buffer text = BUFFER_INIT(1 << 24);
+    cJSON *json = NULL;
+    assert_ok(file_read_whole(lines_path(), &text));
+    assert_true(text.length == 0 || text.data[text.length - 1] == '\n');
+    char *line = text.data ? text.data : (char[]){""};
+    for (; number > 0 && *line; number--)
+        line = strchr(line, '\n') + 1;
+    if (*line)
+        assert_ok(json_parse(line, strcspn(line, "\n"), "a line", &json));
+    buffer_release(&text);
+    return json;
+}
+
+static size_t count_lines(void)
+{
+    size_t count = 0;
+    for (cJSON *line = read_line(0); line; line = read_line(++count))
+        cJSON_Delete(line);
+    return count;
+}
+
+static double number_of(const cJSON *line, const char *key)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(line, key);
+    assert_true(cJSON_IsNumber(item));
+    return item->valuedouble;
+}
+
+static void add_tensor(struct event_writer *writer, int64_t step, const char *tag,
+                       const float *values, size_t count)
+{
+    struct event_tensor *tensor = calloc(1, sizeof(*tensor));
+    float *copy = malloc(count * sizeof(*copy));
+    assert_true(tensor && copy);
+    *tensor = (struct event_tensor){.count = count};
+    strcpy(tensor->tag, tag);
+    memcpy(copy, values, count * sizeof(*copy));
+    event_writer_tensors(writer, step, tensor, 1, copy);
+}
+
+/* ---- tests -------------------------------------------------------------- */
+
+static void test_events_are_in_both_files(void **state)
+{
+    static const struct event_scalar scalars[] = {{"loss", 0.5}, {"a \"tag\"", NAN}};
+    static const float values[] = {1, 2, 3};
+    struct event_writer *writer;
+    char path[512];
+    (void)state;
+    double before = clock_wall_seconds();
+    assert_ok(event_writer_open(folder, &writer));
+    event_writer_session(writer, 0, EVENT_START, NULL);
+    event_writer_scalars(writer, 7, scalars, 2);
+    add_tensor(writer, INT64_C(1) << 40, "hid_w", values, 3);
+    event_writer_session(writer, 9, EVENT_CHECKPOINT, "run/model.ckpt-9.safetensors");
+    event_writer_close(writer);
+    event_writer_close(NULL);
+
+    find_event_file(path, "");
+    assert_int_equal(count_records(path), 5); /* the version, too */
+    cJSON *line = read_line(0);
+    assert_string_equal(cJSON_GetObjectItem(line, "session")->valuestring, "start");
+    assert_null(cJSON_GetObjectItem(line, "path"));
+    cJSON_Delete(line);
+    line = read_line(1);
+    assert_true(number_of(line, "step") == 7 && number_of(line, "loss") == 0.5);
+    assert_true(number_of(line, "wall_time") >= before - 1e-3);
+    assert_true(number_of(line, "wall_time") <= clock_wall_seconds());
+    assert_true(cJSON_IsNull(cJSON_GetObjectItem(line, "a \"tag\"")));
+    cJSON_Delete(line);
+    line = read_line(2);
+    assert_string_equal(cJSON_GetObjectItem(line, "session")->valuestring, "checkpoint");
+    assert_string_equal(cJSON_GetObjectItem(line, "path")->valuestring,
+                        "run/model.ckpt-9.safetensors");
+    cJSON_Delete(line);
+    line = read_line(3);
+    assert_true(number_of(line, "step") == 1099511627776.0 && number_of(line, "sum") == 6);
+    assert_true(number_of(line, "sum_squares") == 14 && number_of(line, "num") == 3);
+    assert_true(number_of(line, "min") == 1 && number_of(line, "max") == 3);
+    assert_string_equal(cJSON_GetObjectItem(line, "histogram")->valuestring, "hid_w");
+    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(line, "bucket")),
+                     cJSON_GetArraySize(cJSON_GetObjectItem(line, "bucket_limit")));
+    cJSON_Delete(line);
+    assert_int_equal(count_lines(), 4);
+}
+
+static void test_a_later_start_appends(void **state)
+{
+    static const struct event_scalar loss = {"loss", 1};
+    char first[512], second[512];
+    (void)state;
+    for (int start = 0; start < 2; start++) {
+        struct event_writer *writer;
+        assert_ok(event_writer_open(folder, &writer));
+        event_writer_scalars(writer, start, &loss, 1);
+        event_writer_close(writer);
+        find_event_file(start == 0 ? first : second, start == 0 ? "" : first);
+    }
+    assert_int_equal(count_records(first), 2);
+    assert_int_equal(count_records(second), 2);
+    assert_int_equal(count_lines(), 2);
+}
+
+static void test_a_line_that_a_kill_cut_is_ended(void **state)
+{
+    static const struct event_scalar loss = {"loss", 1};
+    struct event_writer *writer;
+    (void)state;
+    FILE *lines = fopen(lines_path(), "w");
+    assert_non_null(lines);
+    fputs("{\"step\":1}\n\"cut", lines);
+    fclose(lines);
+    assert_ok(event_writer_open(folder, &writer));
+    event_writer_scalars(writer, 2, &loss, 1);
+    event_writer_close(writer);
+    struct buffer text = BUFFER_INIT(1 << 16);
+    assert_ok(file_read_whole(lines_path(), &text));
+    assert_memory_equal(text.data, "{\"step\":1}\n\"cut\n{", 17);
+    buffer_release(&text);
+}
+
+/* ---- disks -------------------------------------------------------------- */
+
+static int standard_error = -1;
+
+static void name_log(char path[512])
+{
+    snprintf(path, 512, "%s/log", folder);
+}
+
+static void begin_log(void)
+{
+    char path[512];
+    name_log(path);
+    int log = open(path, O_RDWR | O_CREAT | O_APPEND, 0666);
+    standard_error = dup(STDERR_FILENO);
+    assert_true(log >= 0 && standard_error >= 0 && dup2(log, STDERR_FILENO) >= 0);
+    close(log);
+}
+
+static void end_log(void)
+{
+    assert_true(dup2(standard_error, STDERR_FILENO) >= 0);
+    close(standard_error);
+}
+
+/* How often the log has this text; *ret_numbers, unless NULL: the sum of the numbers in front. */
+static int count_logged(const char *text, int64_t *ret_numbers)
+{
+    int count = 0;
+    char path[512];
+    struct buffer log = BUFFER_INIT(1 << 20);
+    name_log(path);
+    assert_ok(file_read_whole(path, &log));
+    for (char *at = log.data ? strstr(log.data, text) : NULL; at; at = strstr(at + 1, text)) {
+        char *digits = at;
+        while (digits > log.data && digits[-1] >= '0' && digits[-1] <= '9')
+            digits--;
+        if (ret_numbers)
+            *ret_numbers += strtoll(digits, NULL, 10);
+        count++;
+    }
+    buffer_release(&log);
+    return count;
+}
+
+static void limit_files(rlim_t bytes)
+{
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = bytes;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+/* A file that may not grow stands for a disk that is full: a write goes as far as there is room. */
+static void test_a_full_disk_cuts_no_event(void **state)
+{
+    static const struct event_scalar loss = {"loss", 0.25};
+    struct event_writer *writer;
+    char path[512];
+    int step = 0;
+    (void)state;
+    begin_log();
+    assert_ok(event_writer_open(folder, &writer));
+    signal(SIGXFSZ, SIG_IGN);
+    limit_files(10001);
+    while (count_logged("events are left out until it can be written again", NULL) < 2) {
+        for (int i = 0; i < 100; i++)
+            event_writer_scalars(writer, step++, &loss, 1);
+        clock_sleep_ms(10);
+    }
+    for (int i = 0; i < 100; i++) { /* and some flushes more that fail */
+        event_writer_scalars(writer, step++, &loss, 1);
+        clock_sleep_ms(10);
+    }
+    limit_files(RLIM_INFINITY);
+    event_writer_scalars(writer, INT64_C(123456789), &loss, 1);
+    event_writer_close(writer);
+    end_log();
+    find_event_file(path, "");
+    size_t records = count_records(path), lines = count_lines();
+    assert_true(records > 1 && records < (size_t)step && lines > 0 && lines < (size_t)step);
+    cJSON *last = read_line(lines - 1);
+    assert_true(number_of(last, "step") == 123456789);
+    cJSON_Delete(last);
+    /* Little may still fit where much did not. */
+    size_t failures = (size_t)count_logged("File too large; events are left out", NULL);
+    assert_true(failures >= 2);
+    assert_int_equal(count_logged("is written again", NULL), failures);
+    assert_int_equal(count_logged("half an event", NULL), 0);
+}
+
+/* A file stands in its way, until it goes. What is added waits, but of states only two. */
+static void test_a_folder_that_cannot_be_made_yet(void **state)
+{
+    static const struct event_scalar loss = {"loss", 1};
+    static const float values[] = {1, 2, 3};
+    struct event_writer *writer;
+    int64_t left_out = 0;
+    char blocked[512], below[600];
+    (void)state;
+    begin_log();
+    snprintf(blocked, sizeof(blocked), "%s/run", folder);
+    snprintf(below, sizeof(below), "%s/worker-1", blocked);
+    close(open(blocked, O_CREAT | O_WRONLY, 0666));
+    assert_ok(event_writer_open(below, &writer));
+    event_writer_scalars(writer, 1, &loss, 1);
+    while (count_logged("no events for TensorBoard until this changes", NULL) == 0)
+        clock_sleep_ms(10);
+    add_tensor(writer, 3, "hid_w", values, 3);
+    add_tensor(writer, 4, "hid_w", values, 3);
+    add_tensor(writer, 5, "hid_w", values, 3);
+    clock_sleep_ms(500); /* it tries again, and does not say so again */
+    assert_int_equal(unlink(blocked), 0);
+    struct stat status;
+    while (stat(below, &status) != 0)
+        clock_sleep_ms(10);
+    event_writer_scalars(writer, 2, &loss, 1);
+    event_writer_close(writer);
+    assert_int_equal(count_logged("no events for TensorBoard", NULL), 1);
+    assert_int_equal(count_logged(" events were left out", &left_out), 1);
+    assert_int_equal(left_out, 1);
+    end_log();
+    snprintf(folder + strlen(folder), sizeof(folder) - strlen(folder), "/run/worker-1");
+    find_event_file(blocked, "");
+    assert_int_equal(count_records(blocked), 5); /* what waited is there */
+    assert_int_equal(count_lines(), 4);
+    *strstr(folder, "/run/worker-1") = '\0';
+}
+
+/* A pipe that nobody reads stands for a disk that hangs: its writer is left behind, and ends when
+ * the disk comes back. */
+int64_t __real_clock_deadline_ns(int64_t milliseconds);
+int64_t __wrap_clock_deadline_ns(int64_t milliseconds);
+int64_t __wrap_clock_deadline_ns(int64_t milliseconds)
+{
+    return __real_clock_deadline_ns(milliseconds < 200 ? milliseconds : 200);
+}
+
+static void test_a_disk_that_hangs_keeps_its_thread_alone(void **state)
+{
+    enum { STEPS = 30000 }; /* more than pipe and queue hold */
+    static char bytes[1 << 16], tag[401];
+    const struct event_scalar loss = {tag, 0.25};
+    struct event_writer *writer;
+    char path[512];
+    int64_t lines = 0, left_out = 0;
+    (void)state;
+    begin_log();
+    memset(tag, 'a', sizeof(tag) - 1);
+    assert_int_equal(mkfifo(lines_path(), 0666), 0);
+    assert_ok(event_writer_open(folder, &writer));
+    for (int64_t step = 0; step < STEPS; step++)
+        event_writer_scalars(writer, step, &loss, 1);
+    event_writer_close(writer);
+    assert_int_equal(count_logged("the last events are not written", NULL), 1);
+    int reader = open(lines_path(), O_RDONLY);
+    assert_true(reader >= 0);
+    for (ssize_t got = 1; got > 0;) {
+        got = read(reader, bytes, sizeof(bytes)); /* until the thread has closed it */
+        for (ssize_t i = 0; i < got; i++)
+            lines += bytes[i] == '\n';
+    }
+    close(reader);
+    end_log();
+    find_event_file(path, "");
+    assert_int_equal(count_records(path), lines + 1);
+    assert_true(count_logged(" events were left out", &left_out) > 0);
+    assert_true(left_out > 0 && lines > 1000);
+    assert_int_equal(lines + left_out, STEPS);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test_setup_teardown(test_events_are_in_both_files, make_folder, remove_folder),
+    cmocka_unit_test_setup_teardown(test_a_later_start_appends, make_folder, remove_folder),
+    cmocka_unit_test_setup_teardown(test_a_line_that_a_kill_cut_is_ended, make_folder,
+                                    remove_folder),
+    cmocka_unit_test_setup_teardown(test_a_folder_that_cannot_be_made_yet, make_folder,
+                                    remove_folder),
+    cmocka_unit_test_setup_teardown(test_a_full_disk_cuts_no_event, make_folder, remove_folder),
+    cmocka_unit_test_setup_teardown(test_a_disk_that_hangs_keeps_its_thread_alone, make_folder,
+                                    remove_folder),
+};
+
+UNIT_MAIN(tests)

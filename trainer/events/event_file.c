@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+#include "trainer/events/event_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+
+#define NAMES_LIMIT 1000 /* starts of one process number in one second */
+#define FLAGS (O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC)
+
+/* `length`: what printing its path returned. */
+static enum error open_path(struct event_file *file, int length, int flags)
+{
+    file->length = 0;
+    file->is_failing = false;
+    if (length < 0 || (size_t)length >= sizeof(file->path))
+        errno = ENAMETOOLONG;
+    else
+        file->descriptor = open(file->path, flags, 0666);
+    if (file->descriptor >= 0)
+        return OK;
+    int number = errno;
+    enum error error = error_set_errno(ERROR_IO, number, "%s", file->path);
+    errno = number; /* the caller's to see */
+    return error;
+}
+
+/* The name of this host, without what a file's name must not have. */
+static void name_host(char *out, size_t bytes)
+{
+    if (gethostname(out, bytes) != 0)
+        snprintf(out, bytes, "localhost");
+    out[bytes - 1] = '\0';
+    for (char *letter = out; *letter; letter++) {
+        if (*letter == '/')
+            *letter = '_';
+    }
+}
+
+enum error event_file_create(struct event_file *file, const char *folder)
+{
+    char host[128], suffix[16] = "";
+    enum error error = OK;
+    name_host(host, sizeof(host));
+    file->descriptor = -1;
+    for (int number = 1; number <= NAMES_LIMIT; number++) {
+        int length =
+            snprintf(file->path, sizeof(file->path), "%s/events.out.tfevents.%010.0f.%s.%d%s",
+                     folder, clock_wall_seconds(), host, (int)getpid(), suffix);
+        error = open_path(file, length, FLAGS | O_EXCL);
+        if (!error || errno != EEXIST)
+            break;
+        snprintf(suffix, sizeof(suffix), ".%d", number);
+    }
+    return error;
+}
+
+/* A start that was killed in the middle of a line. */
+static enum error end_last_line(struct event_file *file)
+{
+    char last = '\n';
+    struct stat status;
+    if (fstat(file->descriptor, &status) != 0)
+        return error_set_errno(ERROR_IO, errno, "%s", file->path);
+    file->length = status.st_size;
+    if (file->length == 0 ||
+        (pread(file->descriptor, &last, 1, file->length - 1) == 1 && last == '\n'))
+        return OK;
+    if (write(file->descriptor, "\n", 1) != 1)
+        return error_set_errno(ERROR_IO, errno, "%s", file->path);
+    file->length++;
+    return OK;
+}
+
+enum error event_file_append(struct event_file *file, const char *folder)
+{
+    file->descriptor = -1;
+    int length = snprintf(file->path, sizeof(file->path), "%s/events.jsonl", folder);
+    enum error error = open_path(file, length, FLAGS);
+    return error ? error : end_last_line(file);
+}
+
+void event_file_close(struct event_file *file)
+{
+    if (file->descriptor >= 0)
+        close(file->descriptor);
+    file->descriptor = -1;
+}
+
+static void report(struct event_file *file, bool failed, int number)
+{
+    if (failed && !file->is_failing) {
+        (void)error_set_errno(ERROR_IO, number, "%s", file->path);
+        log_warning("%s; events are left out until it can be written again", error_message());
+    } else if (!failed && file->is_failing) {
+        log_info("%s is written again", file->path);
+    }
+    file->is_failing = failed;
+}
+
+bool event_file_write(struct event_file *file, const struct buffer *bytes)
+{
+    size_t done = 0;
+    errno = 0;
+    while (done < bytes->length) {
+        ssize_t put = write(file->descriptor, bytes->data + done, bytes->length - done);
+        if (put <= 0 && errno != EINTR)
+            break;
+        done += put > 0 ? (size_t)put : 0;
+    }
+    bool failed = done < bytes->length;
+    int number = errno;
+    if (failed && ftruncate(file->descriptor, file->length) != 0 && done > 0)
+        log_warning("%s: half an event cannot be cut off", file->path);
+    file->length += failed ? 0 : (off_t)done;
+    if (bytes->length > 0)
+        report(file, failed, number);
+    return !failed;
+}

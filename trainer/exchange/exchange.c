@@ -1,0 +1,591 @@
+/* SPDX-License-Identifier: MIT */
+#include "trainer/exchange/exchange.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+#include "common/buffer.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/stop.h"
+#include "trainer/checkpoint/logdir.h"
+#include "trainer/ledger/index_set.h"
+#include "trainer/wire/hello.h"
+#include "trainer/wire/link.h"
+#include "trainer/wire/shard.h"
+#include "trainer/wire/shared_memory.h"
+
+#define CONNECT_MS 5000 /* for one try */
+#define AGAIN_MS 200    /* between two */
+#define SEND_MS 60000   /* for a peer that reads nothing */
+#define SAY_MS 10000    /* between lines in the log about one wait */
+#define ELSEWHERE_MS 50 /* for the other servers to begin a generation that server 0 has begun */
+#define AHEAD 3         /* synchronous: steps whose batches are fetched on suspicion */
+#define NAME_BYTES (CLUSTER_ADDRESS_BYTES + 40)
+
+/* One parameter server, as this worker sees it. */
+struct remote {
+    char name[NAME_BYTES];
+    struct link link;
+    struct shard shard;
+    struct shared_memory shared; /* of this connection */
+    bool offered;                /* it was, on this connection */
+    bool answered;               /* the request of now */
+    int64_t step;                /* of its values that this worker has */
+};
+
+struct exchange {
+    struct exchange_options options;
+    size_t servers;
+    struct remote *remotes; /* [servers] */
+    struct buffer facts;    /* of server 0, as it sent them */
+    bool proposes;
+
+    const struct engine *engine;
+    struct model *model;
+    float *values, *gradient; /* [P], host: the model's own on the CPU */
+    float *own_memory;        /* both, where they are not */
+
+    uint64_t generation;
+    int64_t step;
+    struct index_set held;      /* granted and not pushed */
+    struct index_range granted; /* not passed on to the feed yet */
+    struct index_set asked;     /* synchronous: of the feed, and not brought yet */
+    int64_t done;               /* all servers have it, and server 0 was not told; WIRE_NONE */
+    bool over;
+    bool again; /* a server wants the gradient of now computed with newer values */
+
+    const char *waits_for; /* a remote's name: the log has said so; NULL */
+    int64_t away_ns;       /* since when a server cannot be reached; 0: all can */
+    uint64_t seen;         /* of the logdir */
+};
+
+/* ---- connections -------------------------------------------------------- */
+
+static void say_waiting(struct exchange *exchange, const struct remote *remote, const char *why)
+{
+    if (exchange->waits_for != remote->name)
+        log_warning("waiting for %s%s%s", remote->name, why[0] ? ": " : "", why);
+    exchange->waits_for = remote->name;
+}
+
+static void say_there(struct exchange *exchange, const struct remote *remote)
+{
+    if (exchange->waits_for == remote->name) {
+        log_info("%s answers again", remote->name);
+        exchange->waits_for = NULL;
+    }
+}
+
+/* The answer's header, however long it takes: a server that is there and does not answer waits for
+ * somebody itself. */
+static enum error receive(struct exchange *exchange, struct remote *remote, uint64_t most_bytes,
+                          struct wire_header *ret_header)
+{
+    enum error error;
+    while ((error = link_await(&remote->link, clock_deadline_ns(SAY_MS))) == ERROR_TIMEOUT)
+        say_waiting(exchange, remote, "");
+    if (!error)
+        error = link_receive(&remote->link, most_bytes, ret_header, clock_deadline_ns(SEND_MS));
+    if (!error)
+        say_there(exchange, remote);
+    return error;
+}
+
+static enum error say_hello(struct exchange *exchange, struct remote *remote)
+{
+    const struct cluster *cluster = exchange->options.cluster;
+    struct hello hello = {.index = cluster->index,
+                          .server = remote - exchange->remotes,
+                          .servers = (int64_t)exchange->servers,
+                          .aggregate = (int64_t)exchange->options.aggregate};
+    struct buffer text = BUFFER_INIT(WIRE_TEXT_LIMIT);
+    struct wire_header header = {.type = WIRE_HELLO};
+    snprintf(hello.role, sizeof(hello.role), "%s", cluster_role_name(cluster, cluster->role));
+    enum error error = hello_print(&hello, &text);
+    struct iovec part = {.iov_base = text.data, .iov_len = text.length};
+    if (!error)
+        error = link_send(&remote->link, &header, &part, 1, clock_deadline_ns(SEND_MS));
+    buffer_release(&text);
+    return error;
+}
+
+/* WELCOME, FACTS or PROPOSE. */
+static enum error take_greeting(struct exchange *exchange, struct remote *remote)
+{
+    struct wire_header header = {.type = 0};
+    enum error error = receive(exchange, remote, WIRE_FACTS_LIMIT, &header);
+    if (error)
+        return error;
+    exchange->proposes = header.type == WIRE_PROPOSE;
+    if (header.type != WIRE_FACTS)
+        return OK;
+    buffer_clear(&exchange->facts);
+    error = buffer_reserve(&exchange->facts, header.bytes);
+    if (!error)
+        error = link_read(&remote->link, exchange->facts.data, header.bytes,
+                          clock_deadline_ns(SEND_MS));
+    if (!error)
+        exchange->facts.length = header.bytes;
+    return error;
+}
+
+static enum error connect_once(struct exchange *exchange, struct remote *remote)
+{
+    shared_memory_release(&remote->shared);
+    remote->offered = false;
+    enum error error = link_open(&remote->link, clock_deadline_ns(CONNECT_MS));
+    if (!error)
+        error = say_hello(exchange, remote);
+    return error ? error : take_greeting(exchange, remote);
+}
+
+/* Server 0 took back what a lost connection held. */
+static void lose_grants(struct exchange *exchange)
+{
+    index_set_clear(&exchange->held);
+    exchange->granted = (struct index_range){0, 0};
+}
+
+static bool may_come_back(enum error error)
+{
+    return error == ERROR_NETWORK || error == ERROR_TIMEOUT;
+}
+
+/* Connects, as long as patience lasts. */
+static enum error connect_to(struct exchange *exchange, struct remote *remote)
+{
+    for (;;) {
+        enum error error = connect_once(exchange, remote);
+        if (!error)
+            say_there(exchange, remote);
+        if (!error && remote == exchange->remotes)
+            lose_grants(exchange);
+        if (!may_come_back(error)) {
+            exchange->away_ns = 0;
+            return error;
+        }
+        if (exchange->away_ns == 0)
+            exchange->away_ns = clock_now_ns();
+        int64_t away_ms = (clock_now_ns() - exchange->away_ns) / 1000000;
+        if (exchange->options.patience_ms >= 0 && away_ms > exchange->options.patience_ms)
+            return error_prefix(error, "no answer for %" PRId64 " s: ", away_ms / 1000);
+        say_waiting(exchange, remote, error_message());
+        if (logdir_is_trained(exchange->options.logdir, exchange->options.train_steps,
+                              &exchange->seen))
+            return error_set(ERROR_END, "the training is over: %s has its last step",
+                             exchange->options.logdir);
+        if (stop_wait(clock_deadline_ns(AGAIN_MS)))
+            return error_set(ERROR_CANCELLED, "stopped while waiting for %s", remote->name);
+    }
+}
+
+/* ---- shared memory ------------------------------------------------------ */
+
+/* Once a connection, before its first gradient. Without it all goes by TCP. */
+static enum error offer_memory(struct exchange *exchange, struct remote *remote)
+{
+    struct shared_memory_offer offer;
+    struct iovec part = {.iov_base = &offer, .iov_len = sizeof(offer)};
+    struct wire_header header = {.type = WIRE_OFFER};
+    remote->offered = true;
+    if (exchange->options.tcp_only || remote->shard.parameters == 0 ||
+        !link_is_local(&remote->link) ||
+        shared_memory_make(&remote->shared, remote->shard.parameters, &offer))
+        return OK;
+    enum error error = link_send(&remote->link, &header, &part, 1, clock_deadline_ns(SEND_MS));
+    if (!error)
+        error = receive(exchange, remote, sizeof(header), &header);
+    if (!error && header.type != WIRE_TAKEN)
+        error = error_set(ERROR_INPUT, "%s answers %s to OFFER", remote->name,
+                          wire_type_name(header.type));
+    shared_memory_was_taken(&remote->shared);
+    if (error || !header.shared)
+        shared_memory_release(&remote->shared);
+    log_debug("%s: %s", remote->name, remote->shared.values ? "shared memory" : "TCP alone");
+    return error;
+}
+
+/* ---- requests ----------------------------------------------------------- */
+
+static enum error send_request(struct exchange *exchange, struct remote *remote,
+                               const struct wire_header *request)
+{
+    struct wire_header header = *request;
+    enum error error = OK;
+    if (header.type == WIRE_PUSH && !remote->offered)
+        error = offer_memory(exchange, remote);
+    if (error)
+        return error;
+    _Static_assert(SHARD_PIECES_LIMIT <= WIRE_PARTS_LIMIT, "a gradient is one frame");
+    struct iovec parts[SHARD_PIECES_LIMIT];
+    size_t count = 0;
+    if (remote != exchange->remotes)
+        header.done = WIRE_NONE;
+    if (header.type == WIRE_PUSH && exchange->options.aggregate == 0)
+        header.step = remote->step;
+    header.shared = header.type == WIRE_PUSH && remote->shared.gradient;
+    if (header.shared)
+        shard_pack(&remote->shard, exchange->gradient, remote->shared.gradient);
+    for (; header.type == WIRE_PUSH && !header.shared && count < remote->shard.piece_count;
+         count++) {
+        const struct shard_piece *piece = &remote->shard.pieces[count];
+        parts[count] = (struct iovec){.iov_base = exchange->gradient + piece->offset,
+                                      .iov_len = piece->count * sizeof(float)};
+    }
+    return link_send(&remote->link, &header, parts, count, clock_deadline_ns(SEND_MS));
+}
+
+static enum error take_grant(struct exchange *exchange, struct remote *remote)
+{
+    struct index_range range;
+    enum error error = link_read(&remote->link, &range, sizeof(range), clock_deadline_ns(SEND_MS));
+    if (!error)
+        error = wire_ranges_read(&range, 1, &exchange->held);
+    if (!error)
+        exchange->granted = range;
+    return error;
+}
+
+static enum error take_values(struct exchange *exchange, struct remote *remote,
+                              const struct wire_header *header)
+{
+    enum error error = OK;
+    size_t floats = header->shared ? 0 : remote->shard.parameters * sizeof(float);
+    if (header->shared && !remote->shared.values)
+        return error_set(ERROR_INPUT, "%s answers by a memory that is not shared", remote->name);
+    if (header->bytes != floats + header->stock * sizeof(struct index_range) || header->stock > 1)
+        return error_set(ERROR_INPUT, "%s answers with %" PRIu64 " bytes of values, not %zu",
+                         remote->name, header->bytes, floats);
+    remote->step = header->step;
+    if (remote == exchange->remotes) {
+        if (header->stock > 0)
+            error = take_grant(exchange, remote);
+        exchange->step = header->step;
+        exchange->generation = header->generation;
+        exchange->over = header->over != 0;
+    }
+    if (header->shared)
+        shard_unpack(&remote->shard, remote->shared.values, exchange->values);
+    for (size_t i = 0; !header->shared && i < remote->shard.piece_count && !error; i++) {
+        const struct shard_piece *piece = &remote->shard.pieces[i];
+        error = link_read(&remote->link, exchange->values + piece->offset,
+                          piece->count * sizeof(float), clock_deadline_ns(SEND_MS));
+    }
+    return error;
+}
+
+/* *ret_stale: the answer is that the generation is over. */
+static enum error take_answer(struct exchange *exchange, struct remote *remote, bool *ret_stale)
+{
+    struct wire_header header;
+    enum error error = receive(exchange, remote, UINT64_MAX, &header);
+    if (error)
+        return error;
+    *ret_stale = header.type == WIRE_STALE;
+    if (header.type == WIRE_STALE || header.type == WIRE_STORED)
+        return OK;
+    exchange->again |= header.type == WIRE_AGAIN;
+    if (header.type != WIRE_VALUES && header.type != WIRE_AGAIN)
+        return error_set(ERROR_INPUT, "%s answers %s to a request", remote->name,
+                         wire_type_name(header.type));
+    return take_values(exchange, remote, &header);
+}
+
+/* Sends `request` to servers [begin, end) and takes their answers; who is lost on the way is asked
+ * again. *ret_stale: one of them has another generation; all have answered. */
+static enum error ask(struct exchange *exchange, const struct wire_header *request, size_t begin,
+                      size_t end, bool *ret_stale)
+{
+    enum error error = OK;
+    size_t open = end - begin;
+    *ret_stale = false;
+    for (size_t i = begin; i < end; i++)
+        exchange->remotes[i].answered = false;
+    while (open > 0) {
+        for (size_t i = begin; i < end; i++) {
+            struct remote *remote = &exchange->remotes[i];
+            if (remote->answered)
+                continue;
+            if (remote->link.descriptor < 0)
+                error = connect_to(exchange, remote);
+            if (error)
+                return error;
+            error = send_request(exchange, remote, request);
+            if (error && !may_come_back(error))
+                return error;
+            error = OK; /* a lost link is closed, and noticed below */
+        }
+        for (size_t i = begin; i < end; i++) {
+            struct remote *remote = &exchange->remotes[i];
+            bool stale = false;
+            if (remote->answered || remote->link.descriptor < 0)
+                continue;
+            error = take_answer(exchange, remote, &stale);
+            if (error && !may_come_back(error))
+                return error;
+            remote->answered = !error;
+            open -= !error;
+            *ret_stale |= stale;
+            if (error)
+                say_waiting(exchange, remote, error_message());
+            error = OK;
+        }
+    }
+    return OK;
+}
+
+static struct wire_header request_of(const struct exchange *exchange, enum wire_type type,
+                                     int64_t batch)
+{
+    return (struct wire_header){.type = (uint16_t)type,
+                                .generation = exchange->generation,
+                                .batch = batch,
+                                .done = exchange->done,
+                                .step = exchange->step,
+                                .stock = (uint32_t)index_set_size(&exchange->held)};
+}
+
+/* ---- values ------------------------------------------------------------- */
+
+/* What came is the model's: on a GPU it is copied there. */
+static enum error give_model(struct exchange *exchange)
+{
+    model_set_step(exchange->model, exchange->step);
+    if (!exchange->own_memory)
+        return OK;
+    return kernel_write(exchange->engine->kernel, exchange->values,
+                        model_parameters(exchange->model), model_values(exchange->model));
+}
+
+static enum error take_gradient(struct exchange *exchange)
+{
+    if (!exchange->own_memory)
+        return OK;
+    return kernel_read(exchange->engine->kernel, model_gradient_values(exchange->model),
+                       model_parameters(exchange->model), exchange->gradient);
+}
+
+/* Server 0's word of the generation, with work if there is some; then the values of the others, who
+ * may begin that generation a moment later. */
+static enum error pull(struct exchange *exchange, int64_t batch)
+{
+    bool stale = true;
+    enum error error = OK;
+    struct wire_header request = request_of(exchange, WIRE_PULL, batch);
+    while (stale && !error) {
+        error = ask(exchange, &request, 0, 1, &stale);
+        exchange->done = WIRE_NONE;
+        request = request_of(exchange, WIRE_PULL, batch);
+        if (!error && !stale && exchange->servers > 1)
+            error = ask(exchange, &request, 1, exchange->servers, &stale);
+        if (stale && !error && stop_wait(clock_deadline_ns(ELSEWHERE_MS)))
+            error = error_set(ERROR_CANCELLED, "stopped while parameter servers begin again");
+    }
+    return error ? error : give_model(exchange);
+}
+
+/* ---- life cycle --------------------------------------------------------- */
+
+static void init_remote(struct exchange *exchange, size_t number)
+{
+    struct remote *remote = &exchange->remotes[number];
+    const struct cluster_task *task = cluster_server(exchange->options.cluster, number);
+    char address[CLUSTER_ADDRESS_BYTES];
+    snprintf(remote->name, sizeof(remote->name), "parameter server %zu (%s)", number,
+             cluster_task_address(task, address));
+    link_init(&remote->link, remote->name, task->host, task->port);
+}
+
+enum error exchange_open(const struct exchange_options *options, struct exchange **ret_exchange,
+                         struct checkpoint **ret_checkpoint)
+{
+    struct exchange *exchange = array_new(1, sizeof(*exchange), "an exchange");
+    if (!exchange)
+        return ERROR_MEMORY;
+    exchange->options = *options;
+    exchange->servers = cluster_server_count(options->cluster);
+    exchange->facts = (struct buffer)BUFFER_INIT(WIRE_FACTS_LIMIT + 1);
+    exchange->done = WIRE_NONE;
+    exchange->remotes =
+        array_new(exchange->servers, sizeof(*exchange->remotes), "parameter servers");
+    for (size_t i = 0; exchange->remotes && i < exchange->servers; i++)
+        init_remote(exchange, i);
+    enum error error =
+        exchange->remotes ? connect_to(exchange, &exchange->remotes[0]) : ERROR_MEMORY;
+    *ret_checkpoint = NULL;
+    if (!error && !exchange->proposes)
+        error = checkpoint_open_facts(exchange->remotes[0].name, exchange->facts.data,
+                                      exchange->facts.length, ret_checkpoint);
+    if (error) {
+        exchange_close(exchange);
+        return error;
+    }
+    *ret_exchange = exchange;
+    return OK;
+}
+
+void exchange_close(struct exchange *exchange)
+{
+    if (!exchange)
+        return;
+    for (size_t i = 0; exchange->remotes && i < exchange->servers; i++) {
+        link_close(&exchange->remotes[i].link);
+        shared_memory_release(&exchange->remotes[i].shared);
+    }
+    buffer_release(&exchange->facts);
+    index_set_release(&exchange->held);
+    index_set_release(&exchange->asked);
+    free(exchange->remotes);
+    free(exchange->own_memory);
+    free(exchange);
+}
+
+enum error exchange_propose(struct exchange *exchange, const struct checkpoint_facts *facts)
+{
+    struct remote *zero = &exchange->remotes[0];
+    struct buffer bytes = BUFFER_INIT(WIRE_FACTS_LIMIT);
+    enum error error = exchange->proposes ? checkpoint_print_facts(facts, 0, &bytes) : OK;
+    while (!error && exchange->proposes) {
+        struct wire_header header = {.type = WIRE_PROPOSAL};
+        struct iovec part = {.iov_base = bytes.data, .iov_len = bytes.length};
+        error = link_send(&zero->link, &header, &part, 1, clock_deadline_ns(SEND_MS));
+        if (!error)
+            error = take_greeting(exchange, zero);
+        if (may_come_back(error)) /* and may have heard of it, from us or from another worker */
+            error = connect_to(exchange, zero);
+    }
+    buffer_release(&bytes);
+    return error;
+}
+
+enum error exchange_begin(struct exchange *exchange, const struct engine *engine,
+                          struct model *model)
+{
+    size_t parameters = model_parameters(model);
+    exchange->engine = engine;
+    exchange->model = model;
+    if (engine->device->kind == DEVICE_CPU) {
+        exchange->values = model_values(model);
+        exchange->gradient = model_gradient_values(model);
+    } else {
+        exchange->own_memory = array_new(2 * parameters, sizeof(float), "values and gradient");
+        if (!exchange->own_memory)
+            return ERROR_MEMORY;
+        exchange->values = exchange->own_memory;
+        exchange->gradient = exchange->own_memory + parameters;
+    }
+    for (size_t i = 0; i < exchange->servers; i++)
+        shard_init(&exchange->remotes[i].shard, model_get_layout(model), exchange->servers, i,
+                   exchange->options.round_robin);
+    return pull(exchange, WIRE_NONE);
+}
+
+/* ---- batches ------------------------------------------------------------ */
+
+static enum error ask_feed(struct exchange *exchange, struct feed *feed, int64_t batch)
+{
+    if (index_set_has(&exchange->asked, batch))
+        return OK;
+    enum error error = index_set_add(&exchange->asked, (struct index_range){batch, batch + 1});
+    return error ? error : feed_grant(feed, batch, 1);
+}
+
+/* Synchronous: one batch is granted with each step, most often the one of the same rank. Those of
+ * the next steps are fetched on suspicion. */
+static enum error ask_ahead(struct exchange *exchange, struct feed *feed, int64_t batch)
+{
+    enum error error = OK;
+    for (int64_t i = 0; i <= AHEAD && !error; i++)
+        error = ask_feed(exchange, feed, batch + i * (int64_t)exchange->options.aggregate);
+    return error;
+}
+
+static enum error pass_on(struct exchange *exchange, struct feed *feed)
+{
+    struct index_range range = exchange->granted;
+    exchange->granted = (struct index_range){0, 0};
+    if (range.first >= range.end)
+        return OK;
+    if (exchange->options.aggregate > 0)
+        return ask_ahead(exchange, feed, range.first);
+    return feed_grant(feed, range.first, range.end - range.first);
+}
+
+enum error exchange_refill(struct exchange *exchange, struct feed *feed)
+{
+    enum error error = pass_on(exchange, feed);
+    while (!error && exchange->held.count == 0) {
+        if (exchange->over)
+            return error_set(ERROR_END, "the training is over");
+        error = pull(exchange, WIRE_NONE);
+        if (!error)
+            error = pass_on(exchange, feed);
+    }
+    return error;
+}
+
+bool exchange_take(struct exchange *exchange, int64_t batch)
+{
+    struct index_range one = {batch, batch + 1};
+    return !index_set_remove(&exchange->asked, one) && index_set_has(&exchange->held, batch);
+}
+
+/* Server 0 gets a gradient when all others have it, and makes the step with the last; its answer
+ * says that it did, and then the others' values are fetched. */
+static enum error push_in_step(struct exchange *exchange, struct wire_header *request,
+                               bool *ret_stale)
+{
+    enum error error = OK;
+    *ret_stale = false;
+    if (exchange->servers > 1)
+        error = ask(exchange, request, 1, exchange->servers, ret_stale);
+    if (!error && !*ret_stale)
+        error = ask(exchange, request, 0, 1, ret_stale);
+    if (error || *ret_stale || exchange->servers == 1)
+        return error;
+    struct wire_header wanted = request_of(exchange, WIRE_PULL, WIRE_NONE);
+    return exchange->remotes[1].step == exchange->step
+               ? OK
+               : ask(exchange, &wanted, 1, exchange->servers, ret_stale);
+}
+
+enum error exchange_push(struct exchange *exchange, int64_t batch, size_t rows, bool *ret_again)
+{
+    bool stale;
+    struct index_range one = {batch, batch + 1};
+    enum error error = rows > 0 ? take_gradient(exchange) : OK;
+    exchange->again = *ret_again = false;
+    if (!error)
+        error = index_set_remove(&exchange->held, one);
+    if (error)
+        return error;
+    struct wire_header request = request_of(exchange, rows > 0 ? WIRE_PUSH : WIRE_SKIP, batch);
+    if (exchange->options.aggregate > 0)
+        error = push_in_step(exchange, &request, &stale);
+    else
+        error = ask(exchange, &request, 0, exchange->servers, &stale);
+    exchange->done = exchange->again ? WIRE_NONE : batch;
+    if (!error && stale) {
+        lose_grants(exchange);
+        exchange->done = WIRE_NONE;
+        return pull(exchange, WIRE_NONE);
+    }
+    if (!error && exchange->over) /* others made the last steps meanwhile */
+        return pull(exchange, WIRE_NONE);
+    if (!error && exchange->again) {
+        *ret_again = true;
+        error = index_set_add(&exchange->held, one);
+    }
+    return error ? error : give_model(exchange);
+}
+
+enum error exchange_end_stream(struct exchange *exchange, int64_t end)
+{
+    lose_grants(exchange);
+    index_set_clear(&exchange->asked);
+    return pull(exchange, end);
+}

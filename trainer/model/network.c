@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: MIT */
+#include "trainer/model/network.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+#include "common/text.h"
+
+/* Batches whose labels may be on their way to the device at once. */
+#define LABEL_SLOTS 4
+
+/* One batch's classes or targets in page-locked memory; free again when the event is reached. */
+struct label_slot {
+    void *memory; /* [B] of int32_t or float */
+    struct device_event *copied;
+    bool used;
+};
+
+struct network {
+    struct model_options options;
+    const struct model_layout *layout; /* borrowed */
+    struct kernel *kernel;             /* borrowed */
+    size_t rows;                       /* of the latest gradient; 0: none yet */
+
+    /* Device memory. Layer i reads outputs[i - 1] (the first: the batch) and writes outputs[i];
+     * gradients[i] is the gradient of outputs[i] before the activation, [B, its width] both. */
+    float *outputs[MODEL_LAYERS_LIMIT], *gradients[MODEL_LAYERS_LIMIT];
+    void *labels;                  /* [B] of int32_t or float */
+    struct kernel_result *results; /* [2]: of the latest gradient, of the latest evaluation */
+
+    struct kernel_result *host_result; /* page-locked */
+    struct label_slot label_slots[LABEL_SLOTS];
+    size_t next_label_slot;
+};
+
+/* ---- life cycle --------------------------------------------------------- */
+
+static enum error allocate_layers(struct network *network)
+{
+    struct device *device = network->kernel->device;
+    enum error error = OK;
+    for (size_t i = 0; i < network->layout->layer_count && !error; i++) {
+        size_t width = network->layout->layers[i].outputs;
+        error = device_floats_new(device, network->options.batch_rows, width, &network->outputs[i]);
+        if (!error)
+            error = device_floats_new(device, network->options.batch_rows, width,
+                                      &network->gradients[i]);
+    }
+    return error;
+}
+
+static enum error allocate_labels(struct network *network)
+{
+    size_t bytes = network->options.batch_rows * sizeof(int32_t);
+    void *memory;
+    enum error error = device_memory_new(network->kernel->device, bytes, &network->labels);
+    for (size_t i = 0; i < LABEL_SLOTS && !error; i++) {
+        error = device_host_new(network->kernel->device, bytes, &network->label_slots[i].memory);
+        if (!error)
+            error = device_event_new(network->kernel->device, &network->label_slots[i].copied);
+    }
+    if (!error)
+        error = device_memory_new(network->kernel->device, 2 * sizeof(*network->results), &memory);
+    if (error)
+        return error;
+    network->results = memory;
+    error = device_host_new(network->kernel->device, sizeof(*network->host_result), &memory);
+    if (!error)
+        network->host_result = memory;
+    return error;
+}
+
+static enum error check_options(const struct model_options *options)
+{
+    bool squared = loss_is_squared(options->loss);
+    if (squared != (options->shape.kind == MODEL_LINEAR))
+        return error_set(ERROR_USAGE, "a %s model cannot be trained with the loss %s",
+                         model_kind_name(options->shape.kind), loss_name(options->loss));
+    if (options->batch_rows < 1 || options->batch_rows > MODEL_ROWS_LIMIT)
+        return error_set(ERROR_USAGE, "batches of %zu rows; it must be 1 to %d",
+                         options->batch_rows, MODEL_ROWS_LIMIT);
+    return OK;
+}
+
+enum error network_new(const struct model_options *options, const struct model_layout *layout,
+                       struct kernel *kernel, struct network **ret_network)
+{
+    enum error error = check_options(options);
+    if (error)
+        return error;
+    struct network *network = array_new(1, sizeof(*network), "a network");
+    if (!network)
+        return ERROR_MEMORY;
+    network->options = *options;
+    network->layout = layout;
+    network->kernel = kernel;
+    error = kernel_reserve(kernel, options->batch_rows, options->shape.features);
+    if (!error)
+        error = allocate_layers(network);
+    if (!error)
+        error = allocate_labels(network);
+    if (error) {
+        network_free(network);
+        return error;
+    }
+    *ret_network = network;
+    return OK;
+}
+
+void network_free(struct network *network)
+{
+    if (!network)
+        return;
+    struct device *device = network->kernel->device;
+    for (size_t i = 0; i < MODEL_LAYERS_LIMIT; i++) {
+        device_memory_free(device, network->outputs[i]);
+        device_memory_free(device, network->gradients[i]);
+    }
+    device_memory_free(device, network->labels);
+    device_memory_free(device, network->results);
+    device_host_free(device, network->host_result);
+    for (size_t i = 0; i < LABEL_SLOTS; i++) {
+        device_host_free(device, network->label_slots[i].memory);
+        device_event_free(device, network->label_slots[i].copied);
+    }
+    free(network);
+}
+
+/* ---- one batch ---------------------------------------------------------- */
+
+static enum error check_rows(const struct network *network, size_t rows)
+{
+    if (rows >= 1 && rows <= network->options.batch_rows)
+        return OK;
+    return error_set(ERROR_INPUT, "a batch of %zu %s; this model was made for 1 to %zu", rows,
+                     text_plural(rows, "row", "rows"), network->options.batch_rows);
+}
+
+static enum error check_classes(const struct network *network, const struct model_batch *batch)
+{
+    int32_t classes = (int32_t)network->options.shape.outputs;
+    for (size_t i = 0; i < batch->rows; i++) {
+        if (batch->classes[i] < 0 || batch->classes[i] >= classes)
+            return error_set(ERROR_INPUT,
+                             "row %zu of the batch has class number %d; the model has 0 to %d", i,
+                             (int)batch->classes[i], (int)classes - 1);
+    }
+    return OK;
+}
+
+/* The batch's labels as the kernels take them. */
+static void fill_labels(const struct network *network, const struct model_batch *batch,
+                        void *ret_labels)
+{
+    const struct model_options *options = &network->options;
+    float *targets = ret_labels;
+    if (!loss_is_squared(options->loss))
+        memcpy(ret_labels, batch->classes, batch->rows * sizeof(*batch->classes));
+    else if (options->target_deviation == 0)
+        memcpy(ret_labels, batch->targets, batch->rows * sizeof(*batch->targets));
+    else
+        for (size_t i = 0; i < batch->rows; i++)
+            targets[i] = (batch->targets[i] - options->target_mean) / options->target_deviation;
+}
+
+/* Copies the batch's labels to the device by way of the slot that was used longest ago. */
+static enum error send_labels(struct network *network, const struct model_batch *batch)
+{
+    size_t bytes = batch->rows * sizeof(int32_t);
+    enum error error = check_rows(network, batch->rows);
+    if (!error && !loss_is_squared(network->options.loss))
+        error = check_classes(network, batch);
+    struct label_slot *slot = &network->label_slots[network->next_label_slot];
+    if (!error && slot->used)
+        error = device_event_wait(network->kernel->device, slot->copied);
+    if (error)
+        return error;
+    fill_labels(network, batch, slot->memory);
+    error = device_copy_in(network->kernel->device, network->kernel->queue, network->labels,
+                           slot->memory, bytes);
+    if (!error)
+        error = device_event_record(network->kernel->device, slot->copied, network->kernel->queue);
+    if (error)
+        return error;
+    slot->used = true;
+    network->next_label_slot = (network->next_label_slot + 1) % LABEL_SLOTS;
+    return OK;
+}
+
+/* What layer `index` reads; the first reads the batch. */
+static struct kernel_input layer_input(const struct network *network, size_t index,
+                                       const struct kernel_input *batch)
+{
+    if (index == 0)
+        return *batch;
+    return (struct kernel_input){.values = network->outputs[index - 1],
+                                 .rows = batch->rows,
+                                 .columns = network->layout->layers[index].inputs};
+}
+
+static enum error forward(struct network *network, const float *values,
+                          const struct model_batch *batch, struct kernel_input *ret_batch)
+{
+    size_t features = network->options.shape.features;
+    enum error error =
+        batch->features
+            ? kernel_input(network->kernel, batch->features, batch->rows, features, ret_batch)
+            : kernel_input_bytes(network->kernel, batch->bytes, batch->scale, batch->rows, features,
+                                 ret_batch);
+    size_t last = network->layout->layer_count - 1;
+    for (size_t i = 0; i <= last && !error; i++) {
+        const struct model_layer *layer = &network->layout->layers[i];
+        struct kernel_input input = layer_input(network, i, ret_batch);
+        error = kernel_forward(network->kernel, &input, values + layer->weights_offset,
+                               values + layer->bias_offset, layer->outputs,
+                               i < last ? ACTIVATION_RELU : ACTIVATION_NONE, network->outputs[i]);
+    }
+    return error;
+}
+
+/* Loss, number correct, and the gradient of the last layer's outputs. */
+static enum error compare(struct network *network, size_t rows, struct kernel_result *ret_result)
+{
+    size_t last = network->layout->layer_count - 1;
+    if (loss_is_squared(network->options.loss))
+        return kernel_squared_error(network->kernel, network->options.loss, network->outputs[last],
+                                    network->labels, rows, network->gradients[last], ret_result);
+    return kernel_cross_entropy(network->kernel, network->options.loss, network->outputs[last],
+                                network->labels, rows, network->options.shape.outputs,
+                                network->gradients[last], ret_result);
+}
+
+static enum error backward(struct network *network, const float *values,
+                           const struct kernel_input *batch, float *ret_gradient)
+{
+    enum error error = OK;
+    for (size_t i = network->layout->layer_count; i-- > 0 && !error;) {
+        const struct model_layer *layer = &network->layout->layers[i];
+        struct kernel_input input = layer_input(network, i, batch);
+        error = kernel_backward(network->kernel, &input, network->gradients[i], layer->outputs,
+                                ret_gradient + layer->weights_offset,
+                                ret_gradient + layer->bias_offset);
+        if (!error && i > 0)
+            error = kernel_backward_input(network->kernel, &input, network->gradients[i],
+                                          values + layer->weights_offset, layer->outputs,
+                                          network->gradients[i - 1]);
+    }
+    return error;
+}
+
+enum error network_gradient(struct network *network, const float *values,
+                            const struct model_batch *batch, float *ret_gradient)
+{
+    struct kernel_input input;
+    enum error error = send_labels(network, batch);
+    if (!error)
+        error = forward(network, values, batch, &input);
+    if (!error)
+        error = compare(network, batch->rows, &network->results[0]);
+    if (!error)
+        error = backward(network, values, &input, ret_gradient);
+    if (!error)
+        network->rows = batch->rows;
+    return error;
+}
+
+/* ---- results ------------------------------------------------------------ */
+
+static enum error read_result(struct network *network, const struct kernel_result *from,
+                              struct kernel_result *ret_result)
+{
+    enum error error = device_copy_out(network->kernel->device, network->kernel->queue,
+                                       network->host_result, from, sizeof(*from));
+    if (!error)
+        error = device_queue_wait(network->kernel->device, network->kernel->queue);
+    if (error)
+        return error;
+    double deviation = (double)network->options.target_deviation;
+    *ret_result = *network->host_result;
+    if (deviation != 0)
+        ret_result->loss_sum *= deviation * deviation;
+    return OK;
+}
+
+enum error network_batch_score(struct network *network, struct model_score *ret_score)
+{
+    if (network->rows == 0)
+        return error_set(ERROR_NOT_FOUND, "the model has no loss before its first batch");
+    struct kernel_result result;
+    enum error error = read_result(network, &network->results[0], &result);
+    if (!error)
+        *ret_score = (struct model_score){
+            .rows = (int64_t)network->rows, .correct = result.correct, .loss_sum = result.loss_sum};
+    return error;
+}
+
+enum error network_gradient_is_zero(struct network *network, bool *ret_zero)
+{
+    float part[256];
+    size_t last = network->layout->layer_count - 1;
+    size_t count = network->rows * network->layout->layers[last].outputs;
+    size_t room = sizeof(part) / sizeof(*part);
+    for (size_t at = 0; at < count; at += room) {
+        size_t some = count - at < room ? count - at : room;
+        enum error error = kernel_read(network->kernel, network->gradients[last] + at, some, part);
+        if (error)
+            return error;
+        for (size_t i = 0; i < some; i++) {
+            if (part[i] != 0) {
+                *ret_zero = false;
+                return OK;
+            }
+        }
+    }
+    *ret_zero = true;
+    return OK;
+}
+
+enum error network_evaluate(struct network *network, const float *values,
+                            const struct model_batch *batch, struct model_score *score)
+{
+    struct kernel_input input;
+    enum error error = send_labels(network, batch);
+    if (!error)
+        error = forward(network, values, batch, &input);
+    if (!error)
+        error = compare(network, batch->rows, &network->results[1]);
+    struct kernel_result result;
+    if (!error)
+        error = read_result(network, &network->results[1], &result);
+    if (error)
+        return error;
+    score->rows += (int64_t)batch->rows;
+    score->correct += result.correct;
+    score->loss_sum += result.loss_sum;
+    return OK;
+}
+
+enum error network_read_outputs(struct network *network, size_t rows, float *ret_outputs)
+{
+    size_t last = network->layout->layer_count - 1;
+    return kernel_read(network->kernel, network->outputs[last],
+                       rows * network->layout->layers[last].outputs, ret_outputs);
+}
+
+double network_score_loss(const struct network *network, const struct model_score *score)
+{
+    if (!loss_is_mean(network->options.loss) || score->rows == 0)
+        return score->loss_sum;
+    return score->loss_sum / (double)score->rows;
+}
+
+enum error network_predict(struct network *network, const float *values, const float *features,
+                           size_t rows, float *ret_output)
+{
+    struct kernel_input input;
+    size_t last = network->layout->layer_count - 1, outputs = network->options.shape.outputs;
+    float *result = network->outputs[last];
+    struct model_batch batch = {.rows = rows, .features = features};
+    enum error error = check_rows(network, rows);
+    if (!error)
+        error = forward(network, values, &batch, &input);
+    if (!error && !loss_is_squared(network->options.loss))
+        error = kernel_softmax(network->kernel, result, rows, outputs, result);
+    if (!error)
+        error = kernel_read(network->kernel, result, rows * outputs, ret_output);
+    if (error || network->options.target_deviation == 0)
+        return error;
+    for (size_t i = 0; i < rows; i++)
+        ret_output[i] =
+            ret_output[i] * network->options.target_deviation + network->options.target_mean;
+    return OK;
+}

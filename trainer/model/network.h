@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A network: what a model computes from a batch. A chain of dense layers with a loss, forward and
+ * backward; the parameter values are borrowed for each call, wherever they live.
+ *
+ *   linear   y = x w + b                                 one output, squared error
+ *   softmax  logits = x sm_w + sm_b                      L classes
+ *   mlp      h = relu(x hid_w + hid_b) per hidden layer, then as softmax
+ *
+ * Values and gradients are flat, P floats in device memory, laid out as model_shape.h says. A call
+ * allocates nothing and, unless it says so, does not wait for the device.
+ *
+ * Threads: one at a time, that of the kernel. Dimensions: B rows a batch, F features, L classes,
+ * P parameters.
+ */
+#ifndef TRAINER_MODEL_NETWORK_H
+#define TRAINER_MODEL_NETWORK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "trainer/compute/kernel.h"
+#include "trainer/model/model_shape.h"
+
+/* One batch. `features` is device memory; the others are host memory and may be reused as soon as
+ * the call returns. Exactly one of classes and targets is read (targets by linear). */
+struct model_batch {
+    size_t rows;           /* 1 to batch_rows */
+    const float *features; /* [rows, F], device; NULL: */
+    const uint8_t *bytes;  /* [rows, F], device, times scale (kernel_input_bytes()) */
+    float scale;
+    const int32_t *classes; /* [rows], 0 to L-1, host */
+    const float *targets;   /* [rows], host */
+};
+
+/* Totals over the batches given to model_evaluate(), which start from zeros, or of one batch. */
+struct model_score {
+    int64_t rows;
+    int64_t correct; /* rows whose largest logit (the first of equals) is their class; linear: 0 */
+    double loss_sum; /* sum over rows, also for losses that are means */
+};
+
+struct network;
+
+/* `layout` (of the same shape) and `kernel` are borrowed until network_free(). ERROR_USAGE when the
+ * options contradict each other or pass a limit. */
+enum error network_new(const struct model_options *options, const struct model_layout *layout,
+                       struct kernel *kernel, struct network **ret_network) MUST_CHECK;
+void network_free(struct network *network);
+
+/* The gradient of the loss of `batch` at values[P] into gradient[P]. ERROR_INPUT when a class is
+ * out of range, naming the row of the batch. */
+enum error network_gradient(struct network *network, const float *values,
+                            const struct model_batch *batch, float *ret_gradient) MUST_CHECK;
+
+/* The batch of the latest network_gradient(). Waits. ERROR_NOT_FOUND when there was none yet. */
+enum error network_batch_score(struct network *network, struct model_score *ret_score) MUST_CHECK;
+/* Was the latest gradient of the outputs zero, and with it that of every parameter? Waits; reads no
+ * further than to the first that is not. */
+enum error network_gradient_is_zero(struct network *network, bool *ret_zero) MUST_CHECK;
+
+/* Adds a batch to *score. Waits. */
+enum error network_evaluate(struct network *network, const float *values,
+                            const struct model_batch *batch, struct model_score *score) MUST_CHECK;
+/* What the latest network_evaluate() took its `rows` rows for: logits [rows, L], or y inside, into
+ * host memory. Waits. */
+enum error network_read_outputs(struct network *network, size_t rows,
+                                float *ret_outputs) MUST_CHECK;
+/* The loss over all that was scored, as the network's loss defines it: sum, or mean over the
+ * rows. */
+double network_score_loss(const struct network *network, const struct model_score *score);
+
+/* Probabilities [rows, L], or y [rows, 1] for linear, into host memory. Waits. */
+enum error network_predict(struct network *network, const float *values, const float *features,
+                           size_t rows, float *ret_output) MUST_CHECK;
+
+#endif

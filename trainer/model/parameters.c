@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+#include "trainer/model/parameters.h"
+
+enum error parameters_init(struct parameters *parameters, size_t count,
+                           const struct optimizer *optimizer, struct kernel *kernel)
+{
+    *parameters = (struct parameters){.optimizer = *optimizer, .kernel = kernel, .count = count};
+    return device_floats_new(kernel->device, 1 + optimizer_slots(optimizer), count,
+                             &parameters->state);
+}
+
+void parameters_release(struct parameters *parameters)
+{
+    if (parameters->kernel)
+        device_memory_free(parameters->kernel->device, parameters->state);
+    parameters->state = NULL;
+}
+
+size_t parameters_state_count(const struct parameters *parameters)
+{
+    return parameters->count * (1 + optimizer_slots(&parameters->optimizer));
+}
+
+enum error parameters_update(struct parameters *parameters, const float *gradient)
+{
+    struct kernel_update update = {
+        .count = parameters->count, .gradient = gradient, .parameters = parameters->state};
+    for (size_t i = 0; i < optimizer_slots(&parameters->optimizer); i++)
+        update.slots[i] = parameters->state + (1 + i) * parameters->count;
+    enum error error =
+        kernel_update(parameters->kernel, &parameters->optimizer, parameters->step + 1, &update);
+    if (!error)
+        parameters->step++;
+    return error;
+}
+
+enum error parameters_read(const struct parameters *parameters, float *ret_state)
+{
+    return kernel_read(parameters->kernel, parameters->state, parameters_state_count(parameters),
+                       ret_state);
+}
+
+enum error parameters_write(struct parameters *parameters, const float *state, int64_t step)
+{
+    enum error error = kernel_write(parameters->kernel, state, parameters_state_count(parameters),
+                                    parameters->state);
+    if (!error)
+        parameters->step = step;
+    return error;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Parameters that learn: `count` values, behind them the optimizer's slots, `count` floats each,
+ * and how many updates they had; in device memory. All of a model, or the shard of it that one
+ * parameter server holds: an update treats every element alike, wherever it lies.
+ *
+ * Threads: one at a time, that of the kernel.
+ */
+#ifndef TRAINER_MODEL_PARAMETERS_H
+#define TRAINER_MODEL_PARAMETERS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "trainer/compute/kernel.h"
+#include "trainer/compute/optimizer.h"
+
+struct parameters {
+    struct optimizer optimizer;
+    struct kernel *kernel; /* borrowed */
+    size_t count;
+    float *state; /* [count * (1 + S)], device memory: the values, then each slot */
+    int64_t step; /* updates so far; Adam's t is one more */
+};
+
+/* Zeros, step 0; `count` is at least 1. parameters_release() in any case. */
+enum error parameters_init(struct parameters *parameters, size_t count,
+                           const struct optimizer *optimizer, struct kernel *kernel) MUST_CHECK;
+void parameters_release(struct parameters *parameters);
+
+/* Floats of the values and the slots together. */
+size_t parameters_state_count(const struct parameters *parameters);
+
+/* One update of all values from gradient[count] in device memory; step + 1. Enqueued. */
+enum error parameters_update(struct parameters *parameters, const float *gradient) MUST_CHECK;
+
+/* Copies values and slots between host memory and the device and waits for it; writing sets the
+ * step too. */
+enum error parameters_read(const struct parameters *parameters, float *ret_state) MUST_CHECK;
+enum error parameters_write(struct parameters *parameters, const float *state,
+                            int64_t step) MUST_CHECK;
+
+#endif

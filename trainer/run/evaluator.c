@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+#include "trainer/run/evaluator.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/stop.h"
+#include "trainer/checkpoint/logdir.h"
+#include "trainer/events/event_writer.h"
+#include "trainer/run/evaluation_print.h"
+
+#define LOOK_MS 500 /* between two looks at the logdir */
+#define PATH_LIMIT_BYTES 8192
+
+struct evaluator {
+    const struct training_options *options;
+    struct event_writer *writer; /* NULL: before the first checkpoint, or there are to be none */
+    struct buffer pointer;       /* the path of the file `checkpoint` */
+    struct stat seen;            /* of that file, when it was read last */
+    int64_t step;                /* of the checkpoint that was scored last; -1: none */
+    bool waits;                  /* the log has said so */
+};
+
+/* Each save renames a new file over `checkpoint`. */
+static bool has_changed(const struct evaluator *evaluator, struct stat *ret_now)
+{
+    const struct stat *seen = &evaluator->seen;
+    return stat(evaluator->pointer.data, ret_now) == 0 &&
+           (ret_now->st_ino != seen->st_ino || ret_now->st_mtim.tv_sec != seen->st_mtim.tv_sec ||
+            ret_now->st_mtim.tv_nsec != seen->st_mtim.tv_nsec);
+}
+
+/* ---- results ------------------------------------------------------------ */
+
+static enum error open_writer(struct evaluator *evaluator)
+{
+    struct buffer folder = BUFFER_INIT(PATH_LIMIT_BYTES);
+    if (evaluator->writer || evaluator->options->summary_seconds <= 0)
+        return OK;
+    enum error error = buffer_print(&folder, "%s/eval", evaluator->options->logdir);
+    if (!error)
+        error = event_writer_open(folder.data, &evaluator->writer);
+    buffer_release(&folder);
+    return error;
+}
+
+/* TensorBoard is to forget what it knows of a step that is scored once more. */
+static enum error show_events(struct evaluator *evaluator, int64_t step,
+                              const struct evaluation *evaluation, bool has_accuracy)
+{
+    const struct event_scalar scalars[] = {{"test_loss", evaluation->loss},
+                                           {"test_accuracy", evaluation->accuracy}};
+    bool starts = !evaluator->writer || step < evaluator->step;
+    enum error error = open_writer(evaluator);
+    if (error || !evaluator->writer)
+        return error;
+    if (starts)
+        event_writer_session(evaluator->writer, step, EVENT_START, NULL);
+    event_writer_scalars(evaluator->writer, step, scalars, has_accuracy ? 2 : 1);
+    return OK;
+}
+
+static enum error show(struct evaluator *evaluator, const struct checkpoint *checkpoint,
+                       const struct evaluation *evaluation)
+{
+    const struct classes *classes = checkpoint_get_facts(checkpoint)->classes;
+    int64_t step = checkpoint_step(checkpoint);
+    struct buffer text = BUFFER_INIT(EVALUATION_TEXT_LIMIT);
+    evaluation_print_json(evaluation, classes, &text);
+    if (!text.error) {
+        printf("{\"step\":%" PRId64 ",%s", step, text.data + 1); /* behind the brace of the other */
+        fflush(stdout);
+    }
+    enum error error = text.error;
+    buffer_release(&text);
+    log_info("step %" PRId64 ": loss %g a row%s", step, evaluation->loss,
+             classes ? "" : ", squared");
+    return error ? error : show_events(evaluator, step, evaluation, classes != NULL);
+}
+
+/* ---- checkpoints -------------------------------------------------------- */
+
+static enum error score(struct evaluator *evaluator, struct trained_model *trained)
+{
+    const struct trained_model_source source = {.store_uri = evaluator->options->test_store_uri};
+    struct evaluation evaluation;
+    enum error error = evaluation_run(trained, &source, &evaluation);
+    if (!error)
+        error = show(evaluator, trained->checkpoint, &evaluation);
+    evaluation_release(&evaluation);
+    return error;
+}
+
+/* `now`: of the file that names it. One that is rotated away before it is read has a newer one
+ * behind it, which the next look finds. */
+static enum error score_newest(struct evaluator *evaluator, const struct stat *now)
+{
+    const struct training_options *options = evaluator->options;
+    const struct trained_model_options model = {
+        .logdir = options->logdir, .engine = options->engine, .bad_rows = options->bad_rows};
+    struct trained_model trained;
+    enum error error = trained_model_open(&model, &trained);
+    if (error)
+        return error == ERROR_NOT_FOUND ? OK : error;
+    int64_t step = checkpoint_step(trained.checkpoint);
+    if (step != evaluator->step)
+        error = score(evaluator, &trained);
+    trained_model_close(&trained);
+    evaluator->step = step;
+    evaluator->seen = *now;
+    return error;
+}
+
+static enum error look(struct evaluator *evaluator)
+{
+    struct stat now;
+    if (has_changed(evaluator, &now))
+        return score_newest(evaluator, &now);
+    if (evaluator->step < 0 && !evaluator->waits)
+        log_info("waiting for a checkpoint in %s", evaluator->options->logdir);
+    evaluator->waits = true;
+    return OK;
+}
+
+static enum error watch(struct evaluator *evaluator)
+{
+    const struct training_options *options = evaluator->options;
+    uint64_t seen = 0;
+    struct stat now;
+    for (;;) {
+        enum error error = look(evaluator);
+        if (error)
+            return error;
+        if (logdir_is_trained(options->logdir, options->train_steps, &seen) &&
+            !has_changed(evaluator, &now))
+            return OK;
+        if (stop_wait(clock_deadline_ns(LOOK_MS)))
+            return error_set(ERROR_CANCELLED, "stopped by %s; the training goes on",
+                             stop_signal_name());
+    }
+}
+
+enum error evaluator_run(const struct training_options *options)
+{
+    struct evaluator evaluator = {
+        .options = options, .pointer = BUFFER_INIT(PATH_LIMIT_BYTES), .step = -1};
+    if (!options->test_store_uri)
+        return error_set(ERROR_USAGE, "an evaluator scores checkpoints on --test-store URI");
+    enum error error = buffer_print(&evaluator.pointer, "%s/checkpoint", options->logdir);
+    if (!error)
+        error = watch(&evaluator);
+    if (evaluator.writer)
+        event_writer_session(evaluator.writer, evaluator.step, EVENT_STOP, NULL);
+    event_writer_close(evaluator.writer);
+    buffer_release(&evaluator.pointer);
+    return error;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * An evaluator: the process of a cluster that scores the training's checkpoints on --test-store as
+ * they come, so that no worker has to. It reads the logdir and takes no part in the exchange.
+ *
+ *   standard output   a line of JSON a checkpoint: its step, and what `evaluate --format json` says
+ *   logdir/eval       test_loss and test_accuracy as events, a run of its own for TensorBoard
+ *
+ * Where checkpoints come faster than they are scored, the newest counts. One thread.
+ */
+#ifndef TRAINER_RUN_EVALUATOR_H
+#define TRAINER_RUN_EVALUATOR_H
+
+#include "common/error.h"
+#include "trainer/run/training.h"
+
+/* Until the training is over and its last checkpoint is scored. ERROR_USAGE without a test store;
+ * ERROR_CANCELLED after a signal. */
+enum error evaluator_run(const struct training_options *options) MUST_CHECK;
+
+#endif

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+#include "trainer/run/parameter_server.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "common/array.h"
+#include "common/listen_socket.h"
+#include "common/log.h"
+#include "common/stop.h"
+#include "common/thread.h"
+#include "trainer/server/server.h"
+
+struct parameter_server {
+    struct server_options options;
+    pthread_t thread;
+    _Atomic bool failed;
+    struct error_report report;
+};
+
+/* Only this machine reaches a server that is listed by a loopback address; all others listen on
+ * every address, since the one in the list may be that of a service in front. */
+static const char *bind_address(const struct cluster_task *task)
+{
+    return listen_socket_is_loopback(task->host) ? task->host : "0.0.0.0";
+}
+
+static enum error prepare(const struct training_options *options, size_t index,
+                          struct server_options *ret_server)
+{
+    const struct cluster *cluster = options->cluster;
+    const struct cluster_task *own = cluster_server(cluster, index);
+    const struct cluster_task *zero = cluster_server(cluster, 0);
+    char address[CLUSTER_ADDRESS_BYTES];
+    *ret_server = (struct server_options){.index = index,
+                                          .zero_host = zero->host,
+                                          .zero_port = zero->port,
+                                          .staleness = options->staleness,
+                                          .engine = options->engine,
+                                          .coordinator = {.servers = cluster_server_count(cluster),
+                                                          .round_robin = options->round_robin,
+                                                          .aggregate = options->aggregate,
+                                                          .logdir = options->logdir,
+                                                          .init_from = options->init_from,
+                                                          .model = &options->model,
+                                                          .train_steps = options->train_steps,
+                                                          .save_ms = options->save_ms,
+                                                          .patience_ms = options->patience_ms}};
+    enum error error =
+        listen_socket_open(bind_address(own), own->port, "; choose another in every process' list",
+                           &ret_server->descriptor);
+    if (!error)
+        log_info("parameter server %zu of %zu listens on %s", index, cluster_server_count(cluster),
+                 cluster_task_address(own, address));
+    return error;
+}
+
+enum error parameter_server_run(const struct training_options *options)
+{
+    struct server_options server;
+    enum error error = prepare(options, (size_t)options->cluster->index, &server);
+    if (!error)
+        error = server_run(&server);
+    if (!error)
+        log_info("the training is over");
+    return error;
+}
+
+static void *run(void *context)
+{
+    struct parameter_server *server = context;
+    stop_follow(&server->failed);
+    error_report_take(server_run(&server->options), &server->report);
+    return NULL;
+}
+
+enum error parameter_server_start(const struct training_options *options,
+                                  struct parameter_server **ret_server)
+{
+    struct parameter_server *server = array_new(1, sizeof(*server), "a parameter server");
+    if (!server)
+        return ERROR_MEMORY;
+    enum error error = prepare(options, 0, &server->options);
+    if (!error)
+        error = thread_start("server", run, server, &server->thread);
+    if (error) {
+        free(server);
+        return error;
+    }
+    *ret_server = server;
+    return OK;
+}
+
+enum error parameter_server_join(struct parameter_server *server, bool failed)
+{
+    if (!server)
+        return OK;
+    if (failed)
+        atomic_store(&server->failed, true);
+    pthread_join(server->thread, NULL);
+    enum error error = error_restore(&server->report);
+    free(server);
+    return error;
+}

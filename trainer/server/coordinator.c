@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: MIT */
+#include "trainer/server/coordinator.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+#include "common/array.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "trainer/server/coordinator_private.h"
+
+/* ---- life cycle --------------------------------------------------------- */
+
+static enum error open_logdir(struct coordinator *coordinator)
+{
+    struct checkpoint *checkpoint = NULL;
+    enum error error = logdir_open(coordinator->options.logdir, coordinator->options.patience_ms,
+                                   &coordinator->logdir);
+    if (!error)
+        error = saver_open(coordinator->logdir, &coordinator->saver);
+    if (!error)
+        error = logdir_newest(coordinator->logdir, &checkpoint);
+    if (error || !checkpoint)
+        return error;
+    bool done = checkpoint_step(checkpoint) >= coordinator->options.train_steps;
+    log_info("%s has step %" PRId64 " of %" PRId64 "%s", checkpoint_path(checkpoint),
+             checkpoint_step(checkpoint), coordinator->options.train_steps,
+             done ? ": nothing is left to train" : ": going on from there");
+    error = coordinator_set_facts(coordinator, checkpoint);
+    if (!error && done)
+        coordinator->phase = COORDINATOR_OVER;
+    return error;
+}
+
+enum error coordinator_open(const struct coordinator_options *options, struct held_shard *held,
+                            struct coordinator **ret_coordinator)
+{
+    struct coordinator *coordinator = array_new(1, sizeof(*coordinator), "the coordinator");
+    if (!coordinator)
+        return ERROR_MEMORY;
+    coordinator->options = *options;
+    coordinator->held = held;
+    coordinator->bytes = (struct buffer)BUFFER_INIT(WIRE_FACTS_LIMIT);
+    coordinator->remotes =
+        array_new(options->servers, sizeof(*coordinator->remotes), "parameter servers");
+    enum error error = coordinator->remotes ? open_logdir(coordinator) : ERROR_MEMORY;
+    if (error) {
+        coordinator_close(coordinator);
+        return error;
+    }
+    *ret_coordinator = coordinator;
+    return OK;
+}
+
+void coordinator_close(struct coordinator *coordinator)
+{
+    if (!coordinator)
+        return;
+    saver_close(coordinator->saver);
+    checkpoint_close(coordinator->checkpoint);
+    index_set_release(&coordinator->facts.done);
+    batch_ledger_release(&coordinator->ledger);
+    index_set_release(&coordinator->cut.batches);
+    free(coordinator->cut.state);
+    free(coordinator->initial);
+    free(coordinator->remotes);
+    buffer_release(&coordinator->bytes);
+    logdir_close(coordinator->logdir);
+    free(coordinator);
+}
+
+enum coordinator_phase coordinator_get_phase(const struct coordinator *coordinator)
+{
+    return coordinator->phase;
+}
+
+bool coordinator_changed(struct coordinator *coordinator)
+{
+    bool changed = coordinator->changed;
+    coordinator->changed = false;
+    return changed;
+}
+
+/* ---- a generation begins ------------------------------------------------ */
+
+static enum error init_from(struct coordinator *coordinator, float *state)
+{
+    struct checkpoint *checkpoint = NULL;
+    enum error error = checkpoint_open_foreign(coordinator->options.init_from, &checkpoint);
+    if (!error)
+        error = checkpoint_read_parameters(checkpoint, &coordinator->layout, state);
+    checkpoint_close(checkpoint);
+    return error;
+}
+
+/* The newest checkpoint's state, or the one that training begins with. */
+static enum error load(struct coordinator *coordinator, float *state, int64_t *ret_step)
+{
+    struct checkpoint *newest = NULL;
+    enum error error = logdir_newest(coordinator->logdir, &newest);
+    index_set_clear(&coordinator->facts.done);
+    if (error)
+        return error;
+    if (newest) {
+        *ret_step = checkpoint_step(newest);
+        error = checkpoint_read_state(newest, &coordinator->layout, state);
+        if (!error)
+            error = index_set_copy(&coordinator->facts.done, &checkpoint_get_facts(newest)->done);
+        checkpoint_close(newest);
+        return error;
+    }
+    *ret_step = 0;
+    model_initial_state(&coordinator->facts.model, &coordinator->layout, state);
+    return coordinator->options.init_from ? init_from(coordinator, state) : OK;
+}
+
+static enum error new_generation(uint64_t *ret_generation)
+{
+    do {
+        if (getrandom(ret_generation, sizeof(*ret_generation), 0) != sizeof(*ret_generation))
+            return error_set_errno(ERROR_IO, errno, "cannot draw a generation's number");
+    } while (*ret_generation == 0);
+    return OK;
+}
+
+/* Facts, then the shard with which the generation begins. */
+static enum error restore(struct coordinator *coordinator, struct remote *remote,
+                          const float *state, int64_t step)
+{
+    const struct model_layout *layout = &coordinator->layout;
+    size_t count = shard_state_count(&remote->shard, layout);
+    float *part = array_new(count, sizeof(*part), "a shard");
+    if (!part)
+        return ERROR_MEMORY;
+    shard_gather(&remote->shard, layout, state, part);
+    struct wire_header header = {
+        .type = WIRE_RESTORE, .generation = coordinator->generation, .step = step};
+    struct iovec rest = {.iov_base = part, .iov_len = count * sizeof(*part)};
+    enum error error = coordinator_send_facts(coordinator, remote->peer);
+    if (!error)
+        error = peer_send_set(remote->peer, &header, &coordinator->facts.done, &rest);
+    free(part);
+    return error == ERROR_MEMORY ? error : OK; /* a lost one comes again */
+}
+
+static enum error begin_own(struct coordinator *coordinator, const float *state, int64_t step)
+{
+    struct held_shard *held = coordinator->held;
+    float *part = array_new(held_shard_state_count(held), sizeof(*part), "a shard");
+    if (!part)
+        return ERROR_MEMORY;
+    shard_gather(&coordinator->remotes[0].shard, &coordinator->layout, state, part);
+    enum error error =
+        held_shard_begin(held, coordinator->generation, part, step, &coordinator->facts.done);
+    free(part);
+    return error;
+}
+
+static bool all_begun(const struct coordinator *coordinator)
+{
+    for (size_t i = 1; i < coordinator->options.servers; i++) {
+        if (!coordinator->remotes[i].begun)
+            return false;
+    }
+    return true;
+}
+
+static void run(struct coordinator *coordinator)
+{
+    coordinator->phase = COORDINATOR_RUNNING;
+    coordinator->not_before_ns = 0;
+    coordinator->changed = true;
+    coordinator->next_cut_ns = clock_deadline_ns(coordinator->options.save_ms);
+    log_info("training goes on from step %" PRId64 " of %" PRId64 " on %zu parameter server%s",
+             coordinator_step(coordinator), coordinator->options.train_steps,
+             coordinator->options.servers, coordinator->options.servers == 1 ? "" : "s");
+}
+
+/* All shards and the ledger go back to the newest checkpoint. Holders were let go of before. */
+static enum error begin_generation(struct coordinator *coordinator)
+{
+    int64_t step = 0;
+    float *state = array_new(coordinator->layout.state, sizeof(*state), "a model's state");
+    cut_end(coordinator);
+    enum error error = state ? load(coordinator, state, &step) : ERROR_MEMORY;
+    if (!error)
+        error = new_generation(&coordinator->generation);
+    if (!error) {
+        batch_ledger_release(&coordinator->ledger);
+        error = batch_ledger_init(&coordinator->ledger, &coordinator->facts.done);
+    }
+    if (!error)
+        error = begin_own(coordinator, state, step);
+    for (size_t i = 1; i < coordinator->options.servers && !error; i++)
+        error = restore(coordinator, &coordinator->remotes[i], state, step);
+    if (!error && logdir_newest_step(coordinator->logdir) < 0) {
+        free(coordinator->initial);
+        coordinator->initial = state;
+        state = NULL;
+    }
+    free(state);
+    if (!error && all_begun(coordinator))
+        run(coordinator);
+    return error;
+}
+
+/* A generation is over: nobody holds anything of it. */
+static void let_go(struct coordinator *coordinator, struct peer *const peers[], size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        index_set_clear(&peers[i]->holder.held);
+    for (size_t i = 0; i < coordinator->options.servers; i++)
+        coordinator->remotes[i].begun = false;
+}
+
+enum error coordinator_lost(struct coordinator *coordinator, struct peer *peer)
+{
+    if (coordinator->proposer == peer) {
+        coordinator->proposer = NULL;
+        coordinator->changed = true; /* another one is asked */
+    }
+    for (size_t i = 1; i < coordinator->options.servers; i++) {
+        struct remote *remote = &coordinator->remotes[i];
+        if (remote->peer != peer)
+            continue;
+        if (coordinator->phase != COORDINATOR_OVER)
+            log_warning("parameter server %zu is lost: waiting for it", i);
+        remote->peer = NULL;
+        if (!remote->begun)
+            coordinator->anew = true; /* what it was sent may not have arrived */
+    }
+    if (peer->holder.held.count == 0)
+        return OK;
+    coordinator->changed = true;
+    return batch_ledger_give_back(&coordinator->ledger, &peer->holder);
+}
+
+/* ---- servers ------------------------------------------------------------ */
+
+enum error coordinator_join(struct coordinator *coordinator, struct peer *server,
+                            uint64_t generation)
+{
+    if (server->index < 1 || (uint64_t)server->index >= coordinator->options.servers)
+        return error_set(ERROR_CONFLICT, "there is no parameter server %" PRId64 " among %zu",
+                         server->index, coordinator->options.servers);
+    struct remote *remote = &coordinator->remotes[server->index];
+    if (remote->peer)
+        return error_set(ERROR_CONFLICT, "parameter server %" PRId64 " is there already (%s)",
+                         server->index, remote->peer->name);
+    remote->peer = server;
+    if (coordinator->phase == COORDINATOR_OVER) {
+        coordinator_tell_servers(coordinator, WIRE_END, NULL);
+        return OK;
+    }
+    if (remote->begun && generation == coordinator->generation) {
+        log_info("parameter server %" PRId64 " is back with its shard", server->index);
+        return OK;
+    }
+    if (coordinator->phase == COORDINATOR_RUNNING) {
+        log_warning("parameter server %" PRId64 " came without its shard: training goes back to "
+                    "the last cut",
+                    server->index);
+        coordinator->phase = COORDINATOR_GATHERING;
+    }
+    coordinator->anew = true;
+    return OK;
+}
+
+uint64_t coordinator_limit(const struct coordinator *coordinator, const struct peer *server,
+                           enum wire_type type)
+{
+    if (type == WIRE_FROZEN)
+        return INDEX_SET_LIMIT * sizeof(struct index_range);
+    if (type != WIRE_COPY || coordinator->phase == COORDINATOR_NEW)
+        return 0;
+    return sizeof(float) *
+           shard_state_count(&coordinator->remotes[server->index].shard, &coordinator->layout);
+}
+
+static void take_restored(struct coordinator *coordinator, const struct peer *server)
+{
+    struct remote *remote = &coordinator->remotes[server->index];
+    remote->begun = server->header.generation == coordinator->generation;
+    if (coordinator->phase == COORDINATOR_GATHERING && !coordinator->anew && all_begun(coordinator))
+        run(coordinator);
+}
+
+enum error coordinator_answer(struct coordinator *coordinator, struct peer *server)
+{
+    const struct wire_header *header = &server->header;
+    struct cut *cut = &coordinator->cut;
+    bool of_cut = header->batch == cut->number && header->generation == coordinator->generation;
+    switch ((enum wire_type)header->type) {
+    case WIRE_RESTORED:
+        take_restored(coordinator, server);
+        return OK;
+    case WIRE_FREEZE:
+        coordinator->cut_wanted = true;
+        return OK;
+    case WIRE_FROZEN:
+        return of_cut && cut->phase == CUT_FREEZING ? cut_take_frozen(coordinator, server) : OK;
+    case WIRE_COPIED:
+        return of_cut && cut->phase == CUT_UNITING ? cut_take_copied(coordinator) : OK;
+    case WIRE_COPY:
+        return of_cut && cut->state ? cut_take_copy(coordinator, server) : OK;
+    default:
+        return error_set(ERROR_INPUT, "%s is nothing that a parameter server says to server 0",
+                         wire_type_name(header->type));
+    }
+}
+
+/* ---- time --------------------------------------------------------------- */
+
+static void end(struct coordinator *coordinator)
+{
+    coordinator->phase = COORDINATOR_OVER;
+    coordinator->changed = true;
+    coordinator_tell_servers(coordinator, WIRE_END, NULL);
+}
+
+enum error coordinator_tick(struct coordinator *coordinator, struct peer *const peers[],
+                            size_t count)
+{
+    enum error error = OK;
+    if (coordinator->phase == COORDINATOR_GATHERING && coordinator->anew &&
+        !saver_is_busy(coordinator->saver) && coordinator_has_all_servers(coordinator)) {
+        let_go(coordinator, peers, count);
+        coordinator->anew = false;
+        error = begin_generation(coordinator);
+    }
+    if (!error)
+        error = work_take_from_silent(coordinator, peers, count);
+    if (!error)
+        error = cut_tick(coordinator);
+    if (!error && coordinator->phase == COORDINATOR_RUNNING &&
+        coordinator_is_finished(coordinator) && !saver_is_busy(coordinator->saver) &&
+        cut_is_saved(coordinator))
+        end(coordinator);
+    return error;
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Cuts: all shards as they are after the same batches, without a stop of the training.
+ *
+ *   FREEZE   no shard applies anything; each says what it has applied (FROZEN)
+ *   UNION    each applies what any of them has, as its push arrives; then it copies its state and
+ *            goes on (COPIED)
+ *   COPY     the states arrive and become a checkpoint, written on the saver's thread
+ *
+ * What a worker that died had pushed to some servers only never arrives at the others: the cut is
+ * off after CUT_MS, and tried again once the batch was granted anew.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "common/array.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "trainer/server/coordinator_private.h"
+
+#define CUT_MS 1000       /* a cut that takes longer is off */
+#define CUT_AGAIN_MS 2000 /* and tried again */
+
+/* ---- cuts --------------------------------------------------------------- */
+
+void cut_end(struct coordinator *coordinator)
+{
+    struct cut *cut = &coordinator->cut;
+    cut->phase = CUT_NONE;
+    index_set_clear(&cut->batches);
+    free(cut->state);
+    cut->state = NULL;
+}
+
+static void call_cut_off(struct coordinator *coordinator)
+{
+    log_debug("cut %" PRId64 " is off: not every server had the same batches in time",
+              coordinator->cut.number);
+    coordinator_tell_servers(coordinator, WIRE_THAW, NULL);
+    held_shard_thaw(coordinator->held);
+    cut_end(coordinator);
+    coordinator->not_before_ns = clock_deadline_ns(CUT_AGAIN_MS);
+    coordinator->changed = true;
+}
+
+static enum error unite(struct coordinator *coordinator)
+{
+    struct cut *cut = &coordinator->cut;
+    cut->phase = CUT_UNITING;
+    cut->missing = coordinator->options.servers;
+    coordinator_tell_servers(coordinator, WIRE_UNION, &cut->batches);
+    coordinator->changed = true;
+    return held_shard_unite(coordinator->held, &cut->batches);
+}
+
+static enum error begin_cut(struct coordinator *coordinator)
+{
+    struct cut *cut = &coordinator->cut;
+    cut->state = array_new(coordinator->layout.state, sizeof(*cut->state), "a checkpoint's state");
+    if (!cut->state)
+        return ERROR_MEMORY;
+    cut->number++;
+    cut->phase = CUT_FREEZING;
+    cut->missing = cut->copies = coordinator->options.servers - 1;
+    cut->deadline_ns = clock_deadline_ns(CUT_MS);
+    held_shard_freeze(coordinator->held);
+    enum error error = index_set_copy(&cut->batches, &coordinator->held->applied);
+    coordinator_tell_servers(coordinator, WIRE_FREEZE, NULL);
+    if (!error && cut->missing == 0)
+        error = unite(coordinator);
+    return error;
+}
+
+/* Every state is here. */
+static enum error save_cut(struct coordinator *coordinator)
+{
+    struct cut *cut = &coordinator->cut;
+    struct checkpoint_snapshot *snapshot = NULL;
+    float *state = cut->state;
+    enum error error = index_set_copy(&coordinator->facts.done, &cut->batches);
+    cut->state = NULL;
+    coordinator->facts.position.ended = batch_ledger_is_finished(&coordinator->ledger);
+    if (error) {
+        free(state);
+        return error;
+    }
+    error = checkpoint_snapshot_of(state, cut->step, &coordinator->layout, &coordinator->facts,
+                                   &snapshot);
+    cut_end(coordinator);
+    coordinator->cut_wanted = false;
+    coordinator->next_cut_ns = clock_deadline_ns(coordinator->options.save_ms);
+    return error ? error : saver_start(coordinator->saver, snapshot);
+}
+
+/* One more server has copied its state: when all have, training goes on. */
+enum error cut_take_copied(struct coordinator *coordinator)
+{
+    struct cut *cut = &coordinator->cut;
+    if (--cut->missing > 0)
+        return OK;
+    cut->phase = CUT_COPYING;
+    return cut->copies == 0 ? save_cut(coordinator) : OK;
+}
+
+/* This server's own part, as soon as it has applied what others have. */
+static enum error copy_own(struct coordinator *coordinator)
+{
+    struct held_shard *held = coordinator->held;
+    struct cut *cut = &coordinator->cut;
+    float *part = array_new(held_shard_state_count(held), sizeof(*part), "a shard");
+    enum error error = part ? held_shard_copy(held, part) : ERROR_MEMORY;
+    if (!error) {
+        shard_scatter(&held->shard, &coordinator->layout, part, cut->state);
+        cut->step = coordinator_step(coordinator);
+        held_shard_thaw(held);
+        coordinator->changed = true;
+        error = cut_take_copied(coordinator);
+    }
+    free(part);
+    return error;
+}
+
+/* ---- saves -------------------------------------------------------------- */
+
+/* As for one process: a save that failed is tried again; a state that is not finite will not be
+ * better, and the last one decides. */
+static enum error finish_save(struct coordinator *coordinator)
+{
+    int64_t step;
+    enum error error = saver_finish(coordinator->saver, &step);
+    if (!error) {
+        log_info("saved %s", logdir_newest_path(coordinator->logdir));
+        return OK;
+    }
+    if (error == ERROR_INPUT || step >= coordinator->options.train_steps)
+        return error_prefix(error, "step %" PRId64 " was not saved: ", step);
+    coordinator->not_before_ns = saver_retry_ns(coordinator->options.save_ms);
+    log_warning("step %" PRId64 " was not saved: %s; it is tried again", step, error_message());
+    return OK;
+}
+
+/* The state that training began with, once a batch has come: a start that fails before leaves
+ * nothing behind that another one would have to agree with. */
+enum error cut_save_initial(struct coordinator *coordinator)
+{
+    struct checkpoint_snapshot *snapshot = NULL;
+    float *state = coordinator->initial;
+    coordinator->initial = NULL;
+    enum error error =
+        checkpoint_snapshot_of(state, 0, &coordinator->layout, &coordinator->facts, &snapshot);
+    return error ? error : saver_start(coordinator->saver, snapshot);
+}
+
+int64_t coordinator_saved_step(struct coordinator *coordinator)
+{
+    if (!saver_is_busy(coordinator->saver)) /* the logdir is the saver's until then */
+        coordinator->saved_step = logdir_newest_step(coordinator->logdir);
+    return coordinator->saved_step;
+}
+
+bool cut_is_saved(const struct coordinator *coordinator)
+{
+    return logdir_newest_step(coordinator->logdir) == coordinator_step(coordinator);
+}
+
+bool coordinator_is_saved(const struct coordinator *coordinator)
+{
+    return coordinator->phase == COORDINATOR_OVER || coordinator->phase == COORDINATOR_NEW ||
+           !coordinator_has_all_servers(coordinator) ||
+           (!saver_is_busy(coordinator->saver) && coordinator->cut.phase == CUT_NONE &&
+            (cut_is_saved(coordinator) || coordinator_step(coordinator) == 0));
+}
+
+void coordinator_save_soon(struct coordinator *coordinator)
+{
+    coordinator->cut_wanted = true;
+}
+
+static bool is_cut_due(const struct coordinator *coordinator)
+{
+    int64_t now_ns = clock_now_ns();
+    if (coordinator->phase != COORDINATOR_RUNNING || coordinator->cut.phase != CUT_NONE ||
+        coordinator->initial || saver_is_busy(coordinator->saver) || cut_is_saved(coordinator) ||
+        now_ns < coordinator->not_before_ns)
+        return false;
+    return coordinator->cut_wanted || coordinator_is_finished(coordinator) ||
+           (coordinator->options.save_ms > 0 && now_ns >= coordinator->next_cut_ns);
+}
+
+enum error cut_take_frozen(struct coordinator *coordinator, const struct peer *server)
+{
+    struct cut *cut = &coordinator->cut;
+    enum error error = peer_read_set(server, &cut->batches);
+    if (!error && --cut->missing == 0)
+        error = unite(coordinator);
+    return error;
+}
+
+enum error cut_take_copy(struct coordinator *coordinator, const struct peer *server)
+{
+    struct cut *cut = &coordinator->cut;
+    const struct shard *shard = &coordinator->remotes[server->index].shard;
+    if (server->payload_bytes != sizeof(float) * shard_state_count(shard, &coordinator->layout))
+        return error_set(ERROR_INPUT, "a copy of %zu bytes is not of shard %" PRId64,
+                         server->payload_bytes, server->index);
+    shard_scatter(shard, &coordinator->layout, (const float *)(const void *)server->payload,
+                  cut->state);
+    return --cut->copies == 0 && cut->phase == CUT_COPYING ? save_cut(coordinator) : OK;
+}
+
+enum error cut_tick(struct coordinator *coordinator)
+{
+    struct cut *cut = &coordinator->cut;
+    enum error error = OK;
+    if (is_cut_due(coordinator))
+        error = begin_cut(coordinator);
+    if (!error && cut->phase == CUT_UNITING && held_shard_is_cut(coordinator->held))
+        error = copy_own(coordinator);
+    if (!error && (cut->phase == CUT_FREEZING || cut->phase == CUT_UNITING) &&
+        clock_now_ns() > cut->deadline_ns)
+        call_cut_off(coordinator);
+    if (!error && cut->phase == CUT_COPYING && !coordinator_has_all_servers(coordinator))
+        cut_end(coordinator); /* a copy will not come */
+    if (!error && saver_is_done(coordinator->saver))
+        error = finish_save(coordinator);
+    return error;
+}

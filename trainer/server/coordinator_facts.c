@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/* What the coordinator's other files stand on: what is trained, and words to other servers. */
+#include "common/log.h"
+#include "trainer/server/coordinator_private.h"
+
+enum error coordinator_set_facts(struct coordinator *coordinator, struct checkpoint *checkpoint)
+{
+    const struct coordinator_options *options = &coordinator->options;
+    struct checkpoint_facts facts = *checkpoint_get_facts(checkpoint);
+    enum error error = checkpoint_compare(checkpoint, options->model);
+    facts.model.optimizer.learning_rate = options->model->optimizer.learning_rate;
+    facts.done = (struct index_set){.count = 0};
+    if (!error)
+        error = model_layout_init(&coordinator->layout, &facts.model.shape, &facts.model.optimizer);
+    if (!error)
+        error = checkpoint_print_facts(&facts, 0, &coordinator->bytes);
+    if (error) {
+        checkpoint_close(checkpoint);
+        return error;
+    }
+    coordinator->checkpoint = checkpoint;
+    coordinator->facts = facts;
+    for (size_t i = 0; i < options->servers; i++)
+        shard_init(&coordinator->remotes[i].shard, &coordinator->layout, options->servers, i,
+                   options->round_robin);
+    coordinator->phase = COORDINATOR_GATHERING;
+    coordinator->anew = coordinator->changed = true;
+    return held_shard_shape(coordinator->held, &coordinator->layout, &coordinator->remotes[0].shard,
+                            &facts.model.optimizer);
+}
+
+enum error coordinator_send_facts(const struct coordinator *coordinator, struct peer *peer)
+{
+    struct wire_header header = {.type = WIRE_FACTS, .generation = coordinator->generation};
+    struct iovec part = {.iov_base = coordinator->bytes.data, .iov_len = coordinator->bytes.length};
+    return peer_send(peer, &header, &part, 1);
+}
+
+bool coordinator_has_all_servers(const struct coordinator *coordinator)
+{
+    for (size_t i = 1; i < coordinator->options.servers; i++) {
+        if (!coordinator->remotes[i].peer)
+            return false;
+    }
+    return true;
+}
+
+bool coordinator_is_finished(const struct coordinator *coordinator)
+{
+    return (coordinator_step(coordinator) >= coordinator->options.train_steps ||
+            batch_ledger_is_finished(&coordinator->ledger)) &&
+           index_set_within(&coordinator->held->applied, &coordinator->ledger.done);
+}
+
+void coordinator_tell_servers(struct coordinator *coordinator, enum wire_type type,
+                              const struct index_set *set)
+{
+    for (size_t i = 1; i < coordinator->options.servers; i++) {
+        struct wire_header header = {.type = (uint16_t)type,
+                                     .generation = coordinator->generation,
+                                     .batch = coordinator->cut.number};
+        if (coordinator->remotes[i].peer &&
+            peer_send_set(coordinator->remotes[i].peer, &header, set, NULL))
+            log_debug("%s", error_message());
+    }
+}

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+/* What the coordinator does for workers: what is trained, and which batches are whose. */
+#include <inttypes.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "trainer/server/coordinator_private.h"
+
+#define GRANT_MOST 64  /* batches that a worker holds at most: what its feed fetches ahead */
+#define AGAIN_MS 100   /* synchronous: who waited so long computes what another is slow with */
+#define SILENT_MS 5000 /* a worker that said nothing for so long may lose what others need */
+
+enum error coordinator_hello(struct coordinator *coordinator, struct peer *worker)
+{
+    if (coordinator->phase != COORDINATOR_NEW)
+        return coordinator_send_facts(coordinator, worker);
+    if (coordinator->proposer) {
+        worker->waits = true;
+        return OK;
+    }
+    struct wire_header header = {.type = WIRE_PROPOSE};
+    coordinator->proposer = worker;
+    return peer_send(worker, &header, NULL, 0);
+}
+
+enum error coordinator_propose(struct coordinator *coordinator, struct peer *worker)
+{
+    struct checkpoint *checkpoint = NULL;
+    if (coordinator->phase == COORDINATOR_NEW) {
+        enum error error = checkpoint_open_facts(worker->name, worker->payload,
+                                                 worker->payload_bytes, &checkpoint);
+        if (!error)
+            error = coordinator_set_facts(coordinator, checkpoint);
+        if (error)
+            return error;
+    }
+    coordinator->proposer = NULL;
+    return coordinator_send_facts(coordinator, worker);
+}
+
+/* How many of the range's batches this shard has not applied. */
+static int64_t count_open(const struct coordinator *coordinator, struct index_range range)
+{
+    const struct index_set *applied = &coordinator->held->applied;
+    int64_t open = 0;
+    struct index_range gap = index_set_gap(applied, range.first, range.end);
+    for (; gap.first < gap.end; gap = index_set_gap(applied, gap.end, range.end))
+        open += gap.end - gap.first;
+    return open;
+}
+
+/* Batches that somebody holds and that would still be a step. */
+static int64_t count_granted(struct peer *const peers[], size_t count,
+                             const struct coordinator *coordinator)
+{
+    int64_t open = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct index_set *held = &peers[i]->holder.held;
+        for (size_t j = 0; j < held->count; j++)
+            open += count_open(coordinator, held->ranges[j]);
+    }
+    return open;
+}
+
+/* Applied, or stored for a step whose other gradients are still to come. */
+static bool was_pushed(const struct held_shard *held, int64_t batch)
+{
+    return index_set_has(&held->applied, batch) || held_shard_has(held, batch);
+}
+
+enum error coordinator_heed(struct coordinator *coordinator, struct peer *worker,
+                            const struct wire_header *header)
+{
+    struct batch_ledger *ledger = &coordinator->ledger;
+    bool alone = coordinator->options.servers == 1;
+    enum error error = OK;
+    if (header->done >= 0 && was_pushed(coordinator->held, header->done))
+        error = batch_ledger_done(ledger, &worker->holder, header->done);
+    if (!error && alone && header->type != WIRE_PULL &&
+        index_set_has(&coordinator->held->applied, header->batch))
+        error = batch_ledger_done(ledger, &worker->holder, header->batch);
+    if (!error && header->type == WIRE_PULL && header->batch >= 0) {
+        error = batch_ledger_give_back(ledger, &worker->holder);
+        if (!error)
+            error = batch_ledger_end(ledger, header->batch);
+        held_shard_end(coordinator->held, header->batch);
+    }
+    if (!error && header->type != WIRE_PULL && coordinator->initial)
+        error = cut_save_initial(coordinator);
+    return error;
+}
+
+/* No batch more is needed, but one that was given back may have been applied here and not by every
+ * other server. */
+static enum error grant_unfinished(struct coordinator *coordinator, struct peer *worker,
+                                   struct index_range *ret_range)
+{
+    const struct index_set *applied = &coordinator->held->applied;
+    const struct index_set *returned = &coordinator->ledger.returned;
+    for (size_t i = 0; i < returned->count; i++) {
+        struct index_range range = returned->ranges[i];
+        for (int64_t k = range.first; k < range.end; k++) {
+            if (!index_set_has(applied, k))
+                continue;
+            *ret_range = (struct index_range){k, k + 1};
+            return batch_ledger_grant_one(&coordinator->ledger, &worker->holder, k);
+        }
+    }
+    return OK;
+}
+
+/* ---- synchronous -------------------------------------------------------- */
+
+static bool is_held(int64_t batch, struct peer *const peers[], size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (index_set_has(&peers[i]->holder.held, batch))
+            return true;
+    }
+    return false;
+}
+
+/* A batch of the next step that is `rank`th in it and that nobody has; or, `again`, one that
+ * somebody else has and is slow with. -1: it is none. */
+static int64_t candidate(const struct coordinator *coordinator, const struct peer *worker,
+                         size_t rank, bool again, struct peer *const peers[], size_t count)
+{
+    int64_t batch = held_shard_next(coordinator->held, rank);
+    if (batch < 0 || held_shard_has(coordinator->held, batch))
+        return -1;
+    if (again)
+        return index_set_has(&worker->holder.held, batch) ? -1 : batch;
+    return is_held(batch, peers, count) ? -1 : batch;
+}
+
+/* The rank that the worker had in the last step, so that it can fetch ahead; else the first. */
+static int64_t choose_batch(const struct coordinator *coordinator, struct peer *worker, bool again,
+                            struct peer *const peers[], size_t count)
+{
+    size_t aggregate = coordinator->options.aggregate;
+    for (size_t i = 0; i < aggregate; i++) {
+        size_t rank = (worker->rank + i) % aggregate;
+        int64_t batch = candidate(coordinator, worker, rank, again, peers, count);
+        if (batch < 0)
+            continue;
+        worker->rank = rank;
+        return batch;
+    }
+    return -1;
+}
+
+/* One batch of the next step. Who has waited long gets one that is another's: the first to push it
+ * counts. */
+static enum error grant_of_step(struct coordinator *coordinator, struct peer *worker,
+                                struct peer *const peers[], size_t count,
+                                struct index_range *ret_range)
+{
+    bool again = clock_now_ns() - worker->asked_ns > AGAIN_MS * INT64_C(1000000);
+    if (coordinator_step(coordinator) >= coordinator->options.train_steps)
+        return grant_unfinished(coordinator, worker, ret_range);
+    int64_t batch = choose_batch(coordinator, worker, false, peers, count);
+    if (batch < 0 && again)
+        batch = choose_batch(coordinator, worker, true, peers, count);
+    if (batch < 0)
+        return grant_unfinished(coordinator, worker, ret_range);
+    *ret_range = (struct index_range){batch, batch + 1};
+    return batch_ledger_grant_one(&coordinator->ledger, &worker->holder, batch);
+}
+
+enum error coordinator_grant(struct coordinator *coordinator, struct peer *worker,
+                             const struct wire_header *header, struct peer *const peers[],
+                             size_t count, struct index_range *ret_range)
+{
+    *ret_range = (struct index_range){0, 0};
+    if (header->stock > GRANT_MOST / 2 || coordinator->phase != COORDINATOR_RUNNING)
+        return OK;
+    if (coordinator->options.aggregate > 0)
+        return grant_of_step(coordinator, worker, peers, count, ret_range);
+    int64_t workers = 1;
+    for (size_t i = 0; i < count; i++)
+        workers += peers[i] != worker && peers[i]->kind == PEER_WORKER;
+    int64_t left = coordinator->options.train_steps - coordinator_step(coordinator) -
+                   count_granted(peers, count, coordinator);
+    if (left <= 0)
+        return grant_unfinished(coordinator, worker, ret_range);
+    int64_t most = left / (2 * workers) + 1;
+    if (most > GRANT_MOST - (int64_t)header->stock)
+        most = GRANT_MOST - (int64_t)header->stock;
+    return batch_ledger_grant(&coordinator->ledger, &worker->holder, most, ret_range);
+}
+
+/* A worker that waits may be needed for what a silent one holds: that is free again. Whoever is
+ * first to push it counts. */
+enum error work_take_from_silent(struct coordinator *coordinator, struct peer *const peers[],
+                                 size_t count)
+{
+    int64_t before_ns = clock_now_ns() - SILENT_MS * INT64_C(1000000);
+    bool wanted = false;
+    enum error error = OK;
+    for (size_t i = 0; i < count; i++)
+        wanted |= peers[i]->kind == PEER_WORKER && peers[i]->waits;
+    if (wanted && coordinator->options.aggregate > 0 && clock_now_ns() > coordinator->again_ns) {
+        coordinator->again_ns = clock_deadline_ns(AGAIN_MS);
+        coordinator->changed = true;
+    }
+    for (size_t i = 0; i < count && wanted && !error; i++) {
+        struct peer *peer = peers[i];
+        if (peer->waits || peer->holder.held.count == 0 || peer->asked_ns > before_ns)
+            continue;
+        log_info("%s has been silent for %d s: its batches are granted to others", peer->name,
+                 SILENT_MS / 1000);
+        coordinator->changed = true;
+        error = batch_ledger_give_back(&coordinator->ledger, &peer->holder);
+    }
+    return error;
+}

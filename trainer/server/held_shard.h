@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The shard that a parameter server holds: values, optimizer slots, and which batches they have
+ * learnt from. A batch is applied once, however often its gradient comes.
+ *
+ *   open -- held_shard_freeze --> frozen: nothing is applied
+ *        -- held_shard_unite  --> only batches of the union are, until it has them all
+ *        -- held_shard_thaw   --> open
+ *
+ * A generation is one history of all shards together: it ends when one of them is lost and all go
+ * back to a cut. Generation 0 holds nothing.
+ *
+ * Synchronous training takes steps of `aggregate` batches: the first that are not applied. Their
+ * gradients are stored as they come and applied together, summed in the order of the batches and
+ * divided by their number, so that who sent what first changes no bit.
+ *
+ * Threads: one, the server's.
+ */
+#ifndef TRAINER_SERVER_HELD_SHARD_H
+#define TRAINER_SERVER_HELD_SHARD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "trainer/compute/engine.h"
+#include "trainer/ledger/index_set.h"
+#include "trainer/model/parameters.h"
+#include "trainer/wire/shard.h"
+
+/* A gradient that waits for the others of its step. */
+struct stored_gradient {
+    int64_t batch;
+    bool rows;       /* false: the batch has none, and no gradient */
+    float *gradient; /* [shard.parameters], owned; NULL: never used */
+};
+
+struct held_shard {
+    size_t aggregate;               /* synchronous: batches a step; 0: asynchronous */
+    struct stored_gradient *stored; /* [aggregate], owned; the first stored_count are used */
+    size_t stored_count;
+    int64_t end; /* the stream has no batch `end` */
+    struct engine engine;
+    struct model_layout layout;
+    struct shard shard;
+    struct parameters parameters; /* in host memory */
+    uint64_t generation;
+    struct index_set applied;
+    bool frozen, united;
+    struct index_set needed; /* united: the union */
+};
+
+/* Opens an engine in this thread, on the CPU whatever its device is called: a process computes with
+ * one matrix library. held_shard_close() in any case. */
+enum error held_shard_open(struct held_shard *held, const struct engine_options *engine,
+                           size_t aggregate) MUST_CHECK;
+void held_shard_close(struct held_shard *held);
+
+/* Which part it will hold, and how it learns. */
+enum error held_shard_shape(struct held_shard *held, const struct model_layout *layout,
+                            const struct shard *shard,
+                            const struct optimizer *optimizer) MUST_CHECK;
+/* Begins a generation: state[shard_state_count()], after `step` updates, having learnt from
+ * `applied` (copied). Is open. */
+enum error held_shard_begin(struct held_shard *held, uint64_t generation, const float *state,
+                            int64_t step, const struct index_set *applied) MUST_CHECK;
+
+/* May `batch` be applied now, or was it? */
+bool held_shard_takes(const struct held_shard *held, int64_t batch);
+/* Applies gradient[shard.parameters] (NULL: the batch has no rows and changes nothing), unless it
+ * was applied. */
+enum error held_shard_apply(struct held_shard *held, int64_t batch,
+                            const float *gradient) MUST_CHECK;
+
+/* Synchronous: */
+/* The batch of this rank, from 0, among those that are not applied; -1: the stream ends before. */
+int64_t held_shard_next(const struct held_shard *held, size_t rank);
+/* Is `batch` one of the next step's? Is its gradient here? */
+bool held_shard_is_next(const struct held_shard *held, int64_t batch);
+bool held_shard_has(const struct held_shard *held, int64_t batch);
+/* Keeps the gradient (NULL as above) of one of them; once. */
+enum error held_shard_store(struct held_shard *held, int64_t batch,
+                            const float *gradient) MUST_CHECK;
+/* Makes the next step if all its gradients are here and, united, it belongs to the union; false:
+ * they are not. */
+enum error held_shard_make_step(struct held_shard *held, bool *ret_made) MUST_CHECK;
+/* The stream has no batch `end`: the last step may have fewer. */
+void held_shard_end(struct held_shard *held, int64_t end);
+
+void held_shard_freeze(struct held_shard *held);
+enum error held_shard_unite(struct held_shard *held, const struct index_set *needed) MUST_CHECK;
+/* United, and all of the union is applied: the state is that of the cut. */
+bool held_shard_is_cut(const struct held_shard *held);
+void held_shard_thaw(struct held_shard *held);
+
+/* state[shard_state_count()] of now. */
+enum error held_shard_copy(const struct held_shard *held, float *ret_state) MUST_CHECK;
+size_t held_shard_state_count(const struct held_shard *held);
+
+#endif

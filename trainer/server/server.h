@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A parameter server: holds a shard of the parameters, applies the gradients that workers push and
+ * answers with the new values. Server 0 is the coordinator too (coordinator.h); the others keep a
+ * connection to it.
+ *
+ * One thread, one epoll set, no wait for any peer: who is slow, stopped or gone costs the others
+ * nothing.
+ */
+#ifndef TRAINER_SERVER_SERVER_H
+#define TRAINER_SERVER_SERVER_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "trainer/server/coordinator.h"
+
+struct server_options {
+    int descriptor;        /* listens; taken, also on failure */
+    size_t index;          /* of this server; that of `coordinator.servers` */
+    const char *zero_host; /* where server 0 listens; not read by server 0 itself */
+    uint16_t zero_port;
+    int64_t staleness; /* asynchronous: how many steps old values may be; < 0: any */
+    struct engine_options engine;
+    struct coordinator_options coordinator; /* read by server 0, but for servers and round_robin */
+};
+
+/* Serves until the training is over: OK; ERROR_CANCELLED after a signal, when what can be saved
+ * is. */
+enum error server_run(const struct server_options *options) MUST_CHECK;
+
+#endif

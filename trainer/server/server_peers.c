@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <sys/epoll.h>
+
+#include "common/array.h"
+#include "trainer/server/server_private.h"
+#include "trainer/wire/link.h"
+
+enum error server_watch(const struct server *server, struct peer *peer, int epoll_operation)
+{
+    struct epoll_event event = {.events = EPOLLRDHUP, .data.ptr = peer};
+    if (!peer->waits)
+        event.events |= EPOLLIN;
+    if (peer_has_unsent(peer))
+        event.events |= EPOLLOUT;
+    if (epoll_ctl(server->epoll, epoll_operation, peer->descriptor, &event) == 0)
+        return OK;
+    return error_set_errno(ERROR_MEMORY, errno, "cannot watch %s", peer->name);
+}
+
+enum error server_add_peer(struct server *server, int descriptor, const char *name,
+                           struct peer **ret_peer)
+{
+    struct peer *peer = NULL;
+    void *peers = server->peers;
+    enum error error = peer_new(descriptor, name, &peer);
+    if (!error)
+        error = array_grow(&peers, &server->capacity, server->count + 1, sizeof(struct peer *),
+                           "connections");
+    server->peers = peers;
+    if (!error)
+        error = server_watch(server, peer, EPOLL_CTL_ADD);
+    if (error) {
+        peer_free(peer);
+        return error;
+    }
+    link_set_options(descriptor);
+    server->peers[server->count++] = peer;
+    *ret_peer = peer;
+    return OK;
+}
+
+enum error server_drop_peer(struct server *server, struct peer *peer)
+{
+    enum error error = OK;
+    for (size_t i = 0; i < server->count; i++) {
+        if (server->peers[i] != peer)
+            continue;
+        server->peers[i] = server->peers[--server->count];
+        break;
+    }
+    if (server->zero == peer)
+        server->zero = NULL;
+    if (server->coordinator)
+        error = coordinator_lost(server->coordinator, peer);
+    peer_free(peer);
+    return error;
+}

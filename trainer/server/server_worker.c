@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: MIT */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "trainer/server/server_private.h"
+#include "trainer/wire/hello.h"
+
+/* ---- frames ------------------------------------------------------------- */
+
+static enum error send_stale(const struct server *server, struct peer *peer)
+{
+    struct wire_header header = {.type = WIRE_STALE, .generation = server->held.generation};
+    return peer_send(peer, &header, NULL, 0);
+}
+
+static bool shares_memory(const struct server *server, const struct peer *worker)
+{
+    return worker->shared.values && worker->shared.parameters == server->held.shard.parameters;
+}
+
+static enum error send_state(const struct server *server, struct peer *worker, enum wire_type type,
+                             struct index_range granted)
+{
+    bool some = granted.first < granted.end;
+    struct wire_header header = {.type = (uint16_t)type,
+                                 .over = server_is_over(server),
+                                 .generation = server->held.generation,
+                                 .batch = worker->header.batch,
+                                 .step = server->held.parameters.step,
+                                 .stock = some};
+    const float *values = server->held.parameters.state;
+    struct iovec parts[2] = {{.iov_base = &granted, .iov_len = some ? sizeof(granted) : 0},
+                             {.iov_base = (void *)values, .iov_len = server_shard_bytes(server)}};
+    if (shares_memory(server, worker)) {
+        memcpy(worker->shared.values, values, server_shard_bytes(server));
+        parts[1].iov_len = 0;
+        header.shared = 1;
+    }
+    return peer_send(worker, &header, parts, 2);
+}
+
+static enum error send_values(const struct server *server, struct peer *worker,
+                              struct index_range granted)
+{
+    return send_state(server, worker, WIRE_VALUES, granted);
+}
+
+/* ---- workers ------------------------------------------------------------ */
+
+/* The gradient that a request brings; NULL: its batch has no rows. */
+static enum error gradient_of(const struct server *server, const struct peer *worker,
+                              const float **ret_gradient)
+{
+    const struct wire_header *header = &worker->header;
+    if (header->batch < 0)
+        return error_set(ERROR_INPUT, "%s of batch %" PRId64, wire_type_name(header->type),
+                         header->batch);
+    *ret_gradient = NULL;
+    if (header->type == WIRE_SKIP)
+        return OK;
+    if (header->shared && shares_memory(server, worker) && worker->payload_bytes == 0) {
+        *ret_gradient = worker->shared.gradient;
+        return OK;
+    }
+    if (header->shared || worker->payload_bytes != server_shard_bytes(server))
+        return error_set(ERROR_INPUT, "a gradient of %zu bytes for a shard of %zu",
+                         worker->payload_bytes, server_shard_bytes(server));
+    *ret_gradient = (const float *)(const void *)worker->payload;
+    return OK;
+}
+
+static void count_push(struct server *server, struct peer *worker)
+{
+    int64_t batch = worker->header.batch;
+    bool again =
+        index_set_has(&server->held.applied, batch) || held_shard_has(&server->held, batch);
+    server->repeated += again;
+    server->pushes += !again;
+    worker->pushes += !again;
+}
+
+/* The part of a request that changes the shard. */
+static enum error apply(struct server *server, struct peer *worker)
+{
+    const float *gradient = NULL;
+    if (worker->header.type == WIRE_PULL)
+        return OK;
+    enum error error = gradient_of(server, worker, &gradient);
+    if (error)
+        return error;
+    count_push(server, worker);
+    return held_shard_apply(&server->held, worker->header.batch, gradient);
+}
+
+/* Server 0 answers with work, and lets who has none wait for it. */
+static enum error answer_as_coordinator(struct server *server, struct peer *worker)
+{
+    const struct wire_header *header = &worker->header;
+    struct index_range granted = {0, 0};
+    enum error error = coordinator_heed(server->coordinator, worker, header);
+    if (!error && !server_is_over(server))
+        error = coordinator_grant(server->coordinator, worker, header, server->peers, server->count,
+                                  &granted);
+    if (error)
+        return error;
+    bool unfinished = header->type == WIRE_PULL
+                          ? header->stock == 0
+                          : !index_set_has(&server->held.applied, header->batch);
+    worker->waits = unfinished && !server_is_over(server) && granted.first == granted.end;
+    return worker->waits ? OK : send_values(server, worker, granted);
+}
+
+/* ---- synchronous -------------------------------------------------------- */
+
+/* Steps that server 0 has made, for which every server has all gradients. */
+static enum error catch_up(struct server *server, const struct wire_header *header)
+{
+    struct held_shard *held = &server->held;
+    enum error error = OK;
+    bool made = true;
+    while (!error && made &&
+           (held->parameters.step < header->step ||
+            (header->type != WIRE_PULL && !index_set_has(&held->applied, header->batch) &&
+             !held_shard_is_next(held, header->batch))))
+        error = held_shard_make_step(held, &made);
+    return error;
+}
+
+static enum error store(struct server *server, struct peer *worker)
+{
+    const float *gradient = NULL;
+    enum error error = gradient_of(server, worker, &gradient);
+    if (error)
+        return error;
+    count_push(server, worker);
+    return held_shard_store(&server->held, worker->header.batch, gradient);
+}
+
+/* Server 0 has every gradient last, and with the last of a step it makes it. */
+static enum error step_as_coordinator(struct server *server, struct peer *worker)
+{
+    enum error error = worker->header.type == WIRE_PULL ? OK : store(server, worker);
+    bool made = false;
+    if (!error)
+        error = held_shard_make_step(&server->held, &made);
+    server->changed |= made;
+    return error ? error : answer_as_coordinator(server, worker);
+}
+
+/* The others make a step when server 0 has: until then who has to compute a batch of it again finds
+ * the values that it was computed with. */
+static enum error step_as_follower(struct server *server, struct peer *worker)
+{
+    const struct wire_header *header = &worker->header;
+    struct wire_header stored = {
+        .type = WIRE_STORED, .generation = server->held.generation, .batch = header->batch};
+    enum error error = catch_up(server, header);
+    if (!error && header->type != WIRE_PULL)
+        error = store(server, worker);
+    if (error)
+        return error;
+    if (header->type != WIRE_PULL)
+        return peer_send(worker, &stored, NULL, 0);
+    if (header->batch >= 0)
+        held_shard_end(&server->held, header->batch);
+    worker->waits = server->held.parameters.step < header->step;
+    return worker->waits ? OK : send_values(server, worker, (struct index_range){0, 0});
+}
+
+/* --staleness: its worker computes the batch again. */
+static bool is_late(const struct server *server, const struct peer *worker)
+{
+    const struct wire_header *header = &worker->header;
+    int64_t most = server->options->staleness;
+    return header->type == WIRE_PUSH && most >= 0 && !server_is_over(server) &&
+           server->held.parameters.step - header->step > most &&
+           !index_set_has(&server->held.applied, header->batch);
+}
+
+static enum error refuse_late(struct server *server, struct peer *worker)
+{
+    enum error error = OK;
+    server->late++;
+    if (server->coordinator)
+        error = coordinator_heed(server->coordinator, worker, &worker->header);
+    return error ? error : send_state(server, worker, WIRE_AGAIN, (struct index_range){0, 0});
+}
+
+enum error server_serve(struct server *server, struct peer *worker)
+{
+    const struct wire_header *header = &worker->header;
+    struct held_shard *held = &server->held;
+    if (server_is_over(server) && held->generation == 0)
+        return error_set(ERROR_END, "the training is over: the logdir has its last step");
+    bool running =
+        !server->coordinator || coordinator_get_phase(server->coordinator) >= COORDINATOR_RUNNING;
+    if (!running || held->generation == 0) {
+        worker->waits = server->coordinator != NULL;
+        return worker->waits ? OK : send_stale(server, worker);
+    }
+    bool any = server->coordinator && header->type == WIRE_PULL;
+    if (header->generation != held->generation && !any)
+        return send_stale(server, worker);
+    if (held->aggregate > 0 && !server_is_over(server))
+        return server->coordinator ? step_as_coordinator(server, worker)
+                                   : step_as_follower(server, worker);
+    if (header->type != WIRE_PULL && !server_is_over(server) &&
+        !held_shard_takes(held, header->batch)) {
+        worker->waits = true;
+        return OK;
+    }
+    if (is_late(server, worker))
+        return refuse_late(server, worker);
+    enum error error = server_is_over(server) ? OK : apply(server, worker);
+    if (error)
+        return error;
+    if (server->coordinator)
+        return answer_as_coordinator(server, worker);
+    return send_values(server, worker, (struct index_range){0, 0});
+}
+
+enum error server_take_offer(const struct server *server, struct peer *worker)
+{
+    struct shared_memory_offer offer;
+    struct wire_header header = {.type = WIRE_TAKEN};
+    size_t parameters = server->held.shard.parameters;
+    if (worker->payload_bytes != sizeof(offer) || worker->shared.values || parameters == 0)
+        return error_set(ERROR_INPUT, "OFFER of %zu bytes, or a second one, or before FACTS",
+                         worker->payload_bytes);
+    memcpy(&offer, worker->payload, sizeof(offer));
+    header.shared = shared_memory_take(&worker->shared, parameters, &offer) == OK;
+    log_debug("%s: %s", worker->name, header.shared ? "memory is shared" : error_message());
+    return peer_send(worker, &header, NULL, 0);
+}
+
+/* ---- the first words ---------------------------------------------------- */
+
+static enum error check_place(const struct server *server, const struct hello *hello)
+{
+    size_t index = server->options->index, servers = server->options->coordinator.servers;
+    if (hello->aggregate != (int64_t)server->held.aggregate)
+        return error_set(ERROR_CONFLICT,
+                         "its steps are of %" PRId64 " batches, this server's of %zu (0: "
+                         "asynchronous): all processes must have the same --sync and "
+                         "--replicas-to-aggregate",
+                         hello->aggregate, server->held.aggregate);
+    if (hello->server == (int64_t)index && hello->servers == (int64_t)servers)
+        return OK;
+    return error_set(ERROR_CONFLICT,
+                     "this is parameter server %zu of %zu, and it was taken for %" PRId64
+                     " of %" PRId64 ": all processes must have the same --ps-hosts",
+                     index, servers, hello->server, hello->servers);
+}
+
+static enum error greet_new(struct server *server, struct peer *peer)
+{
+    struct hello hello;
+    char name[PEER_NAME_BYTES];
+    enum error error = hello_parse(peer->payload, peer->payload_bytes, &hello);
+    if (!error)
+        error = check_place(server, &hello);
+    if (error)
+        return error;
+    bool is_server = strcmp(hello.role, "ps") == 0;
+    if (is_server && !server->coordinator)
+        return error_set(ERROR_CONFLICT, "parameter servers connect to server 0 only");
+    snprintf(name, sizeof(name), "%.10s %" PRId64 " (%.60s)", hello.role, hello.index, peer->name);
+    memcpy(peer->name, name, sizeof(name));
+    peer->index = hello.index;
+    peer->kind = is_server ? PEER_SERVER : PEER_WORKER;
+    log_debug("%s is there", peer->name);
+    if (!is_server)
+        return OK;
+    error = coordinator_join(server->coordinator, peer, hello.generation);
+    if (error)
+        peer->kind = PEER_NEW;
+    return error;
+}
+
+enum error server_greet(struct server *server, struct peer *peer)
+{
+    enum error error = peer->kind == PEER_NEW ? greet_new(server, peer) : OK;
+    if (error || peer->kind == PEER_SERVER)
+        return error;
+    if (server->coordinator) /* also once more, of a worker that waits to be asked */
+        return coordinator_hello(server->coordinator, peer);
+    struct wire_header header = {.type = WIRE_WELCOME};
+    return peer_send(peer, &header, NULL, 0);
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "common/array.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "trainer/server/server_private.h"
+#include "trainer/wire/hello.h"
+#include "trainer/wire/link.h"
+
+#define UPLINK_MS 500       /* for one try to reach server 0 */
+#define UPLINK_AGAIN_MS 500 /* between two */
+
+/* ---- its words ---------------------------------------------------------- */
+
+static enum error take_facts(struct server *server, const struct peer *zero)
+{
+    struct checkpoint *checkpoint = NULL;
+    struct model_layout layout;
+    struct shard shard;
+    enum error error =
+        checkpoint_open_facts(zero->name, zero->payload, zero->payload_bytes, &checkpoint);
+    if (error)
+        return error;
+    const struct model_options *model = &checkpoint_get_facts(checkpoint)->model;
+    error = model_layout_init(&layout, &model->shape, &model->optimizer);
+    if (!error) {
+        shard_init(&shard, &layout, server->options->coordinator.servers, server->options->index,
+                   server->options->coordinator.round_robin);
+        error = held_shard_shape(&server->held, &layout, &shard, &model->optimizer);
+    }
+    checkpoint_close(checkpoint);
+    return error;
+}
+
+static enum error say_to_zero(const struct server *server, enum wire_type type, int64_t cut,
+                              const struct index_set *set, const struct iovec *rest)
+{
+    struct wire_header header = {.type = (uint16_t)type,
+                                 .generation = server->held.generation,
+                                 .batch = cut,
+                                 .step = server->held.parameters.step};
+    return server->zero ? peer_send_set(server->zero, &header, set, rest) : OK;
+}
+
+static enum error take_restore(struct server *server, const struct peer *zero)
+{
+    struct held_shard *held = &server->held;
+    struct index_set applied = {.count = 0};
+    size_t bytes = held_shard_state_count(held) * sizeof(float);
+    enum error error = peer_read_set(zero, &applied);
+    size_t before = zero->header.stock * sizeof(struct index_range);
+    if (!error && held->layout.parameters == 0)
+        error = error_set(ERROR_INPUT, "RESTORE before FACTS");
+    if (!error && zero->payload_bytes - before != bytes)
+        error = error_set(ERROR_INPUT, "RESTORE with %zu bytes of state; this shard has %zu",
+                          zero->payload_bytes - before, bytes);
+    if (!error)
+        error = held_shard_begin(held, zero->header.generation,
+                                 (const float *)(const void *)(zero->payload + before),
+                                 zero->header.step, &applied);
+    index_set_release(&applied);
+    server->changed = true;
+    return error ? error : say_to_zero(server, WIRE_RESTORED, WIRE_NONE, NULL, NULL);
+}
+
+static enum error take_freeze(struct server *server, const struct peer *zero)
+{
+    server->cut = zero->header.batch;
+    held_shard_freeze(&server->held);
+    return say_to_zero(server, WIRE_FROZEN, server->cut, &server->held.applied, NULL);
+}
+
+static enum error take_union(struct server *server, const struct peer *zero)
+{
+    struct index_set needed = {.count = 0};
+    enum error error = peer_read_set(zero, &needed);
+    if (!error && zero->header.batch == server->cut && server->held.frozen) {
+        error = held_shard_unite(&server->held, &needed);
+        server->changed = true;
+    }
+    index_set_release(&needed);
+    return error;
+}
+
+/* The state of the cut: copied now, sent when all have gone on. */
+static enum error copy_cut(struct server *server)
+{
+    size_t count = held_shard_state_count(&server->held);
+    float *state = array_new(count, sizeof(*state), "a copy of the shard");
+    enum error error = state ? held_shard_copy(&server->held, state) : ERROR_MEMORY;
+    held_shard_thaw(&server->held);
+    server->changed = true;
+    if (!error)
+        error = say_to_zero(server, WIRE_COPIED, server->cut, NULL, NULL);
+    struct iovec part = {.iov_base = state, .iov_len = count * sizeof(*state)};
+    if (!error)
+        error = say_to_zero(server, WIRE_COPY, server->cut, NULL, &part);
+    free(state);
+    return error;
+}
+
+enum error server_heed_zero(struct server *server, const struct peer *zero)
+{
+    switch ((enum wire_type)zero->header.type) {
+    case WIRE_FACTS:
+        return take_facts(server, zero);
+    case WIRE_RESTORE:
+        return take_restore(server, zero);
+    case WIRE_FREEZE:
+        return take_freeze(server, zero);
+    case WIRE_UNION:
+        return take_union(server, zero);
+    case WIRE_THAW:
+        held_shard_thaw(&server->held);
+        server->changed = true;
+        return OK;
+    case WIRE_END:
+        server->over = server->changed = true;
+        return OK;
+    case WIRE_REFUSED:
+        return error_set(ERROR_CONFLICT, "%s: %.*s", zero->name, (int)zero->payload_bytes,
+                         zero->payload);
+    default:
+        return error_set(ERROR_INPUT, "%s is nothing that server 0 says",
+                         wire_type_name(zero->header.type));
+    }
+}
+
+/* ---- the connection ----------------------------------------------------- */
+
+static enum error say_hello(struct server *server, struct peer *zero)
+{
+    struct hello hello = {.role = "ps",
+                          .index = (int64_t)server->options->index,
+                          .servers = (int64_t)server->options->coordinator.servers,
+                          .aggregate = (int64_t)server->held.aggregate,
+                          .generation = server->held.generation};
+    struct buffer text = BUFFER_INIT(WIRE_TEXT_LIMIT);
+    struct wire_header header = {.type = WIRE_HELLO};
+    enum error error = hello_print(&hello, &text);
+    struct iovec part = {.iov_base = text.data, .iov_len = text.length};
+    if (!error)
+        error = peer_send(zero, &header, &part, 1);
+    buffer_release(&text);
+    return error;
+}
+
+/* While server 0 is away no worker gets on either: a short wait for it costs nothing. */
+enum error server_reach_zero(struct server *server)
+{
+    struct link link;
+    if (server->coordinator || server->zero || server->over ||
+        clock_now_ns() < server->next_uplink_ns)
+        return OK;
+    link_init(&link, "parameter server 0", server->options->zero_host, server->options->zero_port);
+    enum error error = link_open(&link, clock_deadline_ns(UPLINK_MS));
+    if (!error)
+        error = server_add_peer(server, link.descriptor, "parameter server 0", &server->zero);
+    if (!error) {
+        server->zero->kind = PEER_SERVER;
+        error = say_hello(server, server->zero);
+    }
+    server->next_uplink_ns = clock_deadline_ns(UPLINK_AGAIN_MS);
+    if (!error && server->uplink_warned)
+        log_info("parameter server 0 answers again");
+    else if (error == ERROR_NETWORK || error == ERROR_TIMEOUT)
+        if (!server->uplink_warned)
+            log_warning("waiting for parameter server 0: %s", error_message());
+    server->uplink_warned = error != OK;
+    if (error && logdir_is_trained(server->options->coordinator.logdir,
+                                   server->options->coordinator.train_steps, &server->seen))
+        server->over = server->changed = true; /* server 0 has left */
+    return error == ERROR_MEMORY ? error : OK;
+}
+
+/* ---- ends --------------------------------------------------------------- */
+
+enum error server_tick_cut(struct server *server)
+{
+    struct held_shard *held = &server->held;
+    bool made = !server->coordinator && held->united;
+    enum error error = OK;
+    while (made && !error)
+        error = held_shard_make_step(held, &made);
+    return error || server->coordinator || !held_shard_is_cut(held) ? error : copy_cut(server);
+}
+
+void server_ask_for_cut(struct server *server)
+{
+    server->cut = WIRE_NONE;
+    if (server->held.generation != 0 && say_to_zero(server, WIRE_FREEZE, WIRE_NONE, NULL, NULL))
+        log_debug("%s", error_message());
+}
+
+bool server_was_cut(const struct server *server)
+{
+    return !server->zero || server->held.generation == 0 ||
+           (server->cut != WIRE_NONE && !server->held.frozen);
+}

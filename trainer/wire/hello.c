@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+#include "trainer/wire/hello.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/json.h"
+
+static const char *password(void)
+{
+    const char *token = getenv("TOMBOLA_TOKEN");
+    return token ? token : "";
+}
+
+enum error hello_print(const struct hello *hello, struct buffer *out)
+{
+    buffer_print(out,
+                 "{\"role\":\"%s\",\"index\":%" PRId64 ",\"server\":%" PRId64
+                 ",\"servers\":%" PRId64 ",\"aggregate\":%" PRId64 ",\"generation\":\"%" PRIx64
+                 "\",\"token\":",
+                 hello->role, hello->index, hello->server, hello->servers, hello->aggregate,
+                 hello->generation);
+    json_add_string(out, password());
+    return buffer_add_text(out, "}");
+}
+
+/* Takes as long for a wrong text as for the right one. */
+static bool same(const char *theirs, const char *ours)
+{
+    size_t length = strlen(ours);
+    unsigned different = strlen(theirs) != length;
+    for (size_t i = 0; i < length; i++)
+        different |= (unsigned)(theirs[different ? 0 : i] ^ ours[i]);
+    return different == 0;
+}
+
+static enum error check_password(const char *theirs)
+{
+    const char *ours = password();
+    if (!ours[0] || same(theirs, ours))
+        return OK;
+    return error_set(ERROR_CONFLICT,
+                     "%s: all processes of a training have the same one in their environment",
+                     theirs[0] ? "another TOMBOLA_TOKEN than this server's" : "no TOMBOLA_TOKEN");
+}
+
+static enum error read_members(const cJSON *json, struct hello *hello)
+{
+    const char *role = "", *generation = "", *token = "";
+    enum error error = json_get_text(json, "role", "HELLO", &role);
+    if (!error)
+        error = json_get_integer(json, "index", "HELLO", &hello->index);
+    if (!error)
+        error = json_get_integer(json, "server", "HELLO", &hello->server);
+    if (!error)
+        error = json_get_integer(json, "servers", "HELLO", &hello->servers);
+    if (!error)
+        error = json_get_integer(json, "aggregate", "HELLO", &hello->aggregate);
+    if (!error)
+        error = json_get_text(json, "generation", "HELLO", &generation);
+    if (!error)
+        error = json_get_text(json, "token", "HELLO", &token);
+    if (!error)
+        error = check_password(token);
+    if (error)
+        return error;
+    char *end;
+    hello->generation = strtoull(generation, &end, 16);
+    if (*end || strlen(role) >= sizeof(hello->role) || hello->index < 0)
+        return error_set(ERROR_INPUT, "HELLO of %.20s %" PRId64 " with generation %.20s", role,
+                         hello->index, generation);
+    snprintf(hello->role, sizeof(hello->role), "%s", role);
+    return OK;
+}
+
+enum error hello_parse(const char *payload, size_t bytes, struct hello *ret_hello)
+{
+    struct hello hello = {.index = 0};
+    cJSON *json = NULL;
+    enum error error = json_parse(payload, bytes, "HELLO", &json);
+    if (!error)
+        error = read_members(json, &hello);
+    cJSON_Delete(json);
+    if (!error)
+        *ret_hello = hello;
+    return error;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * HELLO: who calls, whom it takes the other end for, and the password of the training: what
+ * TOMBOLA_TOKEN is in the caller's environment. A server that has one lets nobody in without it; a
+ * server that has none lets in everybody who reaches its port.
+ */
+#ifndef TRAINER_WIRE_HELLO_H
+#define TRAINER_WIRE_HELLO_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/buffer.h"
+#include "common/error.h"
+
+#define HELLO_ROLE_BYTES 16
+
+struct hello {
+    char role[HELLO_ROLE_BYTES]; /* "worker", "chief", "master", "ps" */
+    int64_t index;               /* of the caller's task, at least 0 */
+    int64_t server, servers;     /* it calls number `server` of so many */
+    int64_t aggregate;           /* synchronous: batches a step; 0: asynchronous */
+    uint64_t generation;         /* a ps: of the shard that it holds; 0: none */
+};
+
+/* Appends the payload. */
+enum error hello_print(const struct hello *hello, struct buffer *out) MUST_CHECK;
+/* ERROR_INPUT: it is none; ERROR_CONFLICT: another password, or none. */
+enum error hello_parse(const char *payload, size_t bytes, struct hello *ret_hello) MUST_CHECK;
+
+#endif

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: MIT */
+#include "trainer/wire/link.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/name_lookup.h"
+#include "common/stop.h"
+
+#define IDLE_SECONDS 10 /* of a connection, before the first probe */
+#define PROBE_SECONDS 5 /* between probes, of which two may be lost */
+#define UNSENT_MS 20000 /* sent and not acknowledged for so long: the peer is gone */
+
+void link_init(struct link *link, const char *name, const char *host, uint16_t port)
+{
+    *link = (struct link){.descriptor = -1, .name = name, .host = host, .port = port};
+}
+
+void link_close(struct link *link)
+{
+    if (link->descriptor >= 0)
+        close(link->descriptor);
+    link->descriptor = -1;
+}
+
+void link_set_options(int descriptor)
+{
+    int on = 1, idle = IDLE_SECONDS, probe = PROBE_SECONDS, probes = 2, unsent = UNSENT_MS;
+    setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    setsockopt(descriptor, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+    setsockopt(descriptor, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
+    setsockopt(descriptor, IPPROTO_TCP, TCP_KEEPINTVL, &probe, sizeof(probe));
+    setsockopt(descriptor, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
+    setsockopt(descriptor, IPPROTO_TCP, TCP_USER_TIMEOUT, &unsent, sizeof(unsent));
+}
+
+/* ---- connecting --------------------------------------------------------- */
+
+static enum error fail(struct link *link, int number)
+{
+    link_close(link);
+    if (number == 0)
+        return error_set(ERROR_NETWORK, "%s closed the connection", link->name);
+    return error_set_errno(ERROR_NETWORK, number, "%s", link->name);
+}
+
+/* A deadline that passes changes nothing. */
+static enum error poll_for(struct link *link, short events, int64_t deadline_ns)
+{
+    while (!stop_requested()) {
+        struct pollfd wanted[2] = {{.fd = link->descriptor, .events = events},
+                                   {.fd = stop_descriptor(), .events = POLLIN}};
+        int64_t left_ms = clock_left_ms(deadline_ns);
+        if (left_ms == 0)
+            break;
+        int count = poll(wanted, 2, left_ms > INT_MAX ? INT_MAX : (int)left_ms);
+        if (count < 0 && errno != EINTR)
+            return fail(link, errno);
+        if (count > 0 && wanted[0].revents)
+            return OK;
+    }
+    if (stop_requested())
+        return error_set(ERROR_CANCELLED, "stopped while waiting for %s", link->name);
+    return error_set(ERROR_TIMEOUT, "%s does not answer", link->name);
+}
+
+static enum error wait_ready(struct link *link, short events, int64_t deadline_ns)
+{
+    enum error error = poll_for(link, events, deadline_ns);
+    if (error)
+        link_close(link);
+    return error;
+}
+
+enum error link_await(struct link *link, int64_t deadline_ns)
+{
+    return poll_for(link, POLLIN, deadline_ns);
+}
+
+static enum error connect_to(struct link *link, const struct addrinfo *address, int64_t deadline_ns)
+{
+    int number = 0;
+    socklen_t length = sizeof(number);
+    link->descriptor = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (link->descriptor < 0)
+        return fail(link, errno);
+    link_set_options(link->descriptor);
+    if (connect(link->descriptor, address->ai_addr, address->ai_addrlen) == 0)
+        return OK;
+    if (errno != EINPROGRESS)
+        return fail(link, errno);
+    enum error error = wait_ready(link, POLLOUT, deadline_ns);
+    if (error)
+        return error;
+    if (getsockopt(link->descriptor, SOL_SOCKET, SO_ERROR, &number, &length) != 0)
+        number = errno;
+    return number == 0 ? OK : fail(link, number);
+}
+
+enum error link_open(struct link *link, int64_t deadline_ns)
+{
+    struct addrinfo *list = NULL;
+    link_close(link);
+    enum error error = name_lookup(link->host, link->port, deadline_ns, &list);
+    if (error)
+        return error_prefix(error, "%s: ", link->name);
+    for (const struct addrinfo *at = list; at; at = at->ai_next) {
+        error = connect_to(link, at, deadline_ns);
+        if (error != ERROR_NETWORK)
+            break;
+    }
+    freeaddrinfo(list);
+    return error;
+}
+
+/* An address without its port, as text. */
+static bool host_of(int (*name)(int, struct sockaddr *, socklen_t *), int descriptor,
+                    char ret_host[NI_MAXHOST])
+{
+    struct sockaddr_storage address;
+    socklen_t length = sizeof(address);
+    return name(descriptor, (struct sockaddr *)&address, &length) == 0 &&
+           getnameinfo((struct sockaddr *)&address, length, ret_host, NI_MAXHOST, NULL, 0,
+                       NI_NUMERICHOST) == 0;
+}
+
+bool link_is_local(const struct link *link)
+{
+    char here[NI_MAXHOST], there[NI_MAXHOST];
+    return host_of(getsockname, link->descriptor, here) &&
+           host_of(getpeername, link->descriptor, there) && strcmp(here, there) == 0;
+}
+
+/* ---- bytes -------------------------------------------------------------- */
+
+/* Takes `bytes` off the front of the parts. */
+static void advance(struct iovec **parts, size_t *count, size_t bytes)
+{
+    while (*count > 0 && bytes >= (*parts)->iov_len) {
+        bytes -= (*parts)->iov_len;
+        (*parts)++;
+        (*count)--;
+    }
+    if (*count > 0) {
+        (*parts)->iov_base = (char *)(*parts)->iov_base + bytes;
+        (*parts)->iov_len -= bytes;
+    }
+}
+
+static enum error send_parts(struct link *link, struct iovec *parts, size_t count,
+                             int64_t deadline_ns)
+{
+    advance(&parts, &count, 0);
+    while (count > 0) {
+        struct msghdr message = {.msg_iov = parts, .msg_iovlen = count};
+        ssize_t sent = sendmsg(link->descriptor, &message, MSG_NOSIGNAL);
+        if (sent > 0) {
+            advance(&parts, &count, (size_t)sent);
+        } else if (sent < 0 && errno == EAGAIN) {
+            enum error error = wait_ready(link, POLLOUT, deadline_ns);
+            if (error)
+                return error;
+        } else if (errno != EINTR) {
+            return fail(link, errno);
+        }
+    }
+    return OK;
+}
+
+enum error link_send(struct link *link, struct wire_header *header, const struct iovec *parts,
+                     size_t count, int64_t deadline_ns)
+{
+    struct iovec all[1 + WIRE_PARTS_LIMIT];
+    wire_frame(header, parts, count, all);
+    return send_parts(link, all, 1 + count, deadline_ns);
+}
+
+enum error link_read(struct link *link, void *out, size_t bytes, int64_t deadline_ns)
+{
+    char *at = out;
+    while (bytes > 0) {
+        ssize_t got = recv(link->descriptor, at, bytes, 0);
+        if (got > 0) {
+            at += got;
+            bytes -= (size_t)got;
+        } else if (got < 0 && errno == EAGAIN) {
+            enum error error = wait_ready(link, POLLIN, deadline_ns);
+            if (error)
+                return error;
+        } else if (got == 0 || errno != EINTR) {
+            return fail(link, got == 0 ? 0 : errno);
+        }
+    }
+    return OK;
+}
+
+/* The text of a REFUSED as our error. */
+static enum error refused(struct link *link, const struct wire_header *header, int64_t deadline_ns)
+{
+    char text[1000];
+    size_t bytes = header->bytes < sizeof(text) - 1 ? header->bytes : sizeof(text) - 1;
+    enum error error = link_read(link, text, bytes, deadline_ns);
+    if (error)
+        return error;
+    link_close(link);
+    text[bytes] = '\0';
+    return error_set(header->error == 0 ? ERROR_INPUT : (enum error)(-(int)header->error), "%s: %s",
+                     link->name, text);
+}
+
+enum error link_receive(struct link *link, uint64_t most_bytes, struct wire_header *ret_header,
+                        int64_t deadline_ns)
+{
+    struct wire_header header;
+    enum error error = link_read(link, &header, sizeof(header), deadline_ns);
+    if (error)
+        return error;
+    error = wire_header_check(&header, most_bytes > WIRE_TEXT_LIMIT ? most_bytes : WIRE_TEXT_LIMIT);
+    if (error) {
+        link_close(link);
+        return error_prefix(error, "%s: ", link->name);
+    }
+    if (header.type == WIRE_REFUSED)
+        return refused(link, &header, deadline_ns);
+    *ret_header = header;
+    return OK;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A link: the calling end of a connection to a parameter server. The name is looked up anew by
+ * every link_open(), so that a server may come back elsewhere. Sockets do not block; every wait has
+ * a deadline and ends when the program is to stop.
+ *
+ * Threads: one at a time.
+ */
+#ifndef TRAINER_WIRE_LINK_H
+#define TRAINER_WIRE_LINK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "common/error.h"
+#include "trainer/wire/wire.h"
+
+struct link {
+    int descriptor;   /* -1: not connected */
+    const char *name; /* "parameter server 1 (HOST:PORT)", for messages; borrowed */
+    const char *host; /* borrowed */
+    uint16_t port;
+};
+
+/* Not connected. */
+void link_init(struct link *link, const char *name, const char *host, uint16_t port);
+/* Looks the name up, connects. ERROR_NETWORK, ERROR_TIMEOUT, ERROR_CANCELLED; is closed then. */
+enum error link_open(struct link *link, int64_t deadline_ns) MUST_CHECK;
+void link_close(struct link *link);
+
+/* Is the other end on this machine, as far as addresses can say? */
+bool link_is_local(const struct link *link);
+
+/* Sends a frame (wire_frame()). The same errors; any of them leaves the link closed. */
+enum error link_send(struct link *link, struct wire_header *header, const struct iovec *parts,
+                     size_t count, int64_t deadline_ns) MUST_CHECK;
+/* Waits until something has come: ERROR_TIMEOUT leaves the link as it is. */
+enum error link_await(struct link *link, int64_t deadline_ns) MUST_CHECK;
+/* The next header, checked. A REFUSED becomes the error that it brings, with its text. */
+enum error link_receive(struct link *link, uint64_t most_bytes, struct wire_header *ret_header,
+                        int64_t deadline_ns) MUST_CHECK;
+/* Bytes of its payload. */
+enum error link_read(struct link *link, void *out, size_t bytes, int64_t deadline_ns) MUST_CHECK;
+
+/* The options of a socket between trainers: no delay, and an end within some 20 s when the peer's
+ * machine is gone. */
+void link_set_options(int descriptor);
+
+#endif

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Frames between workers and parameter servers: a header of 64 bytes and a payload, both
+ * little-endian. One request is on its way on a connection at a time, and each has one answer.
+ *
+ *   worker to server                              answer
+ *   HELLO     {"role","index",...} (JSON)         WELCOME, or from server 0 FACTS or PROPOSE
+ *   PROPOSAL  the facts of a new training         FACTS: those that hold
+ *   PULL      wants values, and work of server 0  VALUES, STALE
+ *   PUSH      the gradient of `batch`             VALUES, STALE
+ *                                                 AGAIN: it is of too old values; here are new ones
+ *   SKIP      `batch` has no rows                 VALUES, STALE
+ *   OFFER     shared memory (shared_memory.h)     TAKEN, `shared` if it was
+ *
+ * Synchronous: STORED answers PUSH and SKIP of servers other than 0, and a PULL says which step it
+ * wants the values of.
+ *
+ *   server to server 0                            server 0 to server
+ *   HELLO     {"role":"ps","index",...}           RESTORE  a state to begin with; it says RESTORED
+ *                                                 FREEZE   it says FROZEN, with what it applied
+ *                                                 UNION    it says COPIED once it has applied that,
+ *                                                          and COPY brings the state
+ *                                                 THAW     the cut is off
+ *                                                 END      the training is over
+ *
+ * REFUSED, with a text, instead of any answer, says that the peer did something wrong or belongs to
+ * another training. STALE: the sender's generation is over; `generation` is the one that holds.
+ */
+#ifndef TRAINER_WIRE_WIRE_H
+#define TRAINER_WIRE_WIRE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "common/error.h"
+#include "trainer/ledger/index_set.h"
+
+#define WIRE_MAGIC "TOMBOLA1"     /* no HTTP method begins so */
+#define WIRE_TEXT_LIMIT 65536     /* payload of HELLO, WELCOME and REFUSED */
+#define WIRE_FACTS_LIMIT 67108864 /* of FACTS and PROPOSAL */
+
+enum wire_type {
+    WIRE_HELLO = 1,
+    WIRE_WELCOME,
+    WIRE_FACTS,
+    WIRE_PROPOSE,
+    WIRE_PROPOSAL,
+    WIRE_PULL,
+    WIRE_PUSH,
+    WIRE_SKIP,
+    WIRE_VALUES,
+    WIRE_STALE,
+    WIRE_REFUSED,
+    WIRE_RESTORE,
+    WIRE_RESTORED,
+    WIRE_FREEZE,
+    WIRE_FROZEN,
+    WIRE_UNION,
+    WIRE_COPIED,
+    WIRE_COPY,
+    WIRE_THAW,
+    WIRE_END,
+    WIRE_STORED,
+    WIRE_OFFER,
+    WIRE_TAKEN,
+    WIRE_AGAIN
+};
+#define WIRE_TYPES (WIRE_AGAIN + 1)
+
+#define WIRE_PARTS_LIMIT 40 /* of one frame: the pieces of a shard, and a set before them */
+#define WIRE_NONE (-1)      /* no batch */
+
+/* What a frame does not need is 0, a batch that it does not name WIRE_NONE. */
+struct wire_header {
+    char magic[8];
+    uint16_t type;
+    uint16_t error;      /* REFUSED: the negated enum error */
+    uint16_t over;       /* VALUES: 1, the training is over */
+    uint16_t shared;     /* PUSH, VALUES: 1, the floats lie in the shared memory */
+    uint64_t bytes;      /* of the payload */
+    uint64_t generation; /* of the values; 0: none yet */
+    int64_t batch;       /* PUSH, SKIP: K. FREEZE to THAW: the cut's number */
+    int64_t done;        /* from a worker: a K that all servers have, or WIRE_NONE. PULL with
+                          * `stock` 0 and batch K: the stream has no batch K */
+    int64_t step;   /* the global step of the values; from a worker, of those it has or wants */
+    uint32_t stock; /* from a worker: batches it holds. Else: ranges before the floats */
+    uint32_t check; /* XXH32 of the 60 bytes before it */
+};
+_Static_assert(sizeof(struct wire_header) == 64, "the header of a frame");
+
+/* "PUSH" */
+const char *wire_type_name(enum wire_type type);
+
+/* Fills in magic and check. */
+void wire_header_seal(struct wire_header *header);
+/* The header and the parts behind it (at most WIRE_PARTS_LIMIT) as they are sent, into
+ * ret_all[1 + count]; header->bytes is their sum, and it is sealed. */
+void wire_frame(struct wire_header *header, const struct iovec parts[], size_t count,
+                struct iovec ret_all[]);
+/* ERROR_INPUT: no header of ours, an unknown type, or a payload above `most_bytes`. */
+enum error wire_header_check(const struct wire_header *header, uint64_t most_bytes) MUST_CHECK;
+
+/* Adds `count` ranges of a payload to a set. ERROR_INPUT: not ascending from 0 on. */
+enum error wire_ranges_read(const void *payload, size_t count, struct index_set *set) MUST_CHECK;
+
+#endif
