@@ -54,13 +54,14 @@ static void take_arrivals(struct event_loop *loop)
     }
 }
 
-bool event_loop_add(struct event_loop *loop, int descriptor, const struct sockaddr_storage *address,
+void event_loop_add(struct event_loop *loop, int descriptor, const struct sockaddr_storage *address,
                     socklen_t address_bytes)
 {
     struct arrival *arrival = malloc(sizeof(*arrival));
     if (!arrival) {
         close(descriptor);
-        return false;
+        loop->lost(loop->context);
+        return;
     }
     arrival->descriptor = descriptor;
     arrival->address = *address;
@@ -69,7 +70,6 @@ bool event_loop_add(struct event_loop *loop, int descriptor, const struct sockad
     while (!atomic_compare_exchange_weak(&loop->arrivals, &arrival->next, arrival))
         ;
     event_loop_wake(loop);
-    return true;
 }
 
 /* ---- sleep -------------------------------------------------------------- */

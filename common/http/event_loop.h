@@ -58,8 +58,8 @@ enum error event_loop_start(struct event_loop *loop, struct MHD_Daemon *daemon,
  * Legal on zeroes. */
 void event_loop_stop(struct event_loop *loop);
 
-/* Takes the socket of a connection. False: no memory, the socket was closed. */
-bool event_loop_add(struct event_loop *loop, int descriptor, const struct sockaddr_storage *address,
+/* Takes the socket of a connection; no memory: it is closed, and lost. */
+void event_loop_add(struct event_loop *loop, int descriptor, const struct sockaddr_storage *address,
                     socklen_t address_bytes);
 /* Something was resumed, or is to be looked at. */
 void event_loop_wake(struct event_loop *loop);

@@ -90,8 +90,7 @@ static bool accept_one(struct listener *listener, bool *ret_short)
         return errno == EINTR || errno == ECONNABORTED;
     }
     connections_expect(listener->connections);
-    if (!event_loop_add(&listener->next->loop, descriptor, &address, length))
-        connections_expect_less(listener->connections);
+    event_loop_add(&listener->next->loop, descriptor, &address, length);
     listener->next = listener->next->next ? listener->next->next : listener->threads->first;
     return true;
 }

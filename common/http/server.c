@@ -251,8 +251,7 @@ void server_add_connection(struct server *server, int descriptor,
         return;
     }
     connections_expect(&server->connections);
-    if (!event_loop_add(&server->threads.first->loop, descriptor, address, address_bytes))
-        connections_expect_less(&server->connections);
+    event_loop_add(&server->threads.first->loop, descriptor, address, address_bytes);
 }
 
 void server_set_service(struct server *server, struct service *service)
