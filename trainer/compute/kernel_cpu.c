@@ -57,9 +57,11 @@ static enum error cpu_input_bytes(struct kernel *kernel, const uint8_t *bytes, f
     sparse_batch_index_bytes(sparse, cpu(kernel)->loops, bytes, scale, rows, columns);
     *ret_input = (struct kernel_input){
         .rows = rows, .columns = columns, .indexed = sparse_batch_worth(sparse)};
-    if (!ret_input->indexed)
-        ret_input->values = sparse_batch_expand(sparse);
-    return OK;
+    if (ret_input->indexed)
+        return OK;
+    ret_input->values = sparse->floats;
+    return device_u8_to_f32(kernel->device, kernel->queue, sparse->floats, bytes, rows * columns,
+                            scale);
 }
 
 static void pick(const float *row, const int32_t *columns, size_t count, float *ret_values)

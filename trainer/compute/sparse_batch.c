@@ -89,13 +89,6 @@ void sparse_batch_index_bytes(struct sparse_batch *sparse, const struct cpu_loop
     sparse->count = loops->index_bytes(bytes, rows, columns, sparse->row_bits);
 }
 
-const float *sparse_batch_expand(struct sparse_batch *sparse)
-{
-    for (size_t i = 0; i < sparse->rows * sparse->columns; i++)
-        sparse->floats[i] = (float)sparse->bytes[i] * sparse->scale;
-    return sparse->floats;
-}
-
 /* Evaluation never comes here: only the backward product reads by columns. */
 void sparse_batch_index_columns(struct sparse_batch *sparse, const struct cpu_loops *loops)
 {

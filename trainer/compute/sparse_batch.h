@@ -38,7 +38,7 @@ struct sparse_batch {
     uint32_t *column_bits; /* [groups of 32 rows, F] bit r of group g: row 32 g + r */
     bool has_columns;      /* column_bits are those of this batch */
     float *panel;          /* [max(B, 64), strip] scratch of the products, 64-byte aligned */
-    float *floats;         /* [B,F] scratch: sparse_batch_expand() */
+    float *floats;         /* [B,F] scratch, for the kernel: a dense batch of bytes */
     uint32_t *list;        /* [B] scratch: the rows of one column */
     size_t rows_limit, columns_limit;
 };
@@ -56,8 +56,6 @@ void sparse_batch_index(struct sparse_batch *sparse, const struct cpu_loops *loo
  * product but that of 0 is 0. */
 void sparse_batch_index_bytes(struct sparse_batch *sparse, const struct cpu_loops *loops,
                               const uint8_t *bytes, float scale, size_t rows, size_t columns);
-/* The floats that the latest bytes stand for [B,F]; valid until the next call. */
-const float *sparse_batch_expand(struct sparse_batch *sparse);
 /* By columns too, if that has not been done for this batch. */
 void sparse_batch_index_columns(struct sparse_batch *sparse, const struct cpu_loops *loops);
 
