@@ -46,8 +46,9 @@ struct peer {
 
     struct shared_memory shared; /* of a worker on this machine */
 
-    bool waits;  /* its whole frame could not be answered yet */
-    bool ending; /* to be closed when all is sent */
+    uint32_t watched; /* events that its server's epoll reports; 0: it does not know it */
+    bool waits;       /* its whole frame could not be answered yet */
+    bool ending;      /* to be closed when all is sent */
     struct batch_holder holder;
     int64_t pushes;   /* gradients of it that were taken */
     size_t rank;      /* synchronous: which batch of a step it had last */

@@ -129,7 +129,7 @@ static enum error handle_whole(struct server *server, struct peer *peer)
         peer_refuse(peer, error);
     if (!peer->waits)
         peer_next(peer);
-    error = server_watch(server, peer, EPOLL_CTL_MOD);
+    error = server_watch(server, peer);
     if (!error && peer->ending && !peer_has_unsent(peer))
         return server_drop_peer(server, peer);
     return error;
@@ -139,7 +139,7 @@ static enum error serve(struct server *server, struct peer *peer, uint32_t event
 {
     enum error error = events & EPOLLOUT ? peer_flush(peer) : OK;
     if (!error && events & EPOLLOUT)
-        error = server_watch(server, peer, EPOLL_CTL_MOD);
+        error = server_watch(server, peer);
     if (!error && peer->ending && !peer_has_unsent(peer))
         return server_drop_peer(server, peer);
     bool gone = false;

@@ -6,16 +6,20 @@
 #include "trainer/server/server_private.h"
 #include "trainer/wire/link.h"
 
-enum error server_watch(const struct server *server, struct peer *peer, int epoll_operation)
+enum error server_watch(const struct server *server, struct peer *peer)
 {
     struct epoll_event event = {.events = EPOLLRDHUP, .data.ptr = peer};
     if (!peer->waits)
         event.events |= EPOLLIN;
     if (peer_has_unsent(peer))
         event.events |= EPOLLOUT;
-    if (epoll_ctl(server->epoll, epoll_operation, peer->descriptor, &event) == 0)
+    if (event.events == peer->watched)
         return OK;
-    return error_set_errno(ERROR_MEMORY, errno, "cannot watch %s", peer->name);
+    int operation = peer->watched ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
+    if (epoll_ctl(server->epoll, operation, peer->descriptor, &event) != 0)
+        return error_set_errno(ERROR_MEMORY, errno, "cannot watch %s", peer->name);
+    peer->watched = event.events;
+    return OK;
 }
 
 enum error server_add_peer(struct server *server, int descriptor, const char *name,
@@ -29,7 +33,7 @@ enum error server_add_peer(struct server *server, int descriptor, const char *na
                            "connections");
     server->peers = peers;
     if (!error)
-        error = server_watch(server, peer, EPOLL_CTL_ADD);
+        error = server_watch(server, peer);
     if (error) {
         peer_free(peer);
         return error;

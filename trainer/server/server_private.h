@@ -51,8 +51,7 @@ enum error server_add_peer(struct server *server, int descriptor, const char *na
 /* Closes the connection; what the peer held is free again. */
 enum error server_drop_peer(struct server *server, struct peer *peer) MUST_CHECK;
 /* Watches the peer for what it waits for now. */
-enum error server_watch(const struct server *server, struct peer *peer,
-                        int epoll_operation) MUST_CHECK;
+enum error server_watch(const struct server *server, struct peer *peer) MUST_CHECK;
 
 /* ---- server_status.c: what is said over HTTP ----------------------------- */
 
