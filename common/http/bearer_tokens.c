@@ -197,19 +197,20 @@ static enum error take_token(const struct token_grammar *grammar, struct bearer_
                              const cJSON *item, const char *what)
 {
     const char *const keys[] = {"name", "sha256", "scopes", grammar->nouns};
+    size_t key_count = sizeof(keys) / sizeof(keys[0]) - !grammar->nouns;
     char place[ERROR_MESSAGE_BYTES / 2];
     struct bearer_token *token = &tokens->list[tokens->count++];
     snprintf(place, sizeof(place), "%s, token %zu", what, tokens->count);
     if (!cJSON_IsObject(item))
         return error_set(ERROR_INPUT, "%s is %s, must be an object", place, json_kind(item));
-    enum error error = refuse_unknown_keys(item, keys, sizeof(keys) / sizeof(keys[0]), place);
+    enum error error = refuse_unknown_keys(item, keys, key_count, place);
     if (!error)
         error = take_name(token, item, place);
     if (!error)
         error = take_sha256(token, item, place);
     if (!error)
         error = take_scopes(grammar, token, item, place);
-    if (!error)
+    if (!error && grammar->nouns)
         error = take_names(grammar, token, item, place);
     return error;
 }

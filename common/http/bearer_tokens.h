@@ -34,7 +34,7 @@ struct token_scope {
 struct token_grammar {
     const struct token_scope *scopes; /* [scope_count] */
     size_t scope_count;
-    const char *noun, *nouns; /* what a token is for: "stream", "streams" */
+    const char *noun, *nouns; /* what a token is for: "stream", "streams"; NULL: there is none */
 };
 
 struct bearer_tokens;

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: MIT
 """What parameter servers say over HTTP, on the port of their data path."""
 
+import hashlib
 import http.client
 import json
 import re
+import signal
 import socket
+import ssl
 import subprocess
 import urllib.error
 import urllib.request
@@ -13,6 +16,7 @@ import pytest
 
 from cluster_cases import ADDITIVE, Cluster, check_each_batch_once
 from conftest import PATIENCE_S, wait_for
+from test_http_access import make_certificate
 from test_trainer import served, store  # noqa: F401, fixtures
 
 STEPS = 300
@@ -23,10 +27,13 @@ def cluster(start, served, store, tmp_path):  # noqa: F811
     return lambda **chosen: Cluster(start, served, store, tmp_path / "run", **{"train_steps": STEPS, **ADDITIVE, **chosen})
 
 
-def get(address, path):
-    """(status, body), or None while nobody listens."""
+def get(address, path, token=None, certificate=None):
+    """(status, body), or None while nobody listens. `certificate`: of those who are trusted, for HTTPS."""
+    scheme, context = ("https", ssl.create_default_context(cafile=certificate)) if certificate else ("http", None)
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    request = urllib.request.Request(f"{scheme}://{address.replace('localhost', '127.0.0.1')}{path}", headers=headers)
     try:
-        with urllib.request.urlopen(f"http://{address}{path}", timeout=PATIENCE_S) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE_S, context=context) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as refused:
         return refused.code, refused.read().decode()
@@ -162,3 +169,57 @@ def test_the_chief_without_a_server_answers_too(cluster):
     wait_for(lambda: get(trained.hosts[0], "/readyz") == (200, "ok\n"), "the chief's server is never ready")
     assert status(trained.hosts[0])["worker_count"] >= 1
     assert subprocess.run(["curl", "-sf", f"{trained.hosts[0]}/healthz"], capture_output=True, check=False).stdout == b"ok\n"
+
+
+# ---- who may ask -------------------------------------------------------------------------------
+
+
+def write_token(path, token):
+    path.write_text(json.dumps({"tokens": [{"name": "ops", "sha256": hashlib.sha256(token.encode()).hexdigest(), "scopes": ["read"]}]}))
+    return path
+
+
+def test_figures_are_for_who_has_a_token(cluster, served, store, tmp_path):  # noqa: F811
+    """Probes need none, the training's own processes neither."""
+    tokens = write_token(tmp_path / "tokens.json", "first")
+    trained = cluster(token_file=tokens, train_steps=2000)
+    first = trained.servers[0]
+    trained.start_server(0)
+    trained.start_server(1)
+    wait_for(lambda: get(first, "/healthz"), "no HTTP")
+    assert get(first, "/readyz")[0] == 503
+    for path in ("/status", "/metrics"):
+        assert [get(first, path, token)[0] for token in (None, "second", "first")] == [401, 401, 200]
+    write_token(tokens, "second")
+    trained.ps[0].process.send_signal(signal.SIGHUP)
+    wait_for(lambda: get(first, "/status", "second")[0] == 200, "the new token is not taken")
+    assert get(first, "/status", "first")[0] == 401
+    trained.start_worker(0)
+    trained.start_worker(1)
+    trained.wait()
+    check_each_batch_once(trained.logdir, served, store, tmp_path, 2000)
+
+
+def test_https_beside_the_data_path(cluster, served, store, tmp_path):  # noqa: F811
+    certificate, key = make_certificate(tmp_path, "ps")
+    trained = cluster(servers=1, tls_cert=certificate, tls_key=key, train_steps=2000)
+    server = trained.servers[0]
+    trained.start_server(0)
+    wait_for(lambda: get(server, "/healthz", certificate=certificate) == (200, "ok\n"), "no HTTPS")
+    with pytest.raises((http.client.HTTPException, ConnectionError)):
+        plain = http.client.HTTPConnection("127.0.0.1", int(server.split(":")[1]), timeout=PATIENCE_S)
+        plain.request("GET", "/healthz")
+        plain.getresponse()
+    assert json.loads(get(server, "/status", certificate=certificate)[1])["phase"] == "waiting"
+    trained.start_worker(0)
+    trained.start_worker(1)
+    trained.wait()
+    check_each_batch_once(trained.logdir, served, store, tmp_path, 2000)
+
+
+@pytest.mark.parametrize("given, says", [
+    ({"token_file": "/nowhere/tokens.json"}, "/nowhere/tokens.json"), ({"tls_cert": "/nowhere/one.crt"}, "--tls-key FILE belong together"),
+    ({"tls_cert": "/nowhere/one.crt", "tls_key": "/nowhere/one.key"}, "/nowhere/one")])
+def test_files_that_are_not_there_refuse_the_start(cluster, given, says):
+    server = cluster(**given).start_server(0)
+    assert server.wait() == 2 and says in server.stderr

@@ -57,6 +57,23 @@ static void test_scopes_and_streams(void **state)
     bearer_tokens_free(tokens);
 }
 
+/* An application whose tokens are for nothing in particular: a parameter server. */
+static void test_tokens_that_name_nothing(void **state)
+{
+    (void)state;
+    static const struct token_scope scopes[] = {{"read", SCOPE_READ}};
+    static const struct token_grammar grammar = {.scopes = scopes, .scope_count = 1};
+    static const char text[] =
+        "{\"tokens\":[{\"name\":\"ops\",\"sha256\":\"" ALPHA "\",\"scopes\":[\"read\"]}]}";
+    struct bearer_tokens *tokens = NULL;
+    assert_ok(bearer_tokens_parse(&grammar, text, strlen(text), "the file", &tokens));
+    assert_true(bearer_token_may(bearer_tokens_find(tokens, "Bearer alpha"), SCOPE_READ, NULL));
+    bearer_tokens_free(tokens);
+    tokens = NULL;
+    assert_fails(bearer_tokens_parse(&grammar, two, strlen(two), "the file", &tokens), ERROR_INPUT,
+                 "unknown key \"streams\"");
+}
+
 /* A scope opens all streams only where it is the scope that was asked for. */
 static void test_to_read_all_streams_is_not_to_draw_from_them(void **state)
 {
@@ -133,6 +150,7 @@ static void test_bad_files_are_named(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_who_is_who),
     cmocka_unit_test(test_scopes_and_streams),
+    cmocka_unit_test(test_tokens_that_name_nothing),
     cmocka_unit_test(test_to_read_all_streams_is_not_to_draw_from_them),
     cmocka_unit_test(test_bad_files_are_named),
 };

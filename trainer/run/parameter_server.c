@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "common/array.h"
+#include "common/http/housekeeper.h"
 #include "common/listen_socket.h"
 #include "common/log.h"
 #include "common/stop.h"
@@ -33,10 +34,13 @@ static enum error prepare(const struct training_options *options, size_t index,
     const struct cluster_task *own = cluster_server(cluster, index);
     const struct cluster_task *zero = cluster_server(cluster, 0);
     char address[CLUSTER_ADDRESS_BYTES];
+    if (options->guard.token_file || options->guard.tls_cert)
+        housekeeper_block_signals();
     *ret_server = (struct server_options){.index = index,
                                           .zero_host = zero->host,
                                           .zero_port = zero->port,
                                           .staleness = options->staleness,
+                                          .guard = options->guard,
                                           .engine = options->engine,
                                           .coordinator = {.servers = cluster_server_count(cluster),
                                                           .round_robin = options->round_robin,

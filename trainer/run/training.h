@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "common/http/guard.h"
 #include "loader/feed/feed.h"
 #include "trainer/cluster/cluster.h"
 #include "trainer/compute/engine.h"
@@ -55,6 +56,7 @@ struct training_options {
     size_t aggregate;              /* synchronous training: batches a step; 0: asynchronous */
     bool tcp_only;                 /* no shared memory with servers of this machine */
     bool round_robin;              /* parameters on servers: a tensor each in turn, not by bytes */
+    struct guard_options guard;    /* of servers: who may ask over HTTP; without a grammar */
 };
 
 /* Does what this process is for, to the training's end. ERROR_CANCELLED after a signal, when the

@@ -282,7 +282,7 @@ static enum error open_all(struct server *server)
         error = coordinator_open(&options->coordinator, &server->held, &server->coordinator);
     if (error)
         return error;
-    error = status_http_open(&server->http);
+    error = status_http_open(&server->options->guard, &server->http);
     if (error)
         return error;
     uint64_t files = machine_raise_files();

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "common/http/guard.h"
 #include "trainer/server/coordinator.h"
 
 struct server_options {
@@ -22,7 +23,8 @@ struct server_options {
     size_t index;          /* of this server; that of `coordinator.servers` */
     const char *zero_host; /* where server 0 listens; not read by server 0 itself */
     uint16_t zero_port;
-    int64_t staleness; /* asynchronous: how many steps old values may be; < 0: any */
+    int64_t staleness;          /* asynchronous: how many steps old values may be; < 0: any */
+    struct guard_options guard; /* of what is said over HTTP; without a grammar */
     struct engine_options engine;
     struct coordinator_options coordinator; /* read by server 0, but for servers and round_robin */
 };

@@ -185,15 +185,18 @@ static const struct application application = {
 
 /* ---- life cycle --------------------------------------------------------- */
 
-enum error status_http_open(struct status_http **ret_http)
+enum error status_http_open(const struct guard_options *guard, struct status_http **ret_http)
 {
-    static const struct token_grammar grammar = {.noun = "training", .nouns = "trainings"};
+    static const struct token_scope scopes[] = {{"read", SCOPE_READ}};
+    static const struct token_grammar grammar = {.scopes = scopes, .scope_count = 1};
+    struct guard_options options = *guard;
     struct status_http *http = array_new(1, sizeof(*http), "a parameter server's HTTP");
     if (!http)
         return ERROR_MEMORY;
     pthread_mutex_init(&http->service.lock, NULL);
     http->service.status.phase = "waiting";
-    enum error error = guard_open(&(struct guard_options){.grammar = &grammar}, &http->guard);
+    options.grammar = &grammar;
+    enum error error = guard_open(&options, &http->guard);
     if (!error)
         error = server_open(-1,
                             &(struct server_options){.application = &application,

@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 
 #include "common/error.h"
+#include "common/http/guard.h"
 
 #define SERVER_STATUS_WORKERS 1024 /* of which more is said than their number */
 #define SERVER_STATUS_NAME_BYTES 96
@@ -42,7 +43,9 @@ struct server_status {
 
 struct status_http;
 
-enum error status_http_open(struct status_http **ret_http) MUST_CHECK;
+/* `guard`: tokens and certificate, without its grammar. */
+enum error status_http_open(const struct guard_options *guard,
+                            struct status_http **ret_http) MUST_CHECK;
 /* NULL is legal. */
 void status_http_close(struct status_http *http);
 
