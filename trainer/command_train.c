@@ -158,12 +158,11 @@ static enum error check_early_stopping(const struct training_options *options,
 {
     if (options->early_stopping == 0)
         return OK;
-    if (!options->test_store_uri || options->test_every == 0)
+    if (!options->test_store_uri || (cluster->is_alone && options->test_every == 0))
         return error_set(ERROR_USAGE, "--early-stopping counts tests: it needs --test-store and "
                                       "--test-every");
-    if (!cluster->is_alone)
-        return error_set(ERROR_USAGE, "--early-stopping is of a training of one process; a cluster "
-                                      "ends at --train-steps");
+    if (cluster->is_chief && !cluster->is_alone)
+        log_info("--early-stopping: the evaluator (--job-name evaluator) ends this training");
     return OK;
 }
 
@@ -278,7 +277,8 @@ static enum error parse(const struct program *program, int argc, char **argv,
          .type = OPTION_INTEGER,
          .target = &options->early_stopping,
          .argument = "TESTS",
-         .help = "end when so many tests in a row had no lower loss than the best before them; 0: "
+         .help = "end when so many tests in a row (in a cluster: checkpoints that an evaluator "
+                 "scores) had no lower loss than the best before them; 0: "
                  "train all steps",
          .minimum = 0,
          .maximum = (long double)INT64_MAX},

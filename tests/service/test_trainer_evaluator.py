@@ -9,7 +9,7 @@ import pytest
 from cluster_cases import Cluster
 from conftest import run, run_fails, wait_for
 from test_events import read_events
-from test_trainer import checkpoints, newest, options, served, store, test_store, train  # noqa: F401, fixtures
+from test_trainer import checkpoints, newest, options, read_checkpoint, served, store, test_store, train  # noqa: F401, fixtures
 
 STEPS = 400
 
@@ -81,3 +81,61 @@ def test_a_checkpoint_is_scored_once(start, served, store, test_store, tmp_path)
     steps = [line["step"] for line in scored(watching)]
     assert steps == sorted(set(steps)) and steps[0] == 100 and steps[-1] == checkpoints(logdir)[-1]
     assert newest(logdir).name == f"model.ckpt-{STEPS}.safetensors"
+
+
+# ---- a cluster's best model, and its early end -------------------------------------------------
+
+
+def best_of(logdir):
+    return logdir / "model.best.safetensors"
+
+
+def test_the_best_checkpoint_of_a_cluster_is_kept(start, served, store, test_store, tmp_path):  # noqa: F811
+    """A learning rate that is too high makes later ones worse. An evaluator that comes back goes on from what is kept."""
+    cluster = Cluster(start, served, store, tmp_path / "run", servers=2, workers=2, train_steps=3000, test_store=test_store,
+                      save_secs=0.1, learning_rate=0.3)
+    watching = cluster.task("evaluator", 0)
+    cluster.start_all().wait()
+    lines = scored(watching)
+    best = min(lines, key=lambda line: line["mean_cross_entropy"])
+    kept = json.loads(run("trainer", "evaluate", "--store", test_store, "--logdir", tmp_path / "run", "--best", "--format", "json").stdout)
+    assert {"step": best["step"], **kept} == best
+    before = best_of(tmp_path / "run").read_bytes()
+    assert scored(cluster.task("evaluator", 0))[-1]["step"] == lines[-1]["step"] and best_of(tmp_path / "run").read_bytes() == before
+    assert not [one for one in (tmp_path / "run").iterdir() if ".tmp." in one.name]
+
+
+@pytest.mark.parametrize("chosen", [{"servers": 2}, {"servers": 1, "sync": True}, {"servers": 0}, {"servers": 2, "sync": True}],
+                         ids=["asynchronous", "in step", "no ps", "two in step"])
+def test_an_evaluator_ends_a_training_that_gets_no_better(start, served, store, test_store, tmp_path, chosen):  # noqa: F811
+    """Everybody exits 0, no batch is missing below the last, and the best model stays."""
+    cluster = Cluster(start, served, store, tmp_path / "run", workers=2, train_steps=10**9, test_store=test_store, save_secs=0.1,
+                      test_every=0, learning_rate=0.3, early_stopping=2, **chosen)
+    watching = cluster.task("evaluator", 0)
+    cluster.start_all()
+    lines = scored(watching)
+    cluster.wait()
+    best = min(lines, key=lambda line: line["mean_cross_entropy"])
+    assert len(lines) - 1 - lines.index(best) >= 2
+    assert "stopped early: no lower test loss in 2 checkpoints" in watching.stderr
+    assert f"the test loss was lowest at step {best['step']}" in watching.stderr
+    facts, tensors = read_checkpoint(newest(tmp_path / "run"))
+    step = tensors["global_step"][1][0]
+    position = json.loads(facts["sampler"])
+    assert lines[-1]["step"] == step < 10**9 and position["ended"]
+    assert position["next_index"] == step * (2 if chosen.get("sync") else 1) and "holes" not in position
+    assert best_of(tmp_path / "run").exists()
+
+
+def test_a_training_without_a_chance_to_be_stopped_goes_on(start, served, store, test_store, tmp_path):  # noqa: F811
+    """The server is away when the evaluator wants the end: it asks again."""
+    cluster = Cluster(start, served, store, tmp_path / "run", servers=1, workers=1, train_steps=10**9, test_store=test_store,
+                      save_secs=0.1, test_every=0, learning_rate=0.3, early_stopping=1)
+    cluster.start_all()
+    wait_for(lambda: len(checkpoints(tmp_path / "run")) > 2, "no checkpoints")
+    cluster.ps[0].kill()
+    watching = cluster.task("evaluator", 0, log_level="debug")
+    watching.wait_for_log("loss")
+    cluster.start_server(0)
+    assert scored(watching)
+    cluster.wait()

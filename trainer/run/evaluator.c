@@ -2,14 +2,18 @@
 #include "trainer/run/evaluator.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/stop.h"
+#include "common/text.h"
 #include "trainer/checkpoint/logdir.h"
 #include "trainer/events/event_writer.h"
+#include "trainer/exchange/stop_request.h"
+#include "trainer/run/best_checkpoint.h"
 #include "trainer/run/evaluation_print.h"
 
 #define LOOK_MS 500 /* between two looks at the logdir */
@@ -22,6 +26,9 @@ struct evaluator {
     struct stat seen;            /* of that file, when it was read last */
     int64_t step;                /* of the checkpoint that was scored last; -1: none */
     bool waits;                  /* the log has said so */
+    bool has_servers;            /* one process that trains alone keeps the best model itself */
+    struct best_checkpoint best; /* where it has */
+    bool stopped;                /* the log has said so */
 };
 
 /* Each save renames a new file over `checkpoint`. */
@@ -90,6 +97,9 @@ static enum error score(struct evaluator *evaluator, struct trained_model *train
     enum error error = evaluation_run(trained, &source, &evaluation);
     if (!error)
         error = show(evaluator, trained->checkpoint, &evaluation);
+    if (!error && evaluator->has_servers)
+        best_checkpoint_consider(&evaluator->best, checkpoint_path(trained->checkpoint),
+                                 checkpoint_step(trained->checkpoint), evaluation.loss);
     evaluation_release(&evaluation);
     return error;
 }
@@ -111,6 +121,27 @@ static enum error score_newest(struct evaluator *evaluator, const struct stat *n
     trained_model_close(&trained);
     evaluator->step = step;
     evaluator->seen = *now;
+    return error;
+}
+
+/* --early-stopping. A cluster that is going back to its last cut cannot be stopped at once. */
+static enum error stop_early(struct evaluator *evaluator)
+{
+    const struct training_options *options = evaluator->options;
+    if (!evaluator->has_servers || options->early_stopping == 0 ||
+        evaluator->best.worse < options->early_stopping)
+        return OK;
+    enum error error = stop_request_send(options->cluster);
+    if (error == ERROR_NETWORK || error == ERROR_TIMEOUT) {
+        log_debug("%s", error_message());
+        return OK;
+    }
+    if (!error && !evaluator->stopped)
+        log_info("stopped early: no lower test loss in %" PRId64 " %s since step %" PRId64,
+                 options->early_stopping,
+                 text_plural(options->early_stopping, "checkpoint", "checkpoints"),
+                 evaluator->best.step);
+    evaluator->stopped = true;
     return error;
 }
 
@@ -137,21 +168,59 @@ static enum error watch(struct evaluator *evaluator)
         if (logdir_is_trained(options->logdir, options->train_steps, &seen) &&
             !has_changed(evaluator, &now))
             return OK;
+        error = stop_early(evaluator);
+        if (error)
+            return error;
         if (stop_wait(clock_deadline_ns(LOOK_MS)))
             return error_set(ERROR_CANCELLED, "stopped by %s; the training goes on",
                              stop_signal_name());
     }
 }
 
+/* The best model of an earlier evaluator is scored first. */
+static enum error open_best(struct evaluator *evaluator)
+{
+    const struct training_options *options = evaluator->options;
+    const struct trained_model_options model = {.logdir = options->logdir,
+                                                .best = true,
+                                                .engine = options->engine,
+                                                .bad_rows = options->bad_rows};
+    const struct trained_model_source source = {.store_uri = options->test_store_uri};
+    struct trained_model trained;
+    struct evaluation evaluation = {.loss = INFINITY};
+    enum error error = trained_model_open(&model, &trained);
+    best_checkpoint_init(&evaluator->best, options->logdir, INFINITY, -1);
+    if (error)
+        return error == ERROR_NOT_FOUND ? OK : error;
+    error = evaluation_run(&trained, &source, &evaluation);
+    if (!error)
+        best_checkpoint_init(&evaluator->best, options->logdir, evaluation.loss,
+                             checkpoint_step(trained.checkpoint));
+    evaluation_release(&evaluation);
+    trained_model_close(&trained);
+    return error;
+}
+
 enum error evaluator_run(const struct training_options *options)
 {
-    struct evaluator evaluator = {
-        .options = options, .pointer = BUFFER_INIT(PATH_LIMIT_BYTES), .step = -1};
+    const struct cluster *cluster = options->cluster;
+    struct evaluator evaluator = {.options = options,
+                                  .pointer = BUFFER_INIT(PATH_LIMIT_BYTES),
+                                  .step = -1,
+                                  .has_servers = cluster_count(cluster, CLUSTER_PS) > 0 ||
+                                                 cluster_trainer_count(cluster) > 1,
+                                  .best.step = -1};
     if (!options->test_store_uri)
         return error_set(ERROR_USAGE, "an evaluator scores checkpoints on --test-store URI");
     enum error error = buffer_print(&evaluator.pointer, "%s/checkpoint", options->logdir);
+    if (!error && evaluator.has_servers)
+        error = open_best(&evaluator);
     if (!error)
         error = watch(&evaluator);
+    if (!error && evaluator.best.step >= 0)
+        log_info("the test loss was lowest at step %" PRId64 ", %g a row: --best of evaluate, "
+                 "predict and export takes that model",
+                 evaluator.best.step, evaluator.best.loss);
     if (evaluator.writer)
         event_writer_session(evaluator.writer, evaluator.step, EVENT_STOP, NULL);
     event_writer_close(evaluator.writer);

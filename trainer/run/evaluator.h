@@ -5,6 +5,8 @@
  *
  *   standard output   a line of JSON a checkpoint: its step, and what `evaluate --format json` says
  *   logdir/eval       test_loss and test_accuracy as events, a run of its own for TensorBoard
+ *   of a cluster      the checkpoint with the lowest loss is kept as the logdir's best model
+ *                     (best_checkpoint.h); --early-stopping ends the training by asking server 0
  *
  * Where checkpoints come faster than they are scored, the newest counts. One thread.
  */

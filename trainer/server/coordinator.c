@@ -188,6 +188,7 @@ static enum error begin_generation(struct coordinator *coordinator)
     if (!error)
         error = new_generation(&coordinator->generation);
     if (!error) {
+        coordinator->stopped = false;
         batch_ledger_release(&coordinator->ledger);
         error = batch_ledger_init(&coordinator->ledger, &coordinator->facts.done);
     }

@@ -70,6 +70,10 @@ enum error coordinator_heed(struct coordinator *coordinator, struct peer *worker
 enum error coordinator_grant(struct coordinator *coordinator, struct peer *worker,
                              const struct wire_header *header, struct peer *const peers[],
                              size_t count, struct index_range *ret_range) MUST_CHECK;
+/* An evaluator wants the training to end before its last step: with what is granted, or with the
+ * next step in common. ERROR_NETWORK: not now. */
+enum error coordinator_stop(struct coordinator *coordinator,
+                            const struct peer *evaluator) MUST_CHECK;
 /* A peer is lost: what it held is free again. */
 enum error coordinator_lost(struct coordinator *coordinator, struct peer *peer) MUST_CHECK;
 

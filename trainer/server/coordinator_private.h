@@ -59,7 +59,8 @@ struct coordinator {
     int64_t not_before_ns; /* after one that was off, or a save that failed */
     int64_t saved_step;    /* of the newest checkpoint when no save was going on */
     bool cut_wanted;
-    bool anew; /* a generation is to begin once all servers are there */
+    bool stopped; /* this generation ends early */
+    bool anew;    /* a generation is to begin once all servers are there */
 };
 
 static inline int64_t coordinator_step(const struct coordinator *coordinator)

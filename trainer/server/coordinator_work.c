@@ -189,6 +189,25 @@ enum error coordinator_grant(struct coordinator *coordinator, struct peer *worke
     return batch_ledger_grant(&coordinator->ledger, &worker->holder, most, ret_range);
 }
 
+enum error coordinator_stop(struct coordinator *coordinator, const struct peer *evaluator)
+{
+    struct batch_ledger *ledger = &coordinator->ledger;
+    size_t aggregate = coordinator->options.aggregate;
+    if (coordinator->phase == COORDINATOR_OVER)
+        return OK;
+    if (coordinator->phase != COORDINATOR_RUNNING)
+        return error_set(ERROR_NETWORK, "there is nothing to stop yet");
+    int64_t end =
+        aggregate > 0 ? held_shard_next(coordinator->held, aggregate - 1) + 1 : ledger->next;
+    if (coordinator->stopped || end == 0) /* the stream ends with this step anyway */
+        return OK;
+    log_info("%s ends the training early, at step %" PRId64 " of %" PRId64, evaluator->name,
+             coordinator_step(coordinator), coordinator->options.train_steps);
+    coordinator->stopped = coordinator->changed = true;
+    held_shard_end(coordinator->held, end);
+    return batch_ledger_end(ledger, end);
+}
+
 /* A worker that waits may be needed for what a silent one holds: that is free again. Whoever is
  * first to push it counts. */
 enum error work_take_from_silent(struct coordinator *coordinator, struct peer *const peers[],

@@ -24,7 +24,8 @@
 enum peer_kind {
     PEER_NEW,    /* said nothing yet */
     PEER_WORKER, /* asks for values */
-    PEER_SERVER  /* server 0 and another one, at both ends */
+    PEER_SERVER, /* server 0 and another one, at both ends */
+    PEER_EVALUATOR
 };
 
 struct peer {

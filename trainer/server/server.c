@@ -109,6 +109,8 @@ static enum error handle(struct server *server, struct peer *peer)
         return server_serve(server, peer);
     if (peer->kind == PEER_WORKER && type == WIRE_OFFER)
         return server_take_offer(server, peer);
+    if (peer->kind == PEER_EVALUATOR && type == WIRE_STOP)
+        return server_stop(server, peer);
     return error_set(ERROR_INPUT, "%s is nothing to say here", wire_type_name(type));
 }
 

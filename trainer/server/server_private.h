@@ -66,6 +66,8 @@ void server_publish(struct server *server);
 enum error server_greet(struct server *server, struct peer *peer) MUST_CHECK;
 /* PULL, PUSH and SKIP: answered, or the worker waits. */
 enum error server_serve(struct server *server, struct peer *worker) MUST_CHECK;
+/* STOP of an evaluator, to server 0. */
+enum error server_stop(const struct server *server, struct peer *evaluator) MUST_CHECK;
 /* OFFER: the worker's memory is shared from now on, if it can be. */
 enum error server_take_offer(const struct server *server, struct peer *worker) MUST_CHECK;
 

@@ -9,6 +9,12 @@
 
 /* ---- frames ------------------------------------------------------------- */
 
+static enum error send_welcome(struct peer *peer)
+{
+    struct wire_header header = {.type = WIRE_WELCOME};
+    return peer_send(peer, &header, NULL, 0);
+}
+
 static enum error send_stale(const struct server *server, struct peer *peer)
 {
     struct wire_header header = {.type = WIRE_STALE, .generation = server->held.generation};
@@ -240,7 +246,8 @@ enum error server_take_offer(const struct server *server, struct peer *worker)
 static enum error check_place(const struct server *server, const struct hello *hello)
 {
     size_t index = server->options->index, servers = server->options->coordinator.servers;
-    if (hello->aggregate != (int64_t)server->held.aggregate)
+    bool trains = strcmp(hello->role, "evaluator") != 0;
+    if (trains && hello->aggregate != (int64_t)server->held.aggregate)
         return error_set(ERROR_CONFLICT,
                          "its steps are of %" PRId64 " batches, this server's of %zu (0: "
                          "asynchronous): all processes must have the same --sync and "
@@ -254,6 +261,13 @@ static enum error check_place(const struct server *server, const struct hello *h
                      index, servers, hello->server, hello->servers);
 }
 
+static enum peer_kind kind_of(const char *role)
+{
+    if (strcmp(role, "ps") == 0)
+        return PEER_SERVER;
+    return strcmp(role, "evaluator") == 0 ? PEER_EVALUATOR : PEER_WORKER;
+}
+
 static enum error greet_new(struct server *server, struct peer *peer)
 {
     struct hello hello;
@@ -263,15 +277,15 @@ static enum error greet_new(struct server *server, struct peer *peer)
         error = check_place(server, &hello);
     if (error)
         return error;
-    bool is_server = strcmp(hello.role, "ps") == 0;
-    if (is_server && !server->coordinator)
-        return error_set(ERROR_CONFLICT, "parameter servers connect to server 0 only");
+    enum peer_kind kind = kind_of(hello.role);
+    if (kind != PEER_WORKER && !server->coordinator)
+        return error_set(ERROR_CONFLICT, "a %s connects to server 0 only", hello.role);
     snprintf(name, sizeof(name), "%.10s %" PRId64 " (%.60s)", hello.role, hello.index, peer->name);
     memcpy(peer->name, name, sizeof(name));
     peer->index = hello.index;
-    peer->kind = is_server ? PEER_SERVER : PEER_WORKER;
+    peer->kind = kind;
     log_debug("%s is there", peer->name);
-    if (!is_server)
+    if (kind != PEER_SERVER)
         return OK;
     error = coordinator_join(server->coordinator, peer, hello.generation);
     if (error)
@@ -284,8 +298,13 @@ enum error server_greet(struct server *server, struct peer *peer)
     enum error error = peer->kind == PEER_NEW ? greet_new(server, peer) : OK;
     if (error || peer->kind == PEER_SERVER)
         return error;
-    if (server->coordinator) /* also once more, of a worker that waits to be asked */
+    if (server->coordinator && peer->kind == PEER_WORKER) /* also once more, if it waits */
         return coordinator_hello(server->coordinator, peer);
-    struct wire_header header = {.type = WIRE_WELCOME};
-    return peer_send(peer, &header, NULL, 0);
+    return send_welcome(peer);
+}
+
+enum error server_stop(const struct server *server, struct peer *evaluator)
+{
+    enum error error = coordinator_stop(server->coordinator, evaluator);
+    return error ? error : send_welcome(evaluator);
 }

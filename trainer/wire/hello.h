@@ -16,7 +16,7 @@
 #define HELLO_ROLE_BYTES 16
 
 struct hello {
-    char role[HELLO_ROLE_BYTES]; /* "worker", "chief", "master", "ps" */
+    char role[HELLO_ROLE_BYTES]; /* "worker", "chief", "master", "ps", "evaluator" */
     int64_t index;               /* of the caller's task, at least 0 */
     int64_t server, servers;     /* it calls number `server` of so many */
     int64_t aggregate;           /* synchronous: batches a step; 0: asynchronous */

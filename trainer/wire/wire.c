@@ -15,6 +15,7 @@ static const char *const names[WIRE_TYPES] = {
     [WIRE_UNION] = "UNION",       [WIRE_COPIED] = "COPIED",     [WIRE_COPY] = "COPY",
     [WIRE_THAW] = "THAW",         [WIRE_END] = "END",           [WIRE_STORED] = "STORED",
     [WIRE_OFFER] = "OFFER",       [WIRE_TAKEN] = "TAKEN",       [WIRE_AGAIN] = "AGAIN",
+    [WIRE_STOP] = "STOP",
 };
 
 const char *wire_type_name(enum wire_type type)

@@ -23,6 +23,11 @@
  *                                                 THAW     the cut is off
  *                                                 END      the training is over
  *
+ *   evaluator to server 0                         answer
+ *   HELLO     {"role":"evaluator",...}            WELCOME
+ *   STOP      the training is to end before its   WELCOME; none before a generation is under way:
+ *             last step                             the connection is closed
+ *
  * REFUSED, with a text, instead of any answer, says that the peer did something wrong or belongs to
  * another training. STALE: the sender's generation is over; `generation` is the one that holds.
  */
@@ -64,9 +69,10 @@ enum wire_type {
     WIRE_STORED,
     WIRE_OFFER,
     WIRE_TAKEN,
-    WIRE_AGAIN
+    WIRE_AGAIN,
+    WIRE_STOP
 };
-#define WIRE_TYPES (WIRE_AGAIN + 1)
+#define WIRE_TYPES (WIRE_STOP + 1)
 
 #define WIRE_PARTS_LIMIT 40 /* of one frame: the pieces of a shard, and a set before them */
 #define WIRE_NONE (-1)      /* no batch */
