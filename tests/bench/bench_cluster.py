@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Workers and parameter servers on one machine: the classic job (784-100-10, batch 100, Adagrad 0.01, summed loss)
-beside TensorFlow's parameter servers, torch RPC as one, and DDP; a push and its answer beside plain TCP; and many
-workers that only push (thin_worker.c).
+beside TensorFlow's parameter servers, torch RPC as one, and DDP; a push and its answer beside plain TCP; how long a
+checkpoint holds them up; and many workers that only push (thin_worker.c).
 
 Every worker prints when it made a step whose number is a multiple of PRINT_EVERY. A tenth of the steps is left out:
 rate and processor time count from then to the end, of all workers, servers and the sampler together.
@@ -14,6 +14,7 @@ import resource
 import subprocess
 import sys
 import time
+import urllib.request
 from pathlib import Path
 
 import bench
@@ -197,12 +198,12 @@ def thin_words(*words):
 
 
 @contextlib.contextmanager
-def served(sampler, database, folder, count):
+def served(sampler, database, folder, count, save_secs=0):
     """Servers of a training without an end, which has begun: (processes, addresses)."""
     hosts, logdir, store = addresses(count), folder / f"run-{count}", f"sqlite:{database}"
     if not logdir.exists():
         bench.measured(job_words(sampler.url, store, logdir, 1), stderr=subprocess.DEVNULL)
-    words = [*job_words(sampler.url, store, logdir, 10**12, "--save_secs", 0), f"--ps_hosts={','.join(hosts)}"]
+    words = [*job_words(sampler.url, store, logdir, 10**12, "--save_secs", save_secs), f"--ps_hosts={','.join(hosts)}"]
     servers = [started([*words, "--job_name=ps", f"--task_index={index}"], folder / f"ps-{index}-of-{count}.log")
                for index in range(count)]
     try:
@@ -224,6 +225,36 @@ def measure_pushes(sampler, database, folder):
     bench.table("A push of 318,040 bytes and its answer of as many", [
         "by", "us", "min .. max", "CPU", "99 %", "CPU ratio", "ratio"], bench.rows(results, best=min), [
         "Plain TCP: a blocking reader and writer, with Adagrad between. Ours by TCP alone."])
+
+
+# ---- cuts ---------------------------------------------------------------------------------------
+
+
+def pauses_of(address):
+    """Milliseconds that each cut held the training up, while servers and workers train for some seconds."""
+    found, end = [], time.monotonic() + 3 * SECONDS
+    while time.monotonic() < end or not found:
+        with urllib.request.urlopen(f"http://{address}/metrics", timeout=bench.PATIENCE_S) as answer:
+            pause = re.search(r"^tombola_ps_cut_pause_seconds (\S+)$", answer.read().decode(), re.M)
+        if pause and (not found or found[-1] != 1000 * float(pause[1])):
+            found.append(1000 * float(pause[1]))
+        time.sleep(POLL_S)
+    return found
+
+
+def measure_cuts(sampler, database, folder):
+    lines = []
+    for count in (1, 2):
+        with contextlib.ExitStack() as stack:
+            _, hosts = stack.enter_context(served(sampler, database, folder, count, save_secs=0.3))
+            words = [*job_words(sampler.url, f"sqlite:{database}", folder / f"run-{count}", 10**12, "--print_every", 0),
+                     f"--ps_hosts={','.join(hosts)}", "--job_name=worker"]
+            for index in range(WORKERS):
+                worker = started([*words, f"--task_index={index}"], folder / f"worker-{index}-of-{count}.log")
+                stack.callback(bench.stop, worker)
+            pauses = sorted(pauses_of(hosts[0]))
+        lines.append([f"{count} ps, {WORKERS} workers", len(pauses), bench.median(pauses), pauses[-1]])
+    bench.table("How long a checkpoint holds a training of 79,510 parameters up", ["cluster", "cuts", "ms", "max"], lines)
 
 
 def push_together(servers, hosts, count, batch_us):
@@ -258,6 +289,7 @@ def measure():
                                                  f"0:{ROWS}") as sampler:
         measure_trainings(sampler, csv, database)
         measure_pushes(sampler, database, folder)
+        measure_cuts(sampler, database, folder)
         measure_thin_workers(sampler, database, folder)
 
 

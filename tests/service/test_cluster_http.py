@@ -51,7 +51,7 @@ def figures(address):
 
 
 def test_a_server_is_alive_before_it_is_ready(cluster):
-    trained = cluster(train_steps=100000)
+    trained = cluster(train_steps=100000, save_secs=0.5)
     first, second = trained.servers
     trained.start_server(0)
     assert wait_for(lambda: get(first, "/healthz"), "no HTTP") == (200, "ok\n")
@@ -75,6 +75,9 @@ def test_a_server_is_alive_before_it_is_ready(cluster):
     assert [one["name"].split(" (")[0] for one in workers] == ["worker 0", "worker 1"]
     assert [one["shared_memory"] for one in workers] == [True, False]
     assert sum(one["pushes"] for one in workers) == both[0]["pushes"]
+    assert "cut_pause_seconds" not in both[1] and "tombola_ps_cut_pause_seconds" not in figures(second)
+    wait_for(lambda: 0 < figures(first).get("tombola_ps_cut_pause_seconds", 0) < PATIENCE_S, "no cut")
+    assert 0 < status(first)["cut_pause_seconds"] < PATIENCE_S
     trained.workers[1].kill()
     wait_for(lambda: status(first)["worker_count"] == 1, "a dead worker is still named")
 

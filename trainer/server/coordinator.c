@@ -42,6 +42,7 @@ enum error coordinator_open(const struct coordinator_options *options, struct he
         return ERROR_MEMORY;
     coordinator->options = *options;
     coordinator->held = held;
+    coordinator->pause_ns = -1;
     coordinator->bytes = (struct buffer)BUFFER_INIT(WIRE_FACTS_LIMIT);
     coordinator->remotes =
         array_new(options->servers, sizeof(*coordinator->remotes), "parameter servers");
@@ -63,6 +64,7 @@ void coordinator_close(struct coordinator *coordinator)
     index_set_release(&coordinator->facts.done);
     batch_ledger_release(&coordinator->ledger);
     index_set_release(&coordinator->cut.batches);
+    cut_drop_room(&coordinator->cut);
     free(coordinator->cut.state);
     free(coordinator->initial);
     free(coordinator->remotes);

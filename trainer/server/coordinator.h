@@ -99,6 +99,8 @@ void coordinator_save_soon(struct coordinator *coordinator);
 bool coordinator_is_saved(const struct coordinator *coordinator);
 /* The newest checkpoint's, while one is being saved the one's before; -1: there is none. */
 int64_t coordinator_saved_step(struct coordinator *coordinator);
+/* How long the latest cut held this server's shard up; -1: there was none. */
+int64_t coordinator_pause_ns(const struct coordinator *coordinator);
 /* May requests that wait be looked at again? Once for each change. */
 bool coordinator_changed(struct coordinator *coordinator);
 

@@ -12,12 +12,15 @@
  */
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/array.h"
 #include "common/clock.h"
+#include "common/errand.h"
 #include "common/log.h"
 #include "trainer/server/coordinator_private.h"
 
+#define UNTOUCHED 0xa5
 #define CUT_MS 1000       /* a cut that takes longer is off */
 #define CUT_AGAIN_MS 2000 /* and tried again */
 
@@ -30,6 +33,13 @@ void cut_end(struct coordinator *coordinator)
     index_set_clear(&cut->batches);
     free(cut->state);
     cut->state = NULL;
+}
+
+void cut_drop_room(struct cut *cut)
+{
+    errand_leave(cut->maker);
+    cut->maker = NULL;
+    cut->room = NULL;
 }
 
 static void call_cut_off(struct coordinator *coordinator)
@@ -53,12 +63,61 @@ static enum error unite(struct coordinator *coordinator)
     return held_shard_unite(coordinator->held, &cut->batches);
 }
 
+/* Memory for a state. The system makes its pages when they are first written, which takes longer
+ * than a copy: a thread does it before the cut begins. */
+struct room {
+    size_t count;
+    float *state;
+};
+
+static void make_room(void *context)
+{
+    struct room *room = context;
+    room->state = array_new(room->count, sizeof(float), "a checkpoint's state");
+    if (room->state)
+        memset(room->state, UNTOUCHED, room->count * sizeof(float));
+}
+
+static void free_room(void *context)
+{
+    struct room *room = context;
+    free(room->state);
+    free(room);
+}
+
+static enum error order_room(struct coordinator *coordinator)
+{
+    struct cut *cut = &coordinator->cut;
+    cut->room = array_new(1, sizeof(*cut->room), "a checkpoint's state");
+    if (!cut->room)
+        return ERROR_MEMORY;
+    cut->room->count = coordinator->layout.state;
+    enum error error = errand_new(make_room, free_room, cut->room, &cut->maker);
+    if (error)
+        free(cut->room);
+    return error ? error : errand_start(cut->maker, "cut");
+}
+
+/* *ret_there: cut->state is; else it is being made. */
+static enum error take_room(struct coordinator *coordinator, bool *ret_there)
+{
+    struct cut *cut = &coordinator->cut;
+    enum error error = cut->maker ? OK : order_room(coordinator);
+    *ret_there = !error && errand_wait(cut->maker, 0);
+    if (!*ret_there)
+        return error;
+    cut->state = cut->room->state;
+    cut->room->state = NULL;
+    cut_drop_room(cut);
+    return cut->state ? OK
+                      : error_set_memory(coordinator->layout.state * sizeof(float),
+                                         "a checkpoint's state");
+}
+
 static enum error begin_cut(struct coordinator *coordinator)
 {
     struct cut *cut = &coordinator->cut;
-    cut->state = array_new(coordinator->layout.state, sizeof(*cut->state), "a checkpoint's state");
-    if (!cut->state)
-        return ERROR_MEMORY;
+    cut->begin_ns = clock_now_ns();
     cut->number++;
     cut->phase = CUT_FREEZING;
     cut->missing = cut->copies = coordinator->options.servers - 1;
@@ -107,17 +166,12 @@ static enum error copy_own(struct coordinator *coordinator)
 {
     struct held_shard *held = coordinator->held;
     struct cut *cut = &coordinator->cut;
-    float *part = array_new(held_shard_state_count(held), sizeof(*part), "a shard");
-    enum error error = part ? held_shard_copy(held, part) : ERROR_MEMORY;
-    if (!error) {
-        shard_scatter(&held->shard, &coordinator->layout, part, cut->state);
-        cut->step = coordinator_step(coordinator);
-        held_shard_thaw(held);
-        coordinator->changed = true;
-        error = cut_take_copied(coordinator);
-    }
-    free(part);
-    return error;
+    shard_scatter(&held->shard, &coordinator->layout, held_shard_state(held), cut->state);
+    cut->step = coordinator_step(coordinator);
+    held_shard_thaw(held);
+    coordinator->pause_ns = clock_now_ns() - cut->begin_ns;
+    coordinator->changed = true;
+    return cut_take_copied(coordinator);
 }
 
 /* ---- saves -------------------------------------------------------------- */
@@ -149,6 +203,11 @@ enum error cut_save_initial(struct coordinator *coordinator)
     enum error error =
         checkpoint_snapshot_of(state, 0, &coordinator->layout, &coordinator->facts, &snapshot);
     return error ? error : saver_start(coordinator->saver, snapshot);
+}
+
+int64_t coordinator_pause_ns(const struct coordinator *coordinator)
+{
+    return coordinator->pause_ns;
 }
 
 int64_t coordinator_saved_step(struct coordinator *coordinator)
@@ -212,7 +271,10 @@ enum error cut_tick(struct coordinator *coordinator)
 {
     struct cut *cut = &coordinator->cut;
     enum error error = OK;
+    bool is_there = false;
     if (is_cut_due(coordinator))
+        error = take_room(coordinator, &is_there);
+    if (!error && is_there)
         error = begin_cut(coordinator);
     if (!error && cut->phase == CUT_UNITING && held_shard_is_cut(coordinator->held))
         error = copy_own(coordinator);

@@ -23,9 +23,11 @@ struct cut {
     size_t missing; /* servers that have not done the phase's part */
     size_t copies;  /* states that are not here yet */
     struct index_set batches;
+    struct room *room; /* where `state` is made, and by whom; NULL: it is not */
+    struct errand *maker;
     float *state; /* [layout.state], owned; NULL: none */
     int64_t step;
-    int64_t deadline_ns;
+    int64_t begin_ns, deadline_ns;
 };
 
 struct remote {
@@ -57,6 +59,7 @@ struct coordinator {
     int64_t again_ns;      /* synchronous: when who waits is looked at again */
     int64_t next_cut_ns;   /* by time */
     int64_t not_before_ns; /* after one that was off, or a save that failed */
+    int64_t pause_ns;      /* of the latest cut; -1: there was none */
     int64_t saved_step;    /* of the newest checkpoint when no save was going on */
     bool cut_wanted;
     bool stopped; /* this generation ends early */
@@ -85,6 +88,8 @@ bool coordinator_is_finished(const struct coordinator *coordinator);
 
 /* ---- coordinator_cut.c -------------------------------------------------- */
 
+/* Memory for a cut that does not come. */
+void cut_drop_room(struct cut *cut);
 /* Forgets the cut that is going on. */
 void cut_end(struct coordinator *coordinator);
 enum error cut_take_frozen(struct coordinator *coordinator, const struct peer *server) MUST_CHECK;

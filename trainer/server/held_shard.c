@@ -233,9 +233,9 @@ void held_shard_thaw(struct held_shard *held)
     held->frozen = held->united = false;
 }
 
-enum error held_shard_copy(const struct held_shard *held, float *ret_state)
+const float *held_shard_state(const struct held_shard *held)
 {
-    return parameters_read(&held->parameters, ret_state);
+    return held->parameters.state;
 }
 
 size_t held_shard_state_count(const struct held_shard *held)

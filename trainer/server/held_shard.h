@@ -93,8 +93,8 @@ enum error held_shard_unite(struct held_shard *held, const struct index_set *nee
 bool held_shard_is_cut(const struct held_shard *held);
 void held_shard_thaw(struct held_shard *held);
 
-/* state[shard_state_count()] of now. */
-enum error held_shard_copy(const struct held_shard *held, float *ret_state) MUST_CHECK;
+/* state[held_shard_state_count()] of now: the values, then each slot. Borrowed. */
+const float *held_shard_state(const struct held_shard *held);
 size_t held_shard_state_count(const struct held_shard *held);
 
 #endif

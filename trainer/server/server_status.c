@@ -76,6 +76,7 @@ void server_publish(struct server *server)
     status->generation = server->held.generation;
     status->step = server->held.parameters.step;
     status->train_steps = server->coordinator ? options->train_steps : -1;
+    status->pause_ns = server->coordinator ? coordinator_pause_ns(server->coordinator) : -1;
     status->saved_step = server->coordinator ? coordinator_saved_step(server->coordinator) : -1;
     status->parameters = (int64_t)server->held.shard.parameters;
     status->pushes = server->pushes;

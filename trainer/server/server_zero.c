@@ -84,20 +84,17 @@ static enum error take_union(struct server *server, const struct peer *zero)
     return error;
 }
 
-/* The state of the cut: copied now, sent when all have gone on. */
+/* The state of the cut: what the socket does not take at once is copied, and training goes on. */
 static enum error copy_cut(struct server *server)
 {
-    size_t count = held_shard_state_count(&server->held);
-    float *state = array_new(count, sizeof(*state), "a copy of the shard");
-    enum error error = state ? held_shard_copy(&server->held, state) : ERROR_MEMORY;
-    held_shard_thaw(&server->held);
-    server->changed = true;
-    if (!error)
-        error = say_to_zero(server, WIRE_COPIED, server->cut, NULL, NULL);
-    struct iovec part = {.iov_base = state, .iov_len = count * sizeof(*state)};
+    const float *state = held_shard_state(&server->held);
+    struct iovec part = {.iov_base = (void *)state,
+                         .iov_len = held_shard_state_count(&server->held) * sizeof(*state)};
+    enum error error = say_to_zero(server, WIRE_COPIED, server->cut, NULL, NULL);
     if (!error)
         error = say_to_zero(server, WIRE_COPY, server->cut, NULL, &part);
-    free(state);
+    held_shard_thaw(&server->held);
+    server->changed = true;
     return error;
 }
 

@@ -80,6 +80,8 @@ static void print_status(struct buffer *body, const struct server_status *status
                  status->index, status->servers, status->phase, status->generation, status->step);
     print_known(body, "train_steps", status->train_steps);
     print_known(body, "saved_step", status->saved_step);
+    if (status->pause_ns >= 0)
+        buffer_print(body, "\"cut_pause_seconds\":%.6f,", (double)status->pause_ns / 1e9);
     buffer_print(body,
                  "\"parameters\":%" PRId64 ",\"pushes\":%" PRId64 ",\"repeated_pushes\":%" PRId64
                  ",\"late_pushes\":%" PRId64 ",\"worker_count\":%" PRId64 ",\"workers\":[",
@@ -151,6 +153,11 @@ static void print_families(struct buffer *body, const struct server_status *stat
             metrics_add_value(body, families[i].name, families[i].type, families[i].help, "",
                               (uint64_t)value);
     }
+    if (status->pause_ns < 0)
+        return;
+    metrics_add_head(body, PREFIX "cut_pause_seconds", "gauge",
+                     "How long the latest checkpoint held the training up. Server 0 alone.");
+    buffer_print(body, PREFIX "cut_pause_seconds %.6f\n", (double)status->pause_ns / 1e9);
 }
 
 static enum MHD_Result route_metrics(struct request *request, struct service *service)

@@ -34,6 +34,7 @@ struct server_status {
     uint64_t generation; /* 0: none yet */
     int64_t step;
     int64_t train_steps, saved_step; /* server 0 alone; else -1 */
+    int64_t pause_ns;                /* of the latest cut; server 0 alone; -1: there was none */
     int64_t parameters;              /* of the shard */
     int64_t pushes, repeated;        /* gradients that were applied, and that came once more */
     int64_t late;                    /* that were of too old values */
