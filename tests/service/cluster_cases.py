@@ -75,6 +75,12 @@ class Cluster:
             self.start_worker(index)
         return self
 
+    def end_at(self, last):
+        """The last step, of those that are started from now on; those of before are forgotten."""
+        at = self.words.index("--train_steps")
+        self.words[at + 1] = last
+        self.workers = []
+
     def wait(self):
         """Until all that were not killed have ended, with 0."""
         for one in [*self.ps, *self.workers]:

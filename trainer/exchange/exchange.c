@@ -262,6 +262,8 @@ static enum error take_values(struct exchange *exchange, struct remote *remote,
                          remote->name, header->bytes, floats);
     remote->step = header->step;
     if (remote == exchange->remotes) {
+        if (header->generation != exchange->generation) /* it took back all that it had granted */
+            lose_grants(exchange);
         if (header->stock > 0)
             error = take_grant(exchange, remote);
         exchange->step = header->step;
