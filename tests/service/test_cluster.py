@@ -176,6 +176,7 @@ def test_a_worker_that_comes_late_and_is_not_listed_helps(cluster, served, store
     check_slow(trained, served, store, tmp_path)
 
 
+@pytest.mark.threads
 def test_a_worker_that_stops_is_not_waited_for(cluster, served, store, tmp_path):
     trained = slow(cluster).start_all()
     go_on(trained, 0)
@@ -291,6 +292,7 @@ def test_in_step_kills_change_no_bit(together, expected):
         assert state(trained) == expected, killed
 
 
+@pytest.mark.threads
 def test_in_step_who_stops_is_not_waited_for(together, expected):
     trained = together(servers=2).start_all()
     wait_for(lambda: saved_step(trained) > 0, "no checkpoint")

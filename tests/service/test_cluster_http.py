@@ -182,6 +182,7 @@ def write_token(path, token):
     return path
 
 
+@pytest.mark.threads
 def test_figures_are_for_who_has_a_token(cluster, served, store, tmp_path):  # noqa: F811
     """Probes need none, the training's own processes neither."""
     tokens = write_token(tmp_path / "tokens.json", "first")
@@ -203,6 +204,7 @@ def test_figures_are_for_who_has_a_token(cluster, served, store, tmp_path):  # n
     check_each_batch_once(trained.logdir, served, store, tmp_path, 2000)
 
 
+@pytest.mark.threads
 def test_https_beside_the_data_path(cluster, served, store, tmp_path):  # noqa: F811
     certificate, key = make_certificate(tmp_path, "ps")
     trained = cluster(servers=1, tls_cert=certificate, tls_key=key, train_steps=2000)

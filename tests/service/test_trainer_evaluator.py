@@ -105,6 +105,7 @@ def test_the_best_checkpoint_of_a_cluster_is_kept(start, served, store, test_sto
     assert not [one for one in (tmp_path / "run").iterdir() if ".tmp." in one.name]
 
 
+@pytest.mark.threads
 @pytest.mark.parametrize("chosen", [{"servers": 2}, {"servers": 1, "sync": True}, {"servers": 0}, {"servers": 2, "sync": True}],
                          ids=["asynchronous", "in step", "no ps", "two in step"])
 def test_an_evaluator_ends_a_training_that_gets_no_better(start, served, store, test_store, tmp_path, chosen):  # noqa: F811

@@ -479,6 +479,15 @@ static void show_step(struct training *training, int64_t before, int64_t rows,
     summary_step(training->summary, &step);
 }
 
+/* The stream ended for a worker: what it holds beyond is given back, and what others left of the
+ * stream may still come. */
+static enum error end_stream(struct training *training)
+{
+    struct training_parts *parts = &training->parts;
+    enum error error = exchange_end_stream(parts->exchange, feed_end_index(parts->feed));
+    return error ? error : training_parts_open_feed(parts);
+}
+
 /* One batch from the feed to the model and back. */
 static enum error train_batch(struct training *training)
 {
@@ -489,6 +498,8 @@ static enum error train_batch(struct training *training)
     report_wait_begin(training->report);
     enum error error = feed_next(parts->feed, parts->engine.queue, &batch);
     report_wait_end(training->report);
+    if (error == ERROR_END && parts->exchange)
+        return end_stream(training);
     if (error)
         return error;
     int64_t rows = (int64_t)batch->rows, index = batch->index; /* the batch ends with feed_put() */
@@ -507,15 +518,6 @@ static enum error train_batch(struct training *training)
         return error;
     show_step(training, before, rows, &score);
     return test_in_time(training, before);
-}
-
-/* The stream ended for a worker: what it holds beyond is given back, and what others left of the
- * stream may still come. */
-static enum error end_stream(struct training *training)
-{
-    struct training_parts *parts = &training->parts;
-    enum error error = exchange_end_stream(parts->exchange, feed_end_index(parts->feed));
-    return error ? error : training_parts_open_feed(parts);
 }
 
 static void show_parameters_in_time(struct training *training)
@@ -539,8 +541,6 @@ static enum error work(struct training *training)
             return OK;
         if (!error)
             error = train_batch(training);
-        if (error == ERROR_END)
-            error = end_stream(training);
         if (!error)
             error = heed_watch(training);
         if (!error)
