@@ -185,7 +185,7 @@ static enum error connect_to(struct exchange *exchange, struct remote *remote)
 
 /* ---- shared memory ------------------------------------------------------ */
 
-/* Once a connection, before its first gradient. Without it all goes by TCP. */
+/* Before the first gradient to a server that has its shard. Without it all goes by TCP. */
 static enum error offer_memory(struct exchange *exchange, struct remote *remote)
 {
     struct shared_memory_offer offer;
@@ -205,6 +205,7 @@ static enum error offer_memory(struct exchange *exchange, struct remote *remote)
     shared_memory_was_taken(&remote->shared);
     if (error || !header.shared)
         shared_memory_release(&remote->shared);
+    remote->offered = error || header.generation != 0;
     log_debug("%s: %s", remote->name, remote->shared.values ? "shared memory" : "TCP alone");
     return error;
 }

@@ -230,11 +230,12 @@ enum error server_serve(struct server *server, struct peer *worker)
 enum error server_take_offer(const struct server *server, struct peer *worker)
 {
     struct shared_memory_offer offer;
-    struct wire_header header = {.type = WIRE_TAKEN};
+    struct wire_header header = {.type = WIRE_TAKEN, .generation = server->held.generation};
     size_t parameters = server->held.shard.parameters;
-    if (worker->payload_bytes != sizeof(offer) || worker->shared.values || parameters == 0)
-        return error_set(ERROR_INPUT, "OFFER of %zu bytes, or a second one, or before FACTS",
-                         worker->payload_bytes);
+    if (worker->payload_bytes != sizeof(offer) || worker->shared.values)
+        return error_set(ERROR_INPUT, "OFFER of %zu bytes, or a second one", worker->payload_bytes);
+    if (header.generation == 0) /* this server has just started */
+        return peer_send(worker, &header, NULL, 0);
     memcpy(&offer, worker->payload, sizeof(offer));
     header.shared = shared_memory_take(&worker->shared, parameters, &offer) == OK;
     log_debug("%s: %s", worker->name, header.shared ? "memory is shared" : error_message());

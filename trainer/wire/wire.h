@@ -10,7 +10,8 @@
  *   PUSH      the gradient of `batch`             VALUES, STALE
  *                                                 AGAIN: it is of too old values; here are new ones
  *   SKIP      `batch` has no rows                 VALUES, STALE
- *   OFFER     shared memory (shared_memory.h)     TAKEN, `shared` if it was
+ *   OFFER     shared memory (shared_memory.h)     TAKEN, `shared` if it was; `generation` 0: offer
+ *                                                 it again later
  *
  * Synchronous: STORED answers PUSH and SKIP of servers other than 0, and a PULL says which step it
  * wants the values of.
