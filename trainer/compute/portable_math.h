@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Functions whose bits are the same on every machine with IEEE arithmetic: series written out,
+ * because those of math libraries differ in the last bit. Errors are below 1e-15, relative for the
+ * logarithm, the exponential and the power. They rely on -ffp-contract=off.
+ */
+#ifndef TRAINER_COMPUTE_PORTABLE_MATH_H
+#define TRAINER_COMPUTE_PORTABLE_MATH_H
+
+#include <stdint.h>
+
+/* ln x, x > 0. */
+double portable_logarithm(double x);
+
+/* e^x; 0 or infinity where a double ends. */
+double portable_exponential(double x);
+
+/* base^exponent, exponent >= 0, by repeated squaring. */
+double portable_power(double base, int64_t exponent);
+
+/* cos and sin of `turns` whole turns, 0 to 1. */
+void portable_cosine_sine(double turns, double *ret_cosine, double *ret_sine);
+
+#endif
