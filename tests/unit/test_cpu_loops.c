@@ -279,6 +279,55 @@ static void test_sums_and_quotients_are_rounded_once(void **state)
     }
 }
 
+static void test_factors_and_limits(void **state)
+{
+    (void)state;
+    const struct cpu_loops *loops;
+    for (size_t variant = 0; (loops = cpu_loops_at(variant)) != NULL; variant++) {
+        for (size_t count = 0; count < 70; count++) {
+            float *x = random_array(count + 1, 100), *y = random_array(count + 1, 100);
+            float *got = copy_array(y, count + 1), *sum = copy_array(x, count + 1);
+            loops->add_multiple(x, 0.3f, y, count, sum);
+            loops->scale(got, 1.7f, count);
+            loops->clamp(got, 0.5f, count);
+            for (size_t i = 0; i < count; i++) {
+                volatile float multiple = 0.3f * y[i], scaled = 1.7f * y[i];
+                assert_true(sum[i] == x[i] + multiple);
+                assert_true(got[i] == fminf(fmaxf(scaled, -0.5f), 0.5f));
+            }
+            assert_true(got[count] == y[count] && sum[count] == x[count]);
+            free(x);
+            free(y);
+            free(got);
+            free(sum);
+        }
+        float ends[3] = {NAN, INFINITY, -INFINITY};
+        loops->clamp(ends, 2, 3);
+        assert_true(isnan(ends[0]) && ends[1] == 2 && ends[2] == -2);
+    }
+}
+
+/* Every 16th by itself, then those in order: not a bit depends on the vector unit. */
+static void test_squares_are_summed_in_one_order(void **state)
+{
+    (void)state;
+    const struct cpu_loops *loops;
+    for (size_t variant = 0; (loops = cpu_loops_at(variant)) != NULL; variant++) {
+        for (size_t count = 0; count < 200; count++) {
+            float *x = random_array(count + 1, 100);
+            double sums[16] = {0}, wanted = 0;
+            for (size_t i = 0; i < count; i++) {
+                volatile double square = (double)x[i] * (double)x[i];
+                sums[i % 16] += square;
+            }
+            for (size_t i = 0; i < 16; i++)
+                wanted += sums[i];
+            assert_true(loops->sum_squares(x, count) == wanted);
+            free(x);
+        }
+    }
+}
+
 static void test_gradients_are_masked(void **state)
 {
     (void)state;
@@ -333,10 +382,12 @@ static void test_exponentials_are_close_and_equal(void **state)
     free(wanted);
 }
 
-static void check_update(const struct cpu_loops *loops, const char *name, size_t count)
+static void check_update(const struct cpu_loops *loops, const char *name, size_t count,
+                         bool nesterov)
 {
     struct optimizer optimizer;
     assert_ok(optimizer_init(&optimizer, name, 0.03));
+    optimizer.nesterov = nesterov;
     void (*const apply[])(const struct optimizer *, float, size_t, const float *, float *,
                           float *const *) = {loops->sgd, loops->momentum, loops->adagrad,
                                              loops->adam};
@@ -373,10 +424,11 @@ static void test_updates_are_the_formulas_bit_for_bit(void **state)
     const struct cpu_loops *loops;
     for (size_t variant = 0; (loops = cpu_loops_at(variant)) != NULL; variant++) {
         for (size_t i = 0; i < sizeof(lengths) / sizeof(*lengths); i++) {
-            check_update(loops, "sgd", lengths[i]);
-            check_update(loops, "momentum", lengths[i]);
-            check_update(loops, "adagrad", lengths[i]);
-            check_update(loops, "adam", lengths[i]);
+            check_update(loops, "sgd", lengths[i], false);
+            check_update(loops, "momentum", lengths[i], false);
+            check_update(loops, "momentum", lengths[i], true);
+            check_update(loops, "adagrad", lengths[i], false);
+            check_update(loops, "adam", lengths[i], false);
         }
     }
 }
@@ -400,6 +452,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_rows_are_finished),
     cmocka_unit_test(test_columns_are_summed_in_order),
     cmocka_unit_test(test_sums_and_quotients_are_rounded_once),
+    cmocka_unit_test(test_factors_and_limits),
+    cmocka_unit_test(test_squares_are_summed_in_one_order),
     cmocka_unit_test(test_gradients_are_masked),
     cmocka_unit_test(test_exponentials_are_close_and_equal),
     cmocka_unit_test(test_updates_are_the_formulas_bit_for_bit),

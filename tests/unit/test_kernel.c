@@ -196,10 +196,17 @@ static void test_the_same_input_gives_the_same_bits(void **state)
 
 /* ---- updates ------------------------------------------------------------ */
 
-static void check_update(const char *name, size_t count)
+/* `decays`: with l2, weight decay and Nesterov's momentum. */
+static void check_update(const char *name, size_t count, bool decays)
 {
     struct optimizer optimizer;
     assert_ok(optimizer_init(&optimizer, name, 0.02));
+    if (decays) {
+        optimizer.l2 = 0.3f;
+        optimizer.weight_decay = 0.7f;
+        optimizer.nesterov = true;
+        optimizer.schedule = (struct schedule){SCHEDULE_COSINE, 2, 3, 0, 0.001f};
+    }
     struct array var = sent_array(count, 100), s0 = array_of(count, 0), s1 = sent_array(count, 0);
     for (size_t i = 0; i < count; i++)
         s0.host[i] = optimizer_slot_initial(&optimizer, 0);
@@ -214,9 +221,12 @@ static void check_update(const char *name, size_t count)
                                        .parameters = var.there,
                                        .slots = {s0.there, s1.there}};
         assert_ok(kernel_update(kernel, &optimizer, t, &update));
-        for (size_t i = 0; i < count; i++)
+        for (size_t i = 0; i < count; i++) {
+            volatile float left = wanted[i] * optimizer_decay(&optimizer, t);
+            wanted[i] = left;
             update_one(&optimizer, optimizer_rate(&optimizer, t), gradient.host[i], &wanted[i],
                        &s0.host[i], &s1.host[i]);
+        }
         assert_ok(device_queue_wait(device, queue));
         release(&gradient);
     }
@@ -240,11 +250,12 @@ static void test_updates_give_the_same_bits_everywhere(void **state)
 {
     open_kernel(state);
     static const size_t counts[] = {1, 17, 256, 79510, 4096 * 256 + 300};
+    static const char *const names[] = {"sgd", "momentum", "adagrad", "adam"};
     for (size_t i = 0; i < 5; i++) {
-        check_update("sgd", counts[i]);
-        check_update("momentum", counts[i]);
-        check_update("adagrad", counts[i]);
-        check_update("adam", counts[i]);
+        for (size_t n = 0; n < 4; n++) {
+            check_update(names[n], counts[i], false);
+            check_update(names[n], counts[i], true);
+        }
     }
     close_kernel();
 }

@@ -28,6 +28,10 @@ static inline void update_one(const struct optimizer *o, float rate, float g, fl
                               float *s1)
 {
     volatile float t, u;
+    if (o->l2 != 0) {
+        t = o->l2 * *var;
+        g = g + t;
+    }
     switch (o->kind) {
     case OPTIMIZER_SGD:
         t = rate * g;
@@ -36,7 +40,9 @@ static inline void update_one(const struct optimizer *o, float rate, float g, fl
     case OPTIMIZER_MOMENTUM:
         t = o->momentum * *s0;
         *s0 = t + g;
-        t = rate * *s0;
+        t = o->momentum * *s0;
+        u = g + t;
+        t = rate * (o->nesterov ? u : *s0);
         *var -= t;
         break;
     case OPTIMIZER_ADAGRAD:

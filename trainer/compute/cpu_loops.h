@@ -46,6 +46,14 @@ struct cpu_loops {
     /* sums[i] += x[i]; y[i] /= divisor */
     void (*add)(float *sums, const float *x, size_t count);
     void (*divide)(float *y, float divisor, size_t count);
+    /* y[i] *= factor; y[i] within -limit and limit, NaN stays */
+    void (*scale)(float *y, float factor, size_t count);
+    void (*clamp)(float *y, float limit, size_t count);
+    /* ret[i] = x[i] + factor y[i] */
+    void (*add_multiple)(const float *x, float factor, const float *y, size_t count, float *ret);
+    /* The sum of x[i]^2, in double: 16 sums of every 16th, then those in order. The same bits in
+     * every variant. */
+    double (*sum_squares)(const float *x, size_t count);
     /* gradient[i] = 0 where x[i] is not positive */
     void (*mask_positive)(float *gradient, const float *x, size_t count);
 

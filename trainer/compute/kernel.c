@@ -115,8 +115,29 @@ enum error kernel_squared_error(struct kernel *kernel, enum loss loss, const flo
     return kernel->ops->squared_error(kernel, loss, y, targets, rows, ret_gradient, ret_result);
 }
 
+enum error kernel_dropout(struct kernel *kernel, const struct dropout_mask *mask, float *values,
+                          size_t count)
+{
+    return kernel->ops->dropout(kernel, mask, values, count);
+}
+
+enum error kernel_scale(struct kernel *kernel, float *values, size_t count, float factor)
+{
+    return kernel->ops->scale(kernel, values, count, factor);
+}
+
+enum error kernel_clip(struct kernel *kernel, const struct gradient_clip *clip, float *gradient,
+                       size_t count)
+{
+    return kernel->ops->clip(kernel, clip, gradient, count);
+}
+
 enum error kernel_update(struct kernel *kernel, const struct optimizer *optimizer, int64_t t,
                          const struct kernel_update *update)
 {
-    return kernel->ops->update(kernel, optimizer, t, update);
+    enum error error = OK;
+    if (optimizer->weight_decay > 0)
+        error =
+            kernel_scale(kernel, update->parameters, update->count, optimizer_decay(optimizer, t));
+    return error ? error : kernel->ops->update(kernel, optimizer, t, update);
 }

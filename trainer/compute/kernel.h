@@ -20,6 +20,8 @@
 
 #include "common/error.h"
 #include "loader/device/device.h"
+#include "trainer/compute/dropout.h"
+#include "trainer/compute/gradient_clip.h"
 #include "trainer/compute/loss.h"
 #include "trainer/compute/optimizer.h"
 
@@ -97,6 +99,12 @@ struct kernel_ops {
     enum error (*squared_error)(struct kernel *kernel, enum loss loss, const float *y,
                                 const float *targets, size_t rows, float *ret_gradient,
                                 struct kernel_result *ret_result) MUST_CHECK;
+    enum error (*dropout)(struct kernel *kernel, const struct dropout_mask *mask, float *values,
+                          size_t count) MUST_CHECK;
+    enum error (*scale)(struct kernel *kernel, float *values, size_t count,
+                        float factor) MUST_CHECK;
+    enum error (*clip)(struct kernel *kernel, const struct gradient_clip *clip, float *gradient,
+                       size_t count) MUST_CHECK;
     enum error (*update)(struct kernel *kernel, const struct optimizer *optimizer, int64_t t,
                          const struct kernel_update *update) MUST_CHECK;
 };
@@ -166,6 +174,18 @@ enum error kernel_cross_entropy(struct kernel *kernel, enum loss loss, const flo
 enum error kernel_squared_error(struct kernel *kernel, enum loss loss, const float *y,
                                 const float *targets, size_t rows, float *ret_gradient,
                                 struct kernel_result *ret_result) MUST_CHECK;
+
+/* Drops values (dropout.h) and multiplies the others. Bit-equal on every device. */
+enum error kernel_dropout(struct kernel *kernel, const struct dropout_mask *mask, float *values,
+                          size_t count) MUST_CHECK;
+
+/* values[count] *= factor. Bit-equal on every device. */
+enum error kernel_scale(struct kernel *kernel, float *values, size_t count,
+                        float factor) MUST_CHECK;
+
+/* Clips gradient[count] (gradient_clip.h). */
+enum error kernel_clip(struct kernel *kernel, const struct gradient_clip *clip, float *gradient,
+                       size_t count) MUST_CHECK;
 
 /* Update number `t` (from 1) of the parameters and their slots (trainer/compute/optimizer.h).
  * Bit-equal on every device. */

@@ -18,6 +18,8 @@
 #include "trainer/compute/kernel_variants.h"
 #include "trainer/compute/sparse_batch.h"
 
+#define L2_CHUNK 2048 /* floats */
+
 struct kernel_cpu {
     struct kernel kernel; /* first */
     const struct cpu_loops *loops;
@@ -288,12 +290,61 @@ static enum error cpu_squared_error(struct kernel *kernel, enum loss loss, const
     return OK;
 }
 
+static enum error cpu_dropout(struct kernel *kernel, const struct dropout_mask *mask, float *values,
+                              size_t count)
+{
+    (void)kernel;
+    dropout_apply(mask, values, count);
+    return OK;
+}
+
+static enum error cpu_scale(struct kernel *kernel, float *values, size_t count, float factor)
+{
+    cpu(kernel)->loops->scale(values, factor, count);
+    return OK;
+}
+
+static enum error cpu_clip(struct kernel *kernel, const struct gradient_clip *clip, float *gradient,
+                           size_t count)
+{
+    const struct cpu_loops *loops = cpu(kernel)->loops;
+    if (clip->value > 0)
+        loops->clamp(gradient, clip->value, count);
+    if (clip->norm == 0)
+        return OK;
+    float factor = gradient_clip_factor(clip, loops->sum_squares(gradient, count));
+    if (factor != 1)
+        loops->scale(gradient, factor, count);
+    return OK;
+}
+
+typedef void update_loop(const struct optimizer *optimizer, float rate, size_t count,
+                         const float *gradient, float *parameters,
+                         float *const slots[OPTIMIZER_SLOTS_LIMIT]);
+
+/* The gradient is the caller's, and may be what a worker shares: its sum with l2 times the
+ * parameters goes through a buffer that stays in the first-level cache. */
+static void update_with_l2(const struct cpu_loops *loops, update_loop *apply,
+                           const struct optimizer *optimizer, float rate,
+                           const struct kernel_update *update)
+{
+    float gradient[L2_CHUNK];
+    for (size_t at = 0; at < update->count; at += L2_CHUNK) {
+        size_t count = update->count - at < L2_CHUNK ? update->count - at : L2_CHUNK;
+        float *slots[OPTIMIZER_SLOTS_LIMIT] = {NULL};
+        for (size_t i = 0; i < optimizer_slots(optimizer); i++)
+            slots[i] = update->slots[i] + at;
+        loops->add_multiple(update->gradient + at, optimizer->l2, update->parameters + at, count,
+                            gradient);
+        apply(optimizer, rate, count, gradient, update->parameters + at, slots);
+    }
+}
+
 static enum error cpu_update(struct kernel *kernel, const struct optimizer *optimizer, int64_t t,
                              const struct kernel_update *update)
 {
     const struct cpu_loops *loops = cpu(kernel)->loops;
-    void (*apply)(const struct optimizer *, float, size_t, const float *, float *, float *const *) =
-        NULL;
+    update_loop *apply = NULL;
     switch (optimizer->kind) {
     case OPTIMIZER_SGD:
         apply = loops->sgd;
@@ -308,8 +359,11 @@ static enum error cpu_update(struct kernel *kernel, const struct optimizer *opti
         apply = loops->adam;
         break;
     }
-    apply(optimizer, optimizer_rate(optimizer, t), update->count, update->gradient,
-          update->parameters, update->slots);
+    float rate = optimizer_rate(optimizer, t);
+    if (optimizer->l2 == 0)
+        apply(optimizer, rate, update->count, update->gradient, update->parameters, update->slots);
+    else
+        update_with_l2(loops, apply, optimizer, rate, update);
     return OK;
 }
 
@@ -326,6 +380,9 @@ static const struct kernel_ops ops = {
     .softmax = cpu_softmax,
     .cross_entropy = cpu_cross_entropy,
     .squared_error = cpu_squared_error,
+    .dropout = cpu_dropout,
+    .scale = cpu_scale,
+    .clip = cpu_clip,
     .update = cpu_update,
 };
 

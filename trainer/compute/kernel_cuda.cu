@@ -23,6 +23,7 @@ extern "C" {
 #define WARP 32
 #define WARPS 4 /* a block of the kernels that give a row to a warp */
 #define SUM_ROWS 8
+#define SQUARES_BLOCKS 256 /* that add up squares, whatever their number */
 
 struct kernel_cuda {
     struct kernel kernel; /* first */
@@ -31,6 +32,8 @@ struct kernel_cuda {
     double *row_losses; /* [rows_limit], device */
     int *row_correct;   /* [rows_limit], device */
     size_t rows_limit;
+    double *squares;    /* [SQUARES_BLOCKS], device */
+    float *clip_factor; /* device */
 };
 
 static struct kernel_cuda *cuda(struct kernel *kernel)
@@ -370,30 +373,137 @@ static enum error cuda_squared_error(struct kernel *kernel, enum loss loss, cons
     return error ? error : add_up(kernel, rows, ret_result);
 }
 
-/* ---- updates: trainer/compute/optimizer.h ------------------------------- */
+/* ---- dropout, clipping --------------------------------------------------- */
 
-static __global__ void update_sgd(size_t count, float rate, const float *gradient,
-                                  float *parameters)
+static __global__ void drop(struct dropout_mask mask, size_t count, float *values)
 {
-    for (size_t i = FIRST_ELEMENT; i < count; i += ELEMENT_STRIDE)
-        parameters[i] = __fsub_rn(parameters[i], __fmul_rn(rate, gradient[i]));
-}
-
-static __global__ void update_momentum(size_t count, float rate, float momentum,
-                                       const float *gradient, float *parameters, float *slot)
-{
-    for (size_t i = FIRST_ELEMENT; i < count; i += ELEMENT_STRIDE) {
-        float sum = __fadd_rn(__fmul_rn(momentum, slot[i]), gradient[i]);
-        slot[i] = sum;
-        parameters[i] = __fsub_rn(parameters[i], __fmul_rn(rate, sum));
+    for (size_t block = FIRST_ELEMENT; block < (count + 3) / 4; block += ELEMENT_STRIDE) {
+        struct philox_block random = dropout_block(&mask, block);
+        for (size_t i = 4 * block; i < 4 * block + 4 && i < count; i++)
+            values[i] = random.word[i % 4] < mask.threshold ? 0 : __fmul_rn(values[i], mask.scale);
     }
 }
 
-static __global__ void update_adagrad(size_t count, float rate, const float *gradient,
-                                      float *parameters, float *slot)
+static __global__ void scale_values(size_t count, float factor, float *values)
+{
+    for (size_t i = FIRST_ELEMENT; i < count; i += ELEMENT_STRIDE)
+        values[i] = __fmul_rn(values[i], factor);
+}
+
+static __global__ void clip_values(size_t count, float limit, float *values)
 {
     for (size_t i = FIRST_ELEMENT; i < count; i += ELEMENT_STRIDE) {
-        float g = gradient[i];
+        float value = values[i];
+        values[i] = value > limit ? limit : value < -limit ? -limit : value; /* NaN stays */
+    }
+}
+
+/* The sum of what the threads of a block have, to thread 0. */
+static __device__ double block_sum(double *sums, double own)
+{
+    sums[threadIdx.x] = own;
+    __syncthreads();
+    for (unsigned half = THREADS / 2; half > 0; half /= 2) {
+        if (threadIdx.x < half)
+            sums[threadIdx.x] += sums[threadIdx.x + half];
+        __syncthreads();
+    }
+    return sums[0];
+}
+
+/* SQUARES_BLOCKS of them. */
+static __global__ void add_squares(const float *values, size_t count, double *ret_squares)
+{
+    __shared__ double sums[THREADS];
+    double own = 0;
+    for (size_t i = FIRST_ELEMENT; i < count; i += ELEMENT_STRIDE)
+        own += (double)values[i] * (double)values[i];
+    own = block_sum(sums, own);
+    if (threadIdx.x == 0)
+        ret_squares[blockIdx.x] = own;
+}
+
+/* gradient_clip_factor() of their sum. One block. */
+static __global__ void find_clip_factor(const double *squares, double limit, float *ret_factor)
+{
+    __shared__ double sums[THREADS];
+    double norm = sqrt(block_sum(sums, threadIdx.x < SQUARES_BLOCKS ? squares[threadIdx.x] : 0));
+    if (threadIdx.x == 0)
+        *ret_factor = norm > limit && norm <= DBL_MAX ? (float)(limit / norm) : 1;
+}
+
+static __global__ void scale_by(size_t count, const float *factor, float *values)
+{
+    for (size_t i = FIRST_ELEMENT; i < count; i += ELEMENT_STRIDE)
+        values[i] = __fmul_rn(values[i], *factor);
+}
+
+static enum error cuda_dropout(struct kernel *kernel, const struct dropout_mask *mask,
+                               float *values, size_t count)
+{
+    drop<<<blocks_for((count + 3) / 4, THREADS), THREADS, 0, stream_of(kernel)>>>(*mask, count,
+                                                                                  values);
+    return launched(kernel, "dropout");
+}
+
+static enum error cuda_scale(struct kernel *kernel, float *values, size_t count, float factor)
+{
+    scale_values<<<blocks_for(count, THREADS), THREADS, 0, stream_of(kernel)>>>(count, factor,
+                                                                                values);
+    return launched(kernel, "a factor");
+}
+
+static enum error cuda_clip(struct kernel *kernel, const struct gradient_clip *clip,
+                            float *gradient, size_t count)
+{
+    struct kernel_cuda *self = cuda(kernel);
+    cudaStream_t stream = stream_of(kernel);
+    unsigned blocks = blocks_for(count, THREADS);
+    if (clip->value > 0)
+        clip_values<<<blocks, THREADS, 0, stream>>>(count, clip->value, gradient);
+    if (clip->norm > 0) {
+        add_squares<<<SQUARES_BLOCKS, THREADS, 0, stream>>>(gradient, count, self->squares);
+        find_clip_factor<<<1, THREADS, 0, stream>>>(self->squares, (double)clip->norm,
+                                                    self->clip_factor);
+        scale_by<<<blocks, THREADS, 0, stream>>>(count, self->clip_factor, gradient);
+    }
+    return launched(kernel, "clipping");
+}
+
+/* ---- updates: trainer/compute/optimizer.h ------------------------------- */
+
+/* The gradient of the loss and of l2. */
+static __device__ float with_l2(float gradient, float l2, float parameter)
+{
+    return l2 != 0 ? __fadd_rn(gradient, __fmul_rn(l2, parameter)) : gradient;
+}
+
+static __global__ void update_sgd(size_t count, float rate, struct optimizer o,
+                                  const float *gradient, float *parameters)
+{
+    for (size_t i = FIRST_ELEMENT; i < count; i += ELEMENT_STRIDE) {
+        float g = with_l2(gradient[i], o.l2, parameters[i]);
+        parameters[i] = __fsub_rn(parameters[i], __fmul_rn(rate, g));
+    }
+}
+
+static __global__ void update_momentum(size_t count, float rate, struct optimizer o,
+                                       const float *gradient, float *parameters, float *slot)
+{
+    for (size_t i = FIRST_ELEMENT; i < count; i += ELEMENT_STRIDE) {
+        float g = with_l2(gradient[i], o.l2, parameters[i]);
+        float sum = __fadd_rn(__fmul_rn(o.momentum, slot[i]), g);
+        float change = o.nesterov ? __fadd_rn(g, __fmul_rn(o.momentum, sum)) : sum;
+        slot[i] = sum;
+        parameters[i] = __fsub_rn(parameters[i], __fmul_rn(rate, change));
+    }
+}
+
+static __global__ void update_adagrad(size_t count, float rate, struct optimizer o,
+                                      const float *gradient, float *parameters, float *slot)
+{
+    for (size_t i = FIRST_ELEMENT; i < count; i += ELEMENT_STRIDE) {
+        float g = with_l2(gradient[i], o.l2, parameters[i]);
         float sum = __fadd_rn(slot[i], __fmul_rn(g, g));
         float inverse = __fdiv_rn(1.0f, __fsqrt_rn(sum));
         slot[i] = sum;
@@ -406,7 +516,7 @@ static __global__ void update_adam(size_t count, float rate, struct optimizer o,
                                    float *second)
 {
     for (size_t i = FIRST_ELEMENT; i < count; i += ELEMENT_STRIDE) {
-        float g = gradient[i];
+        float g = with_l2(gradient[i], o.l2, parameters[i]);
         float m = __fadd_rn(__fmul_rn(o.beta1, first[i]), __fmul_rn(__fsub_rn(1.0f, o.beta1), g));
         float v = __fadd_rn(__fmul_rn(o.beta2, second[i]),
                             __fmul_rn(__fsub_rn(1.0f, o.beta2), __fmul_rn(g, g)));
@@ -425,15 +535,16 @@ static enum error cuda_update(struct kernel *kernel, const struct optimizer *opt
     float rate = optimizer_rate(optimizer, t);
     switch (optimizer->kind) {
     case OPTIMIZER_SGD:
-        update_sgd<<<blocks, THREADS, 0, stream>>>(u->count, rate, u->gradient, u->parameters);
+        update_sgd<<<blocks, THREADS, 0, stream>>>(u->count, rate, *optimizer, u->gradient,
+                                                   u->parameters);
         break;
     case OPTIMIZER_MOMENTUM:
-        update_momentum<<<blocks, THREADS, 0, stream>>>(u->count, rate, optimizer->momentum,
-                                                        u->gradient, u->parameters, u->slots[0]);
+        update_momentum<<<blocks, THREADS, 0, stream>>>(u->count, rate, *optimizer, u->gradient,
+                                                        u->parameters, u->slots[0]);
         break;
     case OPTIMIZER_ADAGRAD:
-        update_adagrad<<<blocks, THREADS, 0, stream>>>(u->count, rate, u->gradient, u->parameters,
-                                                       u->slots[0]);
+        update_adagrad<<<blocks, THREADS, 0, stream>>>(u->count, rate, *optimizer, u->gradient,
+                                                       u->parameters, u->slots[0]);
         break;
     case OPTIMIZER_ADAM:
         update_adam<<<blocks, THREADS, 0, stream>>>(u->count, rate, *optimizer, u->gradient,
@@ -454,13 +565,33 @@ static void free_rows(struct kernel_cuda *self)
     self->rows_limit = 0;
 }
 
+/* Of clipping, once. */
+static enum error reserve_squares(struct kernel_cuda *self)
+{
+    void *memory;
+    enum error error = OK;
+    if (!self->squares) {
+        error = device_memory_new(self->kernel.device, SQUARES_BLOCKS * sizeof(double), &memory);
+        if (!error)
+            self->squares = (double *)memory;
+    }
+    if (!error && !self->clip_factor) {
+        error = device_memory_new(self->kernel.device, sizeof(float), &memory);
+        if (!error)
+            self->clip_factor = (float *)memory;
+    }
+    return error;
+}
+
 static enum error cuda_reserve(struct kernel *kernel, size_t rows, size_t)
 {
     struct kernel_cuda *self = cuda(kernel);
     void *losses = NULL, *correct = NULL;
     if (rows <= self->rows_limit)
         return OK;
-    enum error error = device_queue_wait(kernel->device, kernel->queue);
+    enum error error = reserve_squares(self);
+    if (!error)
+        error = device_queue_wait(kernel->device, kernel->queue);
     if (error)
         return error;
     free_rows(self);
@@ -480,6 +611,8 @@ static enum error cuda_reserve(struct kernel *kernel, size_t rows, size_t)
 static void cuda_close(struct kernel *kernel)
 {
     free_rows(cuda(kernel));
+    device_memory_free(kernel->device, cuda(kernel)->squares);
+    device_memory_free(kernel->device, cuda(kernel)->clip_factor);
     cublas_close(cuda(kernel)->cublas);
     free(kernel);
 }
@@ -498,6 +631,9 @@ static const struct kernel_ops ops = {
     cuda_softmax,
     cuda_cross_entropy,
     cuda_squared_error,
+    cuda_dropout,
+    cuda_scale,
+    cuda_clip,
     cuda_update,
 };
 

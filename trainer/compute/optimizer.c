@@ -2,8 +2,9 @@
 #include "trainer/compute/optimizer.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <string.h>
+
+#include "trainer/compute/portable_math.h"
 
 struct kind {
     const char *name;
@@ -54,6 +55,13 @@ enum error optimizer_check(const struct optimizer *optimizer)
     const struct optimizer *o = optimizer;
     enum error error = check(o->learning_rate > 0 && isfinite(o->learning_rate), "learning rate",
                              o->learning_rate, "a positive finite number");
+    if (!error)
+        error = schedule_check(&o->schedule);
+    if (!error)
+        error = check(o->weight_decay >= 0 && isfinite(o->weight_decay), "weight decay",
+                      o->weight_decay, "at least 0 and finite");
+    if (!error)
+        error = check(o->l2 >= 0 && isfinite(o->l2), "l2", o->l2, "at least 0 and finite");
     if (!error && o->kind == OPTIMIZER_MOMENTUM)
         error = check(o->momentum >= 0 && o->momentum < 1, "momentum", o->momentum,
                       "at least 0 and below 1");
@@ -91,22 +99,25 @@ float optimizer_slot_initial(const struct optimizer *optimizer, size_t slot)
     return optimizer->kind == OPTIMIZER_ADAGRAD && slot == 0 ? optimizer->initial_accumulator : 0;
 }
 
-/* Repeated squaring: pow() of different math libraries differs in the last bit. */
-static double power(double base, int64_t exponent)
+float optimizer_learning_rate(const struct optimizer *optimizer, int64_t t)
 {
-    double result = 1;
-    for (; exponent > 0; exponent >>= 1) {
-        if (exponent & 1)
-            result *= base;
-        base *= base;
-    }
-    return result;
+    const struct schedule *schedule = &optimizer->schedule;
+    return (float)schedule_rate(schedule, (double)optimizer->learning_rate, t - 1);
 }
 
 float optimizer_rate(const struct optimizer *optimizer, int64_t t)
 {
+    float rate = optimizer_learning_rate(optimizer, t);
     if (optimizer->kind != OPTIMIZER_ADAM)
-        return optimizer->learning_rate;
-    double corrected = sqrt(1 - power(optimizer->beta2, t)) / (1 - power(optimizer->beta1, t));
-    return (float)(optimizer->learning_rate * corrected);
+        return rate;
+    double corrected =
+        sqrt(1 - portable_power(optimizer->beta2, t)) / (1 - portable_power(optimizer->beta1, t));
+    return (float)(rate * corrected);
+}
+
+float optimizer_decay(const struct optimizer *optimizer, int64_t t)
+{
+    if (optimizer->weight_decay == 0)
+        return 1;
+    return (float)(1 - (double)optimizer_learning_rate(optimizer, t) * optimizer->weight_decay);
 }

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+#include "trainer/compute/dropout.h"
+
+/* Initial parameters (initializer.c) are drawn with the seed itself. */
+#define SEED_OF_MASKS UINT64_C(0x64726F706F757400)
+
+float dropout_scale(float share)
+{
+    return (float)(1 / (1 - (double)share));
+}
+
+void dropout_mask_init(struct dropout_mask *mask, float share, uint64_t seed, int64_t batch,
+                       uint32_t layer)
+{
+    *mask = (struct dropout_mask){.seed = seed ^ SEED_OF_MASKS,
+                                  .batch = batch,
+                                  .layer = layer,
+                                  .threshold = (uint32_t)((double)share * 0x1p32),
+                                  .scale = dropout_scale(share)};
+}
+
+void dropout_apply(const struct dropout_mask *mask, float *values, size_t count)
+{
+    for (size_t i = 0; i < count; i += 4) {
+        struct philox_block random = dropout_block(mask, i / 4);
+        size_t end = count - i < 4 ? count - i : 4;
+        for (size_t j = 0; j < end; j++)
+            values[i + j] = random.word[j] < mask->threshold ? 0 : values[i + j] * mask->scale;
+    }
+}
