@@ -161,6 +161,16 @@ const char *text_of_real(double value, char out[TEXT_REAL_BYTES])
     return out;
 }
 
+const char *text_of_float(float value, char out[TEXT_REAL_BYTES])
+{
+    for (int digits = 6; digits <= 9; digits++) {
+        snprintf(out, TEXT_REAL_BYTES, "%.*g", digits, (double)value);
+        if (strtof(out, NULL) == value)
+            break;
+    }
+    return out;
+}
+
 bool text_is_real(const char *text, size_t length)
 {
     struct decimal decimal;

@@ -37,6 +37,9 @@ bool text_is_real(const char *text, size_t length);
 #define TEXT_REAL_BYTES 25 /* "-1.2345678901234567e-308" and a NUL */
 const char *text_of_real(double value, char out[TEXT_REAL_BYTES]);
 
+/* Of 6 to 9 digits, the same float. */
+const char *text_of_float(float value, char out[TEXT_REAL_BYTES]);
+
 /* true for yes/no, true/false, on/off, 1/0 (lower case). */
 bool text_parse_boolean(const char *text, size_t length, bool *ret_value);
 

@@ -6,12 +6,14 @@
 #include "common/log.h"
 #include "trainer/cluster/cluster_parse.h"
 #include "trainer/commands.h"
+#include "trainer/hyperparameter_options.h"
 #include "trainer/run/training.h"
 
 /* What the table fills besides a struct training_options. */
 struct arguments {
-    const char *model, *hidden_units, *loss, *optimizer, *bad_rows, *ps_strategy, *ps_transport;
-    double learning_rate, feature_scale, patience_seconds, save_seconds;
+    const char *model, *hidden_units, *loss, *bad_rows, *ps_strategy, *ps_transport;
+    struct hyperparameter_options learns;
+    double feature_scale, patience_seconds, save_seconds;
     int64_t seed, threads;
     int64_t aggregate; /* 0: not given */
     int64_t staleness; /* -1: not given */
@@ -27,6 +29,8 @@ static enum error run(const struct program *program, int argc, char **argv);
 /* What the flags of TensorFlow's programs and of others are called here. */
 #define EPOCHS \
     "where the stream ends the sampler says (serve --epochs N); --train-steps N ends sooner"
+#define SCHEDULE "it is called --learning-rate-schedule here"
+#define CLIP "it is called --clip-norm here"
 #define STEPS "it is called --train-steps here"
 #define ROWS                                                                                \
     "rows come from --store URI (csv:PATH, sqlite:PATH, postgresql://...) in the order of " \
@@ -43,6 +47,29 @@ static const struct option_hint hints[] = {
     {"num_epochs", EPOCHS},
     {"training_epochs", EPOCHS},
     {"lr", "it is called --learning-rate here"},
+    {"lr_schedule", SCHEDULE},
+    {"lr_scheduler", SCHEDULE},
+    {"lr_scheduler_type", SCHEDULE},
+    {"lr_policy", SCHEDULE},
+    {"lr_decay", "it is called --decay-rate here, of a --learning-rate-schedule"},
+    {"learning_rate_decay_factor", "it is called --decay-rate here, of a --learning-rate-schedule"},
+    {"gamma", "it is called --decay-rate here, of a --learning-rate-schedule"},
+    {"step_size", "it is called --decay-steps here, of a --learning-rate-schedule"},
+    {"warmup", "it is called --warmup-steps here"},
+    {"num_warmup_steps", "it is called --warmup-steps here"},
+    {"max_grad_norm", CLIP},
+    {"max_gradient_norm", CLIP},
+    {"clip_grad_norm", CLIP},
+    {"grad_clip", CLIP},
+    {"gradient_clip_val", CLIP},
+    {"dropout_rate", "it is called --dropout here: the share that is dropped"},
+    {"keep_prob", "it is --dropout here, the share that is dropped: 1 - keep_prob"},
+    {"wd", "it is called --weight-decay here"},
+    {"l2_regularization", "it is called --l2 here"},
+    {"adam_epsilon", "it is called --epsilon here"},
+    {"adam_beta1", "it is called --beta1 here"},
+    {"adam_beta2", "it is called --beta2 here"},
+    {"initial_accumulator_value", "it is called --initial-accumulator here"},
     {"max_steps", STEPS},
     {"steps", STEPS},
     {"num_steps", STEPS},
@@ -128,7 +155,7 @@ static enum error choose_model(const struct arguments *arguments, struct trainin
     if (!error)
         error = model_choose_loss(model->shape.kind, arguments->loss, &model->loss);
     if (!error)
-        error = optimizer_init(&model->optimizer, arguments->optimizer, arguments->learning_rate);
+        error = hyperparameter_options_choose(&arguments->learns, options->train_steps, model);
     return error;
 }
 
@@ -232,14 +259,14 @@ static enum error parse(const struct program *program, int argc, char **argv,
          .help = "over the rows of a batch (default: mlp sum, others mean)"},
         {.name = "optimizer",
          .type = OPTION_CHOICE,
-         .target = &arguments->optimizer,
+         .target = &arguments->learns.optimizer,
          .choices = "sgd|momentum|adagrad|adam",
          .help = "how parameters follow gradients"},
         {.name = "learning_rate",
          .type = OPTION_REAL,
-         .target = &arguments->learning_rate,
+         .target = &arguments->learns.learning_rate,
          .argument = "RATE",
-         .help = "the factor of each update"},
+         .help = "the factor of each update, or what its schedule begins with"},
         {.name = "batch_size",
          .type = OPTION_INTEGER,
          .target = &options->batch_rows,
@@ -409,19 +436,20 @@ static enum error parse(const struct program *program, int argc, char **argv,
         COMMANDS_BAD_ROWS_OPTION(&arguments->bad_rows),
         COMMANDS_ENGINE_OPTIONS(&options->engine, &arguments->threads),
     };
-    return options_parse(program, &command_train, table, sizeof(table) / sizeof(table[0]), argc,
-                         argv, NULL);
+    enum { OWN = sizeof(table) / sizeof(table[0]), ALL = OWN + HYPERPARAMETER_OPTIONS };
+    struct option all[ALL];
+    memcpy(all, table, sizeof(table));
+    hyperparameter_options_list(&arguments->learns, all + OWN);
+    return options_parse(program, &command_train, all, ALL, argc, argv, NULL);
 }
 
 static enum error run(const struct program *program, int argc, char **argv)
 {
     struct arguments arguments = {.model = "mlp",
-                                  .optimizer = "adagrad",
                                   .bad_rows = "fail",
                                   .staleness = -1,
                                   .ps_strategy = "bytes",
                                   .ps_transport = "auto",
-                                  .learning_rate = 0.01,
                                   .patience_seconds = 60,
                                   .save_seconds = 600,
                                   .seed = -1,
@@ -436,6 +464,7 @@ static enum error run(const struct program *program, int argc, char **argv)
                                        .cache_bytes = 256 << 20};
     struct cluster cluster;
     options.cluster = &cluster;
+    hyperparameter_options_init(&arguments.learns);
     enum error error = parse(program, argc, argv, &arguments, &options);
     if (!error)
         error = choose(&arguments, &options);

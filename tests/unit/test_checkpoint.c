@@ -163,6 +163,47 @@ static void test_facts_read_back(void **state)
     model_free(model);
 }
 
+/* What a training chose is kept, and only that: whoever chose nothing has the bytes of before. */
+static void test_hyperparameters_are_kept(void **state)
+{
+    struct checkpoint_facts facts = make_facts("adam");
+    struct model_options *model = &facts.model;
+    struct checkpoint *checkpoint = NULL;
+    struct buffer bytes = BUFFER_INIT(1 << 20);
+
+    (void)state;
+    assert_ok(checkpoint_print_facts(&facts, 0, &bytes));
+    for (size_t i = 1; i < HYPERPARAMETERS; i++)
+        assert_null(memmem(bytes.data, bytes.length, hyperparameter_name(i),
+                           strlen(hyperparameter_name(i))));
+    model->optimizer.schedule = (struct schedule){SCHEDULE_COSINE, 7, 900, 0, 0.001f};
+    model->optimizer.beta2 = 0.99f;
+    model->optimizer.weight_decay = 0.01f;
+    model->clip.norm = 2.5f;
+    model->dropout = 0.3f;
+    buffer_clear(&bytes);
+    assert_ok(checkpoint_print_facts(&facts, 0, &bytes));
+    assert_ok(checkpoint_open_facts("it", bytes.data, bytes.length, &checkpoint));
+    assert_int_equal(hyperparameters_difference(&checkpoint_get_facts(checkpoint)->model, model),
+                     HYPERPARAMETERS);
+    assert_ok(checkpoint_compare_hyperparameters(checkpoint, model));
+    model->dropout = 0.25f;
+    assert_ok(checkpoint_compare(checkpoint, model));
+    assert_fails(checkpoint_compare_hyperparameters(checkpoint, model), ERROR_CONFLICT,
+                 "it has the dropout 0.3, not 0.25");
+    checkpoint_close(checkpoint);
+    facts = make_facts("adagrad");
+    model->optimizer.initial_accumulator = 0.5f;
+    buffer_clear(&bytes);
+    assert_ok(checkpoint_print_facts(&facts, 0, &bytes));
+    assert_ok(checkpoint_open_facts("it", bytes.data, bytes.length, &checkpoint));
+    model->optimizer.initial_accumulator = 0.1f;
+    assert_fails(checkpoint_compare(checkpoint, model), ERROR_CONFLICT,
+                 "initial_accumulator is 0.5, this run's is 0.1");
+    checkpoint_close(checkpoint);
+    buffer_release(&bytes);
+}
+
 /* For each optimizer: save after 3 steps, go on from there, and be where 7 steps without a break
  * lead, bit for bit. */
 static void test_training_goes_on_as_if_never_interrupted(void **state)
@@ -532,6 +573,7 @@ static void test_positions_differ_by_what_orders_differ_by(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_facts_read_back, set_up, tear_down),
+    cmocka_unit_test_setup_teardown(test_hyperparameters_are_kept, set_up, tear_down),
     cmocka_unit_test_setup_teardown(test_training_goes_on_as_if_never_interrupted, set_up,
                                     tear_down),
     cmocka_unit_test_setup_teardown(test_what_features_and_targets_are_normalized_with, set_up,

@@ -4,12 +4,28 @@
  * differences of a forward pass in double that is written here on its own, and what is refused.
  */
 #include "tests/unit/model_unit.h"
+#include "trainer/compute/dropout.h"
 
 /* ---- the model in double ------------------------------------------------ */
 
-/* Outputs of the last layer for one row; `parameters` as they lie in the state. */
+/* What the outputs of each hidden layer are multiplied with in a batch, [rows, outputs]. */
+static float factors[MODEL_HIDDEN_LIMIT][2 * ROWS * 64];
+
+static void find_factors(const struct model_options *options, const struct model_batch *batch)
+{
+    for (uint32_t layer = 0; layer < options->shape.hidden_count; layer++) {
+        struct dropout_mask mask;
+        size_t count = batch->rows * options->shape.hidden[layer];
+        for (size_t i = 0; i < count; i++)
+            factors[layer][i] = 1;
+        dropout_mask_init(&mask, options->dropout, options->seed, batch->index, layer);
+        dropout_apply(&mask, factors[layer], count);
+    }
+}
+
+/* Outputs of the last layer for row `row`; `parameters` as they lie in the state. */
 static void forward_in_double(const struct model_shape *shape, const double *parameters,
-                              const float *features, double *ret_outputs)
+                              const float *features, size_t row, double *ret_outputs)
 {
     double now[64], next[64];
     size_t inputs = shape->features;
@@ -24,6 +40,8 @@ static void forward_in_double(const struct model_shape *shape, const double *par
                 next[o] += now[i] * parameters[i * outputs + o];
             if (!last && next[o] < 0)
                 next[o] = 0;
+            if (!last)
+                next[o] *= factors[layer][row * outputs + o];
         }
         parameters += inputs * outputs + outputs;
         memcpy(now, next, outputs * sizeof(*now));
@@ -52,7 +70,7 @@ static double loss_in_double(const struct model_options *options, const double *
     double sum = 0, outputs[64];
     for (size_t row = 0; row < data->batch.rows; row++) {
         forward_in_double(&options->shape, parameters,
-                          data->features.host + row * options->shape.features, outputs);
+                          data->features.host + row * options->shape.features, row, outputs);
         sum += row_loss(options, outputs, data->classes[row], data->targets[row]);
     }
     return loss_is_mean(options->loss) ? sum / (double)data->batch.rows : sum;
@@ -70,6 +88,7 @@ static void check_gradient(struct model *model, struct data *data)
     assert_ok(model_gradient(model, &data->batch));
     assert_ok(model_loss(model, &loss));
     assert_ok(model_read_gradient(model, gradient));
+    find_factors(options, &data->batch);
     double exact = loss_in_double(options, parameters, data);
     assert_true(fabs(loss - exact) <= 1e-5 * (1 + fabs(exact)));
     for (size_t i = 0; i < count; i++)
@@ -91,22 +110,97 @@ static void check_gradient(struct model *model, struct data *data)
     free(parameters);
 }
 
+static void check_kind(size_t kind, float dropout)
+{
+    struct model_options options =
+        options_of(model_kinds[kind].kind, model_kinds[kind].hidden, model_kinds[kind].loss, "sgd");
+    options.dropout = dropout;
+    for (unsigned density = 15; density <= 100; density += 85) {
+        struct model *model = model_of(&options);
+        struct data data;
+        data_make(&data, &options, ROWS, density);
+        data.batch.index = 1000 + (int64_t)kind;
+        shake(model);
+        check_gradient(model, &data);
+        release(&data.features);
+        model_free(model);
+    }
+}
+
 static void test_gradients_are_finite_differences(void **state)
 {
     open_kernel(state);
     for (size_t i = 0; i < MODEL_KINDS; i++) {
-        struct model_options options =
-            options_of(model_kinds[i].kind, model_kinds[i].hidden, model_kinds[i].loss, "sgd");
-        for (unsigned density = 15; density <= 100; density += 85) {
-            struct model *model = model_of(&options);
-            struct data data;
-            data_make(&data, &options, ROWS, density);
-            shake(model);
-            check_gradient(model, &data);
-            release(&data.features);
-            model_free(model);
+        check_kind(i, 0);
+        if (model_kinds[i].kind == MODEL_MLP) {
+            check_kind(i, 0.2f);
+            check_kind(i, 0.5f);
         }
     }
+    close_kernel();
+}
+
+/* Another batch drops others; what is evaluated or predicted drops nothing. */
+static void test_dropout_is_of_training_and_of_its_batch(void **state)
+{
+    open_kernel(state);
+    struct model_options options = options_of(MODEL_MLP, "20,9", LOSS_MEAN, "sgd");
+    struct model *without = model_of(&options);
+    options.dropout = 0.5f;
+    struct model *with = model_of(&options);
+    struct data data;
+    struct model_score score = {0}, plain = {0};
+    float predicted[2][ROWS * 5];
+    double losses[3];
+    static const int64_t indexes[3] = {4, 5, 4};
+    data_make(&data, &options, ROWS, 60);
+    for (size_t i = 0; i < 3; i++) {
+        data.batch.index = indexes[i];
+        assert_ok(model_gradient(with, &data.batch));
+        assert_ok(model_loss(with, &losses[i]));
+        assert_ok(model_evaluate(with, &data.batch, &score));
+    }
+    assert_true(losses[0] == losses[2] && losses[0] != losses[1]);
+    for (size_t i = 0; i < 3; i++)
+        assert_ok(model_evaluate(without, &data.batch, &plain));
+    assert_true(score.loss_sum == plain.loss_sum && score.correct == plain.correct);
+    assert_ok(model_predict(with, data.features.there, ROWS, predicted[0]));
+    assert_ok(model_predict(without, data.features.there, ROWS, predicted[1]));
+    assert_memory_equal(predicted[0], predicted[1], sizeof(predicted[0]));
+    release(&data.features);
+    model_free(with);
+    model_free(without);
+    close_kernel();
+}
+
+static void test_a_gradient_is_clipped_as_a_whole(void **state)
+{
+    open_kernel(state);
+    struct model_options options = options_of(MODEL_MLP, "20,9", LOSS_CLIPPED_SUM, "sgd");
+    struct model *free_one = model_of(&options);
+    options.clip.norm = 0.5f;
+    struct model *clipped = model_of(&options);
+    struct data data;
+    double norm = 0;
+    size_t count = model_parameters(free_one);
+    float *gradient = malloc(count * sizeof(*gradient)), *short_one = malloc(count * sizeof(float));
+    assert_true(gradient && short_one);
+    data_make(&data, &options, ROWS, 60);
+    assert_ok(model_gradient(free_one, &data.batch));
+    assert_ok(model_gradient(clipped, &data.batch));
+    assert_ok(model_read_gradient(free_one, gradient));
+    assert_ok(model_read_gradient(clipped, short_one));
+    for (size_t i = 0; i < count; i++)
+        norm += (double)gradient[i] * (double)gradient[i];
+    norm = sqrt(norm);
+    assert_true(norm > 1);
+    for (size_t i = 0; i < count; i++)
+        assert_true(fabs(short_one[i] - gradient[i] * 0.5 / norm) <= 1e-7);
+    free(gradient);
+    free(short_one);
+    release(&data.features);
+    model_free(free_one);
+    model_free(clipped);
     close_kernel();
 }
 
@@ -205,6 +299,8 @@ static void test_bad_options_are_refused(void **state)
 
 static const struct CMUnitTest tests[] = {
     ON_EACH_DEVICE(test_gradients_are_finite_differences),
+    ON_EACH_DEVICE(test_dropout_is_of_training_and_of_its_batch),
+    ON_EACH_DEVICE(test_a_gradient_is_clipped_as_a_whole),
     ON_EACH_DEVICE(test_dead_rows_teach_nothing),
     ON_EACH_DEVICE(test_bad_batches_are_refused),
     ON_EACH_DEVICE(test_bad_options_are_refused),

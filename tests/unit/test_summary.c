@@ -25,12 +25,16 @@ int64_t __wrap_clock_now_ns(void)
 
 static struct summary *open_at(int64_t step)
 {
+    static struct optimizer optimizer;
+    assert_ok(optimizer_init(&optimizer, "sgd", 0.5));
+    optimizer.schedule =
+        (struct schedule){.kind = SCHEDULE_STEP, .decay_steps = 1000000, .decay_rate = 0.5f};
     struct summary_options options = {.folder = folder,
                                       .seconds = 1,
                                       .step = step,
                                       .has_accuracy = true,
                                       .has_staleness = true,
-                                      .learning_rate = 0.5};
+                                      .optimizer = &optimizer};
     struct summary *summary;
     assert_ok(summary_open(&options, &summary));
     return summary;

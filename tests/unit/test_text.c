@@ -198,6 +198,9 @@ static void test_reals_are_written_as_short_as_they_can(void **state)
     char text[TEXT_REAL_BYTES];
     uint64_t random = 88172645463325252u;
     (void)state;
+    assert_string_equal(text_of_float(0.1f, text), "0.1");
+    assert_string_equal(text_of_float(0.100000024f, text), "0.100000024");
+    assert_string_equal(text_of_float(1e-30f, text), "1e-30");
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
         assert_string_equal(text_of_real(known[i].value, text), known[i].text);
     for (int i = 0; i < 20000; i++) {

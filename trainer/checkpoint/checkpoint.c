@@ -9,6 +9,7 @@
 
 #include "common/array.h"
 #include "common/log.h"
+#include "common/text.h"
 #include "trainer/checkpoint/safetensors.h"
 
 #define STEP_NAME "global_step"
@@ -164,6 +165,13 @@ static enum error compare_text(const struct checkpoint *checkpoint, const char *
     return strcmp(theirs, ours) == 0 ? OK : differs(checkpoint, what, theirs, ours);
 }
 
+static enum error compare_float(const struct checkpoint *checkpoint, const char *what, float theirs,
+                                float ours)
+{
+    char left[TEXT_REAL_BYTES], right[TEXT_REAL_BYTES];
+    return compare_text(checkpoint, what, text_of_float(theirs, left), text_of_float(ours, right));
+}
+
 enum error checkpoint_compare(const struct checkpoint *checkpoint,
                               const struct model_options *model)
 {
@@ -180,12 +188,31 @@ enum error checkpoint_compare(const struct checkpoint *checkpoint,
         error = compare_text(checkpoint, "optimizer", optimizer_name(&own->optimizer),
                              optimizer_name(&model->optimizer));
     if (!error)
+        error = compare_float(checkpoint, "initial_accumulator", own->optimizer.initial_accumulator,
+                              model->optimizer.initial_accumulator);
+    if (!error)
         error = compare_count(checkpoint, "number of features", own->shape.features,
                               model->shape.features);
     if (!error)
         error = compare_count(checkpoint, "number of outputs", own->shape.outputs,
                               model->shape.outputs);
     return error;
+}
+
+enum error checkpoint_compare_hyperparameters(const struct checkpoint *checkpoint,
+                                              const struct model_options *model)
+{
+    const struct model_options *own = &checkpoint->facts.model;
+    char left[HYPERPARAMETER_BYTES], right[HYPERPARAMETER_BYTES];
+    size_t number = hyperparameters_difference(own, model);
+    if (number == HYPERPARAMETERS)
+        return OK;
+    return error_set(ERROR_CONFLICT,
+                     "%s has the %s %s, not %s: all processes of a training must have "
+                     "the same",
+                     checkpoint->path, hyperparameter_name(number),
+                     hyperparameter_text(number, own, left),
+                     hyperparameter_text(number, model, right));
 }
 
 /* Has the file this tensor with the model's shape? */

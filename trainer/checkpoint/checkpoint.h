@@ -10,7 +10,8 @@
  * cut file is never trained on. Which file is the newest is the logdir's business (logdir.h).
  *
  * Metadata, all texts: format "tombola checkpoint 1"; model, features, hidden_units, outputs, loss,
- * optimizer, learning_rate, seed; target_mean and target_deviation of a regression that was
+ * optimizer, learning_rate, the other hyperparameters that are not the default
+ * (hyperparameters.h), seed; target_mean and target_deviation of a regression that was
  * normalized; feature_scale; classes (a JSON list; [] for a regression);
  * feature_names (a JSON object, feature_names.h; older ones have none); sampler (a JSON object,
  * stream_position.h).
@@ -47,10 +48,15 @@ const struct checkpoint_facts *checkpoint_get_facts(const struct checkpoint *che
 int64_t checkpoint_step(const struct checkpoint *checkpoint);
 
 /* ERROR_CONFLICT naming the first difference when `model` is another model than the checkpoint's:
- * kind, hidden layers, loss or optimizer; then features and outputs where these are not 0 (not
- * known yet). Learning rate and seed may differ. */
+ * kind, hidden layers, loss, optimizer or where its slots began; then features and outputs where
+ * these are not 0 (not known yet). Hyperparameters and seed may differ. */
 enum error checkpoint_compare(const struct checkpoint *checkpoint,
                               const struct model_options *model) MUST_CHECK;
+
+/* ERROR_CONFLICT naming the first hyperparameter that is another one than `model` has: for what two
+ * processes of one training say. */
+enum error checkpoint_compare_hyperparameters(const struct checkpoint *checkpoint,
+                                              const struct model_options *model) MUST_CHECK;
 
 /* Puts the checkpoint's values into every tensor that `model` has (one made without an optimizer's
  * slots takes the parameters alone), and its step. ERROR_CONFLICT naming a tensor that is missing

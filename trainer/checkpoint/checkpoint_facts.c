@@ -31,16 +31,6 @@ const char *checkpoint_hidden_text(const struct model_shape *shape,
     return out;
 }
 
-/* The shortest decimal that reads back as the same float. */
-static void float_text(float value, char out[32])
-{
-    for (int digits = 6; digits <= 9; digits++) {
-        snprintf(out, 32, "%.*g", digits, (double)value);
-        if (strtof(out, NULL) == value)
-            return;
-    }
-}
-
 /* The next entry's buffer, with its key set; its value is set by finish(). */
 static struct buffer *add(struct checkpoint_metadata *metadata, const char *key)
 {
@@ -62,9 +52,8 @@ static enum error add_count(struct checkpoint_metadata *metadata, const char *ke
 
 static enum error add_float(struct checkpoint_metadata *metadata, const char *key, float value)
 {
-    char text[32];
-    float_text(value, text);
-    return add_text(metadata, key, text);
+    char text[TEXT_REAL_BYTES];
+    return add_text(metadata, key, text_of_float(value, text));
 }
 
 /* Of a regression that was normalized. */
@@ -75,6 +64,19 @@ static enum error add_targets(struct checkpoint_metadata *metadata,
         return OK;
     enum error error = add_float(metadata, "target_mean", model->target_mean);
     return error ? error : add_float(metadata, "target_deviation", model->target_deviation);
+}
+
+/* Of which the learning rate is always there. */
+static enum error add_hyperparameters(struct checkpoint_metadata *metadata,
+                                      const struct model_options *model)
+{
+    char text[HYPERPARAMETER_BYTES];
+    enum error error = OK;
+    for (size_t i = 0; i < HYPERPARAMETERS && !error; i++) {
+        if (!hyperparameter_is_default(i, model))
+            error = add_text(metadata, hyperparameter_name(i), hyperparameter_text(i, model, text));
+    }
+    return error;
 }
 
 static enum error add_classes(struct checkpoint_metadata *metadata, const struct classes *classes)
@@ -112,6 +114,8 @@ enum error checkpoint_facts_print(const struct checkpoint_facts *facts,
         error = add_text(metadata, "optimizer", optimizer_name(&model->optimizer));
     if (!error)
         error = add_float(metadata, "learning_rate", model->optimizer.learning_rate);
+    if (!error)
+        error = add_hyperparameters(metadata, model);
     if (!error)
         error = add_count(metadata, "seed", model->seed);
     if (!error)
@@ -220,6 +224,20 @@ static enum error read_targets(const struct safetensors *file, struct model_opti
     return OK;
 }
 
+/* Older checkpoints have none but the learning rate. */
+static enum error read_hyperparameters(const struct safetensors *file, struct model_options *model)
+{
+    enum error error = OK;
+    for (size_t i = 0; i < HYPERPARAMETERS && !error; i++) {
+        const char *text = safetensors_metadata(file, hyperparameter_name(i));
+        if (text)
+            error = hyperparameter_set(i, text, model);
+    }
+    if (!error && model_options_check(model))
+        error = ERROR_INPUT;
+    return error ? error_prefix(error, "its metadata is wrong: ") : OK;
+}
+
 static enum error read_model(const struct safetensors *file, struct model_options *model)
 {
     const char *loss = "", *optimizer = "";
@@ -242,7 +260,8 @@ static enum error read_model(const struct safetensors *file, struct model_option
         return ERROR_INPUT;
     if (loss_is_squared(model->loss) != (model->shape.kind == MODEL_LINEAR))
         return wrong("loss", loss, "a loss of its model");
-    return read_targets(file, model);
+    error = read_hyperparameters(file, model);
+    return error ? error : read_targets(file, model);
 }
 
 static enum error read_classes(const struct safetensors *file, const struct model_shape *shape,

@@ -9,6 +9,7 @@
 
 #include "common/buffer.h"
 #include "common/error.h"
+#include "trainer/checkpoint/hyperparameters.h"
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/checkpoint/stream_position.h"
 #include "trainer/model/classes.h"
@@ -16,8 +17,8 @@
 #include "trainer/model/model.h"
 
 #define CHECKPOINT_FORMAT "tombola checkpoint 1"
-#define CHECKPOINT_FACTS 15            /* metadata entries */
-#define CHECKPOINT_MEAN "feature_mean" /* tensors */
+#define CHECKPOINT_FACTS (14 + HYPERPARAMETERS) /* metadata entries */
+#define CHECKPOINT_MEAN "feature_mean"          /* tensors */
 #define CHECKPOINT_DEVIATION "feature_deviation"
 
 struct checkpoint_facts {

@@ -403,6 +403,12 @@ static void init_remote(struct exchange *exchange, size_t number)
     link_init(&remote->link, remote->name, task->host, task->port);
 }
 
+static enum error open_facts(const struct exchange *exchange, struct checkpoint **ret_checkpoint)
+{
+    return checkpoint_open_facts(exchange->remotes[0].name, exchange->facts.data,
+                                 exchange->facts.length, ret_checkpoint);
+}
+
 enum error exchange_open(const struct exchange_options *options, struct exchange **ret_exchange,
                          struct checkpoint **ret_checkpoint)
 {
@@ -421,8 +427,7 @@ enum error exchange_open(const struct exchange_options *options, struct exchange
         exchange->remotes ? connect_to(exchange, &exchange->remotes[0]) : ERROR_MEMORY;
     *ret_checkpoint = NULL;
     if (!error && !exchange->proposes)
-        error = checkpoint_open_facts(exchange->remotes[0].name, exchange->facts.data,
-                                      exchange->facts.length, ret_checkpoint);
+        error = open_facts(exchange, ret_checkpoint);
     if (error) {
         exchange_close(exchange);
         return error;
@@ -447,11 +452,15 @@ void exchange_close(struct exchange *exchange)
     free(exchange);
 }
 
-enum error exchange_propose(struct exchange *exchange, const struct checkpoint_facts *facts)
+enum error exchange_propose(struct exchange *exchange, const struct checkpoint_facts *facts,
+                            struct checkpoint **ret_checkpoint)
 {
     struct remote *zero = &exchange->remotes[0];
     struct buffer bytes = BUFFER_INIT(WIRE_FACTS_LIMIT);
-    enum error error = exchange->proposes ? checkpoint_print_facts(facts, 0, &bytes) : OK;
+    *ret_checkpoint = NULL;
+    if (!exchange->proposes)
+        return OK;
+    enum error error = checkpoint_print_facts(facts, 0, &bytes);
     while (!error && exchange->proposes) {
         struct wire_header header = {.type = WIRE_PROPOSAL};
         struct iovec part = {.iov_base = bytes.data, .iov_len = bytes.length};
@@ -462,7 +471,7 @@ enum error exchange_propose(struct exchange *exchange, const struct checkpoint_f
             error = connect_to(exchange, zero);
     }
     buffer_release(&bytes);
-    return error;
+    return error ? error : open_facts(exchange, ret_checkpoint);
 }
 
 enum error exchange_begin(struct exchange *exchange, const struct engine *engine,

@@ -42,9 +42,11 @@ enum error exchange_open(const struct exchange_options *options, struct exchange
 /* NULL is legal. What the worker holds is free again. */
 void exchange_close(struct exchange *exchange);
 
-/* Says what is trained. ERROR_CONFLICT when the servers' options differ. */
-enum error exchange_propose(struct exchange *exchange,
-                            const struct checkpoint_facts *facts) MUST_CHECK;
+/* Says what is trained, unless it is known. *ret_checkpoint as of exchange_open(): what holds from
+ * now on, which another worker may have said; NULL: it was known. ERROR_CONFLICT when the servers'
+ * options differ. */
+enum error exchange_propose(struct exchange *exchange, const struct checkpoint_facts *facts,
+                            struct checkpoint **ret_checkpoint) MUST_CHECK;
 /* Gives `model`, which is on `engine` (both borrowed), its values and step. */
 enum error exchange_begin(struct exchange *exchange, const struct engine *engine,
                           struct model *model) MUST_CHECK;

@@ -65,7 +65,7 @@ static enum error make_parts(struct model *model)
 enum error model_new(const struct model_options *options, struct kernel *kernel,
                      struct model **ret_model)
 {
-    enum error error = optimizer_check(&options->optimizer);
+    enum error error = model_options_check(options);
     if (error)
         return error;
     struct model *model = array_new(1, sizeof(*model), "a model");

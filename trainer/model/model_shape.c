@@ -98,6 +98,22 @@ enum error model_shape_check(const struct model_shape *shape)
     return error;
 }
 
+enum error model_options_check(const struct model_options *options)
+{
+    enum error error = optimizer_check(&options->optimizer);
+    if (!error)
+        error = gradient_clip_check(&options->clip);
+    if (error || options->dropout == 0)
+        return error;
+    if (!(options->dropout > 0 && options->dropout < 1))
+        return error_set(ERROR_USAGE, "dropout is %g; it must be at least 0 and below 1",
+                         (double)options->dropout);
+    if (options->shape.kind != MODEL_MLP)
+        return error_set(ERROR_USAGE, "dropout is of hidden layers; a %s model has none",
+                         model_kind_name(options->shape.kind));
+    return OK;
+}
+
 /* Appends a tensor behind those there already. */
 static void add_tensor(struct model_layout *layout, const char *layer, const char *part,
                        size_t rows, size_t columns)

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "trainer/compute/gradient_clip.h"
 #include "trainer/compute/loss.h"
 #include "trainer/compute/optimizer.h"
 
@@ -42,7 +43,9 @@ struct model_options {
     struct model_shape shape;
     enum loss loss;
     struct optimizer optimizer;
-    uint64_t seed;     /* of the initial parameters */
+    struct gradient_clip clip;
+    float dropout;     /* mlp: the chance of a hidden unit to be dropped; below 1 */
+    uint64_t seed;     /* of the initial parameters, and of what is dropped */
     size_t batch_rows; /* B: the most rows that one call will bring, 1 to MODEL_ROWS_LIMIT */
     /* linear: inside, targets are (y - target_mean) / target_deviation; losses and predictions are
      * of y all the same. A deviation of 0: as they are. */
@@ -89,6 +92,10 @@ enum error model_choose_loss(enum model_kind kind, const char *text,
 
 /* ERROR_USAGE when the shape contradicts itself or passes a limit, naming the part. */
 enum error model_shape_check(const struct model_shape *shape) MUST_CHECK;
+
+/* ERROR_USAGE when a number by which it learns is out of its range, or nothing for this kind of
+ * model, naming it. */
+enum error model_options_check(const struct model_options *options) MUST_CHECK;
 
 /* The layout of the state for this shape and optimizer; checks the shape. */
 enum error model_layout_init(struct model_layout *layout, const struct model_shape *shape,

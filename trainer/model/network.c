@@ -6,6 +6,7 @@
 
 #include "common/array.h"
 #include "common/text.h"
+#include "trainer/compute/dropout.h"
 
 /* Batches whose labels may be on their way to the device at once. */
 #define LABEL_SLOTS 4
@@ -199,8 +200,19 @@ static struct kernel_input layer_input(const struct network *network, size_t ind
                                  .columns = network->layout->layers[index].inputs};
 }
 
+static enum error drop(struct network *network, const struct model_batch *batch, size_t index)
+{
+    struct dropout_mask mask;
+    dropout_mask_init(&mask, network->options.dropout, network->options.seed, batch->index,
+                      (uint32_t)index);
+    return kernel_dropout(network->kernel, &mask, network->outputs[index],
+                          batch->rows * network->layout->layers[index].outputs);
+}
+
+/* `drops`: hidden layers do. */
 static enum error forward(struct network *network, const float *values,
-                          const struct model_batch *batch, struct kernel_input *ret_batch)
+                          const struct model_batch *batch, bool drops,
+                          struct kernel_input *ret_batch)
 {
     size_t features = network->options.shape.features;
     enum error error =
@@ -215,6 +227,8 @@ static enum error forward(struct network *network, const float *values,
         error = kernel_forward(network->kernel, &input, values + layer->weights_offset,
                                values + layer->bias_offset, layer->outputs,
                                i < last ? ACTIVATION_RELU : ACTIVATION_NONE, network->outputs[i]);
+        if (!error && drops && i < last)
+            error = drop(network, batch, i);
     }
     return error;
 }
@@ -231,6 +245,15 @@ static enum error compare(struct network *network, size_t rows, struct kernel_re
                                 network->gradients[last], ret_result);
 }
 
+/* What a layer dropped is not positive, and has no gradient as if the ReLU had stopped it; the rest
+ * was multiplied behind the ReLU. */
+static enum error scale_kept(struct network *network, size_t rows, size_t index)
+{
+    return kernel_scale(network->kernel, network->gradients[index],
+                        rows * network->layout->layers[index].outputs,
+                        dropout_scale(network->options.dropout));
+}
+
 static enum error backward(struct network *network, const float *values,
                            const struct kernel_input *batch, float *ret_gradient)
 {
@@ -245,6 +268,8 @@ static enum error backward(struct network *network, const float *values,
             error = kernel_backward_input(network->kernel, &input, network->gradients[i],
                                           values + layer->weights_offset, layer->outputs,
                                           network->gradients[i - 1]);
+        if (!error && i > 0 && network->options.dropout > 0)
+            error = scale_kept(network, batch->rows, i - 1);
     }
     return error;
 }
@@ -255,11 +280,14 @@ enum error network_gradient(struct network *network, const float *values,
     struct kernel_input input;
     enum error error = send_labels(network, batch);
     if (!error)
-        error = forward(network, values, batch, &input);
+        error = forward(network, values, batch, network->options.dropout > 0, &input);
     if (!error)
         error = compare(network, batch->rows, &network->results[0]);
     if (!error)
         error = backward(network, values, &input, ret_gradient);
+    if (!error && gradient_clip_is_on(&network->options.clip))
+        error = kernel_clip(network->kernel, &network->options.clip, ret_gradient,
+                            network->layout->parameters);
     if (!error)
         network->rows = batch->rows;
     return error;
@@ -323,7 +351,7 @@ enum error network_evaluate(struct network *network, const float *values,
     struct kernel_input input;
     enum error error = send_labels(network, batch);
     if (!error)
-        error = forward(network, values, batch, &input);
+        error = forward(network, values, batch, false, &input);
     if (!error)
         error = compare(network, batch->rows, &network->results[1]);
     struct kernel_result result;
@@ -360,7 +388,7 @@ enum error network_predict(struct network *network, const float *values, const f
     struct model_batch batch = {.rows = rows, .features = features};
     enum error error = check_rows(network, rows);
     if (!error)
-        error = forward(network, values, &batch, &input);
+        error = forward(network, values, &batch, false, &input);
     if (!error && !loss_is_squared(network->options.loss))
         error = kernel_softmax(network->kernel, result, rows, outputs, result);
     if (!error)

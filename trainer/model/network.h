@@ -27,6 +27,7 @@
 /* One batch. `features` is device memory; the others are host memory and may be reused as soon as
  * the call returns. Exactly one of classes and targets is read (targets by linear). */
 struct model_batch {
+    int64_t index;         /* K, which decides what dropout drops; of gradients alone */
     size_t rows;           /* 1 to batch_rows */
     const float *features; /* [rows, F], device; NULL: */
     const uint8_t *bytes;  /* [rows, F], device, times scale (kernel_input_bytes()) */
@@ -50,8 +51,8 @@ enum error network_new(const struct model_options *options, const struct model_l
                        struct kernel *kernel, struct network **ret_network) MUST_CHECK;
 void network_free(struct network *network);
 
-/* The gradient of the loss of `batch` at values[P] into gradient[P]. ERROR_INPUT when a class is
- * out of range, naming the row of the batch. */
+/* The gradient of the loss of `batch` at values[P] into gradient[P], with dropout, and clipped.
+ * ERROR_INPUT when a class is out of range, naming the row of the batch. */
 enum error network_gradient(struct network *network, const float *values,
                             const struct model_batch *batch, float *ret_gradient) MUST_CHECK;
 

@@ -85,7 +85,8 @@ static void write_window(struct summary *summary, int64_t now_ns)
             "steps_per_s", (double)(summary->step - window->begin_step) / seconds};
         scalars[count++] = (struct event_scalar){"wait_for_data", waited / seconds};
     }
-    scalars[count++] = (struct event_scalar){"learning_rate", options->learning_rate};
+    scalars[count++] = (struct event_scalar){
+        "learning_rate", (double)optimizer_learning_rate(options->optimizer, summary->step)};
     if (options->has_staleness)
         scalars[count++] =
             (struct event_scalar){"staleness", (double)window->behind / (double)window->batches};

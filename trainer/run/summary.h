@@ -8,7 +8,7 @@
  *   rows_per_s                of this process
  *   steps_per_s               of all
  *   wait_for_data             the share of time
- *   learning_rate
+ *   learning_rate             of the summary's step
  *   staleness                 in a cluster: steps of others between values and their gradient
  *
  * and histograms of the parameters. A step is never in two summaries, not after a restart either:
@@ -26,12 +26,12 @@
 #include "trainer/model/model.h"
 
 struct summary_options {
-    const char *folder;   /* made when there is none */
-    double seconds;       /* between two summaries; after a step, when they are over */
-    int64_t step;         /* that training begins with */
-    bool has_accuracy;    /* a classifier */
-    bool has_staleness;   /* a worker of several, asynchronous */
-    double learning_rate; /* of all steps */
+    const char *folder;                /* made when there is none */
+    double seconds;                    /* between two summaries; after a step, when they are over */
+    int64_t step;                      /* that training begins with */
+    bool has_accuracy;                 /* a classifier */
+    bool has_staleness;                /* a worker of several, asynchronous */
+    const struct optimizer *optimizer; /* borrowed: its learning rate */
 };
 
 /* One batch was trained. */

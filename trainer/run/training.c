@@ -232,12 +232,12 @@ static enum error open_summary(struct training *training)
     const struct training_options *options = training->options;
     const struct cluster *cluster = options->cluster;
     struct buffer folder = BUFFER_INIT(FOLDER_LIMIT_BYTES);
-    struct summary_options summary = {
-        .seconds = options->summary_seconds,
-        .step = global_step(training),
-        .has_accuracy = training->parts.facts.classes != NULL,
-        .has_staleness = training->parts.exchange && training->options->aggregate == 0,
-        .learning_rate = (double)options->model.optimizer.learning_rate};
+    struct summary_options summary = {.seconds = options->summary_seconds,
+                                      .step = global_step(training),
+                                      .has_accuracy = training->parts.facts.classes != NULL,
+                                      .has_staleness = training->parts.exchange &&
+                                                       training->options->aggregate == 0,
+                                      .optimizer = &options->model.optimizer};
     if (options->summary_seconds <= 0)
         return OK;
     buffer_add_text(&folder, options->logdir);
@@ -312,7 +312,8 @@ static enum error find_gradient(struct training *training, const struct feed_bat
                                 struct model_batch *ret_batch)
 {
     struct training_parts *parts = &training->parts;
-    *ret_batch = (struct model_batch){.rows = feed_batch->rows,
+    *ret_batch = (struct model_batch){.index = feed_batch->index,
+                                      .rows = feed_batch->rows,
                                       .scale = parts->facts.feature_scale,
                                       .classes = parts->classes,
                                       .targets = parts->numbers};

@@ -72,6 +72,14 @@ enum error training_parts_take_logdir(struct training_parts *parts,
     return OK;
 }
 
+/* What server 0 says is trained, with this worker's options. */
+static enum error compare_training(const struct checkpoint *checkpoint,
+                                   const struct model_options *model)
+{
+    enum error error = checkpoint_compare(checkpoint, model);
+    return error ? error : checkpoint_compare_hyperparameters(checkpoint, model);
+}
+
 enum error training_parts_join(struct training_parts *parts, const struct training_options *options)
 {
     struct exchange_options exchange = {.cluster = options->cluster,
@@ -86,7 +94,7 @@ enum error training_parts_join(struct training_parts *parts, const struct traini
     if (error)
         return error;
     if (parts->checkpoint)
-        return checkpoint_compare(parts->checkpoint, &options->model);
+        return compare_training(parts->checkpoint, &options->model);
     return options->init_from ? checkpoint_open_foreign(options->init_from, &parts->initial) : OK;
 }
 
@@ -335,14 +343,28 @@ static enum error choose_seed(struct training_parts *parts)
     return OK;
 }
 
+/* The seed, which dropout follows, is that of the worker whose proposal was heard. */
+static enum error propose(struct training_parts *parts)
+{
+    struct checkpoint *held = NULL;
+    enum error error = exchange_propose(parts->exchange, &parts->facts, &held);
+    if (error || !held)
+        return error;
+    parts->facts.model.seed = checkpoint_get_facts(held)->model.seed;
+    error = compare_training(held, &parts->facts.model);
+    checkpoint_close(held);
+    return error;
+}
+
 /* A worker keeps values; the optimizer's slots are the servers'. */
 static enum error make_worker_model(struct training_parts *parts)
 {
+    enum error error = propose(parts);
+    if (error)
+        return error;
     struct model_options model = parts->facts.model;
     model.optimizer.kind = OPTIMIZER_SGD;
-    enum error error = model_new(&model, parts->engine.kernel, &parts->model);
-    if (!error)
-        error = exchange_propose(parts->exchange, &parts->facts);
+    error = model_new(&model, parts->engine.kernel, &parts->model);
     return error ? error : exchange_begin(parts->exchange, &parts->engine, parts->model);
 }
 
@@ -370,9 +392,7 @@ static enum error make_model(struct training_parts *parts)
     error = checkpoint_compare(parts->checkpoint, model);
     if (error)
         return error;
-    if (saved->model.optimizer.learning_rate != model->optimizer.learning_rate)
-        log_info("learning rate %g from now on (%g before)", (double)model->optimizer.learning_rate,
-                 (double)saved->model.optimizer.learning_rate);
+    hyperparameters_log_changes(&saved->model, model);
     log_info("going on from %s, step %" PRId64, checkpoint_path(parts->checkpoint),
              checkpoint_step(parts->checkpoint));
     return checkpoint_restore(parts->checkpoint, parts->model);

@@ -8,7 +8,11 @@ enum error coordinator_set_facts(struct coordinator *coordinator, struct checkpo
     const struct coordinator_options *options = &coordinator->options;
     struct checkpoint_facts facts = *checkpoint_get_facts(checkpoint);
     enum error error = checkpoint_compare(checkpoint, options->model);
-    facts.model.optimizer.learning_rate = options->model->optimizer.learning_rate;
+    if (!error)
+        hyperparameters_log_changes(&facts.model, options->model);
+    facts.model.optimizer = options->model->optimizer;
+    facts.model.clip = options->model->clip;
+    facts.model.dropout = options->model->dropout;
     facts.done = (struct index_set){.count = 0};
     if (!error)
         error = model_layout_init(&coordinator->layout, &facts.model.shape, &facts.model.optimizer);

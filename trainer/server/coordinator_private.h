@@ -73,7 +73,8 @@ static inline int64_t coordinator_step(const struct coordinator *coordinator)
 
 /* ---- coordinator_facts.c ------------------------------------------------ */
 
-/* The facts of a checkpoint become what is trained. Takes it, also on failure. */
+/* The facts of a checkpoint become what is trained, with this server's own hyperparameters. Takes
+ * it, also on failure. */
 enum error coordinator_set_facts(struct coordinator *coordinator,
                                  struct checkpoint *checkpoint) MUST_CHECK;
 enum error coordinator_send_facts(const struct coordinator *coordinator,

@@ -23,14 +23,29 @@ enum error coordinator_hello(struct coordinator *coordinator, struct peer *worke
     return peer_send(worker, &header, NULL, 0);
 }
 
+/* Is it of the training that this server's options describe? */
+static enum error check_proposal(const struct coordinator *coordinator,
+                                 const struct checkpoint *proposal)
+{
+    const struct model_options *model = coordinator->options.model;
+    enum error error = checkpoint_compare(proposal, model);
+    return error ? error : checkpoint_compare_hyperparameters(proposal, model);
+}
+
 enum error coordinator_propose(struct coordinator *coordinator, struct peer *worker)
 {
     struct checkpoint *checkpoint = NULL;
     if (coordinator->phase == COORDINATOR_NEW) {
         enum error error = checkpoint_open_facts(worker->name, worker->payload,
                                                  worker->payload_bytes, &checkpoint);
-        if (!error)
-            error = coordinator_set_facts(coordinator, checkpoint);
+        if (error)
+            return error;
+        error = check_proposal(coordinator, checkpoint);
+        if (error) {
+            checkpoint_close(checkpoint);
+            return error;
+        }
+        error = coordinator_set_facts(coordinator, checkpoint);
         if (error)
             return error;
     }
