@@ -38,7 +38,8 @@ struct command {
     /* Parses its own table with options_parse() and works; what it returns decides the exit status
      * (error_exit_status; 128 + signal for ERROR_CANCELLED after a signal). */
     enum error (*run)(const struct program *program, int argc, char **argv);
-    bool only_reads; /* it leaves nothing to put in order: a signal ends it, whatever hangs */
+    /* By a signal, whatever hangs: it leaves nothing to put in order (hang.h). */
+    bool ends_anywhere;
 };
 
 struct program {

@@ -6,8 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/errand.h"
+#include "common/hang.h"
 #include "common/log.h"
 #include "common/options.h"
 #include "common/options_help.h"
@@ -17,8 +16,6 @@
 #include "common/text.h"
 
 #define COMMANDS_LIMIT 32
-#define STEP_MS 50
-#define STOP_MS 800
 
 static const struct command *find_command(const struct program *program, const char *name)
 {
@@ -60,51 +57,17 @@ static enum error finish_output(enum error error)
                    : error_set_errno(ERROR_IO, errno, "cannot write to standard output");
 }
 
-/* What a thread runs that may be left behind: in a file of a server that is away, most often. */
-struct running {
-    const struct program *program;
-    const struct command *command;
-    int argc;
-    char **argv;
-    struct error_report report;
-};
-
-static void run_it(void *context)
-{
-    struct running *running = context;
-    enum error error = running->command->run(running->program, running->argc, running->argv);
-    error_report_take(error, &running->report);
-}
-
-/* Longer than what hangs in a store: that is named (errand_run()). */
-static bool wait_for_reader(struct errand *errand)
-{
-    bool is_done = false;
-    while (!is_done && !stop_requested())
-        is_done = errand_wait(errand, clock_deadline_ns(STEP_MS));
-    return is_done || errand_wait(errand, clock_deadline_ns(STOP_MS));
-}
-
-static enum error run_reader(struct running *running)
-{
-    struct errand *errand = NULL;
-    enum error error = errand_new(run_it, NULL, running, &errand);
-    if (!error)
-        error = errand_start(errand, "tombola-command");
-    if (!error && !wait_for_reader(errand)) {
-        log_failure(running->program->name, running->command->name,
-                    "stopped while a file or a server does not answer");
-        _exit(128 + stop_signal()); /* the thread has what exit() would free */
-    }
-    errand_leave(errand);
-    return error ? error : error_restore(&running->report);
-}
-
 static enum error run(const struct program *program, const struct command *command, int argc,
                       char **argv)
 {
-    struct running running = {program, command, argc, argv, {.code = OK}};
-    return command->only_reads ? run_reader(&running) : command->run(program, argc, argv);
+    struct hang hang;
+    hang_install(program->name, command->name);
+    if (!command->ends_anywhere)
+        return command->run(program, argc, argv);
+    hang_begin(&hang, HANG_MS, "while a file or a server does not answer");
+    enum error error = command->run(program, argc, argv);
+    hang_end(&hang);
+    return error;
 }
 
 static int run_command(const struct program *program, const struct command *command, int argc,

@@ -40,8 +40,8 @@ static void on_signal(int signal_number)
 }
 
 /* GCC 12's ThreadSanitizer makes what it keeps of a thread's signals in the thread's first blocking
- * call, and loses a signal that comes while it does. Only the main thread gets any (thread.h): this
- * call is its first one, before there is a handler. */
+ * call, and loses a signal that comes while it does: of the main thread, this call is the first
+ * one, before there is a handler. */
 static void make_signals_safe(int event)
 {
 #ifdef __SANITIZE_THREAD__
@@ -50,6 +50,26 @@ static void make_signals_safe(int event)
 #else
     (void)event;
 #endif
+}
+
+static void mask_signals(int how)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    pthread_sigmask(how, &set, NULL);
+}
+
+void stop_take_signals(void)
+{
+    make_signals_safe(atomic_load(&descriptor));
+    mask_signals(SIG_UNBLOCK);
+}
+
+void stop_leave_signals(void)
+{
+    mask_signals(SIG_BLOCK);
 }
 
 /* A signal's frame overwrites what lies more than 128 bytes below the stack pointer, where code

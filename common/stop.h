@@ -14,6 +14,11 @@
 
 enum error stop_install(void) MUST_CHECK;
 
+/* SIGINT and SIGTERM come to the main thread. To have them come to another one, that one (made by
+ * thread_start(), before it does anything else) takes them, and the main thread leaves them. */
+void stop_take_signals(void);
+void stop_leave_signals(void);
+
 /* Was it asked for? From every thread. */
 bool stop_requested(void);
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/hang.h"
 #include "common/log.h"
 #include "common/options.h"
 #include "common/text.h"
@@ -15,6 +16,8 @@
 #include "sampler/frame/frame.h"
 #include "sampler/frame/frame_file.h"
 #include "sampler/frame/frame_summary.h"
+
+#define STOP_MS 5000 /* for the disk after a signal: sorted files may have to be closed first */
 
 struct build_options {
     const char *store;
@@ -105,6 +108,9 @@ static enum error build(const struct build_options *options)
 {
     int64_t start_ns = clock_now_ns();
     struct frame *frame = NULL;
+    struct hang hang;
+    hang_begin(&hang, STOP_MS, "while the disk of %s does not answer; what has that name is whole",
+               options->out);
     enum error error = check_out(options->out);
     if (!error)
         error = frame_build_file(options->store, options->out, options->memory_bytes);
@@ -116,6 +122,7 @@ static enum error build(const struct build_options *options)
         error = report(frame, options->out);
     }
     frame_free(frame);
+    hang_end(&hang);
     return error;
 }
 

@@ -274,5 +274,5 @@ const struct command command_info = {
                "  tombola-sampler info train.frame\n"
                "  tombola-sampler info --verify --json train.frame\n",
     .run = run,
-    .only_reads = true,
+    .ends_anywhere = true,
 };

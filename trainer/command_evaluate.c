@@ -21,7 +21,7 @@ const struct command command_evaluate = {
         "is `accuracy: 0.9655`, or `mean squared error: ...` of a regression.\n"
         "The model's columns are found by name where the store has names.\n" COMMANDS_ENVIRONMENT,
     .run = run,
-    .only_reads = true,
+    .ends_anywhere = true,
 };
 
 static enum error evaluate(struct trained_model *trained, const struct trained_model_source *source,

@@ -26,6 +26,7 @@ const struct command command_export = {
         "of it. It gives `probabilities` and `class`, the number of the most probable one, or\n"
         "`prediction` of a regression. Its metadata have the `classes` as a JSON list.\n",
     .run = run,
+    .ends_anywhere = true,
 };
 
 static enum error run(const struct program *program, int argc, char **argv)

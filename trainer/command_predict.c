@@ -14,7 +14,7 @@ const struct command command_predict = {
         "classes are numbered so, else p_CLASS (a regression: id,label,predicted).\n"
         "The model's columns are found by name where the store has names.\n" COMMANDS_ENVIRONMENT,
     .run = run,
-    .only_reads = true,
+    .ends_anywhere = true,
 };
 
 static enum error predict(struct trained_model *trained, const struct trained_model_source *source,

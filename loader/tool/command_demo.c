@@ -217,4 +217,5 @@ const struct command command_demo = {
         "  tombola-loader demo data\n"
         "  tombola-loader info 'csv:data/mnist_train.csv?label=0&header=no'\n",
     .run = run,
+    .ends_anywhere = true,
 };

@@ -9,6 +9,7 @@
 #include <strings.h>
 
 #include "common/clock.h"
+#include "common/hang.h"
 #include "common/options.h"
 #include "common/stop.h"
 #include "common/text.h"
@@ -92,12 +93,9 @@ static enum error connect_server(struct destination *destination, bool force)
 
 static enum error destination_init(struct destination *destination, const char *text, bool force)
 {
-    enum error error = uri_init(&destination->uri, text);
-    if (error)
-        return error;
     const char *table = uri_query_get(&destination->uri.query, "table");
     destination->table = table ? table : "samples";
-    error = check_scheme(text, &destination->uri);
+    enum error error = check_scheme(text, &destination->uri);
     if (!error && is_postgres(destination))
         return connect_server(destination, force);
     if (!error)
@@ -186,21 +184,40 @@ static enum error copy_rows(struct store *store, struct destination *destination
     return error;
 }
 
-static enum error import(const char *source, const char *text, bool force)
+static enum error import_into(struct destination *destination, const char *source, const char *text,
+                              bool force)
 {
-    struct destination destination = {.table = NULL};
     struct store *store = NULL;
-    enum error error = destination_init(&destination, text, force);
+    enum error error = destination_init(destination, text, force);
     if (!error)
         error = store_open_apart(source, 0, NULL, 0, &store);
     if (!error && store_info(store)->first_bad_row)
         error = error_set(ERROR_INPUT, "%s", store_info(store)->first_bad_row);
     if (!error) {
         store_warn_of_labels(store_info(store));
-        error = copy_rows(store, &destination);
+        error = copy_rows(store, destination);
     }
-    destination_release(&destination);
+    destination_release(destination);
     store_close(store);
+    return error;
+}
+
+/* A server's writer has deadlines of its own, and undoes there what it began. */
+static enum error import(const char *source, const char *text, bool force)
+{
+    struct destination destination = {.table = NULL};
+    struct hang hang;
+    enum error error = uri_init(&destination.uri, text);
+    if (error)
+        return error;
+    if (is_postgres(&destination))
+        return import_into(&destination, source, text, force);
+    hang_begin(&hang, HANG_MS,
+               "while the disk of %s does not answer; what has that name is whole, and what was "
+               "written beside it is removed by the next import",
+               destination.uri.path);
+    error = import_into(&destination, source, text, force);
+    hang_end(&hang);
     return error;
 }
 

@@ -265,5 +265,5 @@ const struct command command_info = {
                "largest_value,\n"
                "and largest_value_rows, the rows that were looked at.\n",
     .run = run,
-    .only_reads = true,
+    .ends_anywhere = true,
 };

@@ -7,8 +7,10 @@ folder on NFS, where `process` writes with pwrite(), too.
 
 import http.client
 import json
+import os
 import random
 import re
+import signal
 import subprocess
 import threading
 import time
@@ -16,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from service import LONG, PATIENCE_S, SEED, preloaded, wait_for
+from service import LONG, PATIENCE_S, SEED, free_port, preloaded, run, wait_for
 from test_sampler_disk import STORE, Client, check_no_gap, check_pairs
 
 WAYS = [("fsync", "fdatasync"), ("fsync", "fdatasync-after"), ("fsync", "pwrite"), ("fsync", "pwrite-after"),
@@ -37,11 +39,18 @@ class Disk:
             subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-o", libraries[-1],
                             source, "-ldl"], check=True)
         self.env = preloaded(libraries[1]) | {"HANGING_DISK": str(self.folder)}
+        # of programs that end while threads of theirs hang
+        self.ending = self.env | {"TSAN_OPTIONS": f"{os.environ.get('TSAN_OPTIONS', '')}:report_thread_leaks=0"}
         self.nfs = self.env | {"LD_PRELOAD": ":".join(map(str, libraries))}
 
-    def begin(self, *calls):
-        for call in calls:
+    def begin(self, *calls, only=None):
+        if only:
+            (self.folder / "only").write_text(only)
+        for call in ("met", *calls):
             (self.folder / call).touch()
+
+    def wait_until_met(self):
+        wait_for(lambda: not (self.folder / "met").exists(), "nothing was written")
 
     def end(self):
         for path in list(self.folder.iterdir()):
@@ -250,3 +259,106 @@ def test_a_trainer_says_that_its_last_save_hangs(sampler, start, disk, tmp_path)
     disk.end()
     assert trainer.wait() == 143
     assert re.search(r"stopped by SIGTERM after step [1-9]\d*; start again with the same --logdir", trainer.stderr)
+
+
+# ---- files that programs write, and checkpoints ---------------------------------------------------
+
+
+@pytest.fixture
+def rows(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("id,label,x\n" + "".join(f"{i},{i % 3},{i % 256}\n" for i in range(3000)))
+    return path
+
+
+WRITERS = {
+    "out.db": lambda rows, out, server: ["loader", "import", rows, out],
+    "out.frame": lambda rows, out, server: ["sampler", "build", "--store", rows, "--out", out],
+    "out.onnx": lambda rows, out, server: ["trainer", "export", "--out", out, "--logdir", trained(rows, server)],
+}
+
+
+def trained(rows, server):
+    logdir = rows.with_name("trained")
+    run("trainer", "train", "--sampler", server.url, "--store", rows, "--logdir", logdir, "--train-steps", 1, "--device", "cpu")
+    return logdir
+
+
+@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("call", ["fsync", "fsync-after"])
+def test_a_signal_ends_a_program_whose_file_hangs(sampler, start, disk, rows, tmp_path, name, call):
+    out = tmp_path / name
+    words = WRITERS[name](rows, out, sampler("--store", rows))
+    run(*words)
+    before = out.read_bytes()
+    for there in (True, False):
+        disk.begin(call)
+        program = start(*words, env=disk.ending)
+        disk.wait_until_met()
+        program.terminate()
+        assert program.wait() == 128 + signal.SIGTERM
+        assert "stopped while" in program.stderr and "does not answer" in program.stderr, program.stderr
+        assert out.read_bytes() == before if there else not out.exists()
+        disk.end()
+        if there:
+            out.unlink()
+    run(*words)
+    assert out.read_bytes() == before
+    assert not list(tmp_path.glob(f"{name}.*")), "the next one removes what was left"
+
+
+def goes_on(server, rows, logdir, steps, *more):
+    return ("trainer", "train", "--sampler", server.url, "--store", rows, "--logdir", logdir, "--train-steps", steps, "--device", "cpu",
+            "--model", "softmax", "--print-every", 0, "--save-secs", 0, *more)
+
+
+def alone():
+    return []
+
+
+def chief():
+    """With the servers' thread, of a cluster whose other worker never comes."""
+    return ["--job-name", "worker", "--task-index", 0, "--worker-hosts", f"127.0.0.1:{free_port()},127.0.0.1:{free_port()}"]
+
+
+@pytest.mark.threads
+@pytest.mark.parametrize("role", [alone, chief])
+def test_a_signal_ends_a_training_whose_disk_hangs(sampler, start, disk, rows, tmp_path, role):
+    """Within seconds, and what is whole is named; nothing of it is lost."""
+    server, logdir = sampler("--store", rows), tmp_path / "run"
+    training = start(*goes_on(server, rows, logdir, 10**9, *role()), env=disk.ending)
+    wait_for((logdir / "checkpoint").exists, "the first state is not saved")
+    disk.begin("fsync")
+    training.terminate()
+    assert training.wait() == 128 + signal.SIGTERM
+    assert re.search(r"stopped before step \d+ was saved: .* model\.ckpt-0.*\(step 0\) is the newest checkpoint that is whole",
+                     training.stderr.replace(str(logdir) + "/", " ")), training.stderr
+    disk.end()
+    done = run(*goes_on(server, rows, logdir, 10))
+    assert "model.ckpt-0.safetensors, step 0" in done.stderr, done.stderr
+
+
+@pytest.mark.threads
+def test_a_signal_ends_a_training_whose_first_save_hangs(sampler, start, disk, rows, tmp_path):
+    server, logdir = sampler("--store", rows), tmp_path / "run"
+    disk.begin("fsync", only="ckpt")
+    training = start(*goes_on(server, rows, logdir, 10**9), env=disk.ending)
+    disk.wait_until_met()
+    training.terminate()
+    assert training.wait() == 128 + signal.SIGTERM
+    assert "stopped before step 0 was saved" in training.stderr and "there is no checkpoint in" in training.stderr, training.stderr
+    disk.end()
+    run(*goes_on(server, rows, logdir, 10))
+
+
+@pytest.mark.parametrize("role", [alone, chief])
+def test_a_training_that_is_over_waits_for_its_disk(sampler, start, disk, rows, tmp_path, role):
+    """It says so, and ends well when the disk is back."""
+    server, logdir = sampler("--store", rows), tmp_path / "run"
+    disk.begin("fsync-after", only="ckpt")
+    training = start(*goes_on(server, rows, logdir, 3, *role()), env=disk.env)
+    disk.wait_until_met()
+    training.wait_for_log(r"step \d is not saved after \d+ s: the logdir's disk is slow or does not answer")
+    disk.end()
+    assert training.wait() == 0, training.stderr
+    assert (logdir / "model.ckpt-3.safetensors").exists()

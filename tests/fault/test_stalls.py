@@ -4,6 +4,7 @@ servers, disks. The times are printed; the tests allow more, for machines that a
 
 import contextlib
 import os
+import re
 import select
 import signal
 import socket
@@ -17,7 +18,7 @@ import pytest
 
 from conftest import PATIENCE_S
 from postgres_server import server as postgres  # noqa: F401, a fixture
-from service import BUILD, ROOT, SANITIZED, environment, program, run, wait_for
+from service import BUILD, ROOT, SANITIZED, environment, free_port, program, run, wait_for
 from stalling_files import StallingFiles
 
 ROWS = 300000
@@ -272,8 +273,10 @@ def report(what, name, seconds):
 
 
 def is_over(pid):
-    """Has the process ended, but for threads that cannot?"""
-    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    """Has the process ended, but for threads that cannot? Those of FUSE cannot, and have a SIGKILL pending then."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    pending = int(re.search(r"^SigPnd:\s*(\w+)", status, re.MULTILINE).group(1), 16)
+    return "State:\tZ" in status or pending >> (signal.SIGKILL - 1) & 1
 
 
 def is_at_rest(pid):
@@ -478,19 +481,36 @@ def test_a_signal_ends_a_server_that_measures_a_column(stall, request, sampler):
     assert answers[0].status == 503 and os.path.basename(stall.store) in answers[0].text, answers[0].text
 
 
-# Files of ours that hang: nothing of them is in the message of a command that only reads.
+def goes_on(stall, logdir, *more):
+    return ["train", "--sampler", stall.url, "--store", stall.good, "--logdir", logdir, "--device", "cpu", *more]
+
+
+# Files of ours that hang.
+CHECKPOINT = "model.ckpt-1.safetensors"
 OTHERS = {
     "trainer evaluate": lambda stall: ["evaluate", "--store", stall.good, "--logdir", stall.away, "--device", "cpu"],
-    "trainer predict": lambda stall: ["predict", "--store", stall.good, "--checkpoint", stall.away / "model.ckpt-1.safetensors", "--device", "cpu"],
+    "trainer predict": lambda stall: ["predict", "--store", stall.good, "--checkpoint", stall.away / CHECKPOINT, "--device", "cpu"],
+    "trainer export": lambda stall: ["export", "--logdir", stall.away, "--out", stall.tmp_path / "model.onnx"],
+    "trainer train, going on": lambda stall: goes_on(stall, stall.away),
+    "trainer train, from a file": lambda stall: goes_on(stall, stall.tmp_path / "new", "--init-from", stall.away / CHECKPOINT),
+    "trainer train, a server": lambda stall: goes_on(stall, stall.away, *task("ps", 1)),
+    "trainer train, a chief from a file": lambda stall: goes_on(stall, stall.tmp_path / "new", *task("worker", 0), "--init-from", stall.away / CHECKPOINT),
+    "trainer train, an evaluator": lambda stall: goes_on(stall, stall.away, *task("evaluator", 1), "--test-store", stall.good),
     "sampler info": lambda stall: ["info", stall.away / "frame"],
 }
+MAPPED = ["sampler info"]  # what is mapped cannot be in a file system without a cache
+
+
+def task(job, servers):
+    """One of a cluster with two workers."""
+    hosts = [f"127.0.0.1:{free_port()}" for _ in range(2 + servers)]
+    return ["--job-name", job, "--task-index", 0, "--worker-hosts", ",".join(hosts[:2]), *(["--ps-hosts", hosts[2]] if servers else [])]
 
 
 @pytest.mark.threads
-@pytest.mark.parametrize("reader, mode", [  # what is mapped cannot be in a file system without a cache
-    ("trainer evaluate", "hang"), ("trainer evaluate", "dead"), ("trainer predict", "hang"), ("trainer predict", "dead"), ("sampler info", "dead")])
+@pytest.mark.parametrize("reader, mode", [(reader, mode) for reader in OTHERS for mode in ("hang", "dead") if mode == "dead" or reader not in MAPPED])
 @pytest.mark.parametrize("stall", ["csv_hangs"], indirect=True)
-def test_a_signal_ends_what_only_reads(stall, reader, mode, request):
+def test_a_signal_ends_what_reads_files_of_ours(stall, reader, mode, request):
     """A logdir or a frame on a file server that is away."""
     trained(stall)
     run("sampler", "build", "--store", stall.good, "--out", stall.tmp_path / "run" / "frame")

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/array.h"
+#include "common/hang.h"
 #include "common/log.h"
 #include "common/text.h"
 #include "trainer/checkpoint/safetensors.h"
@@ -66,11 +67,14 @@ static enum error open_file(const char *path, enum error (*read)(struct checkpoi
     struct checkpoint *checkpoint = array_new(1, sizeof(*checkpoint), "a checkpoint");
     if (!checkpoint)
         return ERROR_MEMORY;
+    struct hang hang;
+    hang_begin(&hang, HANG_MS, "while %s does not answer", path);
     checkpoint->path = strdup(path);
     enum error error = checkpoint->path ? safetensors_open(path, &checkpoint->file)
                                         : error_set_memory(strlen(path), "a path");
     if (!error)
         error = read(checkpoint);
+    hang_end(&hang);
     if (error) {
         checkpoint_close(checkpoint);
         return error;
@@ -246,12 +250,15 @@ static enum error read_tensor(const struct checkpoint *checkpoint, const struct 
 static enum error read_tensors(const struct checkpoint *checkpoint,
                                const struct model_layout *layout, size_t end, float *state)
 {
+    struct hang hang;
     enum error error = OK;
+    hang_begin(&hang, HANG_MS, "while %s does not answer", checkpoint->path);
     for (size_t i = 0; i < layout->tensor_count && !error; i++) {
         const struct model_tensor *view = &layout->tensors[i];
         if (view->offset < end)
             error = read_tensor(checkpoint, view, state);
     }
+    hang_end(&hang);
     return error;
 }
 

@@ -13,6 +13,7 @@
 
 #include "common/array.h"
 #include "common/file.h"
+#include "common/hang.h"
 #include "common/log.h"
 #include "common/text.h"
 #include "trainer/checkpoint/checkpoint_state.h"
@@ -22,7 +23,8 @@
 #define PREFIX "model.ckpt-"
 #define SUFFIX ".safetensors"
 #define STATE_LIMIT_BYTES (1 << 20)
-#define TRIES 5 /* of a reader whose file a trainer removed meanwhile */
+#define TRIES 5       /* of a reader whose file a trainer removed meanwhile */
+#define SAVE_MS 15000 /* that a save may take after a signal */
 
 struct logdir {
     char *path;
@@ -101,12 +103,20 @@ static struct logdir *new_logdir(const char *path)
     return NULL;
 }
 
+/* What is left half done in a logdir is as after kill -9: the next one goes on from there. */
+static void begin_wait(struct hang *hang, const char *path)
+{
+    hang_begin(hang, HANG_MS, "while the logdir %s does not answer", path);
+}
+
 enum error logdir_open(const char *path, int64_t patience_ms, struct logdir **ret_logdir)
 {
     struct logdir *logdir = new_logdir(path);
     if (!logdir)
         return ERROR_MEMORY;
     int64_t step;
+    struct hang hang;
+    begin_wait(&hang, path);
     enum error error = file_make_folders(path);
     if (!error)
         error = logdir_lock_take(path, patience_ms, &logdir->lock);
@@ -114,11 +124,12 @@ enum error logdir_open(const char *path, int64_t patience_ms, struct logdir **re
         error = look(logdir, true, &step);
     if (error) {
         logdir_close(logdir);
-        return error;
+    } else {
+        file_sync_above(path);
+        *ret_logdir = logdir;
     }
-    file_sync_above(path);
-    *ret_logdir = logdir;
-    return OK;
+    hang_end(&hang);
+    return error;
 }
 
 enum error logdir_open_read(const char *path, struct logdir **ret_logdir)
@@ -366,7 +377,7 @@ static void remove_orphans(const struct logdir *logdir)
         closedir(folder);
 }
 
-enum error logdir_newest(struct logdir *logdir, struct checkpoint **ret_checkpoint)
+static enum error find_newest(struct logdir *logdir, struct checkpoint **ret_checkpoint)
 {
     struct checkpoint *checkpoint = NULL;
     bool passed = false;
@@ -397,14 +408,27 @@ enum error logdir_newest(struct logdir *logdir, struct checkpoint **ret_checkpoi
     return error;
 }
 
+enum error logdir_newest(struct logdir *logdir, struct checkpoint **ret_checkpoint)
+{
+    struct hang hang;
+    begin_wait(&hang, logdir->path);
+    enum error error = find_newest(logdir, ret_checkpoint);
+    hang_end(&hang);
+    return error;
+}
+
 /* Names `name` in the state file, which ends the save. The oldest stay named until removed. */
 static enum error publish(struct logdir *logdir, const char *name)
 {
+    struct hang hang;
     enum error error = checkpoint_state_add(&logdir->state, name);
     if (!error)
         error = write_state(logdir);
+    hang_begin(&hang, HANG_MS, "after %s was saved: the logdir %s does not answer", name,
+               logdir->path);
     if (!error)
         remove_old(logdir);
+    hang_end(&hang);
     return error;
 }
 
@@ -419,6 +443,20 @@ static void undo(struct logdir *logdir, const char *name, const char *path, enum
     (void)error_restore(&report);
 }
 
+static void begin_save(const struct logdir *logdir, int64_t step, struct hang *hang)
+{
+    if (logdir->newest_step < 0)
+        hang_begin(hang, SAVE_MS,
+                   "before step %" PRId64 " was saved: the logdir's disk does not answer; there is "
+                   "no checkpoint in %s yet",
+                   step, logdir->path);
+    else
+        hang_begin(hang, SAVE_MS,
+                   "before step %" PRId64 " was saved: the logdir's disk does not answer; %s (step "
+                   "%" PRId64 ") is the newest checkpoint that is whole",
+                   step, logdir->newest_path, logdir->newest_step);
+}
+
 enum error logdir_save(struct logdir *logdir, const struct checkpoint_snapshot *snapshot)
 {
     int64_t step = checkpoint_snapshot_step(snapshot);
@@ -427,12 +465,15 @@ enum error logdir_save(struct logdir *logdir, const struct checkpoint_snapshot *
     char *path = join(logdir, name);
     if (!path)
         return ERROR_MEMORY;
+    struct hang hang;
+    begin_save(logdir, step, &hang);
     enum error error = checkpoint_snapshot_write(snapshot, path);
     if (!error) {
         error = publish(logdir, name);
         if (error)
             undo(logdir, name, path, error);
     }
+    hang_end(&hang);
     if (!error)
         error = keep_newest(logdir, path, step);
     free(path);
@@ -460,9 +501,12 @@ static bool is_trained(struct logdir *logdir, int64_t train_steps, uint64_t *see
 bool logdir_is_trained(const char *path, int64_t train_steps, uint64_t *seen)
 {
     struct logdir *logdir = NULL;
+    struct hang hang;
+    begin_wait(&hang, path);
     enum error error = logdir_open_read(path, &logdir);
     bool trained = !error && logdir && is_trained(logdir, train_steps, seen);
     logdir_close(logdir);
+    hang_end(&hang);
     return trained;
 }
 
@@ -471,7 +515,15 @@ bool logdir_is_trained(const char *path, int64_t train_steps, uint64_t *seen)
 enum error logdir_save_best(const struct logdir *logdir, const struct checkpoint_snapshot *snapshot)
 {
     char *path = join(logdir, LOGDIR_BEST);
-    enum error error = path ? checkpoint_snapshot_write(snapshot, path) : ERROR_MEMORY;
+    if (!path)
+        return ERROR_MEMORY;
+    struct hang hang;
+    hang_begin(&hang, SAVE_MS,
+               "before %s was written: its disk does not answer; the checkpoints beside it are as "
+               "they were",
+               path);
+    enum error error = checkpoint_snapshot_write(snapshot, path);
+    hang_end(&hang);
     free(path);
     return error;
 }

@@ -19,6 +19,9 @@
  * step counts. A named file that is not there any more is skipped for the newest one that is,
  * with a line in the log.
  *
+ * Where the folder hangs, a signal ends the process (common/hang.h): at once while it is looked at,
+ * after some seconds while a checkpoint is written.
+ *
  * Threads: one at a time.
  */
 #ifndef TRAINER_CHECKPOINT_LOGDIR_H

@@ -12,12 +12,14 @@
 
 #define RETRY_MS 30000 /* at most */
 #define LONG_MS 5000   /* whoever waits so long for a save wants to know why */
+#define AGAIN_MS 30000 /* and every so often that he still does */
 
 struct saver {
     struct logdir *logdir;
     pthread_t thread;
     struct checkpoint_snapshot *snapshot; /* NULL: not busy */
     struct checkpoint_snapshot *best;     /* NULL: none */
+    int64_t start_ns, warn_ns;            /* of this save; when it is called long */
     _Atomic bool done;                    /* the thread is through; see `report` */
     struct error_report report;
 };
@@ -47,9 +49,27 @@ bool saver_is_busy(const struct saver *saver)
     return saver->snapshot != NULL;
 }
 
-bool saver_is_done(const struct saver *saver)
+/* A hung file server comes back, most often: nothing is given up but by a signal (logdir.h). */
+static void warn_if_long(struct saver *saver)
 {
-    return saver->snapshot && atomic_load_explicit(&saver->done, memory_order_acquire);
+    int64_t now_ns = clock_now_ns();
+    if (now_ns < saver->warn_ns)
+        return;
+    saver->warn_ns = now_ns + AGAIN_MS * INT64_C(1000000);
+    log_warning("step %lld is not saved after %lld s: the logdir's disk is slow or does not "
+                "answer; to end the trainer now leaves the checkpoint before",
+                (long long)checkpoint_snapshot_step(saver->snapshot),
+                (long long)((now_ns - saver->start_ns) / 1000000000));
+}
+
+bool saver_is_done(struct saver *saver)
+{
+    if (!saver->snapshot)
+        return false;
+    bool is_done = atomic_load_explicit(&saver->done, memory_order_acquire);
+    if (!is_done)
+        warn_if_long(saver);
+    return is_done;
 }
 
 static void *write_snapshot(void *context)
@@ -66,6 +86,8 @@ static void *write_snapshot(void *context)
 enum error saver_start(struct saver *saver, struct checkpoint_snapshot *snapshot)
 {
     saver->snapshot = snapshot;
+    saver->start_ns = clock_now_ns();
+    saver->warn_ns = clock_deadline_ns(LONG_MS);
     atomic_store(&saver->done, false);
     enum error error = thread_start("saver", write_snapshot, saver, &saver->thread);
     if (error) {
@@ -87,23 +109,13 @@ struct checkpoint_snapshot *saver_take_best(struct saver *saver)
     return best;
 }
 
-static void warn_of_long_save(const struct saver *saver)
-{
-    int64_t deadline_ns = clock_deadline_ns(LONG_MS);
-    while (!saver_is_done(saver) && clock_now_ns() < deadline_ns)
-        clock_sleep_ms(1);
-    if (!saver_is_done(saver))
-        log_warning("step %lld is not saved after %d s: the logdir's disk is slow or does not "
-                    "answer; to kill the trainer now leaves the checkpoint before",
-                    (long long)checkpoint_snapshot_step(saver->snapshot), LONG_MS / 1000);
-}
-
 enum error saver_finish(struct saver *saver, int64_t *ret_step)
 {
     *ret_step = -1;
     if (!saver->snapshot)
         return OK;
-    warn_of_long_save(saver);
+    while (!saver_is_done(saver))
+        clock_sleep_ms(1);
     pthread_join(saver->thread, NULL);
     *ret_step = checkpoint_snapshot_step(saver->snapshot);
     checkpoint_snapshot_free(saver->snapshot);

@@ -20,8 +20,8 @@ void saver_close(struct saver *saver);
 
 /* Is a save in progress, or not finished by saver_finish() yet? */
 bool saver_is_busy(const struct saver *saver);
-/* Would saver_finish() return at once? */
-bool saver_is_done(const struct saver *saver);
+/* Would saver_finish() return at once? Says so where the save takes long, every now and then. */
+bool saver_is_done(struct saver *saver);
 
 /* Takes the snapshot over and begins to write it. The saver must not be busy. */
 enum error saver_start(struct saver *saver, struct checkpoint_snapshot *snapshot) MUST_CHECK;
@@ -30,7 +30,7 @@ enum error saver_start(struct saver *saver, struct checkpoint_snapshot *snapshot
 void saver_add_best(struct saver *saver, struct checkpoint_snapshot *best);
 /* After a save that failed, also to start: that one, the caller's again; else NULL. */
 struct checkpoint_snapshot *saver_take_best(struct saver *saver);
-/* Waits for the save in progress, and says so where it takes long. *ret_step: of which step it was;
+/* Waits for the save in progress, however long it takes. *ret_step: of which step it was;
  * OK and -1: there was none. */
 enum error saver_finish(struct saver *saver, int64_t *ret_step) MUST_CHECK;
 /* When a save that failed now is tried again: a deadline. `save_ms` is between two (0: not by

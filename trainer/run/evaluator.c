@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "common/clock.h"
+#include "common/hang.h"
 #include "common/log.h"
 #include "common/stop.h"
 #include "common/text.h"
@@ -212,6 +213,8 @@ enum error evaluator_run(const struct training_options *options)
                                   .best.step = -1};
     if (!options->test_store_uri)
         return error_set(ERROR_USAGE, "an evaluator scores checkpoints on --test-store URI");
+    struct hang hang; /* it reads, and what it writes is aside until it is whole */
+    hang_begin(&hang, HANG_MS, "while a file of the logdir %s does not answer", options->logdir);
     enum error error = buffer_print(&evaluator.pointer, "%s/checkpoint", options->logdir);
     if (!error && evaluator.has_servers)
         error = open_best(&evaluator);
@@ -224,6 +227,7 @@ enum error evaluator_run(const struct training_options *options)
     if (evaluator.writer)
         event_writer_session(evaluator.writer, evaluator.step, EVENT_STOP, NULL);
     event_writer_close(evaluator.writer);
+    hang_end(&hang);
     buffer_release(&evaluator.pointer);
     return error;
 }

@@ -11,6 +11,7 @@
 
 #include "common/array.h"
 #include "common/clock.h"
+#include "common/hang.h"
 #include "common/log.h"
 #include "common/text.h"
 #include "loader/feed/stream_check.h"
@@ -40,7 +41,11 @@ static void warn_of_seed(const struct training_parts *parts)
 static enum error find_sampler(const struct training_options *options)
 {
     struct sampler_stream stream;
-    if (access(options->logdir, F_OK) == 0)
+    struct hang hang;
+    hang_begin(&hang, HANG_MS, "while the logdir %s does not answer", options->logdir);
+    bool is_there = access(options->logdir, F_OK) == 0;
+    hang_end(&hang);
+    if (is_there)
         return OK; /* it may hold all that was to be trained */
     return stream_position_fetch(options->sampler_url, options->stream, options->patience_ms,
                                  &stream);
