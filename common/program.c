@@ -46,11 +46,13 @@ static int refuse_command(const struct program *program, const char *name)
 /* A result that did not reach its reader must not look like success. */
 static enum error finish_output(enum error error)
 {
-    bool flushed = fflush(stdout) == 0;
+    struct error_report report;
+    error_report_take(error, &report);
+    bool flushed = fflush(stdout) == 0; /* a failure of which sets a message, too */
     if (flushed && !ferror(stdout))
-        return error;
+        return error_restore(&report);
     if (error && error != ERROR_END)
-        return error; /* the first failure is the one to report */
+        return error_restore(&report); /* the first failure is the one to report */
     if (stop_requested())
         return error_set(ERROR_CANCELLED, "stopped while nobody reads standard output");
     return flushed ? error_set(ERROR_IO, "cannot write to standard output: a write failed before")

@@ -776,12 +776,10 @@ static enum error run(struct training *training)
 
 /* The chief's server, where there is no ps, ends with the training; a chief that fails takes it
  * along. */
-static enum error end_server(struct parameter_server *server, enum error error)
+static enum error end_server(struct parameter_server *server, const struct error_report *report)
 {
-    struct error_report report;
-    error_report_take(error, &report);
-    enum error of_server = parameter_server_join(server, error != OK);
-    return error ? error_restore(&report) : of_server;
+    enum error of_server = parameter_server_join(server, report->code != OK);
+    return report->code ? error_restore(report) : of_server;
 }
 
 enum error training_run(const struct training_options *options)
@@ -801,11 +799,13 @@ enum error training_run(const struct training_options *options)
         error = training_parts_take_logdir(&training.parts, options, &done);
     if (!error)
         error = done ? say_done(&training) : run(&training);
+    struct error_report report; /* what is closed may fail, too: output that nobody reads */
+    error_report_take(error, &report);
     summary_close(training.summary);
     report_close(training.report);
     baseline_release(&training.progress.baseline);
     saver_close(training.saver);
     best_model_close(training.best);
     training_parts_close(&training.parts);
-    return end_server(server, error);
+    return end_server(server, &report);
 }
