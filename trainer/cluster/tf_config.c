@@ -231,8 +231,10 @@ static enum error find_own_role(const struct cluster *cluster, const char *type,
         return OK;
     return error_set(
         ERROR_USAGE,
-        "%s is not a valid task_type in the cluster_spec: there is no such job in TF_CONFIG",
-        text_quote(shown, sizeof(shown), type, strlen(type)));
+        "%s is not a valid task_type in the cluster_spec: there is no such job in TF_CONFIG, only "
+        "%s, worker, ps and evaluator",
+        text_quote(shown, sizeof(shown), type, strlen(type)),
+        cluster_role_name(cluster, CLUSTER_CHIEF));
 }
 
 /* An operator's sparse form shows a ps nothing but its own address, at the head of a list. */

@@ -176,7 +176,8 @@ enum error report_open(const struct report_options *options, struct report **ret
         return error;
     }
     report->started = true;
-    printf("Worker %" PRId64 ": Initializing session...\n", options->worker);
+    printf("Worker %" PRId64 ": %s...\n", options->worker,
+           options->is_chief ? "Initializing session" : "Waiting for session to be initialized");
     *ret_report = report;
     return OK;
 }

@@ -26,6 +26,7 @@ struct report_options {
     int64_t print_every; /* steps between two lines of a step; 0: none */
     int64_t last_step;   /* the global step at which training ends */
     bool squared;        /* a regression: tests show the mean squared error */
+    bool is_chief;       /* others wait for the chief, and say so, as in the classic programs */
     /* Called on the report's thread every few seconds between report_begin() and report_close();
      * should take less than half a second. NULL: none. */
     void (*check)(void *context);
@@ -37,7 +38,7 @@ void report_bad_rows(int64_t count, enum bad_rows bad_rows);
 
 struct report;
 
-/* Starts the thread and prints "Worker 0: Initializing session...". */
+/* Starts the thread and prints "Worker 0: Initializing session...", or what it waits for. */
 enum error report_open(const struct report_options *options, struct report **ret_report) MUST_CHECK;
 /* Ends the thread and flushes. NULL is legal. */
 void report_close(struct report *report);

@@ -753,6 +753,7 @@ static enum error run(struct training *training)
                                     .print_every = options->print_every,
                                     .last_step = options->train_steps,
                                     .squared = options->model.shape.kind == MODEL_LINEAR,
+                                    .is_chief = options->cluster->is_chief,
                                     .check = watch_order,
                                     .context = &training->watch};
     enum error error = report_open(&report, &training->report);
