@@ -115,6 +115,24 @@ def test_a_stream_that_ends_before_the_last_step(start, sampler, store, tmp_path
 # ---- one process and many -------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("chosen", [
+    {"optimizer": "adagrad"}, {"optimizer": "momentum"}, {"optimizer": "sgd", "l2": 0.1}, {"optimizer": "adam", "sync": True},
+    {"optimizer": "adagrad", "sync": True}], ids=lambda chosen: "-".join(map(str, chosen.values())))
+@pytest.mark.parametrize("transport", ["auto", "tcp"])
+def test_inputs_that_are_nearly_all_zero_are_learnt_from_as_by_one_process(start, sampler, tmp_path, chosen, transport):
+    """Most rows of the gradient are zero and do not travel: the same bits."""
+    table = tmp_path / "categories.csv"
+    rows = ["," .join(str(int(column % 25 == i % 4)) for column in range(400)) for i in range(200)]
+    table.write_text("".join(f"{i % 3},{row}\n" for i, row in enumerate(rows)))
+    store = f"csv:{table}?label=0&header=no"  # noqa: F811
+    served = sampler("--store", store, "--seed", 5)  # noqa: F811
+    words = {"hidden_units": 40, "batch_size": 20, "train_steps": 60, "print_every": 0, **chosen}
+    trained = Cluster(start, served, store, tmp_path / "run", servers=3, workers=1, ps_transport=transport, **words).start_all().wait()
+    words.pop("sync", None)
+    train(served, store, tmp_path / "alone", **words)
+    assert read_checkpoint(newest(trained.logdir))[1] == read_checkpoint(newest(tmp_path / "alone"))[1]
+
+
 def test_one_process_goes_on_from_a_cluster_s_checkpoint_and_back(cluster, served, store, tmp_path):
     first = cluster(train_steps=STEPS // 3).start_all().wait()
     train(served, store, first.logdir, train_steps=STEPS // 2, print_every=0, **ADDITIVE)

@@ -135,6 +135,47 @@ static bool make_step(void)
     return made;
 }
 
+/* A gradient whose zeros were left out changes what the whole one does, for every optimizer. */
+static void test_parts_of_a_gradient_are_the_whole(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        float weight_decay, l2;
+    } optimizers[] = {{"sgd", 0, 0},  {"momentum", 0, 0}, {"adagrad", 0, 0},
+                      {"adam", 0, 0}, {"sgd", 0.5f, 0},   {"adagrad", 0, 0.5f}};
+    static const float whole[PARAMETERS] = {0, 2, 3, 0, 0, -4};
+    static const struct gradient_part parts[] = {{1, 2, whole + 1}, {5, 1, whole + 5}};
+    struct model_shape shape = {.kind = MODEL_SOFTMAX, .features = 2, .outputs = 2};
+    struct index_set none = {.count = 0};
+    for (size_t i = 0; i < sizeof(optimizers) / sizeof(*optimizers); i++) {
+        float first[3 * PARAMETERS], begin[3 * PARAMETERS];
+        struct model_layout layout;
+        struct optimizer optimizer;
+        struct shard shard;
+        assert_ok(optimizer_init(&optimizer, optimizers[i].name, 0.5));
+        optimizer.weight_decay = optimizers[i].weight_decay;
+        optimizer.l2 = optimizers[i].l2;
+        assert_ok(model_layout_init(&layout, &shape, &optimizer));
+        shard_init(&shard, &layout, 1, 0, false);
+        assert_ok(held_shard_shape(&held, &layout, &shard, &optimizer));
+        size_t count = held_shard_state_count(&held);
+        for (size_t j = 0; j < count; j++)
+            begin[j] = 1 + (float)j / 8;
+        for (int in_parts = 0; in_parts < 2; in_parts++) {
+            assert_ok(held_shard_begin(&held, 99, begin, 10, &none));
+            for (int64_t batch = 0; batch < 6; batch++) /* the second time it is there */
+                assert_ok(in_parts ? held_shard_apply_parts(&held, batch / 2, parts, 2)
+                                   : held_shard_apply(&held, batch / 2, whole));
+            assert_int_equal(held.parameters.step, 13);
+            if (!in_parts)
+                memcpy(first, held_shard_state(&held), count * sizeof(*first));
+        }
+        assert_memory_equal(first, held_shard_state(&held), count * sizeof(*first));
+        assert_memory_not_equal(first, begin, count * sizeof(*first));
+    }
+}
+
 static void store(int64_t batch, float value)
 {
     float gradient[PARAMETERS];
@@ -234,6 +275,7 @@ static void test_frozen_no_step_is_made_but_those_of_the_union(void **state)
 
 static const struct CMUnitTest tests[] = {
     SHARD_TEST(test_a_batch_is_applied_once),
+    SHARD_TEST(test_parts_of_a_gradient_are_the_whole),
     SHARD_TEST(test_a_batch_without_rows_changes_nothing_but_counts),
     SHARD_TEST(test_frozen_it_takes_what_it_has_and_what_the_union_has),
     SHARD_TEST(test_a_union_of_what_it_has_is_a_cut_at_once),

@@ -151,7 +151,7 @@ static void test_a_refusal_brings_code_and_text(void **state)
     assert_int_equal(read(other, &header, sizeof(header)), sizeof(header));
     assert_ok(wire_header_check(&header, 99));
     assert_int_equal(header.type, WIRE_REFUSED);
-    assert_int_equal(header.error, -ERROR_CONFLICT);
+    assert_int_equal(header.detail, -ERROR_CONFLICT);
     assert_int_equal(read(other, text, sizeof(text) - 1), header.bytes);
     assert_string_equal(text, "this is server 7");
 }

@@ -79,6 +79,12 @@ enum error optimizer_check(const struct optimizer *optimizer)
     return error;
 }
 
+bool optimizer_keeps(const struct optimizer *optimizer)
+{
+    return (optimizer->kind == OPTIMIZER_SGD || optimizer->kind == OPTIMIZER_ADAGRAD) &&
+           optimizer->weight_decay == 0 && optimizer->l2 == 0;
+}
+
 const char *optimizer_name(const struct optimizer *optimizer)
 {
     return kinds[optimizer->kind].name;

@@ -53,6 +53,9 @@ enum error optimizer_init(struct optimizer *optimizer, const char *name,
 /* ERROR_USAGE when a constant is out of its range; the message names it and its value. */
 enum error optimizer_check(const struct optimizer *optimizer) MUST_CHECK;
 
+/* Does an update with a gradient of 0 leave a parameter and its slots as they are? */
+bool optimizer_keeps(const struct optimizer *optimizer);
+
 /* "adagrad" */
 const char *optimizer_name(const struct optimizer *optimizer);
 

@@ -15,6 +15,7 @@
 #include "trainer/ledger/index_set.h"
 #include "trainer/wire/hello.h"
 #include "trainer/wire/link.h"
+#include "trainer/wire/runs.h"
 #include "trainer/wire/shard.h"
 #include "trainer/wire/shared_memory.h"
 
@@ -31,6 +32,7 @@ struct remote {
     char name[NAME_BYTES];
     struct link link;
     struct shard shard;
+    struct runs runs;            /* of the gradient that was sent last */
     struct shared_memory shared; /* of this connection */
     bool offered;                /* it was, on this connection */
     bool answered;               /* the request of now */
@@ -212,31 +214,55 @@ static enum error offer_memory(struct exchange *exchange, struct remote *remote)
 
 /* ---- requests ----------------------------------------------------------- */
 
+/* The gradient's part for this server: into the memory that is shared, or as parts of the frame. How
+ * many parts; the runs, before their floats, are one of them. */
+static size_t pack_gradient(struct exchange *exchange, struct remote *remote,
+                            struct wire_header *header, struct iovec parts[])
+{
+    const float *all = exchange->gradient;
+    struct runs *runs = &remote->runs;
+    size_t count = 0;
+    runs_find(&remote->shard, model_get_layout(exchange->model), all, runs);
+    header->detail = (uint16_t)runs->count;
+    header->shared = remote->shared.gradient != NULL;
+    if (runs->count > 0)
+        parts[count++] = (struct iovec){runs->list, runs->count * sizeof(*runs->list)};
+    for (size_t i = 0; i < runs->count; i++) {
+        size_t bytes = runs->list[i].count * sizeof(float);
+        if (header->shared)
+            memcpy(remote->shared.gradient + runs->list[i].first, all + runs->offsets[i], bytes);
+        else
+            parts[count++] = (struct iovec){(void *)(all + runs->offsets[i]), bytes};
+    }
+    if (runs->count == 0 && header->shared)
+        shard_pack(&remote->shard, all, remote->shared.gradient);
+    for (size_t i = 0; runs->count == 0 && !header->shared && i < remote->shard.piece_count; i++) {
+        const struct shard_piece *piece = &remote->shard.pieces[i];
+        parts[count++] =
+            (struct iovec){(void *)(all + piece->offset), piece->count * sizeof(float)};
+    }
+    return count;
+}
+
 static enum error send_request(struct exchange *exchange, struct remote *remote,
                                const struct wire_header *request)
 {
+    _Static_assert(SHARD_PIECES_LIMIT <= WIRE_PARTS_LIMIT && RUNS_LIMIT + 1 <= WIRE_PARTS_LIMIT,
+                   "a gradient is one frame");
+    struct iovec parts[WIRE_PARTS_LIMIT];
     struct wire_header header = *request;
     enum error error = OK;
+    size_t count = 0;
     if (header.type == WIRE_PUSH && !remote->offered)
         error = offer_memory(exchange, remote);
     if (error)
         return error;
-    _Static_assert(SHARD_PIECES_LIMIT <= WIRE_PARTS_LIMIT, "a gradient is one frame");
-    struct iovec parts[SHARD_PIECES_LIMIT];
-    size_t count = 0;
     if (remote != exchange->remotes)
         header.done = WIRE_NONE;
     if (header.type == WIRE_PUSH && exchange->options.aggregate == 0)
         header.step = remote->step;
-    header.shared = header.type == WIRE_PUSH && remote->shared.gradient;
-    if (header.shared)
-        shard_pack(&remote->shard, exchange->gradient, remote->shared.gradient);
-    for (; header.type == WIRE_PUSH && !header.shared && count < remote->shard.piece_count;
-         count++) {
-        const struct shard_piece *piece = &remote->shard.pieces[count];
-        parts[count] = (struct iovec){.iov_base = exchange->gradient + piece->offset,
-                                      .iov_len = piece->count * sizeof(float)};
-    }
+    if (header.type == WIRE_PUSH)
+        count = pack_gradient(exchange, remote, &header, parts);
     return link_send(&remote->link, &header, parts, count, clock_deadline_ns(SEND_MS));
 }
 

@@ -21,17 +21,29 @@ size_t parameters_state_count(const struct parameters *parameters)
     return parameters->count * (1 + optimizer_slots(&parameters->optimizer));
 }
 
-enum error parameters_update(struct parameters *parameters, const float *gradient)
+enum error parameters_update_parts(struct parameters *parameters,
+                                   const struct gradient_part parts[], size_t count)
 {
-    struct kernel_update update = {
-        .count = parameters->count, .gradient = gradient, .parameters = parameters->state};
-    for (size_t i = 0; i < optimizer_slots(&parameters->optimizer); i++)
-        update.slots[i] = parameters->state + (1 + i) * parameters->count;
-    enum error error =
-        kernel_update(parameters->kernel, &parameters->optimizer, parameters->step + 1, &update);
+    enum error error = OK;
+    for (size_t i = 0; i < count && !error; i++) {
+        const struct gradient_part *part = &parts[i];
+        float *first = parameters->state + part->first;
+        struct kernel_update update = {
+            .count = part->count, .gradient = part->values, .parameters = first};
+        for (size_t slot = 0; slot < optimizer_slots(&parameters->optimizer); slot++)
+            update.slots[slot] = first + (1 + slot) * parameters->count;
+        error = kernel_update(parameters->kernel, &parameters->optimizer, parameters->step + 1,
+                              &update);
+    }
     if (!error)
         parameters->step++;
     return error;
+}
+
+enum error parameters_update(struct parameters *parameters, const float *gradient)
+{
+    struct gradient_part whole = {.count = parameters->count, .values = gradient};
+    return parameters_update_parts(parameters, &whole, 1);
 }
 
 enum error parameters_read(const struct parameters *parameters, float *ret_state)

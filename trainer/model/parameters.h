@@ -35,6 +35,16 @@ size_t parameters_state_count(const struct parameters *parameters);
 /* One update of all values from gradient[count] in device memory; step + 1. Enqueued. */
 enum error parameters_update(struct parameters *parameters, const float *gradient) MUST_CHECK;
 
+/* Of a gradient that is zero elsewhere: `first` of its `count` elements is that of the parameters.
+ */
+struct gradient_part {
+    size_t first, count;
+    const float *values; /* [count], device memory */
+};
+/* The same update where optimizer_keeps(): what has no part stays as it is. */
+enum error parameters_update_parts(struct parameters *parameters,
+                                   const struct gradient_part parts[], size_t count) MUST_CHECK;
+
 /* Copies values and slots between host memory and the device and waits for it; writing sets the
  * step too. */
 enum error parameters_read(const struct parameters *parameters, float *ret_state) MUST_CHECK;

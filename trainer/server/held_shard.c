@@ -31,6 +31,7 @@ void held_shard_close(struct held_shard *held)
 {
     forget_stored(held);
     free(held->stored);
+    free(held->expanded);
     parameters_release(&held->parameters);
     index_set_release(&held->applied);
     index_set_release(&held->needed);
@@ -42,6 +43,8 @@ enum error held_shard_shape(struct held_shard *held, const struct model_layout *
 {
     held->generation = 0;
     forget_stored(held);
+    free(held->expanded);
+    held->expanded = NULL;
     held->layout = *layout;
     held->shard = *shard;
     parameters_release(&held->parameters);
@@ -76,6 +79,37 @@ enum error held_shard_apply(struct held_shard *held, int64_t batch, const float 
     if (!error && gradient)
         error = parameters_update(&held->parameters, gradient);
     return error;
+}
+
+const float *held_shard_expand(struct held_shard *held, const struct gradient_part parts[],
+                               size_t count)
+{
+    size_t parameters = held->shard.parameters, end = 0;
+    if (!held->expanded)
+        held->expanded = array_new(parameters, sizeof(float), "a gradient");
+    for (size_t i = 0; held->expanded && i < count; i++) {
+        memset(held->expanded + end, 0, (parts[i].first - end) * sizeof(float));
+        memcpy(held->expanded + parts[i].first, parts[i].values, parts[i].count * sizeof(float));
+        end = parts[i].first + parts[i].count;
+    }
+    if (held->expanded)
+        memset(held->expanded + end, 0, (parameters - end) * sizeof(float));
+    return held->expanded;
+}
+
+enum error held_shard_apply_parts(struct held_shard *held, int64_t batch,
+                                  const struct gradient_part parts[], size_t count)
+{
+    bool keeps = optimizer_keeps(&held->parameters.optimizer);
+    const float *gradient = keeps ? NULL : held_shard_expand(held, parts, count);
+    if (!keeps && !gradient)
+        return ERROR_MEMORY;
+    if (!keeps)
+        return held_shard_apply(held, batch, gradient);
+    if (index_set_has(&held->applied, batch))
+        return OK;
+    enum error error = index_set_add(&held->applied, (struct index_range){batch, batch + 1});
+    return error ? error : parameters_update_parts(&held->parameters, parts, count);
 }
 
 /* ---- synchronous -------------------------------------------------------- */

@@ -44,6 +44,7 @@ struct held_shard {
     struct model_layout layout;
     struct shard shard;
     struct parameters parameters; /* in host memory */
+    float *expanded;              /* [shard.parameters], owned; NULL: never used */
     uint64_t generation;
     struct index_set applied;
     bool frozen, united;
@@ -71,6 +72,13 @@ bool held_shard_takes(const struct held_shard *held, int64_t batch);
  * was applied. */
 enum error held_shard_apply(struct held_shard *held, int64_t batch,
                             const float *gradient) MUST_CHECK;
+
+/* A gradient that is zero but for these parts, whole: valid until the next call. NULL: no memory. */
+const float *held_shard_expand(struct held_shard *held, const struct gradient_part parts[],
+                               size_t count);
+/* held_shard_apply() of it, without that where nothing is to be done for the zeros. */
+enum error held_shard_apply_parts(struct held_shard *held, int64_t batch,
+                                  const struct gradient_part parts[], size_t count) MUST_CHECK;
 
 /* Synchronous: */
 /* The batch of this rank, from 0, among those that are not applied; -1: the stream ends before. */

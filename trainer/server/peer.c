@@ -211,7 +211,7 @@ void peer_refuse(struct peer *peer, enum error error)
 {
     char text[ERROR_MESSAGE_BYTES];
     snprintf(text, sizeof(text), "%s", error_message());
-    struct wire_header header = {.type = WIRE_REFUSED, .error = (uint16_t)-error};
+    struct wire_header header = {.type = WIRE_REFUSED, .detail = (uint16_t)-error};
     struct iovec part = {.iov_base = text, .iov_len = strlen(text)};
     peer->ending = true;
     if (peer_send(peer, &header, &part, 1))

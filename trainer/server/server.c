@@ -18,6 +18,7 @@
 #include "common/stop.h"
 #include "trainer/server/server_private.h"
 #include "trainer/wire/link.h"
+#include "trainer/wire/runs.h"
 
 #define EVENTS 64
 #define TICK_MS 20
@@ -87,7 +88,7 @@ static uint64_t limit(void *context, const struct peer *peer, enum wire_type typ
     if (peer->kind == PEER_SERVER)
         return coordinator_limit(server->coordinator, peer, type);
     if (type == WIRE_PUSH)
-        return server_shard_bytes(server);
+        return server_shard_bytes(server) + RUNS_LIMIT * sizeof(struct run);
     if (type == WIRE_OFFER)
         return sizeof(struct shared_memory_offer);
     return type == WIRE_PROPOSAL && server->coordinator ? WIRE_FACTS_LIMIT : 0;

@@ -6,6 +6,7 @@
 #include "common/log.h"
 #include "trainer/server/server_private.h"
 #include "trainer/wire/hello.h"
+#include "trainer/wire/runs.h"
 
 /* ---- frames ------------------------------------------------------------- */
 
@@ -55,25 +56,57 @@ static enum error send_values(const struct server *server, struct peer *worker,
 
 /* ---- workers ------------------------------------------------------------ */
 
-/* The gradient that a request brings; NULL: its batch has no rows. */
-static enum error gradient_of(const struct server *server, const struct peer *worker,
-                              const float **ret_gradient)
+/* The gradient that a request brings. */
+struct pushed {
+    const float *whole; /* NULL: there are parts, or the batch has no rows */
+    struct gradient_part parts[RUNS_LIMIT];
+    size_t count;
+};
+
+static enum error take_runs(const struct server *server, const struct peer *worker,
+                            struct pushed *ret_pushed)
 {
     const struct wire_header *header = &worker->header;
-    if (header->batch < 0)
-        return error_set(ERROR_INPUT, "%s of batch %" PRId64, wire_type_name(header->type),
-                         header->batch);
-    *ret_gradient = NULL;
+    struct runs runs;
+    enum error error = runs_read(worker->payload, worker->payload_bytes, header->detail,
+                                 server->held.shard.parameters, &runs);
+    if (error)
+        return error;
+    size_t before = runs.count * sizeof(struct run);
+    size_t floats = header->shared ? 0 : runs.floats * sizeof(float);
+    if (worker->payload_bytes != before + floats)
+        return error_set(ERROR_INPUT, "runs of %zu floats in %zu bytes", runs.floats,
+                         worker->payload_bytes);
+    const float *next = (const float *)(const void *)(worker->payload + before);
+    for (size_t i = 0; i < runs.count; i++) {
+        size_t first = runs.list[i].first, count = runs.list[i].count;
+        const float *values = header->shared ? worker->shared.gradient + first : next;
+        ret_pushed->parts[i] = (struct gradient_part){first, count, values};
+        next += header->shared ? 0 : count;
+    }
+    ret_pushed->count = runs.count;
+    return OK;
+}
+
+static enum error gradient_of(const struct server *server, const struct peer *worker,
+                              struct pushed *ret_pushed)
+{
+    const struct wire_header *header = &worker->header;
+    size_t bytes = header->shared ? 0 : server_shard_bytes(server);
+    if (header->batch < 0 || (header->shared && !shares_memory(server, worker)))
+        return error_set(ERROR_INPUT, "%s of batch %" PRId64 "%s", wire_type_name(header->type),
+                         header->batch, header->shared ? ", by memory that is not shared" : "");
+    ret_pushed->whole = NULL;
+    ret_pushed->count = 0;
     if (header->type == WIRE_SKIP)
         return OK;
-    if (header->shared && shares_memory(server, worker) && worker->payload_bytes == 0) {
-        *ret_gradient = worker->shared.gradient;
-        return OK;
-    }
-    if (header->shared || worker->payload_bytes != server_shard_bytes(server))
+    if (header->detail > 0)
+        return take_runs(server, worker, ret_pushed);
+    if (worker->payload_bytes != bytes)
         return error_set(ERROR_INPUT, "a gradient of %zu bytes for a shard of %zu",
                          worker->payload_bytes, server_shard_bytes(server));
-    *ret_gradient = (const float *)(const void *)worker->payload;
+    ret_pushed->whole =
+        header->shared ? worker->shared.gradient : (const float *)(const void *)worker->payload;
     return OK;
 }
 
@@ -90,14 +123,17 @@ static void count_push(struct server *server, struct peer *worker)
 /* The part of a request that changes the shard. */
 static enum error apply(struct server *server, struct peer *worker)
 {
-    const float *gradient = NULL;
+    struct held_shard *held = &server->held;
+    int64_t batch = worker->header.batch;
+    struct pushed pushed;
     if (worker->header.type == WIRE_PULL)
         return OK;
-    enum error error = gradient_of(server, worker, &gradient);
+    enum error error = gradient_of(server, worker, &pushed);
     if (error)
         return error;
     count_push(server, worker);
-    return held_shard_apply(&server->held, worker->header.batch, gradient);
+    return pushed.count > 0 ? held_shard_apply_parts(held, batch, pushed.parts, pushed.count)
+                            : held_shard_apply(held, batch, pushed.whole);
 }
 
 /* Server 0 answers with work, and lets who has none wait for it. */
@@ -136,12 +172,17 @@ static enum error catch_up(struct server *server, const struct wire_header *head
 
 static enum error store(struct server *server, struct peer *worker)
 {
-    const float *gradient = NULL;
-    enum error error = gradient_of(server, worker, &gradient);
+    struct held_shard *held = &server->held;
+    struct pushed pushed;
+    enum error error = gradient_of(server, worker, &pushed);
+    if (!error && pushed.count > 0)
+        pushed.whole = held_shard_expand(held, pushed.parts, pushed.count);
+    if (!error && pushed.count > 0 && !pushed.whole)
+        error = ERROR_MEMORY;
     if (error)
         return error;
     count_push(server, worker);
-    return held_shard_store(&server->held, worker->header.batch, gradient);
+    return held_shard_store(held, worker->header.batch, pushed.whole);
 }
 
 /* Server 0 has every gradient last, and with the last of a step it makes it. */

@@ -212,8 +212,8 @@ static enum error refused(struct link *link, const struct wire_header *header, i
         return error;
     link_close(link);
     text[bytes] = '\0';
-    return error_set(header->error == 0 ? ERROR_INPUT : (enum error)(-(int)header->error), "%s: %s",
-                     link->name, text);
+    return error_set(header->detail == 0 ? ERROR_INPUT : (enum error)(-(int)header->detail),
+                     "%s: %s", link->name, text);
 }
 
 enum error link_receive(struct link *link, uint64_t most_bytes, struct wire_header *ret_header,

@@ -75,17 +75,17 @@ enum wire_type {
 };
 #define WIRE_TYPES (WIRE_STOP + 1)
 
-#define WIRE_PARTS_LIMIT 40 /* of one frame: the pieces of a shard, and a set before them */
+#define WIRE_PARTS_LIMIT 72 /* of one frame: runs or pieces of a shard, and what is before them */
 #define WIRE_NONE (-1)      /* no batch */
 
 /* What a frame does not need is 0, a batch that it does not name WIRE_NONE. */
 struct wire_header {
     char magic[8];
     uint16_t type;
-    uint16_t error;      /* REFUSED: the negated enum error */
-    uint16_t over;       /* VALUES: 1, the training is over */
-    uint16_t shared;     /* PUSH, VALUES: 1, the floats lie in the shared memory */
-    uint64_t bytes;      /* of the payload */
+    uint16_t detail; /* REFUSED: the negated enum error. PUSH: runs (runs.h) before the floats */
+    uint16_t over;   /* VALUES: 1, the training is over */
+    uint16_t shared; /* PUSH, VALUES: 1, the floats lie in the shared memory */
+    uint64_t bytes;  /* of the payload */
     uint64_t generation; /* of the values; 0: none yet */
     int64_t batch;       /* PUSH, SKIP: K. FREEZE to THAW: the cut's number */
     int64_t done;        /* from a worker: a K that all servers have, or WIRE_NONE. PULL with
