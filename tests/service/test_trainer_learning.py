@@ -16,7 +16,8 @@ from test_trainer import (  # noqa: F401, fixtures
 from test_trainer_math import layer_names, loss_gradient, rows, tensors, update  # noqa: F401, fixtures
 
 BATCH, STEPS, RATE = 50, 50, 0.05
-# The mask of batch K, layer l: word i mod 4 of block (i div 4, l << 16, K) with the seed that this was XORed to.
+# The mask of batch K, layer l: of 64 values, value 16 w + b has word w of block b; block n is (n, l << 16, K), with the
+# seed that this was XORed to.
 SEED_OF_MASKS = 0x64726F706F757400
 EVERYTHING = {"hidden_units": "24,12", "loss": "mean", "optimizer": "momentum", "momentum": 0.8, "learning_rate": RATE,
               "learning_rate_schedule": "cosine", "warmup_steps": 10, "decay_steps": 30, "end_learning_rate": 0.01,
@@ -42,10 +43,10 @@ def philox(counter, seed):
 
 def mask(share, seed, batch, layer, shape):
     count = shape[0] * shape[1]
-    counter = np.zeros((-(-count // 4), 4), dtype=np.uint64)
+    counter = np.zeros((-(-count // 64) * 16, 4), dtype=np.uint64)
     counter[:, 0] = np.arange(len(counter))
     counter[:, 1], counter[:, 2] = layer << 16, batch
-    words = philox(counter, seed ^ SEED_OF_MASKS).reshape(-1)[:count].reshape(shape)
+    words = philox(counter, seed ^ SEED_OF_MASKS).reshape(-1, 16, 4).transpose(0, 2, 1).reshape(-1)[:count].reshape(shape)
     return np.where(words < int(np.float32(share) * 2.0**32), 0, 1 / (1 - share))
 
 

@@ -2,7 +2,7 @@
 /* Covers trainer/compute/dropout: on every device there is. */
 #include "tests/unit/kernel_unit.h"
 #include "tests/unit/statistics.h"
-#include "trainer/compute/dropout.h"
+#include "trainer/compute/cpu_loops.h"
 
 static struct dropout_mask mask_of(float share, uint64_t seed, int64_t batch, uint32_t layer)
 {
@@ -11,7 +11,7 @@ static struct dropout_mask mask_of(float share, uint64_t seed, int64_t batch, ui
     return mask;
 }
 
-/* What is dropped of `count` ones, as the bits 0 and 1. */
+/* Which of `count` values are dropped, as 1 and 0. */
 static uint8_t *dropped(const struct dropout_mask *mask, size_t count)
 {
     float *values = malloc(count * sizeof(*values));
@@ -19,7 +19,7 @@ static uint8_t *dropped(const struct dropout_mask *mask, size_t count)
     assert_true(values && bits);
     for (size_t i = 0; i < count; i++)
         values[i] = 1;
-    dropout_apply(mask, values, count);
+    cpu_loops_best()->drop(mask, values, count);
     for (size_t i = 0; i < count; i++) {
         assert_true(values[i] == 0 || values[i] == mask->scale);
         bits[i] = values[i] == 0;
@@ -52,16 +52,36 @@ static void test_words_are_those_of_the_definition(void **state)
         struct philox_block block = dropout_block(&mask, known[i].block);
         assert_memory_equal(block.word, known[i].words, sizeof(block.word));
     }
-    /* 0x4215ef12 is 0.258 of 2^32: dropped by 0.26, kept by 0.25. */
-    float few[8] = {1, 2, 3, 4, 5, 6, 7, 8};
-    struct dropout_mask mask = mask_of(0.25f, 12345, 7, 1);
-    dropout_apply(&mask, few, 7);
-    for (int i = 0; i < 8; i++)
-        assert_true(few[i] == (float)(i + 1) * (i < 7 ? 4 / 3.0f : 1));
-    mask = mask_of(0.26f, 12345, 7, 1);
-    dropout_apply(&mask, few, 8);
-    for (int i = 0; i < 8; i++)
-        assert_true((few[i] == 0) == (i == 1));
+    /* Value 16 is word 1 of block 0; 0x4215ef12 is 0.258 of 2^32: dropped by 0.26, kept by 0.25. */
+    float few[70];
+    for (int i = 0; i < 70; i++)
+        few[i] = (float)(i + 1);
+    struct dropout_mask mask = mask_of(0.25f, 12345, 7, 1), more = mask_of(0.26f, 12345, 7, 1);
+    cpu_loops_best()->drop(&mask, few, 69);
+    assert_true(few[16] == 17 * (4 / 3.0f) && few[69] == 70);
+    cpu_loops_best()->drop(&more, few, 17);
+    assert_true(few[16] == 0);
+}
+
+static void test_every_processor_drops_what_the_definition_says(void **state)
+{
+    (void)state;
+    const struct cpu_loops *loops;
+    static const size_t counts[] = {0, 1, 15, 16, 17, 63, 64, 65, 127, 1000, 10007};
+    for (size_t variant = 0; (loops = cpu_loops_at(variant)) != NULL; variant++) {
+        for (size_t c = 0; c < sizeof(counts) / sizeof(*counts); c++) {
+            struct dropout_mask mask = mask_of(0.4f, INT64_MAX - c, (INT64_C(7) << 40) + 3, 16);
+            float *values = malloc((counts[c] + 1) * sizeof(*values));
+            assert_non_null(values);
+            for (size_t i = 0; i <= counts[c]; i++)
+                values[i] = 3;
+            loops->drop(&mask, values, counts[c]);
+            for (size_t i = 0; i < counts[c]; i++)
+                assert_true(values[i] == (is_dropped(&mask, i) ? 0 : 3 * mask.scale));
+            assert_true(values[counts[c]] == 3);
+            free(values);
+        }
+    }
 }
 
 /* Over seeds, batches, layers and units: chi-square of what is kept and dropped, 4 errors wide. */
@@ -124,7 +144,7 @@ static void test_the_ends_of_the_share(void **state)
     (void)state;
     float values[3] = {1.5f, -2, NAN};
     struct dropout_mask mask = mask_of(0, 1, 2, 3);
-    dropout_apply(&mask, values, 3);
+    cpu_loops_best()->drop(&mask, values, 3);
     assert_true(values[0] == 1.5f && values[1] == -2 && isnan(values[2]));
     mask = mask_of(0x1.fffffep-1f, 1, 2, 3); /* the largest float below 1 */
     assert_true(mask.threshold == UINT32_MAX - 255 && mask.scale == 0x1p24f);
@@ -143,10 +163,8 @@ static void test_every_device_drops_the_same(void **state)
         float *wanted = malloc(counts[c] * sizeof(*wanted));
         struct dropout_mask mask = mask_of(0.3f, 99, (INT64_C(3) << 33) + 1, 2);
         assert_non_null(wanted);
-        for (size_t i = 0; i < counts[c]; i++) {
-            struct philox_block block = dropout_block(&mask, i / 4);
-            wanted[i] = block.word[i % 4] < mask.threshold ? 0 : values.host[i] * mask.scale;
-        }
+        for (size_t i = 0; i < counts[c]; i++)
+            wanted[i] = is_dropped(&mask, i) ? 0 : values.host[i] * mask.scale;
         assert_ok(kernel_dropout(kernel, &mask, values.there, counts[c]));
         assert_ok(kernel_scale(kernel, values.there, counts[c], 0.7f));
         fetch(&values);
@@ -162,6 +180,7 @@ static void test_every_device_drops_the_same(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_words_are_those_of_the_definition),
+    cmocka_unit_test(test_every_processor_drops_what_the_definition_says),
     cmocka_unit_test(test_the_share_is_kept_everywhere),
     cmocka_unit_test(test_seeds_batches_and_layers_are_independent),
     cmocka_unit_test(test_the_ends_of_the_share),

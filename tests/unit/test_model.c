@@ -4,7 +4,6 @@
  * differences of a forward pass in double that is written here on its own, and what is refused.
  */
 #include "tests/unit/model_unit.h"
-#include "trainer/compute/dropout.h"
 
 /* ---- the model in double ------------------------------------------------ */
 
@@ -16,10 +15,9 @@ static void find_factors(const struct model_options *options, const struct model
     for (uint32_t layer = 0; layer < options->shape.hidden_count; layer++) {
         struct dropout_mask mask;
         size_t count = batch->rows * options->shape.hidden[layer];
-        for (size_t i = 0; i < count; i++)
-            factors[layer][i] = 1;
         dropout_mask_init(&mask, options->dropout, options->seed, batch->index, layer);
-        dropout_apply(&mask, factors[layer], count);
+        for (size_t i = 0; i < count; i++)
+            factors[layer][i] = is_dropped(&mask, i) ? 0 : dropout_scale(options->dropout);
     }
 }
 

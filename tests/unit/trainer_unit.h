@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "tests/unit/unit.h"
+#include "trainer/compute/dropout.h"
 #include "trainer/compute/optimizer.h"
 
 /* In [-1, 1), the same sequence in every run. */
@@ -21,6 +22,15 @@ static inline float random_sparse(unsigned density)
 {
     float value = random_float();
     return fabsf(random_float()) * 100 < (float)density ? value : 0;
+}
+
+/* The definition of dropout.h, a value at a time. */
+static inline bool is_dropped(const struct dropout_mask *mask, size_t value)
+{
+    uint64_t block = value / DROPOUT_VALUES * DROPOUT_BLOCKS + value % DROPOUT_BLOCKS;
+    unsigned word = value % DROPOUT_VALUES / DROPOUT_BLOCKS;
+    assert_int_equal(dropout_value(block, word), value);
+    return dropout_block(mask, block).word[word] < mask->threshold;
 }
 
 /* optimizer.h in scalar C, one rounding an operation: every device must give these bits. */

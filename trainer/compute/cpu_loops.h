@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "trainer/compute/dropout.h"
 #include "trainer/compute/optimizer.h"
 #include "trainer/compute/sparse_batch.h"
 
@@ -51,6 +52,8 @@ struct cpu_loops {
     void (*clamp)(float *y, float limit, size_t count);
     /* ret[i] = x[i] + factor y[i] */
     void (*add_multiple)(const float *x, float factor, const float *y, size_t count, float *ret);
+    /* Drops values (dropout.h) and multiplies the others. */
+    void (*drop)(const struct dropout_mask *mask, float *values, size_t count);
     /* The sum of x[i]^2, in double: 16 sums of every 16th, then those in order. The same bits in
      * every variant. */
     double (*sum_squares)(const float *x, size_t count);

@@ -12,6 +12,7 @@
 
 typedef float vector __attribute__((vector_size(16)));
 typedef uint32_t lanes __attribute__((vector_size(16)));
+typedef uint64_t wide __attribute__((vector_size(16)));
 
 static inline vector vector_load(const float *from)
 {
@@ -84,6 +85,11 @@ static inline bool vector_is_clear(vector value)
 {
     lanes bits = (lanes)value;
     return (bits[0] | bits[1] | bits[2] | bits[3]) == 0;
+}
+
+static inline wide wide_multiply(wide a, wide b)
+{
+    return (a & 0xFFFFFFFF) * (b & 0xFFFFFFFF);
 }
 
 #include "trainer/compute/cpu_loops.inc"

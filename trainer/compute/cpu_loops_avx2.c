@@ -13,6 +13,7 @@
 
 typedef float vector __attribute__((vector_size(32)));
 typedef uint32_t lanes __attribute__((vector_size(32)));
+typedef uint64_t wide __attribute__((vector_size(32)));
 
 #define VECTOR static inline __attribute__((always_inline)) LOOPS_TARGET
 
@@ -89,6 +90,11 @@ VECTOR lanes lanes_where(unsigned bits, uint32_t value)
 VECTOR bool vector_is_clear(vector value)
 {
     return _mm256_testz_si256((__m256i)value, (__m256i)value) != 0;
+}
+
+VECTOR wide wide_multiply(wide a, wide b)
+{
+    return (wide)_mm256_mul_epu32((__m256i)a, (__m256i)b);
 }
 
 #include "trainer/compute/cpu_loops.inc"

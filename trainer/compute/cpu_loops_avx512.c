@@ -13,6 +13,7 @@
 
 typedef float vector __attribute__((vector_size(64)));
 typedef uint32_t lanes __attribute__((vector_size(64)));
+typedef uint64_t wide __attribute__((vector_size(64)));
 
 #define VECTOR static inline __attribute__((always_inline)) LOOPS_TARGET
 
@@ -76,6 +77,11 @@ VECTOR lanes lanes_where(unsigned bits, uint32_t value)
 VECTOR bool vector_is_clear(vector value)
 {
     return _mm512_test_epi32_mask((__m512i)value, (__m512i)value) == 0;
+}
+
+VECTOR wide wide_multiply(wide a, wide b)
+{
+    return (wide)_mm512_mul_epu32((__m512i)a, (__m512i)b);
 }
 
 #include "trainer/compute/cpu_loops.inc"

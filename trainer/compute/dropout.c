@@ -18,13 +18,3 @@ void dropout_mask_init(struct dropout_mask *mask, float share, uint64_t seed, in
                                   .threshold = (uint32_t)((double)share * 0x1p32),
                                   .scale = dropout_scale(share)};
 }
-
-void dropout_apply(const struct dropout_mask *mask, float *values, size_t count)
-{
-    for (size_t i = 0; i < count; i += 4) {
-        struct philox_block random = dropout_block(mask, i / 4);
-        size_t end = count - i < 4 ? count - i : 4;
-        for (size_t j = 0; j < end; j++)
-            values[i + j] = random.word[j] < mask->threshold ? 0 : values[i + j] * mask->scale;
-    }
-}

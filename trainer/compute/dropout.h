@@ -3,9 +3,10 @@
  * Dropout, inverted: while it trains, a layer's output is dropped with probability P and else
  * multiplied with 1 / (1 - P); where a model is evaluated nothing is.
  *
- * Whether value i of layer l is dropped in batch K is a pure function of (seed, K, l, i): word i
- * mod 4 of Philox's block i / 4 is below 2^32 P. So one process, any number of workers, a GPU and a
- * training that goes on from a checkpoint drop the same ones.
+ * Whether value i of layer l is dropped in batch K is a pure function of (seed, K, l, i): its word
+ * is below 2^32 P. So one process, any number of workers, a GPU and a training that goes on from a
+ * checkpoint drop the same ones. Philox's blocks have four words; sixteen blocks serve 64 values,
+ * word w of block b value 16 w + b of them, so that neighbours come from neighbours.
  */
 #ifndef TRAINER_COMPUTE_DROPOUT_H
 #define TRAINER_COMPUTE_DROPOUT_H
@@ -14,6 +15,9 @@
 #include <stdint.h>
 
 #include "trainer/compute/philox.h"
+
+#define DROPOUT_BLOCKS 16 /* that serve neighbours */
+#define DROPOUT_VALUES 64
 
 /* One layer's in one batch; dropout_mask_init() makes it. */
 struct dropout_mask {
@@ -31,15 +35,18 @@ void dropout_mask_init(struct dropout_mask *mask, float share, uint64_t seed, in
 /* 1 / (1 - share) */
 float dropout_scale(float share);
 
-/* values[count], on the host. */
-void dropout_apply(const struct dropout_mask *mask, float *values, size_t count);
-
-/* The random words of values 4 block to 4 block + 3. */
+/* Word w of it is of value dropout_value(block, w). */
 PHILOX_FUNCTION struct philox_block dropout_block(const struct dropout_mask *mask, uint64_t block)
 {
     struct philox_block counter = {{(uint32_t)block, (uint32_t)(block >> 32) ^ mask->layer << 16,
                                     (uint32_t)mask->batch, (uint32_t)(mask->batch >> 32)}};
     return philox(counter, mask->seed);
+}
+
+PHILOX_FUNCTION size_t dropout_value(uint64_t block, unsigned word)
+{
+    return (size_t)(block / DROPOUT_BLOCKS * DROPOUT_VALUES + word * DROPOUT_BLOCKS +
+                    block % DROPOUT_BLOCKS);
 }
 
 #endif

@@ -293,8 +293,7 @@ static enum error cpu_squared_error(struct kernel *kernel, enum loss loss, const
 static enum error cpu_dropout(struct kernel *kernel, const struct dropout_mask *mask, float *values,
                               size_t count)
 {
-    (void)kernel;
-    dropout_apply(mask, values, count);
+    cpu(kernel)->loops->drop(mask, values, count);
     return OK;
 }
 

@@ -377,10 +377,15 @@ static enum error cuda_squared_error(struct kernel *kernel, enum loss loss, cons
 
 static __global__ void drop(struct dropout_mask mask, size_t count, float *values)
 {
-    for (size_t block = FIRST_ELEMENT; block < (count + 3) / 4; block += ELEMENT_STRIDE) {
+    size_t blocks = (count + DROPOUT_VALUES - 1) / DROPOUT_VALUES * DROPOUT_BLOCKS;
+    for (size_t block = FIRST_ELEMENT; block < blocks; block += ELEMENT_STRIDE) {
         struct philox_block random = dropout_block(&mask, block);
-        for (size_t i = 4 * block; i < 4 * block + 4 && i < count; i++)
-            values[i] = random.word[i % 4] < mask.threshold ? 0 : __fmul_rn(values[i], mask.scale);
+        for (unsigned word = 0; word < 4; word++) {
+            size_t i = dropout_value(block, word);
+            if (i < count)
+                values[i] =
+                    random.word[word] < mask.threshold ? 0 : __fmul_rn(values[i], mask.scale);
+        }
     }
 }
 

@@ -10,6 +10,10 @@
 #include <stdint.h>
 
 #define PHILOX_ROUNDS 10
+#define PHILOX_FACTOR_0 0xD2511F53
+#define PHILOX_FACTOR_1 0xCD9E8D57
+#define PHILOX_KEY_0 0x9E3779B9 /* added to the key behind each round */
+#define PHILOX_KEY_1 0xBB67AE85
 
 #if defined(__CUDACC__)
 #define PHILOX_FUNCTION static inline __host__ __device__
@@ -25,14 +29,14 @@ PHILOX_FUNCTION struct philox_block philox(struct philox_block counter, uint64_t
 {
     uint32_t key0 = (uint32_t)seed, key1 = (uint32_t)(seed >> 32);
     for (int round = 0; round < PHILOX_ROUNDS; round++) {
-        uint64_t product0 = (uint64_t)0xD2511F53 * counter.word[0];
-        uint64_t product1 = (uint64_t)0xCD9E8D57 * counter.word[2];
+        uint64_t product0 = (uint64_t)PHILOX_FACTOR_0 * counter.word[0];
+        uint64_t product1 = (uint64_t)PHILOX_FACTOR_1 * counter.word[2];
         struct philox_block next = {
             {(uint32_t)(product1 >> 32) ^ counter.word[1] ^ key0, (uint32_t)product1,
              (uint32_t)(product0 >> 32) ^ counter.word[3] ^ key1, (uint32_t)product0}};
         counter = next;
-        key0 += 0x9E3779B9;
-        key1 += 0xBB67AE85;
+        key0 += PHILOX_KEY_0;
+        key1 += PHILOX_KEY_1;
     }
     return counter;
 }
