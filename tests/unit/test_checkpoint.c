@@ -419,6 +419,10 @@ static void test_foreign_files_are_refused(void **state)
                     "false,\"seed\":1,\"tail\":\"keep\",\"units\":5,\"epochs\":0,\"epoch_draws\":5,"
                     "\"batch_size\":1,"
                     "\"next_index\":0}"},
+        {"weight_decay", "0.5"},
+        {"warmup_steps", "3"},
+        {"learning_rate_schedule", "constant"},
+        {"dropout", "0"},
     };
     static const struct {
         int place;
@@ -459,6 +463,13 @@ static void test_foreign_files_are_refused(void **state)
         {11, SAMPLER_WITH("[[0,2],[2,3]]"), "ascending"},
         {11, SAMPLER_WITH("[[4,5],[1,2]]"), "ascending"},
         {11, SAMPLER_WITH("[[8,10]]"), "before batch 10"},
+        {12, "-1", "weight decay is -1"},
+        {12, "heavy", "weight_decay"},
+        {13, "1.5", "warmup_steps"},
+        {14, "plateau", "learning_rate_schedule"},
+        {14, "step", "0 decay steps"},
+        {15, "1", "dropout is 1"},
+        {15, "0.5", "a softmax model has none"},
     };
     size_t count = sizeof(pairs) / sizeof(pairs[0]);
     struct checkpoint *checkpoint = NULL;
@@ -482,6 +493,12 @@ static void test_foreign_files_are_refused(void **state)
 
         pairs[i].key = "other";
         put(pairs, count);
+        if (i > 11) { /* older checkpoints have none of these */
+            assert_ok(checkpoint_open(path, &checkpoint));
+            checkpoint_close(checkpoint);
+            pairs[i] = kept;
+            continue;
+        }
         assert_fails(checkpoint_open(path, &checkpoint), ERROR_INPUT, kept.key);
         pairs[i] = kept;
     }
