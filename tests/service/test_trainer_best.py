@@ -120,8 +120,6 @@ def test_what_makes_no_sense(served, store, test_store, tmp_path):  # noqa: F811
     train_fails(served, store, logdir, says="--early-stopping counts tests", early_stopping=3)
     train_fails(served, store, logdir, says="--early-stopping counts tests", early_stopping=3, test_store=test_store,
                 test_every=0)
-    train_fails(served, store, logdir, says="of a training of one process", early_stopping=3, test_store=test_store,
-                ps_hosts="localhost:1", worker_hosts="localhost:2", job_name="worker", task_index=0)
     train(served, store, logdir, train_steps=1)
     assert not (logdir / BEST).exists(), "without tests there is no best"
     words = ["trainer", "evaluate", "--store", test_store]
