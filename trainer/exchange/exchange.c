@@ -214,8 +214,8 @@ static enum error offer_memory(struct exchange *exchange, struct remote *remote)
 
 /* ---- requests ----------------------------------------------------------- */
 
-/* The gradient's part for this server: into the memory that is shared, or as parts of the frame. How
- * many parts; the runs, before their floats, are one of them. */
+/* The gradient's part for this server: into the memory that is shared, or as parts of the frame.
+ * How many parts; the runs, before their floats, are one of them. */
 static size_t pack_gradient(struct exchange *exchange, struct remote *remote,
                             struct wire_header *header, struct iovec parts[])
 {

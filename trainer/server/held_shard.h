@@ -73,7 +73,7 @@ bool held_shard_takes(const struct held_shard *held, int64_t batch);
 enum error held_shard_apply(struct held_shard *held, int64_t batch,
                             const float *gradient) MUST_CHECK;
 
-/* A gradient that is zero but for these parts, whole: valid until the next call. NULL: no memory. */
+/* A gradient that is zero but for these parts, whole, until the next call. NULL: no memory. */
 const float *held_shard_expand(struct held_shard *held, const struct gradient_part parts[],
                                size_t count);
 /* held_shard_apply() of it, without that where nothing is to be done for the zeros. */

@@ -36,8 +36,8 @@ struct runs {
 void runs_find(const struct shard *shard, const struct model_layout *layout, const float *gradient,
                struct runs *ret_runs);
 
-/* The first `count` (1 to RUNS_LIMIT) of a payload. Offsets are not set. ERROR_INPUT: it is shorter,
- * or they do not ascend within `parameters`. */
+/* The first `count` (1 to RUNS_LIMIT) of a payload, without offsets. ERROR_INPUT: it is shorter, or
+ * they do not ascend within `parameters`. */
 enum error runs_read(const void *payload, size_t bytes, size_t count, size_t parameters,
                      struct runs *ret_runs) MUST_CHECK;
 
