@@ -125,7 +125,7 @@ static enum error apply(struct server *server, struct peer *worker)
 {
     struct held_shard *held = &server->held;
     int64_t batch = worker->header.batch;
-    struct pushed pushed;
+    struct pushed pushed = {.count = 0};
     if (worker->header.type == WIRE_PULL)
         return OK;
     enum error error = gradient_of(server, worker, &pushed);
@@ -173,7 +173,7 @@ static enum error catch_up(struct server *server, const struct wire_header *head
 static enum error store(struct server *server, struct peer *worker)
 {
     struct held_shard *held = &server->held;
-    struct pushed pushed;
+    struct pushed pushed = {.count = 0};
     enum error error = gradient_of(server, worker, &pushed);
     if (!error && pushed.count > 0)
         pushed.whole = held_shard_expand(held, pushed.parts, pushed.count);
