@@ -3,12 +3,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/log_limit.h"
+#include "common/text.h"
 
 #define NAMES_LIMIT 1000 /* starts of one process number in one second */
 #define FLAGS (O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC)
@@ -92,15 +95,29 @@ void event_file_close(struct event_file *file)
     file->descriptor = -1;
 }
 
+/* On a disk that is nearly full little fits where much does not, and writes fail by turns: a line a
+ * minute says how many did. */
 static void report(struct event_file *file, bool failed, int number)
 {
-    if (failed && !file->is_failing) {
+    int64_t now_ns = clock_now_ns();
+    bool is_news = failed || file->is_failing || file->failures > 0;
+    file->failures += failed;
+    if (!is_news || now_ns < file->quiet_until_ns)
+        return;
+    char sum[80] = "";
+    if (file->failures > (failed ? 1 : 0))
+        snprintf(sum, sizeof(sum), " (%" PRId64 " %s failed since the last such line)",
+                 file->failures, text_plural(file->failures, "write", "writes"));
+    if (failed) {
         (void)error_set_errno(ERROR_IO, number, "%s", file->path);
-        log_warning("%s; events are left out until it can be written again", error_message());
-    } else if (!failed && file->is_failing) {
-        log_info("%s is written again", file->path);
+        log_warning("%s; events are left out until it can be written again%s", error_message(),
+                    sum);
+    } else {
+        log_info("%s is written again%s", file->path, sum);
     }
     file->is_failing = failed;
+    file->failures = 0;
+    file->quiet_until_ns = now_ns + LOG_LIMIT_SECONDS * INT64_C(1000000000);
 }
 
 bool event_file_write(struct event_file *file, const struct buffer *bytes)
