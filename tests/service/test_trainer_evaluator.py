@@ -140,3 +140,50 @@ def test_a_training_without_a_chance_to_be_stopped_goes_on(start, served, store,
     cluster.start_server(0)
     assert scored(watching)
     cluster.wait()
+
+
+def says_ended(logdir):
+    return json.loads(read_checkpoint(newest(logdir))[0]["sampler"]).get("ended", False)
+
+
+@pytest.mark.plain
+def test_the_end_of_the_stream_ends_an_evaluator(start, sampler, store, test_store, tmp_path):  # noqa: F811
+    """Also where the state of the last batch was saved before it was known to be the last."""
+    served, logdir = sampler("--store", store, "--epochs", 1), tmp_path / "run"  # noqa: F811
+    rows = served.get("/streams/default").json["units"]
+    last = -(-rows // 50)
+    train(served, store, logdir, train_steps=last)
+    assert not says_ended(logdir)
+    watching = evaluator(start, served, store, logdir, test_store=test_store, train_steps=10**9)
+    watching.wait_for_log(f"step {last}: loss")
+    done = train(served, store, logdir, train_steps=10**9)
+    assert f"the stream ended after {last} of" in done.stderr
+    assert [line["step"] for line in scored(watching)] == [last]
+    assert says_ended(logdir)
+    before = newest(logdir).read_bytes(), (logdir / "checkpoint").stat().st_ino
+    assert "saved" not in train(served, store, logdir, train_steps=10**9).stderr
+    assert (newest(logdir).read_bytes(), (logdir / "checkpoint").stat().st_ino) == before
+
+
+@pytest.mark.plain
+def test_early_stopping_of_one_process_ends_an_evaluator(start, served, store, test_store, tmp_path):  # noqa: F811
+    watching = evaluator(start, served, store, tmp_path / "run", test_store=test_store, train_steps=10**9)
+    train(served, store, tmp_path / "run", test_store=test_store, test_every=20, early_stopping=1, learning_rate=0.3, train_steps=10**9)
+    scored(watching)
+    assert says_ended(tmp_path / "run")
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("servers", [0, 2])
+def test_the_end_of_the_stream_ends_an_evaluator_of_a_cluster(start, sampler, store, test_store, tmp_path, servers):  # noqa: F811
+    served, logdir = sampler("--store", store, "--epochs", 1), tmp_path / "run"  # noqa: F811
+    rows = served.get("/streams/default").json["units"]
+    last = -(-rows // 50)
+    Cluster(start, served, store, logdir, servers=servers, workers=2, train_steps=last, batch_size=50).start_all().wait()
+    assert not says_ended(logdir)
+    cluster = Cluster(start, served, store, logdir, servers=servers, workers=2, train_steps=10**9, batch_size=50, test_store=test_store, test_every=0)
+    watching = cluster.task("evaluator", 0)
+    watching.wait_for_log(f"step {last}: loss")
+    cluster.start_all().wait()
+    assert [line["step"] for line in scored(watching)] == [last]
+    assert says_ended(logdir)

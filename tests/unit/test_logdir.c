@@ -784,11 +784,55 @@ static void test_who_asks_whether_it_is_over_reads_each_checkpoint_once(void **s
     assert_int_equal(opened, 0);
 }
 
+/* Who asks for each save again, also of the same step: the same checkpoint may be saved as the last
+ * one of its stream. */
+static void test_a_step_that_is_saved_again_is_read_again(void **state)
+{
+    uint64_t seen = 0;
+    (void)state;
+    struct logdir *logdir = open_and_save(1, 1);
+    assert_false(logdir_is_trained(folder, 7, &seen));
+    facts.position.ended = true;
+    save(logdir, 1);
+    facts.position.ended = false;
+    assert_true(logdir_is_trained(folder, 7, &seen));
+    logdir_close(logdir);
+}
+
+/* By who asks every half second. */
+static void test_a_missing_state_file_is_told_once(void **state)
+{
+    static const char told[] = "has the largest step";
+    uint64_t seen = 0;
+    size_t count = 0;
+    char path[300], line[1000];
+    (void)state;
+    logdir_close(open_and_save(1, 1));
+    snprintf(path, sizeof(path), "%s/checkpoint", folder);
+    assert_int_equal(unlink(path), 0);
+    log_set_level(LOG_WARNING);
+    FILE *log = tmpfile();
+    int before = dup(STDERR_FILENO);
+    assert_true(log && before >= 0 && dup2(fileno(log), STDERR_FILENO) >= 0);
+    for (int times = 0; times < 10; times++)
+        assert_false(logdir_is_trained(folder, 7, &seen));
+    assert_true(dup2(before, STDERR_FILENO) >= 0);
+    close(before);
+    log_set_level(LOG_ERROR);
+    rewind(log);
+    while (fgets(line, sizeof(line), log))
+        count += strstr(line, told) != NULL;
+    fclose(log);
+    assert_int_equal(count, 1);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 static const struct CMUnitTest tests[] = {
     TEST(test_five_are_kept_and_the_newest_is_named),
     TEST(test_a_new_folder_has_none),
+    TEST(test_a_step_that_is_saved_again_is_read_again),
+    TEST(test_a_missing_state_file_is_told_once),
     TEST(test_the_list_goes_on_after_a_restart),
     TEST(test_saving_a_step_again_lists_it_once),
     TEST(test_a_second_trainer_is_refused),

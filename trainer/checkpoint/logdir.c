@@ -181,8 +181,9 @@ static enum error say_way_out(enum error error)
         report.message);
 }
 
-/* `checkpoint` into logdir->state; without that file, the one with the largest step counts. */
-static enum error read_state(struct logdir *logdir)
+/* `checkpoint` into logdir->state; without that file, the one with the largest step counts, which
+ * whoever goes on from it is told. */
+static enum error read_state(struct logdir *logdir, bool tells)
 {
     struct buffer text = BUFFER_INIT(STATE_LIMIT_BYTES);
     char *path = join(logdir, STATE_NAME);
@@ -203,7 +204,8 @@ static enum error read_state(struct logdir *logdir)
         error = look(logdir, false, &step);
         if (!error && step >= 0) {
             snprintf(name, sizeof(name), PREFIX "%" PRId64 SUFFIX, step);
-            log_warning("%s is not there; %s has the largest step and is taken", path, name);
+            if (tells)
+                log_warning("%s is not there; %s has the largest step and is taken", path, name);
             error = checkpoint_state_add(&logdir->state, name);
         }
     }
@@ -383,7 +385,7 @@ static enum error find_newest(struct logdir *logdir, struct checkpoint **ret_che
     bool passed = false;
     enum error error = OK;
     for (int i = 0; i < TRIES; i++) {
-        error = read_state(logdir);
+        error = read_state(logdir, true);
         if (error)
             return error;
         if (logdir->state.count == 0) {
@@ -438,7 +440,7 @@ static void undo(struct logdir *logdir, const char *name, const char *path, enum
 {
     struct error_report report;
     error_report_take(error, &report);
-    if (!read_state(logdir) && !checkpoint_state_find(&logdir->state, name, NULL))
+    if (!read_state(logdir, true) && !checkpoint_state_find(&logdir->state, name, NULL))
         unlink(path);
     (void)error_restore(&report);
 }
@@ -480,15 +482,28 @@ enum error logdir_save(struct logdir *logdir, const struct checkpoint_snapshot *
     return error;
 }
 
-/* Has the newest the last step? `*seen`, the name of one that has not or is damaged, is not read
- * again. */
+/* Of the file `checkpoint`, which each save replaces; all zeros where there is none. */
+static struct file_identity state_identity(const struct logdir *logdir)
+{
+    struct file_identity identity = {.inode = 0};
+    char *path = join(logdir, STATE_NAME);
+    if (path && file_identity_at(path, &identity))
+        identity = (struct file_identity){.inode = 0};
+    free(path);
+    return identity;
+}
+
+/* Has the newest the last step? `*seen`, the name and the save of one that has not or is damaged, is
+ * not read again: the same step may be saved once more, as the last one. */
 static bool is_trained(struct logdir *logdir, int64_t train_steps, uint64_t *seen)
 {
     struct checkpoint *newest = NULL;
-    if (read_state(logdir) || logdir->state.count == 0)
+    const struct file_identity identity = state_identity(logdir);
+    if (read_state(logdir, false) || logdir->state.count == 0)
         return false;
     const char *name = logdir->state.names[logdir->state.newest];
-    uint64_t now = XXH3_64bits(name, strlen(name));
+    uint64_t now =
+        XXH3_64bits_withSeed(&identity, sizeof(identity), XXH3_64bits(name, strlen(name)));
     enum error error = now == *seen ? OK : logdir_newest(logdir, &newest);
     bool trained = newest && (checkpoint_step(newest) >= train_steps ||
                               checkpoint_get_facts(newest)->position.ended);

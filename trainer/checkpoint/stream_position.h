@@ -19,7 +19,7 @@
 struct stream_position {
     struct sampler_stream stream;
     int64_t batch_rows; /* B, at least 1 */
-    bool ended;         /* the stream has no batch behind those that are done */
+    bool ended; /* no batch behind those that are done is trained, and there are steps left */
 };
 
 /* Asks the sampler at `url` what `stream` is, for up to `patience_ms`. Errors as those of

@@ -573,11 +573,22 @@ static void log_last_loss(const struct training *training)
         log_info("step %" PRId64 ": loss %g", global_step(training) + training->refused, loss);
 }
 
+/* An evaluator waits for a checkpoint that says it: one that was saved at this step before it was
+ * known does not. */
+static bool is_end_to_be_told(const struct training *training)
+{
+    const struct checkpoint *begin = training->parts.checkpoint;
+    return training->parts.facts.position.ended &&
+           !(begin && checkpoint_step(begin) == global_step(training) &&
+             checkpoint_get_facts(begin)->position.ended);
+}
+
 /* Is there something to save? Before the first batch only an empty stream has ended. */
 static bool may_save(const struct training *training, enum error reason)
 {
     int64_t newest = logdir_newest_step(training->parts.logdir);
-    return !training->unsavable && global_step(training) != newest && (newest >= 0 || !reason);
+    return !training->unsavable && (newest >= 0 || !reason) &&
+           (global_step(training) != newest || is_end_to_be_told(training));
 }
 
 /* What every end has in common: the last loss is logged and the state that was reached is saved,
@@ -708,6 +719,7 @@ static enum error train(struct training *training)
                  text_plural(training->options->train_steps, "step", "steps"));
         error = OK;
     }
+    parts->facts.position.ended = !error && global_step(training) < training->options->train_steps;
     error = save_at_end(training, error);
     if (error == ERROR_CANCELLED)
         return say_stopped(training);

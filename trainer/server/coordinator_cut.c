@@ -217,9 +217,13 @@ int64_t coordinator_saved_step(struct coordinator *coordinator)
     return coordinator->saved_step;
 }
 
+/* A cut that was saved before anybody knew that the stream ends there does not say so, which others
+ * wait for. */
 bool cut_is_saved(const struct coordinator *coordinator)
 {
-    return logdir_newest_step(coordinator->logdir) == coordinator_step(coordinator);
+    bool is_told =
+        coordinator->facts.position.ended || !batch_ledger_is_finished(&coordinator->ledger);
+    return is_told && logdir_newest_step(coordinator->logdir) == coordinator_step(coordinator);
 }
 
 bool coordinator_is_saved(const struct coordinator *coordinator)
