@@ -100,9 +100,11 @@ cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
 
-/* For tests: how many failures EMULATED_GPU_FAILS=call:N and work:N have caused so far, and on
- * which GPU memory lies. */
+/* For tests: how many failures EMULATED_GPU_FAILS=call:N and work:N have caused so far; how many
+ * waits of the host for work left a stream with nothing to do, as no step of a training should; and
+ * on which GPU memory lies. */
 long emulated_gpu_failures(void);
+long emulated_gpu_drains(void);
 int emulated_gpu_of(const void *memory);
 
 /* ---- launches and what kernels call ------------------------------------- */

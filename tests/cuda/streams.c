@@ -36,6 +36,7 @@ struct emulated_event {
 static struct emulated_stream *streams, defaults[EMULATED_GPUS];
 static struct emulated_event *events;
 static uint64_t numbers;
+static long drains;
 
 /* ---- work --------------------------------------------------------------- */
 
@@ -72,6 +73,19 @@ static void run_until(struct emulated_stream *stream, uint64_t number)
 void emulated_run(struct emulated_stream *stream)
 {
     run_until(stream, numbers);
+}
+
+/* The host waits. */
+static void wait_until(struct emulated_stream *stream, uint64_t number)
+{
+    bool waits = stream->first && stream->first->number <= number;
+    run_until(stream, number);
+    drains += waits && !stream->first;
+}
+
+long emulated_gpu_drains(void)
+{
+    return drains;
 }
 
 void emulated_run_device(int device)
@@ -186,7 +200,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle)
     struct emulated_stream *stream = emulated_stream(handle);
     if (!stream)
         return emulated_end(cudaErrorInvalidResourceHandle);
-    emulated_run(stream); /* also before an error */
+    wait_until(stream, numbers); /* also before an error */
     return emulated_end(error ? error : emulated_stuck(stream->device));
 }
 
@@ -271,7 +285,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t handle)
     if (!event)
         return emulated_end(cudaErrorInvalidResourceHandle);
     if (event->stream)
-        run_until(event->stream, event->number);
+        wait_until(event->stream, event->number);
     return emulated_end(error ? error : emulated_stuck(event->device));
 }
 

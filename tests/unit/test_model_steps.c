@@ -232,6 +232,49 @@ static void test_scores_add_up(void **state)
     close_kernel();
 }
 
+/* Of an emulated GPU, in a program that has it. */
+long emulated_gpu_drains(void) __attribute__((weak));
+
+/* Scores that are taken later are those of their batches, and a device is never left without work
+ * for them. */
+static void test_scores_are_taken_later(void **state)
+{
+    open_kernel(state);
+    struct model_options options = options_of(MODEL_MLP, "7", LOSS_MEAN, "adam");
+    struct model *model = model_of(&options), *same = model_of(&options);
+    struct model_score score;
+    struct data data[2];
+    double losses[40];
+    assert_fails(model_send_score(model), ERROR_NOT_FOUND, "before its first batch");
+    data_make(&data[0], &options, ROWS, 60);
+    data_make(&data[1], &options, ROWS - 3, 60);
+    for (int step = 0; step < 40; step++) {
+        assert_ok(model_step(same, &data[step % 2].batch));
+        assert_ok(model_loss(same, &losses[step]));
+    }
+    long drains = emulated_gpu_drains ? emulated_gpu_drains() : 0;
+    for (int step = 0, sent = 0; step < 40; step++) {
+        assert_ok(model_step(model, &data[step % 2].batch));
+        if (step == sent)
+            assert_ok(model_send_score(model));
+        if (step < sent + NETWORK_AHEAD + 1)
+            continue;
+        assert_ok(model_take_score(model, &score));
+        assert_int_equal(score.rows, data[sent % 2].batch.rows);
+        assert_int_equal(score.moving, score.rows);
+        assert_true(model_score_loss(model, &score) == losses[sent]);
+        sent = step + 1;
+    }
+    if (emulated_gpu_drains)
+        assert_int_equal(emulated_gpu_drains(), drains);
+    assert_ok(model_loss(model, &losses[0])); /* what is freed now is not in use */
+    for (int i = 0; i < 2; i++)
+        release(&data[i].features);
+    model_free(model);
+    model_free(same);
+    close_kernel();
+}
+
 static void test_predictions_agree_with_scores(void **state)
 {
     open_kernel(state);
@@ -306,6 +349,7 @@ static const struct CMUnitTest tests[] = {
     ON_EACH_DEVICE(test_labels_are_those_of_their_batch),
     ON_EACH_DEVICE(test_a_line_is_found),
     ON_EACH_DEVICE(test_scores_add_up),
+    ON_EACH_DEVICE(test_scores_are_taken_later),
     ON_EACH_DEVICE(test_predictions_agree_with_scores),
     ON_EACH_DEVICE(test_softmax_starts_undecided),
     ON_EACH_DEVICE(test_nan_is_seen),

@@ -49,7 +49,7 @@ static void step_at(struct summary *summary, int64_t before, int64_t step, doubl
     summary_step(summary, &(struct summary_step){.before = before,
                                                  .step = step,
                                                  .rows = 10,
-                                                 .is_judged = loss >= 0,
+                                                 .judged_rows = loss >= 0 ? 10 : 0,
                                                  .loss = loss,
                                                  .correct = 5,
                                                  .wait_ns = wait_ns});

@@ -44,6 +44,7 @@ struct kernel_input {
 struct kernel_result {
     double loss_sum; /* sum over rows */
     int64_t correct; /* rows whose largest logit is their class */
+    int64_t moving;  /* rows whose gradient is not zero */
 };
 
 /* The pieces of the flat state that one update works on, [count] each. */
@@ -165,7 +166,7 @@ enum error kernel_softmax(struct kernel *kernel, const float *logits, size_t row
                           float *ret_probabilities) MUST_CHECK;
 
 /* LOSS_CLIPPED_SUM or LOSS_MEAN of logits[B,L] and labels[B] in 0..L-1: the gradient to the logits,
- * loss and number correct. `ret_gradient` is not `logits`. */
+ * and what the batch adds up to. `ret_gradient` is not `logits`. */
 enum error kernel_cross_entropy(struct kernel *kernel, enum loss loss, const float *logits,
                                 const int32_t *labels, size_t rows, size_t classes,
                                 float *ret_gradient, struct kernel_result *ret_result) MUST_CHECK;

@@ -246,6 +246,14 @@ static double mean_row(float *row, size_t classes, size_t label, float shifted_l
     return log((double)sum) - (double)shifted_logit;
 }
 
+static bool is_moving(const float *gradient, size_t count)
+{
+    size_t i = 0;
+    while (i < count && gradient[i] == 0)
+        i++;
+    return i < count;
+}
+
 /* Two passes over [B,L]: exponentials of all rows in one vector loop, then row by row while they
  * are in the cache; the gradient buffer holds the intermediate values. */
 static enum error cpu_cross_entropy(struct kernel *kernel, enum loss loss, const float *logits,
@@ -263,12 +271,13 @@ static enum error cpu_cross_entropy(struct kernel *kernel, enum loss loss, const
         result.correct += is_correct(row_logits, classes, label);
         if (loss == LOSS_CLIPPED_SUM) {
             result.loss_sum += clipped_row(row, classes, label);
-            continue;
+        } else {
+            float largest = row_logits[0];
+            for (size_t j = 1; j < classes; j++)
+                largest = row_logits[j] > largest ? row_logits[j] : largest;
+            result.loss_sum += mean_row(row, classes, label, row_logits[label] - largest, share);
         }
-        float largest = row_logits[0];
-        for (size_t j = 1; j < classes; j++)
-            largest = row_logits[j] > largest ? row_logits[j] : largest;
-        result.loss_sum += mean_row(row, classes, label, row_logits[label] - largest, share);
+        result.moving += is_moving(row, classes);
     }
     *ret_result = result;
     return OK;
@@ -285,6 +294,7 @@ static enum error cpu_squared_error(struct kernel *kernel, enum loss loss, const
         float difference = y[i] - targets[i];
         result.loss_sum += (double)difference * (double)difference;
         ret_gradient[i] = difference * scale;
+        result.moving += ret_gradient[i] != 0;
     }
     *ret_result = result;
     return OK;

@@ -30,7 +30,7 @@ struct kernel_cuda {
     cudaStream_t stream;
     struct cublas *cublas;
     double *row_losses; /* [rows_limit], device */
-    int *row_correct;   /* [rows_limit], device */
+    int *row_facts;     /* [rows_limit], device: ROW_* */
     size_t rows_limit;
     double *squares;    /* [SQUARES_BLOCKS], device */
     float *clip_factor; /* device */
@@ -210,6 +210,8 @@ static enum error cuda_backward_input(struct kernel *kernel, const struct kernel
 
 #define ALL_LANES 0xffffffffu
 
+enum { ROW_CORRECT = 1, ROW_MOVING = 2 }; /* as struct kernel_result counts them */
+
 /* The same value in every lane, and the same bits on every GPU: butterfly order, lane l with lane
  * l ^ 16, l ^ 8, ..., l ^ 1. */
 static __device__ float warp_maximum(float value)
@@ -264,10 +266,10 @@ static __device__ bool is_correct(const float *logits, size_t classes, size_t la
     return __all_sync(ALL_LANES, correct);
 }
 
-/* trainer/compute/loss.h; the loss and whether it is correct go to a place of the row's own. */
+/* trainer/compute/loss.h; the loss and what is so go to a place of the row's own. */
 static __global__ void cross_entropy_rows(bool clipped, const float *logits, const int *labels,
                                           size_t rows, size_t classes, float share, float *gradient,
-                                          double *row_losses, int *row_correct)
+                                          double *row_losses, int *row_facts)
 {
     for (size_t row = blockIdx.x * (size_t)WARPS + threadIdx.y; row < rows;
          row += (size_t)gridDim.x * WARPS) {
@@ -276,14 +278,16 @@ static __global__ void cross_entropy_rows(bool clipped, const float *logits, con
         size_t label = (size_t)labels[row];
         float largest, sum = exponentials(from, classes, to, &largest);
         float p = expf(from[label] - largest) / sum;
-        bool dead = clipped && p < LOSS_CLIP_MINIMUM;
+        bool dead = clipped && p < LOSS_CLIP_MINIMUM, moving = false;
         for (size_t j = threadIdx.x; j < classes; j += WARP) {
             float difference = to[j] / sum * share - (j == label ? share : 0);
             to[j] = dead ? 0 : difference;
+            moving = moving || to[j] != 0;
         }
         bool correct = is_correct(from, classes, label);
+        moving = __any_sync(ALL_LANES, moving);
         if (threadIdx.x == 0) {
-            row_correct[row] = correct;
+            row_facts[row] = (correct ? ROW_CORRECT : 0) | (moving ? ROW_MOVING : 0);
             if (clipped)
                 row_losses[row] = -log((double)(dead ? LOSS_CLIP_MINIMUM : p > 1 ? 1 : p));
             else
@@ -294,41 +298,46 @@ static __global__ void cross_entropy_rows(bool clipped, const float *logits, con
 
 static __global__ void squared_error_rows(const float *y, const float *targets, size_t rows,
                                           float scale, float *gradient, double *row_losses,
-                                          int *row_correct)
+                                          int *row_facts)
 {
     for (size_t i = FIRST_ELEMENT; i < rows; i += ELEMENT_STRIDE) {
         float difference = y[i] - targets[i];
         gradient[i] = difference * scale;
         row_losses[i] = (double)difference * (double)difference;
-        row_correct[i] = 0;
+        row_facts[i] = gradient[i] != 0 ? ROW_MOVING : 0;
     }
 }
 
 /* One block: thread t adds rows t, t + THREADS, ..., then a tree over the threads. */
-static __global__ void sum_rows(const double *row_losses, const int *row_correct, size_t rows,
+static __global__ void sum_rows(const double *row_losses, const int *row_facts, size_t rows,
                                 struct kernel_result *ret_result)
 {
     __shared__ double losses[THREADS];
     __shared__ int64_t corrects[THREADS];
+    __shared__ int64_t movings[THREADS];
     double loss = 0;
-    int64_t correct = 0;
+    int64_t correct = 0, moving = 0;
     for (size_t row = threadIdx.x; row < rows; row += THREADS) {
         loss += row_losses[row];
-        correct += row_correct[row];
+        correct += (row_facts[row] & ROW_CORRECT) != 0;
+        moving += (row_facts[row] & ROW_MOVING) != 0;
     }
     losses[threadIdx.x] = loss;
     corrects[threadIdx.x] = correct;
+    movings[threadIdx.x] = moving;
     __syncthreads();
     for (unsigned half = THREADS / 2; half > 0; half /= 2) {
         if (threadIdx.x < half) {
             losses[threadIdx.x] += losses[threadIdx.x + half];
             corrects[threadIdx.x] += corrects[threadIdx.x + half];
+            movings[threadIdx.x] += movings[threadIdx.x + half];
         }
         __syncthreads();
     }
     if (threadIdx.x == 0) {
         ret_result->loss_sum = losses[0];
         ret_result->correct = corrects[0];
+        ret_result->moving = movings[0];
     }
 }
 
@@ -343,7 +352,7 @@ static enum error cuda_softmax(struct kernel *kernel, const float *logits, size_
 static enum error add_up(struct kernel *kernel, size_t rows, struct kernel_result *ret_result)
 {
     struct kernel_cuda *self = cuda(kernel);
-    sum_rows<<<1, THREADS, 0, stream_of(kernel)>>>(self->row_losses, self->row_correct, rows,
+    sum_rows<<<1, THREADS, 0, stream_of(kernel)>>>(self->row_losses, self->row_facts, rows,
                                                    ret_result);
     return launched(kernel, "sum of the loss");
 }
@@ -356,7 +365,7 @@ static enum error cuda_cross_entropy(struct kernel *kernel, enum loss loss, cons
     bool clipped = loss == LOSS_CLIPPED_SUM;
     cross_entropy_rows<<<blocks_for(rows, WARPS), dim3(WARP, WARPS), 0, stream_of(kernel)>>>(
         clipped, logits, labels, rows, classes, clipped ? 1.0f : 1.0f / (float)rows, ret_gradient,
-        self->row_losses, self->row_correct);
+        self->row_losses, self->row_facts);
     enum error error = launched(kernel, "cross-entropy");
     return error ? error : add_up(kernel, rows, ret_result);
 }
@@ -368,7 +377,7 @@ static enum error cuda_squared_error(struct kernel *kernel, enum loss loss, cons
     struct kernel_cuda *self = cuda(kernel);
     float scale = loss_is_mean(loss) ? 2.0f / (float)rows : 2.0f;
     squared_error_rows<<<blocks_for(rows, THREADS), THREADS, 0, stream_of(kernel)>>>(
-        y, targets, rows, scale, ret_gradient, self->row_losses, self->row_correct);
+        y, targets, rows, scale, ret_gradient, self->row_losses, self->row_facts);
     enum error error = launched(kernel, "squared error");
     return error ? error : add_up(kernel, rows, ret_result);
 }
@@ -564,9 +573,9 @@ static enum error cuda_update(struct kernel *kernel, const struct optimizer *opt
 static void free_rows(struct kernel_cuda *self)
 {
     device_memory_free(self->kernel.device, self->row_losses);
-    device_memory_free(self->kernel.device, self->row_correct);
+    device_memory_free(self->kernel.device, self->row_facts);
     self->row_losses = NULL;
-    self->row_correct = NULL;
+    self->row_facts = NULL;
     self->rows_limit = 0;
 }
 
@@ -608,7 +617,7 @@ static enum error cuda_reserve(struct kernel *kernel, size_t rows, size_t)
         return error;
     }
     self->row_losses = (double *)losses;
-    self->row_correct = (int *)correct;
+    self->row_facts = (int *)correct;
     self->rows_limit = rows;
     return OK;
 }

@@ -164,23 +164,25 @@ enum error model_step(struct model *model, const struct model_batch *batch)
 
 /* ---- results ------------------------------------------------------------ */
 
-enum error model_batch_score(struct model *model, struct model_score *ret_score)
+enum error model_send_score(struct model *model)
 {
-    return network_batch_score(model->network, ret_score);
+    return network_send_score(model->network);
+}
+
+enum error model_take_score(struct model *model, struct model_score *ret_score)
+{
+    return network_take_score(model->network, ret_score);
 }
 
 enum error model_loss(struct model *model, double *ret_loss)
 {
     struct model_score score;
-    enum error error = model_batch_score(model, &score);
+    enum error error = model_send_score(model);
+    if (!error)
+        error = model_take_score(model, &score);
     if (!error)
         *ret_loss = model_score_loss(model, &score);
     return error;
-}
-
-enum error model_gradient_is_zero(struct model *model, bool *ret_zero)
-{
-    return network_gradient_is_zero(model->network, ret_zero);
 }
 
 enum error model_read_gradient(struct model *model, float *ret_gradient)

@@ -72,11 +72,10 @@ enum error model_apply(struct model *model) MUST_CHECK;
 /* The loss of the latest model_step() or model_gradient(), before its update. Waits.
  * ERROR_NOT_FOUND when there was none yet. */
 enum error model_loss(struct model *model, double *ret_loss) MUST_CHECK;
-/* That batch as model_evaluate() would have scored it before the update. Likewise. */
-enum error model_batch_score(struct model *model, struct model_score *ret_score) MUST_CHECK;
-/* Was the latest gradient of the outputs zero, and with it that of every parameter? Waits; reads no
- * further than to the first that is not. */
-enum error model_gradient_is_zero(struct model *model, bool *ret_zero) MUST_CHECK;
+/* That batch as model_evaluate() would have scored it before the update: asked for, and taken later
+ * without a wait (network.h). */
+enum error model_send_score(struct model *model) MUST_CHECK;
+enum error model_take_score(struct model *model, struct model_score *ret_score) MUST_CHECK;
 /* The gradient buffer to host memory [P]. Waits. */
 enum error model_read_gradient(struct model *model, float *ret_gradient) MUST_CHECK;
 

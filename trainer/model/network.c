@@ -8,14 +8,18 @@
 #include "common/text.h"
 #include "trainer/compute/dropout.h"
 
-/* Batches whose labels may be on their way to the device at once. */
-#define LABEL_SLOTS 4
-
 /* One batch's classes or targets in page-locked memory; free again when the event is reached. */
 struct label_slot {
     void *memory; /* [B] of int32_t or float */
     struct device_event *copied;
     bool used;
+};
+
+/* What a batch came to, on its way to the host. */
+struct sent_result {
+    struct kernel_result *memory; /* page-locked */
+    struct device_event *there;
+    size_t rows;
 };
 
 struct network {
@@ -30,8 +34,8 @@ struct network {
     void *labels;                  /* [B] of int32_t or float */
     struct kernel_result *results; /* [2]: of the latest gradient, of the latest evaluation */
 
-    struct kernel_result *host_result; /* page-locked */
-    struct label_slot label_slots[LABEL_SLOTS];
+    struct sent_result sent[2]; /* likewise */
+    struct label_slot label_slots[NETWORK_AHEAD];
     size_t next_label_slot;
 };
 
@@ -56,7 +60,7 @@ static enum error allocate_labels(struct network *network)
     size_t bytes = network->options.batch_rows * sizeof(int32_t);
     void *memory;
     enum error error = device_memory_new(network->kernel->device, bytes, &network->labels);
-    for (size_t i = 0; i < LABEL_SLOTS && !error; i++) {
+    for (size_t i = 0; i < NETWORK_AHEAD && !error; i++) {
         error = device_host_new(network->kernel->device, bytes, &network->label_slots[i].memory);
         if (!error)
             error = device_event_new(network->kernel->device, &network->label_slots[i].copied);
@@ -66,9 +70,14 @@ static enum error allocate_labels(struct network *network)
     if (error)
         return error;
     network->results = memory;
-    error = device_host_new(network->kernel->device, sizeof(*network->host_result), &memory);
-    if (!error)
-        network->host_result = memory;
+    for (size_t i = 0; i < 2 && !error; i++) {
+        struct sent_result *sent = &network->sent[i];
+        error = device_host_new(network->kernel->device, sizeof(*sent->memory), &memory);
+        if (!error)
+            sent->memory = memory;
+        if (!error)
+            error = device_event_new(network->kernel->device, &sent->there);
+    }
     return error;
 }
 
@@ -120,8 +129,11 @@ void network_free(struct network *network)
     }
     device_memory_free(device, network->labels);
     device_memory_free(device, network->results);
-    device_host_free(device, network->host_result);
-    for (size_t i = 0; i < LABEL_SLOTS; i++) {
+    for (size_t i = 0; i < 2; i++) {
+        device_host_free(device, network->sent[i].memory);
+        device_event_free(device, network->sent[i].there);
+    }
+    for (size_t i = 0; i < NETWORK_AHEAD; i++) {
         device_host_free(device, network->label_slots[i].memory);
         device_event_free(device, network->label_slots[i].copied);
     }
@@ -185,7 +197,7 @@ static enum error send_labels(struct network *network, const struct model_batch 
     if (error)
         return error;
     slot->used = true;
-    network->next_label_slot = (network->next_label_slot + 1) % LABEL_SLOTS;
+    network->next_label_slot = (network->next_label_slot + 1) % NETWORK_AHEAD;
     return OK;
 }
 
@@ -295,54 +307,46 @@ enum error network_gradient(struct network *network, const float *values,
 
 /* ---- results ------------------------------------------------------------ */
 
-static enum error read_result(struct network *network, const struct kernel_result *from,
-                              struct kernel_result *ret_result)
+static enum error send_result(struct network *network, const struct kernel_result *result,
+                              struct sent_result *sent, size_t rows)
 {
-    enum error error = device_copy_out(network->kernel->device, network->kernel->queue,
-                                       network->host_result, from, sizeof(*from));
+    struct device *device = network->kernel->device;
+    struct device_queue *queue = network->kernel->queue;
+    enum error error = device_copy_out(device, queue, sent->memory, result, sizeof(*result));
     if (!error)
-        error = device_queue_wait(network->kernel->device, network->kernel->queue);
-    if (error)
-        return error;
-    double deviation = (double)network->options.target_deviation;
-    *ret_result = *network->host_result;
-    if (deviation != 0)
-        ret_result->loss_sum *= deviation * deviation;
-    return OK;
-}
-
-enum error network_batch_score(struct network *network, struct model_score *ret_score)
-{
-    if (network->rows == 0)
-        return error_set(ERROR_NOT_FOUND, "the model has no loss before its first batch");
-    struct kernel_result result;
-    enum error error = read_result(network, &network->results[0], &result);
+        error = device_event_record(device, sent->there, queue);
     if (!error)
-        *ret_score = (struct model_score){
-            .rows = (int64_t)network->rows, .correct = result.correct, .loss_sum = result.loss_sum};
+        sent->rows = rows;
     return error;
 }
 
-enum error network_gradient_is_zero(struct network *network, bool *ret_zero)
+static enum error take_result(struct network *network, const struct sent_result *sent,
+                              struct model_score *ret_score)
 {
-    float part[256];
-    size_t last = network->layout->layer_count - 1;
-    size_t count = network->rows * network->layout->layers[last].outputs;
-    size_t room = sizeof(part) / sizeof(*part);
-    for (size_t at = 0; at < count; at += room) {
-        size_t some = count - at < room ? count - at : room;
-        enum error error = kernel_read(network->kernel, network->gradients[last] + at, some, part);
-        if (error)
-            return error;
-        for (size_t i = 0; i < some; i++) {
-            if (part[i] != 0) {
-                *ret_zero = false;
-                return OK;
-            }
-        }
-    }
-    *ret_zero = true;
+    enum error error = device_event_wait(network->kernel->device, sent->there);
+    if (error)
+        return error;
+    const struct kernel_result *result = sent->memory;
+    double deviation = (double)network->options.target_deviation;
+    *ret_score = (struct model_score){.rows = (int64_t)sent->rows,
+                                      .correct = result->correct,
+                                      .moving = result->moving,
+                                      .loss_sum = result->loss_sum};
+    if (deviation != 0)
+        ret_score->loss_sum *= deviation * deviation;
     return OK;
+}
+
+enum error network_send_score(struct network *network)
+{
+    if (network->rows == 0)
+        return error_set(ERROR_NOT_FOUND, "the model has no loss before its first batch");
+    return send_result(network, &network->results[0], &network->sent[0], network->rows);
+}
+
+enum error network_take_score(struct network *network, struct model_score *ret_score)
+{
+    return take_result(network, &network->sent[0], ret_score);
 }
 
 enum error network_evaluate(struct network *network, const float *values,
@@ -354,14 +358,17 @@ enum error network_evaluate(struct network *network, const float *values,
         error = forward(network, values, batch, false, &input);
     if (!error)
         error = compare(network, batch->rows, &network->results[1]);
-    struct kernel_result result;
     if (!error)
-        error = read_result(network, &network->results[1], &result);
+        error = send_result(network, &network->results[1], &network->sent[1], batch->rows);
+    struct model_score one;
+    if (!error)
+        error = take_result(network, &network->sent[1], &one);
     if (error)
         return error;
-    score->rows += (int64_t)batch->rows;
-    score->correct += result.correct;
-    score->loss_sum += result.loss_sum;
+    score->rows += one.rows;
+    score->correct += one.correct;
+    score->moving += one.moving;
+    score->loss_sum += one.loss_sum;
     return OK;
 }
 

@@ -38,10 +38,15 @@ struct model_batch {
 
 /* Totals over the batches given to model_evaluate(), which start from zeros, or of one batch. */
 struct model_score {
-    int64_t rows;
+    int64_t rows;    /* 0: none */
     int64_t correct; /* rows whose largest logit (the first of equals) is their class; linear: 0 */
+    int64_t moving;  /* rows with a gradient; 0: no parameter has one */
     double loss_sum; /* sum over rows, also for losses that are means */
 };
+
+/* How many batches the host may be ahead of the device: network_gradient() waits for the labels of
+ * the one so many before it to be copied. */
+#define NETWORK_AHEAD 4
 
 struct network;
 
@@ -56,11 +61,12 @@ void network_free(struct network *network);
 enum error network_gradient(struct network *network, const float *values,
                             const struct model_batch *batch, float *ret_gradient) MUST_CHECK;
 
-/* The batch of the latest network_gradient(). Waits. ERROR_NOT_FOUND when there was none yet. */
-enum error network_batch_score(struct network *network, struct model_score *ret_score) MUST_CHECK;
-/* Was the latest gradient of the outputs zero, and with it that of every parameter? Waits; reads no
- * further than to the first that is not. */
-enum error network_gradient_is_zero(struct network *network, bool *ret_zero) MUST_CHECK;
+/* Sends the score of the batch of the latest network_gradient() to the host, behind it. The latest
+ * one alone is kept. ERROR_NOT_FOUND when there was no batch yet. */
+enum error network_send_score(struct network *network) MUST_CHECK;
+/* What was sent last. Waits until it is there: it is, without any wait, once
+ * NETWORK_AHEAD + 1 more gradients were asked for. */
+enum error network_take_score(struct network *network, struct model_score *ret_score) MUST_CHECK;
 
 /* Adds a batch to *score. Waits. */
 enum error network_evaluate(struct network *network, const float *values,

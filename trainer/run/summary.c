@@ -125,10 +125,10 @@ static void follow(struct summary *summary, const struct summary_step *step)
     window->batches++;
     window->rows += step->rows;
     window->behind += step->step > step->before ? step->step - step->before - 1 : 0;
-    if (!step->is_judged)
+    if (step->judged_rows == 0)
         return;
     window->judged++;
-    window->judged_rows += step->rows;
+    window->judged_rows += step->judged_rows;
     window->correct += step->correct;
     window->loss += step->loss;
 }

@@ -38,7 +38,7 @@ struct summary_options {
 struct summary_step {
     int64_t before, step; /* the global steps of the values and of those after the update */
     int64_t rows;
-    bool is_judged;           /* has what follows */
+    int64_t judged_rows;      /* of the batch that the following is of; 0: of none */
     double loss;              /* a row */
     int64_t correct, wait_ns; /* all waits for data until now */
 };

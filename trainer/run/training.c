@@ -24,7 +24,7 @@
 #include "trainer/run/summary.h"
 #include "trainer/run/training_parts.h"
 
-#define LOSS_EVERY_CUDA 20 /* reading a loss waits for the device; the CPU has it at hand */
+#define LOSS_EVERY_CUDA 20 /* steps, of which one loss is copied; the CPU has each at hand */
 #define CHECK_MS 1000      /* for the sampler's answer after a save */
 #define IDLE_LOSSES 10     /* in a row, before the warning that nothing is learned */
 #define WINDOW_LOSSES 100  /* whose mean is compared with the baseline */
@@ -37,6 +37,14 @@ struct watch {
     struct stream_position position; /* of the training's begin */
     _Atomic bool changed;            /* the sampler has another order; see `report` */
     struct error_report report;
+};
+
+/* A loss that was asked for: on a GPU it is looked at when the device is sure to be past it, so that
+ * the host never waits for work that it has only just given. */
+struct asked_loss {
+    int64_t step, index; /* the step that its batch made, and that batch */
+    int64_t later;       /* batches of this process since then */
+    bool is_pending;
 };
 
 /* What the losses come to beside those of a constant answer. */
@@ -62,6 +70,7 @@ struct training {
     bool started;            /* the first batch came */
     bool unsavable;          /* diverged: what is on disk is better */
     bool refused;            /* the last loss is that of a step that was not made */
+    struct asked_loss asked;
     struct progress progress;
     int idle_losses; /* losses in a row that came with no gradient */
     bool idle_warned;
@@ -364,28 +373,29 @@ static enum error learn(struct training *training, int64_t index, const struct m
 
 /* Saturated outputs have no gradient: further steps change nothing, while the loss looks
  * like a loss. A loss of 0 has none either, and is right. */
-static enum error notice_idleness(struct training *training, double loss)
+static void notice_idleness(struct training *training, double loss, bool moves)
 {
-    bool idle = false;
-    enum error error = loss > 0 && !training->idle_warned
-                           ? model_gradient_is_zero(training->parts.model, &idle)
-                           : OK;
+    bool idle = loss > 0 && !moves && !training->idle_warned;
     training->idle_losses = idle ? training->idle_losses + 1 : 0;
-    if (error || training->idle_losses < IDLE_LOSSES)
-        return error;
+    if (training->idle_losses < IDLE_LOSSES)
+        return;
     training->idle_warned = true;
     log_warning("step %" PRId64
                 ": the loss is %g and the gradient exactly zero, %d times in a row: nothing "
                 "is learned any more; start over in another --logdir with --loss mean, a smaller "
                 "--learning-rate, or a smaller --feature-scale",
-                global_step(training), loss, IDLE_LOSSES);
-    return OK;
+                training->asked.step - 1, loss, IDLE_LOSSES);
+}
+
+static bool is_on_gpu(const struct training *training)
+{
+    return training->parts.engine.device->kind == DEVICE_CUDA;
 }
 
 /* Every how many steps the loss is read. */
 static int64_t loss_every(const struct training *training)
 {
-    return training->parts.engine.device->kind == DEVICE_CUDA ? LOSS_EVERY_CUDA : 1;
+    return is_on_gpu(training) ? LOSS_EVERY_CUDA : 1;
 }
 
 static const char *normalize_advice(const struct training *training)
@@ -395,10 +405,11 @@ static const char *normalize_advice(const struct training *training)
 
 /* The request shows the batch that brought it; where losses are read seldom, an earlier one may
  * have been the first. */
-static enum error refuse_loss(struct training *training, double loss, int64_t index)
+static enum error refuse_loss(struct training *training, double loss)
 {
     const struct training_options *options = training->options;
     const struct logdir *logdir = training->parts.logdir;
+    int64_t index = training->asked.index;
     char newest[ERROR_MESSAGE_BYTES] = "";
     enum error error = logdir ? finish_save(training) : OK;
     training->unsavable = training->refused = true;
@@ -412,25 +423,38 @@ static enum error refuse_loss(struct training *training, double loss, int64_t in
                      "%s (%s/batch?size=%" PRId64 "&index=%" PRId64 "&stream=%s shows its rows); "
                      "%s(features that are not finite may be the matter; %sa smaller "
                      "--learning-rate may help)",
-                     global_step(training) + 1, loss, index,
+                     training->asked.step, loss, index,
                      loss_every(training) > 1 ? " or shortly before" : "", options->sampler_url,
                      options->batch_rows, index, options->stream, newest,
                      normalize_advice(training));
 }
 
-/* Of batch `index`, which makes the next step; no rows when it is not read at this step. */
+/* Asks for the score of batch `index`, which makes the next step, and takes what was asked for long
+ * enough ago; no rows: nothing was. */
 static enum error read_score(struct training *training, int64_t index,
                              struct model_score *ret_score)
 {
     struct model *model = training->parts.model;
+    struct asked_loss *asked = &training->asked;
+    int64_t step = global_step(training) + 1;
     *ret_score = (struct model_score){.rows = 0};
-    if ((global_step(training) + 1) % loss_every(training) != 0)
+    if (!asked->is_pending && step % loss_every(training) == 0) {
+        enum error error = model_send_score(model);
+        if (error)
+            return error;
+        *asked = (struct asked_loss){.step = step, .index = index, .is_pending = true};
+    }
+    if (!asked->is_pending || asked->later++ < (is_on_gpu(training) ? NETWORK_AHEAD + 1 : 0))
         return OK;
-    enum error error = model_batch_score(model, ret_score);
+    asked->is_pending = false;
+    enum error error = model_take_score(model, ret_score);
     if (error)
         return error;
     double loss = model_score_loss(model, ret_score);
-    return isfinite(loss) ? notice_idleness(training, loss) : refuse_loss(training, loss, index);
+    if (!isfinite(loss))
+        return refuse_loss(training, loss);
+    notice_idleness(training, loss, ret_score->moving > 0);
+    return OK;
 }
 
 static void follow_progress(struct progress *progress, double loss)
@@ -469,7 +493,7 @@ static void show_step(struct training *training, int64_t before, int64_t rows,
     struct summary_step step = {.before = before,
                                 .step = global_step(training),
                                 .rows = rows,
-                                .is_judged = score->rows > 0,
+                                .judged_rows = score->rows,
                                 .loss = loss_a_row(score),
                                 .correct = score->correct,
                                 .wait_ns = report_wait_ns(training->report)};
