@@ -134,6 +134,7 @@ def test_short_ways_to_ask(name):
 @pytest.mark.parametrize("flag, ours", [
     ("data_dir", "--store URI"), ("max_steps", "--train-steps"), ("num_epochs", "serve --epochs"), ("model_dir", "--logdir"),
     ("save_model_secs", "--save-secs"), ("validation_size", "--splits"), ("lr", "--learning-rate"), ("hidden1", "--hidden-units"),
+    ("hidden", "--hidden-units"), ("num_classes", "labels of the sampler's frame"), ("batch", "--batch-size"),
     ("num_steps", "--train-steps"), ("training_epochs", "serve --epochs"), ("dataset", "--store URI"), ("test_file", "--test-store"),
     ("ckpt_dir", "--logdir"), ("save_checkpoints_secs", "--save-secs"), ("display_step", "--print-every"), ("gpu", "--device"),
     ("init_checkpoint", "--init-from"), ("random_seed", "--seed"), ("eval_interval", "--test-every"), ("hidden_size", "--hidden-units"),
