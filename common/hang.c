@@ -73,11 +73,10 @@ void hang_install(const char *program, const char *command)
 void hang_begin(struct hang *hang, int64_t limit_ms, const char *format, ...)
 {
     va_list values;
+    *hang = (struct hang){.limit_ms = limit_ms, .since_ns = clock_now_ns()};
     va_start(values, format);
     vsnprintf(hang->text, sizeof(hang->text), format, values);
     va_end(values);
-    hang->limit_ms = limit_ms;
-    hang->since_ns = clock_now_ns();
     pthread_mutex_lock(&lock);
     start_watching();
     if (is_watched)
