@@ -5,6 +5,8 @@
  */
 #include "tests/unit/kernel_unit.h"
 
+#define RESULT_FLOATS (sizeof(struct kernel_result) / sizeof(float))
+
 /* ---- dense layers ------------------------------------------------------- */
 
 struct layer {
@@ -324,7 +326,7 @@ static void test_more_rows_while_it_works(void **state)
     enum { ROWS = 300 };
     open_kernel(state);
     struct array y = sent_array(ROWS, 100), targets = sent_array(ROWS, 100);
-    struct array gradient = sent_array(ROWS, 100), result = array_of(4, 0);
+    struct array gradient = sent_array(ROWS, 100), result = array_of(RESULT_FLOATS, 0);
     struct kernel_result sums;
     double wanted = 0;
     assert_ok(kernel_reserve(kernel, ROWS, 1));
@@ -364,7 +366,7 @@ static void test_a_step_on_the_second_GPU(void **state)
     BEHIND_THE_OTHER(kernel_reserve(kernel, ROWS, INPUTS));
     struct array x = sent_array(ROWS * INPUTS, 50), y = sent_array(ROWS * OUTPUTS, 50);
     struct array weights = sent_array(INPUTS * OUTPUTS, 50), bias = sent_array(OUTPUTS, 50);
-    struct array labels = array_of(ROWS, 0), result = array_of(4, 0);
+    struct array labels = array_of(ROWS, 0), result = array_of(RESULT_FLOATS, 0);
     struct kernel_result *sums = (void *)result.there;
     struct optimizer optimizer;
     struct kernel_update update = {

@@ -84,6 +84,14 @@ static void check_cross_entropy(struct losses *l, enum loss loss)
     }
     assert_true(fabs(result.loss_sum - loss_sum) <= 1e-5 * fabs(loss_sum) + 1e-6 * l->rows);
     assert_int_equal(result.correct, correct);
+    int64_t moving = 0;
+    for (size_t row = 0; row < l->rows; row++) {
+        bool moves = false;
+        for (size_t j = 0; j < l->classes; j++)
+            moves = moves || l->gradient.host[row * l->classes + j] != 0;
+        moving += moves;
+    }
+    assert_int_equal(result.moving, moving);
 }
 
 static void test_cross_entropies(void **state)
