@@ -457,14 +457,15 @@ static enum error run(const struct program *program, int argc, char **argv)
                                   .save_seconds = 600,
                                   .seed = -1,
                                   .threads = 1};
-    struct training_options options = {.engine = {.device = "auto", .blas = "auto"},
-                                       .stream = "default",
-                                       .train_steps = 10000,
-                                       .batch_rows = 100,
-                                       .test_every = 100,
-                                       .summary_seconds = 1,
-                                       .print_every = 1,
-                                       .cache_bytes = 256 << 20};
+    struct training_options options = {
+        .engine = {.device = "auto", .blas = "auto", .precision = "f32"},
+        .stream = "default",
+        .train_steps = 10000,
+        .batch_rows = 100,
+        .test_every = 100,
+        .summary_seconds = 1,
+        .print_every = 1,
+        .cache_bytes = 256 << 20};
     struct cluster cluster;
     options.cluster = &cluster;
     hyperparameter_options_init(&arguments.learns);

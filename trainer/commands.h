@@ -80,6 +80,11 @@ extern const struct option_hint commands_trained_hints[];
          .target = &(engine)->blas,                                                             \
          .argument = "NAME",                                                                    \
          .help = "matrix products on the CPU: auto, onednn, openblas, openblas:CORE or plain"}, \
+        {.name = "precision",                                                                   \
+         .type = OPTION_CHOICE,                                                                 \
+         .target = &(engine)->precision,                                                        \
+         .choices = "f32|tf32|bf16",                                                            \
+         .help = "of the factors of matrix products on a GPU; sums and parameters are f32"},    \
     {                                                                                           \
         .name = "threads", .type = OPTION_INTEGER, .target = (thread_count), .argument = "N",   \
         .help = "threads of one matrix product on the CPU", .minimum = 1,                       \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The part of cuBLAS that Tombola loads, on the emulated GPU's streams: column-major, float32, sums
- * in ascending order. */
+ * in ascending order, factors rounded to TF32 or bfloat16 where that is allowed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,10 +18,12 @@ struct product {
     const float *a, *b;
     float *c;
     int a_stride, b_stride, c_stride;
+    unsigned dropped_bits; /* of a factor's 23 */
 };
 
 enum { SUCCESS = 0, ALLOCATION_FAILED = 3, INVALID_VALUE = 7, EXECUTION_FAILED = 13 };
 enum { VERSION = 130000 };
+enum { TYPE_F32 = 0, COMPUTE_F32 = 68, COMPUTE_BF16 = 75, COMPUTE_TF32 = 77 };
 
 /* EMULATED_GPU_FAILS=cublas:N, counted since it was set. */
 static bool fails(void)
@@ -96,6 +98,19 @@ const char *cublasGetStatusString(int status)
     }
 }
 
+/* To the nearest, ties to even. */
+static float rounded(float value, unsigned dropped_bits)
+{
+    uint32_t bits;
+    if (dropped_bits == 0 || value != value)
+        return value;
+    memcpy(&bits, &value, sizeof(bits));
+    uint32_t unit = 1u << dropped_bits;
+    bits = (bits + unit / 2 - 1 + ((bits & unit) != 0)) & ~(unit - 1);
+    memcpy(&value, &bits, sizeof(bits));
+    return value;
+}
+
 static void multiply(void *closure)
 {
     const struct product *p = closure;
@@ -107,7 +122,7 @@ static void multiply(void *closure)
                     p->a_transposed ? i + (size_t)row * p->a_stride : row + (size_t)i * p->a_stride;
                 size_t b = p->b_transposed ? column + (size_t)i * p->b_stride
                                            : i + (size_t)column * p->b_stride;
-                sum += p->a[a] * p->b[b];
+                sum += rounded(p->a[a], p->dropped_bits) * rounded(p->b[b], p->dropped_bits);
             }
             float *to = &p->c[row + (size_t)column * p->c_stride];
             *to = p->alpha * sum + (p->beta == 0 ? 0 : p->beta * *to); /* beta 0: not read */
@@ -115,10 +130,14 @@ static void multiply(void *closure)
     }
 }
 
-int cublasSgemm_v2(struct cublasContext *handle, int a_operation, int b_operation, int m, int n,
-                   int k, const float *alpha, const float *a, int a_stride, const float *b,
-                   int b_stride, const float *beta, float *c, int c_stride)
+int cublasGemmEx(struct cublasContext *handle, int a_operation, int b_operation, int m, int n,
+                 int k, const void *alpha, const void *a, int a_type, int a_stride, const void *b,
+                 int b_type, int b_stride, const void *beta, void *c, int c_type, int c_stride,
+                 int compute, int algorithm)
 {
+    if (a_type != TYPE_F32 || b_type != TYPE_F32 || c_type != TYPE_F32 || algorithm != -1 ||
+        (compute != COMPUTE_F32 && compute != COMPUTE_BF16 && compute != COMPUTE_TF32))
+        return INVALID_VALUE;
     if (m < 0 || n < 0 || k < 0 || a_stride < (a_operation ? k : m) || a_stride < 1 ||
         b_stride < (b_operation ? n : k) || b_stride < 1 || c_stride < m || c_stride < 1)
         return INVALID_VALUE;
@@ -127,14 +146,17 @@ int cublasSgemm_v2(struct cublasContext *handle, int a_operation, int b_operatio
                               .m = m,
                               .n = n,
                               .k = k,
-                              .alpha = *alpha,
-                              .beta = *beta,
+                              .alpha = *(const float *)alpha,
+                              .beta = *(const float *)beta,
                               .a = a,
                               .b = b,
                               .c = c,
                               .a_stride = a_stride,
                               .b_stride = b_stride,
-                              .c_stride = c_stride};
+                              .c_stride = c_stride,
+                              .dropped_bits = compute == COMPUTE_F32    ? 0
+                                              : compute == COMPUTE_TF32 ? 13
+                                                                        : 16};
     const struct emulated_stream_head *head = (const void *)handle->stream;
     const void *const pointers[] = {a, b, c};
     cudaError_t error =

@@ -21,7 +21,7 @@
  *
  * CUDA_VISIBLE_DEVICES hides GPUs ("" both, "0" the second). EMULATED_GPU_FAILS=call:N makes the
  * N-th call from now on fail, work:N the N-th piece of work, cublas:N the N-th call of cuBLAS; with
- * `code` the kernels were compiled for other GPUs. An error of work shows in the call that waits
+ * `code` the kernels were compiled for other GPUs, with `old` these have no TF32 and bfloat16. An error of work shows in the call that waits
  * for it and in every later one for that GPU, until the variable changes.
  *
  * What it cannot tell: how the hardware rounds expf(), races between blocks, and host code that
@@ -57,6 +57,8 @@ typedef enum cudaError cudaError_t;
 
 enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2 };
 
+enum cudaDeviceAttr { cudaDevAttrComputeCapabilityMajor = 75 };
+
 enum { cudaHostAllocPortable = 1 };
 enum { cudaStreamDefault = 0, cudaStreamNonBlocking = 1 };
 enum { cudaEventBlockingSync = 1, cudaEventDisableTiming = 2 };
@@ -74,6 +76,7 @@ struct cudaFuncAttributes {
 
 cudaError_t cudaGetDeviceCount(int *count);
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device);
+cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device);
 cudaError_t cudaDriverGetVersion(int *version);
 cudaError_t cudaGetDevice(int *device);
 cudaError_t cudaSetDevice(int device);

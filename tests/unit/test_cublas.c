@@ -79,7 +79,7 @@ static void expect(unsigned there, const char *description)
     struct cublas *cublas;
     for (size_t i = 0; i < LIBRARIES; i++)
         libraries[i].is_there = there >> i & 1;
-    assert_ok(cublas_open(NULL, &cublas));
+    assert_ok(cublas_open(NULL, "f32", &cublas));
     assert_string_equal(cublas_describe(cublas), description);
     cublas_close(cublas);
 }
@@ -109,7 +109,8 @@ static void test_there_is_none(void **state)
     (void)state;
     for (size_t i = 0; i < LIBRARIES; i++)
         libraries[i].is_there = false;
-    assert_fails(cublas_open(NULL, &cublas), ERROR_UNAVAILABLE, "cuBLAS: cannot load the library");
+    assert_fails(cublas_open(NULL, "f32", &cublas), ERROR_UNAVAILABLE,
+                 "cuBLAS: cannot load the library");
 }
 
 static const struct CMUnitTest tests[] = {

@@ -272,6 +272,45 @@ static void test_without_cublas_the_cpu_computes_unless_the_GPU_was_named(void *
     engine_close(&engine);
 }
 
+/* (1 + step) times 1 for steps that only some can tell from 1. */
+static void test_precisions(void **state)
+{
+    static const struct {
+        const char *asked, *plan, *described;
+        bool keeps[3]; /* 2^-7, 2^-10, 2^-13 */
+    } cases[] = {
+        {NULL, "", "cuBLAS 13.0.0", {true, true, true}},
+        {"f32", "", "cuBLAS 13.0.0", {true, true, true}},
+        {"tf32", "", "cuBLAS 13.0.0 with tf32 products", {true, true, false}},
+        {"bf16", "", "cuBLAS 13.0.0 with bf16 products", {true, false, false}},
+        {"bf16", "old", "cuBLAS 13.0.0", {true, true, true}},
+    };
+    static const float steps[] = {1.0f / 128, 1.0f / 1024, 1.0f / 8192};
+    (void)state;
+    skip_without_emulation();
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct engine_options options = {.device = "cuda", .precision = cases[i].asked};
+        struct engine engine;
+        void *memory;
+        setenv("EMULATED_GPU_FAILS", cases[i].plan, 1);
+        assert_ok(engine_open(&options, &engine));
+        assert_string_equal(strrchr(engine.kernel->description, ',') + 2, cases[i].described);
+        assert_ok(device_memory_new(engine.device, FLOATS * sizeof(float), &memory));
+        for (size_t j = 0; j < 3; j++) {
+            float values[4] = {1 + steps[j], 1, 0, 0}, *there = memory, y;
+            struct kernel_input input = {.values = there, .rows = 1, .columns = 1};
+            assert_ok(kernel_write(engine.kernel, values, 4, there));
+            assert_ok(kernel_forward(engine.kernel, &input, there + 1, there + 2, 1,
+                                     ACTIVATION_NONE, there + 3));
+            assert_ok(kernel_read(engine.kernel, there + 3, 1, &y));
+            assert_true(y == (cases[i].keeps[j] ? values[0] : 1));
+        }
+        device_memory_free(engine.device, memory);
+        engine_close(&engine);
+        unsetenv("EMULATED_GPU_FAILS");
+    }
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_calls),
     cmocka_unit_test(test_calls_of_cublas),
@@ -280,6 +319,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_conversion_that_fails_says_so),
     cmocka_unit_test(test_a_GPU_without_code),
     cmocka_unit_test(test_without_cublas_the_cpu_computes_unless_the_GPU_was_named),
+    cmocka_unit_test(test_precisions),
 };
 
 UNIT_MAIN(tests)

@@ -3,12 +3,14 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/array.h"
 #include "trainer/compute/blas_library.h"
 
-/* cuBLAS's own types and numbers, which have not changed since its version 2 interface. */
+/* cuBLAS's own types and numbers, the same since its version 11. */
 enum { STATUS_SUCCESS = 0, OPERATION_AS_IS = 0, OPERATION_TRANSPOSED = 1, DEFAULT_MATH = 0 };
+enum { TYPE_F32 = 0, COMPUTE_F32 = 68, COMPUTE_BF16 = 75, COMPUTE_TF32 = 77, ANY_ALGORITHM = -1 };
 
 typedef struct cublasContext *handle_type;
 typedef int create_function(handle_type *handle);
@@ -17,20 +19,22 @@ typedef int set_stream_function(handle_type handle, void *stream);
 typedef int set_math_function(handle_type handle, int mode);
 typedef int get_version_function(handle_type handle, int *version);
 typedef const char *status_function(int status);
-typedef int sgemm_function(handle_type handle, int a_operation, int b_operation, int m, int n,
-                           int k, const float *alpha, const float *a, int a_stride, const float *b,
-                           int b_stride, const float *beta, float *c, int c_stride);
+typedef int gemm_function(handle_type handle, int a_operation, int b_operation, int m, int n, int k,
+                          const void *alpha, const void *a, int a_type, int a_stride, const void *b,
+                          int b_type, int b_stride, const void *beta, void *c, int c_type,
+                          int c_stride, int compute, int algorithm);
 
 struct cublas {
     handle_type handle;
-    char description[40];
+    char description[60];
+    int compute; /* COMPUTE_* */
     create_function *create;
     destroy_function *destroy;
     set_stream_function *set_stream;
     set_math_function *set_math;
     get_version_function *get_version;
     status_function *status_text;
-    sgemm_function *sgemm;
+    gemm_function *gemm;
 };
 
 static enum error load(struct cublas *cublas)
@@ -47,7 +51,7 @@ static enum error load(struct cublas *cublas)
     } functions[] = {
         {"cublasCreate_v2", &cublas->create},          {"cublasDestroy_v2", &cublas->destroy},
         {"cublasSetStream_v2", &cublas->set_stream},   {"cublasSetMathMode", &cublas->set_math},
-        {"cublasGetVersion_v2", &cublas->get_version}, {"cublasSgemm_v2", &cublas->sgemm},
+        {"cublasGetVersion_v2", &cublas->get_version}, {"cublasGemmEx", &cublas->gemm},
     };
     void *library;
     enum error error = blas_load_file(files, NULL, 0, &library);
@@ -67,9 +71,13 @@ static enum error check(const struct cublas *cublas, int status, const char *wha
                      cublas->status_text ? cublas->status_text(status) : "status", status);
 }
 
-static enum error start(struct cublas *cublas, void *stream)
+static enum error start(struct cublas *cublas, void *stream, const char *precision)
 {
     int version = 0;
+    bool is_f32 = strcmp(precision, "f32") == 0;
+    cublas->compute = is_f32                           ? COMPUTE_F32
+                      : strcmp(precision, "bf16") == 0 ? COMPUTE_BF16
+                                                       : COMPUTE_TF32;
     enum error error = check(cublas, cublas->create(&cublas->handle), "cublasCreate");
     if (!error)
         error = check(cublas, cublas->set_stream(cublas->handle, stream), "cublasSetStream");
@@ -77,19 +85,20 @@ static enum error start(struct cublas *cublas, void *stream)
         error = check(cublas, cublas->set_math(cublas->handle, DEFAULT_MATH), "cublasSetMathMode");
     if (!error)
         error = check(cublas, cublas->get_version(cublas->handle, &version), "cublasGetVersion");
-    snprintf(cublas->description, sizeof(cublas->description), "cuBLAS %d.%d.%d", version / 10000,
-             version / 100 % 100, version % 100);
+    snprintf(cublas->description, sizeof(cublas->description), "cuBLAS %d.%d.%d%s%.8s%s",
+             version / 10000, version / 100 % 100, version % 100, is_f32 ? "" : " with ",
+             is_f32 ? "" : precision, is_f32 ? "" : " products");
     return error;
 }
 
-enum error cublas_open(void *stream, struct cublas **ret_cublas)
+enum error cublas_open(void *stream, const char *precision, struct cublas **ret_cublas)
 {
     struct cublas *cublas = array_new(1, sizeof(*cublas), "cuBLAS");
     if (!cublas)
         return ERROR_MEMORY;
     enum error error = load(cublas);
     if (!error)
-        error = start(cublas, stream);
+        error = start(cublas, stream, precision);
     if (error) {
         cublas_close(cublas);
         return error_prefix(error, "cuBLAS: ");
@@ -113,12 +122,13 @@ enum error cublas_multiply(struct cublas *cublas, const struct blas_product *p)
     const float one = 1, zero = 0;
     if (p->m == 0 || p->n == 0)
         return OK;
-    int status = cublas->sgemm(
+    int status = cublas->gemm(
         cublas->handle, p->b_transpose == BLAS_TRANSPOSED ? OPERATION_TRANSPOSED : OPERATION_AS_IS,
         p->a_transpose == BLAS_TRANSPOSED ? OPERATION_TRANSPOSED : OPERATION_AS_IS, (int)p->n,
-        (int)p->m, (int)p->k, &one, p->b, (int)p->b_stride, p->a, (int)p->a_stride,
-        p->add ? &one : &zero, p->c, (int)p->c_stride);
-    return check(cublas, status, "cuBLAS: cublasSgemm");
+        (int)p->m, (int)p->k, &one, p->b, TYPE_F32, (int)p->b_stride, p->a, TYPE_F32,
+        (int)p->a_stride, p->add ? &one : &zero, p->c, TYPE_F32, (int)p->c_stride, cublas->compute,
+        ANY_ALGORITHM);
+    return check(cublas, status, "cuBLAS: cublasGemmEx");
 }
 
 const char *cublas_describe(const struct cublas *cublas)

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cuBLAS, loaded with dlopen() when a GPU is to compute: one binary starts without it. Products are
- * in full float32 (no TF32), so that the CPU is the reference. One handle a stream; work is
- * enqueued there and runs on, and the same product gives the same bits on the same GPU.
+ * cuBLAS, loaded with dlopen() when a GPU is to compute: one binary starts without it. Matrices
+ * and sums are float32. With the precision "f32" so are the products, and the CPU is the reference;
+ * with "tf32" and "bf16" cuBLAS may round what it multiplies to TF32 (10 bits behind the point) or
+ * bfloat16 (7 bits), for the tensor cores. One handle a stream; work is enqueued there and runs on,
+ * and the same product gives the same bits on the same GPU.
  *
  * Threads: one at a time a handle.
  */
@@ -16,15 +18,15 @@
 
 struct cublas;
 
-/* `stream`: a cudaStream_t of the current GPU. ERROR_UNAVAILABLE when the library is not there or
- * does not work with this GPU and driver. */
-enum error cublas_open(void *stream, struct cublas **ret_cublas) MUST_CHECK;
+/* `stream`: a cudaStream_t of the current GPU, which must have the precision. ERROR_UNAVAILABLE
+ * when the library is not there or does not work with this GPU and driver. */
+enum error cublas_open(void *stream, const char *precision, struct cublas **ret_cublas) MUST_CHECK;
 void cublas_close(struct cublas *cublas);
 
 /* As blas_multiply(), on device memory. ERROR_UNAVAILABLE with cuBLAS's reason. */
 enum error cublas_multiply(struct cublas *cublas, const struct blas_product *product) MUST_CHECK;
 
-/* "cuBLAS 13.0.2". Borrowed until cublas_close(). */
+/* "cuBLAS 13.0.2", "cuBLAS 13.0.2 with tf32 products". Borrowed until cublas_close(). */
 const char *cublas_describe(const struct cublas *cublas);
 
 #endif

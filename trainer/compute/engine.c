@@ -25,7 +25,8 @@ static void flush_denormals(void)
 static enum error open_parts(const struct engine_options *options, const char *device,
                              struct engine *engine)
 {
-    struct kernel_options kernel = {.blas = options->blas, .threads = options->threads};
+    struct kernel_options kernel = {
+        .blas = options->blas, .threads = options->threads, .precision = options->precision};
     *engine = (struct engine){.device = NULL};
     enum error error = device_open(device, &engine->device);
     if (!error)
@@ -56,6 +57,9 @@ enum error engine_open(const struct engine_options *options, struct engine *engi
         engine_close(engine);
         return error;
     }
+    if (engine->device->kind == DEVICE_CPU && options->precision &&
+        strcmp(options->precision, "f32") != 0)
+        log_warning("--precision %s has no effect: the CPU computes in f32", options->precision);
     log_info("computing on %s", engine->kernel->description);
     return OK;
 }

@@ -18,9 +18,10 @@
 #include "trainer/compute/kernel.h"
 
 struct engine_options {
-    const char *device; /* as device_open() takes it */
-    const char *blas;   /* as blas_open() takes it */
-    unsigned threads;   /* of one matrix product */
+    const char *device;    /* as device_open() takes it */
+    const char *blas;      /* as blas_open() takes it */
+    unsigned threads;      /* of one matrix product */
+    const char *precision; /* as struct kernel_options has it */
 };
 
 struct engine {
@@ -30,7 +31,8 @@ struct engine {
 };
 
 /* Says in the log what it got; with the device "auto", warns of a GPU that is there and why it is
- * not used. On failure *engine is empty. */
+ * not used; warns of a precision that the device does not have, and takes f32.
+ * On failure *engine is empty. */
 enum error engine_open(const struct engine_options *options, struct engine *engine) MUST_CHECK;
 /* Legal on an empty one. */
 void engine_close(struct engine *engine);

@@ -28,8 +28,9 @@
 enum activation { ACTIVATION_NONE, ACTIVATION_RELU };
 
 struct kernel_options {
-    const char *blas; /* CPU: as blas_open() takes it; NULL: "auto" */
-    unsigned threads; /* CPU: of one matrix product; 0: 1 */
+    const char *blas;      /* CPU: as blas_open() takes it; NULL: "auto" */
+    unsigned threads;      /* CPU: of one matrix product; 0: 1 */
+    const char *precision; /* GPU: of the factors of products: "f32" (NULL too), "tf32", "bf16" */
 };
 
 /* What a layer reads, x[B,I]; made by kernel_input() from what the feed brought, or filled in with

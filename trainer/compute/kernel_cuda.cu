@@ -11,9 +11,11 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 extern "C" {
 #include "common/array.h"
+#include "common/log.h"
 #include "trainer/compute/cublas.h"
 #include "trainer/compute/kernel_variants.h"
 }
@@ -23,6 +25,7 @@ extern "C" {
 #define WARP 32
 #define WARPS 4 /* a block of the kernels that give a row to a warp */
 #define SUM_ROWS 8
+#define TENSOR_MAJOR 8     /* compute capability of the first GPUs with TF32 and bfloat16 */
 #define SQUARES_BLOCKS 256 /* that add up squares, whatever their number */
 
 struct kernel_cuda {
@@ -631,6 +634,25 @@ static void cuda_close(struct kernel *kernel)
     free(kernel);
 }
 
+/* What products are to be in, where this GPU can. */
+static enum error choose_precision(struct kernel *kernel, const char *asked,
+                                   const char **ret_chosen)
+{
+    int index = kernel->device->index, major = 0;
+    *ret_chosen = asked ? asked : "f32";
+    if (strcmp(*ret_chosen, "f32") == 0)
+        return OK;
+    if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index) != cudaSuccess)
+        return launched(kernel, "the GPU's compute capability");
+    if (major >= TENSOR_MAJOR)
+        return OK;
+    log_warning("--precision %s has no effect: cuda:%d has compute capability %d.x, it begins "
+                "with %d.0",
+                asked, index, major, TENSOR_MAJOR);
+    *ret_chosen = "f32";
+    return OK;
+}
+
 /* Bytes are none of its inputs: the feed makes floats of them on the device. */
 static const struct kernel_ops ops = {
     "cuda",
@@ -652,8 +674,9 @@ static const struct kernel_ops ops = {
 };
 
 enum error kernel_cuda_open(struct device *device, struct device_queue *queue,
-                            const struct kernel_options *, struct kernel **ret_kernel)
+                            const struct kernel_options *options, struct kernel **ret_kernel)
 {
+    const char *precision = NULL;
     struct kernel_cuda *made =
         (struct kernel_cuda *)array_new(1, sizeof(struct kernel_cuda), "the CUDA kernel");
     if (!made)
@@ -666,7 +689,9 @@ enum error kernel_cuda_open(struct device *device, struct device_queue *queue,
     if (cudaSetDevice(device->index) != cudaSuccess)
         error = launched(&made->kernel, "cudaSetDevice");
     if (!error)
-        error = cublas_open(made->stream, &made->cublas);
+        error = choose_precision(&made->kernel, options->precision, &precision);
+    if (!error)
+        error = cublas_open(made->stream, precision, &made->cublas);
     if (error) {
         free(made);
         return error;

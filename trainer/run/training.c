@@ -39,8 +39,8 @@ struct watch {
     struct error_report report;
 };
 
-/* A loss that was asked for: on a GPU it is looked at when the device is sure to be past it, so that
- * the host never waits for work that it has only just given. */
+/* A loss that was asked for: on a GPU it is looked at when the device is sure to be past it, so
+ * that the host never waits for work that it has only just given. */
 struct asked_loss {
     int64_t step, index; /* the step that its batch made, and that batch */
     int64_t later;       /* batches of this process since then */

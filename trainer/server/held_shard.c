@@ -13,6 +13,7 @@ enum error held_shard_open(struct held_shard *held, const struct engine_options 
 {
     struct engine_options options = *engine;
     options.device = "cpu";
+    options.precision = NULL; /* no products here */
     *held = (struct held_shard){.aggregate = aggregate, .end = INT64_MAX};
     held->stored = array_new(aggregate, sizeof(*held->stored), "gradients of a step");
     return held->stored ? engine_open(&options, &held->engine) : ERROR_MEMORY;
