@@ -5,7 +5,8 @@ import math
 import random
 import socket
 
-from test_trainer import newest, options, read_checkpoint, train
+from conftest import wait_for
+from test_trainer import checkpoints, newest, options, read_checkpoint, train
 
 # A model whose gradients do not depend on what was learnt before: logits stay so small that every class keeps the same
 # probability to the last bit. Adagrad's slots are then sums over batches, of squares that each batch alone decides, in
@@ -36,7 +37,7 @@ class Cluster:
     Every other worker uses TCP alone, the rest memory that they share with the servers."""
 
     def __init__(self, start, served, store, logdir, servers=2, workers=2, **chosen):
-        self.start, self.logdir = start, logdir
+        self.start, self.logdir, self.env = start, logdir, None
         flags = [f"--{name}" for name, value in chosen.items() if value is True]
         chosen = {name: value for name, value in chosen.items() if value is not True}
         self.words = [*options(served, store, logdir, **{"patience": 60, "print_every": 0, **chosen}), *flags]
@@ -44,7 +45,7 @@ class Cluster:
         self.servers, self.hosts = hosts[:servers], hosts[servers:]
         self.ps, self.workers = [None] * servers, []
 
-    def task(self, job, index, listed=True, prefix=(), **more):
+    def task(self, job, index, listed=True, prefix=(), env=None, **more):
         """`listed`: it knows the list of workers, and is in it."""
         words = [*self.words, "--job_name", job, "--task_index", index]
         if index % 2 and "--ps_transport" not in words:
@@ -58,7 +59,7 @@ class Cluster:
                 at = words.index(f"--{name}")
                 words = [*words[:at], *words[at + 2:]]
             words += [f"--{name}"] if value is True else [f"--{name}", value]
-        return self.start("trainer", *words, prefix=prefix)
+        return self.start("trainer", *words, prefix=prefix, env=env or self.env)
 
     def start_server(self, index, **more):
         self.ps[index] = self.task("ps", index, **more)
@@ -80,6 +81,26 @@ class Cluster:
         at = self.words.index("--train_steps")
         self.words[at + 1] = last
         self.workers = []
+
+    def saved_step(self):
+        """Of the newest checkpoint; -1: there is none."""
+        return max(checkpoints(self.logdir), default=-1) if self.logdir.exists() else -1
+
+    def go_on(self):
+        """There are two cuts after the one of now: all of the second is of later than now."""
+        for _ in range(2):
+            step = self.saved_step()
+            wait_for(lambda before=step: self.saved_step() > before, f"it does not go on after step {step}")
+
+    def end_soon(self, steps):
+        """However fast it trains, it ends so many steps behind the last checkpoint: all are killed, and started again."""
+        for one in [*self.ps, *self.workers]:
+            assert one.process.poll() is None, f"it ended by itself, {one.process.returncode}\n{one.stderr[-4000:]}"
+            one.kill()
+        last = read_checkpoint(newest(self.logdir))[1]["global_step"][1][0] + steps
+        self.end_at(last)
+        self.start_all().wait()
+        return last
 
     def wait(self):
         """Until all that were not killed have ended, with 0."""

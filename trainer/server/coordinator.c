@@ -11,6 +11,9 @@
 #include "common/log.h"
 #include "trainer/server/coordinator_private.h"
 
+#define CLAIM_MS 30000      /* a connection that was lost unnoticed is noticed before */
+#define CLAIM_AGAIN_MS 5000 /* who does not ask again within this has gone away */
+
 /* ---- life cycle --------------------------------------------------------- */
 
 static enum error open_logdir(struct coordinator *coordinator)
@@ -231,6 +234,7 @@ enum error coordinator_lost(struct coordinator *coordinator, struct peer *peer)
         if (coordinator->phase != COORDINATOR_OVER)
             log_warning("parameter server %zu is lost: waiting for it", i);
         remote->peer = NULL;
+        cut_lose_server(coordinator);
         if (!remote->begun)
             coordinator->anew = true; /* what it was sent may not have arrived */
     }
@@ -242,6 +246,31 @@ enum error coordinator_lost(struct coordinator *coordinator, struct peer *peer)
 
 /* ---- servers ------------------------------------------------------------ */
 
+/* Two are parameter server `index`, both connected. Who has the shard of now is that server itself,
+ * whose connection was lost unnoticed here. Any other may be, too, started again after its machine
+ * had died: if so, the old connection is found lost within CLAIM_MS. ERROR_TIMEOUT: ask again. */
+static enum error settle_claim(struct coordinator *coordinator, struct remote *remote,
+                               const struct peer *server, uint64_t generation)
+{
+    int64_t now_ns = clock_now_ns();
+    if (generation != 0 && generation == coordinator->generation) {
+        peer_hang_up(remote->peer);
+        cut_lose_server(coordinator);
+        return OK;
+    }
+    if (now_ns - remote->claimed_ns > CLAIM_AGAIN_MS * INT64_C(1000000)) {
+        remote->claim_ns = now_ns;
+        log_warning("%s: parameter server %" PRId64 " is there already (%s), unless that "
+                    "connection is lost",
+                    server->name, server->index, remote->peer->name);
+    }
+    remote->claimed_ns = now_ns;
+    bool is_lost = now_ns - remote->claim_ns < CLAIM_MS * INT64_C(1000000); /* perhaps */
+    return error_set(is_lost ? ERROR_TIMEOUT : ERROR_CONFLICT,
+                     "parameter server %" PRId64 " is there already (%s)", server->index,
+                     remote->peer->name);
+}
+
 enum error coordinator_join(struct coordinator *coordinator, struct peer *server,
                             uint64_t generation)
 {
@@ -249,9 +278,9 @@ enum error coordinator_join(struct coordinator *coordinator, struct peer *server
         return error_set(ERROR_CONFLICT, "there is no parameter server %" PRId64 " among %zu",
                          server->index, coordinator->options.servers);
     struct remote *remote = &coordinator->remotes[server->index];
-    if (remote->peer)
-        return error_set(ERROR_CONFLICT, "parameter server %" PRId64 " is there already (%s)",
-                         server->index, remote->peer->name);
+    enum error error = remote->peer ? settle_claim(coordinator, remote, server, generation) : OK;
+    if (error)
+        return error;
     remote->peer = server;
     if (coordinator->phase == COORDINATOR_OVER) {
         coordinator_tell_servers(coordinator, WIRE_END, NULL);
@@ -295,6 +324,9 @@ enum error coordinator_answer(struct coordinator *coordinator, struct peer *serv
     const struct wire_header *header = &server->header;
     struct cut *cut = &coordinator->cut;
     bool of_cut = header->batch == cut->number && header->generation == coordinator->generation;
+    if (coordinator->remotes[server->index].peer !=
+        server) /* it came again by another connection */
+        return OK;
     switch ((enum wire_type)header->type) {
     case WIRE_RESTORED:
         take_restored(coordinator, server);
@@ -327,6 +359,7 @@ enum error coordinator_tick(struct coordinator *coordinator, struct peer *const 
                             size_t count)
 {
     enum error error = OK;
+    coordinator_say_waiting(coordinator, peers, count);
     if (coordinator->phase == COORDINATOR_GATHERING && coordinator->anew &&
         !saver_is_busy(coordinator->saver) && coordinator_has_all_servers(coordinator)) {
         let_go(coordinator, peers, count);

@@ -35,6 +35,12 @@ void cut_end(struct coordinator *coordinator)
     cut->state = NULL;
 }
 
+void cut_lose_server(struct coordinator *coordinator)
+{
+    if (coordinator->cut.phase == CUT_COPYING)
+        cut_end(coordinator);
+}
+
 void cut_drop_room(struct cut *cut)
 {
     errand_leave(cut->maker);
@@ -244,7 +250,7 @@ static bool is_cut_due(const struct coordinator *coordinator)
     int64_t now_ns = clock_now_ns();
     if (coordinator->phase != COORDINATOR_RUNNING || coordinator->cut.phase != CUT_NONE ||
         coordinator->initial || saver_is_busy(coordinator->saver) || cut_is_saved(coordinator) ||
-        now_ns < coordinator->not_before_ns)
+        now_ns < coordinator->not_before_ns || !coordinator_has_all_servers(coordinator))
         return false;
     return coordinator->cut_wanted || coordinator_is_finished(coordinator) ||
            (coordinator->options.save_ms > 0 && now_ns >= coordinator->next_cut_ns);
@@ -285,8 +291,6 @@ enum error cut_tick(struct coordinator *coordinator)
     if (!error && (cut->phase == CUT_FREEZING || cut->phase == CUT_UNITING) &&
         clock_now_ns() > cut->deadline_ns)
         call_cut_off(coordinator);
-    if (!error && cut->phase == CUT_COPYING && !coordinator_has_all_servers(coordinator))
-        cut_end(coordinator); /* a copy will not come */
     if (!error && saver_is_done(coordinator->saver))
         error = finish_save(coordinator);
     return error;

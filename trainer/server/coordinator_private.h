@@ -33,7 +33,8 @@ struct cut {
 struct remote {
     struct peer *peer; /* NULL: away */
     struct shard shard;
-    bool begun; /* it has the shard of this generation */
+    bool begun;                   /* it has the shard of this generation */
+    int64_t claim_ns, claimed_ns; /* another one is this server, too: since, and latest; 0: none */
 };
 
 struct coordinator {
@@ -64,6 +65,10 @@ struct coordinator {
     bool cut_wanted;
     bool stopped; /* this generation ends early */
     bool anew;    /* a generation is to begin once all servers are there */
+
+    char waits_for[64]; /* whom the training waits for; "": nobody */
+    int64_t wait_ns;    /* when to say so */
+    bool wait_said;
 };
 
 static inline int64_t coordinator_step(const struct coordinator *coordinator)
@@ -87,12 +92,21 @@ bool coordinator_has_all_servers(const struct coordinator *coordinator);
 /* Was the last batch applied, everywhere? */
 bool coordinator_is_finished(const struct coordinator *coordinator);
 
+/* ---- coordinator_waiting.c ---------------------------------------------- */
+
+/* A training that stands still says whom it waits for, after some seconds. */
+void coordinator_say_waiting(struct coordinator *coordinator, struct peer *const peers[],
+                             size_t count);
+
 /* ---- coordinator_cut.c -------------------------------------------------- */
 
 /* Memory for a cut that does not come. */
 void cut_drop_room(struct cut *cut);
 /* Forgets the cut that is going on. */
 void cut_end(struct coordinator *coordinator);
+/* A server's connection is lost: a copy that is not here will not come. Before that its time is
+ * short anyway. */
+void cut_lose_server(struct coordinator *coordinator);
 enum error cut_take_frozen(struct coordinator *coordinator, const struct peer *server) MUST_CHECK;
 enum error cut_take_copied(struct coordinator *coordinator) MUST_CHECK;
 enum error cut_take_copy(struct coordinator *coordinator, const struct peer *server) MUST_CHECK;

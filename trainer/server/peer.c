@@ -207,6 +207,11 @@ enum error peer_send_set(struct peer *peer, struct wire_header *header, const st
     return peer_send(peer, header, parts, count);
 }
 
+void peer_hang_up(const struct peer *peer)
+{
+    (void)shutdown(peer->descriptor, SHUT_RDWR);
+}
+
 void peer_refuse(struct peer *peer, enum error error)
 {
     char text[ERROR_MESSAGE_BYTES];

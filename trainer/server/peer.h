@@ -80,6 +80,8 @@ enum error peer_send_set(struct peer *peer, struct wire_header *header, const st
 /* Sends on what is unsent. */
 enum error peer_flush(struct peer *peer) MUST_CHECK;
 bool peer_has_unsent(const struct peer *peer);
+/* Ends the connection: its server notices, as when it is lost, and drops the peer. */
+void peer_hang_up(const struct peer *peer);
 /* Sends REFUSED with the message of `error` (this thread's), and ends the connection behind it. */
 void peer_refuse(struct peer *peer, enum error error);
 

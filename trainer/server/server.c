@@ -126,7 +126,7 @@ static enum error handle_whole(struct server *server, struct peer *peer)
         log_debug("%s", error_message());
         return server_drop_peer(server, peer);
     }
-    if (error && error != ERROR_END)
+    if (error && error != ERROR_END && error != ERROR_TIMEOUT) /* the latter comes again */
         log_warning("%s: %s", peer->name, error_message());
     if (error)
         peer_refuse(peer, error);

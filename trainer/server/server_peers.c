@@ -53,8 +53,11 @@ enum error server_drop_peer(struct server *server, struct peer *peer)
         server->peers[i] = server->peers[--server->count];
         break;
     }
-    if (server->zero == peer)
+    if (server->zero == peer) {
         server->zero = NULL;
+        held_shard_thaw(&server->held); /* its cut goes on without this shard, or is off */
+        server->changed = true;
+    }
     if (server->coordinator)
         error = coordinator_lost(server->coordinator, peer);
     peer_free(peer);

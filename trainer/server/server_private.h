@@ -19,6 +19,7 @@ struct server {
     struct peer *zero; /* the connection to server 0, among `peers`; NULL: none */
     int64_t next_uplink_ns;
     bool uplink_warned;
+    bool doubted;  /* server 0 does not take this one yet; the log has said so */
     uint64_t seen; /* of the logdir */
     int64_t cut;   /* of the union that is being applied */
     struct status_http *http;

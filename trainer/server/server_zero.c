@@ -98,8 +98,20 @@ static enum error copy_cut(struct server *server)
     return error;
 }
 
+/* ERROR_TIMEOUT: server 0 thinks that it has this server already, and asks for time to find out. */
+static enum error take_refused(struct server *server, const struct peer *zero)
+{
+    bool again = zero->header.detail == (uint16_t)-ERROR_TIMEOUT;
+    if (again && !server->doubted)
+        log_warning("waiting for %s: %.*s", zero->name, (int)zero->payload_bytes, zero->payload);
+    server->doubted = again;
+    return error_set(again ? ERROR_NETWORK : ERROR_CONFLICT, "%s: %.*s", zero->name,
+                     (int)zero->payload_bytes, zero->payload);
+}
+
 enum error server_heed_zero(struct server *server, const struct peer *zero)
 {
+    server->doubted &= zero->header.type == WIRE_REFUSED;
     switch ((enum wire_type)zero->header.type) {
     case WIRE_FACTS:
         return take_facts(server, zero);
@@ -117,8 +129,7 @@ enum error server_heed_zero(struct server *server, const struct peer *zero)
         server->over = server->changed = true;
         return OK;
     case WIRE_REFUSED:
-        return error_set(ERROR_CONFLICT, "%s: %.*s", zero->name, (int)zero->payload_bytes,
-                         zero->payload);
+        return take_refused(server, zero);
     default:
         return error_set(ERROR_INPUT, "%s is nothing that server 0 says",
                          wire_type_name(zero->header.type));

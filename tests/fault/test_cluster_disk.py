@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: MIT
+"""The logdir of a cluster on storage that hangs, fails, is full or vanishes, and comes back: training goes on meanwhile, a
+warning says what is the matter, and the next checkpoint is saved."""
+
+import json
+import signal
+import urllib.request
+
+import pytest
+
+from cluster_cases import ADDITIVE, Cluster, check_each_batch_once
+from service import PATIENCE_S, wait_for
+from test_hanging_disk import disk  # noqa: F401, fixture
+from test_trainer import served, store  # noqa: F401, fixtures
+
+REST = 300
+
+
+def step_of(trained):
+    """What server 0 has made of the training, by HTTP."""
+    with urllib.request.urlopen(f"http://{trained.servers[0]}/status", timeout=PATIENCE_S) as answer:
+        return json.loads(answer.read())["global_step"]
+
+
+def check_goes_on(trained):
+    """It trains, whether or not it can be saved; who comes now trains along."""
+    before = step_of(trained)
+    wait_for(lambda: step_of(trained) > before + 200, "nobody trains")
+    trained.workers[1].kill()
+    trained.workers[1] = trained.task("worker", 1)
+    trained.workers[1].wait_for_log(r"step [1-9]\d* of")
+    assert all(one.process.poll() is None for one in [*trained.ps, *trained.workers])
+
+
+@pytest.fixture
+def training(start, served, store, tmp_path):  # noqa: F811
+    """training(env) -> Cluster that has saved some of what it trained."""
+
+    def make(env=None, logdir=tmp_path / "run"):
+        trained = Cluster(start, served, store, logdir, train_steps=10**9, save_secs=0.2, **{**ADDITIVE, "patience": PATIENCE_S})
+        trained.env = env
+        trained.start_all().go_on()
+        return trained
+
+    return make
+
+
+@pytest.mark.parametrize("call, says", [("fsync", r"step \d+ is not saved after \d+ s: the logdir's disk is slow or does not answer"),
+                                        ("fsync-fails", r"step \d+ was not saved: .*Input/output error; it is tried again")])
+def test_a_file_server_that_hangs_or_fails(training, disk, served, store, tmp_path, call, says):  # noqa: F811
+    trained = training(disk.env)
+    for _ in range(2):
+        said = len(trained.ps[0].stderr)
+        disk.begin(call)
+        trained.ps[0].wait_for_log(says)
+        check_goes_on(trained)
+        disk.end()
+        trained.go_on()
+        assert " saved " in trained.ps[0].stderr[said:]
+    check_each_batch_once(trained.logdir, served, store, tmp_path, trained.end_soon(REST))
+
+
+def test_a_server_that_is_lost_while_the_disk_hangs(training, disk, served, store, tmp_path):  # noqa: F811
+    """The others wait for the checkpoint to go back to, and say so."""
+    trained = training(disk.env)
+    disk.begin("fsync")
+    trained.ps[0].wait_for_log("is not saved after")
+    trained.ps[1].kill()
+    trained.start_server(1)
+    trained.ps[0].wait_for_log("came without its shard")
+    for worker in trained.workers:
+        worker.wait_for_log("waiting for parameter server")
+    disk.end()
+    trained.go_on()
+    check_each_batch_once(trained.logdir, served, store, tmp_path, trained.end_soon(REST))
+
+
+def test_a_logdir_that_vanishes_and_comes_back(training, served, store, tmp_path):  # noqa: F811
+    trained = training()
+    trained.logdir.rename(tmp_path / "elsewhere")
+    trained.ps[0].wait_for_log(r"step \d+ was not saved: .*; it is tried again")
+    check_goes_on(trained)
+    assert not trained.logdir.exists() or not list(trained.logdir.glob("model*"))
+    if trained.logdir.exists():  # the folder of a worker's events
+        trained.logdir.rename(tmp_path / "remains")
+    (tmp_path / "elsewhere").rename(trained.logdir)
+    trained.go_on()
+    check_each_batch_once(trained.logdir, served, store, tmp_path, trained.end_soon(REST))
+
+
+def fill(path):
+    with open(path, "wb", buffering=0) as filler:
+        try:
+            while filler.write(b"\0" * 4096):
+                pass
+        except OSError:
+            pass  # it is full
+
+
+def test_a_full_disk(training, mounted, served, store, tmp_path):  # noqa: F811
+    folder = mounted("tmpfs", 8 << 20)
+    trained = training(logdir=folder / "run")
+    for _ in range(2):
+        fill(folder / "filler")
+        trained.ps[0].wait_for_log(r"step \d+ was not saved: .*No space left on device; it is tried again")
+        check_goes_on(trained)
+        (folder / "filler").unlink()
+        trained.go_on()
+    check_each_batch_once(trained.logdir, served, store, tmp_path, trained.end_soon(REST))
+
+
+def test_a_last_checkpoint_that_hangs_is_waited_for(training, disk, served, store, tmp_path):  # noqa: F811
+    """Everybody says for what, and ends when it is there."""
+    trained = training(disk.env)
+    last = trained.end_soon(REST)
+    trained.end_at(last + REST)
+    (disk.folder / "only").write_text(f"ckpt-{last + REST}")
+    disk.begin("fsync")
+    trained.start_all()
+    trained.ps[0].wait_for_log("is not saved after")
+    for worker in trained.workers:
+        worker.wait_for_log("waiting for parameter server 0")
+    assert all(one.process.poll() is None for one in [*trained.ps, *trained.workers])
+    disk.end()
+    trained.wait()
+    check_each_batch_once(trained.logdir, served, store, tmp_path, last + REST)
+
+
+def test_a_signal_ends_servers_whose_disk_hangs(training, disk):  # noqa: F811
+    trained = training(disk.env)
+    disk.begin("fsync")
+    trained.ps[0].wait_for_log("is not saved after")
+    for one in [*trained.workers, trained.ps[1], trained.ps[0]]:
+        one.terminate(signal.SIGTERM)
+    for one in [*trained.workers, trained.ps[1], trained.ps[0]]:
+        assert one.wait() == 143, one.stderr
+    assert "the logdir's disk" in trained.ps[0].stderr

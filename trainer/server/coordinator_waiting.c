@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/* Whom a training waits for that stands still. A server that is away for a moment is no news. */
+#include <stdio.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "trainer/server/coordinator_private.h"
+
+#define SAY_MS 3000
+
+static bool has_worker(struct peer *const peers[], size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (peers[i]->kind == PEER_WORKER)
+            return true;
+    }
+    return false;
+}
+
+/* "": nobody. */
+static void find_missing(const struct coordinator *coordinator, struct peer *const peers[],
+                         size_t count, char *out, size_t bytes)
+{
+    size_t away = 0, first = 0;
+    out[0] = '\0';
+    for (size_t i = coordinator->options.servers; i-- > 1;) {
+        if (coordinator->remotes[i].peer)
+            continue;
+        first = i;
+        away++;
+    }
+    if (away > 0)
+        snprintf(out, bytes, "parameter server %zu", first);
+    if (away > 1)
+        snprintf(out + strlen(out), bytes - strlen(out), " and %zu others", away - 1);
+    bool ends = coordinator->phase == COORDINATOR_RUNNING && coordinator_is_finished(coordinator);
+    if (away == 0 && !ends && !has_worker(peers, count))
+        snprintf(out, bytes, "a worker");
+}
+
+void coordinator_say_waiting(struct coordinator *coordinator, struct peer *const peers[],
+                             size_t count)
+{
+    char missing[sizeof(coordinator->waits_for)] = "";
+    if (coordinator->phase != COORDINATOR_OVER)
+        find_missing(coordinator, peers, count, missing, sizeof(missing));
+    if (strcmp(missing, coordinator->waits_for) != 0) {
+        memcpy(coordinator->waits_for, missing, sizeof(missing));
+        coordinator->wait_ns = clock_deadline_ns(SAY_MS);
+        coordinator->wait_said = false;
+    }
+    if (missing[0] == '\0' || coordinator->wait_said || clock_now_ns() < coordinator->wait_ns)
+        return;
+    coordinator->wait_said = true;
+    log_warning("waiting for %s", missing);
+}
