@@ -304,6 +304,16 @@ def test_hidden_units_without_hidden_layers_are_a_warning(served, store, tmp_pat
     assert checkpoints(tmp_path / "run") == [0, 5]
 
 
+def test_a_precision_of_gpus_changes_nothing_on_a_cpu(served, store, tmp_path):
+    """The processes of a cluster share one command line, and not all of them may have a GPU."""
+    for precision in ("f32", "tf32", "bf16"):
+        done = train(served, store, tmp_path / precision, device="cpu", precision=precision, seed=3, train_steps=5)
+        warned = f"warning --precision {precision} has no effect: the CPU computes in f32" in done.stderr
+        assert warned == (precision != "f32")
+    first, *others = ((tmp_path / p / "model.ckpt-5.safetensors").read_bytes() for p in ("f32", "tf32", "bf16"))
+    assert others == [first, first]
+
+
 @pytest.mark.threads
 def test_training_ends_where_the_stream_ends(sampler, store, tmp_path):
     served = sampler("--store", store, "--seed", 7, "--epochs", 2)
