@@ -130,7 +130,7 @@ def test_a_disk_neither_ends_nor_changes_a_training(served, store, tmp_path, dis
 
 def test_each_worker_of_a_cluster_is_a_run(start, served, store, tmp_path):  # noqa: F811
     logdir = tmp_path / "run"
-    cluster = Cluster(start, served, store, logdir, servers=1, workers=2, train_steps=STEPS_OF_BOTH, summary_secs=0.001, save_secs=1)
+    cluster = Cluster(start, served, store, logdir, servers=1, workers=2, train_steps=STEPS_OF_BOTH, summary_secs=0.02, save_secs=1)
     cluster.start_all().wait()
     runs = {folder: read_events(folder) for folder in (logdir, logdir / "worker-1")}
     for folder, seen in runs.items():
