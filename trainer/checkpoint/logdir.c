@@ -493,8 +493,8 @@ static struct file_identity state_identity(const struct logdir *logdir)
     return identity;
 }
 
-/* Has the newest the last step? `*seen`, the name and the save of one that has not or is damaged, is
- * not read again: the same step may be saved once more, as the last one. */
+/* Has the newest the last step? One that has not, or is damaged, is not read again: `*seen` is its
+ * name and save. */
 static bool is_trained(struct logdir *logdir, int64_t train_steps, uint64_t *seen)
 {
     struct checkpoint *newest = NULL;

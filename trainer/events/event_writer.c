@@ -270,11 +270,12 @@ void event_writer_tensors(struct event_writer *writer, int64_t step, struct even
         .time = now_at(step), .tensors = tensors, .count = count, .values = values};
     struct queue *queue = begin(writer);
     bool has_room = queue->parcel_count < PARCELS_LIMIT;
-    if (has_room)
-        queue->parcels[queue->parcel_count++] = parcel;
-    else
-        release_parcel(&parcel);
-    queue->left_out += has_room ? 0 : (int64_t)count - 1;
+    if (!has_room) { /* the newest is worth most: it may be the last */
+        struct parcel *older = &queue->parcels[--queue->parcel_count];
+        queue->left_out += (int64_t)older->count - 1;
+        release_parcel(older);
+    }
+    queue->parcels[queue->parcel_count++] = parcel;
     finish(queue, has_room);
 }
 
