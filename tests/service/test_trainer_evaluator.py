@@ -2,6 +2,7 @@
 """The evaluator of a cluster scores the checkpoints of a training that goes on beside it, and ends with it."""
 
 import json
+import math
 import signal
 
 import pytest
@@ -105,6 +106,15 @@ def test_the_best_checkpoint_of_a_cluster_is_kept(start, served, store, test_sto
     assert not [one for one in (tmp_path / "run").iterdir() if ".tmp." in one.name]
 
 
+def worse_in_a_row(losses):
+    """How many that were no better than the best before them followed each other, at most."""
+    best, now, most = math.inf, 0, 0
+    for loss in losses:
+        now = 0 if loss < best else now + 1
+        best, most = min(best, loss), max(most, now)
+    return most
+
+
 @pytest.mark.threads
 @pytest.mark.parametrize("chosen", [{"servers": 2}, {"servers": 1, "sync": True}, {"servers": 0}, {"servers": 2, "sync": True}],
                          ids=["asynchronous", "in step", "no ps", "two in step"])
@@ -117,7 +127,7 @@ def test_an_evaluator_ends_a_training_that_gets_no_better(start, served, store, 
     lines = scored(watching)
     cluster.wait()
     best = min(lines, key=lambda line: line["mean_cross_entropy"])
-    assert len(lines) - 1 - lines.index(best) >= 2
+    assert worse_in_a_row([line["mean_cross_entropy"] for line in lines]) >= 2, "the last ones may be better again, until it is over"
     assert "stopped early: no lower test loss in 2 checkpoints" in watching.stderr
     assert f"the test loss was lowest at step {best['step']}" in watching.stderr
     facts, tensors = read_checkpoint(newest(tmp_path / "run"))
