@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from cluster_cases import Cluster
+from cluster_cases import Cluster, free_ports
 from conftest import run, run_fails, wait_for
 from test_events import read_events
 from test_trainer import checkpoints, newest, options, read_checkpoint, served, store, test_store, train  # noqa: F401, fixtures
@@ -52,6 +52,22 @@ def test_the_evaluator_of_a_cluster(start, served, store, test_store, tmp_path):
     cluster.start_all().wait()
     assert scored(watching)[-1]["step"] == STEPS
     assert [line["step"] for line in scored(cluster.task("evaluator", 0))] == [STEPS], "what is over is scored at once"
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_the_evaluator_of_a_tf_config(start, served, store, test_store, tmp_path, listed):  # noqa: F811
+    """TFJob lists it in `cluster`, RunConfig does not; every other process sees the same list."""
+    ports = free_ports(4)
+    cluster = {job: [f"localhost:{port}"] for job, port in zip(("chief", "ps", "worker", "evaluator"), ports)}
+    if not listed:
+        del cluster["evaluator"]
+    words = options(served, store, tmp_path / "run", test_store=test_store, train_steps=STEPS, save_secs=0.2, print_every=0)
+    tasks = [{"cluster": cluster, "task": {"type": job, "index": 0}, "environment": "cloud"} for job in ("evaluator", "chief", "ps", "worker")]
+    started = [start("trainer", *words, env={"TF_CONFIG": json.dumps(task)}) for task in tasks]
+    lines = scored(started[0])
+    assert lines[-1]["step"] == STEPS and [one.wait() for one in started[1:]] == [0, 0, 0]
+    run_fails("trainer", *words, env={"TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": "evaluator", "index": 1}})},
+              says="there can only be one `evaluator` task")
 
 
 def test_an_evaluator_may_be_stopped(start, served, store, test_store, tmp_path):  # noqa: F811
