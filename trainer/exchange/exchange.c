@@ -22,7 +22,7 @@
 #define CONNECT_MS 5000 /* for one try */
 #define AGAIN_MS 200    /* between two */
 #define SEND_MS 60000   /* for a peer that reads nothing */
-#define SAY_MS 10000    /* between lines in the log about one wait */
+#define SAY_MS 5000     /* between lines in the log about one wait */
 #define ELSEWHERE_MS 50 /* for the other servers to begin a generation that server 0 has begun */
 #define AHEAD 3         /* synchronous: steps whose batches are fetched on suspicion */
 #define NAME_BYTES (CLUSTER_ADDRESS_BYTES + 40)
