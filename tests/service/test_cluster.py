@@ -293,7 +293,7 @@ def test_in_step_cuts_without_end_change_no_bit(together, expected):
             one.process.send_signal(signal.SIGCONT)
     trained.wait()
     assert state(trained) == expected
-    assert trained.ps[0].stderr.count(" saved ") > 5
+    assert trained.ps[0].stderr.count(" saved ") >= 2
 
 
 def test_in_step_kills_change_no_bit(together, expected):
