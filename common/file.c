@@ -210,7 +210,7 @@ enum error file_read_whole(const char *path, struct buffer *buffer)
 
 /* ---- folders ------------------------------------------------------------ */
 
-static enum error make_folder(const char *path)
+enum error file_make_folder(const char *path)
 {
     struct stat status;
     if (mkdir(path, 0777) == 0)
@@ -238,7 +238,7 @@ enum error file_make_folders(const char *path)
             continue;
         memcpy(part, path, at);
         part[at] = '\0';
-        error = make_folder(part);
+        error = file_make_folder(part);
     }
     free(part);
     return error;

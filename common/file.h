@@ -50,7 +50,9 @@ enum error file_read_at(int descriptor, const char *path, void *out, size_t byte
  * stop_requested() at most (ERROR_CANCELLED); a pipe with a name, or a device, is ERROR_INPUT. */
 enum error file_read_whole(const char *path, struct buffer *buffer) MUST_CHECK;
 
-/* mkdir -p with mode 0777 & ~umask. */
+/* mkdir with mode 0777 & ~umask; a folder that is there is OK. */
+enum error file_make_folder(const char *path) MUST_CHECK;
+/* The same for those above it, too: mkdir -p. */
 enum error file_make_folders(const char *path) MUST_CHECK;
 /* To undo file_make_folders(): how many bytes of `path` name folders that exist, asked before it;
  * and the removal of those below, from the last on, as long as they are empty. */

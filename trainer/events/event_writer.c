@@ -103,7 +103,7 @@ static void write_out(struct queue *queue)
 
 static enum error open_files(struct queue *queue)
 {
-    enum error error = file_make_folders(queue->folder);
+    enum error error = file_make_folder(queue->folder);
     if (!error && queue->records.descriptor < 0)
         error = event_file_create(&queue->records, queue->folder);
     if (!error)

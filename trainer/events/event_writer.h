@@ -40,7 +40,8 @@ struct event_tensor {
 };
 
 /* The thread makes `folder`, which has no other writer, and opens both files there; while it
- * cannot, events wait, and a warning says why. */
+ * cannot, events wait, and a warning says why. What is above is not made: a logdir that is not
+ * there may come with its file system. */
 enum error event_writer_open(const char *folder, struct event_writer **ret_writer) MUST_CHECK;
 /* Writes what was added; a disk that hangs keeps it, and its thread is left behind. NULL is
  * legal. */
