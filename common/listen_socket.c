@@ -36,11 +36,13 @@ static const struct addrinfo *choose(const struct addrinfo *list)
 /* errno is that of the call that failed. */
 static int listen_on(const struct addrinfo *address)
 {
-    int on = 1;
+    int on = 1, off = 0;
     int descriptor = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (descriptor < 0)
         return -1;
     (void)setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    if (address->ai_family == AF_INET6) /* "::" means IPv4, too, whatever the system's default is */
+        (void)setsockopt(descriptor, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
     if (bind(descriptor, address->ai_addr, address->ai_addrlen) == 0 &&
         listen(descriptor, BACKLOG) == 0)
         return descriptor;
@@ -79,6 +81,13 @@ enum error listen_socket_open(const char *host, uint16_t port, const char *advic
         return error_set_errno(ERROR_NETWORK, number, "%s:%u", host, (unsigned int)port);
     *ret_descriptor = descriptor;
     return OK;
+}
+
+enum error listen_socket_open_any(uint16_t port, const char *advice, int *ret_descriptor)
+{
+    if (!listen_socket_open("::", port, advice, ret_descriptor))
+        return OK;
+    return listen_socket_open("0.0.0.0", port, advice, ret_descriptor); /* a system without IPv6 */
 }
 
 bool listen_socket_is_loopback(const char *host)

@@ -13,6 +13,9 @@
  * ERROR_USAGE when the host is not an address of this machine. */
 enum error listen_socket_open(const char *host, uint16_t port, const char *advice,
                               int *ret_descriptor) MUST_CHECK;
+/* At every address of this machine, IPv4 and IPv6. */
+enum error listen_socket_open_any(uint16_t port, const char *advice,
+                                  int *ret_descriptor) MUST_CHECK;
 /* ERROR_USAGE when the host does not resolve; binds nothing. */
 enum error listen_socket_check(const char *host, uint16_t port) MUST_CHECK;
 /* An address of this machine alone? Names are, when they are "localhost". */

@@ -3,18 +3,27 @@
 #include "tests/unit/unit.h"
 
 #include <fcntl.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "common/listen_socket.h"
 
 static uint16_t port_of(int descriptor)
 {
-    struct sockaddr_in address;
+    struct sockaddr_in6 address = {.sin6_port = 0}; /* an IPv4 port lies at the same place */
     socklen_t length = sizeof(address);
     assert_int_equal(getsockname(descriptor, (struct sockaddr *)&address, &length), 0);
-    assert_int_equal(address.sin_family, AF_INET); /* of "localhost", too */
-    return ntohs(address.sin_port);
+    return ntohs(address.sin6_port);
+}
+
+static int family_of(int descriptor)
+{
+    int family;
+    socklen_t length = sizeof(family);
+    assert_int_equal(getsockopt(descriptor, SOL_SOCKET, SO_DOMAIN, &family, &length), 0);
+    return family;
 }
 
 static void test_a_free_port_and_one_in_use(void **state)
@@ -23,6 +32,7 @@ static void test_a_free_port_and_one_in_use(void **state)
     char text[100];
     int first, second = -1;
     assert_ok(listen_socket_open("localhost", 0, "", &first));
+    assert_int_equal(family_of(first), AF_INET);
     assert_true(fcntl(first, F_GETFL) & O_NONBLOCK);
     assert_true(fcntl(first, F_GETFD) & FD_CLOEXEC);
     assert_true(accept(first, NULL, NULL) < 0);
@@ -32,6 +42,36 @@ static void test_a_free_port_and_one_in_use(void **state)
                  ERROR_NETWORK, text);
     assert_int_equal(second, -1);
     close(first);
+}
+
+static bool connects(const char *host, uint16_t port)
+{
+    char service[8];
+    struct addrinfo *list, hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST};
+    snprintf(service, sizeof(service), "%u", port);
+    assert_int_equal(getaddrinfo(host, service, &hints, &list), 0);
+    int descriptor = socket(list->ai_family, SOCK_STREAM, 0);
+    bool connects = connect(descriptor, list->ai_addr, list->ai_addrlen) == 0;
+    freeaddrinfo(list);
+    close(descriptor);
+    return connects;
+}
+
+static void test_every_address_is_of_both_kinds(void **state)
+{
+    (void)state;
+    char text[100];
+    int other, all, second = -1;
+    bool has_six = !listen_socket_open("::1", 0, "", &other);
+    if (has_six)
+        close(other);
+    assert_ok(listen_socket_open_any(0, "", &all));
+    assert_true(connects("127.0.0.1", port_of(all)));
+    assert_true(!has_six || connects("::1", port_of(all)));
+    snprintf(text, sizeof(text), "0.0.0.0:%u: the port is in use by another program; take care",
+             port_of(all));
+    assert_fails(listen_socket_open_any(port_of(all), "; take care", &second), ERROR_NETWORK, text);
+    close(all);
 }
 
 static void test_addresses_that_are_not_of_this_machine(void **state)
@@ -60,6 +100,7 @@ static void test_loopback_addresses(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_free_port_and_one_in_use),
+    cmocka_unit_test(test_every_address_is_of_both_kinds),
     cmocka_unit_test(test_addresses_that_are_not_of_this_machine),
     cmocka_unit_test(test_loopback_addresses),
 };

@@ -22,9 +22,12 @@ struct parameter_server {
 
 /* Only this machine reaches a server that is listed by a loopback address; all others listen on
  * every address, since the one in the list may be that of a service in front. */
-static const char *bind_address(const struct cluster_task *task)
+static enum error listen_as(const struct cluster_task *task, int *ret_descriptor)
 {
-    return listen_socket_is_loopback(task->host) ? task->host : "0.0.0.0";
+    static const char advice[] = "; choose another in every process' list";
+    if (listen_socket_is_loopback(task->host))
+        return listen_socket_open(task->host, task->port, advice, ret_descriptor);
+    return listen_socket_open_any(task->port, advice, ret_descriptor);
 }
 
 static enum error prepare(const struct training_options *options, size_t index,
@@ -51,9 +54,7 @@ static enum error prepare(const struct training_options *options, size_t index,
                                                           .train_steps = options->train_steps,
                                                           .save_ms = options->save_ms,
                                                           .patience_ms = options->patience_ms}};
-    enum error error =
-        listen_socket_open(bind_address(own), own->port, "; choose another in every process' list",
-                           &ret_server->descriptor);
+    enum error error = listen_as(own, &ret_server->descriptor);
     if (!error)
         log_info("parameter server %zu of %zu listens on %s", index, cluster_server_count(cluster),
                  cluster_task_address(own, address));
