@@ -200,6 +200,21 @@ def test_early_stopping_of_one_process_ends_an_evaluator(start, served, store, t
 
 
 @pytest.mark.plain
+def test_a_training_that_was_stopped_early_goes_on_whoever_starts_first(start, served, store, test_store, tmp_path):  # noqa: F811
+    logdir = tmp_path / "run"
+    train(served, store, logdir, test_store=test_store, test_every=20, early_stopping=1, learning_rate=0.3, train_steps=10**9)
+    assert says_ended(logdir)
+    more = checkpoints(logdir)[-1] + 20
+    cluster = Cluster(start, served, store, logdir, servers=2, workers=1, train_steps=more, learning_rate=0.3)
+    early = [cluster.start_worker(0), cluster.start_server(1)]
+    for one in early:
+        one.wait_for_log("waiting for parameter server 0")
+    cluster.start_server(0)
+    cluster.wait()
+    assert checkpoints(logdir)[-1] == more
+
+
+@pytest.mark.plain
 @pytest.mark.parametrize("servers", [0, 2])
 def test_the_end_of_the_stream_ends_an_evaluator_of_a_cluster(start, sampler, store, test_store, tmp_path, servers):  # noqa: F811
     served, logdir = sampler("--store", store, "--epochs", 1), tmp_path / "run"  # noqa: F811

@@ -23,6 +23,7 @@
 #define AGAIN_MS 200    /* between two */
 #define SEND_MS 60000   /* for a peer that reads nothing */
 #define SAY_MS 5000     /* between lines in the log about one wait */
+#define START_MS 5000   /* between the starts of processes that are started together */
 #define ELSEWHERE_MS 50 /* for the other servers to begin a generation that server 0 has begun */
 #define AHEAD 3         /* synchronous: steps whose batches are fetched on suspicion */
 #define NAME_BYTES (CLUSTER_ADDRESS_BYTES + 40)
@@ -157,6 +158,15 @@ static bool may_come_back(enum error error)
     return error == ERROR_NETWORK || error == ERROR_TIMEOUT;
 }
 
+/* Server 0 goes on from a training whose stream had ended, if it is started anew: until it has been
+ * met it may just be starting. */
+static bool is_trained(struct exchange *exchange, int64_t away_ms)
+{
+    return (exchange->facts.length > 0 || away_ms > START_MS) &&
+           logdir_is_trained(exchange->options.logdir, exchange->options.train_steps,
+                             &exchange->seen);
+}
+
 /* Connects, as long as patience lasts. */
 static enum error connect_to(struct exchange *exchange, struct remote *remote)
 {
@@ -176,8 +186,7 @@ static enum error connect_to(struct exchange *exchange, struct remote *remote)
         if (exchange->options.patience_ms >= 0 && away_ms > exchange->options.patience_ms)
             return error_prefix(error, "no answer for %" PRId64 " s: ", away_ms / 1000);
         say_waiting(exchange, remote, error_message());
-        if (logdir_is_trained(exchange->options.logdir, exchange->options.train_steps,
-                              &exchange->seen))
+        if (is_trained(exchange, away_ms))
             return error_set(ERROR_END, "the training is over: %s has its last step",
                              exchange->options.logdir);
         if (stop_wait(clock_deadline_ns(AGAIN_MS)))

@@ -18,10 +18,10 @@ struct server {
     size_t count, capacity, most;
     struct peer *zero; /* the connection to server 0, among `peers`; NULL: none */
     int64_t next_uplink_ns;
-    bool uplink_warned;
-    bool doubted;  /* server 0 does not take this one yet; the log has said so */
-    uint64_t seen; /* of the logdir */
-    int64_t cut;   /* of the union that is being applied */
+    int64_t zero_away_ns; /* since when server 0 cannot be reached; 0: it can */
+    bool doubted;         /* server 0 does not take this one yet; the log has said so */
+    uint64_t seen;        /* of the logdir */
+    int64_t cut;          /* of the union that is being applied */
     struct status_http *http;
     int64_t publish_ns; /* when to say again how things stand */
     const char *published_phase;

@@ -11,6 +11,7 @@
 
 #define UPLINK_MS 500       /* for one try to reach server 0 */
 #define UPLINK_AGAIN_MS 500 /* between two */
+#define START_MS 5000       /* between the starts of processes that are started together */
 
 /* ---- its words ---------------------------------------------------------- */
 
@@ -155,6 +156,15 @@ static enum error say_hello(struct server *server, struct peer *zero)
     return error;
 }
 
+/* As a worker judges it. */
+static bool zero_has_left(struct server *server)
+{
+    const struct coordinator_options *options = &server->options->coordinator;
+    bool may_start = server->held.generation == 0 &&
+                     clock_now_ns() - server->zero_away_ns < START_MS * INT64_C(1000000);
+    return !may_start && logdir_is_trained(options->logdir, options->train_steps, &server->seen);
+}
+
 /* While server 0 is away no worker gets on either: a short wait for it costs nothing. */
 enum error server_reach_zero(struct server *server)
 {
@@ -171,15 +181,16 @@ enum error server_reach_zero(struct server *server)
         error = say_hello(server, server->zero);
     }
     server->next_uplink_ns = clock_deadline_ns(UPLINK_AGAIN_MS);
-    if (!error && server->uplink_warned)
+    if (error && server->zero_away_ns == 0)
+        log_warning("waiting for parameter server 0: %s", error_message());
+    else if (!error && server->zero_away_ns != 0)
         log_info("parameter server 0 answers again");
-    else if (error == ERROR_NETWORK || error == ERROR_TIMEOUT)
-        if (!server->uplink_warned)
-            log_warning("waiting for parameter server 0: %s", error_message());
-    server->uplink_warned = error != OK;
-    if (error && logdir_is_trained(server->options->coordinator.logdir,
-                                   server->options->coordinator.train_steps, &server->seen))
-        server->over = server->changed = true; /* server 0 has left */
+    if (!error)
+        server->zero_away_ns = 0;
+    else if (server->zero_away_ns == 0)
+        server->zero_away_ns = clock_now_ns();
+    if (error && zero_has_left(server))
+        server->over = server->changed = true;
     return error == ERROR_MEMORY ? error : OK;
 }
 
