@@ -110,9 +110,10 @@ def proxy():
 
 
 class Hosts:
-    """Hosts 0 to count - 1 of a network of their own, 10.99.0.1 and so on: what runs on one reaches the others by a switch."""
+    """Hosts 0 to count - 1 of a network of their own, with IPv4 or IPv6 alone: what runs on one reaches the others by a switch."""
 
-    def __init__(self, count):
+    def __init__(self, count, kind):
+        self.kind = kind
         self.keepers = []  # processes that are there so that a network is
         try:
             self.switch = self.make()
@@ -143,13 +144,12 @@ class Hosts:
         net = self.nets[host]
         self.enter(self.switch, "ip", "link", "add", f"port{host}", "type", "veth", "peer", "name", "eth0", "netns", net)
         self.enter(self.switch, "ip", "link", "set", f"port{host}", "master", "switch", "up")
-        self.enter(net, "ip", "addr", "add", f"{self.address(host)}/24", "dev", "eth0")
+        self.enter(net, "ip", "addr", "add", self.address(host).strip("[]") + "/24", "dev", "eth0", *(["nodad"] if self.kind == "IPv6" else []))
         self.enter(net, "ip", "link", "set", "eth0", "up")
         self.enter(net, "ip", "link", "set", "lo", "up")
 
-    @staticmethod
-    def address(host):
-        return f"10.99.0.{host + 1}"
+    def address(self, host):
+        return f"10.99.0.{host + 1}" if self.kind == "IPv4" else f"[fd00:99::{host + 1}]"
 
     def prefix(self, host):
         """What starts a program there."""
@@ -177,11 +177,11 @@ class Hosts:
 
 @pytest.fixture
 def hosts():
-    """hosts(count) -> Hosts."""
+    """hosts(count, kind) -> Hosts."""
     made = []
 
-    def make(count):
-        made.append(Hosts(count))
+    def make(count, kind):
+        made.append(Hosts(count, kind))
         return made[-1]
 
     yield make

@@ -125,8 +125,8 @@ def test_in_step_they_change_no_bit(start, served, store, tmp_path, proxy):  # n
 class Spread(Cluster):
     """The sampler on host 0, server i on host i + 1; worker 0 beside server 0, each other worker on a host of its own."""
 
-    def __init__(self, start, store, logdir, hosts, folder, workers=3, **chosen):  # noqa: F811
-        self.places = hosts(2 + workers)
+    def __init__(self, start, store, logdir, hosts, folder, workers=3, network="IPv4", **chosen):  # noqa: F811
+        self.places = hosts(2 + workers, network)
         self.sampler = Sampler("--store", store, "--seed", 7, "--allow-anonymous", folder=folder, listen=f"{self.places.address(0)}:0",
                                prefix=self.places.prefix(0))
         super().__init__(start, self.sampler, store, logdir, workers=workers, **chosen)
@@ -159,8 +159,9 @@ def spread(start, store, hosts, tmp_path):  # noqa: F811
         one.sampler.finish()
 
 
-def test_memory_is_shared_on_one_host_and_never_between_two(spread):
-    trained = spread(**ASYNCHRONOUS)
+@pytest.mark.parametrize("network", ["IPv4", "IPv6"])
+def test_memory_is_shared_on_one_host_and_never_between_two(spread, network):
+    trained = spread(network=network, **ASYNCHRONOUS)
     assert [shared_mappings(one) for one in trained.ps] == [1, 0]
     assert [shared_mappings(one) for one in trained.workers] == [1, 0, 0]
 
