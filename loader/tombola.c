@@ -52,12 +52,20 @@ _Static_assert((int)TOMBOLA_DRAW == FEED_DRAW && (int)TOMBOLA_INDEX == FEED_INDE
                    (int)TOMBOLA_LABEL_NONE == LABEL_NONE && (int)TOMBOLA_LABEL_TEXT == LABEL_TEXT,
                "enumerations");
 
+/* A queue around a stream of the caller's. */
+struct caller_queue {
+    struct device_queue *queue;
+    void *stream;
+};
+
 struct tombola_feed {
     struct store *store;
     struct device *device;
     struct feed *feed;
-    struct device_queue *queue; /* around `stream` */
-    void *stream;               /* the caller's, of the last call */
+    struct caller_queue next, put; /* of tombola_feed_next() and tombola_feed_put() */
+    pthread_mutex_t lock;          /* of `put` and what is below it */
+    size_t out;                    /* batches */
+    bool closed;                   /* the last batch that is put back frees the feed */
     bool expand;
     unsigned forks; /* that this process had seen when it was opened */
 };
@@ -146,7 +154,9 @@ static enum error open_parts(struct tombola_feed *feed, const struct tombola_opt
     if (!error)
         error = device_open(options->device, &feed->device);
     if (!error)
-        error = device_queue_borrow(feed->device, NULL, &feed->queue);
+        error = device_queue_borrow(feed->device, NULL, &feed->next.queue);
+    if (!error)
+        error = device_queue_borrow(feed->device, NULL, &feed->put.queue);
     if (error)
         return error;
     feed->expand = options->expand != 0;
@@ -183,6 +193,7 @@ int tombola_feed_open(const struct tombola_options *given, struct tombola_feed *
     if (!feed)
         return ERROR_MEMORY;
     feed->forks = forks;
+    pthread_mutex_init(&feed->lock, NULL);
     int gpu = device_choice(options.device);
     error = open_parts(feed, &options);
     leave(feed, gpu);
@@ -196,6 +207,20 @@ int tombola_feed_open(const struct tombola_options *given, struct tombola_feed *
     return TOMBOLA_OK;
 }
 
+static void free_feed(struct tombola_feed *feed, int gpu)
+{
+    feed_close(feed->feed);
+    if (feed->device) {
+        device_queue_free(feed->device, feed->next.queue);
+        device_queue_free(feed->device, feed->put.queue);
+    }
+    leave(feed, gpu);
+    device_close(feed->device);
+    store_close(feed->store);
+    pthread_mutex_destroy(&feed->lock);
+    free(feed);
+}
+
 void tombola_feed_close(struct tombola_feed *feed)
 {
     if (!feed)
@@ -205,33 +230,36 @@ void tombola_feed_close(struct tombola_feed *feed)
         log_warning("%s", error_message()); /* what it holds is not this process's to end */
         return;
     }
-    feed_close(feed->feed);
-    if (feed->device)
-        device_queue_free(feed->device, feed->queue);
-    leave(feed, gpu);
-    device_close(feed->device);
-    store_close(feed->store);
-    free(feed);
+    pthread_mutex_lock(&feed->lock);
+    bool is_last = feed->out == 0;
+    feed->closed = true;
+    if (!is_last) {
+        feed_cancel(feed->feed);
+        leave(feed, gpu);
+    }
+    pthread_mutex_unlock(&feed->lock); /* from here on another thread may free it */
+    if (is_last)
+        free_feed(feed, gpu);
 }
 
 /* ---- batches ------------------------------------------------------------ */
 
-/* The queue around the caller's stream; replaced only when the stream changes. */
-static enum error follow_stream(struct tombola_feed *feed, void *stream)
+/* The queue is replaced only when the stream changes. */
+static enum error follow_stream(const struct tombola_feed *feed, struct caller_queue *caller,
+                                void *stream)
 {
     struct device_queue *queue = NULL;
-    if (stream == feed->stream)
+    if (stream == caller->stream)
         return OK;
     enum error error = device_queue_borrow(feed->device, stream, &queue);
     if (error)
         return error;
-    device_queue_free(feed->device, feed->queue);
-    feed->queue = queue;
-    feed->stream = stream;
+    device_queue_free(feed->device, caller->queue);
+    *caller = (struct caller_queue){queue, stream};
     return OK;
 }
 
-int tombola_feed_next(struct tombola_feed *feed, void *stream,
+int tombola_feed_next(struct tombola_feed *feed, void *stream, int64_t timeout_ms,
                       const struct tombola_batch **ret_batch)
 {
     const struct feed_batch *batch;
@@ -242,13 +270,17 @@ int tombola_feed_next(struct tombola_feed *feed, void *stream,
     enum error error = enter(feed, "tombola_feed_next", &gpu);
     if (error)
         return error;
-    error = follow_stream(feed, stream);
+    error = follow_stream(feed, &feed->next, stream);
     if (!error)
-        error = feed_next(feed->feed, feed->queue, &batch);
+        error = feed_next_within(feed->feed, feed->next.queue, timeout_ms, &batch);
     leave(feed, gpu);
-    if (!error)
-        *ret_batch = (const struct tombola_batch *)batch;
-    return error;
+    if (error)
+        return error;
+    pthread_mutex_lock(&feed->lock);
+    feed->out++;
+    pthread_mutex_unlock(&feed->lock);
+    *ret_batch = (const struct tombola_batch *)batch;
+    return TOMBOLA_OK;
 }
 
 int tombola_feed_put(struct tombola_feed *feed, void *stream, const struct tombola_batch *batch)
@@ -259,11 +291,24 @@ int tombola_feed_put(struct tombola_feed *feed, void *stream, const struct tombo
     enum error error = enter(feed, "tombola_feed_put", &gpu);
     if (error)
         return error;
-    error = follow_stream(feed, stream);
+    pthread_mutex_lock(&feed->lock);
+    error = follow_stream(feed, &feed->put, stream);
     if (!error)
-        error = feed_put(feed->feed, feed->queue, (const struct feed_batch *)batch);
-    leave(feed, gpu);
+        error = feed_put(feed->feed, feed->put.queue, (const struct feed_batch *)batch);
+    feed->out -= !error;
+    bool is_last = feed->closed && feed->out == 0;
+    if (!is_last)
+        leave(feed, gpu);
+    pthread_mutex_unlock(&feed->lock); /* from here on another thread may free it */
+    if (is_last)
+        free_feed(feed, gpu);
     return error == ERROR_USAGE ? error_prefix(error, "tombola_feed_put: ") : error;
+}
+
+void tombola_feed_interrupt(struct tombola_feed *feed)
+{
+    if (feed && feed->forks == forks)
+        feed_interrupt(feed->feed);
 }
 
 /* ---- what it is --------------------------------------------------------- */

@@ -21,7 +21,7 @@
  *   options.batch_rows = 100;
  *   if (tombola_feed_open(&options, &feed) != TOMBOLA_OK)
  *       errx(1, "%s", tombola_error_message());
- *   while ((status = tombola_feed_next(feed, NULL, &batch)) == TOMBOLA_OK) {
+ *   while ((status = tombola_feed_next(feed, NULL, TOMBOLA_FOREVER, &batch)) == TOMBOLA_OK) {
  *       train(batch->features, batch->labels, batch->rows);
  *       tombola_feed_put(feed, NULL, batch);
  *   }
@@ -47,8 +47,9 @@
  *   ignored.
  *
  * THREADS
- *   A feed belongs to one thread at a time, except tombola_feed_stats(). Feeds are independent of
- *   each other. The error message is per thread. A feed is that of the process which opened it: in
+ *   A feed belongs to one thread at a time; tombola_feed_put(), tombola_feed_interrupt() and
+ *   tombola_feed_stats() come from any. Feeds are independent of each other. The error message is
+ *   per thread. A feed is that of the process which opened it: in
  *   a child that fork() made, every call for it is TOMBOLA_USAGE, tombola_feed_close() leaves it to
  *   the parent, and a feed of the child's own works. The GPU that CUDA has chosen for the calling
  *   thread stays what it was.
@@ -91,9 +92,10 @@ enum tombola_status {
     TOMBOLA_NO_SPACE = -6,     /* disk or quota is full */
     TOMBOLA_MEMORY = -7,       /* allocation failed */
     TOMBOLA_NETWORK = -8,      /* the sampler is gone, refuses, or is no sampler */
-    TOMBOLA_TIMEOUT = -9,      /* it was silent or busy for longer than patience_ms */
+    TOMBOLA_TIMEOUT = -9,      /* it was silent or busy for longer than patience_ms; or the time
+                                * given to tombola_feed_next() is over */
     TOMBOLA_UNAVAILABLE = -10, /* no such device on this machine, or in this build */
-    TOMBOLA_CANCELLED = -11,   /* stopped from outside */
+    TOMBOLA_CANCELLED = -11,   /* stopped or interrupted from outside */
     TOMBOLA_END = -12          /* the stream has ended; not a failure */
 };
 
@@ -174,17 +176,25 @@ struct tombola_feed;
  * is wrong with the sampler, the first tombola_feed_next() says. */
 TOMBOLA_API int tombola_feed_open(const struct tombola_options *options,
                                   struct tombola_feed **ret_feed);
-/* At any time, with batches out too: they are invalid then. Returns within a second whatever hangs:
- * a thread that the system does not let go (a file server that is away) is left behind with the
- * memory that it uses, and a warning is logged. NULL is legal. */
+/* At any time. Batches that are out stay valid until they are put back; the feed and its memory go
+ * with the last of them, and until then tombola_feed_put() is the one call that it takes. Returns
+ * within a second whatever hangs: a thread that the system does not let go (a file server that is
+ * away) is left behind with the memory that it uses, and a warning is logged. NULL is legal. */
 TOMBOLA_API void tombola_feed_close(struct tombola_feed *feed);
 
-/* Waits for the next batch, which is valid until tombola_feed_put(). TOMBOLA_END behind the last.
- * One or two batches may be out at a time. Each is put back once; it is invalid from then on. */
-TOMBOLA_API int tombola_feed_next(struct tombola_feed *feed, void *stream,
+#define TOMBOLA_FOREVER (-1)
+/* The next batch, which is valid until tombola_feed_put(). Waits `timeout_ms` (0: takes only what is
+ * ready; < 0: as long as it takes), then TOMBOLA_TIMEOUT: nothing is lost, a later call brings it.
+ * TOMBOLA_END behind the last. As many batches as the feed has slots may be out at a time;
+ * fewer than two of them free leave nothing to fetch ahead into. */
+TOMBOLA_API int tombola_feed_next(struct tombola_feed *feed, void *stream, int64_t timeout_ms,
                                   const struct tombola_batch **ret_batch);
+/* From any thread, in any order. Each is put back once; it is invalid from then on. */
 TOMBOLA_API int tombola_feed_put(struct tombola_feed *feed, void *stream,
                                  const struct tombola_batch *batch);
+/* From any thread: the tombola_feed_next() that waits, or else the next one that would have to,
+ * returns TOMBOLA_CANCELLED. The call after it goes on where it was. */
+TOMBOLA_API void tombola_feed_interrupt(struct tombola_feed *feed);
 
 /* `bytes`: sizeof of the struct, as the caller's header has it. Of no feed (NULL): all zeros. */
 TOMBOLA_API void tombola_feed_describe(const struct tombola_feed *feed,

@@ -305,7 +305,7 @@ enum error feed_open(const struct feed_options *options, struct feed **ret_feed)
     return error;
 }
 
-static void cancel_all(struct feed *feed)
+void feed_cancel(struct feed *feed)
 {
     if (feed->queue)
         pull_queue_stop(feed->queue);
@@ -326,7 +326,7 @@ void feed_close(struct feed *feed)
     const char *place = NULL;
     struct error_report before; /* why it is closed, perhaps; closing may meet errors of its own */
     error_report_take(OK, &before);
-    cancel_all(feed);
+    feed_cancel(feed);
     if (!errand || errand_start(errand, "tombola-close"))
         free_all(&alone); /* without a thread it takes as long as what hangs */
     else
@@ -347,10 +347,11 @@ static void count(_Atomic int64_t *counter, int64_t more)
     atomic_fetch_add_explicit(counter, more, memory_order_relaxed);
 }
 
-static enum error take_next(struct feed *feed, struct slot **ret_slot)
+static enum error take_next(struct feed *feed, int64_t timeout_ms, struct slot **ret_slot)
 {
     int64_t started_ns = clock_now_ns();
-    enum error error = ring_take_copied(feed->ring, feed->next, ret_slot);
+    enum error error =
+        ring_take_copied(feed->ring, feed->next, clock_deadline_ns(timeout_ms), ret_slot);
     if (error)
         return error;
     int64_t now_ns = clock_now_ns();
@@ -362,11 +363,11 @@ static enum error take_next(struct feed *feed, struct slot **ret_slot)
     return OK;
 }
 
-enum error feed_next(struct feed *feed, struct device_queue *queue,
-                     const struct feed_batch **ret_batch)
+enum error feed_next_within(struct feed *feed, struct device_queue *queue, int64_t timeout_ms,
+                            const struct feed_batch **ret_batch)
 {
     struct slot *slot;
-    enum error error = take_next(feed, &slot);
+    enum error error = take_next(feed, timeout_ms, &slot);
     if (!error)
         error = device_queue_await(feed->options.device, queue, slot->copied);
     if (error)
@@ -384,6 +385,11 @@ enum error feed_next(struct feed *feed, struct device_queue *queue,
     count(&feed->bad_row_count, (int64_t)slot->bad_rows);
     *ret_batch = batch;
     return OK;
+}
+
+void feed_interrupt(struct feed *feed)
+{
+    ring_interrupt(feed->ring);
 }
 
 enum error feed_grant(struct feed *feed, int64_t first, int64_t count)

@@ -97,19 +97,31 @@ struct feed;
 /* Does not wait for the sampler: what is wrong there, feed_next() says. With `cache_bytes` it reads
  * all rows first, if they fit (else they are fetched one by one, said in the log). */
 enum error feed_open(const struct feed_options *options, struct feed **ret_feed) MUST_CHECK;
-/* Legal at any time, with batches out too. Stops the threads (a pull in progress is cancelled, a
+/* The first part of closing: all threads are told to leave, and nobody waits for them. Batches that
+ * are out stay valid. */
+void feed_cancel(struct feed *feed);
+/* Legal at any time; batches that are out are invalid then. Stops the threads (a pull in progress is cancelled, a
  * wait for the store too) and frees everything. What hangs in the system for longer than `close_ms`
  * is left behind with the memory it uses, store and device among it, and frees it when it returns;
  * a warning says so. NULL is legal. */
 void feed_close(struct feed *feed);
 
-/* The next batch, the caller's until feed_put(). `queue` (the trainer's; NULL will do on the CPU)
+/* The next batch, the caller's until feed_put(), within `timeout_ms` (< 0: without end), else
+ * ERROR_TIMEOUT; a later call brings it. `queue` (the trainer's; NULL will do on the CPU)
  * is made to wait for the copy; the thread is not. ERROR_END after the last one, ERROR_CANCELLED
  * when the program is to stop, else what failed in any stage; asked again, it answers the same. One
  * or two batches may be out at a time (ERROR_USAGE when all K slots are). With BAD_ROWS_SKIP a
  * batch may have no rows left. */
-enum error feed_next(struct feed *feed, struct device_queue *queue,
-                     const struct feed_batch **ret_batch) MUST_CHECK;
+enum error feed_next_within(struct feed *feed, struct device_queue *queue, int64_t timeout_ms,
+                            const struct feed_batch **ret_batch) MUST_CHECK;
+static inline enum error feed_next(struct feed *feed, struct device_queue *queue,
+                                   const struct feed_batch **ret_batch)
+{
+    return feed_next_within(feed, queue, -1, ret_batch);
+}
+/* From any thread: a feed_next() that waits, or else the next one that would have to, ends with
+ * ERROR_CANCELLED; the one after it goes on where it was. */
+void feed_interrupt(struct feed *feed);
 /* FEED_GRANTED: `count` batches (< 0: without end) from number `first` on come next, behind those
  * that were granted before. Any thread. ERROR_USAGE: more than 4096 separate runs wait. */
 enum error feed_grant(struct feed *feed, int64_t first, int64_t count) MUST_CHECK;

@@ -39,7 +39,7 @@ struct ring {
     int64_t wanted_filled;  /* what the copier waits for; -1: it does not */
     int64_t wanted_copied;  /* what the caller waits for; -1: it does not */
     _Atomic int64_t pulled; /* numbers below it were pulled */
-    bool stopped;
+    bool stopped, interrupted;
     int64_t end; /* the first number that does not come; INT64_MAX: not known yet */
     struct error_report end_report;
 };
@@ -218,10 +218,17 @@ static struct slot *find(struct ring *ring, enum slot_state state, int64_t seque
     return NULL;
 }
 
+/* At most a tick. */
+static void wait_until(struct ring *ring, pthread_cond_t *condition, int64_t deadline_ns)
+{
+    int64_t tick_ns = clock_deadline_ns(TICK_MS);
+    struct timespec until = clock_timespec(tick_ns < deadline_ns ? tick_ns : deadline_ns);
+    pthread_cond_clockwait(condition, &ring->lock, CLOCK_MONOTONIC, &until);
+}
+
 static void wait_a_tick(struct ring *ring, pthread_cond_t *condition)
 {
-    struct timespec until = clock_timespec(clock_deadline_ns(TICK_MS));
-    pthread_cond_clockwait(condition, &ring->lock, CLOCK_MONOTONIC, &until);
+    wait_until(ring, condition, INT64_MAX);
 }
 
 static enum error check_stopped(const struct ring *ring)
@@ -323,16 +330,30 @@ static void hurry(struct ring *ring)
         pthread_cond_broadcast(&ring->freed);
 }
 
-static enum error wait_for_copied(struct ring *ring, int64_t sequence, struct slot **ret_slot)
+/* Whoever interrupts asks for one wait to end. */
+static enum error check_caller(struct ring *ring, int64_t deadline_ns)
+{
+    if (ring->interrupted) {
+        ring->interrupted = false;
+        return error_set(ERROR_CANCELLED, "the wait for a batch was interrupted");
+    }
+    if (clock_left_ms(deadline_ns) == 0)
+        return error_set(ERROR_TIMEOUT, "no batch was ready in the time given");
+    return OK;
+}
+
+static enum error wait_for_copied(struct ring *ring, int64_t sequence, int64_t deadline_ns,
+                                  struct slot **ret_slot)
 {
     int64_t started_ns = clock_now_ns();
     int64_t warn_ns = clock_deadline_ns(LONG_WAIT_MS);
     enum error error;
     hurry(ring);
     while (!(error = check_for(ring, sequence)) &&
-           !(*ret_slot = find(ring, SLOT_COPIED, sequence))) {
+           !(*ret_slot = find(ring, SLOT_COPIED, sequence)) &&
+           !(error = check_caller(ring, deadline_ns))) {
         ring->wanted_copied = sequence;
-        wait_a_tick(ring, &ring->copied);
+        wait_until(ring, &ring->copied, deadline_ns);
         ring->wanted_copied = -1;
         if (clock_left_ms(warn_ns) == 0) {
             warn_of_long_wait(ring, sequence, clock_now_ns() - started_ns);
@@ -342,7 +363,8 @@ static enum error wait_for_copied(struct ring *ring, int64_t sequence, struct sl
     return error;
 }
 
-enum error ring_take_copied(struct ring *ring, int64_t sequence, struct slot **ret_slot)
+enum error ring_take_copied(struct ring *ring, int64_t sequence, int64_t deadline_ns,
+                            struct slot **ret_slot)
 {
     pthread_mutex_lock(&ring->lock);
     struct slot *slot = find(ring, SLOT_COPIED, sequence);
@@ -351,13 +373,21 @@ enum error ring_take_copied(struct ring *ring, int64_t sequence, struct slot **r
         error = error_set(ERROR_USAGE, "all %zu batches are out; put one back first",
                           ring->shape.slots);
     if (!error && !slot)
-        error = wait_for_copied(ring, sequence, &slot);
+        error = wait_for_copied(ring, sequence, deadline_ns, &slot);
     if (!error) {
         slot_move(ring, slot, SLOT_COPIED, SLOT_BUSY);
         *ret_slot = slot;
     }
     pthread_mutex_unlock(&ring->lock);
     return error;
+}
+
+void ring_interrupt(struct ring *ring)
+{
+    pthread_mutex_lock(&ring->lock);
+    ring->interrupted = true;
+    pthread_cond_signal(&ring->copied);
+    pthread_mutex_unlock(&ring->lock);
 }
 
 bool ring_is_busy(struct ring *ring, const struct slot *slot)

@@ -82,10 +82,14 @@ void ring_filled(struct ring *ring, struct slot *slot, int64_t sequence);
 enum error ring_take_ready(struct ring *ring, int64_t sequence, struct slot **ret_slot) MUST_CHECK;
 /* COPYING -> COPIED. */
 void ring_copied(struct ring *ring, struct slot *slot);
-/* COPIED -> BUSY. Waits for number `sequence`; at or beyond the end as ring_take_ready(). A wait of
- * many seconds is logged, with the stage that it waits for. ERROR_USAGE when all slots are BUSY:
- * waiting would never end. */
-enum error ring_take_copied(struct ring *ring, int64_t sequence, struct slot **ret_slot) MUST_CHECK;
+/* COPIED -> BUSY. Waits for number `sequence` until `deadline_ns` (clock.h), then ERROR_TIMEOUT; at
+ * or beyond the end as ring_take_ready(). A wait of many seconds is logged, with the stage that it
+ * waits for. ERROR_USAGE when all slots are BUSY:
+ * waiting might never end. */
+enum error ring_take_copied(struct ring *ring, int64_t sequence, int64_t deadline_ns,
+                            struct slot **ret_slot) MUST_CHECK;
+/* The wait of ring_take_copied(), or the next one to come, ends with ERROR_CANCELLED. */
+void ring_interrupt(struct ring *ring);
 /* Is it the caller's? */
 bool ring_is_busy(struct ring *ring, const struct slot *slot);
 /* BUSY -> FREE. */

@@ -38,7 +38,7 @@ feed, batch = ctypes.c_void_p(), ctypes.POINTER(Batch)()
 assert tombola.tombola_feed_open(ctypes.byref(options), ctypes.byref(feed)) == 0, tombola.tombola_error_message()
 def take(count):
     for _ in range(count):
-        assert tombola.tombola_feed_next(feed, None, ctypes.byref(batch)) == 0, tombola.tombola_error_message()
+        assert tombola.tombola_feed_next(feed, None, ctypes.c_int64(-1), ctypes.byref(batch)) == 0, tombola.tombola_error_message()
         assert tombola.tombola_feed_put(feed, None, batch) == 0
 batches = 2 * int(sys.argv[5])
 take(batches)

@@ -98,7 +98,7 @@ def test_from_another_language(library, demo, demo_database, sampler):
     feed, batch = ctypes.c_void_p(), ctypes.POINTER(Batch)()
     assert tombola.tombola_feed_open(ctypes.byref(options), ctypes.byref(feed)) == 0, tombola.tombola_error_message()
     ids, index = [], 0
-    while tombola.tombola_feed_next(feed, None, ctypes.byref(batch)) == 0:
+    while tombola.tombola_feed_next(feed, None, ctypes.c_int64(-1), ctypes.byref(batch)) == 0:
         now = batch.contents
         assert now.index == index
         ids += now.ids[: now.rows]
@@ -112,7 +112,7 @@ def test_from_another_language(library, demo, demo_database, sampler):
     for pull in (0, 1):
         options.sampler_url, options.pull = few.url.encode(), pull
         assert tombola.tombola_feed_open(ctypes.byref(options), ctypes.byref(feed)) == 0
-        assert tombola.tombola_feed_next(feed, None, ctypes.byref(batch)) != 0
+        assert tombola.tombola_feed_next(feed, None, ctypes.c_int64(-1), ctypes.byref(batch)) != 0
         assert b"at least 1 of them have no row" in tombola.tombola_error_message()
         tombola.tombola_feed_close(feed)
     assert few.get("/streams/default").json["position"] == 0

@@ -41,7 +41,7 @@ static void test_once_round(void **state)
     ring_copied(ring, slot);
     assert_int_equal(slot->state, SLOT_COPIED);
     assert_false(ring_is_busy(ring, slot));
-    assert_ok(ring_take_copied(ring, 0, &same));
+    assert_ok(ring_take_copied(ring, 0, INT64_MAX, &same));
     assert_ptr_equal(same, slot);
     assert_int_equal(slot->state, SLOT_BUSY);
     assert_true(ring_is_busy(ring, slot));
@@ -133,11 +133,11 @@ static void test_order_is_by_number(void **state)
     for (int64_t i = 0; i < 4; i++)
         copy(ring, i);
     for (int64_t i = 0; i < 4; i++) {
-        assert_ok(ring_take_copied(ring, i, &slots[i]));
+        assert_ok(ring_take_copied(ring, i, INT64_MAX, &slots[i]));
         assert_int_equal(slots[i]->sequence, i);
     }
     struct slot *none;
-    assert_fails(ring_take_copied(ring, 4, &none), ERROR_USAGE, "all 4 batches are out");
+    assert_fails(ring_take_copied(ring, 4, INT64_MAX, &none), ERROR_USAGE, "all 4 batches are out");
     ring_put(ring, slots[2]); /* back in any order */
     ring_put(ring, slots[0]);
     assert_ok(ring_take_free(ring, &none)); /* no wait */
@@ -167,13 +167,14 @@ static void test_what_lies_before_the_end_is_delivered(void **state)
     copy(ring, 0);
     copy(ring, 1);
     assert_fails(ring_take_ready(ring, 2, &slot), ERROR_IO, "the disk is gone");
-    assert_ok(ring_take_copied(ring, 0, &slot));
-    assert_ok(ring_take_copied(ring, 1, &slot));
-    assert_fails(ring_take_copied(ring, 2, &slot), ERROR_IO, "the disk is gone");
+    assert_ok(ring_take_copied(ring, 0, INT64_MAX, &slot));
+    assert_ok(ring_take_copied(ring, 1, INT64_MAX, &slot));
+    assert_fails(ring_take_copied(ring, 2, INT64_MAX, &slot), ERROR_IO, "the disk is gone");
     error_set(OK, "something else");
-    assert_fails(ring_take_copied(ring, 7, &slot), ERROR_IO, "the disk is gone");
+    assert_fails(ring_take_copied(ring, 7, INT64_MAX, &slot), ERROR_IO, "the disk is gone");
     end(ring, 1, ERROR_NETWORK, "earlier, so it counts");
-    assert_fails(ring_take_copied(ring, 2, &slot), ERROR_NETWORK, "earlier, so it counts");
+    assert_fails(ring_take_copied(ring, 2, INT64_MAX, &slot), ERROR_NETWORK,
+                 "earlier, so it counts");
     ring_free(ring);
 }
 
@@ -187,7 +188,36 @@ static void test_stop_ends_everything(void **state)
     ring_stop(ring);
     assert_fails(ring_take_free(ring, &slot), ERROR_CANCELLED, "closed");
     assert_fails(ring_take_ready(ring, 0, &slot), ERROR_CANCELLED, "closed");
-    assert_fails(ring_take_copied(ring, 0, &slot), ERROR_CANCELLED, "closed");
+    assert_fails(ring_take_copied(ring, 0, INT64_MAX, &slot), ERROR_CANCELLED, "closed");
+    ring_free(ring);
+}
+
+static void *interrupt(void *context)
+{
+    clock_sleep_ms(20);
+    ring_interrupt(context);
+    return NULL;
+}
+
+static void test_a_wait_for_a_batch_ends_in_time_and_when_interrupted(void **state)
+{
+    (void)state;
+    struct ring *ring = make_ring(2);
+    struct slot *slot;
+    pthread_t thread;
+    assert_fails(ring_take_copied(ring, 0, clock_deadline_ns(0), &slot), ERROR_TIMEOUT, "no batch");
+    assert_fails(ring_take_copied(ring, 0, clock_deadline_ns(5), &slot), ERROR_TIMEOUT, "no batch");
+    assert_int_equal(pthread_create(&thread, NULL, interrupt, ring), 0);
+    assert_fails(ring_take_copied(ring, 0, INT64_MAX, &slot), ERROR_CANCELLED, "interrupted");
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    ring_interrupt(ring);
+    ring_interrupt(ring);
+    fill(ring, 0);
+    copy(ring, 0);
+    assert_ok(ring_take_copied(ring, 0, clock_deadline_ns(0), &slot)); /* it need not wait */
+    assert_fails(ring_take_copied(ring, 1, INT64_MAX, &slot), ERROR_CANCELLED, "interrupted");
+    assert_fails(ring_take_copied(ring, 1, clock_deadline_ns(0), &slot), ERROR_TIMEOUT, "no batch");
+    ring_put(ring, slot);
     ring_free(ring);
 }
 
@@ -223,7 +253,7 @@ static void test_memory_stays_until_the_device_is_done_with_it(void **state)
         copy(ring, i);
     }
     for (int64_t i = 0; i < 2; i++) {
-        assert_ok(ring_take_copied(ring, i, &slot));
+        assert_ok(ring_take_copied(ring, i, INT64_MAX, &slot));
         for (int k = 0; k < 50; k++)
             assert_ok(device_copy_out(&late, callers, seen, slot->device, sizeof(seen)));
         assert_ok(device_event_record(&late, slot->released, callers));
@@ -264,7 +294,7 @@ static void put_twice(struct ring *ring)
     struct slot *slot;
     fill(ring, 0);
     copy(ring, 0);
-    assert_ok(ring_take_copied(ring, 0, &slot));
+    assert_ok(ring_take_copied(ring, 0, INT64_MAX, &slot));
     ring_put(ring, slot);
     ring_put(ring, slot);
 }
@@ -351,7 +381,7 @@ static void run_crowd(size_t slots, size_t fillers, size_t held)
     for (size_t i = 0; i < fillers; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, fill_many, &crowd), 0);
     assert_int_equal(pthread_create(&copier, NULL, copy_many, &crowd), 0);
-    while (!ring_take_copied(crowd.ring, sequence, &slot)) {
+    while (!ring_take_copied(crowd.ring, sequence, INT64_MAX, &slot)) {
         size_t place = (size_t)sequence % held;
         assert_int_equal(slot->sequence, sequence);
         assert_int_equal(*(int64_t *)slot->device, sequence * 3 + 1);
@@ -390,7 +420,7 @@ static void *wait_for_ever(void *context)
     struct slot *slot;
     waiter->error = waiter->which == 0   ? ring_take_free(waiter->ring, &slot)
                     : waiter->which == 1 ? ring_take_ready(waiter->ring, 0, &slot)
-                                         : ring_take_copied(waiter->ring, 0, &slot);
+                                         : ring_take_copied(waiter->ring, 0, INT64_MAX, &slot);
     return NULL;
 }
 
@@ -440,6 +470,7 @@ int main(void)
         cmocka_unit_test(test_order_is_by_number),
         cmocka_unit_test(test_what_lies_before_the_end_is_delivered),
         cmocka_unit_test(test_stop_ends_everything),
+        cmocka_unit_test(test_a_wait_for_a_batch_ends_in_time_and_when_interrupted),
         cmocka_unit_test(test_memory_stays_until_the_device_is_done_with_it),
         cmocka_unit_test(test_wrong_transitions_abort),
         cmocka_unit_test(test_many_threads),

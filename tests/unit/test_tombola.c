@@ -77,7 +77,7 @@ static void test_an_epoch(void **state)
     options.expand = 1;
     options.cache_bytes = 1 << 20;
     assert_int_equal(tombola_feed_open(&options, &feed), TOMBOLA_OK);
-    while ((status = tombola_feed_next(feed, NULL, &batch)) == TOMBOLA_OK) {
+    while ((status = tombola_feed_next(feed, NULL, TOMBOLA_FOREVER, &batch)) == TOMBOLA_OK) {
         assert_int_equal(batch->first, rows);
         check_rows(&sampler, batch);
         rows += (int64_t)batch->rows;
@@ -108,7 +108,9 @@ static int first_batch(const char *labels, int trust_labels)
     struct tombola_options options = options_for(&sampler);
     options.trust_labels = trust_labels;
     assert_int_equal(tombola_feed_open(&options, &feed), TOMBOLA_OK);
-    int status = tombola_feed_next(feed, NULL, &batch);
+    int status = tombola_feed_next(feed, NULL, TOMBOLA_FOREVER, &batch);
+    if (!status)
+        assert_int_equal(tombola_feed_put(feed, NULL, batch), TOMBOLA_OK);
     tombola_feed_close(feed);
     fake_stop(&sampler);
     return status;
@@ -134,10 +136,10 @@ static void test_a_feed_of_one_batch(void **state)
     options.batches = 1;
     options.expand = 1;
     assert_int_equal(tombola_feed_open(&options, &feed), TOMBOLA_OK);
-    assert_int_equal(tombola_feed_next(feed, NULL, &batch), TOMBOLA_OK);
+    assert_int_equal(tombola_feed_next(feed, NULL, TOMBOLA_FOREVER, &batch), TOMBOLA_OK);
     check_rows(&sampler, batch);
     assert_int_equal(tombola_feed_put(feed, NULL, batch), TOMBOLA_OK);
-    assert_int_equal(tombola_feed_next(feed, NULL, &batch), TOMBOLA_END);
+    assert_int_equal(tombola_feed_next(feed, NULL, TOMBOLA_FOREVER, &batch), TOMBOLA_END);
     tombola_feed_close(feed);
     fake_stop(&sampler);
 }
@@ -174,15 +176,99 @@ static void test_close_with_batches_out(void **state)
     (void)state;
     struct fake_sampler sampler = {.units = 250};
     struct tombola_feed *feed;
-    const struct tombola_batch *batch;
+    const struct tombola_batch *batches[3];
     fake_start(&sampler);
     struct tombola_options options = options_for(&sampler);
     options.batch_rows = 7;
+    options.expand = 1;
     assert_int_equal(tombola_feed_open(&options, &feed), TOMBOLA_OK);
-    assert_int_equal(tombola_feed_next(feed, NULL, &batch), TOMBOLA_OK);
-    assert_int_equal(batch->rows, 7);
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(tombola_feed_next(feed, NULL, TOMBOLA_FOREVER, &batches[i]), TOMBOLA_OK);
     tombola_feed_close(feed);
+    for (size_t i = 3; i-- > 0;) {
+        check_rows(&sampler, batches[i]);
+        assert_int_equal(tombola_feed_put(feed, NULL, batches[i]), TOMBOLA_OK);
+    }
     tombola_feed_close(NULL);
+    fake_stop(&sampler);
+}
+
+static enum fake_answer stay_silent(int64_t request, void *context)
+{
+    (void)request;
+    (void)context;
+    return FAKE_SILENT;
+}
+
+static void test_a_wait_ends_in_time_and_when_interrupted(void **state)
+{
+    (void)state;
+    struct fake_sampler sampler = {.units = 250, .script = stay_silent};
+    struct tombola_feed *feed;
+    const struct tombola_batch *batch = NULL;
+    fake_start(&sampler);
+    struct tombola_options options = options_for(&sampler);
+    assert_int_equal(tombola_feed_open(&options, &feed), TOMBOLA_OK);
+    assert_refused(tombola_feed_next(feed, NULL, 0, &batch), TOMBOLA_TIMEOUT, "no batch was ready");
+    assert_refused(tombola_feed_next(feed, NULL, 5, &batch), TOMBOLA_TIMEOUT, "no batch was ready");
+    tombola_feed_interrupt(feed);
+    assert_refused(tombola_feed_next(feed, NULL, TOMBOLA_FOREVER, &batch), TOMBOLA_CANCELLED,
+                   "interrupted");
+    assert_null(batch);
+    tombola_feed_interrupt(NULL);
+    tombola_feed_close(feed);
+    fake_stop(&sampler);
+}
+
+/* ---- batches that another thread puts back ------------------------------ */
+
+struct handover {
+    struct tombola_feed *feed;
+    int descriptors[2]; /* a pipe of batches */
+};
+
+static void *put_back(void *context)
+{
+    const struct handover *handover = context;
+    const struct tombola_batch *batch;
+    while (read(handover->descriptors[0], &batch, sizeof(batch)) == sizeof(batch))
+        if (tombola_feed_put(handover->feed, NULL, batch))
+            abort();
+    return NULL;
+}
+
+/* The last of them after the feed was closed. */
+static void test_batches_are_put_back_from_any_thread(void **state)
+{
+    (void)state;
+    struct fake_sampler sampler = {.units = 250, .epochs = 1};
+    struct handover handover;
+    pthread_t threads[2];
+    const struct tombola_batch *batch;
+    int64_t rows = 0;
+    int status = TOMBOLA_OK;
+    fake_start(&sampler);
+    struct tombola_options options = options_for(&sampler);
+    options.batch_rows = 2;
+    options.expand = 1;
+    assert_int_equal(tombola_feed_open(&options, &handover.feed), TOMBOLA_OK);
+    assert_int_equal(pipe(handover.descriptors), 0);
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, put_back, &handover), 0);
+    while (status != TOMBOLA_END) {
+        status = tombola_feed_next(handover.feed, NULL, 1, &batch);
+        if (status)
+            continue; /* all are out, or none is ready: it is asked again */
+        check_rows(&sampler, batch);
+        rows += (int64_t)batch->rows;
+        assert_int_equal(write(handover.descriptors[1], &batch, sizeof(batch)), sizeof(batch));
+    }
+    assert_int_equal(rows, 250);
+    tombola_feed_close(handover.feed);
+    close(handover.descriptors[1]);
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    close(handover.descriptors[0]);
     fake_stop(&sampler);
 }
 
@@ -249,8 +335,8 @@ static void test_wrong_calls(void **state)
     assert_int_equal(tombola_feed_open(&others, &other), TOMBOLA_OK);
     assert_refused(tombola_feed_put(feed, NULL, NULL), TOMBOLA_USAGE, "tombola_feed_put: ");
     assert_refused(tombola_feed_put(feed, NULL, NULL), TOMBOLA_USAGE, "none of this feed's");
-    assert_int_equal(tombola_feed_next(feed, NULL, &batch), TOMBOLA_OK);
-    assert_int_equal(tombola_feed_next(other, NULL, &theirs), TOMBOLA_OK);
+    assert_int_equal(tombola_feed_next(feed, NULL, TOMBOLA_FOREVER, &batch), TOMBOLA_OK);
+    assert_int_equal(tombola_feed_next(other, NULL, TOMBOLA_FOREVER, &theirs), TOMBOLA_OK);
     copy = *batch;
     assert_refused(tombola_feed_put(feed, NULL, &copy), TOMBOLA_USAGE, "none of this feed's");
     assert_refused(tombola_feed_put(feed, NULL, theirs), TOMBOLA_USAGE, "none of this feed's");
@@ -258,17 +344,21 @@ static void test_wrong_calls(void **state)
         tombola_feed_put(feed, NULL, (const void *)((const char *)batch + sizeof(size_t))),
         TOMBOLA_USAGE, "none of this feed's");
     assert_refused(tombola_feed_put(NULL, NULL, batch), TOMBOLA_USAGE, "the feed is NULL");
-    assert_refused(tombola_feed_next(NULL, NULL, &batch), TOMBOLA_USAGE, "the feed is NULL");
-    assert_refused(tombola_feed_next(feed, NULL, NULL), TOMBOLA_USAGE, "ret_batch is NULL");
+    assert_refused(tombola_feed_next(NULL, NULL, TOMBOLA_FOREVER, &batch), TOMBOLA_USAGE,
+                   "the feed is NULL");
+    assert_refused(tombola_feed_next(feed, NULL, TOMBOLA_FOREVER, NULL), TOMBOLA_USAGE,
+                   "ret_batch is NULL");
     tombola_feed_describe(NULL, &description, sizeof(description));
     tombola_feed_stats(NULL, &stats, sizeof(stats));
     assert_int_equal(description.rows + stats.rows, 0);
-    for (int status = TOMBOLA_OK; !status; status = tombola_feed_next(feed, NULL, &batch)) {
+    for (int status = TOMBOLA_OK; !status;
+         status = tombola_feed_next(feed, NULL, TOMBOLA_FOREVER, &batch)) {
         rows += batch->rows;
         assert_int_equal(tombola_feed_put(feed, NULL, batch), TOMBOLA_OK);
         assert_refused(tombola_feed_put(feed, NULL, batch), TOMBOLA_USAGE, "is not out");
     }
     assert_int_equal(rows, 250);
+    assert_int_equal(tombola_feed_put(other, NULL, theirs), TOMBOLA_OK);
     tombola_feed_close(feed);
     tombola_feed_close(other);
     fake_stop(&sampler);
@@ -278,7 +368,7 @@ static void test_wrong_calls(void **state)
 /* LeakSanitizer asks at exit. What only the parent's threads held is lost to a child, which has none
  * of them: libcurl's memory, if the fork came while a header was read. */
 static bool is_child;
-int __lsan_is_turned_off(void);
+__attribute__((visibility("default"))) int __lsan_is_turned_off(void);
 int __lsan_is_turned_off(void)
 {
     return is_child;
@@ -293,7 +383,7 @@ static void use_in_child(const struct fake_sampler *sampler, struct tombola_feed
     struct tombola_feed *own = NULL;
     struct tombola_stats stats;
     options.expand = 1;
-    assert_refused(tombola_feed_next(feed, NULL, &batch), TOMBOLA_USAGE,
+    assert_refused(tombola_feed_next(feed, NULL, TOMBOLA_FOREVER, &batch), TOMBOLA_USAGE,
                    "tombola_feed_next: this process was forked after the feed was opened");
     assert_refused(tombola_feed_put(feed, NULL, batch), TOMBOLA_USAGE,
                    "tombola_feed_put: this process");
@@ -305,8 +395,9 @@ static void use_in_child(const struct fake_sampler *sampler, struct tombola_feed
     _exit(0);
 #else
     assert_int_equal(tombola_feed_open(&options, &own), TOMBOLA_OK);
-    assert_int_equal(tombola_feed_next(own, NULL, &batch), TOMBOLA_OK);
+    assert_int_equal(tombola_feed_next(own, NULL, TOMBOLA_FOREVER, &batch), TOMBOLA_OK);
     check_rows(sampler, batch);
+    assert_int_equal(tombola_feed_put(own, NULL, batch), TOMBOLA_OK);
     tombola_feed_close(own);
 #endif
 }
@@ -323,7 +414,7 @@ static void test_a_child_has_no_part_in_its_parents_feed(void **state)
     struct tombola_feed *feed = NULL;
     const struct tombola_batch *batch;
     assert_int_equal(tombola_feed_open(&options, &feed), TOMBOLA_OK);
-    assert_int_equal(tombola_feed_next(feed, NULL, &batch), TOMBOLA_OK);
+    assert_int_equal(tombola_feed_next(feed, NULL, TOMBOLA_FOREVER, &batch), TOMBOLA_OK);
     fflush(NULL);
     pid_t child = fork();
     assert_true(child >= 0);
@@ -337,7 +428,7 @@ static void test_a_child_has_no_part_in_its_parents_feed(void **state)
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     check_rows(&sampler, batch);
     assert_int_equal(tombola_feed_put(feed, NULL, batch), TOMBOLA_OK);
-    for (; tombola_feed_next(feed, NULL, &batch) == TOMBOLA_OK && batches < 25; batches++) {
+    for (; batches < 25 && !tombola_feed_next(feed, NULL, TOMBOLA_FOREVER, &batch); batches++) {
         check_rows(&sampler, batch);
         assert_int_equal(tombola_feed_put(feed, NULL, batch), TOMBOLA_OK);
     }
@@ -357,7 +448,8 @@ static void test_no_sampler(void **state)
     options.patience_ms = 50;
     tombola_log_level(3);
     assert_int_equal(tombola_feed_open(&options, &feed), TOMBOLA_OK);
-    assert_refused(tombola_feed_next(feed, NULL, &batch), TOMBOLA_NETWORK, sampler.url);
+    assert_refused(tombola_feed_next(feed, NULL, TOMBOLA_FOREVER, &batch), TOMBOLA_NETWORK,
+                   sampler.url);
     tombola_feed_close(feed);
     close(sampler.listener);
 }
@@ -376,6 +468,8 @@ int main(void)
         cmocka_unit_test(test_a_feed_of_one_batch),
         cmocka_unit_test(test_description),
         cmocka_unit_test(test_close_with_batches_out),
+        cmocka_unit_test(test_a_wait_ends_in_time_and_when_interrupted),
+        cmocka_unit_test(test_batches_are_put_back_from_any_thread),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_wrong_calls),
         cmocka_unit_test(test_a_child_has_no_part_in_its_parents_feed),
