@@ -2,7 +2,8 @@
 /*
  * Preloaded into a program (LD_PRELOAD): after `left` more allocations, of whatever thread and
  * library, one answers NULL; and blocks are counted. test_memory.py writes and reads these numbers
- * in the file that ALLOCATOR_FILE names. With ALLOCATOR_OWN only the program's own calls count.
+ * in the file that ALLOCATOR_FILE names. With ALLOCATOR_OWN only the program's own calls count. Once
+ * main() has returned none fails: gcov's, which writes then what was covered, may not.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -32,6 +33,8 @@ static void *(*next_realloc)(void *, size_t);
 static int (*next_memalign)(void **, size_t, size_t);
 static void (*next_free)(void *);
 static uintptr_t code_begin, code_end = UINTPTR_MAX; /* whose calls count */
+static atomic_bool over;
+static int (*program_main)(int, char **, char **);
 
 /* The first object is the program. */
 static int note_code(struct dl_phdr_info *object, size_t bytes, void *context)
@@ -74,9 +77,35 @@ static void find_next(void)
     *(void **)&next_free = dlsym(RTLD_NEXT, "free");
 }
 
+static void end(void)
+{
+    atomic_store(&over, true);
+}
+
+/* What the system registered before main() ends the program later than end(). */
+static int run(int argc, char **argv, char **environment)
+{
+    atexit(end);
+    return program_main(argc, argv, environment);
+}
+
+typedef int start(int (*)(int, char **, char **), int, char **, void (*)(void), void (*)(void),
+                  void (*)(void), void *);
+start __libc_start_main;
+int __libc_start_main(int (*main)(int, char **, char **), int argc, char **argv, void (*init)(void),
+                      void (*fini)(void), void (*loader_fini)(void), void *stack_end)
+{
+    start *next;
+    *(void **)&next = dlsym(RTLD_NEXT, "__libc_start_main");
+    program_main = main;
+    return next(run, argc, argv, init, fini, loader_fini, stack_end);
+}
+
 static bool fails(const void *caller)
 {
     find_next();
+    if (atomic_load(&over))
+        return false;
     if ((uintptr_t)caller < code_begin || (uintptr_t)caller >= code_end)
         return false;
     if (atomic_load(&numbers->left) < 0 || atomic_fetch_sub(&numbers->left, 1) != 0)
