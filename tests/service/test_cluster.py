@@ -225,6 +225,40 @@ def test_all_at_once(cluster, served, store, tmp_path):
     check_slow(trained, served, store, tmp_path)
 
 
+def go_on_from_saved(trained, served, store, tmp_path):
+    """All are started again, and what comes out has learnt from each batch once."""
+    for one in [*trained.ps, *trained.workers]:
+        if one and one.process.poll() is None:
+            one.kill()
+    last = saved_step(trained) + STEPS
+    trained.end_at(last)
+    trained.start_all().wait()
+    check_each_batch_once(trained.logdir, served, store, tmp_path, last)
+
+
+@pytest.mark.parametrize("servers", [2, 0])
+def test_who_is_told_to_end_loses_no_step(cluster, served, store, tmp_path, servers):
+    trained = cluster(servers=servers, train_steps=10**9, save_secs=0).start_all()
+    trained.workers[1].wait_for_log(r"step \d+ of \d+  loss")
+    ended = trained.ps[0] if servers else trained.workers[0]
+    ended.stop(status=143)
+    step = saved_step(trained)
+    assert step > 0
+    assert f"stopped by SIGTERM at step {step}; training can go on from step {step}, which is saved" in ended.stderr
+    go_on_from_saved(trained, served, store, tmp_path)
+
+
+def test_all_are_told_to_end(cluster, served, store, tmp_path):
+    trained = cluster(train_steps=10**9, save_secs=0).start_all()
+    trained.workers[0].wait_for_log(r"step \d+ of \d+  loss")
+    for one in [*trained.ps, *trained.workers]:
+        one.signal(signal.SIGTERM)
+    for one in [*trained.ps, *trained.workers]:
+        assert one.wait() == 143 and "stopped by SIGTERM" in one.stderr, one.stderr
+    assert saved_step(trained) > 0 and f"from step {saved_step(trained)}, which is saved" in trained.ps[0].stderr
+    go_on_from_saved(trained, served, store, tmp_path)
+
+
 @pytest.mark.parametrize("index", [0, 1])
 def test_a_server_that_is_told_to_end_saves_first(cluster, index):
     trained = cluster(train_steps=10**9, save_secs=0).start_all()

@@ -37,8 +37,11 @@ enum error saver_open(struct logdir *logdir, struct saver **ret_saver)
 void saver_close(struct saver *saver)
 {
     int64_t step;
+    struct error_report kept; /* the caller's own error stays the one to tell */
+    error_report_take(OK, &kept);
     if (saver && saver_finish(saver, &step))
         log_error("step %lld was not saved: %s", (long long)step, error_message());
+    (void)error_restore(&kept);
     if (saver)
         checkpoint_snapshot_free(saver->best);
     free(saver);

@@ -15,7 +15,8 @@ struct saver;
 
 /* `logdir` is borrowed until saver_close(). */
 enum error saver_open(struct logdir *logdir, struct saver **ret_saver) MUST_CHECK;
-/* Waits for a save in progress; its failure is logged. NULL is legal. */
+/* Waits for a save in progress; its failure is logged, and the caller's error message stays. NULL
+ * is legal. */
 void saver_close(struct saver *saver);
 
 /* Is a save in progress, or not finished by saver_finish() yet? */

@@ -812,11 +812,12 @@ static enum error run(struct training *training)
 }
 
 /* The chief's server, where there is no ps, ends with the training; a chief that fails takes it
- * along. */
+ * along. After a signal the server knows what is saved. */
 static enum error end_server(struct parameter_server *server, const struct error_report *report)
 {
     enum error of_server = parameter_server_join(server, report->code != OK);
-    return report->code ? error_restore(report) : of_server;
+    bool stopped = report->code == ERROR_CANCELLED && of_server == ERROR_CANCELLED;
+    return report->code && !stopped ? error_restore(report) : of_server;
 }
 
 enum error training_run(const struct training_options *options)

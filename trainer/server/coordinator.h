@@ -93,8 +93,8 @@ uint64_t coordinator_limit(const struct coordinator *coordinator, const struct p
 /* What is due now: a generation, cuts, saves, the end, workers that are silent. Often. */
 enum error coordinator_tick(struct coordinator *coordinator, struct peer *const peers[],
                             size_t count) MUST_CHECK;
-/* A cut as soon as may be: the program is to stop. */
-void coordinator_save_soon(struct coordinator *coordinator);
+/* A cut as soon as may be, behind which this server applies nothing: the program is to stop. */
+void coordinator_save_last(struct coordinator *coordinator);
 /* Is nothing of now unsaved, or can it not be saved? */
 bool coordinator_is_saved(const struct coordinator *coordinator);
 /* The newest checkpoint's, while one is being saved the one's before; -1: there is none. */

@@ -174,7 +174,8 @@ static enum error copy_own(struct coordinator *coordinator)
     struct cut *cut = &coordinator->cut;
     shard_scatter(&held->shard, &coordinator->layout, held_shard_state(held), cut->state);
     cut->step = coordinator_step(coordinator);
-    held_shard_thaw(held);
+    if (!coordinator->leaving) /* what came after this cut would be lost */
+        held_shard_thaw(held);
     coordinator->pause_ns = clock_now_ns() - cut->begin_ns;
     coordinator->changed = true;
     return cut_take_copied(coordinator);
@@ -234,15 +235,16 @@ bool cut_is_saved(const struct coordinator *coordinator)
 
 bool coordinator_is_saved(const struct coordinator *coordinator)
 {
-    return coordinator->phase == COORDINATOR_OVER || coordinator->phase == COORDINATOR_NEW ||
-           !coordinator_has_all_servers(coordinator) ||
-           (!saver_is_busy(coordinator->saver) && coordinator->cut.phase == CUT_NONE &&
-            (cut_is_saved(coordinator) || coordinator_step(coordinator) == 0));
+    return !saver_is_busy(coordinator->saver) &&
+           (coordinator->phase != COORDINATOR_RUNNING ||
+            !coordinator_has_all_servers(coordinator) ||
+            (coordinator->cut.phase == CUT_NONE &&
+             (cut_is_saved(coordinator) || coordinator_step(coordinator) == 0)));
 }
 
-void coordinator_save_soon(struct coordinator *coordinator)
+void coordinator_save_last(struct coordinator *coordinator)
 {
-    coordinator->cut_wanted = true;
+    coordinator->cut_wanted = coordinator->leaving = true;
 }
 
 static bool is_cut_due(const struct coordinator *coordinator)

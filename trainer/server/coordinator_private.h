@@ -63,6 +63,7 @@ struct coordinator {
     int64_t pause_ns;      /* of the latest cut; -1: there was none */
     int64_t saved_step;    /* of the newest checkpoint when no save was going on */
     bool cut_wanted;
+    bool leaving; /* the program is to stop: behind the next cut nothing is applied */
     bool stopped; /* this generation ends early */
     bool anew;    /* a generation is to begin once all servers are there */
 

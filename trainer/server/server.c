@@ -212,7 +212,7 @@ static bool may_stop(struct server *server)
     if (server->leave_ns == 0) {
         server->leave_ns = clock_deadline_ns(SAVE_MS);
         if (server->coordinator)
-            coordinator_save_soon(server->coordinator);
+            coordinator_save_last(server->coordinator);
         else
             server_ask_for_cut(server);
     }
@@ -251,6 +251,19 @@ static enum error tick(struct server *server)
     return error ? error : serve_waiting(server);
 }
 
+static enum error say_stopped(const struct server *server)
+{
+    size_t index = server->options->index;
+    int64_t saved = server->coordinator ? coordinator_saved_step(server->coordinator) : -1;
+    if (saved < 0)
+        return error_set(ERROR_CANCELLED, "parameter server %zu was stopped by %s", index,
+                         stop_signal_name());
+    return error_set(ERROR_CANCELLED,
+                     "parameter server %zu was stopped by %s at step %" PRId64
+                     "; training can go on from step %" PRId64 ", which is saved",
+                     index, stop_signal_name(), server->held.parameters.step, saved);
+}
+
 static enum error loop(struct server *server)
 {
     struct epoll_event events[EVENTS];
@@ -267,8 +280,7 @@ static enum error loop(struct server *server)
         if (!error)
             error = tick(server);
         if (!error && stop_requested() && may_stop(server))
-            return error_set(ERROR_CANCELLED, "parameter server %zu was stopped by %s",
-                             server->options->index, stop_signal_name());
+            return say_stopped(server);
         if (!error && may_leave(server))
             return OK;
     }
