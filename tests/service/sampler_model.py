@@ -182,9 +182,10 @@ class StreamModel:
             if was_out:
                 lease.safe = -math.inf
 
-    def has_ended(self):
-        """Nothing is left to draw, and nothing is leased: paused or not."""
-        return self.end is not None and self.position >= self.end and not (self.leases() or self.returned or self.holes)
+    def has_ended(self, acked=()):
+        """Nothing is left to draw, and nothing is leased but these pairs: paused or not."""
+        leased = any(isinstance(lease, Lease) and pair not in acked for pair, lease in self.pairs.items())
+        return self.end is not None and self.position >= self.end and not (leased or self.returned or self.holes)
 
     def expect_draw(self, size):
         """(status, batches that may come). The batches are Batch objects; holes give a rule instead."""

@@ -228,7 +228,7 @@ class Machine(RuleBasedStateMachine):
         if not good:
             self.problem(answer, 409)
             return
-        if model.paused and acks:
+        if model.paused and acks and not model.has_ended([(worker, ack) for ack in acks]):
             self.problem(answer, 409)
             assert self.post_ack(model, worker, acks).status == 200
             for ack in acks:
