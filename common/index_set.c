@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "trainer/ledger/index_set.h"
+#include "common/index_set.h"
 
 #include <stdlib.h>
 #include <string.h>

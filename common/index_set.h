@@ -5,8 +5,8 @@
  *
  * Threads: one at a time.
  */
-#ifndef TRAINER_LEDGER_INDEX_SET_H
-#define TRAINER_LEDGER_INDEX_SET_H
+#ifndef COMMON_INDEX_SET_H
+#define COMMON_INDEX_SET_H
 
 #include <stdbool.h>
 #include <stddef.h>

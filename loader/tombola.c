@@ -13,6 +13,7 @@
 #include "common/log.h"
 #include "loader/device/device.h"
 #include "loader/feed/feed.h"
+#include "loader/feed/rank_state.h"
 #include "loader/store/store.h"
 #include "loader/store_open.h"
 
@@ -25,6 +26,7 @@
 
 #define BATCH_ROWS_DEFAULT 100
 #define PATIENCE_MS_DEFAULT 60000
+#define STATE_BYTES_LIMIT (64 << 20)
 
 #define SAME_MEMBER(member)                                                                       \
     _Static_assert(offsetof(struct tombola_batch, member) == offsetof(struct feed_batch, member), \
@@ -66,6 +68,9 @@ struct tombola_feed {
     pthread_mutex_t lock;          /* of `put` and what is below it */
     size_t out;                    /* batches */
     bool closed;                   /* the last batch that is put back frees the feed */
+    bool by_index;
+    struct rank_state state; /* by_index */
+    struct buffer state_text;
     bool expand;
     unsigned forks; /* that this process had seen when it was opened */
 };
@@ -121,6 +126,13 @@ static enum error check_options(const struct tombola_options *options)
     if (options->bad_rows < TOMBOLA_BAD_ROWS_FAIL || options->bad_rows > TOMBOLA_BAD_ROWS_REPLACE)
         return error_set(ERROR_USAGE, "bad_rows is %d; 0 to 2 (enum tombola_bad_rows) are possible",
                          options->bad_rows);
+    bool has_ranks = options->rank != 0 || options->world != 0 || options->pad != 0;
+    if (options->pull == TOMBOLA_DRAW && (has_ranks || options->state))
+        return error_set(ERROR_USAGE, "rank, world, pad and state are for TOMBOLA_INDEX: draws are "
+                                      "divided and remembered by the sampler");
+    if (options->state && options->first_index != 0)
+        return error_set(ERROR_USAGE, "first_index is %lld beside a state, which says it",
+                         (long long)options->first_index);
     if (options->batches < 0)
         return error_set(ERROR_USAGE, "batches is %lld; 0 (to the stream's end) or more is right",
                          (long long)options->batches);
@@ -160,23 +172,39 @@ static enum error open_parts(struct tombola_feed *feed, const struct tombola_opt
     if (error)
         return error;
     feed->expand = options->expand != 0;
-    struct feed_options inner = {
-        .sampler_url = options->sampler_url,
-        .stream = options->stream,
-        .store = feed->store,
-        .device = feed->device,
-        .pull = (enum feed_pull)options->pull,
-        .first_index = options->first_index,
-        .batches = options->batches > 0 ? options->batches : -1,
-        .batch_rows = options->batch_rows > 0 ? options->batch_rows : BATCH_ROWS_DEFAULT,
-        .slots = options->slots,
-        .fetchers = options->fetchers,
-        .cache_bytes = options->cache_bytes,
-        .bad_rows = (enum bad_rows)options->bad_rows,
-        .expand = feed->expand,
-        .scale = options->scale != 0 ? options->scale : 1.0f / 255,
-        .patience_ms = options->patience_ms != 0 ? options->patience_ms : PATIENCE_MS_DEFAULT,
-        .trust_labels = options->trust_labels != 0};
+    feed->by_index = options->pull == TOMBOLA_INDEX;
+    size_t batch_rows = options->batch_rows > 0 ? options->batch_rows : BATCH_ROWS_DEFAULT;
+    struct sampler_stream expected;
+    feed->state = (struct rank_state){.first = options->first_index,
+                                      .rank = options->rank,
+                                      .world = options->world > 0 ? options->world : 1,
+                                      .batch_rows = (int64_t)batch_rows};
+    if (options->state)
+        error = rank_state_parse(&feed->state, options->state, &expected);
+    if (error)
+        return error;
+    struct feed_options inner = {.sampler_url = options->sampler_url,
+                                 .stream = options->stream,
+                                 .store = feed->store,
+                                 .device = feed->device,
+                                 .pull = (enum feed_pull)options->pull,
+                                 .first_index = feed->state.first,
+                                 .rank = options->rank,
+                                 .world = options->world,
+                                 .pad = options->pad != 0,
+                                 .done = &feed->state.begun,
+                                 .expected = options->state ? &expected : NULL,
+                                 .batches = options->batches > 0 ? options->batches : -1,
+                                 .batch_rows = batch_rows,
+                                 .slots = options->slots,
+                                 .fetchers = options->fetchers,
+                                 .cache_bytes = options->cache_bytes,
+                                 .bad_rows = (enum bad_rows)options->bad_rows,
+                                 .expand = feed->expand,
+                                 .scale = options->scale != 0 ? options->scale : 1.0f / 255,
+                                 .patience_ms = options->patience_ms != 0 ? options->patience_ms
+                                                                          : PATIENCE_MS_DEFAULT,
+                                 .trust_labels = options->trust_labels != 0};
     return feed_open(&inner, &feed->feed);
 }
 
@@ -193,6 +221,7 @@ int tombola_feed_open(const struct tombola_options *given, struct tombola_feed *
     if (!feed)
         return ERROR_MEMORY;
     feed->forks = forks;
+    feed->state_text = (struct buffer)BUFFER_INIT(STATE_BYTES_LIMIT);
     pthread_mutex_init(&feed->lock, NULL);
     int gpu = device_choice(options.device);
     error = open_parts(feed, &options);
@@ -217,6 +246,8 @@ static void free_feed(struct tombola_feed *feed, int gpu)
     leave(feed, gpu);
     device_close(feed->device);
     store_close(feed->store);
+    rank_state_release(&feed->state);
+    buffer_release(&feed->state_text);
     pthread_mutex_destroy(&feed->lock);
     free(feed);
 }
@@ -283,6 +314,16 @@ int tombola_feed_next(struct tombola_feed *feed, void *stream, int64_t timeout_m
     return TOMBOLA_OK;
 }
 
+/* Under the lock. */
+static enum error put_back(struct tombola_feed *feed, const struct feed_batch *batch)
+{
+    int64_t number = 0;
+    enum error error = feed->by_index ? feed_number(feed->feed, batch, &number) : OK;
+    if (!error)
+        error = feed_put(feed->feed, feed->put.queue, batch);
+    return error || !feed->by_index ? error : rank_state_add(&feed->state, number);
+}
+
 int tombola_feed_put(struct tombola_feed *feed, void *stream, const struct tombola_batch *batch)
 {
     if (!feed)
@@ -294,7 +335,7 @@ int tombola_feed_put(struct tombola_feed *feed, void *stream, const struct tombo
     pthread_mutex_lock(&feed->lock);
     error = follow_stream(feed, &feed->put, stream);
     if (!error)
-        error = feed_put(feed->feed, feed->put.queue, (const struct feed_batch *)batch);
+        error = put_back(feed, (const struct feed_batch *)batch);
     feed->out -= !error;
     bool is_last = feed->closed && feed->out == 0;
     if (!is_last)
@@ -309,6 +350,33 @@ void tombola_feed_interrupt(struct tombola_feed *feed)
 {
     if (feed && feed->forks == forks)
         feed_interrupt(feed->feed);
+}
+
+/* ---- how far it is ------------------------------------------------------ */
+
+int tombola_feed_state(struct tombola_feed *feed, const char **ret_state)
+{
+    if (!feed || !ret_state)
+        return error_set(ERROR_USAGE, "tombola_feed_state: %s is NULL",
+                         feed ? "ret_state" : "the feed");
+    if (!feed->by_index)
+        return error_set(ERROR_USAGE, "tombola_feed_state: draws are remembered by the sampler "
+                                      "(POST /streams/NAME/checkpoint)");
+    int gpu = -1;
+    enum error error = enter(feed, "tombola_feed_state", &gpu);
+    if (error)
+        return error;
+    leave(feed, gpu);
+    const struct sampler_stream *stream = feed_stream(feed->feed);
+    if (!stream)
+        return error_set(ERROR_USAGE, "tombola_feed_state: no batch has come yet");
+    buffer_clear(&feed->state_text);
+    pthread_mutex_lock(&feed->lock);
+    error = rank_state_print(&feed->state, stream, &feed->state_text);
+    pthread_mutex_unlock(&feed->lock);
+    if (!error)
+        *ret_state = feed->state_text.data;
+    return error;
 }
 
 /* ---- what it is --------------------------------------------------------- */

@@ -137,6 +137,13 @@ struct tombola_options {
     int64_t patience_ms; /* give up when the sampler has not answered for this long; 0: a minute;
                           * < 0: never */
     int trust_labels;    /* 1: the store's labels are not compared with those the sampler says */
+    /* TOMBOLA_INDEX: `world` feeds divide a stream, all with the same first_index, and this is
+     * number `rank`, 0 to world - 1: batches go to the ranks in turn, and all ranks get equally
+     * many. Those at the stream's end that are too few for all are left out, with a warning, unless
+     * `pad` is 1: the stream's first ones then fill the round up. world 0: 1. */
+    int64_t rank, world;
+    int pad;
+    const char *state; /* TOMBOLA_INDEX: go on from there (tombola_feed_state()); NULL: begin */
 };
 
 struct tombola_batch {
@@ -183,10 +190,10 @@ TOMBOLA_API int tombola_feed_open(const struct tombola_options *options,
 TOMBOLA_API void tombola_feed_close(struct tombola_feed *feed);
 
 #define TOMBOLA_FOREVER (-1)
-/* The next batch, which is valid until tombola_feed_put(). Waits `timeout_ms` (0: takes only what is
- * ready; < 0: as long as it takes), then TOMBOLA_TIMEOUT: nothing is lost, a later call brings it.
- * TOMBOLA_END behind the last. As many batches as the feed has slots may be out at a time;
- * fewer than two of them free leave nothing to fetch ahead into. */
+/* The next batch, which is valid until tombola_feed_put(). Waits `timeout_ms` (0: takes only what
+ * is ready; < 0: as long as it takes), then TOMBOLA_TIMEOUT: nothing is lost, a later call brings
+ * it. TOMBOLA_END behind the last. At most as many batches as the feed has slots may be out; it
+ * fetches ahead into the others. */
 TOMBOLA_API int tombola_feed_next(struct tombola_feed *feed, void *stream, int64_t timeout_ms,
                                   const struct tombola_batch **ret_batch);
 /* From any thread, in any order. Each is put back once; it is invalid from then on. */
@@ -195,6 +202,14 @@ TOMBOLA_API int tombola_feed_put(struct tombola_feed *feed, void *stream,
 /* From any thread: the tombola_feed_next() that waits, or else the next one that would have to,
  * returns TOMBOLA_CANCELLED. The call after it goes on where it was. */
 TOMBOLA_API void tombola_feed_interrupt(struct tombola_feed *feed);
+
+/* TOMBOLA_INDEX: how far this feed is, as a text of one line (JSON) for the next feed's `state`:
+ * which order of the sampler, and which batches of it were put back; what was fetched ahead or is
+ * out does not count. Another order is refused then (TOMBOLA_CONFLICT). With ranks the text of one
+ * serves all, of another `world` too, when all have put back as many batches and none is out; else
+ * each rank keeps its own. Borrowed until the next call for this feed. TOMBOLA_USAGE before the
+ * first batch. */
+TOMBOLA_API int tombola_feed_state(struct tombola_feed *feed, const char **ret_state);
 
 /* `bytes`: sizeof of the struct, as the caller's header has it. Of no feed (NULL): all zeros. */
 TOMBOLA_API void tombola_feed_describe(const struct tombola_feed *feed,

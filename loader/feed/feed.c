@@ -9,6 +9,7 @@
 #include "common/array.h"
 #include "common/clock.h"
 #include "common/errand.h"
+#include "common/index_set.h"
 #include "common/log.h"
 #include "common/machine.h"
 #include "loader/feed/copier.h"
@@ -46,6 +47,7 @@ struct feed {
     struct feed_options options;    /* defaults filled in */
     char *url, *stream;             /* owned copies of the options' texts */
     struct sampler_stream expected; /* a copy of the options' */
+    struct index_set done;          /* the same */
     struct store *cache; /* of options.store; NULL: rows are fetched from the store itself */
     struct ring *ring;
     struct pull_queue *queue;
@@ -114,6 +116,13 @@ static enum error check_options(struct feed_options *options)
         error = check_count("draws ahead", options->draws_ahead, 1, PULLER_CONNECTIONS_LIMIT);
     if (!error)
         error = check_count("fetchers", options->fetchers, 1, FETCHERS_LIMIT);
+    if (options->world == 0)
+        options->world = 1;
+    if (!error && (options->world < 1 || options->rank < 0 || options->rank >= options->world))
+        error = error_set(ERROR_USAGE,
+                          "a feed of rank %" PRId64 " of %" PRId64
+                          "; ranks are 0 to world - 1, and world is at least 1",
+                          options->rank, options->world);
     if (!error && options->pull == FEED_INDEX && options->first_index < 0)
         error = error_set(ERROR_USAGE, "a feed from index %" PRId64 "; it starts at 0",
                           options->first_index);
@@ -201,7 +210,11 @@ static enum error start_stages(struct feed *feed)
                                     .stream = feed->stream,
                                     .patience_ms = options->patience_ms,
                                     .pull = options->pull,
-                                    .first_index = options->first_index,
+                                    .walk = {.first = options->first_index,
+                                             .rank = options->rank,
+                                             .world = options->world,
+                                             .pad = options->pad,
+                                             .done = &feed->done},
                                     .expected = options->expected,
                                     .batches = options->batches,
                                     .batch_rows = options->batch_rows,
@@ -237,6 +250,7 @@ static void free_all(void *context)
     store_close(feed->options.store);
     device_close(feed->options.device);
     free(feed->batches);
+    index_set_release(&feed->done);
     free(feed->url);
     free(feed->stream);
     free(feed);
@@ -273,6 +287,9 @@ static enum error feed_init(struct feed *feed, const struct feed_options *option
         error = copy_text(options->stream, &feed->stream);
     feed->options.sampler_url = feed->url;
     feed->options.stream = feed->stream;
+    if (!error && options->done)
+        error = index_set_copy(&feed->done, options->done);
+    feed->options.done = NULL;
     if (options->expected) {
         feed->expected = *options->expected;
         feed->options.expected = &feed->expected;
@@ -397,6 +414,11 @@ enum error feed_grant(struct feed *feed, int64_t first, int64_t count)
     return puller_grant(feed->puller, (struct grant){first, count});
 }
 
+const struct sampler_stream *feed_stream(const struct feed *feed)
+{
+    return puller_stream(feed->puller);
+}
+
 int64_t feed_end_index(const struct feed *feed)
 {
     return puller_next_index(feed->puller);
@@ -427,6 +449,15 @@ enum error feed_put(struct feed *feed, struct device_queue *queue, const struct 
     error = device_event_record(feed->options.device, slot->released, queue);
     if (!error)
         ring_put(feed->ring, slot);
+    return error;
+}
+
+enum error feed_number(struct feed *feed, const struct feed_batch *batch, int64_t *ret_number)
+{
+    struct slot *slot = NULL;
+    enum error error = find_slot(feed, batch, &slot);
+    if (!error)
+        *ret_number = slot->sequence;
     return error;
 }
 

@@ -18,7 +18,7 @@
  *                                        ahead and not taken when the feed is closed is gone
  *   FEED_INDEX  /batch?size=B&index=K    pure: K is counted here from `first_index`, nothing moves,
  *                                        and a checkpoint that holds K says exactly what was
- *                                        trained
+ *                                        trained; several ranks take turns
  *   FEED_GRANTED                         the same, but for the batches that feed_grant() names, in
  *                                        that order
  *
@@ -35,6 +35,7 @@
 #include "loader/device/device.h"
 #include "loader/store/store.h"
 
+struct index_set;
 struct sampler_stream;
 
 enum feed_pull { FEED_DRAW, FEED_INDEX, FEED_GRANTED };
@@ -55,14 +56,17 @@ struct feed_options {
     struct store *store;     /* kept until feed_close(), or until what hung there then returns */
     struct device *device;   /* the same */
     enum feed_pull pull;
-    int64_t first_index; /* FEED_INDEX */
-    int64_t batches;     /* end after so many; < 0: when the stream ends */
-    size_t batch_rows;   /* B, 1 to 1,000,000 */
-    size_t draws_ahead;  /* FEED_DRAW: requests in flight, 1 to 64; 0: 4 */
-    size_t slots;        /* K, 2 to 4096; 0: 8 for draws, by index 8 to 64 (about 32 MiB), of
+    int64_t first_index; /* FEED_INDEX: where the ranks together begin */
+    int64_t rank, world; /* FEED_INDEX, rank_walk.h: of `world` feeds this is number `rank`; 0: 1 */
+    bool pad;
+    const struct index_set *done; /* FEED_INDEX: steps that are not taken; copied; NULL: none */
+    int64_t batches;              /* end after so many; < 0: when the stream ends */
+    size_t batch_rows;            /* B, 1 to 1,000,000 */
+    size_t draws_ahead;           /* FEED_DRAW: requests in flight, 1 to 64; 0: 4 */
+    size_t slots;       /* K, 2 to 4096; 0: 8 for draws, by index 8 to 64 (about 32 MiB), of
                           * large batches 3 to 8 (256 MiB, where 3 are not more) */
-    size_t fetchers;     /* threads, 1 to 64; 0: 1 */
-    size_t cache_bytes;  /* all rows in memory if they take no more; 0: never */
+    size_t fetchers;    /* threads, 1 to 64; 0: 1 */
+    size_t cache_bytes; /* all rows in memory if they take no more; 0: never */
     enum bad_rows bad_rows;
     bool expand;         /* true: features arrive as f32 (u8 times `scale`); false: as stored */
     float scale;         /* 1/255 for u8 pixels; applied to u8 only */
@@ -100,10 +104,10 @@ enum error feed_open(const struct feed_options *options, struct feed **ret_feed)
 /* The first part of closing: all threads are told to leave, and nobody waits for them. Batches that
  * are out stay valid. */
 void feed_cancel(struct feed *feed);
-/* Legal at any time; batches that are out are invalid then. Stops the threads (a pull in progress is cancelled, a
- * wait for the store too) and frees everything. What hangs in the system for longer than `close_ms`
- * is left behind with the memory it uses, store and device among it, and frees it when it returns;
- * a warning says so. NULL is legal. */
+/* Legal at any time; batches that are out are invalid then. Stops the threads (a pull in progress
+ * is cancelled, a wait for the store too) and frees everything. What hangs in the system for longer
+ * than `close_ms` is left behind with the memory it uses, store and device among it, and frees it
+ * when it returns; a warning says so. NULL is legal. */
 void feed_close(struct feed *feed);
 
 /* The next batch, the caller's until feed_put(), within `timeout_ms` (< 0: without end), else
@@ -125,6 +129,9 @@ void feed_interrupt(struct feed *feed);
 /* FEED_GRANTED: `count` batches (< 0: without end) from number `first` on come next, behind those
  * that were granted before. Any thread. ERROR_USAGE: more than 4096 separate runs wait. */
 enum error feed_grant(struct feed *feed, int64_t first, int64_t count) MUST_CHECK;
+/* Not FEED_DRAW: what the stream is, from the first batch on; before NULL. Valid until
+ * feed_close(). */
+const struct sampler_stream *feed_stream(const struct feed *feed);
 /* After ERROR_END, not FEED_DRAW: the batch that the stream does not have, or that was not asked
  * for. */
 int64_t feed_end_index(const struct feed *feed);
@@ -132,6 +139,10 @@ int64_t feed_end_index(const struct feed *feed);
  * it is none of this feed's, or is not out. */
 enum error feed_put(struct feed *feed, struct device_queue *queue,
                     const struct feed_batch *batch) MUST_CHECK;
+
+/* The batches that feed_next() hands out are numbers 0, 1, 2, ... ERROR_USAGE as feed_put(). */
+enum error feed_number(struct feed *feed, const struct feed_batch *batch,
+                       int64_t *ret_number) MUST_CHECK;
 
 /* Cheap: any thread, at any time. */
 void feed_get_stats(const struct feed *feed, struct feed_stats *ret_stats);

@@ -7,18 +7,22 @@
 #define BLOCK_LIMIT 64
 
 /* Designs whose batches are the next positions of the order, whatever the size. */
-static const char *const plain_designs[] = {"proportional", "srs",   "sequential",
-                                            "equal",        "quota", "neyman"};
+static const char *const plain_designs[] = {"proportional", "srs",    "sequential", "equal",
+                                            "quota",        "neyman", NULL};
 
-static bool is_plain(const struct sampler_stream *stream)
+/* Designs of which this is not so, and whose batches take as many positions as they hold units. */
+static const char *const even_designs[] = {"pxk", "weighted", "systematic", NULL};
+
+static bool is_one_of(const char *design, const char *const designs[])
 {
-    bool known_tail = strcmp(stream->tail, "keep") == 0 || strcmp(stream->tail, "drop") == 0 ||
-                      strcmp(stream->tail, "span") == 0;
-    for (size_t i = 0; i < sizeof(plain_designs) / sizeof(plain_designs[0]); i++) {
-        if (strcmp(stream->design, plain_designs[i]) == 0)
-            return known_tail;
-    }
-    return false;
+    while (*designs && strcmp(design, *designs) != 0)
+        designs++;
+    return *designs != NULL;
+}
+
+static bool is_tail_known(const char *tail)
+{
+    return strcmp(tail, "keep") == 0 || strcmp(tail, "drop") == 0 || strcmp(tail, "span") == 0;
 }
 
 void pull_plan_init(struct pull_plan *plan, const struct sampler_stream *stream, size_t batch_rows,
@@ -31,7 +35,9 @@ void pull_plan_init(struct pull_plan *plan, const struct sampler_stream *stream,
                                .block = 1,
                                .epoch_draws = draws,
                                .drop = strcmp(stream->tail, "drop") == 0,
-                               .plain = is_plain(stream)};
+                               .plain = is_one_of(stream->design, plain_designs) &&
+                                        is_tail_known(stream->tail)};
+    plan->even = plan->plain || is_one_of(stream->design, even_designs);
     if (strcmp(stream->tail, "keep") == 0)
         plan->epoch_batches = draws / rows + (draws % rows != 0);
     else if (plan->drop)
@@ -49,6 +55,20 @@ void pull_plan_init(struct pull_plan *plan, const struct sampler_stream *stream,
 void pull_plan_single(struct pull_plan *plan)
 {
     plan->block = 1;
+}
+
+int64_t pull_plan_batches(const struct pull_plan *plan, int64_t epochs)
+{
+    int64_t batches, positions;
+    if (epochs == 0)
+        return INT64_MAX;
+    if (!plan->even)
+        return -1;
+    if (plan->epoch_batches > 0 || plan->drop)
+        return __builtin_mul_overflow(plan->epoch_batches, epochs, &batches) ? INT64_MAX : batches;
+    if (__builtin_mul_overflow(plan->epoch_draws, epochs, &positions))
+        return INT64_MAX;
+    return positions / plan->batch_rows + (positions % plan->batch_rows != 0);
 }
 
 /* The n batches that batch k belongs to; with `drop` k alone, where fewer than n B units are left

@@ -33,6 +33,7 @@ struct pull_plan {
     int64_t epoch_batches; /* keep: ceil(M / B); drop: floor(M / B); span: 0 */
     bool drop;
     bool plain; /* batches are the next positions of the order: n may be above 1 */
+    bool even;  /* all but the last of an epoch take as many positions */
 };
 
 struct pull_request {
@@ -49,6 +50,10 @@ void pull_plan_init(struct pull_plan *plan, const struct sampler_stream *stream,
 
 /* From now on batch by batch: a sampler may refuse the larger size. */
 void pull_plan_single(struct pull_plan *plan);
+
+/* How many batches the stream has; INT64_MAX: without end; -1: only the sampler knows, since each
+ * batch decides how many positions it takes. */
+int64_t pull_plan_batches(const struct pull_plan *plan, int64_t epochs);
 
 /* The request whose answer starts with, or holds, batch number `index` (>= 0). */
 void pull_plan_at(const struct pull_plan *plan, int64_t index, struct pull_request *ret_request);

@@ -155,11 +155,11 @@ static enum error ask_or_keep(struct pull_connection *connection,
 }
 
 /* Pulls the batches of one grant. */
-static enum error pull_grant(struct pull_connection *connection,
-                             const struct sampler_stream *stream, struct pull_plan *plan,
+static enum error pull_grant(struct pull_connection *connection, struct pull_plan *plan,
                              const struct grant *grant, struct answer *answer)
 {
     struct puller *puller = connection->puller;
+    const struct sampler_stream *stream = &puller->stream;
     int64_t left = grant->count;
     enum error error = OK;
     puller->next_index = grant->first;
@@ -176,28 +176,70 @@ static enum error pull_grant(struct pull_connection *connection,
     return error;
 }
 
-static enum error index_loop(struct pull_connection *connection)
+static enum error describe(struct pull_connection *connection)
 {
     struct puller *puller = connection->puller;
-    struct sampler_stream stream;
-    struct pull_plan plan;
-    struct grant grant;
-    struct answer answer = {.there = false};
-    enum error error = sampler_client_describe(connection->client, &stream);
+    struct sampler_stream *stream = &puller->stream;
+    enum error error = sampler_client_describe(connection->client, stream);
     if (!error && puller->options.expected) {
-        error = sampler_stream_compare(puller->options.expected, &stream);
+        error = sampler_stream_compare(puller->options.expected, stream);
         if (error)
             error = error_prefix(error, "%s: ", puller->options.url);
     }
     if (!error)
-        error = check_stream(puller, &stream);
+        atomic_store(&puller->described, true);
+    return error ? error : check_stream(puller, stream);
+}
+
+/* A stream of one rank ends where the sampler says so; one of several where their steps do. */
+static enum error begin_walk(struct puller *puller, const struct pull_plan *plan)
+{
+    struct rank_walk *walk = &puller->options.walk;
+    const struct sampler_stream *stream = &puller->stream;
+    int64_t batches = walk->world > 1 ? pull_plan_batches(plan, stream->epochs) : INT64_MAX;
+    enum error error = rank_walk_begin(walk, batches);
+    if (error)
+        return error_prefix(error, "%s, stream %s, design %s: ", puller->options.url, stream->name,
+                            stream->design);
+    int64_t left_out = rank_walk_left_out(walk);
+    if (left_out > 0 && walk->rank == 0)
+        log_warning("stream %s: its last %" PRId64 " of %" PRId64
+                    " batches are left out, since %" PRId64
+                    " ranks take equally many steps (padding, or a stream without end, takes them)",
+                    stream->name, left_out, batches, walk->world);
+    return OK;
+}
+
+/* What FEED_INDEX is to bring next. */
+static enum error take_walk(struct puller *puller, int64_t *left, struct grant *ret_grant)
+{
+    if (!rank_walk_next(&puller->options.walk, *left, ret_grant)) {
+        if (*left == 0)
+            return error_set(ERROR_END, "all batches were pulled");
+        return error_set(ERROR_END, "the stream %s has ended", puller->stream.name);
+    }
+    *left -= *left > 0 ? ret_grant->count : 0;
+    return OK;
+}
+
+static enum error index_loop(struct pull_connection *connection)
+{
+    struct puller *puller = connection->puller;
+    struct pull_plan plan;
+    struct grant grant;
+    struct answer answer = {.there = false};
+    int64_t left = puller->options.batches;
+    enum error error = describe(connection);
     if (error)
         return error;
-    pull_plan_init(&plan, &stream, puller->options.batch_rows, ROWS_AHEAD);
+    pull_plan_init(&plan, &puller->stream, puller->options.batch_rows, ROWS_AHEAD);
+    if (puller->options.pull == FEED_INDEX)
+        error = begin_walk(puller, &plan);
     while (!error) {
-        error = grant_queue_take(&puller->grants, &grant);
+        error = puller->options.pull == FEED_INDEX ? take_walk(puller, &left, &grant)
+                                                   : grant_queue_take(&puller->grants, &grant);
         if (!error)
-            error = pull_grant(connection, &stream, &plan, &grant, &answer);
+            error = pull_grant(connection, &plan, &grant, &answer);
     }
     return error;
 }
@@ -265,15 +307,6 @@ static enum error start_all(struct puller *puller)
     return error;
 }
 
-/* The one grant of FEED_INDEX. */
-static enum error grant_only(struct puller *puller)
-{
-    struct grant all = {puller->options.first_index, puller->options.batches};
-    enum error error = all.count != 0 ? grant_queue_push(&puller->grants, all) : OK;
-    grant_queue_close(&puller->grants);
-    return error;
-}
-
 enum error puller_start(const struct puller_options *options, struct pull_queue *queue,
                         struct ring *ring, struct puller **ret_puller)
 {
@@ -292,8 +325,6 @@ enum error puller_start(const struct puller_options *options, struct pull_queue 
     puller->connections =
         array_new(puller->options.connections, sizeof(struct pull_connection), "connections");
     enum error error = puller->connections ? OK : ERROR_MEMORY;
-    if (!error && options->pull == FEED_INDEX)
-        error = grant_only(puller);
     if (!error)
         error = start_all(puller);
     if (error) {
@@ -341,6 +372,11 @@ void puller_stop(struct puller *puller)
 enum error puller_grant(struct puller *puller, struct grant grant)
 {
     return grant_queue_push(&puller->grants, grant);
+}
+
+const struct sampler_stream *puller_stream(const struct puller *puller)
+{
+    return atomic_load(&puller->described) ? &puller->stream : NULL;
 }
 
 int64_t puller_next_index(const struct puller *puller)

@@ -23,6 +23,7 @@
 #include "loader/feed/grant_queue.h"
 #include "loader/feed/label_check.h"
 #include "loader/feed/pull_queue.h"
+#include "loader/feed/rank_walk.h"
 #include "loader/feed/ring.h"
 #include "loader/feed/sampler_client.h"
 
@@ -33,7 +34,7 @@ struct puller_options {
     const char *stream; /* NULL: "default" */
     int64_t patience_ms;
     enum feed_pull pull;
-    int64_t first_index;                   /* FEED_INDEX */
+    struct rank_walk walk;                 /* FEED_INDEX: which batches */
     const struct sampler_stream *expected; /* FEED_INDEX: what the stream must be; NULL: anything */
     int64_t batches; /* requests that count as one batch each; < 0: without end; not FEED_GRANTED */
     size_t batch_rows;
@@ -50,6 +51,8 @@ enum error puller_start(const struct puller_options *options, struct pull_queue 
                         struct ring *ring, struct puller **ret_puller) MUST_CHECK;
 /* FEED_GRANTED: these come behind those granted before. ERROR_USAGE: too many runs wait. */
 enum error puller_grant(struct puller *puller, struct grant grant) MUST_CHECK;
+/* By index: what the stream is, once the sampler has said so; else NULL. Any thread. */
+const struct sampler_stream *puller_stream(const struct puller *puller);
 /* By index, and once the ring has ended: the batch that would have come next. */
 int64_t puller_next_index(const struct puller *puller);
 /* Requests in flight end, and none is sent any more. NULL is legal. */

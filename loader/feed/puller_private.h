@@ -38,6 +38,8 @@ struct puller {
     uint64_t clock;
     int64_t requested; /* draws sent so far */
     struct grant_queue grants;
+    struct sampler_stream stream; /* by index, once `described` */
+    atomic_bool described;
     int64_t next_index, pulled; /* the batch that comes next; how many came */
     size_t running;             /* threads that have not left */
     bool ended, stopped;        /* no new request is sent */

@@ -28,6 +28,8 @@
 /* About a million labels with their counts. */
 #define SAMPLER_LABELS_BYTES_LIMIT ((size_t)64 << 20)
 
+#define SAMPLER_EPOCHS_ANY (-1) /* to sampler_stream_compare() */
+
 /* What GET /streams/NAME says: its order. */
 struct sampler_stream {
     char name[SAMPLER_NAME_BYTES];

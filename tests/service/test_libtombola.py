@@ -76,7 +76,8 @@ class Options(ctypes.Structure):
         ("batch_rows", ctypes.c_size_t), ("device", ctypes.c_char_p), ("stream", ctypes.c_char_p), ("pull", ctypes.c_int),
         ("bad_rows", ctypes.c_int), ("first_index", ctypes.c_int64), ("batches", ctypes.c_int64), ("expand", ctypes.c_int),
         ("scale", ctypes.c_float), ("slots", ctypes.c_size_t), ("fetchers", ctypes.c_size_t), ("cache_bytes", ctypes.c_size_t),
-        ("patience_ms", ctypes.c_int64)]
+        ("patience_ms", ctypes.c_int64), ("trust_labels", ctypes.c_int), ("rank", ctypes.c_int64), ("world", ctypes.c_int64),
+        ("pad", ctypes.c_int), ("state", ctypes.c_char_p)]
 
 
 class Batch(ctypes.Structure):
@@ -119,6 +120,76 @@ def test_from_another_language(library, demo, demo_database, sampler):
     options.struct_bytes = 5
     assert tombola.tombola_feed_open(ctypes.byref(options), ctypes.byref(feed)) == -1
     assert b"struct_bytes is 5" in tombola.tombola_error_message()
+
+
+class Feed:
+    """One rank, as a program in another language has it."""
+
+    def __init__(self, library, url, store, **options):
+        self.tombola, self.feed = ctypes.CDLL(os.fspath(library)), ctypes.c_void_p()
+        self.tombola.tombola_error_message.restype = ctypes.c_char_p
+        chosen = Options(struct_bytes=ctypes.sizeof(Options), sampler_url=url.encode(), store_uri=store.encode(), pull=1, **options)
+        self.must(self.tombola.tombola_feed_open(ctypes.byref(chosen), ctypes.byref(self.feed)))
+
+    def must(self, status):
+        assert status == 0, self.tombola.tombola_error_message()
+
+    def next(self):
+        """(number of the batch, its ids), or None at the end."""
+        batch = ctypes.POINTER(Batch)()
+        status = self.tombola.tombola_feed_next(self.feed, None, ctypes.c_int64(-1), ctypes.byref(batch))
+        if status == -12:
+            return None
+        self.must(status)
+        took = batch.contents.index, batch.contents.ids[: batch.contents.rows]
+        self.must(self.tombola.tombola_feed_put(self.feed, None, batch))
+        return took
+
+    def state(self):
+        text = ctypes.c_char_p()
+        self.must(self.tombola.tombola_feed_state(self.feed, ctypes.byref(text)))
+        return text.value
+
+    def close(self):
+        self.tombola.tombola_feed_close(self.feed)
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("design", [("proportional",), ("srs", "--replacement"), ("pxk", "--p", 4, "--k", 4), ("weighted", "--size", 500)],
+                         ids=lambda words: words[0])
+def test_ranks_divide_a_stream_and_another_number_of_them_goes_on(library, sampler, tmp_path, design):
+    if SANITIZED:
+        pytest.skip("the library needs the sanitizer's run time in the program")
+    table = tmp_path / "rows.csv"
+    table.write_text("label,weight,a\n" + "".join(f"{row % 7},{1 + row % 3},{row % 256}\n" for row in range(1003)))
+    store = f"csv:{table}?label=label&weight=weight"
+    design, *words = design
+    one = sampler("--store", store, "--epochs", 2, "--seed", 4, "--design", design, *words)
+    size = 16 if design == "pxk" else 20
+    right = []
+    while (answer := one.get(f"/batch?size={size}&index={len(right)}")).status == 200:
+        right.append(answer.json["ids"])
+    taken, state = {}, None
+    for world, steps in ((3, 5), (2, 4), (4, 10**6)):
+        feeds = [Feed(library, one.url, store, batch_rows=size, rank=rank, world=world, state=state) for rank in range(world)]
+        for feed in feeds:
+            for _ in range(steps):
+                if (took := feed.next()) is None:
+                    break
+                assert took[0] not in taken
+                taken[took[0]] = took[1]
+        states = {feed.state() for feed in feeds}
+        assert len(states) == 1, "each rank has done as many"
+        state = states.pop()
+        for feed in feeds:
+            feed.close()
+    whole = 3 * 5 + 2 * 4 + (len(right) - 23) // 4 * 4
+    assert taken == dict(enumerate(right[:whole]))
+    other = sampler("--store", store, "--epochs", 2, "--seed", 5, "--design", design, *words)
+    feed = Feed(library, other.url, store, batch_rows=size, state=state)
+    with pytest.raises(AssertionError, match="its seed was 4 and is 5 now"):
+        feed.next()
+    feed.close()
 
 
 @pytest.mark.plain

@@ -8,6 +8,7 @@
 #include "common/file.h"
 #include "tests/unit/checkpoint_unit.h"
 #include "trainer/checkpoint/checkpoint.h"
+#include "trainer/checkpoint/sampler_order.h"
 #include "trainer/compute/engine.h"
 
 #define FEATURES 3
@@ -151,7 +152,7 @@ static void test_facts_read_back(void **state)
     assert_true(read->model.seed == facts.model.seed);
     assert_true(read->feature_scale == 1.0f / 255.0f);
     assert_ok(classes_compare(read->classes, "theirs", three_classes, "ours"));
-    assert_ok(stream_position_compare(&read->position, "theirs", &facts.position));
+    assert_ok(sampler_order_compare(&read->position, "theirs", &facts.position));
     assert_int_equal(read->done.count, sizeof(done) / sizeof(*done));
     assert_memory_equal(read->done.ranges, done, sizeof(done));
     assert_int_equal(read->position.batch_rows, 100);
@@ -514,7 +515,7 @@ static enum error peek(const char *url, struct sampler_stream *ret_stream, char 
     ssize_t length;
 
     assert_true(before >= 0 && file >= 0 && dup2(file, STDERR_FILENO) >= 0);
-    error = stream_position_peek(url, NULL, ret_stream);
+    error = sampler_order_peek(url, NULL, ret_stream);
     assert_true(dup2(before, STDERR_FILENO) >= 0);
     length = pread(file, logged, 999, 0);
     assert_true(length >= 0);
@@ -541,7 +542,7 @@ static void test_a_peek_tells_another_order_and_is_silent_about_a_sampler_that_i
     assert_string_equal(logged, "");
     close(silent.listener);
     fake_start(sampler);
-    assert_ok(stream_position_fetch(sampler->url, NULL, 5000, &first));
+    assert_ok(sampler_order_fetch(sampler->url, NULL, 5000, &first));
     assert_int_equal(first.units, 100);
     assert_ok(peek(sampler->url, &second, logged));
     assert_string_equal(logged, "");
@@ -556,35 +557,34 @@ static void test_positions_differ_by_what_orders_differ_by(void **state)
 
     (void)state;
     theirs.stream.units = 0;
-    assert_ok(stream_position_compare(&theirs, "it", &ours));
+    assert_ok(sampler_order_compare(&theirs, "it", &ours));
     theirs.stream.seed = 7;
-    assert_fails(stream_position_compare(&theirs, "it", &ours), ERROR_CONFLICT,
+    assert_fails(sampler_order_compare(&theirs, "it", &ours), ERROR_CONFLICT,
                  "seed is 7, the sampler's is 9007199254740993");
     theirs = ours;
     snprintf(theirs.stream.digest, sizeof(theirs.stream.digest), "ffff");
-    assert_fails(stream_position_compare(&theirs, "it", &ours), ERROR_CONFLICT, "another frame");
+    assert_fails(sampler_order_compare(&theirs, "it", &ours), ERROR_CONFLICT, "another frame");
     theirs = ours;
     snprintf(theirs.stream.design, sizeof(theirs.stream.design), "srs");
-    assert_fails(stream_position_compare(&theirs, "it", &ours), ERROR_CONFLICT, "design is srs");
+    assert_fails(sampler_order_compare(&theirs, "it", &ours), ERROR_CONFLICT, "design is srs");
     theirs = ours;
     theirs = ours;
     snprintf(theirs.stream.order, sizeof(theirs.stream.order), "%s", "12ab");
     snprintf(ours.stream.order, sizeof(ours.stream.order), "%s", "12ac");
-    assert_fails(stream_position_compare(&theirs, "it", &ours), ERROR_CONFLICT,
+    assert_fails(sampler_order_compare(&theirs, "it", &ours), ERROR_CONFLICT,
                  "it is of another order, 12ab, the sampler's is 12ac");
     theirs.stream.order[0] = '\0';
-    assert_fails(stream_position_compare(&theirs, "it", &ours), ERROR_CONFLICT,
+    assert_fails(sampler_order_compare(&theirs, "it", &ours), ERROR_CONFLICT,
                  "of an order without a name");
     theirs = ours;
     snprintf(theirs.stream.tail, sizeof(theirs.stream.tail), "drop");
-    assert_fails(stream_position_compare(&theirs, "it", &ours), ERROR_CONFLICT, "tail is drop");
+    assert_fails(sampler_order_compare(&theirs, "it", &ours), ERROR_CONFLICT, "tail is drop");
     theirs = ours;
     theirs.stream.replacement = true;
-    assert_fails(stream_position_compare(&theirs, "it", &ours), ERROR_CONFLICT,
-                 "replacement is yes");
+    assert_fails(sampler_order_compare(&theirs, "it", &ours), ERROR_CONFLICT, "replacement is yes");
     theirs = ours;
     theirs.batch_rows = 50;
-    assert_fails(stream_position_compare(&theirs, "it", &ours), ERROR_CONFLICT,
+    assert_fails(sampler_order_compare(&theirs, "it", &ours), ERROR_CONFLICT,
                  "batches of 50 rows, this run has --batch-size 100");
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Covers trainer/ledger/index_set. */
+/* Covers common/index_set. */
 #include "tests/unit/unit.h"
 
 #include <stdbool.h>
 
-#include "trainer/ledger/index_set.h"
+#include "common/index_set.h"
 
 #define NUMBERS 200
 #define ROUNDS (3000 / UNIT_LESS)

@@ -9,9 +9,9 @@
 
 #include "common/buffer.h"
 #include "common/error.h"
+#include "loader/feed/stream_position.h"
 #include "trainer/checkpoint/hyperparameters.h"
 #include "trainer/checkpoint/safetensors.h"
-#include "trainer/checkpoint/stream_position.h"
 #include "trainer/model/classes.h"
 #include "trainer/model/feature_input.h"
 #include "trainer/model/model.h"

@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
-#include "trainer/ledger/index_set.h"
+#include "common/index_set.h"
 
 struct batch_ledger {
     struct index_set done;

@@ -9,6 +9,7 @@
 #include "loader/store/scan_apart.h"
 #include "loader/store_apart.h"
 #include "trainer/checkpoint/logdir.h"
+#include "trainer/checkpoint/sampler_order.h"
 #include "trainer/model/feature_input.h"
 #include "trainer/run/report.h"
 
@@ -223,7 +224,7 @@ static enum error run_stream(struct trained_model *trained,
 {
     struct sampler_stream stream;
     enum error error =
-        stream_position_fetch(source->sampler_url, source->stream, source->patience_ms, &stream);
+        sampler_order_fetch(source->sampler_url, source->stream, source->patience_ms, &stream);
     if (!error)
         error = stream_check_rows(&stream, source->sampler_url, store_info(store),
                                   trained->bad_rows == BAD_ROWS_FAIL);

@@ -15,6 +15,7 @@
 #include "common/log.h"
 #include "common/stop.h"
 #include "common/text.h"
+#include "trainer/checkpoint/sampler_order.h"
 #include "trainer/checkpoint/saver.h"
 #include "trainer/run/baseline.h"
 #include "trainer/run/best_model.h"
@@ -97,7 +98,7 @@ static enum error compare_order(const struct stream_position *position,
 {
     struct stream_position theirs = *position;
     theirs.stream = *now;
-    enum error error = stream_position_compare(position, "this training", &theirs);
+    enum error error = sampler_order_compare(position, "this training", &theirs);
     return error ? error_prefix(error, "the sampler changed while it was trained from: ") : OK;
 }
 
@@ -107,7 +108,7 @@ static void watch_order(void *context)
     struct watch *watch = context;
     struct sampler_stream now;
     if (atomic_load(&watch->changed) || stop_requested() ||
-        stream_position_peek(watch->url, watch->stream, &now))
+        sampler_order_peek(watch->url, watch->stream, &now))
         return;
     enum error error = compare_order(&watch->position, &now);
     if (!error)
@@ -130,7 +131,7 @@ static enum error check_order(const struct training *training)
     const struct training_options *options = training->options;
     struct sampler_stream now;
     if (stop_requested() ||
-        stream_position_fetch(options->sampler_url, options->stream, CHECK_MS, &now))
+        sampler_order_fetch(options->sampler_url, options->stream, CHECK_MS, &now))
         return OK;
     return compare_order(&training->parts.facts.position, &now);
 }

@@ -17,6 +17,7 @@
 #include "loader/feed/stream_check.h"
 #include "loader/store/feature_range.h"
 #include "loader/store_apart.h"
+#include "trainer/checkpoint/sampler_order.h"
 #include "trainer/run/normalization.h"
 
 /* A training that goes on keeps what it began with. */
@@ -47,8 +48,8 @@ static enum error find_sampler(const struct training_options *options)
     hang_end(&hang);
     if (is_there)
         return OK; /* it may hold all that was to be trained */
-    return stream_position_fetch(options->sampler_url, options->stream, options->patience_ms,
-                                 &stream);
+    return sampler_order_fetch(options->sampler_url, options->stream, options->patience_ms,
+                               &stream);
 }
 
 enum error training_parts_take_logdir(struct training_parts *parts,
@@ -151,7 +152,7 @@ enum error training_parts_check(struct training_parts *parts)
     const struct training_options *options = parts->options;
     const struct stream_position *position = &checkpoint_get_facts(parts->checkpoint)->position;
     const char *called = checkpoint_path(parts->checkpoint);
-    enum error error = stream_position_compare_size(position, called, options->batch_rows);
+    enum error error = sampler_order_compare_size(position, called, options->batch_rows);
     if (!error)
         error = compare_scale(parts);
     if (!error)
@@ -260,15 +261,15 @@ static enum error ask_sampler(struct training_parts *parts)
     const struct training_options *options = parts->options;
     const struct checkpoint_facts *saved = saved_facts(parts);
     struct stream_position *position = &parts->facts.position;
-    enum error error = stream_position_fetch(options->sampler_url, options->stream,
-                                             options->patience_ms, &position->stream);
+    enum error error = sampler_order_fetch(options->sampler_url, options->stream,
+                                           options->patience_ms, &position->stream);
     if (error)
         return error;
     warn_of_splits(&position->stream, options->sampler_url);
     position->batch_rows = options->batch_rows;
     if (saved) {
         error =
-            stream_position_compare(&saved->position, checkpoint_path(parts->checkpoint), position);
+            sampler_order_compare(&saved->position, checkpoint_path(parts->checkpoint), position);
         if (error)
             return error;
         error = index_set_copy(&parts->facts.done, &saved->done);

@@ -23,8 +23,8 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "common/index_set.h"
 #include "trainer/compute/engine.h"
-#include "trainer/ledger/index_set.h"
 #include "trainer/model/parameters.h"
 #include "trainer/wire/shard.h"
 

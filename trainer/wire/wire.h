@@ -40,7 +40,7 @@
 #include <sys/uio.h>
 
 #include "common/error.h"
-#include "trainer/ledger/index_set.h"
+#include "common/index_set.h"
 
 #define WIRE_MAGIC "TOMBOLA1"     /* no HTTP method begins so */
 #define WIRE_TEXT_LIMIT 65536     /* payload of HELLO, WELCOME and REFUSED */

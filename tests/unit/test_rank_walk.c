@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT */
+/* Covers loader/feed/rank_walk: Which batches a rank takes, and (rank_state) where it goes on. */
+#include "tests/unit/unit.h"
+
+#include <string.h>
+
+#include "loader/feed/pull_plan.h"
+#include "loader/feed/rank_state.h"
+#include "loader/feed/rank_walk.h"
+
+#define BATCHES_LIMIT 200
+
+static uint64_t dice = 20261123;
+
+static int64_t dice_below(int64_t limit)
+{
+    dice = dice * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (int64_t)((dice >> 33) % (uint64_t)limit);
+}
+
+/* Adds what the rank takes to `counts`; returns how many steps. */
+static int64_t walk_to_the_end(struct rank_walk *walk, int counts[BATCHES_LIMIT])
+{
+    struct grant grant;
+    int64_t steps = 0;
+    while (rank_walk_next(walk, walk->world == 1 ? 1 + dice_below(9) : -1, &grant))
+        for (int64_t i = 0; i < grant.count; i++, steps++)
+            counts[grant.first + i]++;
+    return steps;
+}
+
+static void test_ranks_take_each_batch_once_and_equally_many(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 2000; round++) {
+        int64_t world = 1 + dice_below(9), batches = 1 + dice_below(BATCHES_LIMIT);
+        int64_t first = dice_below(batches + 3), right = 0;
+        bool pad = dice_below(2);
+        int counts[BATCHES_LIMIT] = {0};
+        int64_t left = batches > first ? batches - first : 0;
+        for (int64_t rank = 0; rank < world; rank++) {
+            struct rank_walk walk = {.first = first, .rank = rank, .world = world, .pad = pad};
+            assert_ok(rank_walk_begin(&walk, batches));
+            int64_t steps = walk_to_the_end(&walk, counts);
+            right = rank == 0 ? steps : right;
+            assert_int_equal(steps, right);
+            assert_int_equal(steps, pad ? (left + world - 1) / world : left / world);
+            assert_int_equal(rank_walk_left_out(&walk), pad ? 0 : left % world);
+        }
+        int64_t padded = right * world - left;
+        for (int64_t i = 0; i < batches; i++) {
+            int64_t once = i >= first && i < first + right * world;
+            int64_t more = pad ? padded / batches + (i < padded % batches) : 0;
+            assert_int_equal(counts[i], once + more);
+        }
+    }
+}
+
+static void test_a_stream_whose_length_only_its_end_shows(void **state)
+{
+    (void)state;
+    struct rank_walk walk = {.first = 3, .rank = 1, .world = 2}, alone = {.world = 1};
+    struct grant grant;
+    assert_fails(rank_walk_begin(&walk, -1), ERROR_USAGE, "how many batches");
+    assert_ok(rank_walk_begin(&alone, -1));
+    assert_true(rank_walk_next(&alone, -1, &grant));
+    assert_int_equal(grant.first, 0);
+    assert_ok(rank_walk_begin(&walk, INT64_MAX));
+    for (int64_t i = 0; i < 100; i++) {
+        assert_true(rank_walk_next(&walk, -1, &grant));
+        assert_int_equal(grant.first, 3 + 2 * i + 1);
+        assert_int_equal(grant.count, 1);
+    }
+}
+
+static void test_how_many_batches_a_stream_has(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *design, *tail;
+        int64_t epoch_draws, epochs;
+        size_t rows;
+        int64_t right;
+    } cases[] = {
+        {"srs", "keep", 250, 2, 100, 6},          {"srs", "drop", 250, 2, 100, 4},
+        {"srs", "span", 250, 2, 100, 5},          {"srs", "span", 250, 3, 100, 8},
+        {"proportional", "keep", 100, 1, 100, 1}, {"pxk", "keep", 240, 2, 12, 40},
+        {"weighted", "keep", 90, 1, 20, 5},       {"bernoulli", "keep", 250, 2, 100, -1},
+        {"cluster", "keep", 250, 2, 100, -1},     {"bernoulli", "keep", 250, 0, 100, INT64_MAX},
+        {"srs", "keep", 250, 0, 100, INT64_MAX},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct sampler_stream stream = {.epoch_draws = cases[i].epoch_draws};
+        struct pull_plan plan;
+        snprintf(stream.design, sizeof(stream.design), "%s", cases[i].design);
+        snprintf(stream.tail, sizeof(stream.tail), "%s", cases[i].tail);
+        pull_plan_init(&plan, &stream, cases[i].rows, 4096);
+        assert_int_equal(pull_plan_batches(&plan, cases[i].epochs), cases[i].right);
+    }
+}
+
+/* ---- state -------------------------------------------------------------- */
+
+static const struct sampler_stream order = {.name = "default",
+                                            .digest = "d",
+                                            .design = "srs",
+                                            .tail = "keep",
+                                            .order = "o",
+                                            .seed = INT64_MAX,
+                                            .units = 1000,
+                                            .epochs = 1,
+                                            .epoch_draws = 1000};
+
+/* A rank takes some batches, gives some of them back in any order and is gone; what it wrote down
+ * says where it goes on. `counts` counts what was given back. */
+static void train(const char *text, int64_t rank, int64_t world, int64_t batches, int64_t takes,
+                  bool gives_all, int counts[BATCHES_LIMIT], struct buffer *ret_text)
+{
+    struct rank_state state = {.rank = rank, .world = world, .batch_rows = 5};
+    struct sampler_stream stream = order;
+    if (text)
+        assert_ok(rank_state_parse(&state, text, &stream));
+    assert_int_equal(stream.seed, order.seed);
+    struct rank_walk walk = {
+        .first = state.first, .rank = rank, .world = world, .done = &state.begun};
+    assert_ok(rank_walk_begin(&walk, batches));
+    int64_t taken[BATCHES_LIMIT], count = 0;
+    struct grant grant;
+    while (count < takes && rank_walk_next(&walk, 1, &grant))
+        taken[count++] = grant.first;
+    for (int64_t left = count; left > 0; left--) {
+        int64_t at = gives_all ? left - 1 : dice_below(count);
+        if (taken[at] < 0)
+            continue; /* it was given back: some never are */
+        counts[taken[at]]++;
+        taken[at] = -1;
+        assert_ok(rank_state_add(&state, at));
+    }
+    buffer_clear(ret_text);
+    assert_ok(rank_state_print(&state, &order, ret_text));
+    rank_state_release(&state);
+}
+
+/* However often they stop, and whatever was out then. */
+static void test_each_rank_goes_on_where_it_was(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 200; round++) {
+        int64_t world = 1 + dice_below(4), batches = world * (1 + dice_below(BATCHES_LIMIT / 4));
+        int counts[BATCHES_LIMIT] = {0};
+        for (int64_t rank = 0; rank < world; rank++) {
+            struct buffer text = BUFFER_INIT(1 << 20);
+            for (int stop = 0; stop < 6; stop++) {
+                char *before = text.length > 0 ? strdup(text.data) : NULL;
+                train(before, rank, world, batches, dice_below(12), false, counts, &text);
+                free(before);
+            }
+            char *before = strdup(text.data);
+            train(before, rank, world, batches, BATCHES_LIMIT, true, counts, &text);
+            free(before);
+            buffer_release(&text);
+        }
+        for (int64_t i = 0; i < batches; i++)
+            assert_int_equal(counts[i], 1);
+    }
+}
+
+/* Where each rank has given back as many, the text of any serves any number of ranks. */
+static void test_another_number_of_ranks_goes_on(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 200; round++) {
+        int64_t batches = 60 + dice_below(BATCHES_LIMIT - 60), at = 0;
+        int counts[BATCHES_LIMIT] = {0};
+        char *from = NULL;
+        for (int stage = 0; stage < 5; stage++) {
+            int64_t world = 1 + dice_below(4), takes = dice_below(4);
+            int64_t who = dice_below(world);
+            struct buffer text = BUFFER_INIT(1 << 20);
+            char *kept = NULL;
+            for (int64_t rank = 0; rank < world; rank++) {
+                train(from, rank, world, batches, takes, true, counts, &text);
+                if (rank == who)
+                    kept = strdup(text.data);
+            }
+            at += world * takes;
+            free(from);
+            from = kept;
+            buffer_release(&text);
+        }
+        free(from);
+        for (int64_t i = 0; i < batches; i++)
+            assert_int_equal(counts[i], i < at);
+    }
+}
+
+static void test_texts_that_are_refused(void **state)
+{
+    (void)state;
+    struct rank_state begin = {.world = 1, .batch_rows = 5};
+    struct sampler_stream stream;
+    struct buffer text = BUFFER_INIT(1 << 20);
+    assert_ok(rank_state_print(&begin, &order, &text));
+    struct rank_state other = {.world = 1, .batch_rows = 6};
+    assert_fails(rank_state_parse(&other, text.data, &stream), ERROR_CONFLICT,
+                 "the state counts batches of 5 rows, this feed has 6");
+    assert_fails(rank_state_parse(&begin, "", &stream), ERROR_INPUT, "the state");
+    assert_fails(rank_state_parse(&begin, "{}", &stream), ERROR_INPUT, "the state");
+    for (size_t cut = 1; cut < text.length; cut++) {
+        char *part = strndup(text.data, cut);
+        assert_fails(rank_state_parse(&begin, part, &stream), ERROR_INPUT, "the state");
+        free(part);
+    }
+    assert_ok(rank_state_parse(&begin, text.data, &stream));
+    rank_state_release(&begin);
+    buffer_release(&text);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_ranks_take_each_batch_once_and_equally_many),
+    cmocka_unit_test(test_a_stream_whose_length_only_its_end_shows),
+    cmocka_unit_test(test_how_many_batches_a_stream_has),
+    cmocka_unit_test(test_each_rank_goes_on_where_it_was),
+    cmocka_unit_test(test_another_number_of_ranks_goes_on),
+    cmocka_unit_test(test_texts_that_are_refused),
+};
+
+UNIT_MAIN(tests)
