@@ -95,7 +95,8 @@ static struct wire_header state = {.batch = WIRE_NONE, .done = WIRE_NONE};
 
 static void greet(size_t number)
 {
-    struct hello hello = {.role = "worker", .server = (int64_t)number, .servers = (int64_t)servers};
+    struct hello hello = {
+        .role = "worker", .server = (int64_t)number, .servers = (int64_t)servers, .staleness = -1};
     struct buffer text = BUFFER_INIT(WIRE_TEXT_LIMIT);
     struct wire_header header = {.type = WIRE_HELLO};
     struct link *link = &remotes[number].link;

@@ -148,15 +148,40 @@ def test_other_options_than_the_checkpoint_s_are_refused(cluster):
     assert "optimizer is adagrad, this run's is adam" in server.stderr
 
 
-def test_a_worker_with_other_options_is_refused_and_the_others_go_on(cluster, served, store, tmp_path):
+def test_workers_with_other_options_are_refused_and_the_others_go_on(cluster, served, store, tmp_path):
     trained = cluster()
     trained.start_server(0), trained.start_server(1)
+    other = {"optimizer": "sgd", "ps_strategy": "round_robin", "train_steps": STEPS - 1, "staleness": 3}
+    for option, value in other.items():
+        wrong = trained.task("worker", 1, **{option: value})
+        assert wrong.wait() == 2 and option in wrong.stderr.replace("-", "_"), wrong.stderr
+        assert wrong.stderr.count("worker 1") == 0, "it need not be told who it is"
     trained.start_worker(0)
-    trained.ps[0].wait_for_log("training goes on")
-    wrong = trained.task("worker", 1, optimizer="sgd")
-    assert wrong.wait() == 2 and "optimizer" in wrong.stderr
     trained.wait()
     check_each_batch_once(trained.logdir, served, store, tmp_path, STEPS)
+
+
+@pytest.mark.parametrize("option, value", [("ps_strategy", "round_robin"), ("train_steps", STEPS + 1)])
+def test_a_server_with_other_options_is_refused(cluster, option, value):
+    trained = cluster()
+    trained.start_server(0)
+    wrong = trained.start_server(1, **{option: value})
+    assert wrong.wait() == 2 and f"its --{option.replace('_', '-')} is {value}, this server's" in wrong.stderr, wrong.stderr
+    trained.ps[0].stop(status=143)
+
+
+@pytest.mark.parametrize("job", ["worker", "ps"])
+def test_who_waits_names_a_server_once_and_where_it_is(cluster, job):
+    trained = cluster(patience=0)
+    one = trained.task(job, 1)
+    one.wait_for_log("waiting for parameter server 0")
+    if job == "ps":
+        one.stop(status=143)
+    else:
+        assert one.wait() == 1
+    waits, = re.findall(r"waiting for (.*)", one.stderr)
+    assert waits.count("parameter server 0") == 1 and trained.servers[0].rpartition(":")[2] in waits
+    assert waits.endswith(": Connection refused")
 
 
 # ---- whoever is killed ----------------------------------------------------------------------------

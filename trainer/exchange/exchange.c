@@ -71,7 +71,7 @@ struct exchange {
 static void say_waiting(struct exchange *exchange, const struct remote *remote, const char *why)
 {
     if (exchange->waits_for != remote->name)
-        log_warning("waiting for %s%s%s", remote->name, why[0] ? ": " : "", why);
+        log_warning("waiting for %s: %s", remote->name, why);
     exchange->waits_for = remote->name;
 }
 
@@ -90,7 +90,7 @@ static enum error receive(struct exchange *exchange, struct remote *remote, uint
 {
     enum error error;
     while ((error = link_await(&remote->link, clock_deadline_ns(SAY_MS))) == ERROR_TIMEOUT)
-        say_waiting(exchange, remote, "");
+        say_waiting(exchange, remote, "it is connected, and has not answered for 5 s");
     if (!error)
         error = link_receive(&remote->link, most_bytes, ret_header, clock_deadline_ns(SEND_MS));
     if (!error)
@@ -104,7 +104,10 @@ static enum error say_hello(struct exchange *exchange, struct remote *remote)
     struct hello hello = {.index = cluster->index,
                           .server = remote - exchange->remotes,
                           .servers = (int64_t)exchange->servers,
-                          .aggregate = (int64_t)exchange->options.aggregate};
+                          .aggregate = (int64_t)exchange->options.aggregate,
+                          .staleness = exchange->options.staleness,
+                          .train_steps = exchange->options.train_steps,
+                          .round_robin = exchange->options.round_robin};
     struct buffer text = BUFFER_INIT(WIRE_TEXT_LIMIT);
     struct wire_header header = {.type = WIRE_HELLO};
     snprintf(hello.role, sizeof(hello.role), "%s", cluster_role_name(cluster, cluster->role));
@@ -185,7 +188,7 @@ static enum error connect_to(struct exchange *exchange, struct remote *remote)
         int64_t away_ms = (clock_now_ns() - exchange->away_ns) / 1000000;
         if (exchange->options.patience_ms >= 0 && away_ms > exchange->options.patience_ms)
             return error_prefix(error, "no answer for %" PRId64 " s: ", away_ms / 1000);
-        say_waiting(exchange, remote, error_message());
+        say_waiting(exchange, remote, link_reason(&remote->link));
         if (is_trained(exchange, away_ms))
             return error_set(ERROR_END, "the training is over: %s has its last step",
                              exchange->options.logdir);
@@ -369,7 +372,7 @@ static enum error ask(struct exchange *exchange, const struct wire_header *reque
             open -= !error;
             *ret_stale |= stale;
             if (error)
-                say_waiting(exchange, remote, error_message());
+                say_waiting(exchange, remote, link_reason(&remote->link));
             error = OK;
         }
     }

@@ -28,6 +28,7 @@ struct exchange_options {
     bool round_robin;
     bool tcp_only;       /* no shared memory with servers of this machine */
     size_t aggregate;    /* synchronous: batches a step; 0: asynchronous */
+    int64_t staleness;   /* asynchronous: how many steps old values may be; < 0: any */
     const char *logdir;  /* looked at while server 0 is away: the training may be over */
     int64_t train_steps; /* where it is */
     int64_t patience_ms; /* for a server that cannot be reached; < 0: for ever */

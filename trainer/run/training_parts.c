@@ -92,6 +92,7 @@ enum error training_parts_join(struct training_parts *parts, const struct traini
                                         .round_robin = options->round_robin,
                                         .tcp_only = options->tcp_only,
                                         .aggregate = options->aggregate,
+                                        .staleness = options->staleness,
                                         .logdir = options->logdir,
                                         .train_steps = options->train_steps,
                                         .patience_ms = options->patience_ms};

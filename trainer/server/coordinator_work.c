@@ -36,7 +36,7 @@ enum error coordinator_propose(struct coordinator *coordinator, struct peer *wor
 {
     struct checkpoint *checkpoint = NULL;
     if (coordinator->phase == COORDINATOR_NEW) {
-        enum error error = checkpoint_open_facts(worker->name, worker->payload,
+        enum error error = checkpoint_open_facts("this worker", worker->payload,
                                                  worker->payload_bytes, &checkpoint);
         if (error)
             return error;

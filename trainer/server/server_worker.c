@@ -285,16 +285,45 @@ enum error server_take_offer(const struct server *server, struct peer *worker)
 
 /* ---- the first words ---------------------------------------------------- */
 
-static enum error check_place(const struct server *server, const struct hello *hello)
+static const char *strategy_name(bool round_robin)
 {
-    size_t index = server->options->index, servers = server->options->coordinator.servers;
-    bool trains = strcmp(hello->role, "evaluator") != 0;
-    if (trains && hello->aggregate != (int64_t)server->held.aggregate)
+    return round_robin ? "round_robin" : "bytes";
+}
+
+/* What decides what happens to a gradient, and until when; how a model learns is part of FACTS. */
+static enum error check_options(const struct server *server, const struct hello *hello)
+{
+    static const char same[] = "all processes of a training must have the same";
+    const struct coordinator_options *ours = &server->options->coordinator;
+    int64_t staleness = server->options->staleness;
+    if (hello->aggregate != (int64_t)server->held.aggregate)
         return error_set(ERROR_CONFLICT,
                          "its steps are of %" PRId64 " batches, this server's of %zu (0: "
                          "asynchronous): all processes must have the same --sync and "
                          "--replicas-to-aggregate",
                          hello->aggregate, server->held.aggregate);
+    if (hello->train_steps > 0 && hello->train_steps != ours->train_steps)
+        return error_set(ERROR_CONFLICT,
+                         "its --train-steps is %" PRId64 ", this server's %" PRId64 ": %s",
+                         hello->train_steps, ours->train_steps, same);
+    if (hello->staleness != staleness)
+        return error_set(ERROR_CONFLICT,
+                         "its --staleness is %" PRId64 ", this server's %" PRId64
+                         " (-1: none is given): %s",
+                         hello->staleness, staleness, same);
+    if (hello->round_robin != ours->round_robin)
+        return error_set(ERROR_CONFLICT, "its --ps-strategy is %s, this server's %s: %s",
+                         strategy_name(hello->round_robin), strategy_name(ours->round_robin), same);
+    return OK;
+}
+
+static enum error check_place(const struct server *server, const struct hello *hello)
+{
+    size_t index = server->options->index, servers = server->options->coordinator.servers;
+    bool trains = strcmp(hello->role, "evaluator") != 0;
+    enum error error = trains ? check_options(server, hello) : OK;
+    if (error)
+        return error;
     if (hello->server == (int64_t)index && hello->servers == (int64_t)servers)
         return OK;
     return error_set(ERROR_CONFLICT,

@@ -145,6 +145,9 @@ static enum error say_hello(struct server *server, struct peer *zero)
                           .index = (int64_t)server->options->index,
                           .servers = (int64_t)server->options->coordinator.servers,
                           .aggregate = (int64_t)server->held.aggregate,
+                          .staleness = server->options->staleness,
+                          .train_steps = server->options->coordinator.train_steps,
+                          .round_robin = server->options->coordinator.round_robin,
                           .generation = server->held.generation};
     struct buffer text = BUFFER_INIT(WIRE_TEXT_LIMIT);
     struct wire_header header = {.type = WIRE_HELLO};
@@ -169,10 +172,11 @@ static bool zero_has_left(struct server *server)
 enum error server_reach_zero(struct server *server)
 {
     struct link link;
+    const struct server_options *options = server->options;
     if (server->coordinator || server->zero || server->over ||
         clock_now_ns() < server->next_uplink_ns)
         return OK;
-    link_init(&link, "parameter server 0", server->options->zero_host, server->options->zero_port);
+    link_init(&link, "parameter server 0", options->zero_host, options->zero_port);
     enum error error = link_open(&link, clock_deadline_ns(UPLINK_MS));
     if (!error)
         error = server_add_peer(server, link.descriptor, "parameter server 0", &server->zero);
@@ -182,7 +186,8 @@ enum error server_reach_zero(struct server *server)
     }
     server->next_uplink_ns = clock_deadline_ns(UPLINK_AGAIN_MS);
     if (error && server->zero_away_ns == 0)
-        log_warning("waiting for parameter server 0: %s", error_message());
+        log_warning("waiting for parameter server 0 (%s, port %u): %s", options->zero_host,
+                    (unsigned)options->zero_port, link_reason(&link));
     else if (!error && server->zero_away_ns != 0)
         log_info("parameter server 0 answers again");
     if (!error)

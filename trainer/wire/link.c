@@ -24,6 +24,15 @@ void link_init(struct link *link, const char *name, const char *host, uint16_t p
     *link = (struct link){.descriptor = -1, .name = name, .host = host, .port = port};
 }
 
+const char *link_reason(const struct link *link)
+{
+    const char *message = error_message();
+    size_t length = strlen(link->name);
+    if (strncmp(message, link->name, length) != 0)
+        return message;
+    return message + length + strspn(message + length, ": ");
+}
+
 void link_close(struct link *link)
 {
     if (link->descriptor >= 0)

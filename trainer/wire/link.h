@@ -30,6 +30,9 @@ void link_init(struct link *link, const char *name, const char *host, uint16_t p
 enum error link_open(struct link *link, int64_t deadline_ns) MUST_CHECK;
 void link_close(struct link *link);
 
+/* error_message() behind the link's name, for a line that has named it: "Connection refused". */
+const char *link_reason(const struct link *link);
+
 /* Is the other end on this machine, as far as addresses can say? */
 bool link_is_local(const struct link *link);
 
