@@ -241,6 +241,32 @@ def test_a_server_that_is_killed_comes_back_at_the_last_cut(cluster, served, sto
     check_slow(trained, served, store, tmp_path)
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_server_that_is_killed_before_anything_is_saved(cluster, served, store, tmp_path, workers):
+    """Workers who said what is trained, or heard it, are asked once more."""
+    trained = cluster(workers=workers)
+    trained.start_server(0)
+    for index in range(workers):
+        trained.start_worker(index).wait_for_log("computing on")
+    trained.ps[0].wait_for_log("waiting for parameter server 1")
+    trained.ps[0].kill()
+    trained.start_server(0), trained.start_server(1)
+    trained.wait()
+    check_each_batch_once(trained.logdir, served, store, tmp_path, STEPS)
+
+
+def test_a_worker_that_cannot_say_what_is_trained_is_not_waited_for(cluster, served, store, tmp_path):
+    trained = cluster()
+    trained.start_server(0), trained.start_server(1)
+    stuck = trained.task("worker", 1, sampler="http://127.0.0.1:1")
+    trained.ps[0].wait_for_log(r"waiting for worker 1 \(.*\) to open what it trains from")
+    trained.start_worker(0)
+    trained.wait()
+    assert re.search(r"worker 1 \(.*\) has not said .* what is trained", trained.ps[0].stderr)
+    stuck.kill()
+    check_each_batch_once(trained.logdir, served, store, tmp_path, STEPS)
+
+
 def test_all_at_once(cluster, served, store, tmp_path):
     trained = slow(cluster).start_all()
     go_on(trained, 0)

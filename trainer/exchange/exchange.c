@@ -139,6 +139,17 @@ static enum error take_greeting(struct exchange *exchange, struct remote *remote
     return error;
 }
 
+/* Says what is trained, and hears what holds from now on. */
+static enum error send_proposal(struct exchange *exchange, const struct buffer *facts)
+{
+    struct remote *zero = &exchange->remotes[0];
+    struct wire_header header = {.type = WIRE_PROPOSAL};
+    struct iovec part = {.iov_base = facts->data, .iov_len = facts->length};
+    enum error error = link_send(&zero->link, &header, &part, 1, clock_deadline_ns(SEND_MS));
+    return error ? error : take_greeting(exchange, zero);
+}
+
+/* A server 0 that was started anew before it had saved anything asks what is trained once more. */
 static enum error connect_once(struct exchange *exchange, struct remote *remote)
 {
     shared_memory_release(&remote->shared);
@@ -146,7 +157,11 @@ static enum error connect_once(struct exchange *exchange, struct remote *remote)
     enum error error = link_open(&remote->link, clock_deadline_ns(CONNECT_MS));
     if (!error)
         error = say_hello(exchange, remote);
-    return error ? error : take_greeting(exchange, remote);
+    if (!error)
+        error = take_greeting(exchange, remote);
+    if (!error && exchange->proposes && exchange->facts.length > 0)
+        error = send_proposal(exchange, &exchange->facts);
+    return error;
 }
 
 /* Server 0 took back what a lost connection held. */
@@ -500,11 +515,7 @@ enum error exchange_propose(struct exchange *exchange, const struct checkpoint_f
         return OK;
     enum error error = checkpoint_print_facts(facts, 0, &bytes);
     while (!error && exchange->proposes) {
-        struct wire_header header = {.type = WIRE_PROPOSAL};
-        struct iovec part = {.iov_base = bytes.data, .iov_len = bytes.length};
-        error = link_send(&zero->link, &header, &part, 1, clock_deadline_ns(SEND_MS));
-        if (!error)
-            error = take_greeting(exchange, zero);
+        error = send_proposal(exchange, &bytes);
         if (may_come_back(error)) /* and may have heard of it, from us or from another worker */
             error = connect_to(exchange, zero);
     }

@@ -46,6 +46,7 @@ struct coordinator {
     bool changed;
 
     struct peer *proposer;         /* a worker that was asked what is trained */
+    int64_t propose_by_ns;         /* when another one may be */
     struct checkpoint *checkpoint; /* holds the facts: a file's, or a worker's words */
     struct checkpoint_facts facts; /* a view of it, but for `done`, which is owned */
     struct buffer bytes;           /* the facts, as they are sent */
@@ -67,8 +68,8 @@ struct coordinator {
     bool stopped; /* this generation ends early */
     bool anew;    /* a generation is to begin once all servers are there */
 
-    char waits_for[64]; /* whom the training waits for; "": nobody */
-    int64_t wait_ns;    /* when to say so */
+    char waits_for[PEER_NAME_BYTES + 40]; /* whom the training waits for; "": nobody */
+    int64_t wait_ns;                      /* when to say so */
     bool wait_said;
 };
 
@@ -122,7 +123,7 @@ bool cut_is_saved(const struct coordinator *coordinator);
 /* ---- coordinator_work.c ------------------------------------------------- */
 
 /* A worker that waits may be needed for what a silent one holds: that is free again. Whoever is
- * first to push it counts. */
+ * first to push it counts. Likewise of what is trained, which one of them was asked. */
 enum error work_take_from_silent(struct coordinator *coordinator, struct peer *const peers[],
                                  size_t count) MUST_CHECK;
 

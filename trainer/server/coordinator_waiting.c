@@ -37,6 +37,8 @@ static void find_missing(const struct coordinator *coordinator, struct peer *con
     bool ends = coordinator->phase == COORDINATOR_RUNNING && coordinator_is_finished(coordinator);
     if (away == 0 && !ends && !has_worker(peers, count))
         snprintf(out, bytes, "a worker");
+    else if (away == 0 && coordinator->proposer)
+        snprintf(out, bytes, "%s to open what it trains from", coordinator->proposer->name);
 }
 
 void coordinator_say_waiting(struct coordinator *coordinator, struct peer *const peers[],

@@ -20,6 +20,7 @@ enum error coordinator_hello(struct coordinator *coordinator, struct peer *worke
     }
     struct wire_header header = {.type = WIRE_PROPOSE};
     coordinator->proposer = worker;
+    coordinator->propose_by_ns = clock_deadline_ns(SILENT_MS);
     return peer_send(worker, &header, NULL, 0);
 }
 
@@ -223,8 +224,6 @@ enum error coordinator_stop(struct coordinator *coordinator, const struct peer *
     return batch_ledger_end(ledger, end);
 }
 
-/* A worker that waits may be needed for what a silent one holds: that is free again. Whoever is
- * first to push it counts. */
 enum error work_take_from_silent(struct coordinator *coordinator, struct peer *const peers[],
                                  size_t count)
 {
@@ -233,6 +232,12 @@ enum error work_take_from_silent(struct coordinator *coordinator, struct peer *c
     enum error error = OK;
     for (size_t i = 0; i < count; i++)
         wanted |= peers[i]->kind == PEER_WORKER && peers[i]->waits;
+    if (wanted && coordinator->proposer && clock_now_ns() > coordinator->propose_by_ns) {
+        log_info("%s has not said for %d s what is trained: another worker is asked",
+                 coordinator->proposer->name, SILENT_MS / 1000);
+        coordinator->proposer = NULL;
+        coordinator->changed = true;
+    }
     if (wanted && coordinator->options.aggregate > 0 && clock_now_ns() > coordinator->again_ns) {
         coordinator->again_ns = clock_deadline_ns(AGAIN_MS);
         coordinator->changed = true;
