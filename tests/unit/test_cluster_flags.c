@@ -62,7 +62,7 @@ static void test_what_does_not_fit_is_refused(void **state)
         {{.ps_hosts = "p:1", .job_name = "worker"}, "Must specify an explicit `task_index`"},
         {{D1, .job_name = "worker", GIVEN = 2},
          "2 is not a valid task_id for task_type worker in the cluster_spec: those in --ps-hosts "
-         "and --worker-hosts go from 0 to 1"},
+         "and --worker-hosts go from 0 to 1 (one more worker than are listed leaves the list"},
         {{D1, .job_name = "ps", GIVEN = 2}, "2 is not a valid task_id for task_type ps"},
         {{.worker_hosts = "a:1,b:1", .job_name = "ps", GIVEN = 0},
          "ps is not a valid task_type in the cluster_spec"},

@@ -187,6 +187,9 @@ static enum error check_own_task(const struct cluster *cluster)
     const char *job = cluster_role_name(cluster, cluster->role);
     bool may_miss = cluster->role == CLUSTER_WORKER && !cluster->workers_known &&
                     cluster_count(cluster, CLUSTER_WORKER) == 0;
+    bool may_join = cluster->role == CLUSTER_WORKER && cluster_count(cluster, CLUSTER_PS) > 0;
+    const char *advice =
+        may_join ? " (one more worker than are listed leaves the list of them out)" : "";
     if (cluster->role == CLUSTER_EVALUATOR && cluster->index != 0)
         return error_set(ERROR_USAGE,
                          "For distributed training, there can only be one `evaluator` task (with "
@@ -201,10 +204,10 @@ static enum error check_own_task(const struct cluster *cluster)
                          job, job, cluster->source);
     return error_set(ERROR_USAGE,
                      "%" PRId64 " is not a valid task_id for task_type %s in the cluster_spec: "
-                     "those in %s go from %" PRId64 " to %" PRId64,
+                     "those in %s go from %" PRId64 " to %" PRId64 "%s",
                      cluster->index, job, cluster->source,
                      cluster->tasks[cluster->begin[cluster->role]].index,
-                     cluster->tasks[cluster->begin[cluster->role + 1] - 1].index);
+                     cluster->tasks[cluster->begin[cluster->role + 1] - 1].index, advice);
 }
 
 /* A gradient has a part for each server: one that a trainer does not see would miss its part. */

@@ -417,12 +417,12 @@ static enum error refuse_loss(struct training *training, double loss)
     if (error)
         return error;
     if (logdir)
-        snprintf(newest, sizeof(newest), "%.600s (step %" PRId64 ") stays the newest checkpoint ",
+        snprintf(newest, sizeof(newest), "; %.600s (step %" PRId64 ") stays the newest checkpoint",
                  logdir_newest_path(logdir), logdir_newest_step(logdir));
     return error_set(ERROR_INPUT,
                      "training diverged: the loss of step %" PRId64 " is %g, on batch %" PRId64
-                     "%s (%s/batch?size=%" PRId64 "&index=%" PRId64 "&stream=%s shows its rows); "
-                     "%s(features that are not finite may be the matter; %sa smaller "
+                     "%s (%s/batch?size=%" PRId64 "&index=%" PRId64 "&stream=%s shows its rows)%s "
+                     "(features that are not finite may be the matter; %sa smaller "
                      "--learning-rate may help)",
                      training->asked.step, loss, index,
                      loss_every(training) > 1 ? " or shortly before" : "", options->sampler_url,
