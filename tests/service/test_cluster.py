@@ -161,6 +161,17 @@ def test_workers_with_other_options_are_refused_and_the_others_go_on(cluster, se
     check_each_batch_once(trained.logdir, served, store, tmp_path, STEPS)
 
 
+def test_a_worker_s_other_seed_is_noticed(cluster):
+    trained = cluster()
+    trained.start_server(0)
+    trained.start_worker(0).wait_for_log("computing on")
+    trained.ps[0].wait_for_log("waiting for parameter server 1")  # what is trained is known
+    other = trained.start_worker(1, seed=4)
+    other.wait_for_log("--seed 4 has no effect: this training began with --seed 3")
+    trained.start_server(1)
+    trained.wait()
+
+
 @pytest.mark.parametrize("option, value", [("ps_strategy", "round_robin"), ("train_steps", STEPS + 1)])
 def test_a_server_with_other_options_is_refused(cluster, option, value):
     trained = cluster()

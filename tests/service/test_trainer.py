@@ -182,6 +182,13 @@ def test_the_same_seed_gives_the_same_bytes_from_every_store(served, store, demo
     assert newest(tmp_path / "d").read_bytes() != expected
 
 
+def test_another_seed_than_that_of_the_first_start_is_noticed(served, store, tmp_path):
+    assert "no effect" not in train(served, store, tmp_path, train_steps=5).stderr
+    assert "no effect" not in train(served, store, tmp_path, train_steps=6).stderr
+    assert "no effect" not in train(served, store, tmp_path, train_steps=7, seed=None).stderr
+    assert "--seed 4 has no effect: this training began with --seed 3" in train(served, store, tmp_path, train_steps=8, seed=4).stderr
+
+
 @pytest.mark.parametrize("model", ["softmax", "mlp"])
 @pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam"])
 def test_models_and_optimizers_learn(served, store, test_store, tmp_path, model, optimizer):

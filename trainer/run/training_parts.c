@@ -335,12 +335,22 @@ static void warn_of_fractions(const struct training_parts *parts)
     }
 }
 
+/* The seed of a training is that of its first start. */
+static void take_seed(struct training_parts *parts, uint64_t seed)
+{
+    const struct training_options *options = parts->options;
+    if (options->seed_given && options->model.seed != seed)
+        log_warning("--seed %" PRIu64 " has no effect: this training began with --seed %" PRIu64,
+                    options->model.seed, seed);
+    parts->facts.model.seed = seed;
+}
+
 static enum error choose_seed(struct training_parts *parts)
 {
     const struct checkpoint_facts *saved = saved_facts(parts);
     uint64_t *seed = &parts->facts.model.seed;
     if (saved) {
-        *seed = saved->model.seed;
+        take_seed(parts, saved->model.seed);
     } else if (!parts->options->seed_given) {
         if (getrandom(seed, sizeof(*seed), 0) != (ssize_t)sizeof(*seed))
             return error_set_errno(ERROR_IO, errno, "cannot draw a seed; give one with --seed");
@@ -357,7 +367,7 @@ static enum error propose(struct training_parts *parts)
     enum error error = exchange_propose(parts->exchange, &parts->facts, &held);
     if (error || !held)
         return error;
-    parts->facts.model.seed = checkpoint_get_facts(held)->model.seed;
+    take_seed(parts, checkpoint_get_facts(held)->model.seed);
     error = compare_training(held, &parts->facts.model);
     checkpoint_close(held);
     return error;
