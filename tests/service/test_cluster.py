@@ -13,6 +13,7 @@ import pytest
 
 from cluster_cases import ADDITIVE, Cluster, check_each_batch_once
 from conftest import run, wait_for
+from test_cluster_http import status
 from test_trainer import checkpoints, csv_uri, evaluate, newest, read_checkpoint, served, store, train  # noqa: F401, fixtures
 
 STEPS = 300
@@ -163,9 +164,9 @@ def test_workers_with_other_options_are_refused_and_the_others_go_on(cluster, se
 
 def test_a_worker_s_other_seed_is_noticed(cluster):
     trained = cluster()
-    trained.start_server(0)
-    trained.start_worker(0).wait_for_log("computing on")
-    trained.ps[0].wait_for_log("waiting for parameter server 1")  # what is trained is known
+    trained.start_server(0).wait_for_log("listens")
+    trained.start_worker(0)
+    wait_for(lambda: status(trained.servers[0])["parameters"] > 0, "nobody says what is trained")
     other = trained.start_worker(1, seed=4)
     other.wait_for_log("--seed 4 has no effect: this training began with --seed 3")
     trained.start_server(1)
@@ -256,10 +257,10 @@ def test_a_server_that_is_killed_comes_back_at_the_last_cut(cluster, served, sto
 def test_a_server_that_is_killed_before_anything_is_saved(cluster, served, store, tmp_path, workers):
     """Workers who said what is trained, or heard it, are asked once more."""
     trained = cluster(workers=workers)
-    trained.start_server(0)
+    trained.start_server(0).wait_for_log("listens")
     for index in range(workers):
-        trained.start_worker(index).wait_for_log("computing on")
-    trained.ps[0].wait_for_log("waiting for parameter server 1")
+        trained.start_worker(index)
+    wait_for(lambda: status(trained.servers[0])["parameters"] > 0, "nobody says what is trained")
     trained.ps[0].kill()
     trained.start_server(0), trained.start_server(1)
     trained.wait()
