@@ -36,12 +36,14 @@
 struct http_client {
     CURLM *multi;
     CURL *easy;
-    struct curl_slist *headers;     /* owned; NULL: there is no token */
-    char *base_url;                 /* owned; no trailing '/' */
-    struct buffer url;              /* of the call in progress */
-    struct http_response *response; /* of the call in progress; borrowed */
-    struct buffer busy_body;        /* of the last answer that said "later" */
-    enum error callback_error;      /* why a callback ended the transfer */
+    struct curl_slist *headers;      /* owned; NULL: there is no token */
+    struct curl_slist *post_headers; /* owned: those, and the kind of body */
+    char *base_url;                  /* owned; no trailing '/' */
+    struct buffer url;               /* of the call in progress */
+    struct http_response *response;  /* of the call in progress; borrowed */
+    bool (*is_answer)(const struct http_response *response); /* NULL: none that says "later" is */
+    struct buffer busy_body;   /* of the last answer that said "later" */
+    enum error callback_error; /* why a callback ended the transfer */
     char reason[CURL_ERROR_SIZE];
     uint64_t random;
     _Atomic bool cancelled;
@@ -131,21 +133,31 @@ static enum error check_url(const char *url)
     return error;
 }
 
-static enum error add_token(struct http_client *client)
+static enum error add_header(struct curl_slist **list, const char *line)
+{
+    struct curl_slist *longer = curl_slist_append(*list, line);
+    if (!longer)
+        return error_set_memory(strlen(line), "an HTTP header");
+    *list = longer;
+    return OK;
+}
+
+static enum error add_headers(struct http_client *client)
 {
     const char *token = getenv("TOMBOLA_TOKEN");
     struct buffer line = BUFFER_INIT(16 << 10);
-    if (!token || !token[0])
-        return OK;
+    enum error error = add_header(&client->post_headers, "Content-Type: application/json");
+    if (error || !token || !token[0])
+        return error;
     if (strpbrk(token, "\r\n"))
         return error_set(ERROR_USAGE, "TOMBOLA_TOKEN holds a line end");
-    enum error error = buffer_print(&line, "Authorization: Bearer %s", token);
-    if (!error) {
-        client->headers = curl_slist_append(NULL, line.data);
-        if (!client->headers ||
-            curl_easy_setopt(client->easy, CURLOPT_HTTPHEADER, client->headers) != CURLE_OK)
-            error = error_set_memory(line.length, "an HTTP header");
-    }
+    error = buffer_print(&line, "Authorization: Bearer %s", token);
+    if (!error)
+        error = add_header(&client->headers, line.data);
+    if (!error)
+        error = add_header(&client->post_headers, line.data);
+    if (!error && curl_easy_setopt(client->easy, CURLOPT_HTTPHEADER, client->headers) != CURLE_OK)
+        error = error_set_memory(line.length, "an HTTP header");
     buffer_release(&line);
     return error;
 }
@@ -198,7 +210,7 @@ static enum error client_init(struct http_client *client, const char *base_url)
     client->easy = curl_easy_init();
     if (!client->base_url || !client->multi || !client->easy || !set_options(client))
         return error_set_memory(length, "an HTTP client");
-    return add_token(client);
+    return add_headers(client);
 }
 
 enum error http_client_open(const char *base_url, struct http_client **ret_client)
@@ -225,6 +237,7 @@ void http_client_close(struct http_client *client)
     curl_easy_cleanup(client->easy);
     curl_multi_cleanup(client->multi);
     curl_slist_free_all(client->headers);
+    curl_slist_free_all(client->post_headers);
     buffer_release(&client->url);
     buffer_release(&client->busy_body);
     free(client->base_url);
@@ -319,7 +332,8 @@ bool http_status_is_passing(int status)
 static bool is_busy(const struct http_client *client, const struct call *call)
 {
     int status = client->response->status;
-    return http_status_is_passing(status) && (status == 429 || call->retry_busy);
+    return http_status_is_passing(status) && (status == 429 || call->retry_busy) &&
+           !(client->is_answer && client->is_answer(client->response));
 }
 
 static const char *reason_of(const struct http_client *client, CURLcode code)
@@ -467,12 +481,9 @@ static enum error prepare(struct http_client *client, const char *target)
     return code == CURLE_OK ? OK : error_set_memory(client->url.length, "an HTTP request");
 }
 
-enum error http_client_get(struct http_client *client, const char *target, int64_t patience_ms,
-                           bool retry_busy, struct http_response *response)
+static enum error call_server(struct http_client *client, int64_t patience_ms, bool retry_busy,
+                              struct http_response *response)
 {
-    enum error error = prepare(client, target);
-    if (error)
-        return error;
     if (is_cancelled(client))
         return say_cancelled(client);
     struct call call = {.started_ns = clock_now_ns(),
@@ -480,9 +491,41 @@ enum error http_client_get(struct http_client *client, const char *target, int64
                         .retry_busy = retry_busy};
     client->response = response;
     response->reconnected = response->repeated = false;
-    error = run_call(client, &call);
+    enum error error = run_call(client, &call);
     client->response = NULL;
     return error;
+}
+
+enum error http_client_get(struct http_client *client, const char *target, int64_t patience_ms,
+                           bool retry_busy, struct http_response *response)
+{
+    enum error error = prepare(client, target);
+    return error ? error : call_server(client, patience_ms, retry_busy, response);
+}
+
+enum error http_client_post(struct http_client *client, const char *target,
+                            const struct buffer *body, int64_t patience_ms, bool retry_busy,
+                            struct http_response *response)
+{
+    enum error error = prepare(client, target);
+    if (error)
+        return error;
+    CURLcode code = curl_easy_setopt(client->easy, CURLOPT_POSTFIELDS, body->data);
+    code |= curl_easy_setopt(client->easy, CURLOPT_POSTFIELDSIZE, (long)body->length);
+    code |= curl_easy_setopt(client->easy, CURLOPT_HTTPHEADER, client->post_headers);
+    if (code == CURLE_OK)
+        error = call_server(client, patience_ms, retry_busy, response);
+    else
+        error = error_set_memory(body->length, "an HTTP request");
+    (void)curl_easy_setopt(client->easy, CURLOPT_HTTPGET, 1L);
+    (void)curl_easy_setopt(client->easy, CURLOPT_HTTPHEADER, client->headers);
+    return error;
+}
+
+void http_client_judge(struct http_client *client,
+                       bool (*is_answer)(const struct http_response *response))
+{
+    client->is_answer = is_answer;
 }
 
 void http_client_cancel(struct http_client *client)

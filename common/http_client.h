@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * GET over HTTP with keep-alive, a deadline and retries; one struct http_client a thread.
+ * GET and POST over HTTP with keep-alive, a deadline and retries; one struct http_client a thread.
  *
  * Connection refused, reset, DNS failure, 429 and 503, and a gateway's statuses while the server
  * behind it is away (408, 502, 504) are tried again with exponential backoff and jitter
@@ -50,6 +50,16 @@ void http_client_close(struct http_client *client);
  * ERROR_NETWORK. */
 enum error http_client_get(struct http_client *client, const char *target, int64_t patience_ms,
                            bool retry_busy, struct http_response *response) MUST_CHECK;
+
+/* The same with a body of JSON, borrowed: for requests that may come twice, since they are tried
+ * again as a GET is. */
+enum error http_client_post(struct http_client *client, const char *target,
+                            const struct buffer *body, int64_t patience_ms, bool retry_busy,
+                            struct http_response *response) MUST_CHECK;
+
+/* From now on an answer that says "later", and for which this is true, is the caller's to judge. */
+void http_client_judge(struct http_client *client,
+                       bool (*is_answer)(const struct http_response *response));
 
 /* Does the status say "later"? 408, 429, 502, 503, 504. */
 bool http_status_is_passing(int status);

@@ -19,6 +19,7 @@ static _Atomic int first_signal;
 static _Atomic int interrupts; /* how many SIGINT came */
 static _Atomic int descriptor = -1;
 static _Thread_local const _Atomic bool *followed; /* NULL: none */
+static _Thread_local bool spared;
 
 static void wake(int signal_number)
 {
@@ -108,7 +109,12 @@ enum error stop_install(void)
 
 bool stop_requested(void)
 {
-    return atomic_load(&first_signal) != 0 || (followed && atomic_load(followed));
+    return (!spared && atomic_load(&first_signal) != 0) || (followed && atomic_load(followed));
+}
+
+void stop_spare_thread(void)
+{
+    spared = true;
 }
 
 void stop_follow(const _Atomic bool *flag)
@@ -128,7 +134,7 @@ const char *stop_signal_name(void)
 
 int stop_descriptor(void)
 {
-    return atomic_load(&descriptor);
+    return spared ? -1 : atomic_load(&descriptor);
 }
 
 bool stop_wait(long long deadline_ns)

@@ -26,12 +26,16 @@ bool stop_requested(void);
  * of it: every wait of the thread that heeds signals then ends. NULL: signals only, again. */
 void stop_follow(const _Atomic bool *flag);
 
+/* From now on a signal stops this thread's waits no more: it does what must be done before the
+ * process ends, and watches its own deadline. stop_signal() still tells. */
+void stop_spare_thread(void);
+
 /* The signal's number (SIGTERM, SIGINT), 0 while none came. The shell's exit status is 128 + it. */
 int stop_signal(void);
 /* "SIGINT" or "SIGTERM" */
 const char *stop_signal_name(void);
 
-/* Readable from the first signal on, for poll(). Owned here. */
+/* Readable from the first signal on, for poll(); -1 for a thread that is spared. Owned here. */
 int stop_descriptor(void);
 
 /* Waits until stop_requested() or the deadline (common/clock.h); true when it was. */

@@ -6,6 +6,7 @@
 #include "loader/tombola.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,6 +39,8 @@ SAME_MEMBER(features);
 SAME_MEMBER(epoch);
 SAME_MEMBER(first);
 SAME_MEMBER(index);
+SAME_MEMBER(seq);
+SAME_MEMBER(attempt);
 _Static_assert(sizeof(struct tombola_batch) == sizeof(struct feed_batch), "a batch");
 _Static_assert((int)TOMBOLA_USAGE == ERROR_USAGE && (int)TOMBOLA_INPUT == ERROR_INPUT &&
                    (int)TOMBOLA_NOT_FOUND == ERROR_NOT_FOUND &&
@@ -47,8 +50,8 @@ _Static_assert((int)TOMBOLA_USAGE == ERROR_USAGE && (int)TOMBOLA_INPUT == ERROR_
                    (int)TOMBOLA_UNAVAILABLE == ERROR_UNAVAILABLE &&
                    (int)TOMBOLA_CANCELLED == ERROR_CANCELLED && (int)TOMBOLA_END == ERROR_END,
                "codes");
-_Static_assert((int)TOMBOLA_DRAW == FEED_DRAW && (int)TOMBOLA_INDEX == FEED_INDEX &&
-                   (int)TOMBOLA_BAD_ROWS_SKIP == BAD_ROWS_SKIP &&
+_Static_assert((int)TOMBOLA_LEASE == FEED_LEASE && (int)TOMBOLA_INDEX == FEED_INDEX &&
+                   (int)TOMBOLA_DRAW == FEED_DRAW && (int)TOMBOLA_BAD_ROWS_SKIP == BAD_ROWS_SKIP &&
                    (int)TOMBOLA_BAD_ROWS_REPLACE == BAD_ROWS_REPLACE &&
                    (int)TOMBOLA_U8 == ELEMENT_U8 && (int)TOMBOLA_F32 == ELEMENT_F32 &&
                    (int)TOMBOLA_LABEL_NONE == LABEL_NONE && (int)TOMBOLA_LABEL_TEXT == LABEL_TEXT,
@@ -120,16 +123,18 @@ static enum error check_options(const struct tombola_options *options)
     if (!options->store_uri)
         return error_set(ERROR_USAGE,
                          "store_uri is NULL; \"sqlite:PATH\" or \"csv:PATH\" is right");
-    if (options->pull != TOMBOLA_DRAW && options->pull != TOMBOLA_INDEX)
-        return error_set(ERROR_USAGE, "pull is %d; TOMBOLA_DRAW and TOMBOLA_INDEX are possible",
+    if (options->pull < TOMBOLA_LEASE || options->pull > TOMBOLA_DRAW)
+        return error_set(ERROR_USAGE, "pull is %d; 0 to 2 (enum tombola_pull) are possible",
                          options->pull);
+    if (options->worker && options->pull != TOMBOLA_LEASE)
+        return error_set(ERROR_USAGE, "worker is the name of who is lent to: for TOMBOLA_LEASE");
     if (options->bad_rows < TOMBOLA_BAD_ROWS_FAIL || options->bad_rows > TOMBOLA_BAD_ROWS_REPLACE)
         return error_set(ERROR_USAGE, "bad_rows is %d; 0 to 2 (enum tombola_bad_rows) are possible",
                          options->bad_rows);
     bool has_ranks = options->rank != 0 || options->world != 0 || options->pad != 0;
-    if (options->pull == TOMBOLA_DRAW && (has_ranks || options->state))
-        return error_set(ERROR_USAGE, "rank, world, pad and state are for TOMBOLA_INDEX: draws are "
-                                      "divided and remembered by the sampler");
+    if (options->pull != TOMBOLA_INDEX && (has_ranks || options->state))
+        return error_set(ERROR_USAGE, "rank, world, pad and state are for TOMBOLA_INDEX: what is "
+                                      "lent or drawn the sampler divides and remembers");
     if (options->state && options->first_index != 0)
         return error_set(ERROR_USAGE, "first_index is %lld beside a state, which says it",
                          (long long)options->first_index);
@@ -188,6 +193,7 @@ static enum error open_parts(struct tombola_feed *feed, const struct tombola_opt
                                  .store = feed->store,
                                  .device = feed->device,
                                  .pull = (enum feed_pull)options->pull,
+                                 .worker = options->worker,
                                  .first_index = feed->state.first,
                                  .rank = options->rank,
                                  .world = options->world,
@@ -324,18 +330,27 @@ static enum error put_back(struct tombola_feed *feed, const struct feed_batch *b
     return error || !feed->by_index ? error : rank_state_add(&feed->state, number);
 }
 
-int tombola_feed_put(struct tombola_feed *feed, void *stream, const struct tombola_batch *batch)
+static enum error drop(struct tombola_feed *feed, const struct feed_batch *batch)
 {
+    return feed_drop(feed->feed, feed->put.queue, batch);
+}
+
+static int take_back(struct tombola_feed *feed, void *stream, const struct tombola_batch *batch,
+                     const char *call,
+                     enum error (*take)(struct tombola_feed *feed, const struct feed_batch *batch))
+{
+    char prefix[32];
+    snprintf(prefix, sizeof(prefix), "%s: ", call);
     if (!feed)
-        return error_set(ERROR_USAGE, "tombola_feed_put: the feed is NULL");
+        return error_set(ERROR_USAGE, "%sthe feed is NULL", prefix);
     int gpu = -1;
-    enum error error = enter(feed, "tombola_feed_put", &gpu);
+    enum error error = enter(feed, call, &gpu);
     if (error)
         return error;
     pthread_mutex_lock(&feed->lock);
     error = follow_stream(feed, &feed->put, stream);
     if (!error)
-        error = put_back(feed, (const struct feed_batch *)batch);
+        error = take(feed, (const struct feed_batch *)batch);
     feed->out -= !error;
     bool is_last = feed->closed && feed->out == 0;
     if (!is_last)
@@ -343,7 +358,17 @@ int tombola_feed_put(struct tombola_feed *feed, void *stream, const struct tombo
     pthread_mutex_unlock(&feed->lock); /* from here on another thread may free it */
     if (is_last)
         free_feed(feed, gpu);
-    return error == ERROR_USAGE ? error_prefix(error, "tombola_feed_put: ") : error;
+    return error == ERROR_USAGE ? error_prefix(error, "%s", prefix) : error;
+}
+
+int tombola_feed_put(struct tombola_feed *feed, void *stream, const struct tombola_batch *batch)
+{
+    return take_back(feed, stream, batch, "tombola_feed_put", put_back);
+}
+
+int tombola_feed_drop(struct tombola_feed *feed, void *stream, const struct tombola_batch *batch)
+{
+    return take_back(feed, stream, batch, "tombola_feed_drop", drop);
 }
 
 void tombola_feed_interrupt(struct tombola_feed *feed)
@@ -360,8 +385,8 @@ int tombola_feed_state(struct tombola_feed *feed, const char **ret_state)
         return error_set(ERROR_USAGE, "tombola_feed_state: %s is NULL",
                          feed ? "ret_state" : "the feed");
     if (!feed->by_index)
-        return error_set(ERROR_USAGE, "tombola_feed_state: draws are remembered by the sampler "
-                                      "(POST /streams/NAME/checkpoint)");
+        return error_set(ERROR_USAGE, "tombola_feed_state: what is lent or drawn the sampler "
+                                      "remembers (POST /streams/NAME/checkpoint)");
     int gpu = -1;
     enum error error = enter(feed, "tombola_feed_state", &gpu);
     if (error)
@@ -427,7 +452,8 @@ void tombola_feed_stats(const struct tombola_feed *feed, struct tombola_stats *r
                                   .fetch_ns = inner.fetch_ns,
                                   .copy_ns = inner.copy_ns,
                                   .wait_ns = inner.wait_ns,
-                                  .first_ns = inner.first_ns};
+                                  .first_ns = inner.first_ns,
+                                  .lost = inner.lost};
     copy_out(ret_stats, bytes, &stats, sizeof(stats));
 }
 

@@ -36,9 +36,12 @@
  *   without a copy; tombola_feed_put() gives it back. Batches come in the sampler's order,
  *   whatever the threads do.
  *
- *   Draws (TOMBOLA_DRAW) move the sampler's stream, which several programs may share. With
+ *   Batches are lent (TOMBOLA_LEASE): several programs share the sampler's stream, and a batch
+ *   counts as trained when it is put back. What was lent to a program that is gone, or was dropped
+ *   (tombola_feed_drop()), is lent to another one; a thread renews the leases meanwhile. With
  *   TOMBOLA_INDEX nothing moves: batch number K is requested by its number, so that a program that
- *   remembers K can continue exactly where it was, as often as it likes.
+ *   remembers K can continue exactly where it was, as often as it likes; ranks divide the numbers.
+ *   Plain draws (TOMBOLA_DRAW) count as trained when they are answered.
  *
  *   ON A GPU features are in device memory. `stream` is the cudaStream_t on which the caller works
  *   (NULL: CUDA's default stream): tombola_feed_next() makes it wait for the copy, and a slot that
@@ -99,7 +102,7 @@ enum tombola_status {
     TOMBOLA_END = -12          /* the stream has ended; not a failure */
 };
 
-enum tombola_pull { TOMBOLA_DRAW = 0, TOMBOLA_INDEX = 1 };
+enum tombola_pull { TOMBOLA_LEASE = 0, TOMBOLA_INDEX = 1, TOMBOLA_DRAW = 2 };
 
 enum tombola_bad_rows {
     TOMBOLA_BAD_ROWS_FAIL = 0,   /* tombola_feed_next() fails, naming file, row and column */
@@ -144,6 +147,9 @@ struct tombola_options {
     int64_t rank, world;
     int pad;
     const char *state; /* TOMBOLA_INDEX: go on from there (tombola_feed_state()); NULL: begin */
+    /* TOMBOLA_LEASE: 1 to 128 of [A-Za-z0-9._:-], of no other program that runs; NULL: a name of
+     * its own. The sampler's page and metrics show it. */
+    const char *worker;
 };
 
 struct tombola_batch {
@@ -153,6 +159,8 @@ struct tombola_batch {
     const void *features; /* [rows, features] in the device's memory */
     int64_t epoch, first; /* the batch's epoch, and its first unit's position in the order */
     int64_t index;        /* TOMBOLA_INDEX: the batch's number; else counted from 0 */
+    int64_t seq;          /* TOMBOLA_LEASE: the worker's number for it */
+    int64_t attempt;      /* TOMBOLA_LEASE: above 1 it was lent before, and redelivered; else 0 */
 };
 
 /* Borrowed until tombola_feed_close(). */
@@ -175,6 +183,7 @@ struct tombola_stats {
     int64_t pull_ns, fetch_ns, copy_ns; /* busy time of the threads */
     int64_t wait_ns;  /* the caller waited in tombola_feed_next(), the first batch left out */
     int64_t first_ns; /* from open to the first batch */
+    int64_t lost;     /* leases that ran out before put: somebody else got those batches, too */
 };
 
 struct tombola_feed;
@@ -183,10 +192,11 @@ struct tombola_feed;
  * is wrong with the sampler, the first tombola_feed_next() says. */
 TOMBOLA_API int tombola_feed_open(const struct tombola_options *options,
                                   struct tombola_feed **ret_feed);
-/* At any time. Batches that are out stay valid until they are put back; the feed and its memory go
- * with the last of them, and until then tombola_feed_put() is the one call that it takes. Returns
- * within a second whatever hangs: a thread that the system does not let go (a file server that is
- * away) is left behind with the memory that it uses, and a warning is logged. NULL is legal. */
+/* At any time. Batches that are out stay valid until they are put back or dropped; the feed and its
+ * memory go with the last of them, and until then these are the calls that it takes. Then what was
+ * put back is acked, and what was not handed out is lent to others. Returns within a second
+ * whatever hangs: a thread that the system does not let go (a file server that is away) is left
+ * behind with the memory that it uses, and a warning is logged. NULL is legal. */
 TOMBOLA_API void tombola_feed_close(struct tombola_feed *feed);
 
 #define TOMBOLA_FOREVER (-1)
@@ -199,6 +209,11 @@ TOMBOLA_API int tombola_feed_next(struct tombola_feed *feed, void *stream, int64
 /* From any thread, in any order. Each is put back once; it is invalid from then on. */
 TOMBOLA_API int tombola_feed_put(struct tombola_feed *feed, void *stream,
                                  const struct tombola_batch *batch);
+/* The same for a batch that was not trained: its lease is not acked, and when it has run out
+ * somebody gets the batch again. By index tombola_feed_state() does not count it; of plain draws
+ * the sampler is not told. */
+TOMBOLA_API int tombola_feed_drop(struct tombola_feed *feed, void *stream,
+                                  const struct tombola_batch *batch);
 /* From any thread: the tombola_feed_next() that waits, or else the next one that would have to,
  * returns TOMBOLA_CANCELLED. The call after it goes on where it was. */
 TOMBOLA_API void tombola_feed_interrupt(struct tombola_feed *feed);

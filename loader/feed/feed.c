@@ -15,6 +15,7 @@
 #include "loader/feed/copier.h"
 #include "loader/feed/fetcher.h"
 #include "loader/feed/label_check.h"
+#include "loader/feed/lease_keeper.h"
 #include "loader/feed/pull_queue.h"
 #include "loader/feed/puller.h"
 #include "loader/feed/ring.h"
@@ -51,7 +52,8 @@ struct feed {
     struct store *cache; /* of options.store; NULL: rows are fetched from the store itself */
     struct ring *ring;
     struct pull_queue *queue;
-    struct label_check *labels; /* NULL: the labels are trusted */
+    struct label_check *labels;  /* NULL: the labels are trusted */
+    struct lease_keeper *leases; /* NULL: not FEED_LEASE */
     struct puller *puller;
     struct fetchers *fetchers;
     struct copier *copier;
@@ -70,6 +72,11 @@ static enum error check_count(const char *what, size_t value, size_t minimum, si
         return OK;
     return error_set(ERROR_USAGE, "a feed with %zu %s; %zu to %zu are possible", value, what,
                      minimum, maximum);
+}
+
+static bool moves_stream(const struct feed_options *options)
+{
+    return options->pull == FEED_DRAW || options->pull == FEED_LEASE;
 }
 
 /* Within the bytes of large batches, in host and device memory. */
@@ -92,7 +99,7 @@ static size_t default_slots(const struct feed_options *options)
     size_t most = most_slots(options);
     if (most < SLOTS_FEW)
         return most < SLOTS_LEAST ? SLOTS_LEAST : most;
-    if (options->pull == FEED_DRAW || options->batch_rows >= SLOTS_BYTES / row_bytes / SLOTS_FEW)
+    if (moves_stream(options) || options->batch_rows >= SLOTS_BYTES / row_bytes / SLOTS_FEW)
         return SLOTS_FEW;
     size_t fit = SLOTS_BYTES / row_bytes / (options->batch_rows + 1);
     return fit < SLOTS_MANY ? fit : SLOTS_MANY;
@@ -141,8 +148,7 @@ static enum error copy_text(const char *text, char **ret_copy)
 static size_t queue_capacity(const struct feed_options *options)
 {
     size_t capacity = QUEUE_ROWS / options->batch_rows;
-    if (options->pull ==
-        FEED_DRAW) /* what is drawn and not delivered is gone: no more than needed */
+    if (moves_stream(options)) /* what is drawn and not delivered is gone: no more than needed */
         capacity = options->draws_ahead;
     if (capacity > QUEUE_CAPACITY_LIMIT)
         capacity = QUEUE_CAPACITY_LIMIT;
@@ -219,6 +225,7 @@ static enum error start_stages(struct feed *feed)
                                     .batches = options->batches,
                                     .batch_rows = options->batch_rows,
                                     .connections = options->draws_ahead,
+                                    .leases = feed->leases,
                                     .labels = feed->labels,
                                     .store = info,
                                     .fails_on_bad_rows = options->bad_rows == BAD_ROWS_FAIL};
@@ -237,6 +244,7 @@ static void free_all(void *context)
     struct closing *closing = context;
     struct feed *feed = closing->feed;
     puller_stop(feed->puller);
+    lease_keeper_stop(feed->leases);
     atomic_store(&closing->place, "the store");
     fetchers_stop(feed->fetchers);
     atomic_store(&closing->place, "the device");
@@ -302,6 +310,9 @@ static enum error feed_init(struct feed *feed, const struct feed_options *option
         error = pull_queue_new(queue_capacity(&feed->options), options->batch_rows, &feed->queue);
     if (!error && !options->trust_labels)
         error = label_check_new(store_info(options->store), &feed->labels);
+    if (!error && options->pull == FEED_LEASE)
+        error = lease_keeper_start(feed->url, feed->stream, options->worker, options->patience_ms,
+                                   &feed->leases);
     if (!error) {
         feed->batches = array_new(feed->options.slots, sizeof(*feed->batches), "batches");
         error = feed->batches ? start_stages(feed) : ERROR_MEMORY;
@@ -396,7 +407,9 @@ enum error feed_next_within(struct feed *feed, struct device_queue *queue, int64
                                  .features = slot->device,
                                  .epoch = slot->epoch,
                                  .first = slot->first,
-                                 .index = slot->index};
+                                 .index = slot->index,
+                                 .seq = slot->seq,
+                                 .attempt = slot->attempt};
     count(&feed->batch_count, 1);
     count(&feed->row_count, (int64_t)slot->rows);
     count(&feed->bad_row_count, (int64_t)slot->bad_rows);
@@ -424,41 +437,58 @@ int64_t feed_end_index(const struct feed *feed)
     return puller_next_index(feed->puller);
 }
 
-/* The batch's slot, if the caller has it: `batch` is what a program handed in, right or wrong. */
-static enum error find_slot(const struct feed *feed, const struct feed_batch *batch,
-                            struct slot **ret_slot)
+/* The batch's slot; NULL (ERROR_USAGE) if the caller does not have it: `batch` is what a program
+ * handed in, right or wrong. */
+static struct slot *find_slot(const struct feed *feed, const struct feed_batch *batch)
 {
     uintptr_t offset = (uintptr_t)batch - (uintptr_t)feed->batches;
     size_t number = offset / sizeof(*batch);
-    if (!batch || number >= feed->options.slots || offset % sizeof(*batch) != 0)
-        return error_set(ERROR_USAGE, "the batch that was put back is none of this feed's; put "
-                                      "back those that next returned");
-    *ret_slot = ring_slot(feed->ring, number);
-    if (!ring_is_busy(feed->ring, *ret_slot))
-        return error_set(ERROR_USAGE,
-                         "the batch that was put back is not out; each is put back once");
+    if (!batch || number >= feed->options.slots || offset % sizeof(*batch) != 0) {
+        error_set(ERROR_USAGE, "the batch that was put back is none of this feed's; put "
+                               "back those that next returned");
+        return NULL;
+    }
+    struct slot *slot = ring_slot(feed->ring, number);
+    if (ring_is_busy(feed->ring, slot))
+        return slot;
+    error_set(ERROR_USAGE, "the batch that was put back is not out; each is put back once");
+    return NULL;
+}
+
+static enum error give_back(struct feed *feed, struct device_queue *queue,
+                            const struct feed_batch *batch,
+                            void (*settle)(struct lease_keeper *keeper, int64_t seq))
+{
+    struct slot *slot = find_slot(feed, batch);
+    if (!slot)
+        return ERROR_USAGE;
+    int64_t seq = slot->seq;
+    enum error error = device_event_record(feed->options.device, slot->released, queue);
+    if (error)
+        return error;
+    ring_put(feed->ring, slot);
+    if (feed->leases)
+        settle(feed->leases, seq);
     return OK;
 }
 
 enum error feed_put(struct feed *feed, struct device_queue *queue, const struct feed_batch *batch)
 {
-    struct slot *slot = NULL;
-    enum error error = find_slot(feed, batch, &slot);
-    if (error)
-        return error;
-    error = device_event_record(feed->options.device, slot->released, queue);
-    if (!error)
-        ring_put(feed->ring, slot);
-    return error;
+    return give_back(feed, queue, batch, lease_keeper_done);
+}
+
+enum error feed_drop(struct feed *feed, struct device_queue *queue, const struct feed_batch *batch)
+{
+    return give_back(feed, queue, batch, lease_keeper_drop);
 }
 
 enum error feed_number(struct feed *feed, const struct feed_batch *batch, int64_t *ret_number)
 {
-    struct slot *slot = NULL;
-    enum error error = find_slot(feed, batch, &slot);
-    if (!error)
-        *ret_number = slot->sequence;
-    return error;
+    const struct slot *slot = find_slot(feed, batch);
+    if (!slot)
+        return ERROR_USAGE;
+    *ret_number = slot->sequence;
+    return OK;
 }
 
 void feed_get_stats(const struct feed *feed, struct feed_stats *ret_stats)
@@ -473,5 +503,6 @@ void feed_get_stats(const struct feed *feed, struct feed_stats *ret_stats)
         .fetch_ns = fetchers_busy_ns(feed->fetchers),
         .copy_ns = copier_busy_ns(feed->copier),
         .wait_ns = atomic_load_explicit(&feed->wait_ns, memory_order_relaxed),
-        .first_ns = atomic_load_explicit(&feed->first_ns, memory_order_relaxed)};
+        .first_ns = atomic_load_explicit(&feed->first_ns, memory_order_relaxed),
+        .lost = lease_keeper_lost(feed->leases)};
 }

@@ -13,7 +13,10 @@
  * any stage reaches feed_next() with its message, behind the batches that lie before it. One caller
  * thread.
  *
- * Three ways to ask the sampler:
+ * Four ways to ask the sampler:
+ *   FEED_LEASE  /batch?size=B&worker=W&seq=S  lends a batch, which feed_put() acks and feed_drop()
+ *                                        does not; what is not acked, because this process ends or
+ *                                        fails, is lent to somebody else
  *   FEED_DRAW   /batch?size=B            moves the stream; several pullers share it. What was drawn
  *                                        ahead and not taken when the feed is closed is gone
  *   FEED_INDEX  /batch?size=B&index=K    pure: K is counted here from `first_index`, nothing moves,
@@ -38,7 +41,7 @@
 struct index_set;
 struct sampler_stream;
 
-enum feed_pull { FEED_DRAW, FEED_INDEX, FEED_GRANTED };
+enum feed_pull { FEED_LEASE, FEED_INDEX, FEED_DRAW, FEED_GRANTED };
 
 enum bad_rows {
     BAD_ROWS_FAIL,   /* feed_next() fails, naming file, row and column: at once when the store has
@@ -62,7 +65,8 @@ struct feed_options {
     const struct index_set *done; /* FEED_INDEX: steps that are not taken; copied; NULL: none */
     int64_t batches;              /* end after so many; < 0: when the stream ends */
     size_t batch_rows;            /* B, 1 to 1,000,000 */
-    size_t draws_ahead;           /* FEED_DRAW: requests in flight, 1 to 64; 0: 4 */
+    size_t draws_ahead;           /* FEED_DRAW, FEED_LEASE: requests in flight, 1 to 64; 0: 4 */
+    const char *worker;           /* FEED_LEASE: lease_keeper.h; copied */
     size_t slots;       /* K, 2 to 4096; 0: 8 for draws, by index 8 to 64 (about 32 MiB), of
                           * large batches 3 to 8 (256 MiB, where 3 are not more) */
     size_t fetchers;    /* threads, 1 to 64; 0: 1 */
@@ -84,8 +88,9 @@ struct feed_batch {
     const double *labels; /* [rows], host: as reader_fetch() gives them */
     const void *features; /* [rows, F] in device memory: f32 when `expand`, else info.element */
     int64_t epoch, first; /* as the sampler said; `first` is of the batch's first unit */
-    int64_t
-        index; /* FEED_INDEX, FEED_GRANTED: the sampler's index of this batch; else counted from 0 */
+    int64_t index;        /* FEED_INDEX, FEED_GRANTED: the sampler's; else counted from 0 */
+    int64_t seq;          /* FEED_LEASE: of the lease */
+    int64_t attempt;      /* FEED_LEASE: how often it was lent, 1 the first time; else 0 */
 };
 
 struct feed_stats {
@@ -94,6 +99,7 @@ struct feed_stats {
     int64_t pull_ns, fetch_ns, copy_ns; /* busy time of the stages, summed over threads */
     int64_t wait_ns;  /* the caller waited in feed_next(), the first batch left out */
     int64_t first_ns; /* open to first batch */
+    int64_t lost;     /* leases that ran out, so that somebody else got the batch, too */
 };
 
 struct feed;
@@ -139,6 +145,11 @@ int64_t feed_end_index(const struct feed *feed);
  * it is none of this feed's, or is not out. */
 enum error feed_put(struct feed *feed, struct device_queue *queue,
                     const struct feed_batch *batch) MUST_CHECK;
+
+/* The same, but the batch was not trained: FEED_LEASE does not ack it, and when the lease has run
+ * out somebody gets it again. */
+enum error feed_drop(struct feed *feed, struct device_queue *queue,
+                     const struct feed_batch *batch) MUST_CHECK;
 
 /* The batches that feed_next() hands out are numbers 0, 1, 2, ... ERROR_USAGE as feed_put(). */
 enum error feed_number(struct feed *feed, const struct feed_batch *batch,

@@ -97,6 +97,8 @@ static enum error fetch_batch(struct fetcher *fetcher, const struct pull *pull, 
     slot->epoch = pull->epoch;
     slot->first = pull->first;
     slot->index = pull->index;
+    slot->seq = pull->seq;
+    slot->attempt = pull->attempt;
     int64_t started_ns = clock_now_ns();
     enum error error = reader_fetch(fetcher->reader, slot->ids, slot->rows, slot->host,
                                     all->row_bytes, slot->labels, fetcher->status);

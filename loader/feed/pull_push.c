@@ -12,6 +12,8 @@ enum error pull_push(struct puller *puller, const struct sampler_batch *answer, 
         struct pull pull = {.first = answer->first + (int64_t)at,
                             .epoch = answer->epoch,
                             .index = puller->next_index,
+                            .seq = answer->lease.seq,
+                            .attempt = answer->lease.attempt,
                             .rows = left < puller->options.batch_rows ? left
                                                                       : puller->options.batch_rows};
         if (epoch_draws > 0)

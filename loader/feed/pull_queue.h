@@ -22,6 +22,7 @@ struct pull {
     int64_t epoch, first; /* as the sampler said */
     int64_t index;        /* the sampler's number of the batch */
     size_t rows;          /* 1..B */
+    int64_t seq, attempt; /* of its lease; attempt 0: none */
 };
 
 struct pull_queue;

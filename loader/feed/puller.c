@@ -55,7 +55,7 @@ static enum error prepare(struct pull_connection *connection)
     if (puller->checked) {
         error = puller->check_report.code ? error_restore(&puller->check_report) : OK;
     } else {
-        if (puller->options.pull == FEED_DRAW)
+        if (puller_draws(puller))
             error = check_before_draws(connection);
         if (!error && puller->options.labels)
             error = label_check_fetch(puller->options.labels, connection->client);
@@ -270,8 +270,7 @@ static void *run(void *context)
     struct puller *puller = connection->puller;
     enum error error = prepare(connection);
     if (!error)
-        error = puller->options.pull == FEED_DRAW ? puller_draw_loop(connection)
-                                                  : index_loop(connection);
+        error = puller_draws(puller) ? puller_draw_loop(connection) : index_loop(connection);
     pthread_mutex_lock(&puller->lock);
     connection->state = CONNECTION_IDLE;
     note_result(puller, error);
@@ -316,7 +315,7 @@ enum error puller_start(const struct puller_options *options, struct pull_queue 
     puller->options = *options;
     puller->queue = queue;
     puller->ring = ring;
-    if (options->pull != FEED_DRAW)
+    if (!puller_draws(puller))
         puller->options.connections = 1;
     grant_queue_init(&puller->grants);
     pthread_mutex_init(&puller->lock, NULL);

@@ -4,7 +4,8 @@
  * them into the pull queue in the sampler's order.
  *
  * FEED_INDEX, FEED_GRANTED: one thread; each answer holds many batches (pull_plan.h), so that one
- * request is always far ahead. FEED_DRAW: `connections` threads, each with a request in flight.
+ * request is always far ahead. FEED_DRAW, FEED_LEASE: `connections` threads, each with a request in
+ * flight.
  * Answers may overtake each other on the way; an answer is pushed once no request that was sent
  * before it came can still bring an earlier position. When the stream ends, or a request fails, the
  * answers under way are still taken: what was drawn is delivered.
@@ -22,6 +23,7 @@
 #include "loader/feed/feed.h"
 #include "loader/feed/grant_queue.h"
 #include "loader/feed/label_check.h"
+#include "loader/feed/lease_keeper.h"
 #include "loader/feed/pull_queue.h"
 #include "loader/feed/rank_walk.h"
 #include "loader/feed/ring.h"
@@ -38,7 +40,8 @@ struct puller_options {
     const struct sampler_stream *expected; /* FEED_INDEX: what the stream must be; NULL: anything */
     int64_t batches; /* requests that count as one batch each; < 0: without end; not FEED_GRANTED */
     size_t batch_rows;
-    size_t connections;             /* FEED_DRAW: 1 to PULLER_CONNECTIONS_LIMIT */
+    size_t connections;             /* FEED_DRAW, FEED_LEASE: 1 to PULLER_CONNECTIONS_LIMIT */
+    struct lease_keeper *leases;    /* FEED_LEASE; borrowed */
     struct label_check *labels;     /* borrowed; NULL: the frame's labels are not asked for */
     const struct store_info *store; /* borrowed; compared with the stream before the first draw */
     bool fails_on_bad_rows;         /* it ends where a bad row will come, or where one is missing */

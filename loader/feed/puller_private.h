@@ -11,9 +11,10 @@
 #include "loader/feed/sampler_client.h"
 
 enum connection_state {
-    CONNECTION_IDLE, /* asks for nothing */
-    CONNECTION_SENT, /* a request is on its way */
-    CONNECTION_HELD  /* an answer waits for its turn, or is being pushed */
+    CONNECTION_IDLE,   /* asks for nothing */
+    CONNECTION_SENT,   /* a request is on its way */
+    CONNECTION_HELD,   /* an answer waits for its turn */
+    CONNECTION_PUSHING /* it is being pushed */
 };
 
 struct pull_connection {
@@ -50,7 +51,13 @@ struct puller {
     struct error_report check_report;
 };
 
-/* The loop of one connection of FEED_DRAW. Leaves when there is nothing more to ask. */
+/* Does the stream move? */
+static inline bool puller_draws(const struct puller *puller)
+{
+    return puller->options.pull == FEED_DRAW || puller->options.pull == FEED_LEASE;
+}
+
+/* The loop of one connection where puller_draws(). Leaves when there is nothing more to ask. */
 enum error puller_draw_loop(struct pull_connection *connection) MUST_CHECK;
 
 #endif

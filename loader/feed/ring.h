@@ -51,9 +51,9 @@ struct slot {
     struct device_event *released; /* set behind the caller's work with the batch */
     /* What the batch is; the state's owner writes it. */
     int64_t sequence;
-    int64_t epoch, first, index;
-    size_t rows;     /* 0..B */
-    size_t bad_rows; /* left out, or replaced by zeros */
+    int64_t epoch, first, index, seq, attempt; /* as those of a pull */
+    size_t rows;                               /* 0..B */
+    size_t bad_rows;                           /* left out, or replaced by zeros */
     /* The ring's own. */
     enum slot_state state;
 };

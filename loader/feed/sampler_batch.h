@@ -27,11 +27,18 @@ _Static_assert(SAMPLER_BATCH_HEADER_BYTES == 32, "the header has no holes");
 /* No sampler answers more units at once. */
 #define SAMPLER_BATCH_ROWS_LIMIT 1000000
 
+struct sampler_lease {
+    int64_t seq;        /* the worker's number for it */
+    int64_t attempt;    /* above 1: it was lent before; 0: the batch is not lent */
+    int64_t expires_ms; /* from the answer on */
+};
+
 struct sampler_batch {
     int64_t epoch, first;
     size_t rows;            /* n, 1 to SAMPLER_BATCH_ROWS_LIMIT */
     const int64_t *ids;     /* [rows], borrowed */
     const uint32_t *labels; /* [rows], borrowed: numbers into GET /labels */
+    struct sampler_lease lease;
 };
 
 /* `bytes` must be 8-byte aligned. ERROR_INPUT says which field is wrong, what it holds and what

@@ -102,6 +102,11 @@ enum error sampler_client_reserve(struct sampler_client *client, size_t rows)
                           SAMPLER_BATCH_HEADER_BYTES + rows * SAMPLER_BATCH_UNIT_BYTES);
 }
 
+void sampler_client_set_patience(struct sampler_client *client, int64_t patience_ms)
+{
+    client->patience_ms = patience_ms;
+}
+
 const char *sampler_client_url(const struct sampler_client *client)
 {
     return client->url;
@@ -150,8 +155,8 @@ static enum error code_of_status(int status)
     }
 }
 
-static enum error refuse_status(const struct sampler_client *client, const char *target,
-                                const struct http_response *response)
+static enum error refuse_status(const struct sampler_client *client, const char *method,
+                                const char *target, const struct http_response *response)
 {
     char reason[REASON_BYTES];
     http_response_problem(response, reason, sizeof(reason));
@@ -161,8 +166,9 @@ static enum error refuse_status(const struct sampler_client *client, const char 
         advice = " (TOMBOLA_TOKEN holds the token)";
     else if (code == ERROR_TIMEOUT)
         advice = " (it was asked again until the patience given was over)";
-    return error_set(code, "the sampler at %s answered %d to GET %s: %s%s", client->url,
-                     response->status, target, reason[0] ? reason : "no reason given", advice);
+    return error_set(code, "the sampler at %s answered %d to %s %s: %s%s", client->url,
+                     response->status, method, target, reason[0] ? reason : "no reason given",
+                     advice);
 }
 
 /* ---- a stream's description --------------------------------------------- */
@@ -274,7 +280,7 @@ enum error sampler_client_describe(struct sampler_client *client, struct sampler
     snprintf(what, sizeof(what), "the answer to GET %s", target);
     enum error error = get(client, target, &response);
     if (!error && response.status != 200)
-        error = refuse_status(client, target, &response);
+        error = refuse_status(client, "GET", target, &response);
     else if (!error)
         error = read_description(client, &response.body, what, ret_stream);
     http_response_release(&response);
@@ -293,7 +299,7 @@ enum error sampler_client_labels(struct sampler_client *client, struct buffer *b
     if (error == ERROR_NETWORK && response.status == 200) /* over the limit, in the middle of it */
         error = OK;
     else if (!error && !given)
-        error = refuse_status(client, target, &response);
+        error = refuse_status(client, "GET", target, &response);
     if (error && kept)
         error = OK;
     if (!error) {
@@ -356,7 +362,7 @@ static enum error get_batch(struct sampler_client *client, const char *target,
     if (response->status == 204)
         return error_set(ERROR_END, "the stream %s has ended", client->stream);
     if (response->status != 200)
-        return refuse_status(client, target, response);
+        return refuse_status(client, "GET", target, response);
     if (sampler_batch_parse(response->body.data ? response->body.data : "", response->body.length,
                             ret_batch))
         return error_prefix(ERROR_NETWORK, "%s%s: ", client->url, target);
@@ -376,6 +382,87 @@ enum error sampler_client_draw(struct sampler_client *client, size_t size,
     char target[TARGET_BYTES];
     batch_target(client, size, "", target);
     return get_batch(client, target, ret_batch);
+}
+
+static bool is_all_lent(const struct http_response *response)
+{
+    return response->status == 503 && response->body.data &&
+           strstr(response->body.data, "\"/problems/all-lent\"");
+}
+
+static enum error read_lease(const struct http_response *response, struct sampler_lease *lease)
+{
+    char attempt[32], expires[32];
+    if (http_response_header(response, "Tombola-Attempt", attempt, sizeof(attempt)) &&
+        http_response_header(response, "Tombola-Expires-Ms", expires, sizeof(expires)) &&
+        text_parse_integer(attempt, strlen(attempt), 1, INT64_MAX, &lease->attempt) &&
+        text_parse_integer(expires, strlen(expires), 0, INT64_MAX, &lease->expires_ms))
+        return OK;
+    return error_set(ERROR_NETWORK, "a batch without the headers of a lease, Tombola-Attempt and "
+                                    "Tombola-Expires-Ms");
+}
+
+enum error sampler_client_lease(struct sampler_client *client, size_t size, const char *worker,
+                                int64_t seq, struct sampler_batch *ret_batch)
+{
+    struct sampler_batch batch;
+    char target[TARGET_BYTES + SAMPLER_WORKER_BYTES];
+    snprintf(target, sizeof(target),
+             "/batch?size=%zu&worker=%s&seq=%" PRId64 "&stream=%s&format=binary", size, worker, seq,
+             client->stream);
+    http_client_judge(client->http, is_all_lent);
+    enum error error = get_batch(client, target, &batch);
+    if (error && is_all_lent(&client->response))
+        return error_set(ERROR_UNAVAILABLE, "nothing is left of the stream %s but what is lent",
+                         client->stream);
+    batch.lease.seq = seq;
+    if (!error && read_lease(&client->response, &batch.lease))
+        error = error_prefix(ERROR_NETWORK, "%s%s: ", client->url, target);
+    if (!error)
+        *ret_batch = batch;
+    return error;
+}
+
+static enum error print_settlement(const struct sampler_client *client, const char *worker,
+                                   const int64_t seqs[], size_t count, struct buffer *body)
+{
+    buffer_print(body, "{\"stream\":\"%s\",\"worker\":\"%s\"", client->stream, worker);
+    for (size_t i = 0; i < count; i++)
+        buffer_print(body, "%s%" PRId64, i == 0 ? ",\"seqs\":[" : ",", seqs[i]);
+    buffer_add_text(body, count > 0 ? "]}" : "}");
+    return body->error;
+}
+
+static enum error read_expiry(const struct http_response *response, const char *what,
+                              int64_t *ret_expires_ms)
+{
+    cJSON *json = NULL;
+    const struct buffer *body = &response->body;
+    enum error error = json_parse(body->data ? body->data : "", body->length, what, &json);
+    if (!error)
+        error = json_get_integer(json, "expires_ms", what, ret_expires_ms);
+    cJSON_Delete(json);
+    return error ? error_prefix(ERROR_NETWORK, "no Tombola sampler: ") : OK;
+}
+
+enum error sampler_client_settle(struct sampler_client *client, const char *what,
+                                 const char *worker, const int64_t seqs[], size_t count,
+                                 int64_t *ret_expires_ms)
+{
+    struct http_response response = HTTP_RESPONSE_INIT(DESCRIPTION_BYTES_LIMIT);
+    struct buffer body = BUFFER_INIT(DESCRIPTION_BYTES_LIMIT);
+    char target[16];
+    snprintf(target, sizeof(target), "/%s", what);
+    enum error error = print_settlement(client, worker, seqs, count, &body);
+    if (!error)
+        error = http_client_post(client->http, target, &body, client->patience_ms, true, &response);
+    if (!error && response.status != 200)
+        error = refuse_status(client, "POST", target, &response);
+    if (!error && ret_expires_ms)
+        error = read_expiry(&response, target, ret_expires_ms);
+    buffer_release(&body);
+    http_response_release(&response);
+    return error;
 }
 
 static void index_target(const struct sampler_client *client, size_t size, int64_t index,

@@ -25,6 +25,7 @@
 #include "loader/feed/sampler_batch.h"
 
 #define SAMPLER_NAME_BYTES 65
+#define SAMPLER_WORKER_BYTES 129
 /* About a million labels with their counts. */
 #define SAMPLER_LABELS_BYTES_LIMIT ((size_t)64 << 20)
 
@@ -56,6 +57,9 @@ void sampler_client_close(struct sampler_client *client);
 /* Room for answers of `rows` units, so that the first of them need not allocate. */
 enum error sampler_client_reserve(struct sampler_client *client, size_t rows) MUST_CHECK;
 
+/* For later requests. */
+void sampler_client_set_patience(struct sampler_client *client, int64_t patience_ms);
+
 /* The sampler's, as it was given; for messages. */
 const char *sampler_client_url(const struct sampler_client *client);
 
@@ -77,6 +81,18 @@ enum error sampler_client_labels(struct sampler_client *client, struct buffer *b
  * The batch is borrowed until the next request for one. */
 enum error sampler_client_draw(struct sampler_client *client, size_t size,
                                struct sampler_batch *ret_batch) MUST_CHECK;
+
+/* The same as a lease: (worker, seq) asked again brings the same batch. ERROR_UNAVAILABLE: nothing
+ * is left but what is lent; it is not asked again here. */
+enum error sampler_client_lease(struct sampler_client *client, size_t size, const char *worker,
+                                int64_t seq, struct sampler_batch *ret_batch) MUST_CHECK;
+
+/* POST /ack, /extend or /release (no seqs) of a worker's leases; `what` is "ack" and so on.
+ * *ret_expires_ms of an extension. ERROR_CONFLICT: one of them is not the worker's any more, and
+ * nothing was done. */
+enum error sampler_client_settle(struct sampler_client *client, const char *what,
+                                 const char *worker, const int64_t seqs[], size_t count,
+                                 int64_t *ret_expires_ms) MUST_CHECK;
 
 /* Batch number `index` of size `size`; nothing moves. The sampler lists the process as a reader
  * (HOST-PID), unless it is one that refuses this. ERROR_END beyond the stream's end. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * `tombola-loader pull`: batches that the sampler draws, as rows on standard output, for shells and
- * for programs that speak no HTTP.
+ * `tombola-loader pull`: batches that the sampler draws, lends or has by number, as rows on
+ * standard output, for shells and for programs that speak no HTTP.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -20,6 +20,9 @@ struct pull_options {
     const char *sampler, *store, *stream;
     const char *format, *bad_rows;
     int64_t size, batches;
+    int64_t index; /* -1: not by index */
+    bool lease;
+    int64_t fetchers, cache_bytes;
     double patience_seconds;
 };
 
@@ -40,12 +43,15 @@ static enum error save_rows(struct output *output, enum error error)
     return error_restore(&report);
 }
 
-static enum error write_batches(struct feed *feed, struct row_writer *writer)
+/* What is lent is given back when the reader has its rows. */
+static enum error write_batches(struct feed *feed, struct row_writer *writer, bool lease)
 {
     const struct feed_batch *batch;
     enum error error;
     while (!(error = feed_next(feed, NULL, &batch))) {
         error = row_writer_add(writer, batch->rows, batch->ids, batch->labels, batch->features);
+        if (!error && lease)
+            error = output_flush(writer->output);
         if (!error)
             error = feed_put(feed, NULL, batch);
         if (error)
@@ -76,7 +82,12 @@ static enum error pull_rows(const struct pull_options *pull, struct store *store
                                    .stream = pull->stream,
                                    .store = store,
                                    .device = device,
-                                   .pull = FEED_DRAW,
+                                   .pull = pull->index >= 0 ? FEED_INDEX
+                                           : pull->lease    ? FEED_LEASE
+                                                            : FEED_DRAW,
+                                   .first_index = pull->index >= 0 ? pull->index : 0,
+                                   .fetchers = (size_t)pull->fetchers,
+                                   .cache_bytes = (size_t)pull->cache_bytes,
                                    .batches = pull->batches > 0 ? pull->batches : -1,
                                    .batch_rows = (size_t)pull->size,
                                    .bad_rows = bad_rows_of_name(pull->bad_rows),
@@ -87,7 +98,7 @@ static enum error pull_rows(const struct pull_options *pull, struct store *store
     if (!error)
         error = row_writer_open(pull->format, store_info(store), output, &writer);
     if (!error)
-        error = write_batches(feed, writer);
+        error = write_batches(feed, writer, pull->lease);
     if (!error)
         report(feed, pull);
     row_writer_close(writer);
@@ -139,6 +150,32 @@ static enum error parse(struct pull_options *pull, const struct program *program
          .help = "stop after so many; 0: when the stream ends. The rest is left to others",
          .minimum = 0,
          .maximum = (long double)INT64_MAX},
+        {.name = "lease",
+         .type = OPTION_FLAG,
+         .target = &pull->lease,
+         .help = "batches are lent, and count as done when their rows were written: what this pull "
+                 "leaves behind, however it ends, somebody else gets"},
+        {.name = "index",
+         .type = OPTION_INTEGER,
+         .target = &pull->index,
+         .argument = "K",
+         .help = "batch number K and those behind it, the same each time; the stream does not move",
+         .minimum = 0,
+         .maximum = (long double)INT64_MAX},
+        {.name = "fetchers",
+         .type = OPTION_INTEGER,
+         .target = &pull->fetchers,
+         .argument = "N",
+         .help = "threads that fetch rows from the store",
+         .minimum = 1,
+         .maximum = 64},
+        {.name = "cache_bytes",
+         .type = OPTION_INTEGER,
+         .target = &pull->cache_bytes,
+         .argument = "BYTES",
+         .help = "all rows are read into memory at the start if they take no more; 0: never",
+         .minimum = 0,
+         .maximum = (long double)INT64_MAX},
         {.name = "format",
          .type = OPTION_CHOICE,
          .target = &pull->format,
@@ -167,15 +204,32 @@ static enum error parse(struct pull_options *pull, const struct program *program
                          argc, argv, NULL);
 }
 
+static enum error check(const struct pull_options *pull)
+{
+    if (pull->lease && pull->index >= 0)
+        return error_set(ERROR_USAGE,
+                         "--lease and --index: what is asked for by number is not lent");
+    if (pull->lease && strcmp(pull->format, "npy") == 0)
+        return error_set(ERROR_USAGE,
+                         "--lease --format npy: such a file is whole only at its end, so "
+                         "that rows would count as done before they are there; csv or "
+                         "raw, or --index");
+    return OK;
+}
+
 static enum error run(const struct program *program, int argc, char **argv)
 {
     struct pull_options pull = {.stream = "default",
                                 .format = "csv",
                                 .bad_rows = "fail",
                                 .size = 100,
+                                .index = -1,
+                                .fetchers = 1,
                                 .patience_seconds = 60};
     struct output *output = NULL;
     enum error error = parse(&pull, program, argc, argv);
+    if (!error)
+        error = check(&pull);
     if (error)
         return error;
     error = output_open_standard(&output);
@@ -194,7 +248,8 @@ const struct command command_pull = {
     .details =
         "Every draw moves the sampler's stream: several pulls at once share its rows among them.\n"
         "Rows that were drawn ahead and not written when a pull is stopped are gone for this "
-        "epoch.\n"
+        "epoch;\n"
+        "with --lease they are lent to the next one, and no row is lost, whatever is killed.\n"
         "\n"
         "  csv  a header id,label,FEATURE NAMES, then a line a row\n"
         "  npy  one structured array for numpy.load(): fields id, label, x. It is complete when "

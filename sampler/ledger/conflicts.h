@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The kinds of conflict that a client has to distinguish (error_set_kind()): a 409 has the type
- * "/problems/KIND". Published: a kind never changes its name or meaning.
+ * The kinds of conflict that a client has to distinguish (error_set_kind()): a 409, or a 503,
+ * has the type "/problems/KIND". Published: a kind never changes its name or meaning.
  */
 #ifndef SAMPLER_LEDGER_CONFLICTS_H
 #define SAMPLER_LEDGER_CONFLICTS_H
 
 /* A draw: */
+#define PROBLEM_ALL_LENT "all-lent"     /* nothing is left but what is lent */
 #define PROBLEM_PAUSED "paused"         /* of the stream; nothing new is drawn */
 #define PROBLEM_PAIR_ACKED "pair-acked" /* (worker, seq) is done */
 #define PROBLEM_PAIR_LOST "pair-lost"   /* it expired and was redelivered, or was withdrawn */

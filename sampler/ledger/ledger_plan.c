@@ -267,9 +267,10 @@ static enum error plan_new(const struct ledger *ledger, const struct batching *b
     }
     uint32_t earliest = lease_set_earliest(&ledger->leases);
     int64_t left_ms = lease_set_get(&ledger->leases, earliest)->deadline_ms - now_ms;
-    return error_set(ERROR_TIMEOUT,
-                     "nothing is left but %zu leased %s; the first lease expires in %" PRId64 " ms",
-                     leased, leased == 1 ? "batch" : "batches", left_ms > 1 ? left_ms : 1);
+    error_set(ERROR_TIMEOUT,
+              "nothing is left but %zu leased %s; the first lease expires in %" PRId64 " ms",
+              leased, leased == 1 ? "batch" : "batches", left_ms > 1 ? left_ms : 1);
+    return error_set_kind(ERROR_TIMEOUT, PROBLEM_ALL_LENT);
 }
 
 /* The batch that starts a gap: at most `size` units, none beyond an epoch's end but with tail span.

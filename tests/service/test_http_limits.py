@@ -419,7 +419,7 @@ def test_a_held_pair_is_answered_while_the_stream_is_paused(sampler):
 def test_openapi_lists_the_types(sampler):
     text = sampler("--store", "range:1000?labels=2").get("/openapi.json").json
     types = text["components"]["schemas"]["Problem"]["properties"]["type"]["enum"]
-    assert {"about:blank", "/problems/paused", "/problems/pair-acked", "/problems/pair-lost", "/problems/late-ack",
+    assert {"about:blank", "/problems/all-lent", "/problems/paused", "/problems/pair-acked", "/problems/pair-lost", "/problems/late-ack",
             "/problems/never-lent", "/problems/other-size", "/problems/other-order", "/problems/name-in-use",
             "/problems/too-many-streams", "/problems/default-stream", "/problems/batch-too-large",
             "/problems/worker-forgotten"} == set(types)

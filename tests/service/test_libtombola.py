@@ -3,15 +3,18 @@
 
 import ctypes
 import os
+import random
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
-from conftest import BUILD, PATIENCE_S, ROOT, SANITIZED, environment
+from conftest import BUILD, PATIENCE_S, ROOT, SANITIZED, SEED, environment, free_port, wait_for
 
 LIBRARY = BUILD / "loader" / ".libs" / "libtombola.so"
 HEADER = ROOT / "loader" / "tombola.h"
@@ -77,14 +80,14 @@ class Options(ctypes.Structure):
         ("bad_rows", ctypes.c_int), ("first_index", ctypes.c_int64), ("batches", ctypes.c_int64), ("expand", ctypes.c_int),
         ("scale", ctypes.c_float), ("slots", ctypes.c_size_t), ("fetchers", ctypes.c_size_t), ("cache_bytes", ctypes.c_size_t),
         ("patience_ms", ctypes.c_int64), ("trust_labels", ctypes.c_int), ("rank", ctypes.c_int64), ("world", ctypes.c_int64),
-        ("pad", ctypes.c_int), ("state", ctypes.c_char_p)]
+        ("pad", ctypes.c_int), ("state", ctypes.c_char_p), ("worker", ctypes.c_char_p)]
 
 
 class Batch(ctypes.Structure):
     _fields_ = [
         ("rows", ctypes.c_size_t), ("ids", ctypes.POINTER(ctypes.c_int64)), ("labels", ctypes.POINTER(ctypes.c_double)),
         ("features", ctypes.POINTER(ctypes.c_uint8)), ("epoch", ctypes.c_int64), ("first", ctypes.c_int64),
-        ("index", ctypes.c_int64)]
+        ("index", ctypes.c_int64), ("seq", ctypes.c_int64), ("attempt", ctypes.c_int64)]
 
 
 @pytest.mark.plain
@@ -110,7 +113,7 @@ def test_from_another_language(library, demo, demo_database, sampler):
     assert sorted(ids) == list(range(2000))
     tombola.tombola_feed_close(feed)
     few = sampler("--store", "range:2001", "--epochs", 1, "--seed", 4)
-    for pull in (0, 1):
+    for pull in (0, 1, 2):
         options.sampler_url, options.pull = few.url.encode(), pull
         assert tombola.tombola_feed_open(ctypes.byref(options), ctypes.byref(feed)) == 0
         assert tombola.tombola_feed_next(feed, None, ctypes.c_int64(-1), ctypes.byref(batch)) != 0
@@ -123,26 +126,39 @@ def test_from_another_language(library, demo, demo_database, sampler):
 
 
 class Feed:
-    """One rank, as a program in another language has it."""
+    """As a program in another language has it."""
 
     def __init__(self, library, url, store, **options):
         self.tombola, self.feed = ctypes.CDLL(os.fspath(library)), ctypes.c_void_p()
         self.tombola.tombola_error_message.restype = ctypes.c_char_p
-        chosen = Options(struct_bytes=ctypes.sizeof(Options), sampler_url=url.encode(), store_uri=store.encode(), pull=1, **options)
+        chosen = Options(struct_bytes=ctypes.sizeof(Options), sampler_url=url.encode(), store_uri=store.encode(), **options)
         self.must(self.tombola.tombola_feed_open(ctypes.byref(chosen), ctypes.byref(self.feed)))
 
     def must(self, status):
         assert status == 0, self.tombola.tombola_error_message()
 
-    def next(self):
-        """(number of the batch, its ids), or None at the end."""
+    def take(self, timeout_ms=-1):
+        """A batch that is out, or None at the end."""
         batch = ctypes.POINTER(Batch)()
-        status = self.tombola.tombola_feed_next(self.feed, None, ctypes.c_int64(-1), ctypes.byref(batch))
+        status = self.tombola.tombola_feed_next(self.feed, None, ctypes.c_int64(timeout_ms), ctypes.byref(batch))
         if status == -12:
             return None
         self.must(status)
-        took = batch.contents.index, batch.contents.ids[: batch.contents.rows]
+        return batch
+
+    def put(self, batch):
         self.must(self.tombola.tombola_feed_put(self.feed, None, batch))
+
+    def drop(self, batch):
+        self.must(self.tombola.tombola_feed_drop(self.feed, None, batch))
+
+    def next(self):
+        """(number of the batch, its ids), or None at the end."""
+        batch = self.take()
+        if batch is None:
+            return None
+        took = batch.contents.index, batch.contents.ids[: batch.contents.rows]
+        self.put(batch)
         return took
 
     def state(self):
@@ -171,7 +187,7 @@ def test_ranks_divide_a_stream_and_another_number_of_them_goes_on(library, sampl
         right.append(answer.json["ids"])
     taken, state = {}, None
     for world, steps in ((3, 5), (2, 4), (4, 10**6)):
-        feeds = [Feed(library, one.url, store, batch_rows=size, rank=rank, world=world, state=state) for rank in range(world)]
+        feeds = [Feed(library, one.url, store, batch_rows=size, pull=1, rank=rank, world=world, state=state) for rank in range(world)]
         for feed in feeds:
             for _ in range(steps):
                 if (took := feed.next()) is None:
@@ -186,10 +202,105 @@ def test_ranks_divide_a_stream_and_another_number_of_them_goes_on(library, sampl
     whole = 3 * 5 + 2 * 4 + (len(right) - 23) // 4 * 4
     assert taken == dict(enumerate(right[:whole]))
     other = sampler("--store", store, "--epochs", 2, "--seed", 5, "--design", design, *words)
-    feed = Feed(library, other.url, store, batch_rows=size, state=state)
+    feed = Feed(library, other.url, store, batch_rows=size, pull=1, state=state)
     with pytest.raises(AssertionError, match="its seed was 4 and is 5 now"):
         feed.next()
     feed.close()
+
+
+def status_when(served, what):
+    """The default stream's state, once it is so."""
+    wait_for(lambda: what(served.get("/streams/default").json), f"it is {served.get('/streams/default').json}")
+    return served.get("/streams/default").json
+
+
+@pytest.mark.plain
+def test_what_is_lent_counts_when_it_is_put_back(library, demo_database, sampler):
+    if SANITIZED:
+        pytest.skip("the library needs the sanitizer's run time in the program")
+    served = sampler("--store", demo_database, "--epochs", 1, "--lease", 30)
+    one = Feed(library, served.url, demo_database, batch_rows=50, worker=b"one")
+    batch = one.take()
+    assert (batch.contents.attempt, batch.contents.rows) == (1, 50)
+    assert status_when(served, lambda now: now["leased"] > 2)["acked"] == 0
+    one.put(batch)
+    status_when(served, lambda now: now["acked"] == 1)
+    held, dropped = one.take(), one.take()
+    one.drop(dropped)
+    one.close()  # with one out, that is still lent
+    time.sleep(0.2)
+    assert served.get("/streams/default").json["acked"] == 1
+    ids = held.contents.ids[:50]
+    one.put(held)
+    assert status_when(served, lambda now: now["leased"] == 0)["acked"] == 2, "the rest was released"
+    other, seen = Feed(library, served.url, demo_database, batch_rows=70), []
+    while (batch := other.take()) is not None:
+        seen += batch.contents.ids[: batch.contents.rows]
+        other.put(batch)
+    other.close()
+    assert len(seen) == 1900 and not set(ids) & set(seen), "also what was released, cut as it was, and what was dropped"
+    assert served.get("/streams/default").json["state"] == "ended"
+
+
+CONSUMER = """
+import os, random, sys
+sys.path.insert(0, {here!r})
+from test_libtombola import Feed
+feed, dice = Feed({library!r}, {url!r}, {store!r}, batch_rows=10, slots=6), random.Random({seed})
+held = []
+while (batch := feed.take()) is not None or held:
+    if batch is not None:
+        held.append(batch)
+    if batch is None or len(held) == 3 or dice.random() < 0.5:
+        batch = held.pop(dice.randrange(len(held)))
+        feed.put(batch)
+    if dice.random() < {rate}:
+        sys.exit() if dice.random() < 0.5 else os._exit(0)
+feed.close()
+"""
+
+
+@pytest.mark.plain
+def test_whatever_is_killed_each_row_is_acked_once(library, demo_database, sampler, tmp_path):
+    """Consumers come and go, are killed, stopped beyond their leases, or exit with batches out; so is the sampler."""
+    if SANITIZED:
+        pytest.skip("the library needs the sanitizer's run time in the program")
+    dice, port = random.Random(SEED), free_port()
+    words = ("--store", demo_database, "--epochs", 3, "--lease", 1, "--state", tmp_path / "state", "--seed", 5)
+    served = sampler(*words, listen=f"127.0.0.1:{port}")
+
+    def start(number):
+        script = CONSUMER.format(here=os.fspath(ROOT / "tests" / "service"), library=os.fspath(library), url=f"http://127.0.0.1:{port}",
+                                 store=demo_database, seed=number, rate=0.002)
+        with open(tmp_path / f"err{number}", "wb") as err:
+            return subprocess.Popen([sys.executable, "-c", script], stderr=err, env=environment())
+
+    consumers = []
+    try:
+        for _ in range(40):
+            while len(running := [one for one in consumers if one.poll() is None]) < 3:
+                consumers.append(start(len(consumers)))
+            time.sleep(0.1)
+            chosen = dice.choice(running)
+            chosen.send_signal(dice.choice((signal.SIGKILL, signal.SIGSTOP, signal.SIGCONT)))
+            if dice.random() < 0.1:
+                served.kill()
+                served.finish()
+                served = sampler(*words, listen=f"127.0.0.1:{port}")
+            if served.get("/streams/default").json["state"] == "ended":
+                break
+    finally:
+        for one in consumers:
+            one.kill()
+            one.wait()
+    for number, one in enumerate(consumers):
+        assert one.returncode in (0, -signal.SIGKILL), (tmp_path / f"err{number}").read_text()
+    last = Feed(library, served.url, demo_database, batch_rows=10)
+    while (batch := last.take()) is not None:
+        last.put(batch)
+    last.close()
+    now = served.get("/streams/default").json
+    assert now["state"] == "ended" and now["acked"] == 600, now
 
 
 @pytest.mark.plain

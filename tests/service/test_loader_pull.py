@@ -2,9 +2,11 @@
 """tombola-loader pull: rows of a real sampler's batches on standard output."""
 
 import ast
+import collections
 import csv
 import io
 import os
+import random
 import re
 import signal
 import socket
@@ -16,7 +18,7 @@ import time
 import numpy
 import pytest
 
-from conftest import PATIENCE_S, SANITIZED, check_alive_to_the_end, environment, free_port, program, run, run_fails
+from conftest import PATIENCE_S, SANITIZED, SEED, check_alive_to_the_end, environment, free_port, program, run, run_fails
 
 
 def pull_bytes(*arguments, stdout=subprocess.PIPE, status=0, **more):
@@ -195,6 +197,49 @@ def test_three_pulls_share_an_epoch(stores, sampler):
     assert sorted(i for ids in seen for i in ids) == list(range(2000))
 
 
+@pytest.mark.threads
+@pytest.mark.parametrize("killed", [False, True], ids=["stopped", "killed"])
+def test_what_a_pull_leaves_behind_others_get(killed, stores, sampler, tmp_path):
+    """Whoever is stopped has written what it acked, and the rest comes to the others at once. Who is killed may have written more."""
+    dice = random.Random(SEED)
+    served = sampler("--store", stores["csv"], "--seed", 2, "--epochs", 2, "--lease", 1)
+    written, number = [], 0
+    while served.get("/streams/default").json["state"] != "ended":
+        pulls = []
+        for _ in range(3):
+            number += 1
+            out = open(tmp_path / f"rows{number}", "wb+")  # noqa: SIM115, closed below
+            pulls.append((subprocess.Popen([program("loader"), "pull", "--sampler", served.url, "--store", stores["sqlite"], "--size", "7",
+                                            "--lease"], stdout=out, stderr=subprocess.PIPE, env=environment()), out))
+        for pull, _ in pulls[1:]:
+            time.sleep(dice.random() * (0.5 if SANITIZED else 0.05))
+            pull.send_signal(signal.SIGKILL if killed else signal.SIGTERM)
+        if number > 30:
+            pulls[0][0].wait(PATIENCE_S)
+        elif served.get("/streams/default").json["state"] != "ended":
+            pulls[0][0].send_signal(signal.SIGKILL if killed else signal.SIGTERM)
+        for pull, out in pulls:
+            said = pull.communicate(timeout=PATIENCE_S)[1].decode()
+            ends = [signal.SIGKILL] if killed else [signal.SIGTERM]  # by which it ends before it has a handler
+            assert pull.returncode in (0, 128 + signal.SIGTERM, -ends[0]), said
+            check_alive_to_the_end(pull.returncode, said, ends)
+            out.seek(0)
+            written += [int(line.split(b",")[0]) for line in out.read().splitlines(keepends=True)[1:] if line.endswith(b"\n")]
+            out.close()
+    counts = collections.Counter(written)
+    assert set(counts) == set(range(2000)) and min(counts.values()) == 2
+    assert killed or max(counts.values()) == 2
+
+
+def test_a_pull_by_number_moves_nothing(stores, sampler):
+    served = sampler("--store", stores["csv"], "--seed", 2, "--epochs", 1)
+    words = ("--sampler", served.url, "--store", stores["sqlite"], "--size", 30)
+    rows = [int(row[0]) for row in parse_csv(pull_bytes(*words, "--index", 3, "--batches", 2, "--cache-bytes", 10**9, "--fetchers", 2))[1:]]
+    assert rows == [*served.get("/batch?size=30&index=3").json["ids"], *served.get("/batch?size=30&index=4").json["ids"]]
+    assert served.get("/streams/default").json["position"] == 0
+    assert len(parse_csv(pull_bytes(*words, "--index", 60))) == 1 + 2000 - 60 * 30
+
+
 # ---- trouble with the output ------------------------------------------------------------------------
 
 
@@ -349,6 +394,9 @@ def test_missing_rows_are_counted(how, rows, fewer_rows, stores, sampler):
     (["--sampler", "http://127.0.0.1:1", "--store", "STORE", "--format", "xml"], "csv"),
     (["--sampler", "http://127.0.0.1:1", "--store", "STORE", "--bad_rows", "ignore"], "skip"),
     (["--sampler", "http://127.0.0.1:1", "--store", "STORE", "--stream", "a/b"], "a/b"),
+    (["--sampler", "http://127.0.0.1:1", "--store", "STORE", "--lease", "--index", "3"], "--lease and --index"),
+    (["--sampler", "http://127.0.0.1:1", "--store", "STORE", "--lease", "--format", "npy"], "csv or raw"),
+    (["--sampler", "http://127.0.0.1:1", "--store", "STORE", "--index", "-1"], "-1"),
     (["--sampler", "http://127.0.0.1:1", "--store", "STORE", "extra"], "extra"),
     (["--sampler", "http://127.0.0.1:1", "--store", "STORE", "--unknown", "1"], "unknown"),
 ])

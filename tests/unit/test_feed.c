@@ -324,7 +324,7 @@ static void test_a_store_of_too_few_rows_fails_before_the_first_draw(void **stat
     (void)state;
     struct setting setting;
     const struct feed_batch *batch;
-    for (int pull = FEED_DRAW; pull <= FEED_INDEX; pull++) {
+    for (int pull = FEED_INDEX; pull <= FEED_DRAW; pull++) {
         open_with_few_rows(&setting, (enum feed_pull)pull, BAD_ROWS_FAIL);
         assert_fails(feed_next(setting.feed, NULL, &batch), ERROR_INPUT, "at least 7 of them");
         assert_int_equal(atomic_load(&setting.sampler.descriptions), 1);

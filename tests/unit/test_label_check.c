@@ -116,7 +116,7 @@ static void test_feeds_compare(void **state)
         "{\"labels\":[{\"label\":1},{\"label\":2},{\"label\":3},{\"label\":4},{\"label\":5},"
         "{\"label\":6},{\"label\":7},{\"label\":8},{\"label\":9},{\"label\":10}]}";
     (void)state;
-    for (enum feed_pull pull = FEED_DRAW; pull <= FEED_INDEX; pull++) {
+    for (enum feed_pull pull = FEED_INDEX; pull <= FEED_DRAW; pull++) {
         check_feed(pull, right, false, true);
         check_feed(pull, wrong, false, false);
         check_feed(pull, wrong, true, true);

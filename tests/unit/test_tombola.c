@@ -40,7 +40,8 @@ static struct tombola_options options_for(const struct fake_sampler *sampler)
 {
     return (struct tombola_options){.struct_bytes = sizeof(struct tombola_options),
                                     .sampler_url = sampler->url,
-                                    .store_uri = uri};
+                                    .store_uri = uri,
+                                    .pull = TOMBOLA_DRAW};
 }
 
 static void assert_refused(int status, int right, const char *text)

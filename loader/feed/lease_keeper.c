@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: MIT */
+#include "loader/feed/lease_keeper.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "common/array.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/stop.h"
+#include "common/text.h"
+#include "common/thread.h"
+
+#define AT_ONCE 512     /* seqs a request */
+#define ACK_PAUSE_MS 20 /* between two requests with acks: several go in one */
+#define AGAIN_MS 1000   /* after a request that failed */
+#define LEAST_RENEW_MS 10
+#define END_MS 5000 /* for the last words to a sampler that is away */
+
+enum lease_state {
+    LEASE_HELD,
+    LEASE_DONE,   /* to be acked */
+    LEASE_DROPPED /* not to be; forgotten when its last batch is given back */
+};
+
+struct lease {
+    int64_t seq;
+    size_t pieces; /* batches that were not given back */
+    enum lease_state state;
+    bool lost; /* the sampler has said so */
+};
+
+struct lease_keeper {
+    struct sampler_client *client; /* the thread's */
+    char worker[SAMPLER_WORKER_BYTES];
+    _Atomic int64_t next_seq, lost;
+    pthread_t thread;
+    bool started;
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* something to do for the thread */
+    pthread_cond_t acked;
+    struct lease *leases; /* [count] of [capacity], seqs ascending but for those of other threads */
+    size_t count, capacity, done;
+    int64_t renew_ns, expires_ms; /* when all are renewed next; for how long */
+    int64_t ack_ns;               /* not before */
+    bool hurried, stopping;
+};
+
+/* ---- the list, under the lock ------------------------------------------- */
+
+static struct lease *find(struct lease_keeper *keeper, int64_t seq)
+{
+    for (size_t i = 0; i < keeper->count; i++) {
+        if (keeper->leases[i].seq == seq)
+            return &keeper->leases[i];
+    }
+    return NULL;
+}
+
+static void forget(struct lease_keeper *keeper, struct lease *lease)
+{
+    keeper->done -= lease->state == LEASE_DONE;
+    *lease = keeper->leases[--keeper->count];
+}
+
+static void renew_within(struct lease_keeper *keeper, int64_t expires_ms)
+{
+    int64_t wait_ms = expires_ms / 3 > LEAST_RENEW_MS ? expires_ms / 3 : LEAST_RENEW_MS;
+    int64_t renew_ns = clock_deadline_ns(wait_ms);
+    keeper->expires_ms = expires_ms;
+    if (renew_ns < keeper->renew_ns)
+        keeper->renew_ns = renew_ns;
+}
+
+/* Up to AT_ONCE seqs that are to be acked, or renewed. */
+static size_t collect(const struct lease_keeper *keeper, bool acks, int64_t seqs[AT_ONCE])
+{
+    size_t count = 0;
+    for (size_t i = 0; i < keeper->count && count < AT_ONCE; i++) {
+        const struct lease *lease = &keeper->leases[i];
+        if (acks ? lease->state == LEASE_DONE : lease->state != LEASE_DROPPED && !lease->lost)
+            seqs[count++] = lease->seq;
+    }
+    return count;
+}
+
+/* ---- what is said to the sampler, by the thread -------------------------- */
+
+static void lose(struct lease_keeper *keeper, int64_t seq)
+{
+    int64_t lost = atomic_fetch_add(&keeper->lost, 1);
+    if (lost == 0)
+        log_warning("a lease of worker %s ran out (seq %" PRId64
+                    "), so that somebody else gets its "
+                    "batch, too; a longer lease of the sampler prevents that (--lease), others are "
+                    "only counted",
+                    keeper->worker, seq);
+}
+
+static void settle_one(struct lease_keeper *keeper, bool acks, int64_t seq, bool lost)
+{
+    pthread_mutex_lock(&keeper->lock);
+    struct lease *lease = find(keeper, seq);
+    bool news = lease && lost && !lease->lost;
+    if (lease && acks)
+        forget(keeper, lease);
+    else if (lease)
+        lease->lost |= lost;
+    pthread_mutex_unlock(&keeper->lock);
+    if (news)
+        lose(keeper, seq);
+}
+
+static enum error tell(struct lease_keeper *keeper, bool acks, const int64_t seqs[], size_t count)
+{
+    int64_t expires_ms = 0;
+    enum error error =
+        sampler_client_settle(keeper->client, acks ? "ack" : "extend", keeper->worker, seqs, count,
+                              acks ? NULL : &expires_ms);
+    if (!error && !acks) {
+        pthread_mutex_lock(&keeper->lock);
+        renew_within(keeper, expires_ms);
+        pthread_mutex_unlock(&keeper->lock);
+    }
+    return error;
+}
+
+/* Where one of them is not ours any more nothing is done for the others: each is told alone. */
+static enum error settle(struct lease_keeper *keeper, bool acks, const int64_t seqs[], size_t count)
+{
+    enum error error = tell(keeper, acks, seqs, count);
+    bool conflict = error == ERROR_CONFLICT;
+    if (error && !conflict)
+        return error;
+    for (size_t i = 0; i < count; i++) {
+        error = conflict ? tell(keeper, acks, &seqs[i], 1) : OK;
+        if (error && error != ERROR_CONFLICT)
+            return error;
+        settle_one(keeper, acks, seqs[i], error == ERROR_CONFLICT);
+    }
+    return OK;
+}
+
+/* ---- the thread ---------------------------------------------------------- */
+
+/* When there is something to do; now, if that is before. */
+static int64_t next_work_ns(const struct lease_keeper *keeper)
+{
+    int64_t at_ns = keeper->count > 0 ? keeper->renew_ns : INT64_MAX;
+    if (keeper->done == 0)
+        return at_ns;
+    if (keeper->hurried)
+        return 0;
+    return keeper->ack_ns < at_ns ? keeper->ack_ns : at_ns;
+}
+
+static void wait_for_work(struct lease_keeper *keeper)
+{
+    int64_t at_ns;
+    while (!keeper->stopping && (at_ns = next_work_ns(keeper)) > clock_now_ns()) {
+        struct timespec until = clock_timespec(at_ns);
+        if (at_ns == INT64_MAX)
+            pthread_cond_wait(&keeper->changed, &keeper->lock);
+        else
+            pthread_cond_clockwait(&keeper->changed, &keeper->lock, CLOCK_MONOTONIC, &until);
+    }
+}
+
+/* One request, or one for each where some were lost. Returns whether there was one to make. */
+static bool work(struct lease_keeper *keeper, bool acks, enum error *ret_error)
+{
+    int64_t seqs[AT_ONCE];
+    pthread_mutex_lock(&keeper->lock);
+    size_t count = collect(keeper, acks, seqs);
+    if (!acks)
+        keeper->renew_ns = INT64_MAX;
+    pthread_mutex_unlock(&keeper->lock);
+    *ret_error = count > 0 ? settle(keeper, acks, seqs, count) : OK;
+    return count > 0;
+}
+
+/* One round of what is due. A failure was tried for as long as patience lasts: the pullers, which
+ * meet the same one, end the feed. */
+static void do_round(struct lease_keeper *keeper, bool renews)
+{
+    enum error acked, renewed = OK;
+    bool told = work(keeper, true, &acked);
+    if (!acked && renews)
+        (void)work(keeper, false, &renewed);
+    if (acked || renewed)
+        log_warning("leases of worker %s: %s", keeper->worker, error_message());
+    pthread_mutex_lock(&keeper->lock);
+    keeper->ack_ns = clock_deadline_ns(acked ? AGAIN_MS : ACK_PAUSE_MS);
+    if (renewed)
+        keeper->renew_ns = clock_deadline_ns(AGAIN_MS);
+    if (told && !acked) {
+        keeper->hurried = false;
+        pthread_cond_broadcast(&keeper->acked);
+    }
+    pthread_mutex_unlock(&keeper->lock);
+}
+
+/* What was given back is acked, what was not is for others. */
+static void end(struct lease_keeper *keeper)
+{
+    enum error error = OK;
+    sampler_client_set_patience(keeper->client, END_MS);
+    while (!error && work(keeper, true, &error))
+        ;
+    if (!error)
+        error = sampler_client_settle(keeper->client, "release", keeper->worker, NULL, 0, NULL);
+    if (error)
+        log_warning("leases of worker %s: %s; those that are left expire", keeper->worker,
+                    error_message());
+}
+
+static void *run(void *context)
+{
+    struct lease_keeper *keeper = context;
+    stop_spare_thread(); /* what was given back before a signal is acked after it */
+    for (;;) {
+        pthread_mutex_lock(&keeper->lock);
+        wait_for_work(keeper);
+        bool stopping = keeper->stopping;
+        bool renews = keeper->count > 0 && keeper->renew_ns <= clock_now_ns();
+        pthread_mutex_unlock(&keeper->lock);
+        if (stopping)
+            break;
+        do_round(keeper, renews);
+    }
+    if (atomic_load(&keeper->next_seq) > 0)
+        end(keeper);
+    return NULL;
+}
+
+/* ---- a keeper ------------------------------------------------------------ */
+
+static enum error name_worker(struct lease_keeper *keeper, const char *worker)
+{
+    static const char allowed[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:-";
+    char host[65] = "", shown[TEXT_QUOTE_BYTES];
+    uint32_t chance = (uint32_t)clock_now_ns();
+    size_t length = worker ? strlen(worker) : 0;
+    if (length >= SAMPLER_WORKER_BYTES || (worker && strspn(worker, allowed) != length))
+        return error_set(ERROR_USAGE, "%s is no name of a worker; 1 to %d of [A-Za-z0-9._:-] are",
+                         text_quote(shown, sizeof(shown), worker, length),
+                         SAMPLER_WORKER_BYTES - 1);
+    if (length > 0) {
+        memcpy(keeper->worker, worker, length + 1);
+        /* Above all that an earlier life of this name has used. */
+        atomic_init(&keeper->next_seq, (int64_t)(clock_wall_seconds() * 1e6));
+        return OK;
+    }
+    (void)getrandom(&chance, sizeof(chance), GRND_NONBLOCK); /* else the time will do */
+    if (gethostname(host, sizeof(host) - 1) || !host[0])
+        snprintf(host, sizeof(host), "host");
+    for (size_t at = strspn(host, allowed); host[at]; at += strspn(host + at, allowed))
+        host[at] = '-';
+    snprintf(keeper->worker, sizeof(keeper->worker), "%s-%d-%08" PRIx32, host, (int)getpid(),
+             chance);
+    return OK;
+}
+
+enum error lease_keeper_start(const char *url, const char *stream, const char *worker,
+                              int64_t patience_ms, struct lease_keeper **ret_keeper)
+{
+    struct lease_keeper *keeper = array_new(1, sizeof(*keeper), "leases");
+    if (!keeper)
+        return ERROR_MEMORY;
+    keeper->renew_ns = INT64_MAX;
+    pthread_mutex_init(&keeper->lock, NULL);
+    pthread_cond_init(&keeper->changed, NULL);
+    pthread_cond_init(&keeper->acked, NULL);
+    enum error error = name_worker(keeper, worker);
+    if (!error)
+        error = sampler_client_open(url, stream, patience_ms, &keeper->client);
+    if (!error)
+        error = thread_start("tombola-lease", run, keeper, &keeper->thread);
+    keeper->started = !error;
+    if (error)
+        lease_keeper_stop(keeper);
+    else
+        *ret_keeper = keeper;
+    return error;
+}
+
+void lease_keeper_stop(struct lease_keeper *keeper)
+{
+    if (!keeper)
+        return;
+    pthread_mutex_lock(&keeper->lock);
+    keeper->stopping = true;
+    pthread_cond_signal(&keeper->changed);
+    pthread_mutex_unlock(&keeper->lock);
+    if (keeper->started)
+        pthread_join(keeper->thread, NULL);
+    sampler_client_close(keeper->client);
+    pthread_cond_destroy(&keeper->changed);
+    pthread_cond_destroy(&keeper->acked);
+    pthread_mutex_destroy(&keeper->lock);
+    free(keeper->leases);
+    free(keeper);
+}
+
+const char *lease_keeper_worker(const struct lease_keeper *keeper)
+{
+    return keeper->worker;
+}
+
+int64_t lease_keeper_next_seq(struct lease_keeper *keeper)
+{
+    return atomic_fetch_add(&keeper->next_seq, 1);
+}
+
+enum error lease_keeper_add(struct lease_keeper *keeper, const struct sampler_lease *lease,
+                            size_t pieces)
+{
+    enum error error = OK;
+    pthread_mutex_lock(&keeper->lock);
+    if (keeper->count == keeper->capacity)
+        error = array_grow((void **)&keeper->leases, &keeper->capacity, keeper->count + 1,
+                           sizeof(*keeper->leases), "leases");
+    if (!error) {
+        keeper->leases[keeper->count++] = (struct lease){.seq = lease->seq, .pieces = pieces};
+        renew_within(keeper, lease->expires_ms);
+        pthread_cond_signal(&keeper->changed);
+    }
+    pthread_mutex_unlock(&keeper->lock);
+    return error;
+}
+
+static void give_back(struct lease_keeper *keeper, int64_t seq, bool trained)
+{
+    pthread_mutex_lock(&keeper->lock);
+    struct lease *lease = find(keeper, seq);
+    if (lease && !trained)
+        lease->state = LEASE_DROPPED;
+    if (lease && --lease->pieces == 0 && lease->state == LEASE_DROPPED) {
+        forget(keeper, lease);
+    } else if (lease && lease->pieces == 0) {
+        lease->state = LEASE_DONE;
+        if (keeper->done++ == 0)
+            pthread_cond_signal(&keeper->changed);
+    }
+    pthread_mutex_unlock(&keeper->lock);
+}
+
+void lease_keeper_done(struct lease_keeper *keeper, int64_t seq)
+{
+    give_back(keeper, seq, true);
+}
+
+void lease_keeper_drop(struct lease_keeper *keeper, int64_t seq)
+{
+    give_back(keeper, seq, false);
+}
+
+void lease_keeper_await_acks(struct lease_keeper *keeper, int64_t wait_ms)
+{
+    struct timespec until = clock_timespec(clock_deadline_ns(wait_ms));
+    pthread_mutex_lock(&keeper->lock);
+    keeper->hurried = true;
+    pthread_cond_signal(&keeper->changed);
+    pthread_cond_clockwait(&keeper->acked, &keeper->lock, CLOCK_MONOTONIC, &until);
+    pthread_mutex_unlock(&keeper->lock);
+}
+
+int64_t lease_keeper_lost(const struct lease_keeper *keeper)
+{
+    return keeper ? atomic_load(&keeper->lost) : 0;
+}
