@@ -22,7 +22,8 @@
 
 #define SLOT_ALIGNMENT_BYTES ((size_t)4096)
 #define TICK_MS 100
-#define LONG_WAIT_MS 10000
+#define LONG_WAIT_MS 5000 /* until the caller is told what it waits for */
+#define AGAIN_MS 10000
 
 struct ring {
     struct device *device;
@@ -357,7 +358,7 @@ static enum error wait_for_copied(struct ring *ring, int64_t sequence, int64_t d
         ring->wanted_copied = -1;
         if (clock_left_ms(warn_ns) == 0) {
             warn_of_long_wait(ring, sequence, clock_now_ns() - started_ns);
-            warn_ns = clock_deadline_ns(LONG_WAIT_MS);
+            warn_ns = clock_deadline_ns(AGAIN_MS);
         }
     }
     return error;

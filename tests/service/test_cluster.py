@@ -243,6 +243,21 @@ def test_a_worker_that_stops_is_not_waited_for(cluster, served, store, tmp_path)
     check_slow(trained, served, store, tmp_path)
 
 
+def test_a_server_that_stops_is_named_by_all_who_wait_for_it(cluster, served, store, tmp_path):
+    trained = cluster(train_steps=10**9).start_all()
+    go_on(trained, 0)
+    trained.ps[1].signal(signal.SIGSTOP)
+    trained.ps[0].wait_for_log("no checkpoint is taken while parameter server 1 does not answer")
+    for worker in trained.workers:
+        worker.wait_for_log(r"waiting for parameter server 1 \(.*\): it is connected, and has not answered")
+    step = saved_step(trained)
+    trained.ps[1].process.send_signal(signal.SIGCONT)
+    go_on(trained, step)
+    assert trained.ps[0].stderr.count("does not answer") == 1
+    trained.ps[1].sent.clear()
+    go_on_from_saved(trained, served, store, tmp_path)
+
+
 @pytest.mark.parametrize("index", [0, 1])
 def test_a_server_that_is_killed_comes_back_at_the_last_cut(cluster, served, store, tmp_path, index):
     trained = slow(cluster).start_all()

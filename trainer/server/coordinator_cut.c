@@ -48,8 +48,21 @@ void cut_drop_room(struct cut *cut)
     cut->room = NULL;
 }
 
+/* Who has said nothing since the cut began: it is stopped, or its machine is away. */
+static void say_silent(struct coordinator *coordinator)
+{
+    for (size_t i = 1; i < coordinator->options.servers; i++) {
+        struct remote *remote = &coordinator->remotes[i];
+        bool silent = remote->peer && remote->peer->asked_ns < coordinator->cut.begin_ns;
+        if (silent && !remote->silent)
+            log_warning("no checkpoint is taken while parameter server %zu does not answer", i);
+        remote->silent = silent;
+    }
+}
+
 static void call_cut_off(struct coordinator *coordinator)
 {
+    say_silent(coordinator);
     log_debug("cut %" PRId64 " is off: not every server had the same batches in time",
               coordinator->cut.number);
     coordinator_tell_servers(coordinator, WIRE_THAW, NULL);
@@ -262,6 +275,7 @@ enum error cut_take_frozen(struct coordinator *coordinator, const struct peer *s
 {
     struct cut *cut = &coordinator->cut;
     enum error error = peer_read_set(server, &cut->batches);
+    coordinator->remotes[server->index].silent = false;
     if (!error && --cut->missing == 0)
         error = unite(coordinator);
     return error;

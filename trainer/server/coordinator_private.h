@@ -34,6 +34,7 @@ struct remote {
     struct peer *peer; /* NULL: away */
     struct shard shard;
     bool begun;                   /* it has the shard of this generation */
+    bool silent;                  /* it does not answer FREEZE; the log has said so */
     int64_t claim_ns, claimed_ns; /* another one is this server, too: since, and latest; 0: none */
 };
 
