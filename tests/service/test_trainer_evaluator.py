@@ -37,6 +37,7 @@ def test_checkpoints_are_scored_as_they_come(start, served, store, test_store, t
     lines = scored(watching)
     steps = [line["step"] for line in lines]
     assert steps == sorted(set(steps)) and steps[-1] == STEPS and 100 in steps
+    assert watching.stderr.count("computing on") == 1, "one engine for all of them"
     right = json.loads(run("trainer", "evaluate", "--store", test_store, "--logdir", logdir, "--format", "json").stdout)
     assert lines[-1] == {"step": STEPS, **right}
     scalars = read_events(logdir / "eval")["scalars"]

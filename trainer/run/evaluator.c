@@ -22,6 +22,7 @@
 
 struct evaluator {
     const struct training_options *options;
+    struct engine engine;
     struct event_writer *writer; /* NULL: before the first checkpoint, or there are to be none */
     struct buffer pointer;       /* the path of the file `checkpoint` */
     struct stat seen;            /* of that file, when it was read last */
@@ -111,7 +112,7 @@ static enum error score_newest(struct evaluator *evaluator, const struct stat *n
 {
     const struct training_options *options = evaluator->options;
     const struct trained_model_options model = {
-        .logdir = options->logdir, .engine = options->engine, .bad_rows = options->bad_rows};
+        .logdir = options->logdir, .borrowed = &evaluator->engine, .bad_rows = options->bad_rows};
     struct trained_model trained;
     enum error error = trained_model_open(&model, &trained);
     if (error)
@@ -184,7 +185,7 @@ static enum error open_best(struct evaluator *evaluator)
     const struct training_options *options = evaluator->options;
     const struct trained_model_options model = {.logdir = options->logdir,
                                                 .best = true,
-                                                .engine = options->engine,
+                                                .borrowed = &evaluator->engine,
                                                 .bad_rows = options->bad_rows};
     const struct trained_model_source source = {.store_uri = options->test_store_uri};
     struct trained_model trained;
@@ -216,6 +217,8 @@ enum error evaluator_run(const struct training_options *options)
     struct hang hang; /* it reads, and what it writes is aside until it is whole */
     hang_begin(&hang, HANG_MS, "while a file of the logdir %s does not answer", options->logdir);
     enum error error = buffer_print(&evaluator.pointer, "%s/checkpoint", options->logdir);
+    if (!error)
+        error = engine_open(&options->engine, &evaluator.engine);
     if (!error && evaluator.has_servers)
         error = open_best(&evaluator);
     if (!error)
@@ -227,6 +230,7 @@ enum error evaluator_run(const struct training_options *options)
     if (evaluator.writer)
         event_writer_session(evaluator.writer, evaluator.step, EVENT_STOP, NULL);
     event_writer_close(evaluator.writer);
+    engine_close(&evaluator.engine);
     hang_end(&hang);
     buffer_release(&evaluator.pointer);
     return error;

@@ -73,7 +73,11 @@ enum error trained_model_open(const struct trained_model_options *options,
         return error;
     log_info("model of %s, step %lld", checkpoint_path(trained->checkpoint),
              (long long)checkpoint_step(trained->checkpoint));
-    error = engine_open(&options->engine, &trained->engine);
+    trained->borrows = options->borrowed != NULL;
+    if (trained->borrows)
+        trained->engine = *options->borrowed;
+    else
+        error = engine_open(&options->engine, &trained->engine);
     if (!error)
         error = make_model(trained);
     if (error)
@@ -84,7 +88,8 @@ enum error trained_model_open(const struct trained_model_options *options,
 void trained_model_close(struct trained_model *trained)
 {
     model_free(trained->model);
-    engine_close(&trained->engine);
+    if (!trained->borrows)
+        engine_close(&trained->engine);
     checkpoint_close(trained->checkpoint);
     *trained = (struct trained_model){.checkpoint = NULL};
 }

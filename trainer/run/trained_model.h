@@ -22,12 +22,14 @@ struct trained_model_options {
     const char *checkpoint; /* ... a file is named here */
     bool best;              /* the logdir's best model, not its newest */
     struct engine_options engine;
+    const struct engine *borrowed; /* who opens models again and again; NULL: one of its own */
     enum bad_rows bad_rows;
 };
 
 struct trained_model {
     struct checkpoint *checkpoint;
     struct engine engine;
+    bool borrows;        /* the engine */
     struct model *model; /* batch_rows: engine_rows(F) */
     enum bad_rows bad_rows;
 };
