@@ -763,24 +763,24 @@ static void test_who_asks_whether_it_is_over_reads_each_checkpoint_once(void **s
     uint64_t seen = 0, fresh = 0;
     (void)state;
     opened = 0;
-    assert_false(logdir_is_trained(folder, 7, &seen));
+    assert_false(logdir_is_trained(folder, 7, true, &seen));
     assert_int_equal(opened, 0);
     struct logdir *logdir = open_and_save(1, 6);
     for (int times = 0; times < 3; times++)
-        assert_false(logdir_is_trained(folder, 7, &seen));
+        assert_false(logdir_is_trained(folder, 7, true, &seen));
     assert_int_equal(opened, 1);
-    assert_true(logdir_is_trained(folder, 6, &fresh));
+    assert_true(logdir_is_trained(folder, 6, true, &fresh));
     save(logdir, 7);
     for (int times = 0; times < 2; times++)
-        assert_true(logdir_is_trained(folder, 7, &seen));
+        assert_true(logdir_is_trained(folder, 7, true, &seen));
     save(logdir, 8);
     logdir_close(logdir);
     put("model.ckpt-8.safetensors", "rubbish");
     opened = 0;
-    assert_false(logdir_is_trained(folder, 8, &seen));
+    assert_false(logdir_is_trained(folder, 8, true, &seen));
     assert_true(opened > 0);
     opened = 0;
-    assert_false(logdir_is_trained(folder, 8, &seen));
+    assert_false(logdir_is_trained(folder, 8, true, &seen));
     assert_int_equal(opened, 0);
 }
 
@@ -791,11 +791,13 @@ static void test_a_step_that_is_saved_again_is_read_again(void **state)
     uint64_t seen = 0;
     (void)state;
     struct logdir *logdir = open_and_save(1, 1);
-    assert_false(logdir_is_trained(folder, 7, &seen));
+    assert_false(logdir_is_trained(folder, 7, true, &seen));
     facts.position.ended = true;
     save(logdir, 1);
     facts.position.ended = false;
-    assert_true(logdir_is_trained(folder, 7, &seen));
+    assert_false(logdir_is_trained(folder, 7, false, &seen));
+    assert_true(logdir_is_trained(folder, 7, true, &seen));
+    assert_true(logdir_is_trained(folder, 1, false, &seen));
     logdir_close(logdir);
 }
 
@@ -815,7 +817,7 @@ static void test_a_missing_state_file_is_told_once(void **state)
     int before = dup(STDERR_FILENO);
     assert_true(log && before >= 0 && dup2(fileno(log), STDERR_FILENO) >= 0);
     for (int times = 0; times < 10; times++)
-        assert_false(logdir_is_trained(folder, 7, &seen));
+        assert_false(logdir_is_trained(folder, 7, true, &seen));
     assert_true(dup2(before, STDERR_FILENO) >= 0);
     close(before);
     log_set_level(LOG_ERROR);

@@ -495,7 +495,7 @@ static struct file_identity state_identity(const struct logdir *logdir)
 
 /* Has the newest the last step? One that has not, or is damaged, is not read again: `*seen` is its
  * name and save. */
-static bool is_trained(struct logdir *logdir, int64_t train_steps, uint64_t *seen)
+static bool is_trained(struct logdir *logdir, int64_t train_steps, bool or_ended, uint64_t *seen)
 {
     struct checkpoint *newest = NULL;
     const struct file_identity identity = state_identity(logdir);
@@ -505,21 +505,21 @@ static bool is_trained(struct logdir *logdir, int64_t train_steps, uint64_t *see
     uint64_t now =
         XXH3_64bits_withSeed(&identity, sizeof(identity), XXH3_64bits(name, strlen(name)));
     enum error error = now == *seen ? OK : logdir_newest(logdir, &newest);
-    bool trained = newest && (checkpoint_step(newest) >= train_steps ||
-                              checkpoint_get_facts(newest)->position.ended);
+    bool trained = newest && checkpoint_step(newest) >= train_steps;
+    bool ended = newest && checkpoint_get_facts(newest)->position.ended;
     checkpoint_close(newest);
-    if (!trained && (!error || error == ERROR_INPUT))
+    if (!trained && !ended && (!error || error == ERROR_INPUT))
         *seen = now;
-    return trained;
+    return trained || (ended && or_ended);
 }
 
-bool logdir_is_trained(const char *path, int64_t train_steps, uint64_t *seen)
+bool logdir_is_trained(const char *path, int64_t train_steps, bool or_ended, uint64_t *seen)
 {
     struct logdir *logdir = NULL;
     struct hang hang;
     begin_wait(&hang, path);
     enum error error = logdir_open_read(path, &logdir);
-    bool trained = !error && logdir && is_trained(logdir, train_steps, seen);
+    bool trained = !error && logdir && is_trained(logdir, train_steps, or_ended, seen);
     logdir_close(logdir);
     hang_end(&hang);
     return trained;

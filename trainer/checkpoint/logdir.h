@@ -54,10 +54,10 @@ void logdir_close(struct logdir *logdir);
 enum error logdir_newest(struct logdir *logdir, struct checkpoint **ret_checkpoint) MUST_CHECK;
 
 /* Has the newest checkpoint of the folder `path` (looked at without the lock) the last step of
- * `train_steps`, or the end of its stream? False also where there is none, or it cannot be read.
- * For who asks again and again: *seen, 0 before the first time, remembers one that is not the last,
- * which is not read again. */
-bool logdir_is_trained(const char *path, int64_t train_steps, uint64_t *seen);
+ * `train_steps`, or, with `or_ended`, the end of its stream? False also where there is none, or it
+ * cannot be read. For who asks again and again: *seen, 0 before the first time, remembers one that
+ * is not the last, which is not read again. */
+bool logdir_is_trained(const char *path, int64_t train_steps, bool or_ended, uint64_t *seen);
 
 /* Writes model.ckpt-<the snapshot's step>, then `checkpoint`, then removes what is too old and its
  * name. On failure the state is as it was before; a file that cannot be removed is a warning, and

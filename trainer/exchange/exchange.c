@@ -180,8 +180,8 @@ static bool may_come_back(enum error error)
  * met it may just be starting. */
 static bool is_trained(struct exchange *exchange, int64_t away_ms)
 {
-    return (exchange->facts.length > 0 || away_ms > START_MS) &&
-           logdir_is_trained(exchange->options.logdir, exchange->options.train_steps,
+    bool has_left = exchange->facts.length > 0 || away_ms > START_MS;
+    return logdir_is_trained(exchange->options.logdir, exchange->options.train_steps, has_left,
                              &exchange->seen);
 }
 

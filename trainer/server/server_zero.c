@@ -165,7 +165,7 @@ static bool zero_has_left(struct server *server)
     const struct coordinator_options *options = &server->options->coordinator;
     bool may_start = server->held.generation == 0 &&
                      clock_now_ns() - server->zero_away_ns < START_MS * INT64_C(1000000);
-    return !may_start && logdir_is_trained(options->logdir, options->train_steps, &server->seen);
+    return logdir_is_trained(options->logdir, options->train_steps, !may_start, &server->seen);
 }
 
 /* While server 0 is away no worker gets on either: a short wait for it costs nothing. */
