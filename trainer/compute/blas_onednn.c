@@ -13,12 +13,16 @@ typedef int sgemm_function(char a_transpose, char b_transpose, int64_t m, int64_
                            float alpha, const float *a, int64_t a_stride, const float *b,
                            int64_t b_stride, float beta, float *c, int64_t c_stride);
 
+#define ALONE_BELOW 4000000 /* multiplications of one product */
+
 struct version {
     int major, minor, patch;
 };
 
 static void *handle;
 static sgemm_function *sgemm;
+static void (*set_threads)(int); /* NULL: OpenMP is not to be found */
+static unsigned most_threads;
 
 static enum error load_once(unsigned threads)
 {
@@ -66,8 +70,11 @@ static enum error load(const char *core, unsigned threads,
     char version[32] = "", count[32];
     /* Through oneDNN's handle: dlsym() also searches what the library was linked with, so this is
      * the OpenMP that oneDNN runs on, not another one in the process. */
-    if (!blas_find(handle, "OpenMP", "omp_set_num_threads", &function))
-        ((void (*)(int))function)((int)threads);
+    most_threads = threads;
+    if (!blas_find(handle, "OpenMP", "omp_set_num_threads", &function)) {
+        set_threads = (void (*)(int))function;
+        set_threads((int)threads);
+    }
     if (!blas_find(handle, "oneDNN", "dnnl_version", &function)) {
         const struct version *found = ((const struct version *(*)(void))function)();
         snprintf(version, sizeof(version), " %d.%d.%d", found->major, found->minor, found->patch);
@@ -81,6 +88,8 @@ static enum error load(const char *core, unsigned threads,
  * and beta 0 overwrites C whatever it holds, NaN too. Its status reports bad arguments only. */
 static void multiply(const struct blas_product *p)
 {
+    if (set_threads && most_threads > 1) /* a small product is done before the others wake up */
+        set_threads(p->m * p->n * p->k < ALONE_BELOW ? 1 : (int)most_threads);
     sgemm(p->a_transpose == BLAS_TRANSPOSED ? 'T' : 'N',
           p->b_transpose == BLAS_TRANSPOSED ? 'T' : 'N', (int64_t)p->m, (int64_t)p->n,
           (int64_t)p->k, 1, p->a, (int64_t)p->a_stride, p->b, (int64_t)p->b_stride, p->add ? 1 : 0,
