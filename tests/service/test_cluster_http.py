@@ -59,7 +59,9 @@ def test_a_server_is_alive_before_it_is_ready(cluster):
     assert code == 503 and "waits for other servers" in json.loads(problem)["detail"]
     alone = status(first)
     assert (alone["phase"], alone["worker_count"], alone["workers"], alone["global_step"]) == ("waiting", 0, [], 0)
+    assert alone["waits_for"] == "parameter server 1"
     trained.start_server(1)
+    wait_for(lambda: status(first)["waits_for"] == "a worker", "nobody is missing")
     trained.start_worker(0)
     trained.start_worker(1)
     for address in trained.servers:
@@ -67,6 +69,7 @@ def test_a_server_is_alive_before_it_is_ready(cluster):
     wait_for(lambda: [one["pushes"] > 0 for one in status(first)["workers"]] == [True, True], "a worker trains nothing")
     wait_for(lambda: status(second)["pushes"] > 20, "nothing is trained")
     both = [status(address) for address in trained.servers]
+    assert ["waits_for" in one for one in both] == [False, False]
     assert both[0]["generation"] == both[1]["generation"] != "0" * 16
     assert [one["server"] for one in both] == [0, 1] and both[0]["servers"] == 2
     assert both[0]["train_steps"] == 100000 and "train_steps" not in both[1]

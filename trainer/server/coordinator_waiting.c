@@ -41,6 +41,11 @@ static void find_missing(const struct coordinator *coordinator, struct peer *con
         snprintf(out, bytes, "%s to open what it trains from", coordinator->proposer->name);
 }
 
+const char *coordinator_waits_for(const struct coordinator *coordinator)
+{
+    return coordinator->waits_for;
+}
+
 void coordinator_say_waiting(struct coordinator *coordinator, struct peer *const peers[],
                              size_t count)
 {

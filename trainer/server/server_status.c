@@ -39,6 +39,13 @@ static const char *phase_of(const struct server *server)
     return running ? "running" : "waiting";
 }
 
+static const char *waits_for(const struct server *server)
+{
+    if (server->coordinator)
+        return coordinator_waits_for(server->coordinator);
+    return server->zero || server_is_over(server) ? "" : "parameter server 0";
+}
+
 static void describe_worker(const struct server *server, const struct peer *peer,
                             struct worker_status *ret_status)
 {
@@ -73,6 +80,7 @@ void server_publish(struct server *server)
     status->index = (int64_t)server->options->index;
     status->servers = (int64_t)options->servers;
     status->phase = phase;
+    snprintf(status->waits_for, sizeof(status->waits_for), "%s", waits_for(server));
     status->generation = server->held.generation;
     status->step = server->held.parameters.step;
     status->train_steps = server->coordinator ? options->train_steps : -1;

@@ -78,6 +78,8 @@ static void print_status(struct buffer *body, const struct server_status *status
                  "{\"server\":%" PRId64 ",\"servers\":%" PRId64 ",\"phase\":\"%s\","
                  "\"generation\":\"%016" PRIx64 "\",\"global_step\":%" PRId64 ",",
                  status->index, status->servers, status->phase, status->generation, status->step);
+    if (status->waits_for[0])
+        buffer_print(body, "\"waits_for\":\"%s\",", status->waits_for);
     print_known(body, "train_steps", status->train_steps);
     print_known(body, "saved_step", status->saved_step);
     if (status->pause_ns >= 0)

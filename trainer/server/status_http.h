@@ -18,6 +18,7 @@
 
 #define SERVER_STATUS_WORKERS 1024 /* of which more is said than their number */
 #define SERVER_STATUS_NAME_BYTES 96
+#define SERVER_STATUS_WAITS_BYTES (SERVER_STATUS_NAME_BYTES + 40)
 
 struct worker_status {
     char name[SERVER_STATUS_NAME_BYTES]; /* "worker 3 (10.0.0.7:4711)" */
@@ -30,8 +31,9 @@ struct worker_status {
 
 struct server_status {
     int64_t index, servers;
-    const char *phase;   /* "waiting", "running" or "over"; static */
-    uint64_t generation; /* 0: none yet */
+    const char *phase;                         /* "waiting", "running" or "over"; static */
+    char waits_for[SERVER_STATUS_WAITS_BYTES]; /* whom the training stands still for; "": nobody */
+    uint64_t generation;                       /* 0: none yet */
     int64_t step;
     int64_t train_steps, saved_step; /* server 0 alone; else -1 */
     int64_t pause_ns;                /* of the latest cut; server 0 alone; -1: there was none */
