@@ -63,6 +63,14 @@ def test_more_servers_than_tensors(cluster, served, store, tmp_path):
 
 
 @pytest.mark.threads  # the chief trains beside its server
+def test_shards_larger_than_a_socket_takes_at_once(start, served, store, tmp_path):  # noqa: F811
+    """6 MB each: they come when there is room, at the start and for the last checkpoint."""
+    chosen = {"model": "mlp", "hidden_units": 2000, "batch_size": 5, "save_secs": 0.2}
+    first = Cluster(start, served, store, tmp_path / "run", train_steps=20, **chosen).start_all().wait()
+    Cluster(start, served, store, tmp_path / "run", servers=3, train_steps=40, **chosen).start_all().wait()
+    assert checkpoints(first.logdir)[-1] == 40
+
+
 def test_workers_without_a_server(cluster, served, store, tmp_path):
     trained = cluster(servers=0).start_all().wait()
     check_each_batch_once(trained.logdir, served, store, tmp_path, STEPS)

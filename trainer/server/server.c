@@ -234,6 +234,18 @@ static enum error drop_mute(struct server *server)
     return error;
 }
 
+/* What was said to a peer that had asked nothing, a shard or its copy, may not have fit into its
+ * socket: the rest goes when there is room. */
+static enum error watch_unsent(const struct server *server)
+{
+    enum error error = OK;
+    for (size_t i = 0; i < server->count && !error; i++) {
+        if (peer_has_unsent(server->peers[i]))
+            error = server_watch(server, server->peers[i]);
+    }
+    return error;
+}
+
 static enum error tick(struct server *server)
 {
     if (server->accept_ns != 0 && clock_now_ns() > server->accept_ns)
@@ -248,7 +260,9 @@ static enum error tick(struct server *server)
     server_publish(server);
     if (error == ERROR_NETWORK) /* server 0 is lost; it is noticed where it is read */
         error = OK;
-    return error ? error : serve_waiting(server);
+    if (!error)
+        error = serve_waiting(server);
+    return error ? error : watch_unsent(server);
 }
 
 static enum error say_stopped(const struct server *server)
