@@ -133,14 +133,12 @@ def test_questions_change_nothing(cluster, served, store, tmp_path):  # noqa: F8
 
 def test_gradients_of_old_values_are_computed_again(cluster, served, store, tmp_path):  # noqa: F811
     """And none is lost or counted twice, whichever shard took it at first."""
-    trained = cluster(servers=2, workers=3, staleness=0).start_all()
-    late = [0, 0]
-    while any(one.process.poll() is None for one in trained.ps):
-        found = [get(address, "/status") for address in trained.servers]
-        late = [max(known, json.loads(answer[1])["late_pushes"]) if answer else known for known, answer in zip(late, found)]
-    trained.wait()
-    assert min(late) > 0
-    check_each_batch_once(trained.logdir, served, store, tmp_path, STEPS)
+    trained = cluster(servers=2, workers=3, staleness=0, train_steps=10**9, save_secs=0.2).start_all()
+    trained.ps[0].wait_for_log("training goes on")
+    for address in trained.servers:
+        wait_for(lambda: status(address)["late_pushes"] > 0, "no gradient is of old values")
+    trained.go_on()
+    check_each_batch_once(trained.logdir, served, store, tmp_path, trained.end_soon(STEPS))
 
 
 def test_values_that_are_young_enough_are_not_computed_again(cluster):
