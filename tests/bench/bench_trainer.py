@@ -80,6 +80,18 @@ class Ours:
         return Sample(float(found[1]), 1e6 * spent / STEPS, (float(found[2]),))
 
 
+class Arrays:
+    """The same steps over rows that lie in memory as bytes, in the order in which they are taken."""
+
+    def __init__(self, store, threads, optimizer):
+        self.question = [store, ROWS, STEPS, optimizer, RATES[optimizer], threads]
+
+    def measure(self):
+        text, _ = bench.measured([bench.PROGRAMS / "array_steps", *self.question])
+        steps, cpu_us = re.fullmatch(r"(\d+) steps/s, ([\d.]+) us\n", text).groups()
+        return Sample(float(steps), float(cpu_us), (None,))
+
+
 class Theirs:
     def __init__(self, peer, how, threads, csv, optimizer):
         self.peer = peer
@@ -117,17 +129,23 @@ def compete(name, csv, database, optimizer="adagrad"):
                 for kind, store in (("SQLite", f"sqlite:{database}"), ("CSV", uri)) for threads in THREADS}
         competing = ours | {name: tried[name] for name in finalists}
         lines = bench.rows(bench.in_turn({name: entry.measure for name, entry in competing.items()}), [name])
-    return lines, [[name, variant, sample.value, sample.cpu_us] for variant, sample in heats.items()]
+        chain = bench.rows(bench.in_turn({
+            "Tombola, sampler to step": ours["Tombola, SQLite, threads 1"].measure,
+            "arrays in memory": Arrays(f"sqlite:{database}", 1, optimizer).measure}), [name])
+    return lines, chain, [[name, variant, sample.value, sample.cpu_us] for variant, sample in heats.items()]
 
 
 def measure():
-    finals, heats = zip(*(compete(name, *files) for name, files in (
+    finals, chains, heats = zip(*(compete(name, *files) for name, files in (
         ("digits", digits()), ("no zeros", dense()), ("rare columns, Adam", (*rare(), "adam")))))
     bench.table("Training 784-100-10, batches of 100, Adagrad but where it says Adam", [
         "rows", "by", "steps/s", "min .. max", "CPU us a step", "waited %", "CPU ratio", "ratio"], sum(finals, []), [
         f"Ours pulls from the sampler and fetches, theirs have all {ROWS:,} rows in memory as floats; {bench.ROUNDS} "
         "rounds.",
         "Processor time of ours counts the start of the programs as well, and the sampler's."])
+    bench.table("What the chain costs", [
+        "rows", "by", "steps/s", "min .. max", "CPU us a step", "waited %", "CPU ratio", "ratio"], sum(chains, []), [
+        "Arrays in memory: our own steps, one thread, without sampler, feed, report and checkpoints."])
     bench.table("The peers' variants, each once: the best two compete above",
                 ["rows", "by", "steps/s", "CPU us a step"], sum(heats, []))
     if not bench.QUICK:
