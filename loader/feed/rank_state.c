@@ -5,6 +5,8 @@
 
 #include "loader/feed/stream_position.h"
 
+#define BATCHES_LIMIT (INT64_MAX / 4) /* no sum overflows */
+
 /* Of the batches beyond the first that is not done, those of this rank, as steps. */
 static enum error take_steps(struct rank_state *state, const struct index_set *batches)
 {
@@ -33,6 +35,11 @@ enum error rank_state_parse(struct rank_state *state, const char *text,
                           "the state counts batches of %" PRId64 " rows, this feed has %" PRId64
                           " a batch",
                           position.batch_rows, state->batch_rows);
+    if (!error && index_set_end(&batches) > BATCHES_LIMIT)
+        error = error_set(ERROR_INPUT,
+                          "the state says that %" PRId64 " batches are done; no order "
+                          "is that long",
+                          index_set_end(&batches));
     if (!error) {
         state->first = index_set_gap(&batches, 0, INT64_MAX).first;
         *ret_stream = position.stream;
@@ -58,19 +65,30 @@ enum error rank_state_add(struct rank_state *state, int64_t sequence)
     return index_set_add(&state->done, (struct index_range){step, step + 1});
 }
 
+/* The batches of a run of steps: a run, too, of a rank that is alone. */
+static enum error add_batches(const struct rank_state *state, const struct index_range *steps,
+                              struct index_set *batches)
+{
+    int64_t first = state->first + state->rank;
+    enum error error = OK;
+    if (state->world == 1)
+        return index_set_add(batches,
+                             (struct index_range){first + steps->first, first + steps->end});
+    for (int64_t step = steps->first; step < steps->end && !error; step++) {
+        int64_t batch = first + step * state->world;
+        error = index_set_add(batches, (struct index_range){batch, batch + 1});
+    }
+    return error;
+}
+
 static enum error collect_batches(const struct rank_state *state, struct index_set *batches)
 {
     int64_t steps = index_set_gap(&state->done, 0, INT64_MAX).first;
     struct index_range all = {0, state->first + steps * state->world};
     enum error error = index_set_add(batches, all);
     for (size_t i = 0; i < state->done.count && !error; i++) {
-        const struct index_range *range = &state->done.ranges[i];
-        if (range->first < steps)
-            continue;
-        for (int64_t step = range->first; step < range->end && !error; step++) {
-            int64_t batch = state->first + step * state->world + state->rank;
-            error = index_set_add(batches, (struct index_range){batch, batch + 1});
-        }
+        if (state->done.ranges[i].first >= steps)
+            error = add_batches(state, &state->done.ranges[i], batches);
     }
     return error;
 }
