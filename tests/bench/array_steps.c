@@ -88,9 +88,10 @@ static struct model *make_model(struct engine *engine, const struct rows *rows,
 
 static void train(struct model *model, const struct rows *rows, int64_t steps)
 {
-    size_t batches = rows->count / BATCH;
+    size_t batches = rows->count / BATCH, at = 0;
     for (int64_t step = 0; step < steps; step++) {
-        size_t first = (size_t)step % batches * BATCH;
+        size_t first = at * BATCH;
+        at = at + 1 < batches ? at + 1 : 0;
         struct model_batch batch = {.index = step,
                                     .rows = BATCH,
                                     .bytes = rows->values + first * rows->features,
@@ -108,6 +109,8 @@ int main(int argc, char **argv)
         return 2;
     struct rows rows = {.count = strtoul(argv[2], NULL, 10)};
     int64_t steps = strtoll(argv[3], NULL, 10);
+    if (rows.count < BATCH || steps < 1)
+        return 2;
     read_rows(argv[1], &rows);
     struct model *model = make_model(&engine, &rows, argv[4], strtof(argv[5], NULL),
                                      (unsigned)strtoul(argv[6], NULL, 10));
