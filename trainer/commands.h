@@ -87,7 +87,7 @@ extern const struct option_hint commands_trained_hints[];
          .help = "of the factors of matrix products on a GPU; sums and parameters are f32"},    \
     {                                                                                           \
         .name = "threads", .type = OPTION_INTEGER, .target = (thread_count), .argument = "N",   \
-        .help = "threads of one matrix product on the CPU", .minimum = 1,                       \
+        .help = "threads of one matrix product on the CPU, by oneDNN", .minimum = 1,            \
         .maximum = COMMANDS_THREADS_LIMIT                                                       \
     }
 

@@ -2,10 +2,13 @@
 /*
  * OpenBLAS by dlopen(). It chooses its kernels by the CPU's model number, falls back to the oldest
  * when it does not know the number, and takes OPENBLAS_CORETYPE instead, but only while it loads.
+ * One thread computes, however many there may be: with most kernels the last bits of a product
+ * depend on how its threads divide it.
  */
 #include <stdio.h>
 #include <string.h>
 
+#include "common/log.h"
 #include "trainer/compute/blas_library.h"
 
 enum { ROW_MAJOR = 101, AS_IS = 111, TRANSPOSED = 112 };
@@ -17,14 +20,12 @@ typedef void sgemm_function(int order, int a_transpose, int b_transpose, int m, 
 static void *handle;
 static sgemm_function *sgemm;
 
-static enum error load_once(const char *core, unsigned threads)
+static enum error load_once(const char *core)
 {
     static const char *const files[] = {"libopenblas.so.0", "libopenblas.so", NULL};
     if (handle)
         return OK;
-    char count[16];
-    snprintf(count, sizeof(count), "%u", threads);
-    const struct blas_variable variables[] = {{"OPENBLAS_NUM_THREADS", count},
+    const struct blas_variable variables[] = {{"OPENBLAS_NUM_THREADS", "1"},
                                               {"OPENBLAS_CORETYPE", core}};
     void *loaded, *function;
     enum error error = blas_load_file(files, variables, core ? 2 : 1, &loaded);
@@ -54,10 +55,10 @@ static void version_text(char *out, size_t bytes)
 static enum error load(const char *core, unsigned threads,
                        char ret_description[BLAS_DESCRIPTION_BYTES])
 {
-    enum error error = load_once(core, threads);
+    enum error error = load_once(core);
     if (error)
         return error_prefix(error, "OpenBLAS: ");
-    char version[48], count[32];
+    char version[48];
     version_text(version, sizeof(version));
     const char *kernels = "its own choice of";
     void *function;
@@ -69,9 +70,12 @@ static enum error load(const char *core, unsigned threads,
                          "or was loaded before with others",
                          kernels, core);
     if (!blas_find(handle, "OpenBLAS", "openblas_set_num_threads", &function))
-        ((void (*)(int))function)((int)threads);
-    snprintf(ret_description, BLAS_DESCRIPTION_BYTES, "%s, %s kernels, %s", version, kernels,
-             blas_threads_text(threads, count));
+        ((void (*)(int))function)(1);
+    if (threads > 1)
+        log_info("--threads %u has no effect on OpenBLAS, whose last bits would depend on them; "
+                 "--blas onednn uses them",
+                 threads);
+    snprintf(ret_description, BLAS_DESCRIPTION_BYTES, "%s, %s kernels, 1 thread", version, kernels);
     return OK;
 }
 
