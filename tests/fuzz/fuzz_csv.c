@@ -99,6 +99,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
     size_t choice = data[0] % (sizeof(queries) / sizeof(queries[0]));
     check_records(data + 1, length - 1, delimiters[choice]);
     snprintf(uri, sizeof(uri), "csv:%s%s", fuzz_file_write(data + 1, length - 1), queries[choice]);
-    fuzz_store(uri, false);
+    fuzz_store(uri, NULL);
     return 0;
 }

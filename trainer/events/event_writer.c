@@ -167,6 +167,7 @@ static void write_events(void *context)
 {
     struct queue *queue = context;
     bool is_open = true;
+    are_files_open(queue); /* at once: histograms wait for it, and only so many */
     while (is_open) {
         is_open = wait_for_events(queue);
         if (are_files_open(queue))
