@@ -15,6 +15,7 @@
 #include "loader/device/device.h"
 #include "loader/feed/feed.h"
 #include "loader/feed/rank_state.h"
+#include "loader/feed/ring.h"
 #include "loader/store/store.h"
 #include "loader/store_open.h"
 
@@ -271,7 +272,7 @@ void tombola_feed_close(struct tombola_feed *feed)
     bool is_last = feed->out == 0;
     feed->closed = true;
     if (!is_last) {
-        feed_cancel(feed->feed);
+        (feed_owes(feed->feed) ? feed_cancel : feed_end)(feed->feed);
         leave(feed, gpu);
     }
     pthread_mutex_unlock(&feed->lock); /* from here on another thread may free it */
@@ -296,6 +297,12 @@ static enum error follow_stream(const struct tombola_feed *feed, struct caller_q
     return OK;
 }
 
+static bool is_not_yet(enum error error)
+{
+    const char *kind = error == ERROR_TIMEOUT ? error_kind() : NULL;
+    return kind && strcmp(kind, RING_NOT_YET) == 0;
+}
+
 int tombola_feed_next(struct tombola_feed *feed, void *stream, int64_t timeout_ms,
                       const struct tombola_batch **ret_batch)
 {
@@ -312,7 +319,7 @@ int tombola_feed_next(struct tombola_feed *feed, void *stream, int64_t timeout_m
         error = feed_next_within(feed->feed, feed->next.queue, timeout_ms, &batch);
     leave(feed, gpu);
     if (error)
-        return error;
+        return is_not_yet(error) ? (int)TOMBOLA_NOT_YET : (int)error;
     pthread_mutex_lock(&feed->lock);
     feed->out++;
     pthread_mutex_unlock(&feed->lock);
@@ -321,13 +328,20 @@ int tombola_feed_next(struct tombola_feed *feed, void *stream, int64_t timeout_m
 }
 
 /* Under the lock. */
-static enum error put_back(struct tombola_feed *feed, const struct feed_batch *batch)
+static enum error settle(struct tombola_feed *feed, const struct feed_batch *batch, bool trained)
 {
     int64_t number = 0;
-    enum error error = feed->by_index ? feed_number(feed->feed, batch, &number) : OK;
-    if (!error)
-        error = feed_put(feed->feed, feed->put.queue, batch);
-    return error || !feed->by_index ? error : rank_state_add(&feed->state, number);
+    bool counts = trained && feed->by_index && !feed_is_settled(feed->feed, batch);
+    enum error error = feed_settle(feed->feed, batch, trained);
+    if (!error && counts)
+        error = feed_number(feed->feed, batch, &number);
+    return error || !counts ? error : rank_state_add(&feed->state, number);
+}
+
+static enum error put_back(struct tombola_feed *feed, const struct feed_batch *batch)
+{
+    enum error error = settle(feed, batch, true);
+    return error ? error : feed_put(feed->feed, feed->put.queue, batch);
 }
 
 static enum error drop(struct tombola_feed *feed, const struct feed_batch *batch)
@@ -369,6 +383,21 @@ int tombola_feed_put(struct tombola_feed *feed, void *stream, const struct tombo
 int tombola_feed_drop(struct tombola_feed *feed, void *stream, const struct tombola_batch *batch)
 {
     return take_back(feed, stream, batch, "tombola_feed_drop", drop);
+}
+
+int tombola_feed_settle(struct tombola_feed *feed, const struct tombola_batch *batch, int trained)
+{
+    if (!feed)
+        return error_set(ERROR_USAGE, "tombola_feed_settle: the feed is NULL");
+    int gpu = -1;
+    enum error error = enter(feed, "tombola_feed_settle", &gpu);
+    if (error)
+        return error;
+    pthread_mutex_lock(&feed->lock);
+    error = settle(feed, (const struct feed_batch *)batch, trained != 0);
+    leave(feed, gpu);
+    pthread_mutex_unlock(&feed->lock);
+    return error == ERROR_USAGE ? error_prefix(error, "tombola_feed_settle: ") : error;
 }
 
 void tombola_feed_interrupt(struct tombola_feed *feed)
@@ -431,7 +460,8 @@ void tombola_feed_describe(const struct tombola_feed *feed,
                                               .device = feed->device->description,
                                               .feature_names = info->feature_names,
                                               .label_texts = info->label_texts,
-                                              .label_text_count = info->label_text_count};
+                                              .label_text_count = info->label_text_count,
+                                              .slots = feed_slots(feed->feed)};
     copy_out(ret_description, bytes, &description, sizeof(description));
 }
 

@@ -50,8 +50,8 @@
  *   ignored.
  *
  * THREADS
- *   A feed belongs to one thread at a time; tombola_feed_put(), tombola_feed_interrupt() and
- *   tombola_feed_stats() come from any. Feeds are independent of each other. The error message is
+ *   A feed belongs to one thread at a time; tombola_feed_put(), _drop(), _settle(), _interrupt() and
+ *   _stats() come from any. Feeds are independent of each other. The error message is
  *   per thread. A feed is that of the process which opened it: in
  *   a child that fork() made, every call for it is TOMBOLA_USAGE, tombola_feed_close() leaves it to
  *   the parent, and a feed of the child's own works. The GPU that CUDA has chosen for the calling
@@ -95,11 +95,11 @@ enum tombola_status {
     TOMBOLA_NO_SPACE = -6,     /* disk or quota is full */
     TOMBOLA_MEMORY = -7,       /* allocation failed */
     TOMBOLA_NETWORK = -8,      /* the sampler is gone, refuses, or is no sampler */
-    TOMBOLA_TIMEOUT = -9,      /* it was silent or busy for longer than patience_ms; or the time
-                                * given to tombola_feed_next() is over */
+    TOMBOLA_TIMEOUT = -9,      /* it was silent or busy for longer than patience_ms */
     TOMBOLA_UNAVAILABLE = -10, /* no such device on this machine, or in this build */
     TOMBOLA_CANCELLED = -11,   /* stopped or interrupted from outside */
-    TOMBOLA_END = -12          /* the stream has ended; not a failure */
+    TOMBOLA_END = -12,         /* the stream has ended; not a failure */
+    TOMBOLA_NOT_YET = -13      /* the time given to tombola_feed_next() is over; not a failure */
 };
 
 enum tombola_pull { TOMBOLA_LEASE = 0, TOMBOLA_INDEX = 1, TOMBOLA_DRAW = 2 };
@@ -175,6 +175,7 @@ struct tombola_description {
     const char *const *feature_names; /* [features] */
     const char *const *label_texts;   /* [label_text_count] */
     size_t label_text_count;
+    size_t slots; /* as many batches may be out */
 };
 
 struct tombola_stats {
@@ -201,7 +202,7 @@ TOMBOLA_API void tombola_feed_close(struct tombola_feed *feed);
 
 #define TOMBOLA_FOREVER (-1)
 /* The next batch, which is valid until tombola_feed_put(). Waits `timeout_ms` (0: takes only what
- * is ready; < 0: as long as it takes), then TOMBOLA_TIMEOUT: nothing is lost, a later call brings
+ * is ready; < 0: as long as it takes), then TOMBOLA_NOT_YET: nothing is lost, a later call brings
  * it. TOMBOLA_END behind the last. At most as many batches as the feed has slots may be out; it
  * fetches ahead into the others. */
 TOMBOLA_API int tombola_feed_next(struct tombola_feed *feed, void *stream, int64_t timeout_ms,
@@ -214,6 +215,11 @@ TOMBOLA_API int tombola_feed_put(struct tombola_feed *feed, void *stream,
  * the sampler is not told. */
 TOMBOLA_API int tombola_feed_drop(struct tombola_feed *feed, void *stream,
                                   const struct tombola_batch *batch);
+/* From any thread, of a batch whose memory is needed for longer: it was trained (1: its lease is
+ * acked now), or not (0). It stays valid until it is put back or dropped, which then only gives the
+ * memory back. The first word counts. */
+TOMBOLA_API int tombola_feed_settle(struct tombola_feed *feed, const struct tombola_batch *batch,
+                                    int trained);
 /* From any thread: the tombola_feed_next() that waits, or else the next one that would have to,
  * returns TOMBOLA_CANCELLED. The call after it goes on where it was. */
 TOMBOLA_API void tombola_feed_interrupt(struct tombola_feed *feed);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "loader/feed/feed.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,15 +38,18 @@
 #define QUEUE_CAPACITY_LIMIT 64
 #define CLOSE_MS_DEFAULT 500
 
-/* What a feed shares with the thread that frees it, and that may be left behind. */
+/* What a feed shares with the thread that ends and frees it, and that may be left behind. */
 struct closing {
     struct feed *feed;
-    _Atomic(const char *) place; /* where it may hang; NULL: nowhere, memory is being freed */
+    _Atomic(const char *) place; /* where it may hang; NULL: nowhere */
+    sem_t ended;                 /* posted when no thread of the feed is left */
+    sem_t may_free;              /* posted when no batch is out */
 };
 
 struct feed {
     struct closing *closing;        /* of errand */
-    struct errand *errand;          /* frees all the rest; allocated when the feed is opened */
+    struct errand *errand;          /* ends and frees the rest; allocated when the feed is opened */
+    bool is_ending;                 /* it was started */
     struct feed_options options;    /* defaults filled in */
     char *url, *stream;             /* owned copies of the options' texts */
     struct sampler_stream expected; /* a copy of the options' */
@@ -239,9 +244,8 @@ static enum error start_stages(struct feed *feed)
 
 /* ---- closing ------------------------------------------------------------ */
 
-static void free_all(void *context)
+static void end_stages(struct closing *closing)
 {
-    struct closing *closing = context;
     struct feed *feed = closing->feed;
     puller_stop(feed->puller);
     lease_keeper_stop(feed->leases);
@@ -250,6 +254,16 @@ static void free_all(void *context)
     atomic_store(&closing->place, "the device");
     copier_stop(feed->copier);
     atomic_store(&closing->place, NULL);
+}
+
+static void free_all(void *context)
+{
+    struct closing *closing = context;
+    struct feed *feed = closing->feed;
+    end_stages(closing);
+    sem_post(&closing->ended);
+    while (sem_wait(&closing->may_free))
+        ;
     label_check_free(feed->labels);
     pull_queue_free(feed->queue);
     ring_free(feed->ring);
@@ -264,15 +278,30 @@ static void free_all(void *context)
     free(feed);
 }
 
+static void closing_init(struct closing *closing, struct feed *feed)
+{
+    *closing = (struct closing){.feed = feed, .place = "the sampler"};
+    sem_init(&closing->ended, 0, 0);
+    sem_init(&closing->may_free, 0, 0);
+}
+
+static void free_closing(void *context)
+{
+    struct closing *closing = context;
+    sem_destroy(&closing->ended);
+    sem_destroy(&closing->may_free);
+    free(closing);
+}
+
 static enum error prepare_to_close(struct feed *feed)
 {
     struct closing *closing = array_new(1, sizeof(*closing), "closing a feed");
     if (!closing)
         return ERROR_MEMORY;
-    *closing = (struct closing){.feed = feed, .place = "the sampler"};
-    enum error error = errand_new(free_all, free, closing, &feed->errand);
+    closing_init(closing, feed);
+    enum error error = errand_new(free_all, free_closing, closing, &feed->errand);
     if (error)
-        free(closing);
+        free_closing(closing);
     else
         feed->closing = closing;
     return error;
@@ -343,23 +372,55 @@ void feed_cancel(struct feed *feed)
     fetchers_cancel(feed->fetchers);
 }
 
+/* Once: the thread that ends and frees it. */
+static bool begin_to_end(struct feed *feed)
+{
+    if (feed->is_ending)
+        return true;
+    feed_cancel(feed);
+    feed->is_ending = feed->errand && !errand_start(feed->errand, "tombola-close");
+    return feed->is_ending;
+}
+
+bool feed_owes(const struct feed *feed)
+{
+    bool owes = false;
+    for (size_t i = 0; i < feed->options.slots && !owes; i++) {
+        const struct slot *slot = ring_slot(feed->ring, i);
+        owes = !slot->settled && ring_is_busy(feed->ring, slot);
+    }
+    return owes;
+}
+
+void feed_end(struct feed *feed)
+{
+    struct timespec until = clock_timespec(clock_deadline_ns(feed->options.close_ms));
+    if (!begin_to_end(feed))
+        return;
+    while (sem_clockwait(&feed->closing->ended, CLOCK_MONOTONIC, &until) && errno == EINTR)
+        ;
+}
+
 void feed_close(struct feed *feed)
 {
     if (!feed)
         return;
     struct errand *errand = feed->errand;
     struct closing *closing = feed->closing;
-    struct closing alone = {.feed = feed};
     int64_t close_ms = feed->options.close_ms;
     const char *place = NULL;
     struct error_report before; /* why it is closed, perhaps; closing may meet errors of its own */
     error_report_take(OK, &before);
-    feed_cancel(feed);
-    if (!errand || errand_start(errand, "tombola-close"))
-        free_all(&alone); /* without a thread it takes as long as what hangs */
-    else
+    if (!begin_to_end(feed)) {
+        struct closing alone;
+        closing_init(&alone, feed); /* without a thread it takes as long as what hangs */
+        sem_post(&alone.may_free);
+        free_all(&alone);
+    } else {
+        sem_post(&closing->may_free);
         while (!place && !errand_wait(errand, clock_deadline_ns(close_ms)))
             place = atomic_load(&closing->place);
+    }
     if (place)
         log_warning("a feed is closed while a thread of it hangs in %s: the thread is left behind "
                     "with the memory it uses, until it returns",
@@ -410,6 +471,7 @@ enum error feed_next_within(struct feed *feed, struct device_queue *queue, int64
                                  .index = slot->index,
                                  .seq = slot->seq,
                                  .attempt = slot->attempt};
+    slot->settled = false;
     count(&feed->batch_count, 1);
     count(&feed->row_count, (int64_t)slot->rows);
     count(&feed->bad_row_count, (int64_t)slot->bad_rows);
@@ -444,14 +506,13 @@ static struct slot *find_slot(const struct feed *feed, const struct feed_batch *
     uintptr_t offset = (uintptr_t)batch - (uintptr_t)feed->batches;
     size_t number = offset / sizeof(*batch);
     if (!batch || number >= feed->options.slots || offset % sizeof(*batch) != 0) {
-        error_set(ERROR_USAGE, "the batch that was put back is none of this feed's; put "
-                               "back those that next returned");
+        error_set(ERROR_USAGE, "the batch is none of this feed's; those that next returned are");
         return NULL;
     }
     struct slot *slot = ring_slot(feed->ring, number);
     if (ring_is_busy(feed->ring, slot))
         return slot;
-    error_set(ERROR_USAGE, "the batch that was put back is not out; each is put back once");
+    error_set(ERROR_USAGE, "the batch is not out; each is put back once");
     return NULL;
 }
 
@@ -463,13 +524,31 @@ static enum error give_back(struct feed *feed, struct device_queue *queue,
     if (!slot)
         return ERROR_USAGE;
     int64_t seq = slot->seq;
+    bool settled = slot->settled || !feed->leases;
     enum error error = device_event_record(feed->options.device, slot->released, queue);
     if (error)
         return error;
     ring_put(feed->ring, slot);
-    if (feed->leases)
+    if (!settled)
         settle(feed->leases, seq);
     return OK;
+}
+
+enum error feed_settle(struct feed *feed, const struct feed_batch *batch, bool trained)
+{
+    struct slot *slot = find_slot(feed, batch);
+    if (!slot)
+        return ERROR_USAGE;
+    if (feed->leases && !slot->settled)
+        (trained ? lease_keeper_done : lease_keeper_drop)(feed->leases, slot->seq);
+    slot->settled = true;
+    return OK;
+}
+
+bool feed_is_settled(const struct feed *feed, const struct feed_batch *batch)
+{
+    const struct slot *slot = find_slot(feed, batch);
+    return slot && slot->settled;
 }
 
 enum error feed_put(struct feed *feed, struct device_queue *queue, const struct feed_batch *batch)
@@ -489,6 +568,11 @@ enum error feed_number(struct feed *feed, const struct feed_batch *batch, int64_
         return ERROR_USAGE;
     *ret_number = slot->sequence;
     return OK;
+}
+
+size_t feed_slots(const struct feed *feed)
+{
+    return feed->options.slots;
 }
 
 void feed_get_stats(const struct feed *feed, struct feed_stats *ret_stats)

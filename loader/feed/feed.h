@@ -110,6 +110,11 @@ enum error feed_open(const struct feed_options *options, struct feed **ret_feed)
 /* The first part of closing: all threads are told to leave, and nobody waits for them. Batches that
  * are out stay valid. */
 void feed_cancel(struct feed *feed);
+/* The second, for when nothing is owed and batches are still out: all threads end, what was trained
+ * is acked and what nobody took is lent to others. After `close_ms` it goes on without the caller. */
+void feed_end(struct feed *feed);
+/* Is a batch out that was not settled? */
+bool feed_owes(const struct feed *feed);
 /* Legal at any time; batches that are out are invalid then. Stops the threads (a pull in progress
  * is cancelled, a wait for the store too) and frees everything. What hangs in the system for longer
  * than `close_ms` is left behind with the memory it uses, store and device among it, and frees it
@@ -151,10 +156,17 @@ enum error feed_put(struct feed *feed, struct device_queue *queue,
 enum error feed_drop(struct feed *feed, struct device_queue *queue,
                      const struct feed_batch *batch) MUST_CHECK;
 
+/* Says now, of a batch that stays out, whether it was trained: feed_put() or feed_drop() then only
+ * give the slot back. The first word counts. ERROR_USAGE as feed_put(). */
+enum error feed_settle(struct feed *feed, const struct feed_batch *batch, bool trained) MUST_CHECK;
+bool feed_is_settled(const struct feed *feed, const struct feed_batch *batch);
+
 /* The batches that feed_next() hands out are numbers 0, 1, 2, ... ERROR_USAGE as feed_put(). */
 enum error feed_number(struct feed *feed, const struct feed_batch *batch,
                        int64_t *ret_number) MUST_CHECK;
 
+/* K. */
+size_t feed_slots(const struct feed *feed);
 /* Cheap: any thread, at any time. */
 void feed_get_stats(const struct feed *feed, struct feed_stats *ret_stats);
 

@@ -331,6 +331,12 @@ static void hurry(struct ring *ring)
         pthread_cond_broadcast(&ring->freed);
 }
 
+static enum error not_yet(void)
+{
+    error_set(ERROR_TIMEOUT, "no batch was ready in the time given");
+    return error_set_kind(ERROR_TIMEOUT, RING_NOT_YET);
+}
+
 /* Whoever interrupts asks for one wait to end. */
 static enum error check_caller(struct ring *ring, int64_t deadline_ns)
 {
@@ -339,7 +345,7 @@ static enum error check_caller(struct ring *ring, int64_t deadline_ns)
         return error_set(ERROR_CANCELLED, "the wait for a batch was interrupted");
     }
     if (clock_left_ms(deadline_ns) == 0)
-        return error_set(ERROR_TIMEOUT, "no batch was ready in the time given");
+        return not_yet();
     return OK;
 }
 

@@ -54,6 +54,7 @@ struct slot {
     int64_t epoch, first, index, seq, attempt; /* as those of a pull */
     size_t rows;                               /* 0..B */
     size_t bad_rows;                           /* left out, or replaced by zeros */
+    bool settled; /* BUSY: its caller said whether it was trained */
     /* The ring's own. */
     enum slot_state state;
 };
@@ -82,8 +83,9 @@ void ring_filled(struct ring *ring, struct slot *slot, int64_t sequence);
 enum error ring_take_ready(struct ring *ring, int64_t sequence, struct slot **ret_slot) MUST_CHECK;
 /* COPYING -> COPIED. */
 void ring_copied(struct ring *ring, struct slot *slot);
-/* COPIED -> BUSY. Waits for number `sequence` until `deadline_ns` (clock.h), then ERROR_TIMEOUT; at
- * or beyond the end as ring_take_ready(). A wait of many seconds is logged, with the stage that it
+#define RING_NOT_YET "not-yet"
+/* COPIED -> BUSY. Waits for number `sequence` until `deadline_ns` (clock.h), then ERROR_TIMEOUT of
+ * the kind RING_NOT_YET; at or beyond the end as ring_take_ready(). A wait of many seconds is logged, with the stage that it
  * waits for. ERROR_USAGE when all slots are BUSY:
  * waiting might never end. */
 enum error ring_take_copied(struct ring *ring, int64_t sequence, int64_t deadline_ns,

@@ -152,6 +152,9 @@ class Feed:
     def drop(self, batch):
         self.must(self.tombola.tombola_feed_drop(self.feed, None, batch))
 
+    def settle(self, batch, trained=True):
+        self.must(self.tombola.tombola_feed_settle(self.feed, batch, int(trained)))
+
     def next(self):
         """(number of the batch, its ids), or None at the end."""
         batch = self.take()
@@ -240,6 +243,56 @@ def test_what_is_lent_counts_when_it_is_put_back(library, demo_database, sampler
     other.close()
     assert len(seen) == 1900 and not set(ids) & set(seen), "also what was released, cut as it was, and what was dropped"
     assert served.get("/streams/default").json["state"] == "ended"
+
+
+@pytest.mark.plain
+def test_what_is_settled_stays_out(library, demo_database, sampler):
+    """Acked or dropped at once, and its memory is the caller's until it is put back: the stream ends meanwhile, and a feed
+    that is closed lets go of the rest."""
+    if SANITIZED:
+        pytest.skip("the library needs the sanitizer's run time in the program")
+    served = sampler("--store", demo_database, "--epochs", 1, "--lease", 30)
+    one = Feed(library, served.url, demo_database, batch_rows=100, worker=b"one")
+    trained, not_trained = one.take(), one.take()
+    ids, features = trained.contents.ids[:100], trained.contents.features[:1000]
+    one.settle(trained), one.settle(trained, False)
+    one.settle(not_trained, False), one.settle(not_trained)
+    status_when(served, lambda now: now["acked"] == 1)
+    one.close()  # both are out
+    status_when(served, lambda now: now["leased"] == 0)
+    other = Feed(library, served.url, demo_database, batch_rows=100)
+    seen = []
+    while (batch := other.take()) is not None:
+        seen += batch.contents.ids[:100]
+        last = batch
+        other.settle(batch)
+        if len(seen) < 1900:
+            other.put(batch)
+    assert len(seen) == 1900 and not set(ids) & set(seen) and served.get("/streams/default").json["state"] == "ended"
+    assert last.contents.ids[:100] == seen[-100:]
+    assert (trained.contents.ids[:100], trained.contents.features[:1000]) == (ids, features), "it was not written again"
+    one.put(not_trained), one.put(trained), other.put(last)
+    other.close()
+
+
+@pytest.mark.plain
+def test_a_state_counts_what_was_settled(library, demo_database, sampler):
+    if SANITIZED:
+        pytest.skip("the library needs the sanitizer's run time in the program")
+    served = sampler("--store", demo_database, "--epochs", 1, "--seed", 5)
+    one = Feed(library, served.url, demo_database, batch_rows=100, pull=1)
+    batches = [one.take() for _ in range(4)]
+    for at in (0, 1, 3):
+        one.settle(batches[at])
+    one.settle(batches[2], False)
+    state = one.state()
+    for batch in batches:
+        one.put(batch)  # which says nothing new
+    assert one.state() == state
+    one.close()
+    rest = Feed(library, served.url, demo_database, batch_rows=100, pull=1, state=state)
+    assert [rest.next()[0] for _ in range(3)] == [2, 4, 5]
+    rest.close()
 
 
 CONSUMER = """

@@ -210,8 +210,8 @@ static void test_a_wait_ends_in_time_and_when_interrupted(void **state)
     fake_start(&sampler);
     struct tombola_options options = options_for(&sampler);
     assert_int_equal(tombola_feed_open(&options, &feed), TOMBOLA_OK);
-    assert_refused(tombola_feed_next(feed, NULL, 0, &batch), TOMBOLA_TIMEOUT, "no batch was ready");
-    assert_refused(tombola_feed_next(feed, NULL, 5, &batch), TOMBOLA_TIMEOUT, "no batch was ready");
+    assert_refused(tombola_feed_next(feed, NULL, 0, &batch), TOMBOLA_NOT_YET, "no batch was ready");
+    assert_refused(tombola_feed_next(feed, NULL, 5, &batch), TOMBOLA_NOT_YET, "no batch was ready");
     tombola_feed_interrupt(feed);
     assert_refused(tombola_feed_next(feed, NULL, TOMBOLA_FOREVER, &batch), TOMBOLA_CANCELLED,
                    "interrupted");
@@ -345,6 +345,8 @@ static void test_wrong_calls(void **state)
         tombola_feed_put(feed, NULL, (const void *)((const char *)batch + sizeof(size_t))),
         TOMBOLA_USAGE, "none of this feed's");
     assert_refused(tombola_feed_put(NULL, NULL, batch), TOMBOLA_USAGE, "the feed is NULL");
+    assert_refused(tombola_feed_settle(NULL, batch, 1), TOMBOLA_USAGE, "the feed is NULL");
+    assert_refused(tombola_feed_settle(feed, theirs, 1), TOMBOLA_USAGE, "none of this feed's");
     assert_refused(tombola_feed_next(NULL, NULL, TOMBOLA_FOREVER, &batch), TOMBOLA_USAGE,
                    "the feed is NULL");
     assert_refused(tombola_feed_next(feed, NULL, TOMBOLA_FOREVER, NULL), TOMBOLA_USAGE,
@@ -355,8 +357,11 @@ static void test_wrong_calls(void **state)
     for (int status = TOMBOLA_OK; !status;
          status = tombola_feed_next(feed, NULL, TOMBOLA_FOREVER, &batch)) {
         rows += batch->rows;
+        assert_int_equal(tombola_feed_settle(feed, batch, 1), TOMBOLA_OK);
+        assert_int_equal(tombola_feed_settle(feed, batch, 0), TOMBOLA_OK);
         assert_int_equal(tombola_feed_put(feed, NULL, batch), TOMBOLA_OK);
         assert_refused(tombola_feed_put(feed, NULL, batch), TOMBOLA_USAGE, "is not out");
+        assert_refused(tombola_feed_settle(feed, batch, 1), TOMBOLA_USAGE, "is not out");
     }
     assert_int_equal(rows, 250);
     assert_int_equal(tombola_feed_put(other, NULL, theirs), TOMBOLA_OK);
