@@ -54,7 +54,7 @@ struct slot {
     int64_t epoch, first, index, seq, attempt; /* as those of a pull */
     size_t rows;                               /* 0..B */
     size_t bad_rows;                           /* left out, or replaced by zeros */
-    bool settled; /* BUSY: its caller said whether it was trained */
+    bool settled;                              /* BUSY: its caller said whether it was trained */
     /* The ring's own. */
     enum slot_state state;
 };
