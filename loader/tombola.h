@@ -50,12 +50,12 @@
  *   ignored.
  *
  * THREADS
- *   A feed belongs to one thread at a time; tombola_feed_put(), _drop(), _settle(), _interrupt() and
- *   _stats() come from any. Feeds are independent of each other. The error message is
- *   per thread. A feed is that of the process which opened it: in
- *   a child that fork() made, every call for it is TOMBOLA_USAGE, tombola_feed_close() leaves it to
- *   the parent, and a feed of the child's own works. The GPU that CUDA has chosen for the calling
- *   thread stays what it was.
+ *   A feed belongs to one thread at a time; tombola_feed_put(), tombola_feed_drop(),
+ *   tombola_feed_settle(), tombola_feed_interrupt() and tombola_feed_stats() come from any. Feeds
+ *   are independent of each other. The error message is per thread. A feed is that of the process
+ *   which opened it: in a child that fork() made, every call for it is TOMBOLA_USAGE,
+ *   tombola_feed_close() leaves it to the parent, and a feed of the child's own works. The GPU that
+ *   CUDA has chosen for the calling thread stays what it was.
  *
  * ERRORS
  *   Functions that can fail return TOMBOLA_OK or a negative enum tombola_status;

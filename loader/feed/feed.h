@@ -111,7 +111,8 @@ enum error feed_open(const struct feed_options *options, struct feed **ret_feed)
  * are out stay valid. */
 void feed_cancel(struct feed *feed);
 /* The second, for when nothing is owed and batches are still out: all threads end, what was trained
- * is acked and what nobody took is lent to others. After `close_ms` it goes on without the caller. */
+ * is acked, and what nobody took is lent to others. After `close_ms` that goes on without the
+ * caller. */
 void feed_end(struct feed *feed);
 /* Is a batch out that was not settled? */
 bool feed_owes(const struct feed *feed);

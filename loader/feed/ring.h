@@ -85,9 +85,9 @@ enum error ring_take_ready(struct ring *ring, int64_t sequence, struct slot **re
 void ring_copied(struct ring *ring, struct slot *slot);
 #define RING_NOT_YET "not-yet"
 /* COPIED -> BUSY. Waits for number `sequence` until `deadline_ns` (clock.h), then ERROR_TIMEOUT of
- * the kind RING_NOT_YET; at or beyond the end as ring_take_ready(). A wait of many seconds is logged, with the stage that it
- * waits for. ERROR_USAGE when all slots are BUSY:
- * waiting might never end. */
+ * the kind RING_NOT_YET; at or beyond the end as ring_take_ready(). A wait of many seconds is
+ * logged, with the stage that it waits for. ERROR_USAGE when all slots are BUSY: waiting might
+ * never end. */
 enum error ring_take_copied(struct ring *ring, int64_t sequence, int64_t deadline_ns,
                             struct slot **ret_slot) MUST_CHECK;
 /* The wait of ring_take_copied(), or the next one to come, ends with ERROR_CANCELLED. */

@@ -14,6 +14,7 @@ STANDS_ON = {
     "loader/feed": ["loader/store", "loader/device"],
     "loader": ["loader/csv", "loader/sqlite", "loader/postgres", "loader/feed"],
     "loader/tool": ["loader"],
+    "loader/python": ["loader"],  # by tombola.h alone, as other programs
     "sampler/shuffle": ["common"],
     "sampler/frame": ["sampler/shuffle"],
     "sampler/build": ["sampler/frame", "loader/store", "loader/store_open"],

@@ -65,8 +65,8 @@ def is_cuda(path):
 
 
 def is_optional(path):
-    """Compiled only where CUDA or libpq is."""
-    return is_cuda(path) or room_of(path.as_posix()).endswith("loader/postgres")
+    """Compiled only where CUDA or libpq is, or by setup.py."""
+    return is_cuda(path) or room_of(path.as_posix()).endswith(("loader/postgres", "loader/python"))
 
 
 def comments_of(path):

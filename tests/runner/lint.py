@@ -16,7 +16,7 @@ SHELL = re.compile(rb"#!.*\b(ba)?sh\b|.*^# shellcheck shell=", re.DOTALL | re.MU
 SHELL_FOLDERS = (".ci", "deploy", "tests", "m4/nvcc-compile")
 CPPCHECK = ["cppcheck", "--quiet", "--std=c11", "--language=c", "--enable=warning,performance,portability",
             "--inline-suppr", "--error-exitcode=1", "--suppressions-list=tests/lint/cppcheck.supp", "-D_GNU_SOURCE",
-            "-I."]
+            "--library=python", "-I."]
 TIDY = ["-std=gnu11", "-D_GNU_SOURCE", "-DHAVE_CONFIG_H", "-I.", "-Ibuild", "-include", "tests/lint/error_facts.h"]
 SHOWN = 60  # lines of a failed checker
 
@@ -99,8 +99,8 @@ def version(tool):
 
 
 def tidy_flags():
-    libpq = subprocess.run(["pkg-config", "--cflags-only-I", "libpq"], capture_output=True, text=True, check=False)
-    return [*TIDY, *libpq.stdout.split()]
+    others = subprocess.run(["pkg-config", "--cflags-only-I", "libpq", "python3"], capture_output=True, text=True, check=False)
+    return [*TIDY, "-Iloader", *(flag.replace("-I", "-isystem", 1) for flag in others.stdout.split())]
 
 
 def product_sources():

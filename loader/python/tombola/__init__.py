@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: MIT
+"""Tombola: batches of training rows, shuffled by a sampler, fetched ahead of the training.
+
+    server = tombola.serve("train.csv", label="species")
+    for ids, labels, x in tombola.Loader(server, batch_size=100):
+        ...
+"""
+
+from tombola._core import version as _version
+from tombola.errors import (
+    ConflictError, DiskError, Error, InputError, Interrupted, NotFoundError, OutOfMemoryError, SamplerError,
+    SamplerTimeoutError, UnavailableError, UsageError,
+)
+from tombola.loader import Loader
+from tombola.server import Server, serve
+
+__version__ = _version()
+__all__ = [
+    "ConflictError", "DiskError", "Error", "InputError", "Interrupted", "Loader", "NotFoundError", "OutOfMemoryError",
+    "SamplerError", "SamplerTimeoutError", "Server", "UnavailableError", "UsageError", "serve",
+]

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: MIT
+"""From the arrays of a batch to those of a library, without a copy."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from tombola.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# What makes an array of ours one of theirs: module, function, how to get it.
+_LIBRARIES = {
+    "numpy": ("numpy", "asarray", "numpy"),
+    "torch": ("torch", "from_dlpack", "torch"),
+    "jax": ("jax.numpy", "from_dlpack", "jax"),
+    "cupy": ("cupy", "from_dlpack", "cupy-cuda12x"),
+}
+
+
+def converter(output: str | Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A function from _core.Array to an array of `output`: numpy, torch, jax, cupy, or dlpack (as it is)."""
+    if callable(output):
+        return output
+    if output == "dlpack":
+        return lambda array: array
+    if output not in _LIBRARIES:
+        raise UsageError(f"output is {output!r}; {', '.join(_LIBRARIES)}, dlpack or a function of an array is right")
+    module, function, package = _LIBRARIES[output]
+    try:
+        convert: Callable[[Any], Any] = getattr(importlib.import_module(module), function)
+    except ImportError as error:
+        raise ImportError(f"output={output!r} needs {module}: pip install {package}") from error
+    return convert
+
+
+def current_stream(output: str | Callable[[Any], Any], device_index: int) -> int:
+    """The CUDA stream on which the caller's library works, as a number; 0 is CUDA's default one."""
+    if output == "torch":
+        torch = importlib.import_module("torch")
+        return int(torch.cuda.current_stream(device_index).cuda_stream)
+    if output == "cupy":
+        cupy = importlib.import_module("cupy")
+        return int(cupy.cuda.get_current_stream().ptr)
+    return 0

@@ -1,0 +1,348 @@
+# SPDX-License-Identifier: MIT
+"""Loader: batches of training rows, in a loop."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import os
+import sys
+import threading
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from tombola import _core, memory
+from tombola.arrays import converter, current_stream
+from tombola.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from types import TracebackType
+
+    from tombola.server import Server
+
+    Triple = tuple[Any, Any, Any]
+
+_PULLS = {"lease": 0, "index": 1, "draw": 2}
+_BAD_ROWS = {"fail": 0, "skip": 1, "replace": 2}
+_LABELS = {"int64": "q", "float32": "f", "float64": "d"}
+_LABELS_OF_KIND = (None, "int64", "float64", "int64")  # enum tombola_label_kind
+_STATE = "tombola"  # the key of a state_dict()
+_SLICE_MS = 100  # for so long a task that is cancelled waits
+
+_Choice = TypeVar("_Choice")
+
+
+def _choose(name: str, value: str, choices: Mapping[str, _Choice]) -> _Choice:
+    if value in choices:
+        return choices[value]
+    raise UsageError(f"{name} is {value!r}; {', '.join(map(repr, choices))} are possible")
+
+
+class Loader:
+    """Batches of rows, drawn by a sampler and fetched from a store, ready in memory or on a GPU ahead of the training.
+
+        for ids, labels, x in tombola.Loader("http://127.0.0.1:8080", "sqlite:train.db", batch_size=100):
+            train(x, labels)
+
+    `ids` are int64 [B]; `labels` are int64 [B], of texts the numbers of `loader.classes`, float64 where the column has real
+    numbers, None where there is none; `x` is [B, *shape], uint8 or float32. All are views of memory that is written again
+    when nothing refers to them any more: keep them for as long as you like (from half of `slots` on, copies are handed out).
+
+    A loop is an epoch of the sampler's stream, or what is left of it; the next loop is the next one. A batch counts as
+    trained when the loop asks for the next one, ends or is left by `break`; it does not when an exception goes through the
+    loop: then somebody gets it again (pull="lease"), or it is not in state_dict() (pull="index"). done() says so earlier.
+
+    sampler         URL, or what tombola.serve() returned
+    store           csv:PATH?label=0, sqlite:PATH, postgresql://..., a path; not given: the one that serve() serves
+    batch_size      rows a batch; an epoch's last one may have fewer
+    output          numpy, torch, jax, cupy, dlpack, or a function of an array that has the buffer protocol and DLPack
+    device          cpu, cuda, cuda:1, auto
+    dtype           None: as stored (uint8 or float32); "float32": bytes are multiplied by `scale`
+    scale           1/255 unless said otherwise
+    shape           of a row, such as (28, 28); (F,) unless said otherwise
+    label_dtype     int64, float32, float64; None: as above
+    pull            lease: shared with others, what is not trained is lent again; index: batch K of the order, nothing
+                    moves; draw: counts as trained when it is drawn. None: index with rank, world or state, else lease
+    rank, world     of several, this one's batches; all get equally many. pad=True fills the last round with the first ones
+    epochs          of a loop; 0: it ends with the stream
+    stream, worker, first_index, batches, bad_rows (fail, skip, replace), slots, fetchers, patience (seconds; None: without
+                    end), trust_labels: as in tombola.h
+    cache           bytes of memory for all rows; "auto": if they take no more than half of what is free, and 1 GiB; 0: none
+    copy            True: arrays of their own, always
+    state           of state_dict(): go on from there
+    """
+
+    def __init__(
+        self,
+        sampler: str | Server,
+        store: str | os.PathLike[str] | None = None,
+        batch_size: int = 100,
+        *,
+        output: str | Callable[[Any], Any] = "numpy",
+        device: str = "cpu",
+        dtype: Literal["float32"] | None = None,
+        scale: float | None = None,
+        shape: Sequence[int] | None = None,
+        label_dtype: Literal["int64", "float32", "float64"] | None = None,
+        pull: Literal["lease", "index", "draw"] | None = None,
+        rank: int | None = None,
+        world: int | None = None,
+        pad: bool = False,
+        epochs: int = 1,
+        stream: str | None = None,
+        worker: str | None = None,
+        first_index: int = 0,
+        batches: int = 0,
+        bad_rows: Literal["fail", "skip", "replace"] = "fail",
+        cache: int | Literal["auto"] = "auto",
+        slots: int = 0,
+        fetchers: int = 0,
+        patience: float | None = 60.0,
+        trust_labels: bool = False,
+        copy: bool = False,
+        state: Mapping[str, Any] | None = None,
+    ) -> None:
+        store = store if store is not None else getattr(sampler, "store", None)
+        if store is None:
+            raise UsageError("store is not given; the URI of the rows is right, such as sqlite:train.db")
+        if dtype not in (None, "float32"):
+            raise UsageError(f"dtype is {dtype!r}; None (as stored) or 'float32' is right")
+        if label_dtype is not None:
+            _choose("label_dtype", label_dtype, _LABELS)
+        if epochs < 0:
+            raise UsageError(f"epochs is {epochs}; 1 a loop, or more, or 0 (to the stream's end) is right")
+        if pull is None:
+            pull = "lease" if rank is None and world is None and state is None else "index"
+        self._convert = converter(output)
+        self._output, self._copies, self._epochs = output, copy, epochs
+        self._options: dict[str, Any] = {
+            "sampler": getattr(sampler, "url", sampler),
+            "store": os.fspath(store),
+            "batch_size": batch_size,
+            "device": device,
+            "stream": stream,
+            "pull": _choose("pull", pull, _PULLS),
+            "bad_rows": _choose("bad_rows", bad_rows, _BAD_ROWS),
+            "first_index": first_index,
+            "batches": batches,
+            "expand": dtype is not None,
+            "scale": scale or 0.0,
+            "slots": slots,
+            "fetchers": fetchers,
+            "cache_bytes": memory.default_cache() if cache == "auto" else cache,
+            "patience_ms": -1 if patience is None else max(1, round(patience * 1000)),
+            "trust_labels": trust_labels,
+            "rank": rank or 0,
+            "world": world or 0,
+            "pad": pad,
+            "worker": worker,
+        }
+        self._lock = threading.Lock()
+        self._open(state)
+        described = self._feed.describe()
+        self.rows, self.features = described["rows"], described["features"]
+        self.device, self.feature_names = described["device"], described["feature_names"]
+        self.classes = described["label_texts"]
+        self.dtype = ("uint8", "float32")[described["element"]]
+        self.label_dtype = _LABELS_OF_KIND[described["label_kind"]] and (label_dtype or _LABELS_OF_KIND[described["label_kind"]])
+        self.shape = (self.features,) if shape is None else tuple(shape)
+        if math.prod(self.shape) != self.features:
+            self.close()
+            raise UsageError(f"shape is {self.shape}, {math.prod(self.shape)} elements; a row has {self.features}")
+        self._label_format = _LABELS[self.label_dtype] if self.label_dtype else None
+        self._views = max(1, described["slots"] // 2)
+        self._gpu = described["device_index"] if described["device_is_cuda"] else None
+
+    def _open(self, state: Mapping[str, Any] | None) -> None:
+        """On a thread, so that Ctrl-C ends the reading of a large file at once."""
+        text = None if state is None else _parse(state)
+        opened: list[_core.Feed | BaseException] = []
+
+        def run() -> None:
+            try:
+                opened.append(_core.Feed(**self._options, state=text))
+            except BaseException as error:  # noqa: BLE001, it is raised below
+                opened.append(error)
+
+        thread = threading.Thread(target=run, name="tombola-open", daemon=True)
+        thread.start()
+        thread.join()
+        if isinstance(opened[0], BaseException):
+            raise opened[0]
+        self._feed, self._state = opened[0], state
+        self._waiting: list[_core.Batch] = []  # what a loop left for the next one
+        self._loops: weakref.WeakSet[Epoch] = weakref.WeakSet()
+        self._newest: Callable[[], Epoch | None] = lambda: None
+        self._at_exit = weakref.finalize(self, _finish, self._feed, self._waiting, self._loops)
+
+    # ---- loops
+
+    def __iter__(self) -> Epoch:
+        return self._begin(Epoch(self))
+
+    def __aiter__(self) -> AsyncEpoch:
+        return self._begin(AsyncEpoch(self))
+
+    def _begin(self, loop: _Loop) -> _Loop:
+        self._loops.add(loop)
+        self._newest = weakref.ref(loop)
+        return loop
+
+    def _take(self, timeout_ms: int = -1) -> _core.Batch | Literal[False] | None:
+        """The next batch, or the one that was left for the next loop. None: the stream has ended; False: the time is over."""
+        if self._waiting:
+            return self._waiting.pop()
+        stream = 0 if self._gpu is None else current_stream(self._output, self._gpu)
+        return self._feed.next(timeout_ms, stream)
+
+    def _show(self, batch: _core.Batch) -> Triple:
+        copies = self._copies or self._feed.out > self._views
+        labels = None
+        if self._label_format:
+            labels = self._convert(batch.labels(self._label_format, copies))
+        return self._convert(batch.ids(copies)), labels, self._convert(batch.features(self.shape, copies))
+
+    def done(self) -> None:
+        """The batch that the newest loop has was trained. Where a generator stands between (tqdm), `break` does not say so."""
+        loop = self._newest()
+        if loop is not None:
+            loop.settle(True)
+
+    # ---- where it is
+
+    def state_dict(self) -> dict[str, Any]:
+        """With pull="index": how far it is, for Loader(state=...) or load_state_dict(), of another `world`, too. The batch
+        that a loop has counts as trained: save it with the model, behind the step. What was fetched ahead does not."""
+        self.done()
+        if self._state is not None and self._feed.stats()["batches"] == 0:
+            return dict(self._state)
+        return {_STATE: json.loads(self._feed.state())}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on from there: another order of the sampler is refused at the first batch."""
+        _parse(state)
+        if self._options["pull"] != _PULLS["index"]:
+            raise UsageError('a state is for pull="index"; what is lent or drawn the sampler remembers')
+        self._options["first_index"] = 0
+        self.close()
+        self._open(state)
+
+    def stats(self) -> dict[str, int]:
+        """Counts and times, as tombola.h has them: batches, rows, wait_ns, lost, ..."""
+        return self._feed.stats()
+
+    # ---- the end
+
+    def interrupt(self) -> None:
+        """From any thread: a loop that waits for a batch ends with tombola.Interrupted; the next one goes on."""
+        self._feed.interrupt()
+
+    def close(self) -> None:
+        """Ends its threads. Arrays stay valid; what was not trained is lent to others."""
+        self._at_exit.detach()
+        self._waiting.clear()
+        self._feed.close()
+
+    def __enter__(self) -> Loader:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        loop = self._newest()
+        if loop is not None:
+            loop.settle(kind is None)
+        self.close()
+
+    def __repr__(self) -> str:
+        return (
+            f"<tombola.Loader of {self._options['store']} by {self._options['sampler']}: {self.rows} rows of {self.shape} "
+            f"{self.dtype}, {self._options['batch_size']} a batch, {self.device}>"
+        )
+
+
+def _parse(state: Mapping[str, Any]) -> str:
+    try:
+        return json.dumps(state[_STATE])
+    except (TypeError, KeyError):
+        raise UsageError(f"state is {state!r:.80}; what state_dict() returned is right") from None
+
+
+def _finish(feed: _core.Feed, waiting: list[_core.Batch], loops: Iterable[Epoch]) -> None:
+    """At the end of the program: what its loops had was trained, unless an exception ended it."""
+    failed = getattr(sys, "last_value", None) is not None
+    for loop in list(loops):
+        loop.settle(not failed)
+    waiting.clear()
+    feed.close()
+
+
+class Epoch(_core.Iteration):
+    """One loop over a Loader."""
+
+    def __init__(self, loader: Loader) -> None:
+        super().__init__()
+        self._loader = loader
+        self._first: int | None = None  # its first epoch
+        self._ended = False
+
+    def __iter__(self) -> Epoch:
+        return self
+
+    def __next__(self) -> Triple:
+        self.settle(True)
+        with self._loader._lock:
+            batch = None if self._ended else self._loader._take()
+            if not batch or self._is_over(batch):
+                self._ended = True
+                raise StopIteration
+        self.hold(batch)
+        return self._loader._show(batch)
+
+    def _is_over(self, batch: _core.Batch) -> bool:
+        """It belongs to the next loop, and waits for it."""
+        if self._first is None or batch.epoch < self._first:
+            self._first = batch.epoch
+        if self._loader._epochs == 0 or batch.epoch < self._first + self._loader._epochs:
+            return False
+        self._loader._waiting.append(batch)
+        return True
+
+
+class AsyncEpoch(Epoch):
+    """The same for `async for`."""
+
+    def __init__(self, loader: Loader) -> None:
+        super().__init__(loader)
+        self._thread = ThreadPoolExecutor(1, "tombola-next")
+
+    def __aiter__(self) -> AsyncEpoch:
+        return self
+
+    async def __anext__(self) -> Triple:
+        self.settle(True)
+        batch = None if self._ended else await self._wait()
+        if not batch or self._is_over(batch):
+            self._ended = True
+            self._thread.shutdown(wait=False)
+            raise StopAsyncIteration
+        self.hold(batch)
+        return self._loader._show(batch)
+
+    async def _wait(self) -> _core.Batch | None:
+        """In the thread, unless it is there; a task that is cancelled leaves the batch that comes to the next one."""
+        loader = self._loader
+        batch = loader._take(0)
+        while batch is False:
+            waiting = asyncio.get_running_loop().run_in_executor(self._thread, loader._take, _SLICE_MS)
+            try:
+                batch = await asyncio.shield(waiting)
+            except asyncio.CancelledError:
+                if late := await waiting:
+                    loader._waiting.append(late)
+                raise
+        return batch or None
+
+
+_Loop = TypeVar("_Loop", bound=Epoch)

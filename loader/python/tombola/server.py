@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: MIT
+"""A sampler for as long as a program or a notebook needs it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import threading
+import weakref
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from tombola.errors import SamplerError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import TracebackType
+
+# Ends the sampler when the pipe that it waits at is closed: by close(), or by the end of the process, however it comes.
+_GUARD = """exec 3<&0 </dev/null
+"$@" 3<&- & child=$!
+(read -r _ <&3; kill "$child") >/dev/null 2>&1 & guard=$!
+exec 3<&-
+wait "$child"; status=$?
+kill "$guard" 2>/dev/null
+exit "$status"
+"""
+_COLUMNS = ("id", "label", "weight", "group", "header", "table")
+
+
+def program() -> str:
+    """The path of tombola-sampler: TOMBOLA_SAMPLER, the package's own, or the one in PATH."""
+    bundled = Path(__file__).with_name("bin") / "tombola-sampler"
+    path = os.environ.get("TOMBOLA_SAMPLER") or (os.fspath(bundled) if bundled.exists() else shutil.which("tombola-sampler"))
+    if not path:
+        raise UsageError("there is no tombola-sampler: install it, or name it by TOMBOLA_SAMPLER")
+    return path
+
+
+def store_uri(store: str | os.PathLike[str], columns: Mapping[str, Any]) -> str:
+    """A path, or a URI, with the columns that are named behind it."""
+    uri = os.fspath(store)
+    query = "&".join(f"{name}={quote(str(value), safe='')}" for name, value in columns.items() if value is not None)
+    if not query:
+        return uri
+    return f"{uri}{'&' if '?' in uri else '?'}{query}"
+
+
+class Server:
+    """A tombola-sampler that ends with close(), with the `with` block, or with this process, even when it is killed."""
+
+    def __init__(self, store: str | os.PathLike[str], *, listen: str = "127.0.0.1:0", **options: Any) -> None:
+        columns = {name: options.pop(name) for name in _COLUMNS if name in options}
+        self.store = store_uri(store, columns)
+        words = [program(), "serve", "--store", self.store, "--listen", listen]
+        for name, value in options.items():
+            words.append(f"--{name.replace('_', '-')}")
+            if value is not True:
+                words.append(str(value))
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(
+            ["/bin/sh", "-c", _GUARD, "tombola", *words], stdin=pipe, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+        self._said: list[str] = []
+        self._reader = threading.Thread(target=self._read, name="tombola-serve", daemon=True)
+        self._reader.start()
+        self._closes = weakref.finalize(self, _end, self._process)
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        found = re.search(r"listening on (https?://\S+)", line)
+        if not found:
+            _end(self._process)
+            self._reader.join(1)
+            raise SamplerError("".join(self._said).strip() or f"tombola-sampler said {line!r}, and no address")
+        self.url = found[1]
+
+    def _read(self) -> None:
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            self._said.append(line)
+            del self._said[:-100]
+
+    @property
+    def log(self) -> str:
+        """The last lines that it wrote to standard error."""
+        return "".join(self._said)
+
+    def close(self) -> None:
+        """Ends it, and waits until it has."""
+        self._closes()
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<tombola.Server of {self.store} at {self.url}>"
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    assert process.stdin is not None
+    process.stdin.close()
+    try:
+        process.wait(10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def serve(store: str | os.PathLike[str], **options: Any) -> Server:
+    """Starts a sampler over `store` on a free port of this machine: tombola.serve("train.csv", label="species").
+
+    `label`, `id`, `weight`, `group`, `header` and `table` name columns as the store's URI does; all else are options of
+    `tombola-sampler serve`: seed=1, epochs=10, design="equal", state="state". A Loader takes the server in place of a URL,
+    and its store with it.
+    """
+    return Server(store, **options)

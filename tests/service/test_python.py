@@ -1,0 +1,620 @@
+# SPDX-License-Identifier: MIT
+"""The Python package, in programs of their own: what loops get and what counts as trained, whatever ends them."""
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import time
+import zipfile
+
+import pytest
+
+from conftest import PATIENCE_S, ROOT, SEED, environment, free_port, wait_for
+from python_package import DEBIAN, SOURCES, package, python_with, run, start  # noqa: F401, a fixture
+
+pytestmark = pytest.mark.plain
+
+BEGIN = """
+import json, os, sys, time, urllib.request
+import numpy as np
+import tombola
+
+def status(url):
+    with urllib.request.urlopen(url + "/streams/default") as answer:
+        return json.load(answer)
+
+def wait_for(what):
+    for _ in range(3000):
+        if what():
+            return
+        time.sleep(0.02)
+    raise AssertionError("it does not come")
+
+url, store = sys.argv[1:3]
+"""
+
+
+@pytest.fixture
+def program(package, sampler, demo_database):  # noqa: F811
+    """program(script, serve options) -> what it prints, beside a sampler over the demo rows."""
+
+    def run_program(script, *words, status=0, store=demo_database, **more):
+        one = sampler("--store", store, "--seed", 7, *words)
+        return run(package, BEGIN + script, one.url, store, status=status, **more)
+
+    return run_program
+
+
+# ---- batches ------------------------------------------------------------------------------------------------
+
+
+def test_a_loop_is_an_epoch(program):
+    program("""
+loader = tombola.Loader(url, store, batch_size=64)
+assert (loader.rows, loader.features, loader.dtype, loader.label_dtype, loader.classes) == (2000, 784, "uint8", "int64", ())
+orders = []
+for epoch in range(3):
+    seen = []
+    for ids, labels, x in loader:
+        assert x.shape == (len(ids), 784) and x.dtype == np.uint8 and ids.dtype == labels.dtype == np.int64
+        seen += ids.tolist()
+    assert sorted(seen) == list(range(2000)), "each row once"
+    orders.append(seen)
+assert orders[0] != orders[1] != orders[2]
+assert loader.stats()["rows"] >= 6000
+""")
+
+
+def test_epochs_may_be_many_or_all(program):
+    program("""
+assert [len(list(tombola.Loader(url, store, batch_size=500, epochs=2))) for _ in range(2)] == [8, 4]
+loader = tombola.Loader(url, store, batch_size=500, epochs=0)
+assert list(loader) == [] and list(loader) == [], "the stream has ended"
+assert status(url)["state"] == "ended" and status(url)["acked"] == 12
+""", "--epochs", 3)
+
+
+def test_the_numbers_are_those_of_the_store(program, demo):
+    """Also of arrays that are kept for longer than the ring has slots, and of all kinds of output."""
+    program("""
+rows = np.loadtxt(os.environ["CSV"], delimiter=",", dtype=np.uint8)
+kept = list(tombola.Loader(url, store, batch_size=30, shape=(28, 28)))
+assert sum(len(ids) for ids, _, _ in kept) == 2000
+for output in (np.asarray, np.from_dlpack, "dlpack", "numpy"):
+    for dtype in (None, "float32"):
+        for copy in (False, True):
+            with tombola.Loader(url, store, output=output, dtype=dtype, shape=(28, 28), copy=copy) as loader:
+                ids, labels, x = map(np.asarray, next(iter(loader)))
+                assert x.dtype == (dtype or np.uint8) and x.shape == (len(ids), 28, 28)
+                wanted = rows[ids, 1:].astype(np.float32) * np.float32(1 / 255) if dtype else rows[ids, 1:]
+                assert (labels == rows[ids, 0]).all() and (x.reshape(-1, 784) == wanted).all()
+with tombola.Loader(url, store, dtype="float32", scale=2, label_dtype="float32") as loader:
+    ids, labels, x = next(iter(loader))
+    assert labels.dtype == np.float32 and (labels == rows[ids, 0]).all() and (x == rows[ids, 1:].astype(np.float32) * 2).all()
+for ids, labels, x in kept:
+    assert (labels == rows[ids, 0]).all() and (x.reshape(-1, 784) == rows[ids, 1:]).all(), "it was written again"
+""", CSV=f"{demo}/mnist_train.csv")
+
+
+@pytest.mark.parametrize("kind,labels", [("int64", "3,-4"), ("float64", "0.5,-1.25"), ("text", "virginica,setosa"), (None, None)])
+def test_labels_have_their_type(package, sampler, tmp_path, kind, labels):  # noqa: F811
+    values = labels.split(",") if labels else []
+    lines = ["id,a,b" + ",label" * bool(labels)]
+    lines += [f"{i},{i}.5,{i + 2}" + (f",{values[i % 2]}" if labels else "") for i in range(20)]
+    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
+    store = f"csv:{tmp_path}/t.csv"
+    run(package, BEGIN + """
+loader, kind, values = tombola.Loader(url, store), sys.argv[3], sys.argv[4].split(",")
+(ids, labels, x), = loader
+assert loader.feature_names == ("a", "b") and x.dtype == np.float32
+assert (x == np.stack([ids + 0.5, ids + 2], 1)).all()
+if kind == "None":
+    assert labels is None and loader.label_dtype is None
+elif kind == "text":
+    assert labels.dtype == np.int64 and [loader.classes[code] for code in labels] == [values[i % 2] for i in ids]
+else:
+    assert labels.dtype == kind and labels.tolist() == [float(values[i % 2]) for i in ids]
+""", sampler("--store", store).url, store, kind, labels)
+
+
+def test_views_share_the_memory_of_the_ring(program):
+    """No copy while there is room: then what is kept is copied, and the loop goes on."""
+    program("""
+with tombola.Loader(url, store, batch_size=10, slots=8, output="dlpack") as loader:
+    held, feed = [], loader._feed
+    for batch in loader:
+        held.append(batch)
+        if len(held) <= 4:
+            assert feed.out == len(held)
+    assert len(held) == 200 and feed.out <= 5
+    del batch, held
+    assert feed.out == 1, "the first one of the next epoch"
+""")
+
+
+# ---- what counts as trained ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ending,trained", [
+    ("break", 5), ("raise KeyError", 4), ("return", 5), ("yield_and_close", 4), ("done", 5), ("with_ok", 5), ("with_error", 4), ("next", 5)])
+def test_what_ends_a_loop(program, ending, trained):
+    program("""
+ending, trained = os.environ["ENDING"], int(os.environ["TRAINED"])
+loader = tombola.Loader(url, store, batch_size=100)
+kept = []
+
+def loop():
+    for number, batch in enumerate(loader, 1):
+        kept.append(batch)  # its memory is held: what was said of it holds all the same
+        if number < 5:
+            continue
+        if ending == "raise KeyError":
+            raise KeyError
+        if ending == "return":
+            return
+        break
+
+def generate():
+    # A break outside closes it as an exception would: what it has counts when it says so.
+    for number, batch in enumerate(loader, 1):
+        yield number
+        if number == 5:
+            raise AssertionError("it is not asked for more")
+
+if ending in ("break", "raise KeyError", "return"):
+    try:
+        loop()
+    except KeyError:
+        pass
+elif ending in ("yield_and_close", "done"):
+    for number in generate():
+        if number == 5:
+            if ending == "done":
+                loader.done()
+            break
+elif ending == "next":
+    loop = iter(loader)
+    for _ in range(5):
+        kept.append(next(loop))
+    del loop
+else:
+    try:
+        with loader:
+            loop = iter(loader)
+            for _ in range(5):
+                kept.append(next(loop))
+            if ending == "with_error":
+                raise KeyError
+    except KeyError:
+        pass
+wait_for(lambda: status(url)["acked"] == trained)
+loader.close()
+wait_for(lambda: status(url)["leased"] == 0 or kept and ending == "raise KeyError")
+assert status(url)["acked"] == trained
+kept.clear()
+loop = batch = None
+if ending != "with_error":
+    left = [ids for ids, _, _ in tombola.Loader(url, store, batch_size=100)]
+    assert len(np.concatenate(left)) == 2000 - 100 * trained
+""", "--epochs", 1, "--lease", 2, ENDING=ending, TRAINED=str(trained))
+
+
+@pytest.mark.parametrize("error", [True, False])
+def test_the_end_of_a_program(package, sampler, demo_database, error):  # noqa: F811
+    """By an exception the batch that it had was not trained, else it was; what was fetched ahead is for others."""
+    one = sampler("--store", demo_database, "--epochs", 1)
+    run(package, BEGIN + f"""
+loop = iter(tombola.Loader(url, store, batch_size=100))
+for _ in range(3):
+    batch = next(loop)
+{'1 / 0' if error else ''}
+""", one.url, demo_database, status=int(error))
+    now = one.get("/streams/default").json
+    assert (now["acked"], now["leased"]) == (2 if error else 3, 0)
+
+
+def test_whatever_is_killed_each_row_is_acked_once(package, sampler, demo_database, tmp_path):  # noqa: F811
+    dice, port = random.Random(SEED), free_port()
+    words = ("--store", demo_database, "--epochs", 2, "--lease", 1, "--state", tmp_path / "state", "--seed", 5)
+    served = sampler(*words, listen=f"127.0.0.1:{port}")
+    script = BEGIN + """
+import random
+dice = random.Random(int(sys.argv[3]))
+for batch in tombola.Loader(url, store, batch_size=10, epochs=0):
+    if dice.random() < 0.004:
+        dice.choice([sys.exit, lambda: os._exit(0), lambda: 1 / 0])()
+"""
+    consumers = []
+    try:
+        for _ in range(30):
+            while len(running := [one for one in consumers if one.poll() is None]) < 3:
+                consumers.append(start(package, script, f"http://127.0.0.1:{port}", demo_database, len(consumers)))
+            time.sleep(0.1)
+            dice.choice(running).send_signal(dice.choice((signal.SIGKILL, signal.SIGSTOP, signal.SIGCONT, signal.SIGTERM)))
+            if dice.random() < 0.1:
+                served.kill()
+                served.finish()
+                served = sampler(*words, listen=f"127.0.0.1:{port}")
+            if served.get("/streams/default").json["state"] == "ended":
+                break
+    finally:
+        for one in consumers:
+            one.kill()
+    for one in consumers:
+        _, err = one.communicate()
+        assert one.returncode in (0, -signal.SIGKILL, -signal.SIGTERM) or "ZeroDivisionError" in err, err
+    run(package, BEGIN + "for batch in tombola.Loader(url, store, batch_size=10, epochs=0): pass", served.url, demo_database)
+    now = served.get("/streams/default").json
+    assert now["state"] == "ended" and now["acked"] == 400, now
+
+
+# ---- by index -----------------------------------------------------------------------------------------------
+
+
+def test_a_state_goes_on_in_another_world(program):
+    """Saved in the middle of an epoch, inside the loop and behind it, by way of JSON."""
+    program("""
+def ids_of(loader, most):
+    seen = []
+    for number, (ids, _, _) in enumerate(loader, 1):
+        seen.append(ids.tolist())
+        if number == most:
+            return seen, loader.state_dict()
+    return seen, loader.state_dict()
+
+right, _ = ids_of(tombola.Loader(url, store, batch_size=50, pull="index", epochs=0), 10**9)
+assert len(right) == 80
+alone, state = ids_of(tombola.Loader(url, store, batch_size=50, pull="index", epochs=0), 6)
+assert alone == right[:6]
+state = json.loads(json.dumps(state))
+first = [tombola.Loader(url, store, batch_size=50, rank=rank, world=2, state=state, epochs=0) for rank in range(2)]
+assert first[0].state_dict() == state
+pairs = [ids_of(loader, 5) for loader in first]
+assert [taken for pair in zip(pairs[0][0], pairs[1][0]) for taken in pair] == right[6:16]
+assert pairs[0][1] == pairs[1][1], "after as many steps the state of one serves all"
+loader = tombola.Loader(url, store, batch_size=50, pull="index", epochs=0)
+next(iter(loader))
+loader.load_state_dict(pairs[1][1])
+rest, _ = ids_of(loader, 10**9)
+assert rest == right[16:]
+for wrong in ({}, None, {"tombola": 5}, {"tombola": {"name": "x"}}):
+    try:
+        loader.load_state_dict(wrong)
+    except tombola.Error:
+        pass
+    else:
+        raise AssertionError(wrong)
+assert status(url)["position"] == 0
+""", "--epochs", 2)
+
+
+# ---- waiting ------------------------------------------------------------------------------------------------
+
+PAUSED = """
+urllib.request.urlopen(urllib.request.Request(url + "/streams/default/pause", method="POST"))
+loader = tombola.Loader(url, store, patience=None)
+"""
+
+
+def test_ctrl_c_ends_a_wait(package, sampler, demo_database):  # noqa: F811
+    one = sampler("--store", demo_database)
+    run(package, BEGIN + PAUSED, one.url, demo_database)
+    # Nobody hears a silent sampler: a port that accepts and says nothing.
+    program = start(package, BEGIN + """
+import socket
+silent = socket.create_server(("127.0.0.1", 0))
+loader = tombola.Loader(f"http://127.0.0.1:{silent.getsockname()[1]}", store, patience=None)
+print("waits", flush=True)
+next(iter(loader))
+""", one.url, demo_database)
+    try:
+        assert program.stdout.readline() == "waits\n"
+        time.sleep(0.2)
+        program.send_signal(signal.SIGINT)
+        _, err = program.communicate(timeout=PATIENCE_S)
+        assert program.returncode == -signal.SIGINT and "KeyboardInterrupt" in err, err
+    finally:
+        program.kill()
+
+
+def test_a_wait_lets_others_work(program):
+    """The GIL is free; interrupt() ends it, and the loop after it goes on."""
+    program("""
+import socket, threading
+silent = socket.create_server(("127.0.0.1", 0))
+loader = tombola.Loader(f"http://127.0.0.1:{silent.getsockname()[1]}", store, patience=None)
+found = []
+
+def wait():
+    try:
+        next(iter(loader))
+    except tombola.Interrupted as error:
+        found.append(error)
+
+waiter = threading.Thread(target=wait)
+waiter.start()
+for _ in range(100_000):
+    pass
+assert waiter.is_alive()
+loader.interrupt()
+waiter.join(60)
+assert len(found) == 1 and not waiter.is_alive()
+""")
+
+
+def test_threads_share_a_loader(program):
+    program("""
+import threading
+loader = tombola.Loader(url, store, batch_size=10)
+loops, seen = [iter(loader) for _ in range(4)], [[] for _ in range(4)]
+
+def take(at):
+    for ids, labels, x in loops[at]:
+        assert (x.sum(1) >= 0).all()
+        seen[at] += ids.tolist()
+
+threads = [threading.Thread(target=take, args=(at,)) for at in range(4)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+assert sorted(sum(seen, [])) == list(range(2000))
+""")
+
+
+def test_async(program):
+    """Tasks share the loop with others; one that is cancelled leaves its batch to the next loop."""
+    program("""
+import asyncio
+
+async def main():
+    loader, ticks = tombola.Loader(url, store, batch_size=100), 0
+
+    async def tick():
+        nonlocal ticks
+        while True:
+            ticks += 1
+            await asyncio.sleep(0)
+
+    ticking = asyncio.ensure_future(tick())
+    seen = []
+    async for ids, _, _ in loader:
+        seen += ids.tolist()
+        await asyncio.sleep(0)
+        if len(seen) == 500:
+            break
+    async for ids, _, _ in loader:
+        seen += ids.tolist()
+    assert sorted(seen) == list(range(2000)) and ticks > 0
+    taken = 0
+    while taken < 20:
+        async def take():
+            nonlocal taken
+            async for ids, _, _ in loader:
+                taken += 1
+                await asyncio.sleep(0.003)
+        task = asyncio.ensure_future(take())
+        await asyncio.sleep(0.01)
+        task.cancel()
+        try:
+            await task
+        except asyncio.CancelledError:
+            pass
+    ticking.cancel()
+    loader.close()
+
+asyncio.run(main())
+now = status(url)
+assert now["acked"] <= 40, now
+""", "--lease", 30)
+
+
+# ---- processes ----------------------------------------------------------------------------------------------
+
+
+def test_a_child_leaves_its_parents_loader_alone(program):
+    program("""
+loader = tombola.Loader(url, store, batch_size=100)
+loop = iter(loader)
+batch = next(loop)
+child = os.fork()
+if child == 0:
+    try:
+        next(loop)
+        os._exit(3)
+    except tombola.UsageError as error:
+        assert "forked" in str(error)
+    del batch, loop, loader
+    own = tombola.Loader(url, store, batch_size=100)
+    next(iter(own))
+    own.close()
+    os._exit(0)
+_, ended = os.waitpid(child, 0)
+assert ended == 0
+assert len(list(loop)) == 18, "the child took one"
+""")
+
+
+def test_serve_ends_with_its_process(package, demo):  # noqa: F811
+    script = """
+import tombola, sys, time
+server = tombola.serve(sys.argv[1], label=0, header="no", seed=1, design="srs")
+ids, labels, x = next(iter(tombola.Loader(server)))
+assert len(ids) == 100
+print(server.url, flush=True)
+time.sleep(1000)
+"""
+    one = start(package, script, f"{demo}/mnist_train.csv")
+    try:
+        url = one.stdout.readline().strip()
+        assert url.startswith("http://127.0.0.1:")
+        listens = f":{int(url.rsplit(':', 1)[1]):04X} 00000000:0000 0A"
+        assert any(listens in line for line in open("/proc/net/tcp", encoding="ascii"))
+    finally:
+        one.kill()
+        one.communicate()
+    wait_for(lambda: not any(listens in line for line in open("/proc/net/tcp", encoding="ascii")), "the sampler goes on")
+    out = run(package, """
+import tombola, sys
+try:
+    tombola.serve("/nowhere.csv")
+except tombola.SamplerError as error:
+    print(error)
+with tombola.serve("range:100", seed=1) as server:
+    print(server)
+""")
+    assert "cannot open /nowhere.csv" in out and "<tombola.Server of range:100 at http://127.0.0.1:" in out
+
+
+@pytest.mark.parametrize("options,kind,says", [
+    ("url, '/nowhere.csv'", "NotFoundError", "/nowhere.csv"),
+    ("url, store, device='gpu'", "UsageError", "gpu"),
+    ("url, store, output='tensor'", "UsageError", "numpy, torch, jax, cupy, dlpack"),
+    ("url, store, pull='lend'", "UsageError", "'lease', 'index', 'draw'"),
+    ("url, store, bad_rows='ignore'", "UsageError", "'fail', 'skip', 'replace'"),
+    ("url, store, shape=(28, 27)", "UsageError", "756 elements; a row has 784"),
+    ("url, store, dtype='float16'", "UsageError", "float32"),
+    ("url, store, epochs=-1", "UsageError", "epochs is -1"),
+    ("url, store, batch_size=-1", "ValueError", "batch_size"),
+    ("url, store, rank=2, world=2", "UsageError", "rank 2 of 2"),
+    ("url, store, worker='a b'", "UsageError", "[A-Za-z0-9._:-]"),
+    ("url", "UsageError", "store is not given"),
+    ("url, store, state={'tombola': {}}", "tombola.InputError", "the state"),
+    ("'http://127.0.0.1:1', store, patience=0.05", "SamplerError", "Failed to connect"),
+    ("url, store, stream='none'", "NotFoundError", "none"),
+])
+def test_errors_say_what_is_wrong(program, options, kind, says):
+    program(f"""
+try:
+    next(iter(tombola.Loader({options})))
+except {kind if kind == 'ValueError' or '.' in kind else 'tombola.' + kind} as error:
+    assert {says!r} in str(error), error
+else:
+    raise AssertionError("it works")
+""")
+
+
+def test_nothing_grows(program):
+    """Descriptors, threads and memory over thousands of batches, and over loaders that come and go."""
+    program("""
+def now():
+    resident = int(open("/proc/self/statm").read().split()[1]) * 4096
+    return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task")), resident
+
+def work():
+    for _ in range(5):
+        for ids, labels, x in tombola.Loader(url, store, batch_size=100):
+            pass
+    loader = tombola.Loader(url, store, batch_size=10)
+    for _ in range(20):
+        for ids, labels, x in loader:
+            pass
+    loader.close()
+
+for _ in range(3):
+    work()
+before = now()
+for _ in range(4):
+    work()
+after = now()
+assert after[0] <= before[0] and after[1] <= before[1] + 1, (before, after)
+assert after[2] < before[2] + (8 << 20), (before, after)
+""")
+
+
+# ---- the package --------------------------------------------------------------------------------------------
+
+
+def test_a_wheel_in_a_clean_environment(package, demo, tmp_path):  # noqa: F811
+    """pip makes it from a copy of the tree's package, and it works without the tree."""
+    wheels, venv = tmp_path / "wheels", tmp_path / "venv"
+    build = environment({"TOMBOLA_BUILD": os.environ.get("TOMBOLA_BUILD", os.fspath(ROOT / "build"))})
+    subprocess.run([DEBIAN, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "--no-index", "-w", wheels, SOURCES], check=True,
+                   env=build, capture_output=True, timeout=PATIENCE_S)
+    wheel, = wheels.glob("tombola-*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {"tombola/py.typed", "tombola/_core.pyi", "tombola/libtombola.so.0", "tombola/bin/tombola-sampler"} <= set(names)
+    assert not [name for name in names if name.endswith((".c", ".h"))]
+    subprocess.run([DEBIAN, "-m", "venv", "--system-site-packages", venv], check=True, timeout=PATIENCE_S)
+    subprocess.run([venv / "bin" / "pip", "install", "--no-index", "--no-deps", wheel], check=True, capture_output=True, timeout=PATIENCE_S)
+    script = """
+import tombola, sys
+assert tombola.__file__.startswith(sys.prefix), tombola.__file__
+with tombola.serve(sys.argv[1], label=0, header="no") as server, tombola.Loader(server) as loader:
+    print(sum(len(ids) for ids, labels, x in loader), tombola.__version__)
+"""
+    done = subprocess.run([venv / "bin" / "python", "-c", script, f"{demo}/mnist_train.csv"], env={"PATH": "/usr/bin:/bin"}, cwd=tmp_path,
+                          capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert done.returncode == 0 and done.stdout.startswith("2000 "), done.stderr
+    leftover = [name for name in os.listdir(SOURCES) if name in ("build", "dist") or name.endswith(".egg-info")]
+    for name in leftover:
+        subprocess.run(["rm", "-rf", SOURCES / name], check=True)
+
+
+def test_types_are_right():
+    done = subprocess.run(["mypy", "--strict", "--ignore-missing-imports", "--cache-dir=/dev/null", "tombola"], cwd=SOURCES,
+                          capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_examples_of_the_readme(package, demo, tmp_path):  # noqa: F811
+    """Each block of Python, in one program after the other, in a folder with train.csv."""
+    blocks = re.findall(r"```python\n(.*?)```", (SOURCES / "README.md").read_text(), re.S)
+    plain = [block for block in blocks if "torch" not in block and "jax" not in block]
+    assert len(plain) >= 4
+    header = "species," + ",".join(f"p{i}" for i in range(784)) + "\n"
+    (tmp_path / "train.csv").write_text(header + (demo / "mnist_train.csv").read_text())
+    for block in plain:
+        done = subprocess.run([DEBIAN, "-c", block], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+                              env=environment({"PYTHONPATH": os.fspath(package)}))
+        assert done.returncode == 0, f"{block}\n{done.stderr}"
+
+
+# ---- torch --------------------------------------------------------------------------------------------------
+
+TORCH = """
+import sys, torch, tombola, tombola.torch
+from torch.utils.data import DataLoader
+url, store = sys.argv[1:3]
+torch.set_num_threads(1)
+"""
+
+
+def test_torch_tensors(package, sampler, demo_database):  # noqa: F811
+    run(package, TORCH + """
+loader = tombola.Loader(url, store, output="torch", dtype="float32", shape=(1, 28, 28))
+for epoch in range(2):
+    seen = []
+    for ids, labels, x in loader:
+        assert x.dtype == torch.float32 and x.shape == (100, 1, 28, 28) and labels.dtype == ids.dtype == torch.int64
+        assert 0.9 < x.max() <= 1
+        seen += ids.tolist()
+    assert sorted(seen) == list(range(2000))
+""", sampler("--store", demo_database).url, demo_database, python=python_with("torch"))
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("pull", ["lease", "index"])
+def test_a_data_loader_with_workers(package, sampler, demo_database, workers, pull):  # noqa: F811
+    run(package, TORCH + """
+workers, pull = int(sys.argv[3]), sys.argv[4]
+dataset = tombola.torch.Dataset(url, store, batch_size=50, pull=pull, epochs=0)
+seen = []
+for ids, labels, x in DataLoader(dataset, batch_size=None, num_workers=workers):
+    seen += ids.tolist()
+assert sorted(seen) == sorted(2 * list(range(2000)))
+""", sampler("--store", demo_database, "--epochs", 2).url, demo_database, workers, pull, python=python_with("torch"))
+
+
+def test_the_examples_with_torch(package, demo, tmp_path):  # noqa: F811
+    python = python_with("torch")
+    blocks = [block for block in re.findall(r"```python\n(.*?)```", (SOURCES / "README.md").read_text(), re.S) if "torch" in block]
+    header = "species," + ",".join(f"p{i}" for i in range(784)) + "\n"
+    (tmp_path / "train.csv").write_text(header + (demo / "mnist_train.csv").read_text())
+    assert len(blocks) >= 2
+    for at, block in enumerate(blocks):
+        (tmp_path / f"example{at}.py").write_text(block)
+        done = subprocess.run([python, f"example{at}.py"], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+                              env=environment({"PYTHONPATH": os.fspath(package), "MASTER_PORT": str(free_port())}))
+        assert done.returncode == 0, f"{block}\n{done.stderr}"
