@@ -47,6 +47,7 @@ struct http_client {
     char reason[CURL_ERROR_SIZE];
     uint64_t random;
     _Atomic bool cancelled;
+    int64_t grace_ms;
 };
 
 /* One call: possibly several tries. */
@@ -256,7 +257,7 @@ static void wait_for_events(struct http_client *client, int64_t until_ns)
 {
     struct curl_waitfd stop = {.fd = stop_descriptor(), .events = CURL_WAIT_POLLIN};
     int64_t left_ms = clock_left_ms(until_ns);
-    curl_multi_poll(client->multi, &stop, stop.fd >= 0,
+    curl_multi_poll(client->multi, &stop, stop.fd >= 0 && !is_cancelled(client),
                     (int)(left_ms < POLL_LIMIT_MS ? left_ms : POLL_LIMIT_MS), NULL);
 }
 
@@ -264,6 +265,7 @@ static void wait_for_events(struct http_client *client, int64_t until_ns)
  * because this process had no processor. */
 static enum error drive(struct http_client *client, int64_t deadline_ns, CURLcode *ret_code)
 {
+    int64_t grace_ns = INT64_MAX;
     for (int late_rounds = 0;;) {
         int running = 0;
         int left;
@@ -275,13 +277,15 @@ static enum error drive(struct http_client *client, int64_t deadline_ns, CURLcod
             *ret_code = message->data.result;
             return OK;
         }
-        if (is_cancelled(client))
+        if (is_cancelled(client) && grace_ns == INT64_MAX)
+            grace_ns = clock_deadline_ns(client->grace_ms);
+        if (clock_left_ms(grace_ns) == 0)
             return ERROR_CANCELLED;
         if (clock_left_ms(deadline_ns) == 0 && late_rounds++ == LATE_ROUNDS) {
             *ret_code = CURLE_OPERATION_TIMEDOUT;
             return OK;
         }
-        wait_for_events(client, deadline_ns);
+        wait_for_events(client, deadline_ns < grace_ns ? deadline_ns : grace_ns);
     }
 }
 
@@ -526,6 +530,11 @@ void http_client_judge(struct http_client *client,
                        bool (*is_answer)(const struct http_response *response))
 {
     client->is_answer = is_answer;
+}
+
+void http_client_set_grace(struct http_client *client, int64_t grace_ms)
+{
+    client->grace_ms = grace_ms;
 }
 
 void http_client_cancel(struct http_client *client)

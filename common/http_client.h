@@ -64,6 +64,9 @@ void http_client_judge(struct http_client *client,
 /* Does the status say "later"? 408, 429, 502, 503, 504. */
 bool http_status_is_passing(int status);
 
+/* A request that is under way when it is cancelled may be answered for so long (0: no longer): its
+ * answer is a promise that the server keeps, heard or not. */
+void http_client_set_grace(struct http_client *client, int64_t grace_ms);
 /* From another thread: the call in progress and all later ones end with ERROR_CANCELLED. */
 void http_client_cancel(struct http_client *client);
 

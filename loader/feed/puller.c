@@ -16,6 +16,7 @@
 
 /* Units that one request of FEED_INDEX asks for, about. */
 #define ROWS_AHEAD 4096
+#define GRACE_MS 100 /* what is lent to a feed that closes is heard of, and released */
 
 /* ---- stream and store --------------------------------------------------- */
 
@@ -296,6 +297,8 @@ static enum error start_all(struct puller *puller)
         connection->puller = puller;
         error = sampler_client_open(puller->options.url, puller->options.stream,
                                     puller->options.patience_ms, &connection->client);
+        if (!error && puller->options.leases)
+            sampler_client_set_grace(connection->client, GRACE_MS);
         if (!error)
             error = sampler_client_reserve(connection->client, puller->options.batch_rows);
     }

@@ -107,6 +107,11 @@ void sampler_client_set_patience(struct sampler_client *client, int64_t patience
     client->patience_ms = patience_ms;
 }
 
+void sampler_client_set_grace(struct sampler_client *client, int64_t grace_ms)
+{
+    http_client_set_grace(client->http, grace_ms);
+}
+
 const char *sampler_client_url(const struct sampler_client *client)
 {
     return client->url;

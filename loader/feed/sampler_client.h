@@ -60,6 +60,9 @@ enum error sampler_client_reserve(struct sampler_client *client, size_t rows) MU
 /* For later requests. */
 void sampler_client_set_patience(struct sampler_client *client, int64_t patience_ms);
 
+/* For requests that are under way when they are cancelled: http_client.h. */
+void sampler_client_set_grace(struct sampler_client *client, int64_t grace_ms);
+
 /* The sampler's, as it was given; for messages. */
 const char *sampler_client_url(const struct sampler_client *client);
 
