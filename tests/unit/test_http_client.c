@@ -33,7 +33,7 @@ struct server {
     _Atomic int requests;
     _Atomic int connections;
     _Atomic int ending;
-    struct http_client *cancels;      /* before it answers; NULL: nobody */
+    _Atomic(struct http_client *) cancels; /* before it answers; NULL: nobody */
     pthread_mutex_t lock;             /* of last_request, which is whole before it is answered */
     char last_request[REQUEST_BYTES]; /* see request_of() */
 };
@@ -80,8 +80,9 @@ static void serve_connection(struct server *server, int connection)
             server->answers[at < server->answer_count ? at : server->answer_count - 1];
         if (strcmp(answer, SILENCE) == 0)
             continue;
-        if (server->cancels) {
-            http_client_cancel(server->cancels);
+        struct http_client *cancelled = atomic_load(&server->cancels);
+        if (cancelled) {
+            http_client_cancel(cancelled);
             clock_sleep_ms(200);
         }
         if (!answer[0] || send(connection, answer, strlen(answer), MSG_NOSIGNAL) < 0 ||
@@ -345,28 +346,28 @@ static void test_cancel_ends_every_wait(void **state)
 static void test_an_answer_under_way_is_heard_in_the_time_of_grace(void **state)
 {
     struct server server = {.answers = {GOOD}, .answer_count = 1};
+    struct server silent = {.answers = {SILENCE}, .answer_count = 1};
     struct http_response response = HTTP_RESPONSE_INIT(1000);
-    (void)state;
-    start_server(&server, &server.cancels);
-    http_client_set_grace(server.cancels, PATIENCE_MS);
-    assert_int_equal(http_client_get(server.cancels, "/", -1, true, &response), OK);
-    assert_int_equal(response.status, 200);
-    assert_fails(http_client_get(server.cancels, "/", -1, true, &response), ERROR_CANCELLED,
-                 "stopped");
-    assert_int_equal(server.requests, 1);
-    http_response_release(&response);
-    stop_server(&server, server.cancels);
-
-    server = (struct server){.answers = {SILENCE}, .answer_count = 1};
     struct http_client *client;
     pthread_t thread;
+    (void)state;
     start_server(&server, &client);
+    http_client_set_grace(client, PATIENCE_MS);
+    atomic_store(&server.cancels, client);
+    assert_int_equal(http_client_get(client, "/", -1, true, &response), OK);
+    assert_int_equal(response.status, 200);
+    assert_fails(http_client_get(client, "/", -1, true, &response), ERROR_CANCELLED, "stopped");
+    assert_int_equal(server.requests, 1);
+    http_response_release(&response);
+    stop_server(&server, client);
+
+    start_server(&silent, &client);
     http_client_set_grace(client, 5);
     assert_int_equal(pthread_create(&thread, NULL, cancel_soon, client), 0);
     assert_fails(http_client_get(client, "/", -1, true, &response), ERROR_CANCELLED, "stopped");
     pthread_join(thread, NULL);
     http_response_release(&response);
-    stop_server(&server, client);
+    stop_server(&silent, client);
 }
 
 static void test_large_answers_are_refused(void **state)
