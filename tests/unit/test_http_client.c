@@ -33,7 +33,7 @@ struct server {
     _Atomic int requests;
     _Atomic int connections;
     _Atomic int ending;
-    _Atomic(struct http_client *) cancels; /* before it answers; NULL: nobody */
+    struct http_client *cancels;      /* before it answers; NULL: nobody */
     pthread_mutex_t lock;             /* of last_request, which is whole before it is answered */
     char last_request[REQUEST_BYTES]; /* see request_of() */
 };
@@ -72,6 +72,16 @@ static int read_request(struct server *server, int connection)
     return 0;
 }
 
+static bool cancel_first(struct server *server)
+{
+    pthread_mutex_lock(&server->lock);
+    bool cancels = server->cancels != NULL;
+    if (cancels)
+        http_client_cancel(server->cancels);
+    pthread_mutex_unlock(&server->lock);
+    return cancels;
+}
+
 static void serve_connection(struct server *server, int connection)
 {
     while (read_request(server, connection)) {
@@ -80,11 +90,8 @@ static void serve_connection(struct server *server, int connection)
             server->answers[at < server->answer_count ? at : server->answer_count - 1];
         if (strcmp(answer, SILENCE) == 0)
             continue;
-        struct http_client *cancelled = atomic_load(&server->cancels);
-        if (cancelled) {
-            http_client_cancel(cancelled);
+        if (cancel_first(server))
             clock_sleep_ms(200);
-        }
         if (!answer[0] || send(connection, answer, strlen(answer), MSG_NOSIGNAL) < 0 ||
             strstr(answer, "Connection: close"))
             return;
@@ -343,6 +350,13 @@ static void test_cancel_ends_every_wait(void **state)
     check_cancel("HTTP/1.1 503 No\r\nRetry-After: 3000\r\nContent-Length: 0\r\n\r\n");
 }
 
+static void cancel_before_answers(struct server *server, struct http_client *client)
+{
+    pthread_mutex_lock(&server->lock);
+    server->cancels = client;
+    pthread_mutex_unlock(&server->lock);
+}
+
 static void test_an_answer_under_way_is_heard_in_the_time_of_grace(void **state)
 {
     struct server server = {.answers = {GOOD}, .answer_count = 1};
@@ -353,12 +367,13 @@ static void test_an_answer_under_way_is_heard_in_the_time_of_grace(void **state)
     (void)state;
     start_server(&server, &client);
     http_client_set_grace(client, PATIENCE_MS);
-    atomic_store(&server.cancels, client);
+    cancel_before_answers(&server, client);
     assert_int_equal(http_client_get(client, "/", -1, true, &response), OK);
     assert_int_equal(response.status, 200);
     assert_fails(http_client_get(client, "/", -1, true, &response), ERROR_CANCELLED, "stopped");
     assert_int_equal(server.requests, 1);
     http_response_release(&response);
+    cancel_before_answers(&server, NULL);
     stop_server(&server, client);
 
     start_server(&silent, &client);
